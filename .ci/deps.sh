@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it prints what is missing and
+# the module that usually provides it); `info` prints what was found and where. Running `install` again changes nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn} CUDA=${CUDA:-/usr/local/cuda}
+export DEBIAN_FRONTEND=noninteractive
+
+header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2>&1; }
+mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
+hdf5_flags() { pkg-config --cflags hdf5 2>/dev/null || true; }
+python_has() { "$PYTHON" -c "import $1" 2>/dev/null; }
+
+# name | Debian package | how a cluster usually provides it | the test that it is there
+needs() {
+  cat <<'TABLE'
+C++20 compiler|g++|module load gcc (12 or newer)|command -v g++
+GNU make|make|part of every development environment|command -v make
+pkg-config|pkg-config|module load pkgconf|command -v pkg-config
+git|git|module load git|command -v git
+OpenMPI|libopenmpi-dev|module load openmpi|header mpi.h "$(mpi_flags)"
+mpirun|openmpi-bin|module load openmpi|command -v mpirun
+HDF5|libhdf5-dev|module load hdf5 (serial)|header hdf5.h "$(hdf5_flags)"
+h5dump|hdf5-tools|module load hdf5|command -v h5dump
+Boost.Program_options|libboost-program-options-dev|module load boost|header boost/program_options.hpp
+libarchive|libarchive-dev|conda install libarchive|header archive.h
+zlib|zlib1g-dev|module load zlib|header zlib.h
+OpenSSL|libssl-dev|module load openssl|header openssl/evp.h
+nlohmann/json|nlohmann-json3-dev|conda install nlohmann_json|header nlohmann/json.hpp
+GoogleTest|libgtest-dev|conda install gtest|header gtest/gtest.h
+pip|python3-pip|module load python|python_has pip
+h5py|python3-h5py|pip install h5py|python_has h5py
+matplotlib|python3-matplotlib|pip install matplotlib|python_has matplotlib
+curl|curl|module load curl|command -v curl
+oneDNN 3.x|onednn (PyPI)|module load onednn, then make ONEDNN=prefix|test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp"
+TABLE
+}
+
+# The CPU backend's library, as Intel publishes it for GNU OpenMP (Debian 12 has only 2.6).
+install_onednn() (
+  tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
+  echo "fetching oneDNN into $ONEDNN"
+  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
+  (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
+2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb  onednn_cpu_gomp-2023.2.0-py2.py3-none-manylinux1_x86_64.whl
+9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284  onednn_devel_cpu_gomp-2023.2.0-py2.py3-none-manylinux1_x86_64.whl
+SUMS
+  )
+  for wheel in "$tmp"/*.whl; do "$PYTHON" -m zipfile -e "$wheel" "$tmp/x"; done
+  rm -rf "$ONEDNN" && mkdir -p "$ONEDNN/lib"
+  cp -r "$tmp"/x/onednn_devel*/data/include "$ONEDNN/include"
+  cp "$tmp"/x/onednn_cpu*/data/lib/libdnnl.so.3 "$ONEDNN/lib/" # a wheel cannot hold links: it has this file three times
+  cp "$tmp"/x/onednn_cpu*/data/share/doc/onednn/LICENSE "$ONEDNN/"
+  ln -s libdnnl.so.3 "$ONEDNN/lib/libdnnl.so"
+)
+
+missing() { # prints the table rows whose test fails
+  local row
+  while IFS= read -r row; do
+    (eval "${row##*|}") >/dev/null 2>&1 || echo "$row"
+  done < <(needs)
+}
+
+install() {
+  local rows packages=() name package module rest
+  rows=$(missing)
+  [ -n "$rows" ] || return 0
+  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+    echo "Missing, and not installed because this is not root on Debian or Ubuntu:" >&2
+    while IFS='|' read -r name package module rest; do
+      echo "  $name: Debian package $package; on a cluster: $module" >&2
+    done <<<"$rows"
+    # oneDNN needs no root: it lands in the checkout.
+    if grep -q '^oneDNN' <<<"$rows" && python_has pip; then install_onednn && rows=$(grep -v '^oneDNN' <<<"$rows" || true); fi
+    [ -z "$rows" ] || exit 1
+    return 0
+  fi
+  while IFS='|' read -r name package module rest; do
+    [[ $package == *PyPI* ]] || packages+=("$package")
+  done <<<"$rows"
+  if [ ${#packages[@]} -gt 0 ]; then
+    echo "installing ${packages[*]}"
+    apt-get update -qq
+    apt-get install -y -qq "${packages[@]}" >/dev/null
+  fi
+  test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp" || install_onednn
+  rows=$(missing)
+  [ -z "$rows" ] || { echo "still missing after the installation: $(cut -d'|' -f1 <<<"$rows" | paste -sd, -)" >&2; exit 1; }
+}
+
+macro() { # macro HEADER NAME FLAGS: the value of a macro
+  printf '#include <%s>\n%s\n' "$1" "$2" | g++ -std=c++20 -E -P -x c++ ${3:-} - 2>/dev/null | tail -n1 | tr -d '" '
+}
+
+info() {
+  local row name package module rest
+  printf '%-24s %s\n' "compiler" "$(g++ --version 2>/dev/null | head -n1)" "OpenMPI" "$(mpirun --version 2>/dev/null | head -n1), $(command -v mpirun || echo missing)" \
+    "HDF5" "$(pkg-config --modversion hdf5 2>/dev/null || echo missing), $(pkg-config --libs-only-L hdf5 2>/dev/null | sed 's/^-L//')" \
+    "Boost" "$(macro boost/version.hpp BOOST_LIB_VERSION | tr _ .)" \
+    "oneDNN" "$(for part in MAJOR MINOR PATCH; do macro oneapi/dnnl/dnnl_version.h DNNL_VERSION_$part "-I$ONEDNN/include"; done | paste -sd. -), $ONEDNN" \
+    "libarchive" "$(macro archive.h ARCHIVE_VERSION_ONLY_STRING)" "OpenSSL" "$(openssl version 2>/dev/null)" \
+    "GoogleTest" "$(pkg-config --modversion gtest 2>/dev/null || echo missing)" \
+    "python" "$("$PYTHON" -c 'import sys, h5py, matplotlib; print(sys.version.split()[0], "h5py", h5py.__version__, "matplotlib", matplotlib.__version__)' 2>&1 | tail -n1), $PYTHON"
+  if [ -x "$CUDA/bin/nvcc" ]; then
+    printf '%-24s %s\n' "CUDA" "$("$CUDA/bin/nvcc" --version | sed -n 's/.*release \([^,]*\).*/\1/p') in $CUDA: found, not used: this version has only the CPU backend"
+  else
+    printf '%-24s %s\n' "CUDA" "no toolkit in $CUDA; this version has only the CPU backend"
+  fi
+  while IFS='|' read -r name package module rest; do printf '%-24s missing: Debian package %s; on a cluster: %s\n' "$name" "$package" "$module"; done < <(missing)
+}
+
+case ${1:-} in
+  install) install ;;
+  info) info ;;
+  *) echo "usage: deps.sh install|info" >&2; exit 2 ;;
+esac

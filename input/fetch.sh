@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Fetches CIFAR-10 (170 MB), checks it, and converts it to input/cifar10. Can be interrupted and started again: it resumes.
+# Nothing is converted unless size and MD5 are those published; a wrong file is kept aside as *.bad.
+#
+# For mirrors and tests: CIFAR10_URL, CIFAR10_MD5, CIFAR10_BYTES, CIFAR10_DIR (default input), CONVOY (default build/convoy).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+url=${CIFAR10_URL:-https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz}
+md5=${CIFAR10_MD5:-c32a1d4ab5d03f1284b67883e8d87530}
+bytes=${CIFAR10_BYTES:-170052171}
+folder=${CIFAR10_DIR:-input}
+convoy=${CONVOY:-${BUILD:-build}/convoy}
+archive=$folder/download/cifar-10-binary.tar.gz
+part=$archive.part
+
+die() { echo "fetch: $1" >&2; exit "$2"; }
+size_of() { if [[ -e $1 ]]; then stat -c %s "$1"; else echo 0; fi; }
+
+download() {
+  local code=0 show=(--silent)
+  if [[ -t 2 ]]; then show=(--progress-bar); fi
+  echo "fetch: $url ($bytes bytes, $(size_of "$part") here already)"
+  curl "${show[@]}" --fail --location --connect-timeout 20 --speed-limit 1000 --speed-time 60 \
+    --continue-at - --output "$part" "$url" || code=$?
+  if [[ $code == 33 ]]; then  # the server cannot resume
+    rm -f "$part"
+    code=0
+    curl "${show[@]}" --fail --location --connect-timeout 20 --speed-limit 1000 --speed-time 60 --output "$part" "$url" || code=$?
+  fi
+  case $code in
+    0) ;;
+    6 | 7 | 35) die "cannot reach ${url%"${url##*/}"} (no network?); put the archive at $archive by other means, or train on input/cifar10-sample" 5 ;;
+    18 | 28 | 56) die "the connection broke after $(size_of "$part") of $bytes bytes; run this again to go on from there" 5 ;;
+    22) die "$url: the server refuses it (moved?); put the archive at $archive by other means" 5 ;;
+    23) die "$part: cannot be written; is the disk full?" 5 ;;
+    *) die "$url: curl failed with code $code; run this again, or put the archive at $archive by other means" 5 ;;
+  esac
+}
+
+check() {  # FILE
+  local sum
+  if [[ $(size_of "$1") == "$bytes" ]]; then
+    sum=$(md5sum <"$1")
+    if [[ ${sum%% *} == "$md5" ]]; then return 0; fi
+  fi
+  mv -f "$1" "$archive.bad"
+  die "$archive: size or MD5 is not the published one; kept as $archive.bad, run this again to fetch anew" 3
+}
+
+if [[ -e $folder/cifar10/manifest.json ]]; then
+  echo "fetch: $folder/cifar10 is there already; 'convoy verify $folder/cifar10' checks it"
+  exit 0
+fi
+command -v curl >/dev/null || [[ -e $archive ]] || die "curl is missing; install it, or put the archive at $archive by other means" 2
+[[ -x $convoy ]] || die "$convoy is missing; run make first" 2
+mkdir -p "$folder/download"
+if [[ ! -e $archive ]]; then
+  if (($(size_of "$part") > bytes)); then rm -f "$part"; fi
+  if (($(size_of "$part") < bytes)); then download; fi
+  check "$part"
+  mv "$part" "$archive"
+fi
+check "$archive"
+"$convoy" convert cifar10 --from "$archive" --to "$folder/cifar10"

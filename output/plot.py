@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Draws the curves of one or several Convoy runs from their metrics.h5: loss, accuracy, throughput, and where the time went.
+
+python3 output/plot.py RUN... [--out FILE.png] [--title TEXT]    RUN: a run folder, or a metrics.h5; may still be running.
+Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
+"""
+import argparse
+import os
+import sys
+
+try:
+    import h5py
+    import matplotlib
+    import numpy as np
+
+    matplotlib.use("Agg")  # draws without a display
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+except ImportError as missing:
+    sys.stderr.write(f"plot.py: {missing}; install h5py, numpy and matplotlib (Debian: python3-h5py python3-matplotlib)\n")
+    sys.exit(2)
+
+USAGE, BAD_INPUT, IO = 2, 3, 5
+# Okabe and Ito's colours, which stay apart for colour-blind readers.
+RUN_COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+PART_COLORS = {"data wait": "#E69F00", "compute": "#0072B2", "exposed communication": "#D55E00", "collective wait": "#D55E00"}
+BINS = 120  # points a time split is averaged to
+
+
+def fail(code, message):
+    sys.stderr.write("plot.py: " + " ".join(str(message).split()) + "\n")
+    sys.exit(code)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        fail(USAGE, f"{message}; usage: plot.py RUN... [--out FILE.png] [--title TEXT]")
+
+
+class Run:
+    """The columns of one metrics.h5: run.train["loss"], run.eval["step"], ... as arrays; a table may be empty."""
+
+    TABLES = ("train", "eval", "epochs", "ranks", "rank_epochs")
+
+    def __init__(self, argument):
+        path = os.path.join(argument, "metrics.h5") if os.path.isdir(argument) else argument
+        if not os.path.exists(path):
+            fail(BAD_INPUT, f"{path}: no such file; give the folder of a run, or its metrics.h5")
+        self.folder = os.path.dirname(os.path.abspath(path))
+        self.name = os.path.basename(self.folder)
+        try:
+            with h5py.File(path, "r") as file:
+                kind = file.attrs.get("format", "")
+                kind = kind.decode() if isinstance(kind, bytes) else kind
+                if kind != "convoy-metrics":
+                    fail(BAD_INPUT, f"{path}: not a metric file of Convoy (format is '{kind}')")
+                for table in self.TABLES:
+                    setattr(self, table, {name: column[()] for name, column in file[table].items()})
+        except (OSError, KeyError) as error:
+            fail(BAD_INPUT, f"{path}: cannot be read as a metric file: {error}")
+        if not (len(self.train["step"]) or len(self.eval["step"]) or len(self.epochs["epoch"])):
+            fail(BAD_INPUT, f"{path}: the run has no rows yet")
+
+
+def load_runs(arguments):
+    runs = [Run(argument) for argument in arguments]
+    names = [run.name for run in runs]
+    for run, argument in zip(runs, arguments):
+        if names.count(run.name) > 1:  # same folder name in different places
+            run.name = argument.rstrip("/")
+    return runs
+
+
+def curve(axes, x, y, color, label=None, **style):
+    """A line; its points are marked where there are few, so that one step or one epoch can be seen."""
+    marker = {"marker": "o", "markersize": 4} if len(x) <= 40 else {}
+    axes.plot(x, y, color=color, label=label, **{**marker, **style})
+
+
+def draw_training(axes, runs, column, scale, label):
+    """Training (thin) and test (thick, dashed) of one column against the step."""
+    for run, color in zip(runs, colors(runs)):
+        step, value = run.train["step"], run.train[column] * scale
+        window = len(step) // 60
+        if window >= 3:  # the raw curve stays visible behind its running mean
+            axes.plot(step, value, color=color, alpha=0.25, linewidth=0.8)
+            kernel = np.ones(window) / window
+            step, value = step[window - 1:], np.convolve(value, kernel, mode="valid")
+        curve(axes, step, value, color, linewidth=1.4)
+        test = color if len(runs) > 1 else RUN_COLORS[1]
+        curve(axes, run.eval["step"], run.eval[column] * scale, test, linewidth=1.8, linestyle="--")
+    axes.set(xlabel="optimizer step", ylabel=label)
+    whole_numbers(axes)
+    one = len(runs) == 1
+    handles = []
+    if any(len(run.train["step"]) for run in runs):
+        handles.append(Line2D([], [], color=RUN_COLORS[0] if one else "0.3", label="train"))
+    if any(len(run.eval["step"]) for run in runs):
+        handles.append(Line2D([], [], color=RUN_COLORS[1] if one else "0.3", linestyle="--", label="test"))
+    axes.legend(handles=handles)
+
+
+def draw_loss(axes, runs):
+    axes.set_title("Loss")
+    draw_training(axes, runs, "loss", 1, "cross-entropy loss (nat)")
+    values = np.concatenate([table["loss"] for run in runs for table in (run.train, run.eval)])
+    values = values[np.isfinite(values)]
+    if len(values) and values.min() > 0 and values.max() > 100 * values.min():
+        axes.set_yscale("log")
+
+
+def draw_accuracy(axes, runs):
+    axes.set_title("Accuracy")
+    draw_training(axes, runs, "accuracy", 100, "accuracy (%)")
+    if axes.get_ylim()[1] > 97:
+        axes.set_ylim(top=101)
+
+
+def draw_throughput(axes, runs):
+    axes.set_title("Throughput")
+    for run, color in zip(runs, colors(runs)):
+        curve(axes, run.epochs["epoch"], run.epochs["images_per_second"], color, linewidth=1.6)
+    if not any(len(run.epochs["epoch"]) for run in runs):
+        note(axes, "no epoch is complete yet")
+    axes.set(xlabel="epoch", ylabel="images/s, all ranks")
+    axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.08)
+    whole_numbers(axes)
+
+
+def split(train):
+    """Milliseconds a step in data wait, compute and exposed communication; rows without a measurement left out."""
+    known = np.isfinite(train["step_seconds"])
+    whole, data, comm = (np.nan_to_num(train[c][known]) * 1e3 for c in ("step_seconds", "data_seconds", "comm_exposed_seconds"))
+    parts = {"data wait": data, "compute": np.maximum(whole - data - comm, 0), "exposed communication": comm}
+    return train["step"][known], parts
+
+
+def draw_time(axes, runs):
+    """One run: stacked over the steps. Several: one stacked bar a run, the mean of its steps."""
+    axes.set_title("Where the time of a step goes")
+    splits = [split(run.train) for run in runs]
+    if not any(len(step) for step, _ in splits):
+        return note(axes, "no step was timed")
+    step, parts = splits[0]
+    if len(runs) == 1 and len(step) > 1:
+        groups = np.array_split(np.arange(len(step)), min(BINS, len(step)))
+        means = [[values[group].mean() for group in groups] for values in parts.values()]
+        axes.stackplot([step[group].mean() for group in groups], means, labels=parts, colors=[PART_COLORS[p] for p in parts])
+        axes.set(xlabel="optimizer step", xlim=(step[0], step[-1]))
+        clip_peaks(axes, np.sum(means, axis=0))
+    else:
+        # The first row includes warm-up; where there are more, it does not count.
+        means = {part: [p[part][min(1, len(s) - 1):].mean() if len(s) else 0 for s, p in splits] for part in parts}
+        names = [run.name for run in runs] if len(runs) > 1 else [f"step {step[0]}"]
+        stacked_bars(axes, [name if len(name) <= 20 else name[:9] + "…" + name[-9:] for name in names], means)
+    axes.set_ylabel("time of a step (ms)")
+    legend_above_data(axes)
+
+
+def draw_ranks(axes, run):
+    """The time of each rank, mean over the epochs: a straggler computes longer and waits less in collectives."""
+    table, ranks = run.rank_epochs, np.unique(run.rank_epochs["rank"])
+    columns = {"data wait": "data_seconds", "compute": "compute_seconds", "collective wait": "collective_wait_seconds"}
+    means = {part: [np.nan_to_num(table[c][table["rank"] == rank]).mean() for rank in ranks] for part, c in columns.items()}
+    axes.set_title("Time of each rank: a straggler computes longer, and the others wait for it")
+    hosts = {rank: host.decode() for rank, host in zip(run.ranks["rank"], run.ranks["host"])}
+    names = [f"{rank}\n{hosts[rank]}" if rank in hosts and len(ranks) <= 8 else str(rank) for rank in ranks]
+    stacked_bars(axes, names, means)
+    axes.set(xlabel="rank", ylabel="time in an epoch, mean (s)")
+    legend_above_data(axes)
+
+
+def stacked_bars(axes, names, parts):
+    bottom = np.zeros(len(names))
+    for part, values in parts.items():
+        axes.bar(range(len(names)), values, bottom=bottom, width=0.6, label=part, color=PART_COLORS[part])
+        bottom += values
+    crowded = sum(map(len, names)) > 50 and len(names) <= 32 and max(map(len, names)) > 3
+    axes.set_xticks(range(len(names)))
+    axes.set_xticklabels(names, rotation=20 if crowded else 0, ha="right" if crowded else "center", fontsize=8)
+    margin = 0.7 if len(names) > 1 else 1.2  # a single bar as wide as the panel looks like an area
+    axes.set_xlim(-margin, len(names) - 1 + margin)
+
+
+def clip_peaks(axes, total):
+    """Keeps one slow step (the first, a checkpoint) from flattening the rest, and says so."""
+    usual, peak = np.percentile(total, 95), total.max()
+    if usual > 0 and peak > 2.5 * usual:
+        axes.set_ylim(0, 1.5 * usual)
+        axes.text(0.02, 0.03, f"highest: {peak:.3g} ms", transform=axes.transAxes, fontsize=8, color="white",
+                  bbox={"facecolor": "0.2", "alpha": 0.6, "edgecolor": "none"})
+
+
+def legend_above_data(axes):
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.22)
+    axes.legend(loc="upper center", ncol=3)
+
+
+def whole_numbers(axes):
+    """Steps and epochs are counted: no tick at 1.05, also where there is only one."""
+    left, right = axes.get_xlim()
+    if right - left < 1:
+        axes.set_xlim((left + right) / 2 - 1, (left + right) / 2 + 1)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def note(axes, text):
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
+
+
+def colors(runs):
+    return [RUN_COLORS[i % len(RUN_COLORS)] for i in range(len(runs))]
+
+
+def summary(run):
+    words = [run.name]
+    if len(run.ranks["rank"]):
+        words.append(f"{len(run.ranks['rank'])} rank" + "s" * (len(run.ranks["rank"]) > 1))
+    if len(run.eval["accuracy"]):
+        words.append(f"test accuracy {100 * run.eval['accuracy'][-1]:.2f} %")
+    return ", ".join(words)
+
+
+def draw(runs, title, out):
+    plt.rcParams.update({"axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+                         "font.size": 10, "legend.fontsize": 8, "legend.framealpha": 0.9})
+    stragglers = len(runs) == 1 and len(set(runs[0].rank_epochs["rank"])) > 1
+    labels = [summary(run) for run in runs]
+    columns = max(1, min(3, len(runs), 160 // (max(map(len, labels)) + 8)))
+    legend_rows = -(-len(runs) // columns) if len(runs) > 1 else 0
+    heights = ([0.07 * legend_rows] if legend_rows else []) + [1, 1] + [1] * stragglers
+    figure = plt.figure(figsize=(12, 0.6 + 3.7 * sum(heights)), constrained_layout=True)
+    figure.set_constrained_layout_pads(h_pad=0.08)
+    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)
+    top = 1 if legend_rows else 0
+    places = (grid[top, 0], grid[top, 1], grid[top + 1, 0], grid[top + 1, 1])
+    for place, panel in zip(places, (draw_loss, draw_accuracy, draw_throughput, draw_time)):
+        panel(figure.add_subplot(place), runs)
+    if stragglers:
+        draw_ranks(figure.add_subplot(grid[2, :]), runs[0])
+    if legend_rows:
+        axes = figure.add_subplot(grid[0, :])
+        axes.axis("off")
+        handles = [Line2D([], [], color=color, linewidth=3, label=label) for label, color in zip(labels, colors(runs))]
+        axes.legend(handles=handles, loc="center", ncol=columns, frameon=False, fontsize=9, borderaxespad=0)
+    figure.suptitle(title or ("Convoy runs" if legend_rows else labels[0]), fontsize=13)
+    try:
+        figure.savefig(out, dpi=110, format="png")
+    except OSError as error:
+        fail(IO, f"{out}: cannot be written: {error.strerror}")
+
+
+def main():
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="run folder, or metrics.h5")
+    parser.add_argument("--out", metavar="FILE.png", help="the picture (default: metrics.png in the first run's folder)")
+    parser.add_argument("--title", help="title of the picture")
+    arguments = parser.parse_args()
+    runs = load_runs(arguments.runs)
+    out = arguments.out or os.path.join(runs[0].folder, "metrics.png")
+    draw(runs, arguments.title, out)
+    print(out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+// The only seam between the CPU and the CUDA backend. It is called while programs are built; running is replaying tapes.
+// Everything a step needs (graph, data set, permutation, schedule, counters) lies on the device, so a step takes no arguments.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/augment.h"
+#include "backend/update_rule.h"
+#include "base/tensor.h"
+#include "model/graph.h"
+
+namespace convoy {
+
+class Comm;
+
+/// Where a step runs. Communication runs beside compute until something waits for it.
+enum class Lane : uint8_t { compute, communication };
+
+struct Step {
+    std::string name;  ///< operation and parameter, for timelines, profiles and error messages
+    Lane lane;
+    std::function<void()> run;
+};
+using Tape = std::vector<Step>;
+
+/// Device memory, zeroed; owned by whoever holds it.
+using Buffer = std::shared_ptr<void>;
+
+/// The device's own counters; one a phase (training, evaluation).
+struct Counters {
+    int64_t step = 0;    ///< optimizer steps done
+    int64_t epoch = 0;   ///< from 0
+    int64_t offset = 0;  ///< first sample of the next global batch, in the order of this epoch
+};
+
+/// Sums over a global batch, at the head of the gradient arena so that they ride on the first bucket's all-reduce.
+struct BatchStats {
+    float loss_sum = 0;   ///< summed, not averaged, cross-entropy
+    float correct = 0;    ///< exact: below 2^24
+};
+constexpr size_t stats_elements = 16;  ///< BatchStats padded to an alignment unit of the arena
+
+/// One row of the device's metrics ring, written by the last operation of a training step.
+struct StepRecord {
+    int64_t step = 0;  ///< optimizer steps done, from 1
+    double loss = 0, accuracy = 0, learning_rate = 0;
+    double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
+};
+
+/// Totals of an evaluation on this rank.
+struct EvalTotals {
+    double loss_sum = 0;
+    int64_t correct = 0, images = 0;
+};
+
+/// One op in one program: its operands. Tensors by ValueId and ParamId; a gradient without data is not wanted.
+struct Bound {
+    std::string name;                            ///< of the op, for step names: "stage1.block0.conv1"
+    const std::vector<Tensor>& values;           ///< activations [n, h, w, c]
+    const std::vector<Tensor>& value_gradients;  ///< same shapes
+    const std::vector<Tensor>& params;
+    const std::vector<Tensor>& param_gradients;
+    const std::vector<bool>& accumulate;  ///< by ValueId: add to the gradient instead of writing it (backward)
+    void* saved;                          ///< saved_bytes() of scratch that lives from this op's forward to its backward
+    Tensor labels;                        ///< i32 [n]
+    BatchStats* stats;                    ///< device
+    const Counters* counters;             ///< device
+    int64_t global_batch;                 ///< samples of this step over all ranks; scales the loss gradient
+    int64_t first;                        ///< position of this rank's first sample in the global batch
+    uint64_t seed;
+    bool training;
+};
+
+/// Reads a batch out of the device-resident data set.
+struct Gather {
+    Tensor images, labels;      ///< u8 [N, h, w, c], i32 [N]: the whole split
+    const int32_t* order;       ///< device [N]: permutation of the epoch; null: the identity
+    const Counters* counters;   ///< device
+    Tensor x, y;                ///< outputs: [n, h, w, c] normalised, i32 [n]
+    int64_t first;              ///< this rank's first position in the global batch
+    std::vector<float> mean, stddev;  ///< by channel, in units of pixel / 255
+    Augment augment;            ///< nothing for evaluation
+    uint64_t seed;
+};
+
+/// A run of consecutive arena elements with one rule.
+struct UpdateSegment {
+    size_t begin, end;
+    float weight_decay;
+};
+struct Update {
+    OptimizerSpec spec;
+    float *weights, *gradients;  ///< device arenas, same offsets
+    float* state;                ///< [state_per_element][count]
+    size_t count;
+    std::vector<UpdateSegment> segments;
+    const float* learning_rates;  ///< device, by step
+    const Counters* counters;
+};
+
+struct BackendOptions {
+    int threads = 0;      ///< CPU threads of this rank; 0: this rank's share of the cores
+    bool sync_bn = false; ///< batch statistics over all ranks
+};
+
+class Backend {
+public:
+    virtual ~Backend() = default;
+
+    virtual std::string device() const = 0;  ///< one line for people: "CPU, 2 threads, oneDNN 3.2.0 (avx512_core_bf16)"
+    virtual int threads() const = 0;
+
+    virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Error if there is not enough
+    /// The device's view of host memory that outlives the backend: on the CPU the memory itself, on a GPU a copy.
+    virtual Buffer resident(void* host, size_t bytes) = 0;
+    virtual void upload(void* to, const void* from, size_t bytes) = 0;
+    virtual void download(void* to, const void* from, size_t bytes) = 0;
+
+    /// Bytes an op hands from its forward to its backward besides values.
+    virtual size_t saved_bytes(const Op&, const Graph&, int batch) = 0;
+
+    // One pair an op, in a file of the op's name. Each appends to the tape.
+    virtual void forward(const Conv&, const Bound&, Tape&) = 0;
+    virtual void forward(const BatchNorm&, const Bound&, Tape&) = 0;
+    virtual void forward(const Relu&, const Bound&, Tape&) = 0;
+    virtual void forward(const Add&, const Bound&, Tape&) = 0;
+    virtual void forward(const Pool&, const Bound&, Tape&) = 0;
+    virtual void forward(const PadShortcut&, const Bound&, Tape&) = 0;
+    virtual void forward(const Linear&, const Bound&, Tape&) = 0;
+    virtual void forward(const Dropout&, const Bound&, Tape&) = 0;
+    virtual void forward(const SoftmaxXent&, const Bound&, Tape&) = 0;  ///< also writes Bound::stats
+    virtual void backward(const Conv&, const Bound&, Tape&) = 0;
+    virtual void backward(const BatchNorm&, const Bound&, Tape&) = 0;
+    virtual void backward(const Relu&, const Bound&, Tape&) = 0;
+    virtual void backward(const Add&, const Bound&, Tape&) = 0;
+    virtual void backward(const Pool&, const Bound&, Tape&) = 0;
+    virtual void backward(const PadShortcut&, const Bound&, Tape&) = 0;
+    virtual void backward(const Linear&, const Bound&, Tape&) = 0;
+    virtual void backward(const Dropout&, const Bound&, Tape&) = 0;
+    virtual void backward(const SoftmaxXent&, const Bound&, Tape&) = 0;
+
+    virtual void gather(const Gather&, Tape&) = 0;
+    virtual void zero(Tensor, Tape&) = 0;
+    /// Sums a slice of the gradient arena over all ranks, in place, beside the compute that follows it on the tape.
+    virtual void allreduce(Tensor bucket, Tape&) = 0;
+    /// Compute behind this waits for every all-reduce before it; the time spent waiting is the exposed communication.
+    virtual void wait_allreduce(Tape&) = 0;
+    virtual void update(const Update&, Tape&) = 0;
+    /// Ends a training step: writes ring[step % ring_size] and moves the counters on.
+    virtual void record(const BatchStats*, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters*,
+                        int64_t global_batch, Tape&) = 0;
+    /// Ends an evaluation step: adds this rank's sums to the totals and moves the offset on.
+    virtual void accumulate(const BatchStats*, EvalTotals*, int64_t images, Counters*, int64_t global_batch, Tape&) = 0;
+
+    /// Makes a tape runnable. CPU: a loop over the steps. CUDA: captured once, then replayed.
+    virtual std::function<void()> finish(Tape) = 0;
+    virtual void synchronize() = 0;
+};
+
+/// `device` is cpu, cuda or auto. Throws Exit::usage with the reason if it cannot be had.
+std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions&, Comm&);
+std::unique_ptr<Backend> make_cpu_backend(const BackendOptions&, Comm&);
+std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&);
+/// Why there is no CUDA device here, or an empty string if there is one.
+std::string cuda_unavailable();
+
+}  // namespace convoy

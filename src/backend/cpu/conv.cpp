@@ -1,0 +1,81 @@
+// Convolution on plain NHWC activations; only the weights are reordered, once a direction and step.
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/primitives.h"
+
+namespace convoy {
+namespace {
+
+using Dims = dnnl::memory::dims;
+constexpr auto direct = dnnl::algorithm::convolution_direct;
+
+struct Descs {
+    Desc x, weight, bias, y;
+    Dims stride, pad;
+    Descs(const Conv& op, const Bound& b)
+        : x(nhwc(b.values[op.x])),
+          weight(ohwi(b.params[op.weight])),
+          y(nhwc(b.values[op.y])),
+          stride{op.stride, op.stride},
+          pad{op.pad, op.pad} {
+        if (op.bias != none) bias = Desc({b.params[op.bias].shape.c}, dnnl_type(DType::f32), dnnl::memory::format_tag::x);
+    }
+};
+
+dnnl::convolution_forward::primitive_desc forward_desc(const dnnl::engine& engine, const Descs& d, bool training) {
+    const auto prop = training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    if (d.bias) return {engine, prop, direct, d.x, any_layout(d.weight), d.bias, d.y, d.stride, d.pad, d.pad, Calls::attributes()};
+    return {engine, prop, direct, d.x, any_layout(d.weight), d.y, d.stride, d.pad, d.pad, Calls::attributes()};
+}
+
+}  // namespace
+
+void CpuBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
+    const Descs d(op, b);
+    const auto pd = forward_desc(engine_, d, b.training);
+    Calls calls(engine_, stream_, temporary_);
+    std::vector<Calls::Operand> operands = {
+        calls.fixed(DNNL_ARG_SRC, d.x, b.values[op.x].data),
+        calls.as_layout(calls.fixed(DNNL_ARG_WEIGHTS, d.weight, b.params[op.weight].data), pd.weights_desc()),
+        calls.fixed(DNNL_ARG_DST, d.y, b.values[op.y].data)};
+    if (op.bias != none) operands.push_back(calls.fixed(DNNL_ARG_BIAS, d.bias, b.params[op.bias].data));
+    calls.add(dnnl::convolution_forward(pd), operands, pd.scratchpad_desc());
+    calls.onto(tape, "conv forward " + b.name);
+}
+
+void CpuBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
+    const Descs d(op, b);
+    const auto hint = forward_desc(engine_, d, true);
+    const Tensor& dy = b.value_gradients[op.y];
+    const Tensor& dx = b.value_gradients[op.x];
+
+    Calls weights(engine_, stream_, temporary_);
+    const auto make_weights = [&]() -> dnnl::convolution_backward_weights::primitive_desc {
+        const Desc dw = any_layout(d.weight);
+        if (d.bias) return {engine_, direct, d.x, dw, d.bias, d.y, d.stride, d.pad, d.pad, hint, Calls::attributes()};
+        return {engine_, direct, d.x, dw, d.y, d.stride, d.pad, d.pad, hint, Calls::attributes()};
+    };
+    const auto pw = make_weights();
+    const auto gradient = weights.fixed(DNNL_ARG_DIFF_WEIGHTS, d.weight, b.param_gradients[op.weight].data);
+    const bool plain = pw.diff_weights_desc() == d.weight;
+    const auto written = plain ? gradient : weights.temporary(DNNL_ARG_DIFF_WEIGHTS, pw.diff_weights_desc());
+    std::vector<Calls::Operand> operands = {weights.fixed(DNNL_ARG_SRC, d.x, b.values[op.x].data),
+                                            weights.fixed(DNNL_ARG_DIFF_DST, d.y, dy.data), written};
+    if (op.bias != none) operands.push_back(weights.fixed(DNNL_ARG_DIFF_BIAS, d.bias, b.param_gradients[op.bias].data));
+    weights.add(dnnl::convolution_backward_weights(pw), operands, pw.scratchpad_desc());
+    if (!plain) weights.copy(written, gradient);
+    weights.onto(tape, "conv weight gradient " + b.name);
+
+    if (!dx.data) return;
+    Calls data(engine_, stream_, temporary_);
+    const dnnl::convolution_backward_data::primitive_desc px(engine_, direct, d.x, any_layout(d.weight), d.y, d.stride, d.pad, d.pad, hint,
+                                                             Calls::attributes());
+    const auto target = b.accumulate[op.x] ? data.temporary(DNNL_ARG_DIFF_SRC, d.x) : data.fixed(DNNL_ARG_DIFF_SRC, d.x, dx.data);
+    data.add(dnnl::convolution_backward_data(px),
+             {data.fixed(DNNL_ARG_DIFF_DST, d.y, dy.data),
+              data.as_layout(data.fixed(DNNL_ARG_WEIGHTS, d.weight, b.params[op.weight].data), px.weights_desc()), target},
+             px.scratchpad_desc());
+    if (b.accumulate[op.x]) data.accumulate(target, dx);
+    data.onto(tape, "conv data gradient " + b.name);
+}
+
+}  // namespace convoy

@@ -1,0 +1,94 @@
+// Construction, memory, and the loop that replays a tape.
+#include "backend/cpu/cpu_backend.h"
+
+#include <omp.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "backend/cpu/gradient_sums.h"
+#include "backend/cpu/primitives.h"
+
+namespace convoy {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm)
+    : comm_(comm),
+      options_(options),
+      threads_(options.threads > 0 ? options.threads : comm.fair_threads()),
+      engine_(dnnl::engine::kind::cpu, 0),
+      stream_(engine_),
+      temporary_(std::make_shared<Temporary>()),
+      sums_(std::make_unique<GradientSums>(comm)) {
+    omp_set_dynamic(0);
+    omp_set_num_threads(threads_);  // oneDNN uses the same OpenMP threads
+}
+
+CpuBackend::~CpuBackend() = default;
+
+namespace {
+
+std::string cpu_model() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    return "CPU";
+}
+
+const char* isa_name() {
+    using Isa = dnnl::cpu_isa;
+    switch (dnnl::get_effective_cpu_isa()) {
+        case Isa::avx512_core_amx_fp16:
+        case Isa::avx512_core_amx: return "AMX";
+        case Isa::avx512_core_fp16:
+        case Isa::avx512_core_bf16: return "AVX-512 bf16";
+        case Isa::avx512_core_vnni:
+        case Isa::avx512_core: return "AVX-512";
+        case Isa::avx2_vnni_2:
+        case Isa::avx2_vnni:
+        case Isa::avx2: return "AVX2";
+        default: return "SSE4.1";
+    }
+}
+
+}  // namespace
+
+std::string CpuBackend::device() const {
+    const dnnl_version_t* v = dnnl_version();
+    return cpu_model() + " (" + isa_name() + "), oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+}
+
+Buffer CpuBackend::allocate(size_t bytes) {
+    constexpr size_t huge_page = size_t(2) << 20;
+    const size_t alignment = bytes >= huge_page ? huge_page : 64;
+    const size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+    void* block = std::aligned_alloc(alignment, rounded);
+    if (!block) fail(Exit::io, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB; use a smaller batch or fewer ranks a node");
+    char* bytes_of = static_cast<char*>(block);
+#pragma omp parallel for schedule(static)  // first touch by the threads that will use it
+    for (size_t at = 0; at < rounded; at += 4096) std::memset(bytes_of + at, 0, std::min<size_t>(4096, rounded - at));
+    return Buffer(block, std::free);
+}
+
+void CpuBackend::upload(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void CpuBackend::download(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+
+void CpuBackend::zero(Tensor t, Tape& tape) {
+    tape.push_back({"zero", Lane::compute, [t] { std::memset(t.data, 0, t.bytes()); }});
+}
+
+std::function<void()> CpuBackend::finish(Tape tape) {
+    return [this, tape = std::move(tape)] {
+        for (const Step& step : tape) {
+            step.run();
+            sums_->progress();
+        }
+    };
+}
+
+std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& comm) { return std::make_unique<CpuBackend>(options, comm); }
+
+}  // namespace convoy

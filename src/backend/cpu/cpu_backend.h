@@ -1,0 +1,72 @@
+// The CPU backend: oneDNN for convolutions, pooling and matrix products, OpenMP loops for what it cannot fuse, MPI for sums.
+// Its "device" memory is host memory, so a step is a loop over closures that hold pointers.
+#pragma once
+#include <dnnl.hpp>
+
+#include "backend/backend.h"
+
+namespace convoy {
+
+class GradientSums;  // allreduce.cpp
+struct Temporary;    // primitives.h
+
+class CpuBackend final : public Backend {
+public:
+    CpuBackend(const BackendOptions&, Comm&);
+    ~CpuBackend() override;
+
+    std::string device() const override;
+    int threads() const override { return threads_; }
+    Buffer allocate(size_t bytes) override;
+    Buffer resident(void* host, size_t) override { return Buffer(host, [](void*) {}); }
+    void upload(void* to, const void* from, size_t bytes) override;
+    void download(void* to, const void* from, size_t bytes) override;
+    size_t saved_bytes(const Op&, const Graph&, int batch) override;
+
+    void forward(const Conv&, const Bound&, Tape&) override;
+    void forward(const BatchNorm&, const Bound&, Tape&) override;
+    void forward(const Relu&, const Bound&, Tape&) override;
+    void forward(const Add&, const Bound&, Tape&) override;
+    void forward(const Pool&, const Bound&, Tape&) override;
+    void forward(const PadShortcut&, const Bound&, Tape&) override;
+    void forward(const Linear&, const Bound&, Tape&) override;
+    void forward(const Dropout&, const Bound&, Tape&) override;
+    void forward(const SoftmaxXent&, const Bound&, Tape&) override;
+    void backward(const Conv&, const Bound&, Tape&) override;
+    void backward(const BatchNorm&, const Bound&, Tape&) override;
+    void backward(const Relu&, const Bound&, Tape&) override;
+    void backward(const Add&, const Bound&, Tape&) override;
+    void backward(const Pool&, const Bound&, Tape&) override;
+    void backward(const PadShortcut&, const Bound&, Tape&) override;
+    void backward(const Linear&, const Bound&, Tape&) override;
+    void backward(const Dropout&, const Bound&, Tape&) override;
+    void backward(const SoftmaxXent&, const Bound&, Tape&) override;
+
+    void gather(const Gather&, Tape&) override;
+    void zero(Tensor, Tape&) override;
+    void allreduce(Tensor bucket, Tape&) override;
+    void wait_allreduce(Tape&) override;
+    void update(const Update&, Tape&) override;
+    void record(const BatchStats*, const float*, StepRecord*, int64_t, Counters*, int64_t, Tape&) override;
+    void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
+    std::function<void()> finish(Tape) override;
+    void synchronize() override {}
+
+private:
+    /// Sums doubles over all ranks, now: what synchronised batch norm needs.
+    void sum_now(double* values, int count);
+
+    Comm& comm_;
+    BackendOptions options_;
+    int threads_ = 1;
+    dnnl::engine engine_;
+    dnnl::stream stream_;
+    std::shared_ptr<Temporary> temporary_;
+    std::unique_ptr<GradientSums> sums_;
+    double step_started_ = 0, gathered_ = 0;  // seconds on a steady clock
+};
+
+/// Seconds on a steady clock.
+double now();
+
+}  // namespace convoy

@@ -1,0 +1,53 @@
+// ReLU and add where fusion left them on their own, and copies of gradients.
+#include <algorithm>
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace convoy {
+namespace {
+
+/// Runs f(i) for all i in [0, n) on all threads, vectorised.
+template <class F> void each(int64_t n, F f) {
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < n; ++i) f(i);
+}
+
+}  // namespace
+
+void CpuBackend::forward(const Relu& op, const Bound& b, Tape& tape) {
+    const float* x = b.values[op.x].as<float>();
+    float* y = b.values[op.y].as<float>();
+    const int64_t n = int64_t(b.values[op.x].count());
+    tape.push_back({"relu " + b.name, Lane::compute, [=] { each(n, [=](int64_t i) { y[i] = std::max(x[i], 0.0f); }); }});
+}
+
+void CpuBackend::backward(const Relu& op, const Bound& b, Tape& tape) {
+    const float *y = b.values[op.y].as<float>(), *dy = b.value_gradients[op.y].as<float>();
+    float* dx = b.value_gradients[op.x].as<float>();
+    if (!dx) return;
+    const int64_t n = int64_t(b.values[op.x].count());
+    const bool add = b.accumulate[op.x];
+    tape.push_back({"relu gradient " + b.name, Lane::compute, [=] {
+                        each(n, [=](int64_t i) { dx[i] = (add ? dx[i] : 0.0f) + (y[i] > 0 ? dy[i] : 0.0f); });
+                    }});
+}
+
+void CpuBackend::forward(const Add& op, const Bound& b, Tape& tape) {
+    const float *x = b.values[op.a].as<float>(), *z = b.values[op.b].as<float>();
+    float* y = b.values[op.y].as<float>();
+    const int64_t n = int64_t(b.values[op.y].count());
+    tape.push_back({"add " + b.name, Lane::compute, [=] { each(n, [=](int64_t i) { y[i] = x[i] + z[i]; }); }});
+}
+
+void CpuBackend::backward(const Add& op, const Bound& b, Tape& tape) {
+    const float* dy = b.value_gradients[op.y].as<float>();
+    const int64_t n = int64_t(b.values[op.y].count());
+    for (ValueId id : {op.a, op.b}) {
+        float* dx = b.value_gradients[id].as<float>();
+        if (!dx) continue;
+        const bool add = b.accumulate[id] || (op.a == op.b && id == op.b);
+        tape.push_back({"add gradient " + b.name, Lane::compute, [=] { each(n, [=](int64_t i) { dx[i] = (add ? dx[i] : 0.0f) + dy[i]; }); }});
+    }
+}
+
+}  // namespace convoy

@@ -1,0 +1,60 @@
+// Softmax cross-entropy with label smoothing: the mean over the global batch, of which each rank holds a part.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace convoy {
+namespace {
+
+/// Log of the sum of exponentials of row [k], in double.
+double log_sum_exp(const float* row, int k) {
+    const float top = *std::max_element(row, row + k);
+    double sum = 0;
+    for (int j = 0; j < k; ++j) sum += std::exp(double(row[j]) - top);
+    return top + std::log(sum);
+}
+
+}  // namespace
+
+void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
+    const float* x = b.values[op.x].as<float>();
+    const int32_t* label = b.labels.as<int32_t>();
+    const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
+    tape.push_back({"loss", Lane::compute, [=, stats = b.stats, smoothing = double(op.label_smoothing)] {
+                        double loss = 0;
+                        int64_t correct = 0;
+#pragma omp parallel for schedule(static) reduction(+ : loss, correct)
+                        for (int i = 0; i < n; ++i) {
+                            const float* row = x + int64_t(i) * k;
+                            const double lse = log_sum_exp(row, k);
+                            double sum = 0;
+                            for (int j = 0; j < k; ++j) sum += row[j];
+                            // -sum_j target_j (row_j - lse), target = (1 - s) one-hot + s / k
+                            loss += lse - (1 - smoothing) * row[label[i]] - smoothing / k * sum;
+                            correct += std::max_element(row, row + k) - row == label[i];
+                        }
+                        stats->loss_sum = float(loss);
+                        stats->correct = float(correct);
+                    }});
+}
+
+void CpuBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
+    const float* x = b.values[op.x].as<float>();
+    float* dx = b.value_gradients[op.x].as<float>();
+    const int32_t* label = b.labels.as<int32_t>();
+    const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
+    tape.push_back({"loss gradient", Lane::compute, [=, scale = 1.0 / double(b.global_batch), smoothing = double(op.label_smoothing)] {
+#pragma omp parallel for schedule(static)
+                        for (int i = 0; i < n; ++i) {
+                            const float* row = x + int64_t(i) * k;
+                            const double lse = log_sum_exp(row, k);
+                            for (int j = 0; j < k; ++j) {
+                                const double target = (j == label[i] ? 1 - smoothing : 0) + smoothing / k;
+                                dx[int64_t(i) * k + j] = float((std::exp(row[j] - lse) - target) * scale);
+                            }
+                        }
+                    }});
+}
+
+}  // namespace convoy

@@ -1,0 +1,53 @@
+// The optimizer in one pass over the arenas, and the records that end a step.
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/gradient_sums.h"
+
+namespace convoy {
+
+void CpuBackend::update(const Update& u, Tape& tape) {
+    tape.push_back({"optimizer", Lane::compute, [u] {
+                        const float lr = u.learning_rates[u.counters->step];
+                        const double t = double(u.counters->step + 1);
+                        const float c1 = float(1 - std::pow(double(u.spec.beta1), t)), c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
+                        float *w = u.weights, *first = u.state, *second = u.state + u.count;
+                        const float* g = u.gradients;
+                        for (const UpdateSegment& s : u.segments) {
+                            const int64_t begin = int64_t(s.begin), end = int64_t(s.end);
+                            const OptimizerSpec spec = u.spec;
+                            if (spec.kind == OptimizerSpec::sgd) {
+#pragma omp parallel for simd schedule(static)
+                                for (int64_t i = begin; i < end; ++i) sgd_update(spec, lr, s.weight_decay, g[i], w[i], first[i]);
+                            } else {
+#pragma omp parallel for simd schedule(static)
+                                for (int64_t i = begin; i < end; ++i)
+                                    adam_update(spec, lr, s.weight_decay, c1, c2, g[i], w[i], first[i], second[i]);
+                            }
+                        }
+                    }});
+}
+
+void CpuBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters* counters,
+                        int64_t global_batch, Tape& tape) {
+    tape.push_back({"record", Lane::compute, [=, this] {
+                        StepRecord& r = ring[counters->step % ring_size];
+                        r.learning_rate = learning_rates[counters->step];
+                        r.step = ++counters->step;
+                        r.loss = double(stats->loss_sum) / double(global_batch);
+                        r.accuracy = double(stats->correct) / double(global_batch);
+                        r.step_seconds = now() - step_started_;
+                        r.data_seconds = gathered_ - step_started_;
+                        r.comm_exposed_seconds = sums_->waited();
+                        counters->offset += global_batch;
+                    }});
+}
+
+void CpuBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters, int64_t global_batch, Tape& tape) {
+    tape.push_back({"totals", Lane::compute, [=] {
+                        totals->loss_sum += double(stats->loss_sum);
+                        totals->correct += int64_t(stats->correct);
+                        totals->images += images;
+                        counters->offset += global_batch;
+                    }});
+}
+
+}  // namespace convoy

@@ -1,0 +1,52 @@
+// Max and average pooling. Maxima remember where they came from in `saved`.
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/primitives.h"
+
+namespace convoy {
+namespace {
+
+dnnl::pooling_forward::primitive_desc forward_desc(const dnnl::engine& engine, const Pool& op, const Tensor& x, const Tensor& y, bool training) {
+    const auto algorithm = op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
+    const auto prop = training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0}, pad{op.pad, op.pad};
+    return {engine, prop, algorithm, nhwc(x), nhwc(y), stride, kernel, dilation, pad, pad, Calls::attributes()};
+}
+
+}  // namespace
+
+size_t CpuBackend::saved_bytes(const Op& op, const Graph& graph, int batch) {
+    const auto tensor = [&](ValueId id) { return Tensor{nullptr, graph.values[id].batched(batch), graph.values[id].dtype}; };
+    if (const auto* bn = std::get_if<BatchNorm>(&op)) return 2 * sizeof(float) * graph.values[bn->x].c;  // mean, 1 / deviation
+    const auto* pool = std::get_if<Pool>(&op);
+    if (!pool || pool->kind != Pool::max || batch == 0) return 0;
+    return forward_desc(engine_, *pool, tensor(pool->x), tensor(pool->y), true).workspace_desc().get_size();
+}
+
+void CpuBackend::forward(const Pool& op, const Bound& b, Tape& tape) {
+    const Tensor &x = b.values[op.x], &y = b.values[op.y];
+    const auto pd = forward_desc(engine_, op, x, y, b.training);
+    Calls calls(engine_, stream_, temporary_);
+    std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_SRC, nhwc(x), x.data), calls.fixed(DNNL_ARG_DST, nhwc(y), y.data)};
+    if (b.training && op.kind == Pool::max) operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, pd.workspace_desc(), b.saved));
+    calls.add(dnnl::pooling_forward(pd), operands, pd.scratchpad_desc());
+    calls.onto(tape, "pool forward " + b.name);
+}
+
+void CpuBackend::backward(const Pool& op, const Bound& b, Tape& tape) {
+    const Tensor &x = b.values[op.x], &y = b.values[op.y], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
+    if (!dx.data) return;
+    const auto hint = forward_desc(engine_, op, x, y, true);
+    const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0}, pad{op.pad, op.pad};
+    const auto algorithm = op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
+    const dnnl::pooling_backward::primitive_desc pd(engine_, algorithm, nhwc(dx), nhwc(dy), stride, kernel, dilation, pad, pad, hint,
+                                                    Calls::attributes());
+    Calls calls(engine_, stream_, temporary_);
+    const auto target = b.accumulate[op.x] ? calls.temporary(DNNL_ARG_DIFF_SRC, nhwc(dx)) : calls.fixed(DNNL_ARG_DIFF_SRC, nhwc(dx), dx.data);
+    std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_DIFF_DST, nhwc(dy), dy.data), target};
+    if (op.kind == Pool::max) operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, hint.workspace_desc(), b.saved));
+    calls.add(dnnl::pooling_backward(pd), operands, pd.scratchpad_desc());
+    if (b.accumulate[op.x]) calls.accumulate(target, dx);
+    calls.onto(tape, "pool gradient " + b.name);
+}
+
+}  // namespace convoy

@@ -1,0 +1,99 @@
+#include "backend/cpu/primitives.h"
+
+#include <cstdlib>
+
+namespace convoy {
+
+dnnl::memory::data_type dnnl_type(DType type) {
+    using T = dnnl::memory::data_type;
+    switch (type) {
+        case DType::f32: return T::f32;
+        case DType::f16: return T::f16;
+        case DType::bf16: return T::bf16;
+        case DType::u8: return T::u8;
+        case DType::i32: return T::s32;
+    }
+    return T::undef;
+}
+
+Desc nhwc(const Tensor& t) {
+    const Shape& s = t.shape;
+    return {{s.n, s.c, s.h, s.w}, dnnl_type(t.dtype), dnnl::memory::format_tag::nhwc};
+}
+Desc ohwi(const Tensor& t) {
+    const Shape& s = t.shape;
+    return {{s.n, s.c, s.h, s.w}, dnnl_type(t.dtype), dnnl::memory::format_tag::ohwi};
+}
+Desc any_layout(const Desc& d) { return {d.get_dims(), d.get_data_type(), dnnl::memory::format_tag::any}; }
+Desc matrix(int rows, int columns, DType type, bool transposed) {
+    using Tag = dnnl::memory::format_tag;
+    return {{rows, columns}, dnnl_type(type), transposed ? Tag::ba : Tag::ab};
+}
+
+Calls::Calls(dnnl::engine engine, dnnl::stream stream, std::shared_ptr<Temporary> block)
+    : engine_(std::move(engine)), stream_(std::move(stream)), block_(std::move(block)) {}
+
+Calls::Operand Calls::fixed(int argument, const Desc& desc, void* data) const {
+    return {argument, dnnl::memory(desc, engine_, data), false, 0};
+}
+
+Calls::Operand Calls::temporary(int argument, const Desc& desc) {
+    constexpr size_t alignment = 4096;
+    const size_t offset = used_;
+    used_ += (desc.get_size() + alignment - 1) / alignment * alignment;
+    if (used_ > block_->bytes) {
+        block_->block = Buffer(std::aligned_alloc(alignment, used_), std::free);
+        if (!block_->block) fail(Exit::io, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
+        block_->bytes = used_;
+    }
+    return {argument, dnnl::memory(desc, engine_, nullptr), true, offset};
+}
+
+Calls::Operand Calls::as_layout(Operand operand, const Desc& wanted) {
+    if (operand.memory.get_desc() == wanted) return operand;
+    Operand other = temporary(operand.argument, wanted);
+    copy(operand, other);
+    return other;
+}
+
+void Calls::copy(Operand from, Operand to) {
+    const dnnl::reorder reorder(from.memory, to.memory);
+    from.argument = DNNL_ARG_FROM;
+    to.argument = DNNL_ARG_TO;
+    add(reorder, {from, to});
+}
+
+void Calls::add(dnnl::primitive primitive, std::vector<Operand> operands, const Desc& scratchpad) {
+    if (scratchpad && scratchpad.get_size() > 0) operands.push_back(temporary(DNNL_ARG_SCRATCHPAD, scratchpad));
+    std::unordered_map<int, dnnl::memory> arguments;
+    for (const Operand& o : operands) arguments.emplace(o.argument, o.memory);
+    calls_.push_back([block = block_, stream = stream_, primitive, operands, arguments] {
+        for (const Operand& o : operands)
+            if (o.temporary) o.memory.set_data_handle(block->at(o.offset));
+        primitive.execute(stream, arguments);
+    });
+}
+
+void Calls::add(std::function<void()> call) { calls_.push_back(std::move(call)); }
+
+void Calls::accumulate(Operand from, Tensor to) {
+    calls_.push_back([block = block_, offset = from.offset, y = to.as<float>(), n = int64_t(to.count())] {
+        const float* x = reinterpret_cast<const float*>(block->at(offset));
+#pragma omp parallel for simd schedule(static)
+        for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+    });
+}
+
+dnnl::primitive_attr Calls::attributes() {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return attr;
+}
+
+void Calls::onto(Tape& tape, std::string name) {
+    tape.push_back({std::move(name), Lane::compute, [calls = std::move(calls_)] {
+                        for (const auto& call : calls) call();
+                    }});
+}
+
+}  // namespace convoy

@@ -1,0 +1,66 @@
+// oneDNN primitives as tape steps. Operands lie either at fixed addresses or in temporary memory that belongs to the op
+// while it runs; the temporary block grows while programs are built, so its address is looked up at every run.
+#pragma once
+#include <dnnl.hpp>
+
+#include "backend/backend.h"
+
+namespace convoy {
+
+/// One block as large as the most that any op needs for itself.
+struct Temporary {
+    Buffer block;
+    size_t bytes = 0;
+    char* at(size_t offset) const { return static_cast<char*>(block.get()) + offset; }
+};
+
+using Desc = dnnl::memory::desc;
+
+dnnl::memory::data_type dnnl_type(DType);
+/// Row-major [n, h, w, c], which oneDNN describes with dimensions n, c, h, w.
+Desc nhwc(const Tensor&);
+/// A weight tensor [out, kh, kw, in], which oneDNN describes with dimensions out, in, kh, kw.
+Desc ohwi(const Tensor&);
+/// The same dimensions in whatever layout the primitive likes best.
+Desc any_layout(const Desc&);
+Desc matrix(int rows, int columns, DType, bool transposed = false);
+
+/// The primitives of one op in one direction, in order, sharing the temporary block.
+class Calls {
+public:
+    Calls(dnnl::engine, dnnl::stream, std::shared_ptr<Temporary>);
+
+    struct Operand {
+        int argument;
+        dnnl::memory memory;
+        bool temporary;
+        size_t offset;
+    };
+    Operand fixed(int argument, const Desc&, void* data) const;
+    /// Reserves a part of the temporary block; offsets of one op do not overlap.
+    Operand temporary(int argument, const Desc&);
+    /// `operand` as it is, or a temporary of layout `wanted` with a reorder in front that fills it.
+    Operand as_layout(Operand, const Desc& wanted);
+
+    /// `scratchpad` may be empty (size 0).
+    void add(dnnl::primitive, std::vector<Operand>, const Desc& scratchpad = {});
+    void add(std::function<void()>);
+    /// A reorder from one operand to another.
+    void copy(Operand from, Operand to);
+    /// to += from, element by element, both dense f32.
+    void accumulate(Operand from, Tensor to);
+
+    static dnnl::primitive_attr attributes();  ///< user scratchpad
+
+    /// Ends the list: one tape step that runs all of it.
+    void onto(Tape&, std::string name);
+
+private:
+    dnnl::engine engine_;
+    dnnl::stream stream_;
+    std::shared_ptr<Temporary> block_;
+    size_t used_ = 0;
+    std::vector<std::function<void()>> calls_;
+};
+
+}  // namespace convoy

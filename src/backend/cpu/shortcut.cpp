@@ -1,0 +1,53 @@
+// PyramidNet's shortcut: the image, or its 2x2 average, with zero channels appended.
+#include <algorithm>
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace convoy {
+
+void CpuBackend::forward(const PadShortcut& op, const Bound& b, Tape& tape) {
+    const Shape in = b.values[op.x].shape, out = b.values[op.y].shape;
+    const float* x = b.values[op.x].as<float>();
+    float* y = b.values[op.y].as<float>();
+    const int stride = op.stride;
+    tape.push_back({"shortcut " + b.name, Lane::compute, [=] {
+                        const int64_t rows = int64_t(out.n) * out.h;
+#pragma omp parallel for schedule(static)
+                        for (int64_t row = 0; row < rows; ++row)
+                            for (int j = 0; j < out.w; ++j) {
+                                const float* from = x + ((row * stride) * in.w + j * stride) * in.c;
+                                const float* below = from + int64_t(in.w) * in.c;
+                                float* to = y + (row * out.w + j) * out.c;
+                                if (stride == 1) {
+                                    std::copy_n(from, in.c, to);
+                                } else {
+#pragma omp simd
+                                    for (int c = 0; c < in.c; ++c) to[c] = 0.25f * (from[c] + from[in.c + c] + below[c] + below[in.c + c]);
+                                }
+                                std::fill(to + in.c, to + out.c, 0.0f);
+                            }
+                    }});
+}
+
+void CpuBackend::backward(const PadShortcut& op, const Bound& b, Tape& tape) {
+    const Shape in = b.values[op.x].shape, out = b.values[op.y].shape;
+    const float* dy = b.value_gradients[op.y].as<float>();
+    float* dx = b.value_gradients[op.x].as<float>();
+    if (!dx) return;
+    const int stride = op.stride;
+    const bool add = b.accumulate[op.x];
+    tape.push_back({"shortcut gradient " + b.name, Lane::compute, [=] {
+                        const float share = stride == 1 ? 1.0f : 0.25f;
+                        const int64_t rows = int64_t(in.n) * in.h;  // in.h is even if the stride is 2: rows never straddle images
+#pragma omp parallel for schedule(static)
+                        for (int64_t row = 0; row < rows; ++row)
+                            for (int j = 0; j < in.w; ++j) {
+                                const float* from = dy + ((row / stride) * out.w + j / stride) * out.c;
+                                float* to = dx + (row * in.w + j) * in.c;
+#pragma omp simd
+                                for (int c = 0; c < in.c; ++c) to[c] = (add ? to[c] : 0.0f) + share * from[c];
+                            }
+                    }});
+}
+
+}  // namespace convoy

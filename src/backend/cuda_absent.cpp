@@ -1,0 +1,12 @@
+// Linked in place of backend/cuda: says what is missing.
+#include "backend/backend.h"
+
+namespace convoy {
+
+std::string cuda_unavailable() { return "this executable was built without the CUDA backend"; }
+
+std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&) {
+    fail(Exit::usage, "--device cuda: " + cuda_unavailable() + "; use --device cpu");
+}
+
+}  // namespace convoy

@@ -1,0 +1,35 @@
+// Optimizer arithmetic of one element, shared by both backends. The rules are those of PyTorch's SGD and Adam
+// (decay is added to the gradient, not decoupled).
+#pragma once
+#include <cmath>
+
+#include "base/host_device.h"
+
+namespace convoy {
+
+struct OptimizerSpec {
+    enum Kind { sgd, adam } kind = sgd;
+    float momentum = 0.9f;  ///< sgd
+    bool nesterov = false;  ///< sgd
+    float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< adam
+    /// Floats of state an element: momentum, or first and second moment.
+    int state_per_element() const { return kind == adam ? 2 : 1; }
+};
+
+/// w [1], velocity [1]: one element. lr and decay belong to the element's parameter.
+CONVOY_HD void sgd_update(const OptimizerSpec& o, float lr, float decay, float g, float& w, float& velocity) {
+    g += decay * w;
+    velocity = o.momentum * velocity + g;
+    w -= lr * (o.nesterov ? g + o.momentum * velocity : velocity);
+}
+
+/// correction1 = 1 - beta1^t and correction2 = sqrt(1 - beta2^t), t counted from 1.
+CONVOY_HD void adam_update(const OptimizerSpec& o, float lr, float decay, float correction1, float correction2, float g, float& w,
+                           float& m, float& v) {
+    g += decay * w;
+    m = o.beta1 * m + (1 - o.beta1) * g;
+    v = o.beta2 * v + (1 - o.beta2) * g * g;
+    w -= lr / correction1 * m / (sqrtf(v) / correction2 + o.epsilon);
+}
+
+}  // namespace convoy

@@ -1,0 +1,36 @@
+// How Convoy fails: one exception type that carries the exit code, so that every failure ends in one line and one code.
+// Bad input, options and files throw Error; a broken invariant of the program itself throws std::logic_error (require).
+#pragma once
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+namespace convoy {
+
+/// Exit codes of the executable; the README lists them for users.
+enum class Exit : int {
+    done = 0,
+    usage = 2,       ///< unknown option, impossible combination
+    bad_input = 3,   ///< data set, model file or recipe that cannot be used
+    not_finite = 4,  ///< the loss became NaN or infinite
+    io = 5,          ///< unwritable output, disk full
+    comm = 6,        ///< communication failed
+    requeue = 85,    ///< checkpointed on request: submit me again
+};
+
+/// A failure the user can act on. The message says what, where, and what to do, in one line.
+struct Error : std::runtime_error {
+    Error(Exit exit_code, const std::string& message) : std::runtime_error(message), code(exit_code) {}
+    Exit code;
+    bool everywhere = false;  ///< every rank throws this same error: print once, finish in order
+};
+
+[[noreturn]] inline void fail(Exit code, const std::string& message) { throw Error(code, message); }
+
+/// Checks an invariant of the program (never of its input); throws std::logic_error with the place.
+inline void require(bool holds, const char* what, std::source_location at = std::source_location::current()) {
+    if (!holds)
+        throw std::logic_error(std::string(at.file_name()) + ":" + std::to_string(at.line()) + ": internal error: " + what);
+}
+
+}  // namespace convoy

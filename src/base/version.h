@@ -1,0 +1,10 @@
+// Which Convoy this is: goes into every shard, metric file and model file.
+#pragma once
+
+namespace convoy {
+
+constexpr const char* version = "0.1.0";
+/// The commit this was built from ("-dirty" if files were changed since), or "unknown" outside a git checkout.
+const char* commit();
+
+}  // namespace convoy

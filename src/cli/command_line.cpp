@@ -1,0 +1,208 @@
+// Turns Boost.Program_options' exceptions into one-line errors. Each config line is stored on its own, so that a mistake in it
+// can be reported with its line number.
+#include "cli/command_line.h"
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+
+namespace convoy {
+namespace po = boost::program_options;
+namespace {
+
+using Options = po::options_description;
+
+std::vector<std::string> names_of(const Options& options) {
+    std::vector<std::string> names;
+    for (const auto& option : options.options())
+        if (!option->long_name().empty()) names.push_back(option->long_name());
+    return names;
+}
+
+size_t edit_distance(const std::string& a, const std::string& b) {
+    std::vector<size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), size_t(0));
+    for (size_t i = 0; i < a.size(); ++i) {
+        size_t diagonal = std::exchange(row[0], i + 1);
+        for (size_t j = 0; j < b.size(); ++j)
+            diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] == b[j] ? 0 : 1)}));
+    }
+    return row.back();
+}
+
+/// What an option takes, in words: its type, then its own description.
+std::string allowed(const Options& options, const std::string& name) {
+    const po::option_description* option = options.find_nothrow(name, false);
+    if (!option) return "see --help";
+    const auto* typed = dynamic_cast<const po::typed_value_base*>(option->semantic().get());
+    std::string kind = "a value";
+    if (typed) {
+        const std::type_info& type = typed->value_type();
+        if (type == typeid(int) || type == typeid(int64_t) || type == typeid(unsigned) || type == typeid(uint64_t)) kind = "a whole number";
+        if (type == typeid(float) || type == typeid(double)) kind = "a number";
+        if (type == typeid(bool)) kind = "true or false";
+    }
+    return "it takes " + kind + " (" + option->description() + ")";
+}
+
+std::string without_dashes(const std::string& name) {
+    const size_t start = name.find_first_not_of('-');
+    return start == std::string::npos ? "" : name.substr(start, name.find('=') - start);
+}
+
+/// Runs `action`; what Boost throws leaves as an Error whose message starts with `where`. `dashes` is "--" on the command
+/// line and empty in a config file, so that names look as the user wrote them.
+template <class Action> void translate(const Options& options, const std::string& where, const std::string& dashes, const Action& action) {
+    const auto usage = [&](const std::string& text) { fail(Exit::usage, where + text); };
+    try {
+        action();
+    } catch (const po::validation_error& error) {
+        const std::string name = without_dashes(error.get_option_name());
+        if (error.kind() == po::validation_error::multiple_values_not_allowed) usage(dashes + name + ": is given more than once");
+        std::string value;
+        if (const auto* bad = dynamic_cast<const po::invalid_option_value*>(&error)) {
+            const std::string text = bad->what();  // Boost keeps the value only in its message: the argument ('x') for option …
+            const size_t open = text.find("('"), close = text.find("')", open);
+            if (open != std::string::npos && close != std::string::npos) value = text.substr(open + 2, close - open - 2);
+        }
+        usage(dashes + name + ": '" + value + "' is not allowed; " + allowed(options, name));
+    } catch (const po::unknown_option& error) {
+        const std::string name = without_dashes(error.get_option_name());
+        usage(error.get_option_name() + ": there is no such option" + did_you_mean(name, names_of(options), "see --help", dashes));
+    } catch (const po::multiple_occurrences& error) {
+        usage(dashes + without_dashes(error.get_option_name()) + ": is given more than once");
+    } catch (const po::invalid_syntax& error) {  // a value is missing, or one is given to a switch
+        const std::string name = without_dashes(error.get_option_name());
+        if (error.kind() == po::invalid_syntax::extra_parameter) usage(dashes + name + ": is a switch and takes no value");
+        usage(dashes + name + ": its value is missing; " + allowed(options, name));
+    } catch (const po::required_option& error) {
+        usage(dashes + without_dashes(error.get_option_name()) + ": is required; " +
+              allowed(options, without_dashes(error.get_option_name())));
+    } catch (const po::error& error) {
+        usage(error.what());
+    }
+}
+
+std::string trimmed(const std::string& text) {
+    const size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
+    return first == std::string::npos ? "" : text.substr(first, last - first + 1);
+}
+
+/// Stores the lines of `path` into `values`, behind what is there already.
+void store_config(const Options& options, const std::string& path, po::variables_map& values) {
+    std::ifstream in(path);
+    std::string line;
+    if (!in || (!std::getline(in, line) && !in.eof())) fail(Exit::bad_input, path + ": cannot be read; check --config");
+    std::set<std::string> seen;
+    for (int number = 1; number == 1 || std::getline(in, line); ++number) {
+        const std::string where = path + ":" + std::to_string(number) + ": ";
+        const std::string text = trimmed(line.substr(0, line.find('#')));
+        if (text.empty()) continue;
+        const size_t equals = text.find('=');
+        if (equals == std::string::npos) fail(Exit::usage, where + "'" + text + "' is not of the form key = value");
+        const std::string key = trimmed(text.substr(0, equals)), value = trimmed(text.substr(equals + 1));
+        if (key == "config" || key == "help" || !options.find_nothrow(key, false)) {
+            std::vector<std::string> known = names_of(options);
+            std::erase_if(known, [](const std::string& name) { return name == "config" || name == "help"; });
+            fail(Exit::usage,
+                 where + "there is no key '" + key + "'" + did_you_mean(key, known, "keys are the long option names of --help"));
+        }
+        if (value.empty()) fail(Exit::usage, where + key + ": its value is missing; " + allowed(options, key));
+        if (!seen.insert(key).second) fail(Exit::usage, where + key + ": is given more than once");
+        po::parsed_options one(&options);
+        one.options.emplace_back(key, std::vector<std::string>{value});
+        translate(options, where, "", [&] {
+            po::variables_map scratch;  // a value that the command line overrides must be right, too
+            po::store(one, scratch);
+            po::store(one, values);
+        });
+    }
+}
+
+/// Boost takes `--images --to DIR` for images = "--to"; an option's name is never a value here.
+void check_values_present(const Options& options, const std::vector<std::string>& args) {
+    const auto find = [&](const std::string& arg) { return arg.starts_with("--") ? options.find_nothrow(arg.substr(2), false) : nullptr; };
+    for (size_t i = 0; i + 1 < args.size() && args[i] != "--"; ++i) {
+        const po::option_description* option = find(args[i]);
+        if (option && option->semantic()->min_tokens() > 0 && find(args[i + 1]))
+            fail(Exit::usage, args[i] + ": its value is missing; " + allowed(options, args[i].substr(2)));
+    }
+}
+
+void store_arguments(const Options& options, const std::vector<std::string>& args, const po::positional_options_description& positional,
+                     po::variables_map& values) {
+    namespace style = po::command_line_style;
+    constexpr int strict = style::unix_style & ~style::allow_guessing;
+    check_values_present(options, args);
+    translate(options, "", "--", [&] {
+        po::parsed_options parsed = po::command_line_parser(args).options(options).style(strict).run();
+        for (po::option& option : parsed.options) {
+            if (!option.string_key.empty()) continue;
+            const auto position = unsigned(option.position_key);
+            if (position >= positional.max_total_count())
+                fail(Exit::usage, "'" + option.value.at(0) + "' is one argument too many; see --help");
+            option.string_key = positional.name_for_position(position);
+        }
+        po::store(parsed, values);
+    });
+}
+
+}  // namespace
+
+po::variables_map parse(const Options& options, const std::vector<std::string>& args,
+                        const po::positional_options_description& positional) {
+    po::variables_map values;
+    store_arguments(options, args, positional, values);
+    translate(options, "", "--", [&] { po::notify(values); });
+    return values;
+}
+
+po::variables_map parse_with_config(const Options& options, const std::vector<std::string>& args,
+                                    const po::positional_options_description& positional) {
+    Options all;
+    all.add(options).add_options()("config", po::value<std::string>()->value_name("FILE"), "file of key = value lines");
+    po::variables_map values;
+    store_arguments(all, args, positional, values);
+    if (values.count("config")) store_config(all, values["config"].as<std::string>(), values);
+    translate(all, "", "--", [&] { po::notify(values); });
+    return values;
+}
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
+    std::string best;
+    const size_t furthest = name.size() < 3 ? 0 : name.size() < 4 ? 1 : std::max<size_t>(2, name.size() / 3);
+    size_t best_distance = furthest + 1;
+    for (const std::string& candidate : known) {
+        const bool abbreviates = name.size() >= 2 && candidate.starts_with(name);
+        const size_t distance = abbreviates ? 0 : edit_distance(name, candidate);
+        if (distance < best_distance) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& known, const std::string& otherwise,
+                         const std::string& prefix) {
+    const std::string near = nearest_name(name, known);
+    return near.empty() ? "; " + otherwise : ", did you mean " + prefix + near + "?";
+}
+
+std::string required_value(const po::variables_map& values, const std::string& option) {
+    if (!values.count(option)) fail(Exit::usage, "--" + option + ": is required; see --help");
+    return values[option].as<std::string>();
+}
+
+int64_t value_in_range(const po::variables_map& values, const std::string& option, int64_t low, int64_t high) {
+    const auto value = values[option].as<int64_t>();
+    if (value < low || value > high)
+        fail(Exit::usage, "--" + option + ": " + std::to_string(value) + " is not allowed; it takes " + std::to_string(low) + " to " +
+                              std::to_string(high));
+    return value;
+}
+
+}  // namespace convoy

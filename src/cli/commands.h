@@ -1,0 +1,22 @@
+// The subcommands, one file each in this folder. They take the arguments after their name, return the exit code, print to
+// stdout what the user asked for, and throw Error for everything else.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace convoy {
+
+class Comm;
+
+/// Makes HDF5 shards from CIFAR-10, IDX files or a seed.
+int convert(const std::vector<std::string>& args);
+/// Checks every checksum of a data set.
+int verify(const std::vector<std::string>& args);
+/// Trains a model; collective over all ranks of `comm`.
+int train(Comm& comm, const std::vector<std::string>& args);
+/// Measures a trained model on a data set; collective.
+int evaluate(Comm& comm, const std::vector<std::string>& args);
+/// Prints versions and who runs where; collective.
+int info(Comm& comm, const std::vector<std::string>& args);
+
+}  // namespace convoy

@@ -1,0 +1,197 @@
+#include "cli/console.h"
+
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "base/version.h"
+#include "cli/versions.h"
+
+namespace convoy {
+namespace {
+
+std::string format(const char* pattern, ...) {
+    va_list args, again;
+    va_start(args, pattern);
+    va_copy(again, args);
+    std::string text(size_t(std::vsnprintf(nullptr, 0, pattern, args)), '\0');
+    std::vsnprintf(text.data(), text.size() + 1, pattern, again);
+    va_end(args);
+    va_end(again);
+    return text;
+}
+
+double mib(size_t bytes) { return double(bytes) / (1 << 20); }
+
+/// 24253410 -> "24,253,410"
+std::string grouped(size_t n) {
+    const std::string digits = std::to_string(n);
+    std::string text;
+    for (size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+        text += digits[i];
+    }
+    return text;
+}
+
+std::string duration(double seconds) {
+    const auto s = int64_t(seconds + 0.5);
+    return s >= 3600 ? format("%lldh%02lldm", (long long)(s / 3600), (long long)(s / 60 % 60)) : format("%lldm%02llds", (long long)(s / 60), (long long)(s % 60));
+}
+
+double seconds_since(std::chrono::steady_clock::time_point t) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count(); }
+
+struct Means {
+    double loss = 0, accuracy = 0, step = 0, data = 0, exposed = 0;
+    explicit Means(const std::vector<StepRecord>& records) {
+        for (const StepRecord& r : records) {
+            loss += r.loss, accuracy += r.accuracy, step += r.step_seconds, data += r.data_seconds, exposed += r.comm_exposed_seconds;
+        }
+        const double n = std::max<size_t>(1, records.size());
+        loss /= n, accuracy /= n, step /= n, data /= n, exposed /= n;
+    }
+};
+
+}  // namespace
+
+std::string config_text(const ConfigPairs& pairs) {
+    std::string text;
+    for (const auto& [key, value] : pairs) text += (value.empty() ? "# " : "") + key + " = " + value + "\n";
+    return text;
+}
+
+Console::Console(Comm& comm, Backend& backend) : comm_(comm), backend_(backend), terminal_(isatty(STDOUT_FILENO)) {}
+
+void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train, const DataSet& test,
+                         const Graph& graph, const TrainSetup& s, const Trainer& t) {
+    total_steps_ = t.total_steps();
+    steps_per_epoch_ = t.steps_per_epoch();
+    epochs_ = (total_steps_ + steps_per_epoch_ - 1) / steps_per_epoch_;
+    if (!comm_.root()) return;
+    const SplitInfo& d = train.info();
+    std::printf("convoy %s (%s), %d rank%s\n", version, commit(), comm_.size(), comm_.size() == 1 ? "" : "s");
+    std::printf("options   ");
+    for (const auto& [key, value] : config)
+        if (!value.empty()) std::printf("%s=%s ", key.c_str(), value.c_str());
+    std::printf("\ndata      %s: %lld training and %lld test images of %dx%dx%d, %d classes; read in %.2f s\n", data_dir.c_str(),
+                (long long)d.images, (long long)test.info().images, d.height, d.width, d.channels, d.classes, train.seconds() + test.seconds());
+    std::printf("model     %s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)\n", graph.model.c_str(),
+                grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9);
+    size_t bytes = 0;
+    for (size_t count : t.state().counts()) bytes += count * sizeof(float);
+    std::printf("memory    %.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations a rank\n", mib(bytes),
+                mib(bytes) * s.optimizer.state_per_element(), mib(t.arena_bytes()));
+    std::string sizes;
+    for (const Bucket& b : t.buckets()) sizes += format("%s%.1f", sizes.empty() ? "" : " ", mib((b.end - b.begin) * sizeof(float)));
+    std::printf("buckets   %zu of gradients, in backward order: %s MiB\n", t.buckets().size(), sizes.c_str());
+    const int64_t small = s.global_batch / comm_.size(), large = small + (s.global_batch % comm_.size() ? 1 : 0);
+    const std::string a_rank = small == large ? std::to_string(small) : format("%lld or %lld", (long long)small, (long long)large);
+    std::printf("batch     %lld global, %s a rank; %lld steps an epoch%s; %lld steps in all\n", (long long)s.global_batch, a_rank.c_str(),
+                (long long)steps_per_epoch_,
+                t.tail() ? format(", the last of %lld samples", (long long)t.tail()).c_str() : "", (long long)total_steps_);
+    std::printf("rate      %g at first, %g at the end, base %g\n", learning_rate(s.schedule, 0, steps_per_epoch_, total_steps_),
+                learning_rate(s.schedule, total_steps_ - 1, steps_per_epoch_, total_steps_), s.schedule.base);
+    if (comm_.size() > 1)
+        std::printf("batchnorm %s\n", s.sync_bn ? "statistics over the global batch (--sync-bn)"
+                                                : "statistics of each rank's own samples; running statistics averaged before an evaluation");
+    std::fflush(stdout);
+}
+
+void Console::open_metrics(const std::string& run_dir, const ConfigPairs& config, const std::vector<std::string>& args, const std::string& manifest) {
+    metrics_ = std::make_unique<Metrics>(run_dir);
+    std::string line = "convoy train";
+    for (const std::string& arg : args) line += " " + arg;
+    metrics_->run_attribute("command_line", line);
+    metrics_->run_attribute("configuration", config_text(config));
+    metrics_->run_attribute("version", std::string(version));
+    metrics_->run_attribute("commit", std::string(commit()));
+    metrics_->run_attribute("ranks", int64_t(comm_.size()));
+    metrics_->run_attribute("total_steps", total_steps_);
+    metrics_->run_attribute("steps_per_epoch", steps_per_epoch_);
+    metrics_->run_attribute("data_manifest_sha256", manifest);
+    for (const auto& [library, text] : library_versions()) metrics_->run_attribute("version_" + library, text);
+    metrics_->event(0, "start", line);
+    metrics_->publish();
+}
+
+void Console::describe_ranks() {
+    const std::vector<std::string> hosts = comm_.gather_all(comm_.host()), devices = comm_.gather_all(backend_.device());
+    const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())});
+    if (!comm_.root()) return;
+    for (int r = 0; r < comm_.size(); ++r) {
+        metrics_->add(RankRow{r, hosts[r], devices[r], int64_t(threads[r])});
+        // Equal lines are said once.
+        if (r > 0 && hosts[r] == hosts[r - 1] && devices[r] == devices[r - 1] && threads[r] == threads[r - 1]) continue;
+        int last = r;
+        while (last + 1 < comm_.size() && hosts[last + 1] == hosts[r] && devices[last + 1] == devices[r] && threads[last + 1] == threads[r]) ++last;
+        const std::string who = last == r ? format("rank %d", r) : format("ranks %d-%d", r, last);
+        std::printf("%-9s %s: %s, %d thread%s%s\n", who.c_str(), hosts[r].c_str(), devices[r].c_str(), int(threads[r]), threads[r] == 1 ? "" : "s",
+                    last == r ? "" : " each");
+    }
+    std::fflush(stdout);
+    training_started_ = std::chrono::steady_clock::now();
+}
+
+void Console::clear_progress() {
+    if (terminal_) std::printf("\r\033[K");
+}
+
+void Console::progress(int64_t epoch, const StepRecord& r) {
+    const double left = seconds_since(training_started_) / double(r.step) * double(total_steps_ - r.step);
+    const std::string line = format("epoch %lld/%lld  step %lld/%lld  loss %.4f  accuracy %5.2f %%  rate %.4g  step %.1f ms  %s left",
+                                    (long long)epoch, (long long)epochs_, (long long)r.step, (long long)total_steps_, r.loss, 100 * r.accuracy,
+                                    r.learning_rate, 1e3 * r.step_seconds, duration(left).c_str());
+    if (terminal_)
+        std::printf("\r\033[K%s", line.c_str());
+    else
+        std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+}
+
+void Console::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
+    if (!comm_.root()) return;
+    for (const StepRecord& r : records)
+        metrics_->add(TrainRow{r.step, epoch, r.loss, r.accuracy, r.learning_rate, r.step_seconds, r.data_seconds, r.comm_exposed_seconds});
+    progress(epoch, records.back());
+    metrics_->publish_if_due(5);
+}
+
+void Console::on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>& records) {
+    const Means m(records);
+    const double steps = double(records.size());
+    const std::vector<double> all = comm_.gather_all(std::vector<double>{m.data * steps, (m.step - m.data - m.exposed) * steps, m.exposed * steps});
+    if (!comm_.root()) return;
+    metrics_->add(EpochRow{epoch, seconds, double(images) / seconds});
+    for (int r = 0; r < comm_.size(); ++r) metrics_->add(RankEpochRow{epoch, r, all[3 * r], all[3 * r + 1], all[3 * r + 2]});
+    clear_progress();
+    std::printf("epoch %lld/%lld  train loss %.4f accuracy %.2f %%  %.1f s  %.0f images/s  step %.1f ms, %.1f without data wait, %.1f exposed communication\n",
+                (long long)epoch, (long long)epochs_, m.loss, 100 * m.accuracy, seconds, double(images) / seconds, 1e3 * m.step,
+                1e3 * (m.step - m.data), 1e3 * m.exposed);
+    std::fflush(stdout);
+    metrics_->publish();
+}
+
+void Console::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool best) {
+    if (!comm_.root()) return;
+    metrics_->add(EvalRow{step, epoch, e.loss, e.accuracy, e.seconds});
+    if (best) {
+        metrics_->run_attribute("best_accuracy", e.accuracy);
+        metrics_->run_attribute("best_epoch", epoch);
+    }
+    std::printf("epoch %lld/%lld  test  loss %.4f accuracy %.2f %% (%lld of %lld)%s  %.1f s\n", (long long)epoch, (long long)epochs_, e.loss,
+                100 * e.accuracy, (long long)e.correct, (long long)e.images, best ? ", the best so far" : "", e.seconds);
+    std::fflush(stdout);
+    metrics_->publish();
+}
+
+void Console::finish(const std::string& run_dir, const Trainer& t) {
+    if (!comm_.root()) return;
+    metrics_->event(total_steps_, "done", format("test accuracy %.4f", t.last_eval().accuracy));
+    metrics_->publish();
+    std::printf("done: test accuracy %.2f %% (best %.2f %%) after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s\n",
+                100 * t.last_eval().accuracy, 100 * t.best_accuracy(), (long long)total_steps_, duration(seconds_since(started_)).c_str(),
+                run_dir.c_str(), run_dir.c_str(), run_dir.c_str());
+}
+
+}  // namespace convoy

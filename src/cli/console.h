@@ -1,0 +1,50 @@
+// What a training tells people: the plan before it, progress during it, a summary after it, on rank 0's terminal and in the
+// run folder's metric files.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/metrics.h"
+#include "train/trainer.h"
+
+namespace convoy {
+
+using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
+
+/// "key = value" lines, readable by --config.
+std::string config_text(const ConfigPairs&);
+
+class Console final : public TrainListener {
+public:
+    Console(Comm&, Backend&);
+
+    void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet& test, const Graph&,
+                    const TrainSetup&, const Trainer&);
+    /// Rank 0 only. Throws Exit::io.
+    void open_metrics(const std::string& run_dir, const ConfigPairs&, const std::vector<std::string>& args, const std::string& manifest);
+    /// Collective: the table of ranks, printed and recorded.
+    void describe_ranks();
+    void finish(const std::string& run_dir, const Trainer&);
+
+    void on_steps(int64_t epoch, const std::vector<StepRecord>&) override;
+    void on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>&) override;
+    void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) override;
+
+private:
+    void progress(int64_t epoch, const StepRecord&);
+    void clear_progress();
+
+    Comm& comm_;
+    Backend& backend_;
+    bool terminal_;
+    std::unique_ptr<Metrics> metrics_;
+    int64_t total_steps_ = 0, steps_per_epoch_ = 0, epochs_ = 0;
+    std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point training_started_ = started_;
+    std::string epoch_line_;
+};
+
+}  // namespace convoy

@@ -1,0 +1,124 @@
+// convoy convert cifar10|mnist|synthetic: makes a data set of HDF5 shards. The destination appears complete or not at all.
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "data/decode.h"
+#include "data/shard.h"
+
+namespace convoy {
+namespace po = boost::program_options;
+namespace {
+
+const std::vector<std::string> kinds = {"cifar10", "mnist", "synthetic"};
+
+const char* const usage_text =
+    "usage: convoy convert cifar10   --from ARCHIVE|DIR --to DIR [options]\n"
+    "       convoy convert mnist     --from DIR --to DIR [options]\n"
+    "       convoy convert synthetic --images N --to DIR [options]\n"
+    "Makes a data set of HDF5 shards in DIR, checked by 'convoy verify DIR'.\n\n";
+
+po::options_description options_of(const std::string& kind) {
+    po::options_description options("options of convert " + kind);
+    auto add = options.add_options();
+    if (kind == "cifar10") {
+        add("from", po::value<std::string>()->value_name("PATH"), "cifar-10-binary.tar.gz, or the folder unpacked from it");
+        add("limit-per-file", po::value<int64_t>()->value_name("N")->default_value(0),
+            "take only the first N images of each batch; 0 takes all");
+    } else if (kind == "mnist") {
+        add("from", po::value<std::string>()->value_name("DIR"), "folder with train-images-idx3-ubyte[.gz] and the other three");
+        add("class-names", po::value<std::string>()->value_name("A,B,…"), "names of the classes, separated by commas (default 0 to 9)");
+    } else {
+        add("images", po::value<int64_t>()->value_name("N"), "number of training images");
+        add("test-images", po::value<int64_t>()->value_name("N"), "number of test images (default a fifth of --images)");
+        add("size", po::value<std::string>()->value_name("HxWxC")->default_value("32x32x3"), "height, width and channels of an image");
+        add("classes", po::value<int64_t>()->value_name("N")->default_value(10), "number of classes");
+        add("seed", po::value<int64_t>()->value_name("N")->default_value(0), "another seed gives another data set");
+    }
+    add("to", po::value<std::string>()->value_name("DIR"), "where the data set goes");
+    add("shards", po::value<int64_t>()->value_name("N")->default_value(5), "number of training shards");
+    add("force", po::bool_switch(), "replace a data set that is already in DIR");
+    add("help", po::bool_switch(), "print this");
+    return options;
+}
+
+std::vector<std::string> split_names(const std::string& text) {
+    std::vector<std::string> names;
+    std::istringstream in(text);
+    for (std::string name; std::getline(in, name, ',');) {
+        if (name.empty()) fail(Exit::usage, "--class-names: '" + text + "' has an empty name; it takes names separated by commas");
+        names.push_back(name);
+    }
+    if (names.empty() || names.size() > 256) fail(Exit::usage, "--class-names: it takes 1 to 256 names separated by commas");
+    return names;
+}
+
+SyntheticShape synthetic_shape(const po::variables_map& values) {
+    constexpr int64_t most_images = 1'000'000'000, most_classes = 1'000'000;
+    if (!values.count("images")) fail(Exit::usage, "--images: is required; it takes the number of training images");
+    SyntheticShape shape;
+    shape.images = value_in_range(values, "images", 1, most_images);
+    shape.test_images = values.count("test-images") ? value_in_range(values, "test-images", 0, most_images) : shape.images / 5;
+    shape.classes = int(value_in_range(values, "classes", 1, most_classes));
+    shape.seed = uint64_t(value_in_range(values, "seed", 0, INT64_MAX));
+    const auto size = values["size"].as<std::string>();
+    int end = 0;
+    if (std::sscanf(size.c_str(), "%4dx%4dx%2d%n", &shape.height, &shape.width, &shape.channels, &end) != 3 || size_t(end) != size.size() ||
+        shape.height < 1 || shape.height > 4096 || shape.width < 1 || shape.width > 4096 || shape.channels < 1 || shape.channels > 16)
+        fail(Exit::usage, "--size: '" + size + "' is not allowed; it takes HxWxC as in 32x32x3, sides 1 to 4096, 1 to 16 channels");
+    return shape;
+}
+
+Source source_of(const std::string& kind, const po::variables_map& values) {
+    if (kind == "cifar10") return decode_cifar10(required_value(values, "from"), value_in_range(values, "limit-per-file", 0, INT_MAX));
+    if (kind == "mnist") {
+        std::vector<std::string> names;
+        if (values.count("class-names")) names = split_names(values["class-names"].as<std::string>());
+        return decode_idx(required_value(values, "from"), names);
+    }
+    return make_synthetic(synthetic_shape(values));
+}
+
+}  // namespace
+
+int convert(const std::vector<std::string>& args) {
+    if (args.empty() || args[0] == "--help") {
+        std::cout << usage_text;
+        for (const std::string& kind : kinds) std::cout << options_of(kind) << '\n';
+        if (args.empty()) fail(Exit::usage, "convert: say what: cifar10, mnist or synthetic");
+        return int(Exit::done);
+    }
+    const std::string kind = args[0];
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+        fail(Exit::usage,
+             "convert " + kind + ": there is no such source" + did_you_mean(kind, kinds, "it takes cifar10, mnist or synthetic"));
+    const po::options_description options = options_of(kind);
+    const po::variables_map values = parse(options, {args.begin() + 1, args.end()});
+    if (values["help"].as<bool>()) {
+        std::cout << usage_text << options;
+        return int(Exit::done);
+    }
+    const std::string to = required_value(values, "to");
+    const int shards = int(value_in_range(values, "shards", 1, 99'999));
+    const bool force = values["force"].as<bool>();
+    check_destination(to, force);  // before minutes of decoding
+    const auto start = std::chrono::steady_clock::now();
+    const Source source = source_of(kind, values);
+    for (const std::string& warning : source.warnings) std::cerr << "warning: " << warning << '\n';
+    write_data_set(source, to, shards, force);
+    std::cout << to << ": ";
+    for (const Split& split : source.splits) std::cout << split.images << ' ' << split.name << " images, ";
+    const Split& train = source.splits[0];
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::printf("%dx%dx%d, %zu classes, source checksum %s, %.1f s\n", train.height, train.width, train.channels, source.class_names.size(),
+                source.checksum.c_str(), seconds);
+    return int(Exit::done);
+}
+
+}  // namespace convoy

@@ -1,0 +1,66 @@
+// convoy evaluate: reads a model file, builds its model, and measures it on a split.
+#include <cstdio>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "comm/comm.h"
+#include "train/evaluator.h"
+#include "train/model_file.h"
+
+namespace convoy {
+namespace po = boost::program_options;
+
+int evaluate(Comm& comm, const std::vector<std::string>& args) {
+    std::string path, data_dir, split, device;
+    int64_t batch = 0, threads = 0;
+    bool help = false;
+    po::options_description options("options of evaluate");
+    options.add_options()                                                                                                           //
+        ("model-file", po::value<std::string>(&path)->value_name("FILE"), "model.h5 of a run folder")                              //
+        ("data", po::value<std::string>(&data_dir)->value_name("DIR"), "data set of HDF5 shards")                                  //
+        ("split", po::value<std::string>(&split)->default_value("test")->value_name("NAME"), "test or train")                     //
+        ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples a rank a step")                     //
+        ("device", po::value<std::string>(&device)->default_value("auto")->value_name("KIND"), "auto, cuda or cpu")                //
+        ("threads", po::value<int64_t>()->default_value(0)->value_name("N"), "CPU threads a rank; 0: this rank's share of the cores")  //
+        ("help", po::bool_switch(&help), "print this");
+    comm.together([&] {
+        po::variables_map values = parse(options, args);
+        po::notify(values);
+        if (help) return;
+        required_value(values, "model-file");
+        required_value(values, "data");
+        batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
+        threads = value_in_range(values, "threads", 0, 4096);
+    });
+    if (help) {
+        if (comm.root()) std::printf("usage: convoy evaluate --model-file FILE --data DIR [options]\n%s", (std::ostringstream() << options).str().c_str());
+        return 0;
+    }
+
+    std::unique_ptr<Backend> backend;
+    std::unique_ptr<SplitReader> reader;
+    ModelFile file;
+    Graph graph;
+    const int fair = comm.fair_threads();
+    comm.together([&] {
+        backend = make_backend(device, {threads > 0 ? int(threads) : fair, false}, comm);
+        file = read_model_file(path);
+        reader = std::make_unique<SplitReader>(data_dir, split);
+        const SplitInfo& d = reader->info();
+        if (d.height != file.model.h || d.width != file.model.w || d.channels != file.model.c || d.classes != file.model.classes)
+            fail(Exit::bad_input, path + " was trained on other images than " + data_dir + " holds: size, channels or classes differ");
+        graph = fuse(build_model(file.model));
+    });
+    const DataSet data(comm, *backend, *reader);
+    const State state(graph, *backend, nullptr);
+    comm.together([&] { load_model(path, state, *backend); });
+    Evaluator evaluator(comm, *backend, graph, state, data, {file.mean, file.stddev}, batch * comm.size());
+    evaluator.build(backend->allocate(evaluator.arena_bytes()));
+    const EvalResult result = evaluator.run();
+    if (comm.root())
+        std::printf("%s on %s (%s): loss %.4f, accuracy %.2f %% (%lld of %lld), %.0f images/s\n", path.c_str(), data_dir.c_str(), split.c_str(),
+                    result.loss, 100 * result.accuracy, (long long)result.correct, (long long)result.images, double(result.images) / result.seconds);
+    return 0;
+}
+
+}  // namespace convoy

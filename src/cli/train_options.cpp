@@ -1,0 +1,217 @@
+// The table of options of `convoy train`, and what their texts mean.
+#include "cli/train_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli/command_line.h"
+
+namespace convoy {
+namespace po = boost::program_options;
+namespace {
+
+template <class T> auto value(T& to, T standard, const char* name) { return po::value<T>(&to)->default_value(standard)->value_name(name); }
+auto number(double& to, double standard, const char* name) {
+    std::ostringstream text;
+    text << standard;
+    return po::value<double>(&to)->default_value(standard, text.str())->value_name(name);
+}
+auto flag(bool& to) { return po::value<bool>(&to)->default_value(false, "false")->implicit_value(true, "true")->value_name("BOOL"); }
+auto text(std::string& to, const char* standard, const char* name) { return po::value<std::string>(&to)->default_value(standard)->value_name(name); }
+
+po::options_description table(TrainOptions& o) {
+    po::options_description all("options of train", 140), run("run"), batches("batches and epochs"), rule("optimizer and schedule"), input("augmentation");
+    run.add_options()                                                                                              //
+        ("data", text(o.data, "", "DIR"), "data set of HDF5 shards, made by 'convoy convert'")                     //
+        ("model", text(o.model, "resnet18", "NAME"), "pyramidnet, pyramidnet110, resnet18, resnet50, mnist-conv, mnist-linear or linear")  //
+        ("stem", text(o.stem, "auto", "KIND"), "of the resnets: imagenet, cifar, or auto by image size")           //
+        ("output", text(o.output, "", "DIR"), "run folder (default output/MODEL-DATE-TIME)")                       //
+        ("overwrite", flag(o.overwrite), "replace the run that is in --output")                                    //
+        ("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu")                                            //
+        ("threads", value<int64_t>(o.threads, 0, "N"), "CPU threads a rank; 0: this rank's share of the cores")    //
+        ("seed", value<int64_t>(o.seed, 1, "N"), "of initial weights, sample order and augmentation")              //
+        ("log-interval", value<int64_t>(o.log_interval, 10, "STEPS"), "steps between progress lines and checks of the loss")  //
+        ("dry-run", flag(o.dry_run), "print model, memory, buckets and steps, and stop")                           //
+        ("print-config", flag(o.print_config), "print the resolved options as a config file, and stop")            //
+        ("help", flag(o.help), "print this");
+    batches.add_options()                                                                                          //
+        ("batch-per-rank", value<int64_t>(o.batch_per_rank, 0, "N"), "samples a rank a step")                      //
+        ("batch-size", value<int64_t>(o.batch_size, 0, "N"), "samples of all ranks a step, split as evenly as possible")  //
+        ("epochs", value<int64_t>(o.epochs, 1, "N"), "passes over the training split")                             //
+        ("max-steps", value<int64_t>(o.max_steps, 0, "N"), "stop after N steps; 0: no limit")                      //
+        ("drop-last", flag(o.drop_last), "leave out the last batch of an epoch if it is not full")                 //
+        ("eval-every", value<int64_t>(o.eval_every, 1, "EPOCHS"), "epochs between evaluations; 0: only at the end")  //
+        ("sync-bn", flag(o.sync_bn), "batch norm over the global batch; else over each rank's own samples")        //
+        ("bucket-mib", number(o.bucket_mib, 4, "MIB"), "least size of a gradient bucket");
+    rule.add_options()                                                                                             //
+        ("optimizer", text(o.optimizer, "sgd", "NAME"), "sgd or adam")                                             //
+        ("lr", text(o.lr, "0.1", "RATE"), "learning rate, or auto: global batch / 1000")                           //
+        ("lr-schedule", text(o.lr_schedule, "constant", "KIND"), "constant, step, multistep, cosine or linear")    //
+        ("lr-gamma", number(o.lr_gamma, 0.1, "F"), "factor at each step or milestone")                             //
+        ("lr-step-epochs", number(o.lr_step_epochs, 30, "N"), "step: epochs between two drops")                    //
+        ("lr-milestones", text(o.lr_milestones, "", "E,E"), "multistep: epochs at which the rate drops")           //
+        ("lr-points", text(o.lr_points, "", "E:F,E:F"), "linear: factor F of the rate at epoch E, straight lines between")  //
+        ("warmup-epochs", number(o.warmup_epochs, 0, "N"), "linear rise from 0")                                   //
+        ("momentum", number(o.momentum, 0.9, "M"), "of sgd")                                                       //
+        ("nesterov", flag(o.nesterov), "of sgd")                                                                   //
+        ("beta1", number(o.beta1, 0.9, "B"), "of adam")                                                            //
+        ("beta2", number(o.beta2, 0.999, "B"), "of adam")                                                          //
+        ("epsilon", number(o.epsilon, 1e-8, "E"), "of adam")                                                       //
+        ("weight-decay", number(o.weight_decay, 0, "D"), "L2, added to the gradient")                              //
+        ("decay", text(o.decay, "all", "WHICH"), "what decays: all, or weights (neither biases nor batch norm)")   //
+        ("label-smoothing", number(o.label_smoothing, 0, "S"), "share of the target spread over all classes");
+    input.add_options()                                                                                            //
+        ("crop-pad", value<int64_t>(o.crop_pad, 0, "N"), "pad by N pixels, then crop at random; 0: no crop")       //
+        ("crop-mode", text(o.crop_mode, "zero", "MODE"), "what the padding shows: zero (black) or reflect")        //
+        ("flip", flag(o.flip), "mirror half of the images left-right")                                             //
+        ("mean", text(o.mean, "", "M,M,M"), "channel means of pixel / 255 (default: the data set's own)")          //
+        ("stddev", text(o.stddev, "", "S,S,S"), "channel deviations of pixel / 255 (default: the data set's own)");
+    return all.add(run).add(batches).add(rule).add(input);
+}
+
+void in_range(const char* option, double v, double low, double high) {
+    if (v >= low && v <= high) return;
+    std::ostringstream message;
+    message << "--" << option << " " << v << ": must be from " << low << " to " << high;
+    fail(Exit::usage, message.str());
+}
+
+void one_of(const char* option, const std::string& v, const std::vector<std::string>& allowed) {
+    if (std::find(allowed.begin(), allowed.end(), v) != allowed.end()) return;
+    std::string list;
+    for (size_t i = 0; i < allowed.size(); ++i) list += (i == 0 ? "" : i + 1 < allowed.size() ? ", " : " or ") + allowed[i];
+    fail(Exit::usage, "--" + std::string(option) + " " + v + " is unknown; choose " + list);
+}
+
+void check(const TrainOptions& o) {
+    if (o.data.empty()) fail(Exit::usage, "--data is missing: the folder of a data set made by 'convoy convert'");
+    if ((o.batch_per_rank > 0) == (o.batch_size > 0) || o.batch_per_rank < 0 || o.batch_size < 0)
+        fail(Exit::usage, "give exactly one of --batch-per-rank and --batch-size, a positive number of samples");
+    in_range("batch-per-rank", double(o.batch_per_rank), 0, 1 << 24);
+    in_range("batch-size", double(o.batch_size), 0, 1 << 24);
+    in_range("epochs", double(o.epochs), 1, 1e9);
+    in_range("max-steps", double(o.max_steps), 0, 1e15);
+    in_range("threads", double(o.threads), 0, 4096);
+    in_range("seed", double(o.seed), 0, 1e15);
+    in_range("log-interval", double(o.log_interval), 1, 1e6);
+    in_range("eval-every", double(o.eval_every), 0, 1e9);
+    in_range("bucket-mib", o.bucket_mib, 0.001, 4096);
+    in_range("momentum", o.momentum, 0, 1);
+    in_range("beta1", o.beta1, 0, 0.999999);
+    in_range("beta2", o.beta2, 0, 0.99999999);
+    in_range("epsilon", o.epsilon, 0, 1);
+    in_range("weight-decay", o.weight_decay, 0, 1e6);
+    in_range("warmup-epochs", o.warmup_epochs, 0, 1e9);
+    in_range("lr-gamma", o.lr_gamma, 0, 1e6);
+    in_range("lr-step-epochs", o.lr_step_epochs, 1e-6, 1e9);
+    in_range("label-smoothing", o.label_smoothing, 0, 1);
+    in_range("crop-pad", double(o.crop_pad), 0, 4096);
+    one_of("stem", o.stem, {"auto", "imagenet", "cifar"});
+    one_of("device", o.device, {"auto", "cuda", "cpu"});
+    one_of("optimizer", o.optimizer, {"sgd", "adam"});
+    one_of("decay", o.decay, {"all", "weights"});
+    one_of("crop-mode", o.crop_mode, {"zero", "reflect"});
+    schedule_of(o, 1);
+    numbers_of("mean", o.mean);
+    for (double s : numbers_of("stddev", o.stddev)) in_range("stddev", s, 1e-6, 1e6);
+}
+
+/// Shortest text that reads back as the same number.
+std::string text_of(const boost::any& v) {
+    if (const auto* s = boost::any_cast<std::string>(&v)) return *s;
+    if (const auto* i = boost::any_cast<int64_t>(&v)) return std::to_string(*i);
+    if (const auto* b = boost::any_cast<bool>(&v)) return *b ? "true" : "false";
+    const double d = boost::any_cast<double>(v);
+    for (int digits = 6;; ++digits) {
+        std::ostringstream out;
+        out.precision(digits);
+        out << d;
+        if (digits >= 17 || std::stod(out.str()) == d) return out.str();
+    }
+}
+
+}  // namespace
+
+ParsedOptions parse_train_options(const std::vector<std::string>& args) {
+    ParsedOptions parsed;
+    TrainOptions& o = parsed.options;
+    const po::options_description all = table(o);
+    po::variables_map values = parse_with_config(all, args);
+    po::notify(values);
+    for (const auto& option : all.options()) {
+        const std::string& name = option->long_name();
+        if (name == "help" || name == "print-config" || name == "dry-run" || name == "config") continue;
+        parsed.resolved.emplace_back(name, text_of(values[name].value()));
+    }
+    if (o.help) {
+        std::ostringstream out;
+        out << "usage: convoy train --data DIR --batch-per-rank N [--config RECIPE.cfg] [options]\n"
+               "Trains a model; flags win over the config file.\n\n"
+            << all;
+        parsed.help = out.str();
+        return parsed;
+    }
+    check(o);
+    return parsed;
+}
+
+std::vector<double> numbers_of(const std::string& option, const std::string& list) {
+    std::vector<double> numbers;
+    std::istringstream in(list);
+    for (std::string item; std::getline(in, item, ',');) {
+        size_t used = 0;
+        double v = 0;
+        try {
+            v = std::stod(item, &used);
+        } catch (const std::exception&) {
+            used = std::string::npos;
+        }
+        if (used != item.size() || !std::isfinite(v)) fail(Exit::usage, "--" + option + " " + list + ": '" + item + "' is not a number; write numbers separated by commas");
+        numbers.push_back(v);
+    }
+    return numbers;
+}
+
+OptimizerSpec optimizer_of(const TrainOptions& o) {
+    OptimizerSpec spec;
+    spec.kind = o.optimizer == "adam" ? OptimizerSpec::adam : OptimizerSpec::sgd;
+    spec.momentum = float(o.momentum);
+    spec.nesterov = o.nesterov;
+    spec.beta1 = float(o.beta1);
+    spec.beta2 = float(o.beta2);
+    spec.epsilon = float(o.epsilon);
+    return spec;
+}
+
+Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
+    Schedule s;
+    s.kind = parse_schedule(o.lr_schedule);
+    if (o.lr == "auto") {
+        s.base = double(global_batch) / 1000;
+    } else {
+        const std::vector<double> lr = numbers_of("lr", o.lr);
+        if (lr.size() != 1 || lr[0] < 0) fail(Exit::usage, "--lr " + o.lr + ": must be one number from 0, or auto for global batch / 1000");
+        s.base = lr[0];
+    }
+    s.warmup_epochs = o.warmup_epochs;
+    s.gamma = o.lr_gamma;
+    s.step_epochs = o.lr_step_epochs;
+    s.milestones = numbers_of("lr-milestones", o.lr_milestones);
+    if (s.kind == Schedule::multistep && s.milestones.empty()) fail(Exit::usage, "--lr-schedule multistep needs --lr-milestones, as in 60,120");
+    std::istringstream in(o.lr_points);
+    for (std::string item; std::getline(in, item, ',');) {
+        const size_t colon = item.find(':');
+        if (colon == std::string::npos) fail(Exit::usage, "--lr-points " + o.lr_points + ": write epoch:factor pairs, as in 0:0.2,2:1,10:0");
+        s.points.emplace_back(numbers_of("lr-points", item.substr(0, colon)).at(0), numbers_of("lr-points", item.substr(colon + 1)).at(0));
+        if (s.points.size() > 1 && s.points.back().first <= s.points[s.points.size() - 2].first)
+            fail(Exit::usage, "--lr-points " + o.lr_points + ": epochs must rise");
+    }
+    if (s.kind == Schedule::linear && s.points.empty()) fail(Exit::usage, "--lr-schedule linear needs --lr-points, as in 0:0.2,2:1,10:0");
+    return s;
+}
+
+Augment augment_of(const TrainOptions& o) { return {int(o.crop_pad), o.crop_mode == "reflect", o.flip}; }
+
+}  // namespace convoy

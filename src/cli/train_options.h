@@ -1,0 +1,48 @@
+// Everything a training can be told, as text. Each option's name, default and help stand once, in train_options.cpp.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/augment.h"
+#include "backend/update_rule.h"
+#include "plan/schedule.h"
+
+namespace convoy {
+
+struct TrainOptions {
+    std::string data, model, stem, output, device;
+    int64_t threads, seed;
+    bool overwrite, dry_run, print_config, help;
+
+    int64_t batch_per_rank, batch_size;  ///< exactly one is positive
+    int64_t epochs, max_steps;           ///< max_steps 0: no limit
+    bool drop_last, sync_bn;
+    int64_t eval_every, log_interval;
+    double bucket_mib;
+
+    std::string optimizer, lr, lr_schedule, lr_milestones, lr_points, decay;
+    double momentum, beta1, beta2, epsilon, weight_decay, warmup_epochs, lr_gamma, lr_step_epochs, label_smoothing;
+    bool nesterov;
+
+    int64_t crop_pad;
+    std::string crop_mode, mean, stddev;
+    bool flip;
+};
+
+struct ParsedOptions {
+    TrainOptions options;
+    std::vector<std::pair<std::string, std::string>> resolved;  ///< (name, value) in the order of --help; a valid --config
+    std::string help;  ///< set if --help was given
+};
+/// Parses and checks everything that needs no data. Throws Exit::usage.
+ParsedOptions parse_train_options(const std::vector<std::string>& args);
+
+// What the texts among the options mean; all throw Exit::usage naming the option.
+OptimizerSpec optimizer_of(const TrainOptions&);
+Schedule schedule_of(const TrainOptions&, int64_t global_batch);
+Augment augment_of(const TrainOptions&);
+/// Comma-separated numbers; empty text gives none.
+std::vector<double> numbers_of(const std::string& option, const std::string& text);
+
+}  // namespace convoy

@@ -1,0 +1,136 @@
+// MPI errors end the job through MPI's default handler; what this file adds is agreeing on errors that one rank sees.
+#include "comm/comm.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+
+#include "comm/native.h"
+
+namespace convoy {
+
+Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
+    Native& n = *native_;
+    int provided = 0;
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_dup(MPI_COMM_WORLD, &n.world);
+    MPI_Comm_dup(MPI_COMM_WORLD, &n.gradients);
+    MPI_Comm_rank(n.world, &n.rank);
+    MPI_Comm_size(n.world, &n.size);
+    MPI_Comm_split_type(n.world, MPI_COMM_TYPE_SHARED, n.rank, MPI_INFO_NULL, &n.node);
+    MPI_Comm_rank(n.node, &n.local_rank);
+    MPI_Comm_size(n.node, &n.local_size);
+    MPI_Comm_split(n.world, n.local_rank == 0 ? 0 : MPI_UNDEFINED, n.rank, &n.leaders);
+    std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+    int length = 0;
+    MPI_Get_processor_name(name.data(), &length);
+    n.host.assign(name.data(), length);
+}
+
+Comm::~Comm() {
+    for (MPI_Comm* c : {&native_->leaders, &native_->node, &native_->gradients, &native_->world})
+        if (*c != MPI_COMM_NULL) MPI_Comm_free(c);
+    MPI_Finalize();
+}
+
+int Comm::rank() const { return native_->rank; }
+int Comm::size() const { return native_->size; }
+int Comm::local_rank() const { return native_->local_rank; }
+int Comm::local_size() const { return native_->local_size; }
+const std::string& Comm::host() const { return native_->host; }
+
+void Comm::barrier() { MPI_Barrier(native_->world); }
+
+namespace {
+constexpr size_t most_bytes_a_call = size_t(1) << 30;  // MPI counts are int
+
+template <class T> T reduced(T value, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, type, op, comm);
+    return value;
+}
+}  // namespace
+
+void Comm::broadcast(void* data, size_t bytes, int from) {
+    for (size_t at = 0; at < bytes; at += most_bytes_a_call)
+        MPI_Bcast(static_cast<char*>(data) + at, int(std::min(most_bytes_a_call, bytes - at)), MPI_BYTE, from, native_->world);
+}
+
+std::string Comm::broadcast(const std::string& text, int from) {
+    int64_t length = int64_t(text.size());
+    broadcast(&length, sizeof length, from);
+    std::string result = text;
+    result.resize(size_t(length));
+    broadcast(result.data(), size_t(length), from);
+    return result;
+}
+
+double Comm::sum(double v) { return reduced(v, MPI_DOUBLE, MPI_SUM, native_->world); }
+int64_t Comm::sum(int64_t v) { return reduced(v, MPI_INT64_T, MPI_SUM, native_->world); }
+int64_t Comm::max(int64_t v) { return reduced(v, MPI_INT64_T, MPI_MAX, native_->world); }
+double Comm::max(double v) { return reduced(v, MPI_DOUBLE, MPI_MAX, native_->world); }
+
+void Comm::average(std::vector<float>& values) {
+    MPI_Allreduce(MPI_IN_PLACE, values.data(), int(values.size()), MPI_FLOAT, MPI_SUM, native_->world);
+    for (float& v : values) v /= float(size());
+}
+
+std::vector<double> Comm::gather_all(const std::vector<double>& row) {
+    std::vector<double> all(row.size() * size());
+    MPI_Allgather(row.data(), int(row.size()), MPI_DOUBLE, all.data(), int(row.size()), MPI_DOUBLE, native_->world);
+    return all;
+}
+
+std::vector<std::string> Comm::gather_all(const std::string& text) {
+    const int64_t width = max(int64_t(text.size())) + 1;
+    std::vector<char> mine(width, '\0'), all(width * size());
+    std::copy(text.begin(), text.end(), mine.begin());
+    MPI_Allgather(mine.data(), int(width), MPI_CHAR, all.data(), int(width), MPI_CHAR, native_->world);
+    std::vector<std::string> rows;
+    for (int r = 0; r < size(); ++r) rows.emplace_back(all.data() + r * width);
+    return rows;
+}
+
+void Comm::together(const std::function<void()>& work) {
+    int64_t code = 0;
+    std::string message;
+    try {
+        work();
+    } catch (const Error& error) {
+        code = int64_t(error.code);
+        message = error.what();
+    }
+    const int64_t lowest = -max(code ? -int64_t(rank()) : INT64_MIN + 1);
+    if (lowest == INT64_MAX) return;
+    broadcast(&code, sizeof code, int(lowest));
+    Error error(Exit(code), broadcast(message, int(lowest)));
+    error.everywhere = true;
+    throw error;
+}
+
+int Comm::fair_threads() {
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0) return 1;
+    std::vector<cpu_set_t> all(local_size());
+    MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, native_->node);
+    // In units of 1/360360 of a core, so that shares of up to 15 ranks add up without rounding.
+    constexpr int64_t unit = 360360;
+    int64_t share = 0;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+        if (CPU_ISSET(cpu, &mine))
+            share += unit / std::count_if(all.begin(), all.end(), [&](const cpu_set_t& set) { return CPU_ISSET(cpu, &set); });
+    return int(std::max<int64_t>(1, (share + unit / 1000) / unit));
+}
+
+void Comm::abort(Exit code, const std::string& message) {
+    std::fprintf(stderr, "convoy: rank %d on %s: %s\n", rank(), host().c_str(), message.c_str());
+    std::fflush(nullptr);
+    MPI_Abort(MPI_COMM_WORLD, int(code));
+    std::abort();  // MPI_Abort does not return; the compiler does not know
+}
+
+}  // namespace convoy

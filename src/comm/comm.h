@@ -1,0 +1,59 @@
+// MPI: ranks, host collectives, and failing as one. Owns MPI_Init and MPI_Finalize.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace convoy {
+
+class Comm {
+public:
+    /// Starts MPI (thread level funneled). One a process.
+    Comm(int* argc, char*** argv);
+    ~Comm();
+    Comm(const Comm&) = delete;
+
+    int rank() const;
+    int size() const;
+    int local_rank() const;  ///< among the ranks of this node
+    int local_size() const;
+    const std::string& host() const;
+    bool root() const { return rank() == 0; }
+
+    void barrier();
+    void broadcast(void* data, size_t bytes, int from = 0);
+    std::string broadcast(const std::string&, int from = 0);
+    double sum(double);
+    int64_t sum(int64_t);
+    int64_t max(int64_t);
+    double max(double);
+    /// Replaces each value by its mean over ranks.
+    void average(std::vector<float>& values);
+    /// One row a rank, in rank order, on every rank.
+    std::vector<double> gather_all(const std::vector<double>& row);
+    std::vector<std::string> gather_all(const std::string&);
+
+    /// Runs `work` on every rank and agrees on the outcome: if any rank throws Error, every rank throws the error of the
+    /// lowest such rank, marked `everywhere`. Collective; `work` itself must not communicate.
+    void together(const std::function<void()>& work);
+
+    /// This rank's fair share of the cores its launcher lets it use: each core is divided by the local ranks bound to it.
+    int fair_threads();
+
+    /// Prints "convoy: rank R on HOST: message" and ends every rank with `code`. Does not return.
+    [[noreturn]] void abort(Exit code, const std::string& message);
+
+    /// For backends, which include mpi.h: comm/native.h.
+    struct Native;
+    Native& native() { return *native_; }
+
+private:
+    std::unique_ptr<Native> native_;
+};
+
+}  // namespace convoy

@@ -1,0 +1,20 @@
+// What only code that includes mpi.h may see: comm/ itself and the backends.
+#pragma once
+#include <mpi.h>
+
+#include <string>
+
+#include "comm/comm.h"
+
+namespace convoy {
+
+struct Comm::Native {
+    MPI_Comm world = MPI_COMM_NULL;      ///< host collectives
+    MPI_Comm gradients = MPI_COMM_NULL;  ///< non-blocking all-reduces, so that they never meet another collective
+    MPI_Comm node = MPI_COMM_NULL;       ///< the ranks of this node
+    MPI_Comm leaders = MPI_COMM_NULL;    ///< local rank 0 of each node, null elsewhere
+    int rank = 0, size = 1, local_rank = 0, local_size = 1;
+    std::string host;
+};
+
+}  // namespace convoy

@@ -1,0 +1,27 @@
+// A block of memory that every rank reads in full though each rank wrote only its own part. The ranks of a node share one
+// copy where shared memory has room for it; otherwise each keeps its own.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "comm/comm.h"
+
+namespace convoy {
+
+class Replicated {
+public:
+    Replicated(Comm&, size_t bytes);  ///< collective
+    ~Replicated();                    ///< collective
+    Replicated(const Replicated&) = delete;
+
+    char* data() const;
+    /// Collective. Rank r has written bytes [offsets[r], offsets[r + 1]); afterwards every rank sees all of them.
+    void complete(const std::vector<size_t>& offsets);
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace convoy

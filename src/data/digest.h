@@ -1,0 +1,29 @@
+// MD5 and SHA-256 of buffers and files, as lower-case hexadecimal; files are streamed, never held in memory.
+// MD5 is here only because the official CIFAR-10 page publishes it; our own manifests use SHA-256.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+
+struct evp_md_ctx_st;
+
+namespace convoy {
+
+class Digest {
+public:
+    enum class Kind { md5, sha256 };
+    explicit Digest(Kind kind);
+    void update(const void* data, size_t bytes);
+    /// Ends the computation; call once.
+    std::string hex();
+
+private:
+    std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
+};
+
+/// Digest of a whole buffer.
+std::string digest_of(Digest::Kind kind, const void* data, size_t bytes);
+/// Digest of a whole file. Throws Exit::bad_input naming `path` if it cannot be read.
+std::string digest_of_file(Digest::Kind kind, const std::string& path);
+
+}  // namespace convoy

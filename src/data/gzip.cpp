@@ -1,0 +1,39 @@
+// Implements GzipReader with zlib's gzread, which passes files that are not gzipped through unchanged.
+#include "data/gzip.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace convoy {
+
+GzipReader::GzipReader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
+    if (!file_) fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; check the path");
+    gzbuffer(file_, 1 << 18);
+}
+
+GzipReader::~GzipReader() { gzclose_r(file_); }
+
+size_t GzipReader::read(void* to, size_t bytes) {
+    size_t filled = 0;
+    while (filled < bytes) {
+        const unsigned step = unsigned(std::min<size_t>(bytes - filled, 1u << 30));  // gzread counts in int
+        const int got = gzread(file_, static_cast<char*>(to) + filled, step);
+        int code = Z_OK;
+        const char* reason = gzerror(file_, &code);
+        if (code == Z_ERRNO) reason = std::strerror(errno);
+        const std::string at = path_ + ": at byte " + std::to_string(offset_ + size_t(std::max(got, 0))) + " of its content: ";
+        if (code == Z_BUF_ERROR) fail(Exit::bad_input, at + "the compressed stream ends too early; the file is truncated, get it again");
+        if (got < 0 || code < 0) fail(Exit::bad_input, at + "cannot be decompressed (" + reason + "); the file is damaged, get it again");
+        if (got == 0) break;
+        filled += size_t(got);
+        offset_ += size_t(got);
+    }
+    return filled;
+}
+
+}  // namespace convoy

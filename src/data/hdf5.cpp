@@ -1,0 +1,236 @@
+// Implements the HDF5 owner layer. HDF5's own stderr printing is switched off in open and create: every failure becomes
+// one Error line. A failing read is reported as a checksum mismatch when HDF5's error stack says Fletcher-32 refused it.
+#include "data/hdf5.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace convoy::h5 {
+namespace {
+
+/// Must come before the first HDF5 call of the process. After a failed write (disk full) HDF5's own clean-up at exit crashes, so it
+/// is turned off: h5::close is what completes a file.
+void silence() {
+    [[maybe_unused]] static const herr_t once = H5dont_atexit();
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+/// What HDF5 says went wrong at the bottom of its error stack; empty if it says nothing.
+std::string innermost_error() {
+    std::string text;
+    auto visit = [](unsigned depth, const H5E_error2_t* error, void* out) -> herr_t {
+        if (depth == 0 && error->desc) *static_cast<std::string*>(out) = error->desc;
+        return 0;
+    };
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &text);
+    if (const size_t at = text.find("error message = '"); at != std::string::npos) {  // errno's words, within a long list of numbers
+        text.erase(0, at + 17);
+        text.erase(std::min(text.find('\''), text.size()));
+    }
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+}
+
+Handle file_access() {
+    silence();
+    Handle access(H5Pcreate(H5P_FILE_ACCESS));
+    if (H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110) < 0) fail(Exit::io, "HDF5 refuses the V110 file format" + because());
+    return access;
+}
+
+/// Names of data sets are shown as absolute paths.
+std::string shown(const std::string& name) { return name.starts_with('/') ? name : "/" + name; }
+
+std::string name_of(hid_t object) {
+    char name[256] = "";
+    return H5Iget_name(object, name, sizeof name) > 0 ? name : "data set";
+}
+
+/// Selects rows [first, first + rows) of the file space and makes the matching memory space.
+std::pair<Handle, Handle> select_rows(hid_t dataset, hsize_t first, hsize_t rows) {
+    Handle in_file(H5Dget_space(dataset));
+    const int rank = H5Sget_simple_extent_ndims(in_file);
+    require(rank >= 1 && rank <= H5S_MAX_RANK, "a data set with rows has a rank of at least one");
+    std::vector<hsize_t> count(static_cast<size_t>(rank)), start(static_cast<size_t>(rank), 0);
+    H5Sget_simple_extent_dims(in_file, count.data(), nullptr);
+    require(first <= count[0] && rows <= count[0] - first, "rows beyond the end of a data set");
+    start[0] = first;
+    count[0] = rows;
+    H5Sselect_hyperslab(in_file, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr);
+    Handle in_memory(H5Screate_simple(rank, count.data(), nullptr));
+    return {std::move(in_file), std::move(in_memory)};
+}
+
+}  // namespace
+
+std::string because() {
+    const std::string reason = innermost_error();
+    return reason.empty() ? "" : " (HDF5: " + reason + ")";
+}
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+    if (this != &other) {
+        Handle old(id_);  // closes what this owned
+        id_ = other.release();
+    }
+    return *this;
+}
+
+Handle::~Handle() {
+    if (id_ >= 0 && H5Iis_valid(id_) > 0) H5Idec_ref(id_);
+}
+
+Handle open(const std::string& path) {
+    silence();
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; check the path");
+    if (!S_ISREG(status.st_mode)) fail(Exit::bad_input, path + ": is not a regular file; give the path of an HDF5 file");
+    const int is_hdf5 = H5Fis_hdf5(path.c_str());
+    if (is_hdf5 == 0) fail(Exit::bad_input, path + ": is not an HDF5 file (or its first bytes are damaged); make it again");
+    Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+    if (!file.valid()) {
+        const std::string reason = innermost_error();
+        if (reason.find("truncated") != std::string::npos)
+            fail(Exit::bad_input, path + ": is truncated (" + std::to_string(status.st_size) + " bytes are left); make it again");
+        fail(Exit::bad_input, path + ": cannot be opened: it is unreadable or damaged" + because() + "; make it again");
+    }
+    return file;
+}
+
+Handle create(const std::string& path) {
+    const Handle access = file_access(), creation(H5Pcreate(H5P_FILE_CREATE));
+    H5Pset_obj_track_times(creation, false);  // the same content gives the same bytes
+    Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access));
+    if (!file.valid()) fail(Exit::io, path + ": cannot be created" + because() + "; check the folder, its permissions and free space");
+    return file;
+}
+
+Handle create_in_memory() {
+    const Handle access = file_access();
+    constexpr size_t growth = 1 << 20;  // bytes the image grows by
+    H5Pset_fapl_core(access, growth, /*backing_store=*/false);
+    Handle file(H5Fcreate("convoy-in-memory.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access));
+    if (!file.valid()) fail(Exit::io, "cannot create an HDF5 file in memory" + because());
+    return file;
+}
+
+/// Writes the checksum of an image's superblock again. H5Fget_file_image clears the flag "open for writing" but leaves the
+/// checksum as it was, and nobody could open the file. The sum is Jenkins' lookup3, as HDF5's format specification says.
+static void seal_superblock(std::vector<unsigned char>& bytes) {
+    constexpr size_t covered = 44;  // bytes of a version 3 superblock with 8-byte addresses that stand before its checksum
+    require(bytes.size() > covered + 4 && bytes[8] == 3 && bytes[9] == 8, "V110 files have a version 3 superblock");
+    uint32_t word[covered / 4];
+    std::memcpy(word, bytes.data(), covered);
+    uint32_t a = 0xdeadbeef + covered, b = a, c = a;
+    for (int i = 0; i < 9; i += 3) {
+        a += word[i], b += word[i + 1], c += word[i + 2];
+        a -= c, a ^= std::rotl(c, 4), c += b;
+        b -= a, b ^= std::rotl(a, 6), a += c;
+        c -= b, c ^= std::rotl(b, 8), b += a;
+        a -= c, a ^= std::rotl(c, 16), c += b;
+        b -= a, b ^= std::rotl(a, 19), a += c;
+        c -= b, c ^= std::rotl(b, 4), b += a;
+    }
+    a += word[9], b += word[10];
+    c ^= b, c -= std::rotl(b, 14);
+    a ^= c, a -= std::rotl(c, 11);
+    b ^= a, b -= std::rotl(a, 25);
+    c ^= b, c -= std::rotl(b, 16);
+    a ^= c, a -= std::rotl(c, 4);
+    b ^= a, b -= std::rotl(a, 14);
+    c ^= b, c -= std::rotl(b, 24);
+    std::memcpy(&bytes[covered], &c, sizeof c);
+}
+
+std::vector<unsigned char> image(hid_t file) {
+    if (H5Fflush(file, H5F_SCOPE_GLOBAL) < 0) fail(Exit::io, "cannot flush an HDF5 file in memory" + because());
+    const ssize_t size = H5Fget_file_image(file, nullptr, 0);
+    std::vector<unsigned char> bytes(size > 0 ? static_cast<size_t>(size) : 0);
+    if (size <= 0 || H5Fget_file_image(file, bytes.data(), bytes.size()) != size)
+        fail(Exit::io, "cannot take the image of an HDF5 file" + because());
+    seal_superblock(bytes);
+    return bytes;
+}
+
+void close(Handle file, const std::string& path) {
+    const bool flushed = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0;
+    const std::string reason = flushed ? "" : because();
+    if (H5Fclose(file.release()) < 0 || !flushed) fail(Exit::io, path + ": cannot be written to the end" + reason + "; is the disk full?");
+}
+
+Extent extent(hid_t file, const std::string& dataset, const std::string& path) {
+    const Handle set = open_dataset(file, dataset, path);
+    const Handle space(H5Dget_space(set)), type(H5Dget_type(set)), layout(H5Dget_create_plist(set));
+    if (!space.valid() || !type.valid() || !layout.valid()) fail(Exit::bad_input, path + ": " + shown(dataset) + " is damaged" + because());
+    Extent result;
+    const int rank = H5Sget_simple_extent_ndims(space);
+    if (rank < 0) fail(Exit::bad_input, path + ": " + shown(dataset) + " has no simple extent");
+    result.dims.resize(static_cast<size_t>(rank));
+    H5Sget_simple_extent_dims(space, result.dims.data(), nullptr);
+    result.type_class = H5Tget_class(type);
+    result.type_size = H5Tget_size(type);
+    result.is_signed = H5Tget_sign(type) == H5T_SGN_2;
+    result.filters = H5Pget_nfilters(layout);
+    result.stored_bytes = H5Dget_storage_size(set);
+    if (H5Pget_layout(layout) != H5D_CHUNKED) return result;
+    result.checksummed = H5Pget_filter_by_id2(layout, H5Z_FILTER_FLETCHER32, nullptr, nullptr, nullptr, 0, nullptr, nullptr) >= 0;
+    std::vector<hsize_t> chunk(result.dims.size());
+    H5Pget_chunk(layout, rank, chunk.data());
+    result.chunk_bytes = result.type_size;
+    for (const hsize_t side : chunk) result.chunk_bytes *= side;  // HDF5 keeps a chunk below 4 GiB
+    return result;
+}
+
+Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims, std::vector<hsize_t> chunk,
+                      const std::string& path) {
+    require(!dims.empty() && dims.size() == chunk.size(), "chunk and dims have the same rank");
+    for (size_t i = 0; i < dims.size(); ++i) chunk[i] = std::max<hsize_t>(1, std::min(chunk[i], dims[i]));
+    const int rank = static_cast<int>(dims.size());
+    const Handle space(H5Screate_simple(rank, dims.data(), nullptr));
+    const Handle layout(H5Pcreate(H5P_DATASET_CREATE)), links(H5Pcreate(H5P_LINK_CREATE));
+    H5Pset_create_intermediate_group(links, 1);
+    H5Pset_chunk(layout, rank, chunk.data());
+    H5Pset_fletcher32(layout);
+    H5Pset_obj_track_times(layout, false);
+    Handle set(H5Dcreate2(file, name.c_str(), type, space, links, layout, H5P_DEFAULT));
+    if (!set.valid()) fail(Exit::io, path + ": cannot create " + shown(name) + because());
+    return set;
+}
+
+void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from, const std::string& path) {
+    if (rows == 0) return;
+    const auto [in_file, in_memory] = select_rows(dataset, first, rows);
+    if (H5Dwrite(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, from) < 0)
+        fail(Exit::io, path + ": cannot write " + name_of(dataset) + because() + "; is the disk full?");
+}
+
+void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path) {
+    if (rows == 0) return;
+    const auto [in_file, in_memory] = select_rows(dataset, first, rows);
+    if (H5Dread(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, to) >= 0) return;
+    const std::string reason = innermost_error();
+    if (reason.find("hecksum") != std::string::npos || reason.find("letcher") != std::string::npos)
+        fail(Exit::bad_input, path + ": " + name_of(dataset) + " does not match its checksum: the file is damaged; make it again");
+    fail(Exit::bad_input, path + ": " + name_of(dataset) + " cannot be read: the file is damaged" + because() + "; make it again");
+}
+
+bool has(hid_t file, const std::string& name) {
+    silence();
+    for (size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))
+        if (H5Lexists(file, name.substr(0, slash).c_str(), H5P_DEFAULT) <= 0) return false;
+    return H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0;
+}
+
+Handle open_dataset(hid_t file, const std::string& name, const std::string& path) {
+    silence();
+    if (!has(file, name)) fail(Exit::bad_input, path + ": has no data set " + shown(name) + "; was this file made by convoy?");
+    Handle set(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
+    if (!set.valid()) fail(Exit::bad_input, path + ": " + shown(name) + " cannot be opened: the file is damaged" + because());
+    return set;
+}
+
+}  // namespace convoy::h5

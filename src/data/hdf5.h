@@ -1,0 +1,86 @@
+// A thin owner layer over the HDF5 C API: handles close themselves, failures throw Error and name the file.
+// HDF5 is used from one thread a process; every file written has V110 bounds and every data set Fletcher-32, because
+// contiguous data sets and older metadata miss bit flips.
+#pragma once
+#include <hdf5.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace convoy::h5 {
+
+/// Owns one HDF5 identifier of any kind (file, group, data set, space, type, property list).
+class Handle {
+public:
+    Handle() = default;
+    explicit Handle(hid_t id) : id_(id) {}
+    Handle(Handle&& other) noexcept : id_(other.release()) {}
+    Handle& operator=(Handle&& other) noexcept;
+    ~Handle();
+    operator hid_t() const { return id_; }
+    hid_t release() { return std::exchange(id_, H5I_INVALID_HID); }
+    bool valid() const { return id_ >= 0; }
+
+private:
+    hid_t id_ = H5I_INVALID_HID;
+};
+
+/// " (HDF5: …)", what HDF5 last complained about, for the end of a message; empty if it said nothing.
+std::string because();
+
+/// Opens a file read-only. Throws Exit::bad_input naming `path` if it is missing, truncated or not HDF5.
+Handle open(const std::string& path);
+/// Creates or truncates `path` on disk (V110 bounds). Throws Exit::io.
+Handle create(const std::string& path);
+/// A file that lives in memory only; `image` gives its bytes, ready to be written and renamed into place.
+Handle create_in_memory();
+std::vector<unsigned char> image(hid_t file);
+/// Flushes and closes a file that was written; a destructor could not report that the disk is full. Throws Exit::io.
+void close(Handle file, const std::string& path);
+
+/// What a data set is, checked before anything is allocated for it.
+struct Extent {
+    std::vector<hsize_t> dims;
+    H5T_class_t type_class = H5T_NO_CLASS;
+    size_t type_size = 0;      ///< bytes an element
+    bool is_signed = false;    ///< integers only
+    bool checksummed = false;  ///< chunked with Fletcher-32
+    int filters = 0;           ///< how many filters a chunk passes through, Fletcher-32 included
+    hsize_t chunk_bytes = 0;   ///< what reading one chunk allocates; 0 if not chunked
+    hsize_t stored_bytes = 0;  ///< what the file really holds; chunks that were never written read as zeros
+};
+Extent extent(hid_t file, const std::string& dataset, const std::string& path);
+
+/// Creates a chunked, Fletcher-32 data set; `chunk` is clipped to `dims`. Missing parent groups are created.
+Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims, std::vector<hsize_t> chunk,
+                      const std::string& path);
+/// Writes or reads rows [first, first + rows) of the leading dimension. Read failures are Exit::bad_input, write failures Exit::io.
+void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from, const std::string& path);
+void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path);
+
+bool has(hid_t file, const std::string& name);
+Handle open_dataset(hid_t file, const std::string& name, const std::string& path);
+
+void set_attribute(hid_t object, const std::string& name, const std::string& value);
+void set_attribute(hid_t object, const std::string& name, const char* value);
+void set_attribute(hid_t object, const std::string& name, int64_t value);
+void set_attribute(hid_t object, const std::string& name, double value);
+void set_attribute(hid_t object, const std::string& name, const std::vector<double>& values);
+void set_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
+/// Fixed-length strings lie in the object header, which HDF5 checksums; the variable-length ones that set_attribute writes lie in
+/// a heap without a checksum. Shards and checkpoints use these; h5py shows them as bytes, so metrics use set_attribute.
+void set_checked_attribute(hid_t object, const std::string& name, const std::string& value);
+void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
+
+/// Readers (of both kinds of strings) throw Exit::bad_input naming `path` and the attribute if it is missing or of another type.
+std::string string_attribute(hid_t object, const std::string& name, const std::string& path);
+int64_t int_attribute(hid_t object, const std::string& name, const std::string& path);
+std::vector<double> double_attributes(hid_t object, const std::string& name, const std::string& path);
+std::vector<std::string> string_attributes(hid_t object, const std::string& name, const std::string& path);
+
+}  // namespace convoy::h5

@@ -1,0 +1,145 @@
+// Attributes of HDF5 objects, written and read. Reading trusts nothing: element counts and string widths are checked against
+// limits that no honest file reaches before memory is allocated for them.
+#include <algorithm>
+#include <cstring>
+
+#include "data/hdf5.h"
+
+namespace convoy::h5 {
+namespace {
+
+Handle utf8_string_type() {
+    Handle type(H5Tcopy(H5T_C_S1));
+    H5Tset_size(type, H5T_VARIABLE);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    return type;
+}
+
+/// Creates (or replaces) an attribute; rank 0 is a scalar.
+void put_attribute(hid_t object, const std::string& name, hid_t file_type, hid_t memory_type, int rank, hsize_t count, const void* data) {
+    if (H5Aexists(object, name.c_str()) > 0) H5Adelete(object, name.c_str());
+    const Handle space(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr));
+    const Handle attribute(H5Acreate2(object, name.c_str(), file_type, space, H5P_DEFAULT, H5P_DEFAULT));
+    if (!attribute.valid() || (count > 0 && H5Awrite(attribute, memory_type, data) < 0))
+        fail(Exit::io, "cannot write attribute " + name + because() + "; is the disk full?");
+}
+
+void put_fixed_strings(hid_t object, const std::string& name, int rank, const std::vector<std::string>& values) {
+    size_t width = 1;
+    for (const std::string& value : values) width = std::max(width, value.size());
+    std::string bytes;
+    for (const std::string& value : values) bytes += value + std::string(width - value.size(), '\0');
+    const Handle type(H5Tcopy(H5T_C_S1));
+    H5Tset_size(type, width);
+    H5Tset_strpad(type, H5T_STR_NULLPAD);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    put_attribute(object, name, type, type, rank, values.size(), bytes.data());
+}
+
+/// An attribute opened for reading, its element count checked against a limit that no honest file reaches.
+struct Opened {
+    Handle attribute, type;
+    size_t count = 0;
+};
+
+Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted, const std::string& path) {
+    if (H5Aexists(object, name.c_str()) <= 0)
+        fail(Exit::bad_input, path + ": attribute " + name + " is missing; was this file made by convoy?");
+    Opened opened{Handle(H5Aopen(object, name.c_str(), H5P_DEFAULT)), Handle(), 0};
+    if (!opened.attribute.valid()) fail(Exit::bad_input, path + ": attribute " + name + " cannot be read: the file is damaged");
+    opened.type = Handle(H5Aget_type(opened.attribute));
+    const Handle space(H5Aget_space(opened.attribute));
+    const hssize_t count = H5Sget_simple_extent_npoints(space);
+    if (H5Tget_class(opened.type) != wanted) fail(Exit::bad_input, path + ": attribute " + name + " has an unexpected type");
+    constexpr hssize_t limit = 1 << 20;
+    if (count < 0 || count > limit || H5Tget_size(opened.type) > size_t(limit))
+        fail(Exit::bad_input, path + ": attribute " + name + " has an impossible size");
+    opened.count = size_t(count);
+    return opened;
+}
+
+[[noreturn]] void unreadable_attribute(const std::string& name, const std::string& path) {
+    fail(Exit::bad_input, path + ": attribute " + name + " cannot be read: the file is damaged" + because());
+}
+
+std::vector<std::string> variable_strings(const Opened& opened, const std::string& name, const std::string& path) {
+    std::vector<char*> pointers(opened.count, nullptr);
+    Handle memory(H5Tcopy(H5T_C_S1));
+    H5Tset_size(memory, H5T_VARIABLE);
+    H5Tset_cset(memory, H5Tget_cset(opened.type));
+    if (opened.count > 0 && H5Aread(opened.attribute, memory, pointers.data()) < 0) unreadable_attribute(name, path);
+    std::vector<std::string> values;
+    for (char* pointer : pointers) {
+        values.emplace_back(pointer ? pointer : "");
+        H5free_memory(pointer);
+    }
+    return values;
+}
+
+std::vector<std::string> fixed_strings(const Opened& opened, const std::string& name, const std::string& path) {
+    const size_t width = H5Tget_size(opened.type);
+    if (width == 0 || opened.count * width > (size_t(64) << 20))
+        fail(Exit::bad_input, path + ": attribute " + name + " has an impossible size");
+    std::vector<char> bytes(opened.count * width);
+    if (opened.count > 0 && H5Aread(opened.attribute, opened.type, bytes.data()) < 0) unreadable_attribute(name, path);
+    std::vector<std::string> values;
+    for (size_t i = 0; i < opened.count; ++i) values.emplace_back(&bytes[i * width], strnlen(&bytes[i * width], width));
+    return values;
+}
+
+}  // namespace
+
+void set_attribute(hid_t object, const std::string& name, const std::string& value) {
+    const Handle type = utf8_string_type();
+    const char* text = value.c_str();
+    put_attribute(object, name, type, type, 0, 1, &text);
+}
+void set_attribute(hid_t object, const std::string& name, const char* value) { set_attribute(object, name, std::string(value)); }
+void set_attribute(hid_t object, const std::string& name, int64_t value) {
+    put_attribute(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, 0, 1, &value);
+}
+void set_attribute(hid_t object, const std::string& name, double value) {
+    put_attribute(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 0, 1, &value);
+}
+void set_attribute(hid_t object, const std::string& name, const std::vector<double>& values) {
+    put_attribute(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 1, values.size(), values.data());
+}
+void set_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values) {
+    std::vector<const char*> pointers;
+    for (const std::string& value : values) pointers.push_back(value.c_str());
+    const Handle type = utf8_string_type();
+    put_attribute(object, name, type, type, 1, values.size(), pointers.data());
+}
+
+void set_checked_attribute(hid_t object, const std::string& name, const std::string& value) { put_fixed_strings(object, name, 0, {value}); }
+void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values) {
+    put_fixed_strings(object, name, 1, values);
+}
+
+std::string string_attribute(hid_t object, const std::string& name, const std::string& path) {
+    const std::vector<std::string> values = string_attributes(object, name, path);
+    if (values.size() != 1) fail(Exit::bad_input, path + ": attribute " + name + " is not one string");
+    return values[0];
+}
+
+int64_t int_attribute(hid_t object, const std::string& name, const std::string& path) {
+    const Opened opened = open_attribute(object, name, H5T_INTEGER, path);
+    int64_t value = 0;
+    if (opened.count != 1) fail(Exit::bad_input, path + ": attribute " + name + " is not one integer");
+    if (H5Aread(opened.attribute, H5T_NATIVE_INT64, &value) < 0) unreadable_attribute(name, path);
+    return value;
+}
+
+std::vector<double> double_attributes(hid_t object, const std::string& name, const std::string& path) {
+    const Opened opened = open_attribute(object, name, H5T_FLOAT, path);
+    std::vector<double> values(opened.count);
+    if (opened.count > 0 && H5Aread(opened.attribute, H5T_NATIVE_DOUBLE, values.data()) < 0) unreadable_attribute(name, path);
+    return values;
+}
+
+std::vector<std::string> string_attributes(hid_t object, const std::string& name, const std::string& path) {
+    const Opened opened = open_attribute(object, name, H5T_STRING, path);
+    return H5Tis_variable_str(opened.type) > 0 ? variable_strings(opened, name, path) : fixed_strings(opened, name, path);
+}
+
+}  // namespace convoy::h5

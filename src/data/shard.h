@@ -1,0 +1,78 @@
+// The data set on disk: DIR/train-00000-of-00005.h5 …, DIR/test-00000-of-00001.h5 and DIR/manifest.json.
+// A shard holds /images uint8 [n, height, width, channels] and /labels int32 [n], chunked and checksummed, and repeats what is
+// common to the data set as root attributes. Nothing a file claims is believed before it is checked against the file's size.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/decode.h"
+#include "data/hdf5.h"
+
+namespace convoy {
+
+struct SplitInfo {
+    std::string split;   ///< "train" or "test"
+    int64_t images = 0;  ///< rows of all shards together
+    int height = 0, width = 0, channels = 0, classes = 0;
+    std::vector<float> mean, stddev;       ///< per channel of the TRAINING split, in units of pixel / 255
+    std::vector<std::string> class_names;  ///< [classes]
+    std::string manifest_sha256;           ///< identifies the data set, for checkpoints
+};
+
+/// One line of manifest.json.
+struct ManifestEntry {
+    std::string file, split;  ///< file name without folder
+    int64_t images = 0, bytes = 0;
+    std::string sha256;
+};
+
+/// "train-00000-of-00005.h5"
+std::string shard_name(const std::string& split, int shard, int shards);
+/// Whether `file` is named like a shard of some split; if so, takes the name apart.
+bool parse_shard_name(const std::string& file, std::string& split, int& shard, int& shards);
+/// Reads DIR/manifest.json. Throws Exit::bad_input if it is missing or malformed.
+std::vector<ManifestEntry> read_manifest(const std::string& dir);
+
+/// Opens every shard of one split read-only and checks them against each other and the manifest before anything is
+/// allocated. Checksums are compared when rows are read; only `verify` reads everything.
+class SplitReader {
+public:
+    /// Throws Exit::bad_input: no such folder or split, a missing or surplus shard, a shard of another kind, size or shape.
+    SplitReader(const std::string& dir, const std::string& split);
+    const SplitInfo& info() const { return info_; }
+    /// Reads rows [first, first + rows) of the concatenated shards, and only those: images [rows, height, width, channels],
+    /// labels [rows]. Throws Exit::bad_input for a checksum mismatch, and for a label outside [0, classes).
+    void read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const;
+
+private:
+    struct Shard {
+        std::string path;
+        int64_t first = 0, images = 0;  ///< rows [first, first + images) of the split
+        h5::Handle file, image_set, label_set;
+    };
+    Shard open_shard(const std::string& path, int shard, int shards);
+    void check_common(const h5::Handle& file, const std::string& path, int shard, int shards);
+
+    SplitInfo info_;
+    std::vector<Shard> shards_;
+};
+
+/// Throws Exit::bad_input if training and test images differ in shape or classes.
+void check_same_shape(const SplitInfo& train, const SplitInfo& test, const std::string& dir);
+
+/// Throws Exit::usage if `dir` exists and is not empty, unless `force` is given and it holds nothing but a data set.
+void check_destination(const std::string& dir, bool force);
+
+/// Writes `source` as a data set of `train_shards` training shards (other splits: one) to `dir`, by way of a folder beside it
+/// that is renamed at the end: `dir` is complete or untouched. With `force` it replaces
+/// a data set that is there (see check_destination). Write failures are Exit::io.
+void write_data_set(const Source& source, const std::string& dir, int train_shards, bool force);
+
+/// Mean and standard deviation of each channel of `split`, in units of pixel / 255; exact, from counts of the 256 values.
+struct PixelStatistics {
+    std::vector<double> mean, stddev;  ///< [channels]
+};
+PixelStatistics pixel_statistics(const Split& split);
+
+}  // namespace convoy

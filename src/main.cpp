@@ -1,0 +1,73 @@
+// convoy: trains image classifiers on many ranks. This file picks the subcommand and turns every failure into one line and
+// one exit code on all ranks.
+#include <cstdio>
+#include <functional>
+#include <map>
+
+#include "base/version.h"
+#include "cli/commands.h"
+#include "comm/comm.h"
+
+using namespace convoy;
+
+namespace {
+
+const char* const usage =
+    "usage: convoy COMMAND [options]      (convoy COMMAND --help tells more)\n"
+    "  convert   make a data set of HDF5 shards from CIFAR-10, MNIST or a seed\n"
+    "  verify    check every checksum of a data set\n"
+    "  train     train a model; start it with mpirun or srun for several ranks\n"
+    "  evaluate  measure a trained model on a data set\n"
+    "  info      print versions and the ranks with their devices\n"
+    "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 communication failed\n";
+
+using Command = std::function<int(Comm&, const std::vector<std::string>&)>;
+
+/// A command that runs on one rank and needs no others.
+Command alone(int (*command)(const std::vector<std::string>&)) {
+    return [command](Comm& comm, const std::vector<std::string>& args) {
+        int code = 0;
+        comm.together([&] {
+            if (comm.root()) code = command(args);
+        });
+        return code;
+    };
+}
+
+const std::map<std::string, Command> commands = {
+    {"convert", alone(convert)}, {"verify", alone(verify)}, {"train", train}, {"evaluate", evaluate}, {"info", info}};
+
+int run(Comm& comm, const std::vector<std::string>& args) {
+    const std::string name = args.empty() ? "--help" : args[0];
+    if (name == "--help" || name == "help") {
+        if (comm.root()) std::fputs(usage, args.empty() ? stderr : stdout);
+        return args.empty() ? int(Exit::usage) : 0;
+    }
+    if (name == "--version") {
+        if (comm.root()) std::printf("convoy %s (%s)\n", version, commit());
+        return 0;
+    }
+    const auto found = commands.find(name);
+    if (found == commands.end()) {
+        Error error(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate or info");
+        error.everywhere = true;
+        throw error;
+    }
+    return found->second(comm, {args.begin() + 1, args.end()});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Comm comm(&argc, &argv);
+    try {
+        return run(comm, {argv + 1, argv + argc});
+    } catch (const Error& error) {
+        if (!error.everywhere) comm.abort(error.code, error.what());  // the other ranks do not know
+        if (comm.root()) std::fprintf(stderr, "convoy: %s\n", error.what());
+        comm.barrier();
+        return int(error.code);
+    } catch (const std::exception& error) {
+        comm.abort(Exit::comm, error.what());
+    }
+}

@@ -1,0 +1,88 @@
+// Fusion: one batch norm absorbs the add and the ReLU behind it. A fused op stands where the last op of its pattern
+// stood, because a residual may be computed after the batch norm.
+#include <algorithm>
+
+#include "model/graph.h"
+
+namespace convoy {
+namespace {
+
+class Fuser {
+public:
+    explicit Fuser(const Graph& graph) : graph_(graph), dead_(graph.ops.size(), false) {
+        producer_.assign(graph.values.size(), none);
+        uses_.assign(graph.values.size(), 0);
+        for (size_t i = 0; i < graph.ops.size(); ++i) {
+            for (ValueId x : inputs_of(graph.ops[i])) ++uses_[x];
+            if (output_of(graph.ops[i]) != none) producer_[output_of(graph.ops[i])] = int(i);
+        }
+    }
+
+    Graph run() {
+        for (size_t i = 0; i < graph_.ops.size(); ++i) {
+            if (const auto* add = std::get_if<Add>(&graph_.ops[i])) fuse_add(int(i), *add);
+            if (const auto* relu = std::get_if<Relu>(&graph_.ops[i])) fuse_relu(int(i), *relu);
+        }
+        std::vector<Op> kept;
+        for (size_t i = 0; i < graph_.ops.size(); ++i)
+            if (!dead_[i]) kept.push_back(graph_.ops[i]);
+        graph_.ops = std::move(kept);
+        return std::move(graph_);
+    }
+
+private:
+    /// The batch norm that alone produces `v` for a single reader and may still take an activation; null if there is none.
+    const BatchNorm* fusable(ValueId v) const {
+        if (producer_[v] == none || uses_[v] != 1) return nullptr;
+        const auto* bn = std::get_if<BatchNorm>(&graph_.ops[producer_[v]]);
+        return bn && bn->act == Activation::identity ? bn : nullptr;
+    }
+
+    void replace(int at, BatchNorm fused, ValueId absorbed) {
+        dead_[producer_[absorbed]] = true;
+        producer_[fused.y] = at;
+        graph_.ops[at] = fused;
+    }
+
+    void fuse_add(int at, Add add) {
+        const BatchNorm* bn = fusable(add.a);
+        if (!bn || bn->residual != none) {
+            std::swap(add.a, add.b);
+            bn = fusable(add.a);
+        }
+        if (!bn || bn->residual != none) return;
+        BatchNorm fused = *bn;
+        fused.y = add.y;
+        fused.residual = without_padding(add.b);
+        replace(at, fused, add.a);
+    }
+
+    void fuse_relu(int at, const Relu& relu) {
+        const BatchNorm* bn = fusable(relu.x);
+        if (!bn) return;
+        BatchNorm fused = *bn;
+        fused.y = relu.y;
+        fused.act = Activation::relu;
+        replace(at, fused, relu.x);
+    }
+
+    /// A stride-1 shortcut only appends zero channels, which a residual does by itself.
+    ValueId without_padding(ValueId residual) {
+        if (producer_[residual] == none || uses_[residual] != 1) return residual;
+        const auto* shortcut = std::get_if<PadShortcut>(&graph_.ops[producer_[residual]]);
+        if (!shortcut || shortcut->stride != 1) return residual;
+        dead_[producer_[residual]] = true;
+        return shortcut->x;
+    }
+
+    Graph graph_;
+    std::vector<bool> dead_;
+    std::vector<int> producer_;  // by value: the op that writes it
+    std::vector<int> uses_;      // by value: how many ops read it
+};
+
+}  // namespace
+
+Graph fuse(const Graph& graph) { return Fuser(graph).run(); }
+
+}  // namespace convoy

@@ -1,0 +1,184 @@
+// Shape inference and the questions that passes ask of an op.
+#include "model/graph.h"
+
+#include <cmath>
+
+namespace convoy {
+
+size_t Graph::trained_count() const {
+    size_t n = 0;
+    for (const Param& p : params) n += p.trained ? p.shape.count() : 0;
+    return n;
+}
+
+double Graph::flops_per_image() const {
+    double flops = 0;
+    for (const Op& op : ops) {
+        if (const auto* conv = std::get_if<Conv>(&op)) {
+            const Value& y = values[conv->y];
+            flops += 2.0 * y.h * y.w * double(params[conv->weight].shape.count());
+        } else if (const auto* linear = std::get_if<Linear>(&op)) {
+            flops += 2.0 * double(params[linear->weight].shape.count());
+        }
+    }
+    return flops;
+}
+
+namespace {
+template <class... F> struct overloaded : F... {
+    using F::operator()...;
+};
+}  // namespace
+
+std::vector<ValueId> inputs_of(const Op& op) {
+    return std::visit(overloaded{[](const Add& o) { return std::vector<ValueId>{o.a, o.b}; },
+                                 [](const BatchNorm& o) {
+                                     return o.residual == none ? std::vector<ValueId>{o.x} : std::vector<ValueId>{o.x, o.residual};
+                                 },
+                                 [](const auto& o) { return std::vector<ValueId>{o.x}; }},
+                      op);
+}
+
+ValueId output_of(const Op& op) {
+    return std::visit(overloaded{[](const SoftmaxXent&) { return none; }, [](const auto& o) { return o.y; }}, op);
+}
+
+std::vector<ParamId> params_of(const Op& op) {
+    std::vector<ParamId> all =
+        std::visit(overloaded{[](const Conv& o) { return std::vector<ParamId>{o.weight, o.bias}; },
+                              [](const Linear& o) { return std::vector<ParamId>{o.weight, o.bias}; },
+                              [](const BatchNorm& o) { return std::vector<ParamId>{o.scale, o.bias, o.mean, o.var}; },
+                              [](const auto&) { return std::vector<ParamId>{}; }},
+                   op);
+    std::erase(all, none);
+    return all;
+}
+
+std::vector<ValueId> saved_of(const Op& op) {
+    using Ids = std::vector<ValueId>;
+    return std::visit(overloaded{[](const Conv& o) { return Ids{o.x}; }, [](const Linear& o) { return Ids{o.x}; },
+                                 // Without a residual the ReLU's mask is recomputed from x; with one it is read off y.
+                                 [](const BatchNorm& o) {
+                                     return o.act == Activation::relu && o.residual != none ? Ids{o.x, o.y} : Ids{o.x};
+                                 },
+                                 [](const Relu& o) { return Ids{o.y}; }, [](const SoftmaxXent& o) { return Ids{o.x}; },
+                                 [](const auto&) { return Ids{}; }},
+                      op);
+}
+
+const char* name_of(const Op& op) {
+    return std::visit(overloaded{[](const Conv&) { return "conv"; }, [](const BatchNorm&) { return "batch_norm"; },
+                                 [](const Relu&) { return "relu"; }, [](const Add&) { return "add"; },
+                                 [](const Pool&) { return "pool"; }, [](const PadShortcut&) { return "pad_shortcut"; },
+                                 [](const Linear&) { return "linear"; }, [](const Dropout&) { return "dropout"; },
+                                 [](const SoftmaxXent&) { return "softmax_xent"; }},
+                      op);
+}
+
+GraphBuilder::GraphBuilder(std::string model, int h, int w, int c, int classes) {
+    graph_.model = std::move(model);
+    graph_.classes = classes;
+    graph_.input = add_value("input", h, w, c);
+}
+
+ValueId GraphBuilder::add_value(const std::string& name, int h, int w, int c) {
+    if (h < 1 || w < 1)
+        fail(Exit::bad_input, "model " + graph_.model + ": the input is too small: nothing is left of it at " + name +
+                                  "; use larger images or --stem cifar");
+    graph_.values.push_back({name, h, w, c});
+    return int(graph_.values.size()) - 1;
+}
+
+ParamId GraphBuilder::add_param(const std::string& name, Shape shape, Init init, bool trained, bool is_weight) {
+    graph_.params.push_back({name, shape, init, trained, is_weight});
+    return int(graph_.params.size()) - 1;
+}
+
+ValueId GraphBuilder::conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init, bool bias) {
+    const Value in = value(x);
+    const ParamId weight = add_param(name + ".weight", {out, kernel, kernel, in.c}, init, true, true);
+    const float bound = 1.0f / std::sqrt(float(kernel * kernel * in.c));
+    const ParamId b = bias ? add_param(name + ".bias", {1, 1, 1, out}, {Init::uniform, bound}) : none;
+    const auto size = [&](int n) { return (n + 2 * pad - kernel) / stride + (n + 2 * pad >= kernel ? 1 : 0); };
+    const ValueId y = add_value(name, size(in.h), size(in.w), out);
+    graph_.ops.push_back(Conv{x, y, weight, b, kernel, stride, pad});
+    return y;
+}
+
+ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x, float epsilon, float momentum) {
+    const Value in = value(x);
+    const Shape vector{1, 1, 1, in.c};
+    const ParamId scale = add_param(name + ".scale", vector, {Init::constant, 1});
+    const ParamId bias = add_param(name + ".bias", vector, {Init::constant, 0});
+    const ParamId mean = add_param(name + ".mean", vector, {Init::constant, 0}, false);
+    const ParamId var = add_param(name + ".var", vector, {Init::constant, 1}, false);
+    const ValueId y = add_value(name, in.h, in.w, in.c);
+    graph_.ops.push_back(BatchNorm{x, y, scale, bias, mean, var, epsilon, momentum});
+    return y;
+}
+
+ValueId GraphBuilder::relu(ValueId x) {
+    const Value in = value(x);
+    const ValueId y = add_value(in.name + ".relu", in.h, in.w, in.c);
+    graph_.ops.push_back(Relu{x, y});
+    return y;
+}
+
+ValueId GraphBuilder::add(ValueId a, ValueId b) {
+    const Value in = value(a);
+    require(in.h == value(b).h && in.w == value(b).w && in.c == value(b).c, "both terms of an add have one shape");
+    const ValueId y = add_value(in.name + ".add", in.h, in.w, in.c);
+    graph_.ops.push_back(Add{a, b, y});
+    return y;
+}
+
+ValueId GraphBuilder::max_pool(ValueId x, int kernel, int stride, int pad) {
+    const Value in = value(x);
+    const auto size = [&](int n) { return (n + 2 * pad - kernel) / stride + (n + 2 * pad >= kernel ? 1 : 0); };
+    const ValueId y = add_value(in.name + ".pool", size(in.h), size(in.w), in.c);
+    graph_.ops.push_back(Pool{Pool::max, x, y, kernel, stride, pad});
+    return y;
+}
+
+ValueId GraphBuilder::global_average_pool(ValueId x) {
+    const Value in = value(x);
+    require(in.h == in.w, "a global pool takes square images");
+    const ValueId y = add_value(in.name + ".pool", 1, 1, in.c);
+    graph_.ops.push_back(Pool{Pool::average, x, y, in.h, in.h, 0});
+    return y;
+}
+
+ValueId GraphBuilder::pad_shortcut(ValueId x, int channels, int stride) {
+    const Value in = value(x);
+    require(stride == 1 || (stride == 2 && in.h % 2 == 0 && in.w % 2 == 0), "a shortcut has stride 1, or 2 on even sizes");
+    const ValueId y = add_value(in.name + ".shortcut", in.h / stride, in.w / stride, channels);
+    graph_.ops.push_back(PadShortcut{x, y, stride});
+    return y;
+}
+
+ValueId GraphBuilder::linear(const std::string& name, ValueId x, int out) {
+    const Value in = value(x);
+    const int features = in.h * in.w * in.c;
+    const float bound = 1.0f / std::sqrt(float(features));
+    const ParamId weight = add_param(name + ".weight", {out, 1, 1, features}, {Init::uniform, bound}, true, true);
+    const ParamId bias = add_param(name + ".bias", {1, 1, 1, out}, {Init::uniform, bound});
+    const ValueId y = add_value(name, 1, 1, out);
+    graph_.ops.push_back(Linear{x, y, weight, bias});
+    return y;
+}
+
+ValueId GraphBuilder::dropout(ValueId x, float p, bool whole_channels) {
+    if (p <= 0) return x;
+    const Value in = value(x);
+    const ValueId y = add_value(in.name + ".dropout", in.h, in.w, in.c);
+    graph_.ops.push_back(Dropout{x, y, p, whole_channels, dropouts_++});
+    return y;
+}
+
+Graph GraphBuilder::finish(ValueId logits, float label_smoothing) {
+    require(value(logits).h == 1 && value(logits).w == 1 && value(logits).c == graph_.classes, "logits are one number a class");
+    graph_.ops.push_back(SoftmaxXent{logits, label_smoothing});
+    return std::move(graph_);
+}
+
+}  // namespace convoy

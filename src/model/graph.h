@@ -1,0 +1,135 @@
+// A model is data: values, parameters and a list of ops in forward order. Shapes leave out the batch, which a program adds.
+// Backward, fusion, memory and gradient buckets are derived from this list; nothing else knows what a model looks like.
+#pragma once
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/tensor.h"
+
+namespace convoy {
+
+using ValueId = int;
+using ParamId = int;
+constexpr int none = -1;
+
+enum class Activation { identity, relu };
+
+/// How a parameter starts: constant(a), normal(0, a) or uniform(-a, a).
+struct Init {
+    enum Kind { constant, normal, uniform } kind;
+    float a;
+};
+
+struct Value {
+    std::string name;
+    int h, w, c;
+    DType dtype = DType::f32;
+    Shape batched(int n) const { return {n, h, w, c}; }
+};
+
+struct Param {
+    std::string name;
+    Shape shape;    ///< convolution [out, kh, kw, in], linear [out, 1, 1, in], vectors [1, 1, 1, c]
+    Init init;
+    bool trained;   ///< false: a running statistic
+    bool is_weight; ///< a convolution or linear weight (what "decay weights only" decays)
+};
+
+// Ops: y is the output. Every parameter belongs to exactly one op, so a parameter's gradient is written once a step.
+struct Conv {  // x [h, w, in] -> y [h', w', out]
+    ValueId x, y;
+    ParamId weight, bias;
+    int kernel, stride, pad;
+};
+struct BatchNorm {  // y = act(normalise(x) + residual)
+    ValueId x, y;
+    ParamId scale, bias, mean, var;
+    float epsilon, momentum;  ///< a new batch weighs `momentum` in the running statistics
+    ValueId residual = none;  ///< may have fewer channels than y: the missing ones count as zero
+    Activation act = Activation::identity;
+};
+struct Relu {
+    ValueId x, y;
+};
+struct Add {  // y = a + b
+    ValueId a, b, y;
+};
+struct Pool {  // averages count only pixels inside the image; a global pool has kernel = h
+    enum Kind { max, average } kind;
+    ValueId x, y;
+    int kernel, stride, pad;
+};
+struct PadShortcut {  // y = 2x2 average of x if stride is 2, with zero channels appended
+    ValueId x, y;
+    int stride;
+};
+struct Linear {  // x flattened in h, w, c order -> y [1, 1, out]
+    ValueId x, y;
+    ParamId weight, bias;
+};
+struct Dropout {
+    ValueId x, y;
+    float p;              ///< probability of zero; kept elements are scaled by 1 / (1 - p)
+    bool whole_channels;  ///< drop whole feature maps of a sample (dropout2d)
+    int stream;           ///< which random stream: the n-th dropout of the model
+};
+struct SoftmaxXent {  // loss = mean over the global batch of the cross-entropy of softmax(x) with the smoothed label
+    ValueId x;
+    float label_smoothing;
+};
+
+using Op = std::variant<Conv, BatchNorm, Relu, Add, Pool, PadShortcut, Linear, Dropout, SoftmaxXent>;
+
+struct Graph {
+    std::string model;
+    int classes = 0;
+    ValueId input = none;
+    std::vector<Value> values;
+    std::vector<Param> params;
+    std::vector<Op> ops;
+
+    /// Elements of all trained parameters: the count that papers give.
+    size_t trained_count() const;
+    /// Multiply-adds times two of convolutions and linear layers for one image, forward only.
+    double flops_per_image() const;
+};
+
+std::vector<ValueId> inputs_of(const Op&);
+ValueId output_of(const Op&);  ///< none for the loss
+std::vector<ParamId> params_of(const Op&);
+/// Values that an op's backward reads besides the gradient of its output.
+std::vector<ValueId> saved_of(const Op&);
+const char* name_of(const Op&);
+
+/// Builds a graph op by op, infers shapes, and names parameters "<name>.weight" and so on.
+class GraphBuilder {
+public:
+    GraphBuilder(std::string model, int h, int w, int c, int classes);
+
+    ValueId input() const { return graph_.input; }
+    const Value& value(ValueId id) const { return graph_.values[id]; }
+
+    ValueId conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init, bool bias = false);
+    ValueId batch_norm(const std::string& name, ValueId x, float epsilon = 1e-5f, float momentum = 0.1f);
+    ValueId relu(ValueId x);
+    ValueId add(ValueId a, ValueId b);
+    ValueId max_pool(ValueId x, int kernel, int stride, int pad = 0);
+    ValueId global_average_pool(ValueId x);
+    ValueId pad_shortcut(ValueId x, int channels, int stride);
+    ValueId linear(const std::string& name, ValueId x, int out);
+    ValueId dropout(ValueId x, float p, bool whole_channels = false);
+    Graph finish(ValueId logits, float label_smoothing);
+
+private:
+    ValueId add_value(const std::string& name, int h, int w, int c);
+    ParamId add_param(const std::string& name, Shape shape, Init init, bool trained = true, bool is_weight = false);
+    Graph graph_;
+    int dropouts_ = 0;
+};
+
+/// Merges BatchNorm -> [+ residual] -> [ReLU], and a stride-1 PadShortcut as that residual, into single ops. The result
+/// computes the same function with fewer passes over memory.
+Graph fuse(const Graph&);
+
+}  // namespace convoy

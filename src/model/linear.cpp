@@ -1,0 +1,11 @@
+// One linear layer over all pixels: mnist-linear (784 -> 10) and the 110-parameter toy that shows plumbing, not learning.
+#include "model/models.h"
+
+namespace convoy {
+
+Graph build_linear(const ModelOptions& o) {
+    GraphBuilder g(o.name, o.h, o.w, o.c, o.classes);
+    return g.finish(g.linear("fc", g.input(), o.classes), o.label_smoothing);
+}
+
+}  // namespace convoy

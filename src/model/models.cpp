@@ -1,0 +1,54 @@
+// The table of models: name, builder, and the images it takes.
+#include "model/models.h"
+
+#include <functional>
+
+namespace convoy {
+namespace {
+
+struct Entry {
+    const char* name;
+    int h, w, c;  // 0: any
+    std::function<Graph(const ModelOptions&)> build;
+};
+
+const std::vector<Entry>& table() {
+    static const std::vector<Entry> entries = {
+        {"pyramidnet", 0, 0, 3, [](const ModelOptions& o) { return build_pyramidnet(o, 17); }},
+        {"pyramidnet110", 0, 0, 3, [](const ModelOptions& o) { return build_pyramidnet(o, 18); }},
+        {"resnet18", 0, 0, 3, build_resnet18},
+        {"resnet50", 0, 0, 3, build_resnet50},
+        {"mnist-conv", 28, 28, 1, build_mnist_conv},
+        {"mnist-linear", 28, 28, 1, build_linear},
+        {"linear", 1, 1, 10, build_linear},
+    };
+    return entries;
+}
+
+std::string size_text(int h, int w, int c) {
+    const auto number = [](int n) { return n ? std::to_string(n) : std::string("any"); };
+    return number(h) + "x" + number(w) + "x" + number(c);
+}
+
+}  // namespace
+
+Graph build_model(const ModelOptions& o) {
+    for (const Entry& e : table()) {
+        if (o.name != e.name) continue;
+        if ((e.h && e.h != o.h) || (e.w && e.w != o.w) || (e.c && e.c != o.c))
+            fail(Exit::bad_input, "model " + o.name + " takes images of " + size_text(e.h, e.w, e.c) + " (height x width x channels), the data has " +
+                                      size_text(o.h, o.w, o.c) + "; choose another --model or --data");
+        return e.build(o);
+    }
+    std::string names;
+    for (const std::string& name : model_names()) names += (names.empty() ? "" : ", ") + name;
+    fail(Exit::usage, "--model " + o.name + " is unknown; choose one of " + names);
+}
+
+std::vector<std::string> model_names() {
+    std::vector<std::string> names;
+    for (const Entry& e : table()) names.push_back(e.name);
+    return names;
+}
+
+}  // namespace convoy

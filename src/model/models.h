@@ -1,0 +1,29 @@
+// The models by name. A model is one function that builds a graph; adding one is a short file and a line in the table.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "model/graph.h"
+
+namespace convoy {
+
+struct ModelOptions {
+    std::string name;
+    int h = 0, w = 0, c = 0, classes = 0;
+    std::string stem = "auto";  ///< resnets: imagenet, cifar, or auto by input size
+    float label_smoothing = 0;
+    bool dropout = true;  ///< false: leave dropout out (golden values)
+};
+
+/// Builds the unfused graph. Throws Exit::usage for an unknown name, Exit::bad_input if the images do not fit the model.
+Graph build_model(const ModelOptions&);
+std::vector<std::string> model_names();
+
+// One a file in this folder.
+Graph build_pyramidnet(const ModelOptions&, int blocks_a_stage);
+Graph build_resnet18(const ModelOptions&);
+Graph build_resnet50(const ModelOptions&);
+Graph build_mnist_conv(const ModelOptions&);
+Graph build_linear(const ModelOptions&);
+
+}  // namespace convoy

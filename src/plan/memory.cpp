@@ -1,0 +1,35 @@
+// Greedy by size (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+#include "plan/memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace convoy {
+
+MemoryPlan plan_memory(const std::vector<Lifetime>& buffers) {
+    constexpr size_t alignment = 64;  // a cache line; also what vector loads want
+    std::vector<size_t> order(buffers.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+
+    MemoryPlan plan;
+    plan.offset.assign(buffers.size(), 0);
+    std::vector<size_t> placed;  // by rising offset
+    for (size_t i : order) {
+        const size_t bytes = (buffers[i].bytes + alignment - 1) / alignment * alignment;
+        size_t offset = 0;
+        for (size_t j : placed) {
+            const bool together = buffers[i].first <= buffers[j].last && buffers[j].first <= buffers[i].last;
+            if (!together) continue;
+            if (offset + bytes <= plan.offset[j]) break;
+            offset = std::max(offset, plan.offset[j] + (buffers[j].bytes + alignment - 1) / alignment * alignment);
+        }
+        plan.offset[i] = offset;
+        plan.bytes = std::max(plan.bytes, offset + bytes);
+        const auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](size_t o, size_t j) { return o < plan.offset[j]; });
+        placed.insert(at, i);
+    }
+    return plan;
+}
+
+}  // namespace convoy

@@ -1,0 +1,22 @@
+// Where buffers lie in one arena: buffers whose lifetimes do not overlap share memory.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace convoy {
+
+/// A buffer lives from event `first` to event `last`, both included. Events are numbered in execution order.
+struct Lifetime {
+    size_t bytes;
+    int first, last;
+};
+
+struct MemoryPlan {
+    std::vector<size_t> offset;  ///< by buffer, multiples of 64 bytes
+    size_t bytes = 0;            ///< size of the arena
+};
+
+/// Largest buffer first, each at the lowest offset that is free during its whole life.
+MemoryPlan plan_memory(const std::vector<Lifetime>&);
+
+}  // namespace convoy

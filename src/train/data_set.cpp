@@ -1,0 +1,39 @@
+#include "train/data_set.h"
+
+#include <chrono>
+#include <climits>
+
+#include "plan/split.h"
+
+namespace convoy {
+
+DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader)
+    : info_(reader.info()),
+      pixels_(comm, size_t(info_.images) * info_.height * info_.width * info_.channels),
+      classes_(comm, size_t(info_.images) * sizeof(int32_t)) {
+    const auto start = std::chrono::steady_clock::now();
+    const size_t image = size_t(info_.height) * info_.width * info_.channels;
+    std::vector<size_t> pixel_offsets, class_offsets;
+    for (int r = 0; r <= comm.size(); ++r) {
+        const size_t first = size_t(r < comm.size() ? share_of(info_.images, comm.size(), r).first : info_.images);
+        pixel_offsets.push_back(first * image);
+        class_offsets.push_back(first * sizeof(int32_t));
+    }
+    const Share mine = share_of(info_.images, comm.size(), comm.rank());
+    comm.together([&] {
+        if (info_.images > INT_MAX) fail(Exit::bad_input, "the " + info_.split + " split has more than 2^31 images; split the data set");
+        if (mine.count > 0)
+            reader.read(mine.first, mine.count, reinterpret_cast<uint8_t*>(pixels_.data() + pixel_offsets[comm.rank()]),
+                        reinterpret_cast<int32_t*>(classes_.data() + class_offsets[comm.rank()]));
+    });
+    pixels_.complete(pixel_offsets);
+    classes_.complete(class_offsets);
+
+    device_pixels_ = backend.resident(pixels_.data(), pixel_offsets.back());
+    device_classes_ = backend.resident(classes_.data(), class_offsets.back());
+    images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, DType::u8};
+    labels_ = {device_classes_.get(), {int(info_.images), 1, 1, 1}, DType::i32};
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace convoy

@@ -1,0 +1,31 @@
+// A split in memory, in full, on every device: each rank reads its part of the rows from disk, and ranks of a node share
+// one copy. Any rank can then train on any sample, so the sample order does not depend on the number of ranks.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "comm/replicated.h"
+#include "data/shard.h"
+
+namespace convoy {
+
+class DataSet {
+public:
+    /// Collective. Throws Exit::bad_input on every rank if any rank cannot read its rows.
+    DataSet(Comm&, Backend&, const SplitReader&);
+
+    const SplitInfo& info() const { return info_; }
+    Tensor images() const { return images_; }  ///< device, u8 [N, h, w, c]
+    Tensor labels() const { return labels_; }  ///< device, i32 [N]
+    double seconds() const { return seconds_; }
+
+private:
+    SplitInfo info_;
+    Replicated pixels_, classes_;
+    Buffer device_pixels_, device_classes_;
+    Tensor images_, labels_;
+    double seconds_ = 0;
+};
+
+}  // namespace convoy

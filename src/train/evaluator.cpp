@@ -1,0 +1,60 @@
+#include "train/evaluator.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "plan/split.h"
+
+namespace convoy {
+
+Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data, Normalisation normalisation,
+                     int64_t global_batch)
+    : comm_(comm), backend_(backend), graph_(graph), state_(state), data_(data), normalisation_(std::move(normalisation)) {
+    const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
+    full_steps_ = epoch.full_steps;
+    counters_ = backend.allocate(sizeof(Counters));
+    totals_ = backend.allocate(sizeof(EvalTotals));
+    for (int64_t samples : {global_batch, epoch.tail}) {
+        const Share mine = share_of(samples, comm.size(), comm.rank());
+        plans_.push_back(plan_program(graph, backend, {int(mine.count), samples, mine.first, false}));
+    }
+}
+
+size_t Evaluator::arena_bytes() const { return std::max(plans_[0].memory.bytes, plans_[1].memory.bytes); }
+
+void Evaluator::build(Buffer arena) {
+    auto* counters = static_cast<Counters*>(counters_.get());
+    const ProgramContext context{graph_, backend_, state_, arena, 0, false, counters};
+    for (const ProgramPlan& plan : plans_) {
+        Program program = lower(context, plan, {}, [&](Program& p) {
+            backend_.gather({data_.images(), data_.labels(), nullptr, counters, p.input, p.labels, plan.spec.first, normalisation_.mean,
+                             normalisation_.stddev, {}, 0},
+                            p.tape);
+        });
+        backend_.accumulate(state_.stats(), static_cast<EvalTotals*>(totals_.get()), plan.spec.batch, counters, plan.spec.global_batch, program.tape);
+        runs_.push_back(backend_.finish(std::move(program.tape)));
+    }
+}
+
+EvalResult Evaluator::run() {
+    const auto start = std::chrono::steady_clock::now();
+    const Counters zero_counters;
+    EvalTotals totals;
+    backend_.upload(counters_.get(), &zero_counters, sizeof zero_counters);
+    backend_.upload(totals_.get(), &totals, sizeof totals);
+    for (int64_t step = 0; step < full_steps_; ++step) runs_[0]();
+    if (plans_[1].spec.global_batch > 0) runs_[1]();
+    backend_.synchronize();
+    backend_.download(&totals, totals_.get(), sizeof totals);
+
+    EvalResult result;
+    result.images = comm_.sum(totals.images);
+    result.correct = comm_.sum(totals.correct);
+    result.loss = comm_.sum(totals.loss_sum) / double(result.images);
+    result.accuracy = double(result.correct) / double(result.images);
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    require(result.images == data_.info().images, "an evaluation sees every image once");
+    return result;
+}
+
+}  // namespace convoy

@@ -1,0 +1,273 @@
+// Implements the metric files: the HDF5 columns and the JSON lines both follow from the lists of metrics_tables.h.
+// Text columns have a fixed width, since HDF5 keeps variable-length text in a heap that no checksum covers.
+#include "train/metrics.h"
+
+#include <fcntl.h>
+#include <hdf5_hl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "data/hdf5.h"
+#include "train/metrics_tables.h"
+
+namespace convoy {
+namespace {
+
+constexpr hsize_t chunk_rows = 131072;  // 1 MiB of doubles
+constexpr size_t longest_text = 1000;   // bytes of a text that metrics.h5 keeps; metrics.jsonl has it whole
+constexpr const char* format = "convoy-metrics";
+constexpr int64_t version = 1;
+
+/// At most longest_text bytes, cut between characters and marked with an ellipsis.
+std::string shortened(const std::string& text) {
+    if (text.size() <= longest_text) return text;
+    size_t end = longest_text - 3;  // the ellipsis is three bytes in UTF-8
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    return text.substr(0, end) + "…";
+}
+
+h5::Handle text_type(size_t width) {
+    h5::Handle type(H5Tcopy(H5T_C_S1));
+    H5Tset_size(type, width);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    H5Tset_strpad(type, H5T_STR_NULLPAD);
+    return type;
+}
+
+/// Creates /group/column and fills it from one field of the rows. Returns the data set.
+template <class Row> h5::Handle write_column(hid_t file, const std::vector<Row>& rows, const Column<Row>& column, const std::string& path) {
+    const std::string name = std::string(Table<Row>::group) + "/" + column.name;
+    const auto write = [&](hid_t file_type, hid_t memory_type, const void* values) {
+        h5::Handle set = h5::create_dataset(file, name, file_type, {rows.size()}, {chunk_rows}, path);
+        h5::write_rows(set, memory_type, 0, rows.size(), values, path);
+        h5::set_attribute(set, "units", column.units);
+        h5::set_attribute(set, "long_name", column.long_name);
+        return set;
+    };
+    if (const auto* text = std::get_if<std::string Row::*>(&column.field)) {
+        std::vector<std::string> values;
+        size_t width = 1;  // HDF5 has no text of width zero
+        for (const Row& row : rows) width = std::max(width, values.emplace_back(shortened(row.**text)).size());
+        std::string padded;
+        for (const std::string& value : values) padded += value + std::string(width - value.size(), '\0');
+        const h5::Handle type = text_type(width);
+        return write(type, type, padded.data());
+    }
+    if (const auto* integer = std::get_if<int64_t Row::*>(&column.field)) {
+        std::vector<int64_t> values;
+        for (const Row& row : rows) values.push_back(row.**integer);
+        return write(H5T_STD_I64LE, H5T_NATIVE_INT64, values.data());
+    }
+    std::vector<double> values;
+    for (const Row& row : rows) values.push_back(row.*std::get<double Row::*>(column.field));
+    return write(H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, values.data());
+}
+
+template <class Row> void write_table(hid_t file, const std::vector<Row>& rows, const std::string& path) {
+    h5::Handle scale;
+    for (const Column<Row>& column : Table<Row>::columns) {
+        h5::Handle set = write_column(file, rows, column, path);
+        const herr_t linked = scale.valid() ? H5DSattach_scale(set, scale, 0) : H5DSset_scale(set, column.name);
+        if (linked < 0) fail(Exit::io, path + ": cannot make a dimension scale of /" + Table<Row>::group);
+        if (!scale.valid()) scale = std::move(set);
+    }
+}
+
+/// Reads one column into a field of the rows, which have the right number already.
+template <class Row> void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, const std::string& path) {
+    const std::string name = std::string(Table<Row>::group) + "/" + column.name;
+    const h5::Handle set = h5::open_dataset(file, name, path);
+    const h5::Extent extent = h5::extent(file, name, path);
+    const auto* text = std::get_if<std::string Row::*>(&column.field);
+    const auto* integer = std::get_if<int64_t Row::*>(&column.field);
+    const H5T_class_t wanted = text ? H5T_STRING : integer ? H5T_INTEGER : H5T_FLOAT;
+    if (extent.dims != std::vector<hsize_t>{rows.size()} || extent.type_class != wanted || (text && extent.type_size > longest_text))
+        fail(Exit::bad_input, path + ": /" + name + " does not fit its table; move the file away to go on without its rows");
+    if (text) {
+        std::string padded(rows.size() * extent.type_size, '\0');
+        h5::read_rows(set, text_type(extent.type_size), 0, rows.size(), padded.data(), path);
+        for (size_t i = 0; i < rows.size(); ++i)
+            rows[i].** text = std::string(padded, i * extent.type_size, strnlen(&padded[i * extent.type_size], extent.type_size));
+    } else if (integer) {
+        std::vector<int64_t> values(rows.size());
+        h5::read_rows(set, H5T_NATIVE_INT64, 0, rows.size(), values.data(), path);
+        for (size_t i = 0; i < rows.size(); ++i) rows[i].** integer = values[i];
+    } else {
+        std::vector<double> values(rows.size());
+        h5::read_rows(set, H5T_NATIVE_DOUBLE, 0, rows.size(), values.data(), path);
+        for (size_t i = 0; i < rows.size(); ++i) rows[i].*std::get<double Row::*>(column.field) = values[i];
+    }
+}
+
+/// Reads a table; a column that an older version did not write keeps its default.
+template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const std::string& path) {
+    const std::string group = Table<Row>::group, scale = group + "/" + Table<Row>::columns[0].name;
+    const h5::Extent extent = h5::extent(file, scale, path);
+    hsize_t bytes = 0;
+    H5Fget_filesize(file, &bytes);
+    if (extent.dims.size() != 1 || extent.dims[0] > bytes / sizeof(int64_t)) fail(Exit::bad_input, path + ": /" + scale + " is damaged");
+    rows.resize(extent.dims[0]);
+    for (const Column<Row>& column : Table<Row>::columns)
+        if (h5::has(file, group + "/" + column.name)) read_column(file, rows, column, path);
+}
+
+/// Whether a row of the earlier run still counts at the point where the run goes on.
+template <class Row> bool keeps(const Row& row, const MetricsResume& resume) {
+    if constexpr (std::is_same_v<Row, EventRow>)
+        return true;
+    else if constexpr (requires { row.step; })
+        return row.step <= resume.step;
+    else if constexpr (requires { row.epoch; })
+        return row.epoch <= resume.epochs_done;
+    else
+        return false;  // who takes part is said anew
+}
+
+template <class Row> std::string json_line(const Row& row) {
+    nlohmann::ordered_json line;
+    line["kind"] = Table<Row>::kind;
+    for (const Column<Row>& column : Table<Row>::columns) {
+        const std::string key = std::strcmp(column.name, "kind") == 0 ? "event" : column.name;
+        std::visit([&](auto field) { line[key] = row.*field; }, column.field);  // a NaN becomes null
+    }
+    return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+[[noreturn]] void cannot_write(const std::string& path) {
+    fail(Exit::io, path + ": cannot be written: " + std::strerror(errno) + "; check the folder, its permissions and free space");
+}
+
+/// The descriptor's owner, for a file or folder that is open only for a moment.
+struct Descriptor {
+    int fd;
+    ~Descriptor() {
+        if (fd >= 0) ::close(fd);
+    }
+};
+
+/// write(2) until all is written; false with errno set if it cannot.
+bool write_all(int fd, const void* data, size_t size) {
+    const char* next = static_cast<const char*>(data);
+    for (const char* end = next + size; next < end;) {
+        const ssize_t written = ::write(fd, next, static_cast<size_t>(end - next));
+        if (written < 0 && errno != EINTR) return false;
+        if (written > 0) next += written;
+    }
+    return true;
+}
+
+/// Replaces `path` by these bytes so that readers, and a crash, see either the old file or the new one.
+void replace_file(const std::string& path, const std::vector<unsigned char>& bytes) {
+    const std::string partial = path + ".partial", folder = path.substr(0, path.rfind('/'));
+    bool done = false;
+    {
+        const Descriptor file{::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+        if (file.fd < 0) cannot_write(path);
+        done = write_all(file.fd, bytes.data(), bytes.size()) && ::fsync(file.fd) == 0;
+    }
+    if (!done || std::rename(partial.c_str(), path.c_str()) != 0) {
+        const int reason = errno;
+        ::unlink(partial.c_str());  // leaves the space to the checkpoint
+        errno = reason;
+        cannot_write(path);
+    }
+    const Descriptor directory{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (directory.fd < 0 || ::fsync(directory.fd) != 0) cannot_write(path);
+}
+
+}  // namespace
+
+Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume)
+    : path_(run_dir + "/metrics.h5"), lines_path_(run_dir + "/metrics.jsonl") {
+    struct stat status {};
+    if (::stat(path_.c_str(), &status) == 0) {
+        if (!resume) fail(Exit::usage, path_ + ": belongs to another run; resume that run, or choose a new folder");
+        load(*resume);
+    }
+    publish();
+    lines_ = ::open(lines_path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (lines_ < 0) cannot_write(lines_path_);
+    // A run that was cut off by a full disk may have left half a line.
+    char last = '\n';
+    const off_t end = ::lseek(lines_, 0, SEEK_END);
+    if (end > 0 && ::pread(lines_, &last, 1, end - 1) == 1 && last != '\n') write_line("\n");
+}
+
+Metrics::~Metrics() {
+    if (lines_ >= 0) ::close(lines_);
+}
+
+void Metrics::run_attribute(const std::string& name, Value value) {
+    const auto known = std::find_if(attributes_.begin(), attributes_.end(), [&](const auto& entry) { return entry.first == name; });
+    if (known == attributes_.end())
+        attributes_.emplace_back(name, std::move(value));
+    else
+        known->second = std::move(value);
+    changed_ = true;
+}
+
+template <class Row> void Metrics::append(const Row& row) {
+    std::get<std::vector<Row>>(tables_).push_back(row);
+    changed_ = true;
+    write_line(json_line(row));
+}
+template void Metrics::append(const TrainRow&);
+template void Metrics::append(const EvalRow&);
+template void Metrics::append(const EpochRow&);
+template void Metrics::append(const RankRow&);
+template void Metrics::append(const RankEpochRow&);
+
+void Metrics::event(int64_t step, const std::string& kind, const std::string& message) {
+    const auto now = std::chrono::system_clock::now();
+    const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+    std::tm utc{};
+    ::gmtime_r(&seconds, &utc);
+    char iso[32] = "";
+    std::strftime(iso, sizeof iso, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    append(EventRow{std::chrono::duration<double>(now.time_since_epoch()).count(), iso, step, kind, message});
+}
+
+/// One write a line, so that a reader of the file sees whole lines.
+void Metrics::write_line(const std::string& line) {
+    if (!write_all(lines_, line.data(), line.size())) cannot_write(lines_path_);
+}
+
+void Metrics::load(const MetricsResume& resume) {
+    const h5::Handle file = h5::open(path_);
+    if (h5::string_attribute(file, "format", path_) != format || h5::int_attribute(file, "version", path_) != version)
+        fail(Exit::bad_input, path_ + ": is not a metric file of this version; move it away to go on without its rows");
+    const auto load_table = [&](auto& rows) {
+        read_table(file, rows, path_);
+        std::erase_if(rows, [&](const auto& row) { return !keeps(row, resume); });
+    };
+    std::apply([&](auto&... rows) { (load_table(rows), ...); }, tables_);
+}
+
+void Metrics::publish() {
+    const h5::Handle file = h5::create_in_memory();
+    h5::set_attribute(file, "format", format);
+    h5::set_attribute(file, "version", version);
+    {
+        const h5::Handle run(H5Gcreate2(file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        if (!run.valid()) fail(Exit::io, path_ + ": cannot make the group /run");
+        for (const auto& [name, value] : attributes_)
+            std::visit([&, &name = name](const auto& plain) { h5::set_attribute(run, name, plain); }, value);
+    }
+    std::apply([&](const auto&... rows) { (write_table(file, rows, path_), ...); }, tables_);
+    replace_file(path_, h5::image(file));
+    published_ = std::chrono::steady_clock::now();
+    changed_ = false;
+}
+
+void Metrics::publish_if_due(double every_seconds) {
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - published_;
+    if (changed_ && since.count() >= every_seconds) publish();
+}
+
+}  // namespace convoy

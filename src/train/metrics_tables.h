@@ -1,0 +1,83 @@
+// The tables of the metric files, described once: HDF5 columns, their units and the JSON keys all follow from these lists.
+// A new column is one field in metrics.h and one line here; a file written before it still loads.
+#pragma once
+#include "train/metrics.h"
+
+namespace convoy {
+
+template <class Row> struct Column {
+    const char *name, *units, *long_name;  // units "1": a plain number; "none": text
+    std::variant<int64_t Row::*, double Row::*, std::string Row::*> field;
+};
+
+// The first column of a table is the dimension scale of the others. `kind` is that of the lines in metrics.jsonl.
+template <class Row> struct Table;
+
+template <> struct Table<TrainRow> {
+    static constexpr const char *group = "train", *kind = "train";
+    static constexpr Column<TrainRow> columns[] = {
+        {"step", "1", "optimizer steps done", &TrainRow::step},
+        {"epoch", "1", "epoch the step belongs to, from 1", &TrainRow::epoch},
+        {"loss", "nat", "training loss (cross-entropy, mean over images)", &TrainRow::loss},
+        {"accuracy", "1", "training accuracy, as a fraction", &TrainRow::accuracy},
+        {"learning_rate", "1", "learning rate", &TrainRow::learning_rate},
+        {"step_seconds", "s", "wall time of a step", &TrainRow::step_seconds},
+        {"data_seconds", "s", "part of a step spent waiting for data", &TrainRow::data_seconds},
+        {"comm_exposed_seconds", "s", "part of a step spent in communication that computation does not hide",
+         &TrainRow::comm_exposed_seconds},
+    };
+};
+
+template <> struct Table<EvalRow> {
+    static constexpr const char *group = "eval", *kind = "eval";
+    static constexpr Column<EvalRow> columns[] = {
+        {"step", "1", "optimizer steps done", &EvalRow::step},
+        {"epoch", "1", "epochs done", &EvalRow::epoch},
+        {"loss", "nat", "test loss (cross-entropy, mean over images)", &EvalRow::loss},
+        {"accuracy", "1", "test accuracy, as a fraction", &EvalRow::accuracy},
+        {"seconds", "s", "wall time of the evaluation", &EvalRow::seconds},
+    };
+};
+
+template <> struct Table<EpochRow> {
+    static constexpr const char *group = "epochs", *kind = "epoch";
+    static constexpr Column<EpochRow> columns[] = {
+        {"epoch", "1", "epoch, from 1", &EpochRow::epoch},
+        {"seconds", "s", "wall time of the epoch, evaluation not included", &EpochRow::seconds},
+        {"images_per_second", "images/s", "training images of all ranks per second", &EpochRow::images_per_second},
+    };
+};
+
+template <> struct Table<RankRow> {
+    static constexpr const char *group = "ranks", *kind = "rank";
+    static constexpr Column<RankRow> columns[] = {
+        {"rank", "1", "rank, from 0", &RankRow::rank},
+        {"host", "none", "host name", &RankRow::host},
+        {"device", "none", "device the rank computes on", &RankRow::device},
+        {"threads", "1", "processor threads of the rank", &RankRow::threads},
+    };
+};
+
+template <> struct Table<RankEpochRow> {
+    static constexpr const char *group = "rank_epochs", *kind = "rank_epoch";
+    static constexpr Column<RankEpochRow> columns[] = {
+        {"epoch", "1", "epoch, from 1", &RankEpochRow::epoch},
+        {"rank", "1", "rank, from 0", &RankEpochRow::rank},
+        {"data_seconds", "s", "time of the rank waiting for data in the epoch", &RankEpochRow::data_seconds},
+        {"compute_seconds", "s", "time of the rank computing in the epoch", &RankEpochRow::compute_seconds},
+        {"collective_wait_seconds", "s", "time of the rank waiting in collectives in the epoch", &RankEpochRow::collective_wait_seconds},
+    };
+};
+
+template <> struct Table<EventRow> {
+    static constexpr const char *group = "events", *kind = "event";
+    static constexpr Column<EventRow> columns[] = {
+        {"time", "seconds since 1970-01-01T00:00:00Z", "time of the event", &EventRow::time},
+        {"iso_time", "none", "time of the event, UTC", &EventRow::iso_time},
+        {"step", "1", "optimizer steps done", &EventRow::step},
+        {"kind", "none", "restart, checkpoint, signal, warning, ...", &EventRow::kind},
+        {"message", "none", "what happened", &EventRow::message},
+    };
+};
+
+}  // namespace convoy

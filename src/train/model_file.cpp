@@ -1,0 +1,91 @@
+#include "train/model_file.h"
+
+#include <filesystem>
+
+#include "base/version.h"
+#include "data/hdf5.h"
+
+namespace convoy {
+namespace {
+
+std::string dataset_of(const std::string& tensor) { return "/tensors/" + tensor; }
+
+std::vector<hsize_t> dims_of(const Shape& s) { return {hsize_t(s.n), hsize_t(s.h), hsize_t(s.w), hsize_t(s.c)}; }
+
+std::vector<double> doubles(const std::vector<float>& v) { return {v.begin(), v.end()}; }
+
+}  // namespace
+
+void save_model(const std::string& path, const ModelFile& m, const State& state, Backend& backend) {
+    const std::string partial = path + ".partial";
+    {
+        h5::Handle file = h5::create(partial);
+        h5::set_checked_attribute(file, "format", "convoy-model");
+        h5::set_attribute(file, "version", int64_t(1));
+        h5::set_checked_attribute(file, "writer", std::string("convoy ") + version + " " + commit());
+        h5::set_checked_attribute(file, "model", m.model.name);
+        h5::set_checked_attribute(file, "stem", m.model.stem);
+        h5::set_attribute(file, "height", int64_t(m.model.h));
+        h5::set_attribute(file, "width", int64_t(m.model.w));
+        h5::set_attribute(file, "channels", int64_t(m.model.c));
+        h5::set_attribute(file, "classes", int64_t(m.model.classes));
+        h5::set_checked_attribute(file, "layout", "convolution weights [out, height, width, in], linear weights [out, 1, 1, in], vectors [1, 1, 1, channels]");
+        h5::set_attribute(file, "mean", doubles(m.mean));
+        h5::set_attribute(file, "stddev", doubles(m.stddev));
+        h5::set_checked_attribute(file, "class_names", m.class_names);
+        std::vector<float> values;
+        for (const NamedTensor& t : state.model()) {
+            values.resize(t.tensor.count());
+            backend.download(values.data(), t.tensor.data, t.tensor.bytes());
+            const std::vector<hsize_t> dims = dims_of(t.tensor.shape);
+            const h5::Handle set = h5::create_dataset(file, dataset_of(t.name), H5T_IEEE_F32LE, dims, dims, partial);
+            h5::write_rows(set, H5T_NATIVE_FLOAT, 0, dims[0], values.data(), partial);
+        }
+        h5::close(std::move(file), partial);
+    }
+    std::error_code error;
+    std::filesystem::rename(partial, path, error);
+    if (error) fail(Exit::io, path + ": cannot be written: " + error.message());
+}
+
+ModelFile read_model_file(const std::string& path) {
+    const h5::Handle file = h5::open(path);
+    if (h5::string_attribute(file, "format", path) != "convoy-model")
+        fail(Exit::bad_input, path + ": is not a model file; give the model.h5 of a run folder");
+    const auto size = [&](const char* name, int64_t most) {
+        const int64_t v = h5::int_attribute(file, name, path);
+        if (v < 1 || v > most) fail(Exit::bad_input, path + ": attribute " + name + " is " + std::to_string(v) + ", not from 1 to " + std::to_string(most));
+        return int(v);
+    };
+    ModelFile m;
+    m.model.name = h5::string_attribute(file, "model", path);
+    m.model.stem = h5::string_attribute(file, "stem", path);
+    m.model.h = size("height", 4096);
+    m.model.w = size("width", 4096);
+    m.model.c = size("channels", 16);
+    m.model.classes = size("classes", 1'000'000);
+    for (double v : h5::double_attributes(file, "mean", path)) m.mean.push_back(float(v));
+    for (double v : h5::double_attributes(file, "stddev", path)) m.stddev.push_back(float(v));
+    m.class_names = h5::string_attributes(file, "class_names", path);
+    if (int(m.mean.size()) != m.model.c || int(m.stddev.size()) != m.model.c)
+        fail(Exit::bad_input, path + ": mean and stddev do not have one value a channel; the file is damaged");
+    return m;
+}
+
+void load_model(const std::string& path, const State& state, Backend& backend) {
+    const h5::Handle file = h5::open(path);
+    std::vector<float> values;
+    for (const NamedTensor& t : state.model()) {
+        const std::string name = dataset_of(t.name);
+        if (!h5::has(file, name)) fail(Exit::bad_input, path + ": tensor " + t.name + " is missing; the file is not of this model");
+        const h5::Extent extent = h5::extent(file, name, path);
+        const std::vector<hsize_t> dims = dims_of(t.tensor.shape);
+        if (extent.dims != dims || extent.type_class != H5T_FLOAT)
+            fail(Exit::bad_input, path + ": tensor " + t.name + " has another shape than the model's; the file is not of this model");
+        values.resize(t.tensor.count());
+        h5::read_rows(h5::open_dataset(file, name, path), H5T_NATIVE_FLOAT, 0, dims[0], values.data(), path);
+        backend.upload(t.tensor.data, values.data(), t.tensor.bytes());
+    }
+}
+
+}  // namespace convoy

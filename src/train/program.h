@@ -1,0 +1,53 @@
+// A program is a graph bound to a batch size and a direction: a tape that runs one step. The programs of a training share
+// one activation arena, because only one of them runs at a time.
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/graph.h"
+#include "plan/buckets.h"
+#include "plan/memory.h"
+#include "train/state.h"
+
+namespace convoy {
+
+struct ProgramSpec {
+    int batch = 0;             ///< samples of this rank; 0: it only takes part in collectives
+    int64_t global_batch = 0;  ///< samples of all ranks
+    int64_t first = 0;         ///< position of this rank's first sample in the global batch
+    bool training = false;
+};
+
+/// Which buffers a program needs and where they lie in the arena.
+struct ProgramPlan {
+    ProgramSpec spec;
+    std::vector<Lifetime> buffers;
+    std::vector<int> value, gradient, saved;  ///< buffer by ValueId, ValueId, op index; none: not there
+    int labels = none;
+    MemoryPlan memory;
+    std::vector<std::vector<bool>> accumulate;  ///< by op, by ValueId: a later op wrote this gradient already
+};
+ProgramPlan plan_program(const Graph&, Backend&, const ProgramSpec&);
+
+/// What a program works on besides the graph.
+struct ProgramContext {
+    const Graph& graph;
+    Backend& backend;
+    const State& state;
+    Buffer arena;  ///< at least ProgramPlan::memory.bytes
+    uint64_t seed = 0;
+    bool sync_bn = false;
+    Counters* counters = nullptr;                 ///< device
+};
+
+struct Program {
+    Tape tape;             ///< forward, and in training backward and all-reduce; the caller adds what frames it
+    Tensor input, labels;  ///< f32 [n, h, w, c], i32 [n]
+    Tensor logits;         ///< f32 [n, 1, 1, classes], intact when the program ends
+};
+/// `tape` may already hold the gather. In training the gradient buckets are summed over ranks and waited for.
+Program lower(const ProgramContext&, const ProgramPlan&, const std::vector<Bucket>&, const std::function<void(Program&)>& gather);
+
+}  // namespace convoy

@@ -1,0 +1,55 @@
+// The tensors of a training: parameters, gradients and optimizer state in arenas with one offset table, so that the
+// optimizer is one pass and a gradient bucket is a slice. Parameters lie in the order in which backward reaches them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/graph.h"
+
+namespace convoy {
+
+struct NamedTensor {
+    std::string name;  ///< "stage1.block0.conv1.weight"; optimizer state has ".velocity" or ".moment1", ".moment2" appended
+    Tensor tensor;     ///< on the device
+};
+
+class State {
+public:
+    /// Allocates everything, zeroed. `optimizer` may be null: no gradients, no optimizer state (evaluation).
+    State(const Graph&, Backend&, const OptimizerSpec* optimizer);
+
+    const std::vector<Tensor>& params() const { return params_; }        ///< by ParamId
+    const std::vector<Tensor>& gradients() const { return gradients_; }  ///< by ParamId; no data for running statistics
+    BatchStats* stats() const { return static_cast<BatchStats*>(stats_buffer_.get()); }
+
+    /// Element counts of the gradient arena in order: the batch sums first, then each trained parameter (padded).
+    const std::vector<size_t>& counts() const { return counts_; }
+    Tensor gradient_slice(size_t begin, size_t end) const;
+    size_t end_of_arena() const { return arena_; }
+    /// Arena offset behind this parameter's gradient: all before it is complete once it is written.
+    size_t end_of(ParamId id) const { return end_[id]; }
+    Update update(const OptimizerSpec&, float weight_decay, bool decay_weights_only) const;
+
+    /// Draws initial values from (seed, parameter name, element); equal on every rank.
+    void initialise(const Graph&, Backend&, uint64_t seed);
+
+    /// Parameters and running statistics: what a model file holds.
+    const std::vector<NamedTensor>& model() const { return model_; }
+    const std::vector<NamedTensor>& optimizer() const { return optimizer_; }
+    /// Running statistics alone, as one dense block (they are averaged over ranks before an evaluation).
+    Tensor running() const { return running_tensor_; }
+    /// All weights as one dense block, for the broadcast at the start.
+    Tensor weights() const { return weights_tensor_; }
+
+private:
+    std::vector<Tensor> params_, gradients_;
+    std::vector<size_t> counts_, end_;
+    std::vector<UpdateSegment> segments_;  // one a parameter; weight_decay 1 where the parameter is a weight, else 0
+    Buffer weights_, gradients_buffer_, stats_buffer_, optimizer_buffer_, running_;
+    Tensor weights_tensor_, running_tensor_;
+    std::vector<NamedTensor> model_, optimizer_;
+    size_t arena_ = 0;  // elements
+};
+
+}  // namespace convoy

@@ -1,0 +1,81 @@
+// The training loop. Programs are built once; an epoch uploads its permutation and then only replays.
+#pragma once
+#include <memory>
+
+#include "plan/schedule.h"
+#include "plan/split.h"
+#include "train/evaluator.h"
+
+namespace convoy {
+
+struct TrainSetup {
+    OptimizerSpec optimizer;
+    Schedule schedule;
+    double weight_decay = 0;
+    bool decay_weights_only = false;
+    Augment augment;
+    Normalisation normalisation;
+    int64_t global_batch = 0, epochs = 1, max_steps = 0, eval_every = 1, log_interval = 10;
+    bool drop_last = false, sync_bn = false;
+    size_t bucket_bytes = size_t(4) << 20;
+    uint64_t seed = 1;
+};
+
+/// What a training reports, called on every rank; rank 0 prints and writes.
+class TrainListener {
+public:
+    virtual ~TrainListener() = default;
+    /// New records since the last call, in order. `epoch` from 1.
+    virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
+    virtual void on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>& of_this_rank) = 0;
+    virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
+};
+
+class Trainer {
+public:
+    /// Plans and allocates; collective. `test` may be null.
+    Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&);
+
+    int64_t steps_per_epoch() const { return epoch_plan_.steps(); }
+    int64_t total_steps() const { return total_steps_; }
+    int64_t tail() const { return epoch_plan_.tail; }
+    size_t arena_bytes() const { return arena_bytes_; }
+    const std::vector<Bucket>& buckets() const { return buckets_; }
+    const State& state() const { return state_; }
+
+    /// Draws the initial weights on rank 0 and broadcasts them.
+    void initialise();
+    /// Trains to the end. Throws Exit::not_finite on every rank alike.
+    void run(TrainListener&);
+
+    double best_accuracy() const { return best_accuracy_; }
+    const EvalResult& last_eval() const { return last_eval_; }
+
+private:
+    void build();
+    void run_epoch(int64_t epoch, TrainListener&);
+    void evaluate(int64_t epoch, TrainListener&);
+    /// Reads the ring rows of steps (from, to] and stops the run if a loss is not finite.
+    std::vector<StepRecord> drain(int64_t from, int64_t to);
+    void average_running_statistics();
+
+    Comm& comm_;
+    Backend& backend_;
+    const Graph& graph_;
+    const DataSet& train_;
+    TrainSetup setup_;
+    EpochPlan epoch_plan_;
+    int64_t total_steps_ = 0, step_ = 0;
+    State state_;
+    std::unique_ptr<Evaluator> evaluator_;
+    std::vector<Bucket> buckets_;
+    std::vector<ProgramPlan> plans_;           // full batch, then the last one of an epoch
+    std::vector<std::function<void()>> runs_;  // by plan
+    size_t arena_bytes_ = 0;
+    Buffer arena_, counters_, order_, learning_rates_, ring_;
+    int64_t ring_size_ = 0;
+    double best_accuracy_ = -1;
+    EvalResult last_eval_;
+};
+
+}  // namespace convoy

@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Writes the golden files <case>.h5 beside itself: what PyTorch computes for Convoy's models, for a test without PyTorch.
+
+    python3 tests/golden/make_golden.py [case ...]        needs torch, h5py and numpy; CPU only; no case means all
+
+Every case is computed in float64, which the files hold as the truth, and in float32 with several of PyTorch's kernels. How
+far float32 strays from float64 is stored with every number: it is the yardstick for Convoy's own rounding. One float32 run
+would be a poor one: whether rounding takes a ReLU or a maximum the other way is chance, and once it does gradients move
+by a thousandth or a hundredth, not a millionth. So the yardstick is the worst of eight runs: two memory layouts, with and
+without oneDNN, the batch in either order.
+
+Input, labels and parameters are not stored. Both sides make them from Philox4x32-10: stream(name, n) has the FNV-1a hash
+of the name as its key, block b of the cipher gives elements 4b to 4b+3, and a 32-bit word becomes float(int32(word)) / 2^31.
+Parameters are streams called by their own names, filled in Convoy's index order (convolutions [out, kh, kw, in], linear
+[out, in], inputs flattened from NHWC): convolution v * sqrt(3 / (kh*kw*in)), linear v * 1/sqrt(in), biases 0.1 v,
+batch-norm scales 1 + 0.2 v. The square roots are taken in double and rounded to float; after that each product and sum is
+rounded to float (no fused multiply-add). The input is the stream "input" in NHWC order, label i is (7i + 3) % classes.
+
+A file, with batch statistics throughout and all numbers float64:
+  /              attributes: what was trained and how, by the names of Case below
+  /logits /loss  of the first forward pass; loss is the mean cross-entropy
+  /running/X     running mean or variance X after that pass
+  /gradients/X   of parameter X, in Convoy's order. Attribute whole = 1: all of it; whole = 0: its L2 norm, its dot products
+                 with stream("X#k", count) for k = 0..3, and 64 samples at indices floor(j * count / 64).
+                 f32_relative is |g32 - g64| / |g64| and norm is |g64|, L2 over the full tensor. Both only tell noise where
+                 the gradient is zero in theory (norm < 1e-10): in PyramidNets, biases that the next batch norms undo
+  /losses        before each of 10 optimizer steps on the same batch; /losses_f32 are those of the default float32 kernels
+  /adam_losses   the same with Adam, in one case
+The attribute f32_error of each is the largest |float32 - float64| in it. Data sets of 64 values and more are compressed and
+for that rounded to 29 significant bits, 32 times finer than float32: with sign and exponent they fill 5 of 8 bytes.
+"""
+import itertools
+import math
+import os
+import sys
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+
+import h5py
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+STEPS = 10
+WHOLE_UP_TO = 1024
+SAMPLES = 64
+ADAM_LEARNING_RATE = 1e-3
+
+
+@dataclass
+class Case:
+    model: str
+    batch: int
+    height: int
+    width: int
+    channels: int
+    classes: int
+    parameters: int  # how many the model must have
+    learning_rate: float
+    stem: str = "auto"
+    momentum: float = 0.9
+    nesterov: bool = False
+    weight_decay: float = 1e-4
+    label_smoothing: float = 0.0
+    adam: bool = False
+
+
+CASES = {
+    "linear": Case("linear", 5, 1, 1, 10, 10, 110, 0.1),
+    "mnist-linear": Case("mnist-linear", 7, 28, 28, 1, 10, 7_850, 0.002, adam=True),
+    "mnist-conv": Case("mnist-conv", 5, 28, 28, 1, 10, 21_840, 0.02),
+    "resnet18-cifar": Case("resnet18", 4, 32, 32, 3, 10, 11_173_962, 2e-4, "cifar", nesterov=True, label_smoothing=0.1),
+    "resnet18-imagenet": Case("resnet18", 3, 64, 64, 3, 37, 11_195_493, 1e-4, "imagenet"),
+    "resnet50-cifar": Case("resnet50", 4, 32, 32, 3, 10, 23_520_842, 1e-6, "cifar"),
+    "resnet50-imagenet": Case("resnet50", 3, 96, 96, 3, 1000, 25_557_032, 5e-7, "imagenet"),
+    "pyramidnet": Case("pyramidnet", 4, 32, 32, 3, 10, 24_253_410, 0.001),
+    "pyramidnet110": Case("pyramidnet110", 3, 32, 32, 3, 10, 28_485_477, 0.001),
+}
+
+
+def philox4x32(blocks, key):
+    """The cipher's words for blocks 0 to blocks - 1: counter (low b, high b, 0, 0), 10 rounds."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    b = np.arange(blocks, dtype=np.uint64)
+    c0, c1, c2, c3 = b & low, b >> half, np.zeros_like(b), np.zeros_like(b)
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        p0, p1 = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ np.uint64(k0), p1 & low, (p0 >> half) ^ c3 ^ np.uint64(k1), p0 & low
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32).reshape(-1)
+
+
+def stream(name, count):
+    key = 14695981039346656037
+    for byte in name.encode():
+        key = ((key ^ byte) * 1099511628211) % 2**64
+    words = philox4x32((count + 3) // 4, key)[:count]
+    return words.view(np.int32).astype(np.float32) * np.float32(2**-31)
+
+
+def initial(name, shape):
+    """The parameter called `name`, of Convoy's shape, in float32."""
+    v = stream(name, math.prod(shape)).reshape(shape)
+    if name.endswith(".scale"):
+        return np.float32(1) + np.float32(0.2) * v
+    if name.endswith(".bias"):
+        return np.float32(0.1) * v
+    fan_in = math.prod(shape[1:])
+    return v * np.float32(math.sqrt(3 / fan_in) if len(shape) == 4 else 1 / math.sqrt(fan_in))
+
+
+class Net:
+    """Layers that make their parameters when first used, with Convoy's names and in Convoy's layout."""
+
+    def __init__(self, dtype, layout):
+        self.dtype, self.layout, self.parameters, self.running = dtype, layout, {}, {}
+
+    def parameter(self, name, *shape):
+        if name not in self.parameters:
+            self.parameters[name] = torch.from_numpy(initial(name, shape)).to(self.dtype).requires_grad_()
+        return self.parameters[name]
+
+    def conv(self, name, x, out, kernel, stride=1, pad=0, bias=False):
+        weight = self.parameter(f"{name}.weight", out, kernel, kernel, x.shape[1])
+        weight = weight.permute(0, 3, 1, 2).contiguous(memory_format=self.layout)
+        return F.conv2d(x, weight, self.parameter(f"{name}.bias", out) if bias else None, stride, pad)
+
+    def linear(self, name, x, out):
+        return F.linear(x, self.parameter(f"{name}.weight", out, x.shape[1]), self.parameter(f"{name}.bias", out))
+
+    def norm(self, name, x):
+        c = x.shape[1]
+        mean = self.running.setdefault(f"{name}.mean", torch.zeros(c, dtype=self.dtype))
+        var = self.running.setdefault(f"{name}.var", torch.ones(c, dtype=self.dtype))
+        scale, bias = self.parameter(f"{name}.scale", c), self.parameter(f"{name}.bias", c)
+        return F.batch_norm(x, mean, var, scale, bias, training=True, momentum=0.1, eps=1e-5)
+
+
+def flatten(x):
+    """In HWC order, as Convoy's tensors lie."""
+    return x.permute(0, 2, 3, 1).flatten(1)
+
+
+def linear(net, x, case):
+    return net.linear("fc", flatten(x), case.classes)
+
+
+def mnist_conv(net, x, case):
+    """Without its dropout layers."""
+    x = F.relu(F.max_pool2d(net.conv("conv1", x, 10, 5, bias=True), 2))
+    x = F.relu(F.max_pool2d(net.conv("conv2", x, 20, 5, bias=True), 2))
+    return net.linear("fc2", F.relu(net.linear("fc1", flatten(x), 50)), case.classes)
+
+
+def resnet(net, x, case, depths, bottleneck):
+    """The stride is in the 3x3 convolution (version 1.5); a projection is the shortcut where the shape changes."""
+    if case.stem == "imagenet":
+        x = F.max_pool2d(F.relu(net.norm("stem.bn", net.conv("stem.conv", x, 64, 7, 2, 3))), 3, 2, 1)
+    else:
+        x = F.relu(net.norm("stem.bn", net.conv("stem.conv", x, 64, 3, 1, 1)))
+    for stage, depth in enumerate(depths):
+        w = 64 << stage
+        for k in range(depth):
+            block, s = f"stage{stage + 1}.block{k}", 2 if stage and k == 0 else 1
+            plan = [(w, 1, 1), (w, 3, s), (4 * w, 1, 1)] if bottleneck else [(w, 3, s), (w, 3, 1)]
+            y = x
+            for j, (out, kernel, stride) in enumerate(plan, 1):
+                y = net.norm(f"{block}.bn{j}", net.conv(f"{block}.conv{j}", y, out, kernel, stride, kernel // 2))
+                y = F.relu(y) if j < len(plan) else y
+            if x.shape != y.shape:
+                x = net.norm(f"{block}.down.bn", net.conv(f"{block}.down.conv", x, out, 1, s))
+            x = F.relu(x + y)
+    return net.linear("fc", x.mean((2, 3)), case.classes)
+
+
+def pyramidnet(net, x, case, depth):
+    """Every block is 5 channels wider than the one before; shortcuts are padded with zero channels."""
+    w = 16
+    x = net.norm("stem.bn", net.conv("stem.conv", x, w, 3, 1, 1))
+    for stage in (1, 2, 3):
+        for k in range(depth):
+            block, stride, w = f"stage{stage}.block{k}", 2 if stage > 1 and k == 0 else 1, w + 5
+            y = net.conv(f"{block}.conv1", net.norm(f"{block}.bn1", x), w, 3, stride, 1)
+            y = net.conv(f"{block}.conv2", F.relu(net.norm(f"{block}.bn2", y)), w, 3, 1, 1)
+            x = F.avg_pool2d(x, 2) if stride == 2 else x
+            x = net.norm(f"{block}.bn3", y) + F.pad(x, (0, 0, 0, 0, 0, 5))
+    return net.linear("fc", F.relu(net.norm("head.bn", x)).mean((2, 3)), case.classes)
+
+
+MODELS = {
+    "linear": linear,
+    "mnist-linear": linear,
+    "mnist-conv": mnist_conv,
+    "resnet18": partial(resnet, depths=(2, 2, 2, 2), bottleneck=False),
+    "resnet50": partial(resnet, depths=(3, 4, 6, 3), bottleneck=True),
+    "pyramidnet": partial(pyramidnet, depth=17),
+    "pyramidnet110": partial(pyramidnet, depth=18),
+}
+
+
+def make_optimizer(case, parameters, adam):
+    if adam:
+        return torch.optim.Adam(parameters, lr=ADAM_LEARNING_RATE)
+    return torch.optim.SGD(parameters, lr=case.learning_rate, momentum=case.momentum, nesterov=case.nesterov,
+                           weight_decay=case.weight_decay)
+
+
+def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=False, adam=False):
+    """Logits, gradients and running statistics of the first step, and the losses before every step."""
+    torch.backends.mkldnn.enabled = onednn
+    shape = (case.batch, case.height, case.width, case.channels)
+    order = list(range(case.batch))[:: -1 if reverse else 1]
+    images = torch.from_numpy(stream("input", math.prod(shape)).reshape(shape))[order].to(dtype)
+    images = images.permute(0, 3, 1, 2).contiguous(memory_format=layout)
+    labels = torch.tensor([(7 * i + 3) % case.classes for i in order])
+    net, optimizer, result, losses = Net(dtype, layout), None, None, []
+    for _ in range(STEPS):
+        logits = MODELS[case.model](net, images, case)
+        loss = F.cross_entropy(logits, labels, label_smoothing=case.label_smoothing)
+        optimizer = optimizer or make_optimizer(case, net.parameters.values(), adam)
+        optimizer.zero_grad()
+        loss.backward()
+        losses.append(loss.item())
+        if result is None:
+            assert sum(p.numel() for p in net.parameters.values()) == case.parameters, case.model
+            result = SimpleNamespace(
+                logits=logits.detach()[order].double().numpy(),
+                gradients={name: p.grad.flatten().double().numpy().copy() for name, p in net.parameters.items()},
+                running={name: r.double().numpy().copy() for name, r in net.running.items()})
+        optimizer.step()
+    result.losses = np.array(losses)
+    return result
+
+
+def train_all(case, adam=False):
+    """The float64 result and the float32 results, default kernels first."""
+    ways = itertools.product((torch.contiguous_format, torch.channels_last), (True, False), (False, True))
+    return train(case, torch.float64, adam=adam), [train(case, torch.float32, *way, adam=adam) for way in ways]
+
+
+def digest(name, gradient):
+    """What is kept of a gradient: all of it if it is small, else norm, dot products and samples."""
+    count = gradient.size
+    if count <= WHOLE_UP_TO:
+        return gradient
+    dots = [gradient @ stream(f"{name}#{k}", count).astype(np.float64) for k in range(4)]
+    samples = gradient[np.arange(SAMPLES) * count // SAMPLES]
+    return np.concatenate([[np.linalg.norm(gradient)], dots, samples])
+
+
+def write(group, name, truth, singles, **attributes):
+    """A data set of `truth`, with its distance from the float32 results; compressed where that makes it smaller."""
+    if truth.size >= 64:
+        fraction, exponent = np.frexp(truth)
+        values = np.ldexp(np.round(np.ldexp(fraction, 29)), exponent - 29)
+        data = group.create_dataset(name, data=values, compression=9, shuffle=True, chunks=values.shape)
+    else:
+        data = group.create_dataset(name, data=truth)
+    data.attrs["f32_error"] = max(np.max(np.abs(single - truth)) for single in singles)
+    for key, value in attributes.items():
+        data.attrs[key] = value
+
+
+def generate(name, case, folder):
+    truth, singles = train_all(case)
+    relative = {}
+    with h5py.File(os.path.join(folder, f"{name}.h5"), "w", libver=("v110", "v110")) as file:
+        file.attrs["format"] = "convoy-golden"
+        for key, value in vars(case).items():
+            file.attrs[key] = int(value) if isinstance(value, bool) else value
+        file.attrs["torch"] = str(torch.__version__)
+        write(file, "logits", truth.logits, [s.logits for s in singles])
+        write(file, "loss", truth.losses[0], [s.losses[0] for s in singles])
+        write(file, "losses", truth.losses, [s.losses for s in singles])
+        file["losses_f32"] = singles[0].losses
+        if case.adam:
+            adam, adam_singles = train_all(case, adam=True)
+            write(file, "adam_losses", adam.losses, [s.losses for s in adam_singles], learning_rate=ADAM_LEARNING_RATE)
+        for key, g in truth.gradients.items():
+            size = np.linalg.norm(g)
+            distance = max(np.linalg.norm(s.gradients[key] - g) for s in singles)
+            write(file, f"gradients/{key}", digest(key, g), [digest(key, s.gradients[key]) for s in singles],
+                  whole=int(g.size <= WHOLE_UP_TO), f32_relative=distance / size, norm=size)
+            relative |= {key: distance / size} if size > 1e-10 else {}
+        for key, r in truth.running.items():
+            write(file, f"running/{key}", r, [s.running[key] for s in singles])
+    errors = list(relative.values())
+    print(f"{name}: losses", *np.round(truth.losses, 4),
+          f"(float32 off by {max(np.max(np.abs(s.losses - truth.losses)) for s in singles):.1e});",
+          f"gradients off by {np.median(errors):.1e} (median) to {np.max(errors):.1e} of their norm", flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)  # the same sums in the same order, however many cores there are
+    for chosen in sys.argv[1:] or CASES:
+        generate(chosen, CASES[chosen], os.path.dirname(os.path.abspath(__file__)))

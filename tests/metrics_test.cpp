@@ -1,0 +1,402 @@
+// Tests of the metric files: what is written is what is read (by HDF5, h5ls, h5dump, h5py and output/plot.py), and a run that
+// is killed or meets a full disk leaves a file that opens. Children are forked here, and killed at random moments.
+#include "train/metrics.h"
+
+#include <gtest/gtest.h>
+#include <hdf5_hl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "data/hdf5.h"
+
+namespace fs = std::filesystem;
+using namespace convoy;
+
+namespace {
+
+/// A folder of its own for each test, removed at the end.
+class MetricsTest : public ::testing::Test {
+protected:
+    void SetUp() override {
+        std::string name = (fs::temp_directory_path() / "convoy-metrics-XXXXXX").string();
+        ASSERT_NE(::mkdtemp(name.data()), nullptr);
+        dir = name;
+    }
+    void TearDown() override {
+        std::error_code ignored;
+        fs::remove_all(dir, ignored);
+    }
+    std::string h5() const { return dir + "/metrics.h5"; }
+    std::string dir;
+};
+
+template <class T> std::vector<T> column(const std::string& path, const std::string& name, hid_t type) {
+    const h5::Handle file = h5::open(path);
+    std::vector<T> values(h5::extent(file, name, path).dims.at(0));
+    h5::read_rows(h5::open_dataset(file, name, path), type, 0, values.size(), values.data(), path);
+    return values;
+}
+std::vector<double> doubles(const std::string& path, const std::string& name) { return column<double>(path, name, H5T_NATIVE_DOUBLE); }
+std::vector<int64_t> integers(const std::string& path, const std::string& name) { return column<int64_t>(path, name, H5T_NATIVE_INT64); }
+
+std::vector<std::string> texts(const std::string& path, const std::string& name) {
+    const h5::Handle file = h5::open(path), set = h5::open_dataset(file, name, path), type(H5Dget_type(set));
+    const h5::Extent extent = h5::extent(file, name, path);
+    std::string padded(extent.dims.at(0) * extent.type_size, '\0');
+    h5::read_rows(set, type, 0, extent.dims[0], padded.data(), path);
+    std::vector<std::string> values;
+    for (size_t at = 0; at < padded.size(); at += extent.type_size)
+        values.emplace_back(&padded[at], ::strnlen(&padded[at], extent.type_size));
+    return values;
+}
+
+std::vector<nlohmann::json> json_lines(const std::string& dir) {
+    std::vector<nlohmann::json> lines;
+    std::ifstream file(dir + "/metrics.jsonl");
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+}
+
+/// Runs a shell command; its exit status, and what it printed on both streams.
+std::pair<int, std::string> shell(const std::string& command) {
+    std::string text;
+    FILE* pipe = ::popen(("(" + command + ") 2>&1").c_str(), "r");
+    if (!pipe) return {-1, ""};
+    char buffer[4096];
+    for (size_t n; (n = ::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, n);
+    const int status = ::pclose(pipe);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text};
+}
+
+/// A Python that can import these modules; empty if there is none.
+std::string python_with(const std::string& modules) {
+    for (const std::string python : {"python3", "/usr/bin/python3"})
+        if (shell(python + " -c 'import " + modules + "'").first == 0) return python;
+    return "";
+}
+
+Exit code_of(const std::function<void()>& action, std::string* message = nullptr) {
+    try {
+        action();
+    } catch (const Error& error) {
+        if (message) *message = error.what();
+        return error.code;
+    }
+    return Exit::done;
+}
+
+TrainRow train_row(int64_t step) { return {step, 1 + step / 10, 2.0 / double(step), 0.5, 0.1, 0.02, 0.001, 0.002}; }
+
+void fill(Metrics& metrics) {
+    for (int64_t step = 1; step <= 25; ++step) metrics.add(train_row(step));
+    metrics.add(EvalRow{10, 1, 1.5, 0.4, 0.3});
+    metrics.add(EvalRow{20, 2, NAN, 0.6, 0.2});
+    metrics.add(EpochRow{1, 2.0, 2560.0});
+    metrics.add(EpochRow{2, 1.9, 2700.0});
+    for (int64_t rank = 0; rank < 2; ++rank) {
+        metrics.add(RankRow{rank, "node0" + std::to_string(rank), "Tesla Größe", 4});
+        for (int64_t epoch = 1; epoch <= 2; ++epoch) metrics.add(RankEpochRow{epoch, rank, 0.1, 1.0 + double(rank), 0.5});
+    }
+    metrics.event(20, "checkpoint", "step-20.h5 written");
+    metrics.event(25, "warning", std::string(5000, 'x') + "é");
+}
+
+TEST_F(MetricsTest, ColumnsComeBackAsTheyWereAdded) {
+    Metrics metrics(dir);
+    metrics.run_attribute("command_line", "convoy train input/recipes/a.cfg");
+    metrics.run_attribute("ranks", 4);
+    metrics.run_attribute("ranks", 2);
+    metrics.run_attribute("momentum", 0.9);
+    fill(metrics);
+    EXPECT_TRUE(integers(h5(), "train/step").empty()) << "rows are in the file only after publish";
+    metrics.publish();
+
+    const std::vector<double> loss = doubles(h5(), "train/loss");
+    ASSERT_EQ(loss.size(), 25u);
+    EXPECT_EQ(loss[3], 0.5);
+    EXPECT_EQ(integers(h5(), "train/step").back(), 25);
+    EXPECT_EQ(integers(h5(), "train/epoch").back(), 3);
+    EXPECT_EQ(doubles(h5(), "train/comm_exposed_seconds")[0], 0.002);
+    EXPECT_TRUE(std::isnan(doubles(h5(), "eval/loss").at(1))) << "NaN is a value";
+    EXPECT_EQ(doubles(h5(), "eval/accuracy"), (std::vector<double>{0.4, 0.6}));
+    EXPECT_EQ(doubles(h5(), "epochs/images_per_second"), (std::vector<double>{2560, 2700}));
+    EXPECT_EQ(texts(h5(), "ranks/host"), (std::vector<std::string>{"node00", "node01"}));
+    EXPECT_EQ(texts(h5(), "ranks/device").at(1), "Tesla Größe");
+    EXPECT_EQ(doubles(h5(), "rank_epochs/compute_seconds"), (std::vector<double>{1, 1, 2, 2}));
+    EXPECT_EQ(texts(h5(), "events/kind"), (std::vector<std::string>{"checkpoint", "warning"}));
+    EXPECT_NEAR(doubles(h5(), "events/time").at(0), double(std::time(nullptr)), 60);
+    const std::string cut = texts(h5(), "events/message").at(1);
+    EXPECT_LE(cut.size(), 1000u);
+    EXPECT_TRUE(cut.ends_with("…"));
+
+    const h5::Handle file = h5::open(h5()), run(H5Gopen2(file, "run", H5P_DEFAULT));
+    EXPECT_EQ(h5::string_attribute(file, "format", h5()), "convoy-metrics");
+    EXPECT_EQ(h5::int_attribute(file, "version", h5()), 1);
+    EXPECT_EQ(h5::string_attribute(run, "command_line", h5()), "convoy train input/recipes/a.cfg");
+    EXPECT_EQ(h5::int_attribute(run, "ranks", h5()), 2);
+    EXPECT_EQ(h5::double_attributes(run, "momentum", h5()), std::vector<double>{0.9});
+}
+
+/// Checks every data set of every group: a described, checksummed column, as long as the others of its group.
+void expect_described_tables(const std::string& path) {
+    const h5::Handle file = h5::open(path);
+    for (const char* group : {"train", "eval", "epochs", "ranks", "rank_epochs", "events"}) {
+        const h5::Handle opened(H5Gopen2(file, group, H5P_DEFAULT));
+        ASSERT_TRUE(opened.valid()) << group;
+        H5G_info_t info;
+        H5Gget_info(opened, &info);
+        EXPECT_GE(info.nlinks, 3u);
+        std::optional<hsize_t> rows;
+        int scales = 0;
+        for (hsize_t i = 0; i < info.nlinks; ++i) {
+            char name[64];
+            H5Lget_name_by_idx(opened, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name, H5P_DEFAULT);
+            const h5::Handle set = h5::open_dataset(opened, name, path);
+            const h5::Extent extent = h5::extent(opened, name, path);
+            EXPECT_TRUE(extent.checksummed) << group << "/" << name;
+            EXPECT_FALSE(h5::string_attribute(set, "units", path).empty()) << group << "/" << name;
+            EXPECT_FALSE(h5::string_attribute(set, "long_name", path).empty()) << group << "/" << name;
+            EXPECT_EQ(extent.dims.size(), 1u);
+            EXPECT_EQ(rows.value_or(extent.dims[0]), extent.dims[0]) << group << "/" << name;
+            rows = extent.dims[0];
+            if (H5DSis_scale(set) > 0)
+                ++scales;
+            else
+                EXPECT_EQ(H5DSget_num_scales(set, 0), 1) << group << "/" << name;
+        }
+        EXPECT_EQ(scales, 1) << group;
+    }
+}
+
+TEST_F(MetricsTest, EveryColumnIsDescribedAndHasADimensionScale) {
+    Metrics metrics(dir);
+    expect_described_tables(h5());  // empty tables too
+    fill(metrics);
+    metrics.publish();
+    expect_described_tables(h5());
+    const h5::Handle file = h5::open(h5());
+    EXPECT_EQ(h5::string_attribute(h5::open_dataset(file, "train/step_seconds", h5()), "units", h5()), "s");
+    EXPECT_EQ(h5::string_attribute(h5::open_dataset(file, "epochs/images_per_second", h5()), "units", h5()), "images/s");
+}
+
+TEST_F(MetricsTest, TheUsersToolsOpenTheFileWhileTheRunGoesOn) {
+    Metrics metrics(dir);
+    const std::string python = python_with("h5py");
+    for (const char* rows : {"{0}", "{25}"}) {
+        const auto [listed, listing] = shell("h5ls -r " + h5());
+        const auto [dumped, dump] = shell("h5dump -H " + h5());
+        if (listed == 127 || dumped == 127) GTEST_SKIP() << "h5ls and h5dump are not installed (Debian: hdf5-tools)";
+        EXPECT_EQ(listed, 0) << listing;
+        EXPECT_NE(listing.find(rows), std::string::npos) << listing;
+        EXPECT_EQ(dumped, 0) << dump;
+        if (*rows && rows[1] == '0') {
+            fill(metrics);
+            metrics.publish();
+        }
+    }
+    EXPECT_NE(shell("h5dump -d /events/kind " + h5()).second.find("\"checkpoint"), std::string::npos);
+    if (python.empty()) GTEST_SKIP() << "no python3 with h5py";
+    const auto [code, text] = shell(python + " -c \"import h5py; f = h5py.File('" + h5() +
+                                    "'); print(f['train/loss'][3], f['train/loss'].dims[0][0].name, f['ranks/device'].asstr()[0])\"");
+    EXPECT_EQ(code, 0);
+    EXPECT_EQ(text, "0.5 /train/step Tesla Größe\n");
+}
+
+TEST_F(MetricsTest, JsonLinesMatchTheTables) {
+    Metrics metrics(dir);
+    fill(metrics);
+    const std::vector<nlohmann::json> lines = json_lines(dir);
+    ASSERT_EQ(lines.size(), 25u + 2 + 2 + 2 + 4 + 2);
+    EXPECT_EQ(lines[3]["kind"], "train");
+    EXPECT_EQ(lines[3]["step"], 4);
+    EXPECT_EQ(lines[3]["loss"], 0.5);
+    EXPECT_EQ(lines[26]["kind"], "eval");
+    EXPECT_TRUE(lines[26]["loss"].is_null()) << "JSON has no NaN";
+    EXPECT_EQ(lines[27]["kind"], "epoch");
+    EXPECT_EQ(lines[29]["kind"], "rank");
+    EXPECT_EQ(lines[29]["device"], "Tesla Größe");
+    EXPECT_EQ(lines.back()["kind"], "event");
+    EXPECT_EQ(lines.back()["event"], "warning");
+    EXPECT_EQ(lines.back()["message"].get<std::string>().size(), 5002u) << "whole here, cut in metrics.h5";
+    metrics.event(1, "warning", "not UTF-8: \xff");
+    EXPECT_EQ(json_lines(dir).size(), lines.size() + 1);
+}
+
+TEST_F(MetricsTest, AResumedRunKeepsTheRowsBeforeItsCheckpoint) {
+    {
+        Metrics metrics(dir);
+        fill(metrics);
+        metrics.publish();
+        std::ofstream(dir + "/metrics.jsonl", std::ios::app) << "{\"half a l";
+    }
+    std::string message;
+    EXPECT_EQ(code_of([&] { Metrics another(dir); }, &message), Exit::usage);
+    EXPECT_NE(message.find(h5()), std::string::npos);
+
+    Metrics metrics(dir, MetricsResume{.step = 10, .epochs_done = 1});
+    metrics.add(train_row(11));
+    metrics.publish();
+    EXPECT_EQ(integers(h5(), "train/step"), (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+    EXPECT_EQ(doubles(h5(), "train/loss").at(3), 0.5);
+    EXPECT_EQ(integers(h5(), "eval/step"), std::vector<int64_t>{10});
+    EXPECT_EQ(integers(h5(), "epochs/epoch"), std::vector<int64_t>{1});
+    EXPECT_EQ(integers(h5(), "rank_epochs/epoch"), (std::vector<int64_t>{1, 1}));
+    EXPECT_TRUE(integers(h5(), "ranks/rank").empty());
+    EXPECT_EQ(texts(h5(), "events/kind"), (std::vector<std::string>{"checkpoint", "warning"}));
+    std::ifstream file(dir + "/metrics.jsonl");
+    std::string last;
+    for (std::string line; std::getline(file, line);) last = line;
+    EXPECT_EQ(nlohmann::json::parse(last)["step"], 11) << "a torn line is closed before the next";
+}
+
+TEST_F(MetricsTest, ADamagedFileIsNotGoneOnWith) {
+    { Metrics metrics(dir); }
+    fs::resize_file(h5(), fs::file_size(h5()) / 2);
+    EXPECT_EQ(code_of([&] { Metrics metrics(dir, MetricsResume{}); }), Exit::bad_input);
+}
+
+TEST_F(MetricsTest, PublishIfDueWaitsForTimeAndForRows) {
+    Metrics metrics(dir);
+    metrics.publish_if_due(0);
+    metrics.add(train_row(1));
+    metrics.publish_if_due(3600);
+    EXPECT_EQ(integers(h5(), "train/step").size(), 0u);
+    metrics.publish_if_due(0);
+    EXPECT_EQ(integers(h5(), "train/step").size(), 1u);
+    const auto before = fs::last_write_time(h5());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    metrics.publish_if_due(0);
+    EXPECT_EQ(fs::last_write_time(h5()), before) << "nothing new, nothing written";
+}
+
+/// Goes on with the run in `dir` for ever: one row, one publish.
+[[noreturn]] void train_until_killed(const std::string& dir, int64_t step) {
+    try {
+        Metrics metrics(dir, MetricsResume{step, 0});
+        for (;;) {
+            metrics.add(train_row(++step));
+            metrics.publish();
+        }
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "child: %s\n", error.what());
+    }
+    ::_exit(1);
+}
+
+TEST_F(MetricsTest, KilledAtAnyMomentTheFileOpensAndIsWhole) {
+    std::mt19937 random(7);
+    const auto line_bytes = [&] { return fs::exists(dir + "/metrics.jsonl") ? fs::file_size(dir + "/metrics.jsonl") : 0; };
+    int64_t step = 0;
+    for (int kill = 0; kill < 20; ++kill) {
+        const size_t lines_before = fs::exists(dir + "/metrics.jsonl") ? json_lines(dir).size() : 0;
+        const uintmax_t bytes_before = line_bytes();
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) train_until_killed(dir, step);
+        // Every other child is left to add a row first, however slow the disk is; the others die while they start, too.
+        for (int tries = 0; kill % 2 == 1 && tries < 5000 && line_bytes() == bytes_before; ++tries)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 60000));
+        ASSERT_EQ(::kill(child, SIGKILL), 0);
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself";
+        if (!fs::exists(h5())) continue;  // killed before its first publish
+
+        ASSERT_EQ(shell("h5ls -r " + h5()).first % 127, 0);  // 127: not installed
+        ASSERT_NO_FATAL_FAILURE(expect_described_tables(h5()));
+        const std::vector<int64_t> steps = integers(h5(), "train/step");
+        for (size_t i = 0; i < steps.size(); ++i) ASSERT_EQ(steps[i], int64_t(i) + 1);
+        const size_t added = fs::exists(dir + "/metrics.jsonl") ? json_lines(dir).size() - lines_before : 0;
+        ASSERT_GE(steps.size() + 1, size_t(step) + added) << "more is lost than the row that was not published";
+        step = int64_t(steps.size());
+    }
+    EXPECT_GE(step, 5);
+    Metrics metrics(dir, MetricsResume{step, 0});
+    const std::string python = python_with("h5py");
+    if (python.empty()) GTEST_SKIP() << "no python3 with h5py to open the file of a killed run";
+    EXPECT_EQ(shell(python + " -c \"import h5py; print(len(h5py.File('" + h5() + "')['train/loss']))\"").second,
+              std::to_string(step) + "\n");
+}
+
+TEST_F(MetricsTest, AVanishedFolderIsAnIoError) {
+    std::string message;
+    EXPECT_EQ(code_of([&] { Metrics metrics(dir + "/missing"); }, &message), Exit::io);
+    EXPECT_NE(message.find(dir + "/missing/metrics.h5"), std::string::npos);
+    std::ofstream(dir + "/file") << "x";
+    EXPECT_EQ(code_of([&] { Metrics metrics(dir + "/file"); }), Exit::io);
+    Metrics metrics(dir);
+    fs::remove_all(dir);
+    EXPECT_EQ(code_of([&] { metrics.publish(); }, &message), Exit::io);
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+}
+
+TEST_F(MetricsTest, AFullDiskLeavesTheFileBeforeAndALaterPublishSucceeds) {
+    Metrics metrics(dir);
+    fill(metrics);
+    metrics.publish();
+    // A limit on the size of files stands in for a full disk: the write fails half-way in the same manner, without a mount.
+    ::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit small{fs::file_size(h5()) / 2, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    std::string message;
+    const Exit code = code_of([&] { metrics.publish(); }, &message);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_DFL);
+    EXPECT_EQ(code, Exit::io);
+    EXPECT_NE(message.find(h5()), std::string::npos);
+    expect_described_tables(h5());
+    EXPECT_EQ(integers(h5(), "train/step").size(), 25u);
+    EXPECT_FALSE(fs::exists(h5() + ".partial")) << "the space is given back";
+    metrics.add(train_row(26));
+    metrics.publish();
+    EXPECT_EQ(integers(h5(), "train/step").size(), 26u);
+}
+
+TEST_F(MetricsTest, PlotDrawsAPictureAndItsErrorsAreOneLine) {
+    const fs::path script = fs::path(__FILE__).parent_path().parent_path() / "output" / "plot.py";
+    const std::string python = python_with("h5py, numpy, matplotlib");
+    if (python.empty()) GTEST_SKIP() << "no python3 with h5py, numpy and matplotlib";
+    const std::string plot = python + " " + fs::absolute(script).string() + " ";
+    const auto expect_error = [&](const std::string& arguments, int code, const std::string& says) {
+        const auto [status, text] = shell(plot + arguments);
+        EXPECT_EQ(status, code) << text;
+        EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+        EXPECT_NE(text.find(says), std::string::npos) << text;
+    };
+    expect_error("", 2, "usage");
+    expect_error(dir, 3, "no such file");
+    Metrics metrics(dir);
+    expect_error(dir, 3, "no rows");
+    std::ofstream(dir + "/other.h5") << "not HDF5";
+    expect_error(dir + "/other.h5", 3, "other.h5");
+
+    fill(metrics);
+    metrics.publish();
+    const auto [status, text] = shell(plot + dir);
+    ASSERT_EQ(status, 0) << text;
+    EXPECT_EQ(text, dir + "/metrics.png\n");
+    std::ifstream picture(dir + "/metrics.png", std::ios::binary);
+    std::string bytes(std::istreambuf_iterator<char>(picture), {});
+    ASSERT_GT(bytes.size(), 20000u);
+    EXPECT_EQ(bytes.substr(1, 3), "PNG");
+    const auto big_endian = [&](size_t at) {
+        return uint8_t(bytes[at]) << 24 | uint8_t(bytes[at + 1]) << 16 | uint8_t(bytes[at + 2]) << 8 | uint8_t(bytes[at + 3]);
+    };
+    EXPECT_GE(big_endian(16), 1000) << "width in pixels";
+    EXPECT_GE(big_endian(20), 700) << "height in pixels";
+}
+
+}  // namespace

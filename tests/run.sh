@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs the tests whose names match the pattern and ends with "N passed, N failed, N skipped".
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+pattern=${1:-*} build=${BUILD:-build}
+report=$build/tests.json
+rm -f "$report"
+"$build/convoy_tests" --gtest_filter="$pattern" --gtest_output="json:$report" --gtest_brief=0
+code=$?
+[ -e "$report" ] || { echo "the test program ended early (exit $code)"; echo "0 passed, 1 failed"; exit 1; }
+"${PYTHON:-/usr/bin/python3}" - "$report" <<'PY'
+import json, sys
+cases = [t for suite in json.load(open(sys.argv[1]))["testsuites"] for t in suite["testsuite"]]
+ran = [t for t in cases if t["result"] == "COMPLETED" and not t.get("failures")]
+failed = [t for t in cases if t.get("failures")]
+skipped = [t for t in cases if t["result"] == "SKIPPED" and not t.get("failures")]
+for t in sorted(cases, key=lambda t: -float(t["time"].rstrip("s")))[:5]:
+    print(f'{t["time"]:>10} {t["classname"]}.{t["name"]}')
+print(f"{len(ran)} passed, {len(failed)} failed, {len(skipped)} skipped")
+sys.exit(bool(failed) or not ran)
+PY
+result=$?
+[ "$code" -eq 0 ] && exit $result
+exit 1
