@@ -9,7 +9,6 @@ PYTHON ?= /usr/bin/python3
 MARCH  ?= x86-64-v3
 ONEDNN ?= .deps/onednn
 CUDA   ?= /usr/local/cuda
-NP     ?= 2
 T      ?= *
 
 Q := $(if $(V),,@)
@@ -76,11 +75,11 @@ info:
 # ---- use -------------------------------------------------------------------------------------------------------------
 run: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@bash input/run.sh
+	@BUILD="$(BUILD)" PYTHON="$(PYTHON)" bash input/run.sh $(ARGS)
 
 data: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@bash input/fetch.sh
+	@BUILD="$(BUILD)" bash input/fetch.sh
 
 test: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests

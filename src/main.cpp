@@ -68,6 +68,6 @@ int main(int argc, char** argv) {
         comm.barrier();
         return int(error.code);
     } catch (const std::exception& error) {
-        comm.abort(Exit::comm, error.what());
+        comm.abort(Exit(1), error.what());
     }
 }

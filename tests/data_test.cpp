@@ -276,7 +276,8 @@ TEST_F(Convert, LeavesWhatIsThereAlone) {
 }
 
 TEST_F(Convert, FullDiskIsAnIoErrorAndLeavesNothing) {
-    const Finished finished = run("trap '' XFSZ; ulimit -f 200; " + sibling("convoy") + " convert synthetic --images 2000 --to " + out_);
+    // 16 MiB a file: room for MPI's own session files (4 MiB each), none for a shard of 24 MB.
+    const Finished finished = run("trap '' XFSZ; ulimit -f 16384; " + sibling("convoy") + " convert synthetic --images 8000 --shards 1 --to " + out_);
     EXPECT_EQ(finished.code, int(Exit::io)) << finished.err;
     EXPECT_NE(finished.err.find("disk full"), std::string::npos) << finished.err;
     EXPECT_TRUE(fs::is_empty(dir_.path()));

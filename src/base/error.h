@@ -8,6 +8,7 @@
 namespace convoy {
 
 /// Exit codes of the executable; the README lists them for users.
+/// A defect of the program itself (std::logic_error, out of memory) ends with 1.
 enum class Exit : int {
     done = 0,
     usage = 2,       ///< unknown option, impossible combination

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 #include "base/version.h"
 #include "cli/versions.h"
@@ -42,6 +45,17 @@ std::string duration(double seconds) {
 
 double seconds_since(std::chrono::steady_clock::time_point t) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count(); }
 
+/// Whether people watch stdout. mpirun gives its first rank a pseudo-terminal even if its own output goes to a file, so
+/// under a launcher it is the parent's stdout that tells.
+bool watched() {
+    if (!isatty(STDOUT_FILENO)) return false;
+    if (!std::getenv("OMPI_COMM_WORLD_SIZE")) return true;
+    char target[256] = "";
+    const std::string parent = "/proc/" + std::to_string(getppid()) + "/fd/1";
+    const ssize_t length = readlink(parent.c_str(), target, sizeof target - 1);
+    return length > 0 && (std::string_view(target).starts_with("/dev/pts/") || std::string_view(target).starts_with("/dev/tty"));
+}
+
 struct Means {
     double loss = 0, accuracy = 0, step = 0, data = 0, exposed = 0;
     explicit Means(const std::vector<StepRecord>& records) {
@@ -61,7 +75,7 @@ std::string config_text(const ConfigPairs& pairs) {
     return text;
 }
 
-Console::Console(Comm& comm, Backend& backend) : comm_(comm), backend_(backend), terminal_(isatty(STDOUT_FILENO)) {}
+Console::Console(Comm& comm, Backend& backend) : comm_(comm), backend_(backend), terminal_(watched()) {}
 
 void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train, const DataSet& test,
                          const Graph& graph, const TrainSetup& s, const Trainer& t) {
@@ -71,10 +85,17 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     if (!comm_.root()) return;
     const SplitInfo& d = train.info();
     std::printf("convoy %s (%s), %d rank%s\n", version, commit(), comm_.size(), comm_.size() == 1 ? "" : "s");
-    std::printf("options   ");
-    for (const auto& [key, value] : config)
-        if (!value.empty()) std::printf("%s=%s ", key.c_str(), value.c_str());
-    std::printf("\ndata      %s: %lld training and %lld test images of %dx%dx%d, %d classes; read in %.2f s\n", data_dir.c_str(),
+    std::string line = "options  ";
+    for (const auto& [key, value] : config) {
+        if (value.empty()) continue;
+        if (line.size() + key.size() + value.size() > 120) {
+            std::printf("%s\n", line.c_str());
+            line = "         ";
+        }
+        line += " " + key + "=" + value;
+    }
+    std::printf("%s\n", line.c_str());
+    std::printf("data      %s: %lld training and %lld test images of %dx%dx%d, %d classes; read in %.2f s\n", data_dir.c_str(),
                 (long long)d.images, (long long)test.info().images, d.height, d.width, d.channels, d.classes, train.seconds() + test.seconds());
     std::printf("model     %s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)\n", graph.model.c_str(),
                 grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9);

@@ -23,8 +23,9 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
 size_t Evaluator::arena_bytes() const { return std::max(plans_[0].memory.bytes, plans_[1].memory.bytes); }
 
 void Evaluator::build(Buffer arena) {
+    arena_ = std::move(arena);
     auto* counters = static_cast<Counters*>(counters_.get());
-    const ProgramContext context{graph_, backend_, state_, arena, 0, false, counters};
+    const ProgramContext context{graph_, backend_, state_, arena_, 0, false, counters};
     for (const ProgramPlan& plan : plans_) {
         Program program = lower(context, plan, {}, [&](Program& p) {
             backend_.gather({data_.images(), data_.labels(), nullptr, counters, p.input, p.labels, plan.spec.first, normalisation_.mean,

@@ -20,7 +20,7 @@ class Evaluator {
 public:
     Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Normalisation, int64_t global_batch);
     size_t arena_bytes() const;
-    /// Builds the tapes; the arena has at least arena_bytes().
+    /// Builds the tapes and keeps the arena, which has at least arena_bytes().
     void build(Buffer arena);
     /// Collective. Running statistics must be equal on all ranks.
     EvalResult run();
@@ -35,7 +35,7 @@ private:
     int64_t full_steps_ = 0;
     std::vector<ProgramPlan> plans_;           // full batch, then the last one if it is smaller
     std::vector<std::function<void()>> runs_;  // by plan
-    Buffer counters_, totals_;
+    Buffer arena_, counters_, totals_;
 };
 
 }  // namespace convoy

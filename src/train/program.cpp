@@ -56,8 +56,11 @@ private:
     void plan_gradients() {
         plan_.accumulate.assign(graph_.ops.size(), std::vector<bool>(graph_.values.size(), false));
         for (int i = ops_ - 1; i >= 0; --i) {
-            for (ValueId x : inputs_of(graph_.ops[i])) {
-                if (x == graph_.input) continue;  // nobody wants the gradient of the images
+            const std::vector<ValueId> inputs = inputs_of(graph_.ops[i]);
+            for (size_t k = 0; k < inputs.size(); ++k) {
+                const ValueId x = inputs[k];
+                if (x == graph_.input) continue;         // nobody wants the gradient of the images
+                if (k > 0 && x == inputs[0]) continue;  // an op that reads a value twice adds the second share itself
                 if (plan_.gradient[x] == none)
                     plan_.gradient[x] = add({bytes_of(x), backward(i), backward(i)});
                 else

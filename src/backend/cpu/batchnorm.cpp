@@ -265,7 +265,7 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     g.dy = b.value_gradients[op.y].as<float>();
     g.y = b.values[op.y].as<float>();
     g.dx = b.value_gradients[op.x].as<float>();
-    g.add_dx = b.accumulate[op.x];
+    g.add_dx = b.accumulate[op.x] || op.residual == op.x;  // a row's residual gradient is written first
     if (op.residual != none) {
         g.dresidual = b.value_gradients[op.residual].as<float>();
         g.add_dresidual = b.accumulate[op.residual];

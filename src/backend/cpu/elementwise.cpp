@@ -42,10 +42,11 @@ void CpuBackend::forward(const Add& op, const Bound& b, Tape& tape) {
 void CpuBackend::backward(const Add& op, const Bound& b, Tape& tape) {
     const float* dy = b.value_gradients[op.y].as<float>();
     const int64_t n = int64_t(b.values[op.y].count());
-    for (ValueId id : {op.a, op.b}) {
+    for (const bool second : {false, true}) {
+        const ValueId id = second ? op.b : op.a;
         float* dx = b.value_gradients[id].as<float>();
         if (!dx) continue;
-        const bool add = b.accumulate[id] || (op.a == op.b && id == op.b);
+        const bool add = b.accumulate[id] || (second && op.a == op.b);
         tape.push_back({"add gradient " + b.name, Lane::compute, [=] { each(n, [=](int64_t i) { dx[i] = (add ? dx[i] : 0.0f) + dy[i]; }); }});
     }
 }

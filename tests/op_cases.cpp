@@ -1,0 +1,241 @@
+// The table of cases. Sizes are odd on purpose: channels that fill no vector register, sides that no stride divides.
+#include "tests/op_cases.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "base/philox.h"
+
+namespace convoy::test {
+namespace {
+
+/// Builds graphs by hand: shapes that the models' builder would not make.
+struct Sketch {
+    Graph graph;
+    ValueId value(int h, int w, int c) {
+        graph.values.push_back({"v", h, w, c});
+        return int(graph.values.size()) - 1;
+    }
+    ParamId param(Shape shape, Init init, bool trained = true) {
+        graph.params.push_back({"p", shape, init, trained, false});
+        return int(graph.params.size()) - 1;
+    }
+    ParamId vector(int c, float start, bool trained = true) { return param({1, 1, 1, c}, {Init::constant, start}, trained); }
+};
+
+struct ConvSize {
+    int batch, h, w, in, out, kernel, stride, pad;
+    bool bias;
+};
+
+// A dot product of K terms in float strays by about sqrt(K) / 2 units of its last place, 6e-8 each; K reaches 2,541 forward
+// and in the data gradient, 784 in the weight gradient. The maximum over an output is a few deviations out.
+OpCase conv(const ConvSize& s) {
+    Sketch k;
+    const ValueId x = k.value(s.h, s.w, s.in);
+    const ValueId y = k.value((s.h + 2 * s.pad - s.kernel) / s.stride + 1, (s.w + 2 * s.pad - s.kernel) / s.stride + 1, s.out);
+    const float deviation = 1 / std::sqrt(float(s.kernel * s.kernel * s.in));
+    const ParamId weight = k.param({s.out, s.kernel, s.kernel, s.in}, {Init::normal, deviation});
+    const ParamId bias = s.bias ? k.param({1, 1, 1, s.out}, {Init::normal, 1}) : none;
+    k.graph.ops.push_back(Conv{x, y, weight, bias, s.kernel, s.stride, s.pad});
+    const auto n = [](int i) { return std::to_string(i); };
+    return {"conv" + n(s.kernel) + "_stride" + n(s.stride) + "_pad" + n(s.pad) + (s.bias ? "_bias" : "") + "_" + n(s.in) + "to" + n(s.out) +
+                "_batch" + n(s.batch),
+            k.graph, s.batch, 2e-6, 2e-6};
+}
+
+struct NormSize {
+    const char* name;
+    int batch, h, w, c, residual;  // residual: its channels, 0 for none
+    bool relu;
+    float offset = 0;
+};
+
+// Statistics are exact to float. y = a x + b and the gradient's x - mean cancel where the mean is far from zero: 6e-8 of
+// |a x| each, so the tolerance grows with the offset in units of the deviation.
+OpCase norm(const NormSize& s) {
+    Sketch k;
+    const ValueId x = k.value(s.h, s.w, s.c), y = k.value(s.h, s.w, s.c);
+    BatchNorm bn{x, y, k.vector(s.c, 1), k.vector(s.c, 0), k.vector(s.c, s.offset, false), k.vector(s.c, 1, false), 1e-5f, 0.1f};
+    if (s.residual) bn.residual = k.value(s.h, s.w, s.residual);
+    if (s.relu) bn.act = Activation::relu;
+    k.graph.ops.push_back(bn);
+    const double far = 1.5e-7 * std::abs(double(s.offset));
+    return {std::string("norm_") + s.name, k.graph, s.batch, 1e-6 + far, 2e-6 + far, 1e-5, s.offset};
+}
+
+// A one-pixel batch has no variance: invstd is 1 / sqrt(epsilon) = 316, and x - mean cancels from 316 times as high. Of two
+// pixels the results are -1 and 1 whatever x is, so the gradient is what cancellation leaves.
+OpCase norm_of_few_pixels(const char* name, int pixels) {
+    OpCase c = norm({name, pixels, 1, 1, 21, 0, false});
+    c.value_tolerance = 316 * 3e-7;
+    c.gradient_tolerance = 3e-3;
+    return c;
+}
+
+/// y = norm(x) + x
+OpCase norm_of_its_own_residual() {
+    OpCase c = norm({"own_residual", 2, 5, 3, 21, 0, true});
+    BatchNorm& bn = std::get<BatchNorm>(c.graph.ops[0]);
+    bn.residual = bn.x;
+    return c;
+}
+
+OpCase relu(int batch, int h, int w, int c) {
+    Sketch k;
+    const ValueId x = k.value(h, w, c), y = k.value(h, w, c);
+    k.graph.ops.push_back(Relu{x, y});
+    return {"relu_" + std::to_string(c), k.graph, batch, 0, 1e-6, 1e-6};  // exact; the check itself sums
+}
+
+OpCase add(const std::string& name, bool twice) {
+    Sketch k;
+    const ValueId a = k.value(5, 7, 21), b = twice ? a : k.value(5, 7, 21), y = k.value(5, 7, 21);
+    k.graph.ops.push_back(Add{a, b, y});
+    return {name, k.graph, 5, 1e-7, 1e-6};  // one rounding
+}
+
+// A maximum is a copy; an average of at most 81 terms is good to a few units of the last place.
+OpCase pool(Pool::Kind kind, int batch, int h, int w, int c, int kernel, int stride, int pad) {
+    Sketch k;
+    const ValueId x = k.value(h, w, c);
+    const ValueId y = k.value((h + 2 * pad - kernel) / stride + 1, (w + 2 * pad - kernel) / stride + 1, c);
+    k.graph.ops.push_back(Pool{kind, x, y, kernel, stride, pad});
+    const bool max = kind == Pool::max;
+    return {std::string(max ? "max" : "average") + std::to_string(kernel) + "_stride" + std::to_string(stride) + "_pad" + std::to_string(pad) +
+                "_" + std::to_string(c) + "_batch" + std::to_string(batch),
+            k.graph, batch, max ? 0 : 3e-7, 1e-6, max ? 1e-6 : 1};
+}
+
+OpCase shortcut(int batch, int h, int w, int in, int out, int stride) {
+    Sketch k;
+    const ValueId x = k.value(h, w, in), y = k.value(h / stride, w / stride, out);
+    k.graph.ops.push_back(PadShortcut{x, y, stride});
+    return {"shortcut_stride" + std::to_string(stride) + "_" + std::to_string(in) + "to" + std::to_string(out), k.graph, batch, 3e-7, 1e-6};
+}
+
+// As for convolutions, with K up to 735.
+OpCase linear(int batch, int h, int w, int c, int out) {
+    Sketch k;
+    const ValueId x = k.value(h, w, c), y = k.value(1, 1, out);
+    const int in = h * w * c;
+    const ParamId weight = k.param({out, 1, 1, in}, {Init::normal, 1 / std::sqrt(float(in))}), bias = k.param({1, 1, 1, out}, {Init::normal, 1});
+    k.graph.ops.push_back(Linear{x, y, weight, bias});
+    return {"linear_" + std::to_string(in) + "to" + std::to_string(out) + "_batch" + std::to_string(batch), k.graph, batch, 2e-6, 2e-6};
+}
+
+OpCase dropout(bool whole_channels) {
+    Sketch k;
+    const ValueId x = k.value(5, 3, 26), y = k.value(5, 3, 26);
+    k.graph.ops.push_back(Dropout{x, y, 0.3f, whole_channels, 2});
+    OpCase c{whole_channels ? "dropout_channels" : "dropout", k.graph, 5, 3e-7, 1e-6};  // one product
+    c.setting.first = 11;
+    c.setting.step = 3;
+    return c;
+}
+
+// The loss is summed in double and stored as a float. Its gradient is a difference of numbers up to 1, so good to 6e-8 of that.
+OpCase loss(int batch, int classes, float smoothing) {
+    Sketch k;
+    k.graph.classes = classes;
+    k.graph.ops.push_back(SoftmaxXent{k.value(1, 1, classes), smoothing});
+    OpCase c{"loss_" + std::to_string(classes) + (smoothing > 0 ? "_smoothed" : ""), k.graph, batch, 2e-7, 1e-6, 1e-5};
+    c.setting.global_batch = 2 * batch + 1;
+    return c;
+}
+
+}  // namespace
+
+const std::vector<OpCase>& op_cases() {
+    constexpr auto max = Pool::max, average = Pool::average;
+    static const std::vector<OpCase> cases = {
+        conv({2, 5, 7, 3, 16, 1, 1, 0, false}), conv({1, 7, 5, 16, 21, 1, 2, 0, false}), conv({5, 1, 1, 26, 31, 1, 1, 0, true}),
+        conv({2, 7, 9, 21, 26, 3, 1, 1, false}), conv({5, 5, 3, 3, 16, 3, 1, 1, false}), conv({1, 9, 9, 1, 31, 3, 1, 1, true}),
+        conv({2, 5, 7, 26, 31, 3, 1, 1, false}), conv({5, 9, 7, 31, 16, 3, 2, 1, false}), conv({2, 8, 8, 16, 21, 3, 2, 1, true}),
+        conv({2, 7, 7, 3, 21, 2, 2, 0, false}), conv({1, 8, 6, 21, 3, 2, 1, 0, true}), conv({5, 9, 11, 1, 10, 5, 1, 0, true}),
+        conv({2, 7, 5, 10, 21, 5, 1, 2, true}), conv({2, 15, 13, 3, 16, 7, 2, 3, false}), conv({1, 14, 10, 21, 3, 7, 2, 3, false}),
+        norm({"1", 5, 3, 7, 1, 0, false}), norm({"3_relu", 2, 9, 5, 3, 0, true}), norm({"16", 1, 7, 7, 16, 0, false}),
+        norm({"21_relu", 5, 5, 7, 21, 0, true}), norm({"26_residual", 2, 5, 7, 26, 26, false}),
+        norm({"31_residual_relu", 5, 3, 7, 31, 31, true}), norm({"26_residual21", 2, 7, 5, 26, 21, false}),
+        norm({"31_residual26_relu", 2, 5, 5, 31, 26, true}), norm({"21_residual16_relu", 1, 3, 3, 21, 16, true}),
+        norm({"far", 5, 7, 9, 21, 0, false, 1000}), norm({"far_relu", 2, 9, 7, 3, 0, true, -1000}),
+        norm({"many_rows", 5, 15, 13, 3, 3, true}), norm_of_few_pixels("one_pixel", 1), norm_of_few_pixels("two_pixels", 2),
+        norm_of_its_own_residual(),
+        relu(5, 3, 7, 21), relu(1, 1, 1, 1), add("add", false), add("add_twice_the_same", true),
+        pool(max, 2, 9, 7, 16, 3, 2, 1), pool(max, 5, 8, 8, 21, 3, 2, 1), pool(max, 2, 7, 9, 3, 2, 2, 0), pool(max, 1, 6, 4, 31, 2, 2, 0),
+        pool(average, 2, 7, 7, 21, 7, 7, 0), pool(average, 5, 9, 9, 26, 9, 9, 0), pool(average, 2, 7, 9, 3, 3, 2, 1),
+        pool(average, 1, 7, 5, 16, 2, 2, 0),
+        shortcut(2, 5, 7, 21, 26, 1), shortcut(5, 6, 10, 16, 21, 2), shortcut(1, 2, 2, 3, 3, 2),
+        linear(1, 1, 1, 10, 10), linear(5, 5, 7, 21, 3), linear(2, 3, 3, 31, 26),
+        dropout(false), dropout(true),
+        loss(5, 10, 0), loss(1, 3, 0.1f), loss(2, 1000, 0.1f), loss(5, 37, 0)};
+    return cases;
+}
+
+std::vector<ValueId> OpCase::inputs() const {
+    std::vector<ValueId> ids = inputs_of(op());
+    if (ids.size() > 1 && ids[0] == ids[1]) ids.pop_back();
+    return ids;
+}
+
+std::vector<ParamId> OpCase::trained() const {
+    std::vector<ParamId> ids = params_of(op());
+    std::erase_if(ids, [&](ParamId id) { return !graph.params[id].trained; });
+    return ids;
+}
+
+Floats normals(size_t n, uint64_t seed, float mean, float deviation) {
+    Floats values(n + 3);
+    for (size_t i = 0; i < n; i += 4) {
+        const Random4 r = philox(seed, uint32_t(i / 4), 0, 0, 0);
+        normal2(r.word[0], r.word[1], &values[i]);
+        if (i + 2 < values.size() - 1) normal2(r.word[2], r.word[3], &values[i + 2]);
+    }
+    values.resize(n);
+    for (float& v : values) v = mean + deviation * v;
+    return values;
+}
+
+Doubles widened(const Floats& v) { return {v.begin(), v.end()}; }
+
+Pair::Pair(Backend& device, const OpCase& c, OpSetting setting)
+    : backend(device, c.graph, c.batch, setting), reference(c.graph, c.batch, setting) {
+    for (const ValueId id : c.inputs()) {
+        const Floats v = normals(reference.values[id].size(), 100 + uint64_t(id), id == c.inputs()[0] ? c.offset : 0);
+        backend.set_value(id, v);
+        reference.values[id] = widened(v);
+    }
+    for (const ParamId id : params_of(c.op())) {
+        const Param& p = c.graph.params[id];
+        Floats v = normals(p.shape.count(), 200 + uint64_t(id));
+        for (float& e : v) {
+            if (p.init.kind != Init::constant) e *= p.init.a;
+            else if (p.trained) e = p.init.a + 0.2f * e;              // scale and bias of a batch norm
+            else if (p.init.a == 1) e = 0.5f + e * e;                 // running variance
+            else e = p.init.a + 0.1f * e;                             // running mean
+        }
+        backend.set_param(id, v);
+        reference.params[id] = widened(v);
+    }
+    for (int n = 0; n < c.batch && c.graph.classes > 0; ++n) reference.labels.push_back((7 * n + 3) % c.graph.classes);
+    if (!reference.labels.empty()) backend.set_labels(reference.labels);
+}
+
+std::vector<OnDevice> all_cases() {
+    std::vector<OnDevice> all;
+    for (const std::string& device : test_devices())
+        for (size_t i = 0; i < op_cases().size(); ++i) all.push_back({device, i});
+    return all;
+}
+
+std::vector<OnDevice> all_cases_but_losses() {
+    std::vector<OnDevice> all = all_cases();
+    std::erase_if(all, [](const OnDevice& o) { return output_of(o.op_case().op()) == none; });
+    return all;
+}
+
+std::string name_of(const OnDevice& o) { return o.device + "_" + o.op_case().name; }
+void PrintTo(const OnDevice& o, std::ostream* stream) { *stream << name_of(o); }
+
+}  // namespace convoy::test

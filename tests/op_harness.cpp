@@ -1,0 +1,84 @@
+// Implements the harness that runs single ops.
+#include "tests/op_harness.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/test_comm.h"
+
+namespace convoy::test {
+
+std::vector<std::string> test_devices() {
+    std::vector<std::string> devices = {"cpu"};
+    if (cuda_unavailable().empty()) devices.push_back("cuda");
+    return devices;
+}
+
+std::unique_ptr<Backend> make_test_backend(const std::string& device) {
+    BackendOptions options;
+    options.threads = 2;
+    return make_backend(device, options, test_comm());
+}
+
+void run_tape(Backend& backend, Tape tape) {
+    backend.finish(std::move(tape))();
+    backend.synchronize();
+}
+
+OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting setting)
+    : backend_(backend), graph_(graph), setting_(setting), accumulate_(graph.values.size(), false) {
+    if (setting_.global_batch == 0) setting_.global_batch = batch;
+    for (const Value& v : graph.values) {
+        values_.push_back(allocate(v.batched(batch)));
+        value_gradients_.push_back(allocate(v.batched(batch)));
+    }
+    for (const Param& p : graph.params) {
+        params_.push_back(allocate(p.shape));
+        param_gradients_.push_back(p.trained ? allocate(p.shape) : Tensor{nullptr, p.shape, DType::f32});
+    }
+    for (const Op& op : graph.ops) saved_.push_back(backend.allocate(backend.saved_bytes(op, graph, batch)));
+    buffers_.push_back(backend.allocate(sizeof(int32_t) * size_t(batch)));
+    labels_ = {buffers_.back().get(), {batch, 1, 1, 1}, DType::i32};
+    stats_ = backend.allocate(stats_elements * sizeof(float));
+    Counters counters;
+    counters.step = setting_.step;
+    counters_ = upload<Counters>(backend, {counters});
+}
+
+Tensor OpHarness::allocate(Shape shape) {
+    buffers_.push_back(upload(backend_, Floats(shape.count(), std::numeric_limits<float>::quiet_NaN())));
+    return {buffers_.back().get(), shape, DType::f32};
+}
+
+void OpHarness::put(const Tensor& t, const Floats& v) {
+    require(v.size() == t.count(), "a test sets as many elements as a tensor has");
+    backend_.upload(t.data, v.data(), t.bytes());
+}
+
+Floats OpHarness::get(const Tensor& t) const { return download<float>(backend_, t.data, t.count()); }
+
+void OpHarness::set_labels(const std::vector<int32_t>& labels) { backend_.upload(labels_.data, labels.data(), labels_.bytes()); }
+
+BatchStats OpHarness::stats() const { return download<BatchStats>(backend_, stats_.get(), 1)[0]; }
+
+Bound OpHarness::bound(size_t op) const {
+    return {"test", values_, value_gradients_, params_, param_gradients_, accumulate_, saved_[op].get(), labels_,
+            static_cast<BatchStats*>(stats_.get()), static_cast<const Counters*>(counters_.get()), setting_.global_batch, setting_.first,
+            setting_.seed, setting_.training};
+}
+
+void OpHarness::forward() {
+    Tape tape;
+    for (size_t i = 0; i < graph_.ops.size(); ++i)
+        std::visit([&](const auto& op) { backend_.forward(op, bound(i), tape); }, graph_.ops[i]);
+    run_tape(backend_, std::move(tape));
+}
+
+void OpHarness::backward() {
+    Tape tape;
+    for (size_t i = graph_.ops.size(); i-- > 0;)
+        std::visit([&](const auto& op) { backend_.backward(op, bound(i), tape); }, graph_.ops[i]);
+    run_tape(backend_, std::move(tape));
+}
+
+}  // namespace convoy::test

@@ -1,0 +1,81 @@
+// Runs the ops of a small graph on any backend and hands their results back as vectors. All data goes through upload and
+// download. Memory that nobody set holds NaN, so an element that an op forgets to write shows.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace convoy::test {
+
+using Floats = std::vector<float>;
+
+/// The devices that tests run on: cpu, and cuda where there is one.
+std::vector<std::string> test_devices();
+/// A backend of two threads on the process's one-rank Comm.
+std::unique_ptr<Backend> make_test_backend(const std::string& device);
+
+/// Memory on the backend that holds a copy of `values`.
+template <class T> Buffer upload(Backend& backend, const std::vector<T>& values) {
+    Buffer buffer = backend.allocate(values.size() * sizeof(T));
+    backend.upload(buffer.get(), values.data(), values.size() * sizeof(T));
+    return buffer;
+}
+template <class T> std::vector<T> download(Backend& backend, const void* from, size_t count) {
+    std::vector<T> values(count);
+    backend.download(values.data(), from, count * sizeof(T));
+    return values;
+}
+/// Finishes a tape, runs it once and waits for it.
+void run_tape(Backend&, Tape);
+
+/// What ops are bound to besides tensors.
+struct OpSetting {
+    bool training = true;
+    int64_t global_batch = 0;  ///< 0: the batch
+    int64_t first = 0;
+    uint64_t seed = 7;
+    int64_t step = 0;
+};
+
+/// One graph bound to memory of its own; each value has at most one reader.
+class OpHarness {
+public:
+    OpHarness(Backend&, const Graph&, int batch, OpSetting = {});
+
+    void set_value(ValueId id, const Floats& v) { put(values_[id], v); }
+    void set_gradient(ValueId id, const Floats& v) { put(value_gradients_[id], v); }
+    void set_param(ParamId id, const Floats& v) { put(params_[id], v); }
+    void set_labels(const std::vector<int32_t>&);
+    /// Backward adds to the gradient of this value.
+    void accumulate(ValueId id) { accumulate_[id] = true; }
+    /// Nobody wants the gradient of this value.
+    void unwanted(ValueId id) { value_gradients_[id].data = nullptr; }
+
+    void forward();   ///< all ops in order
+    void backward();  ///< all ops in reverse order
+
+    Floats value(ValueId id) const { return get(values_[id]); }
+    Floats gradient(ValueId id) const { return get(value_gradients_[id]); }
+    Floats param(ParamId id) const { return get(params_[id]); }
+    Floats param_gradient(ParamId id) const { return get(param_gradients_[id]); }
+    BatchStats stats() const;
+
+private:
+    Tensor allocate(Shape);
+    void put(const Tensor&, const Floats&);
+    Floats get(const Tensor&) const;
+    Bound bound(size_t op) const;
+
+    Backend& backend_;
+    const Graph& graph_;
+    OpSetting setting_;
+    std::vector<Buffer> buffers_, saved_;  // saved_ by op
+    std::vector<Tensor> values_, value_gradients_, params_, param_gradients_;
+    std::vector<bool> accumulate_;
+    Tensor labels_;
+    Buffer stats_, counters_;
+};
+
+}  // namespace convoy::test
