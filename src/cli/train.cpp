@@ -116,6 +116,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, &test_data, setup); });
     console.print_plan(parsed.resolved, o.data, train_data, test_data, graph, setup, *trainer);
     if (o.dry_run) return 0;
+    comm.together([&] { trainer->build(); });
 
     // 6. Run folder
     const std::string output = comm.broadcast(o.output.empty() ? default_output(o.model) : o.output);

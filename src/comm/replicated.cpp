@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/memory.h"
 #include "comm/native.h"
 
 namespace convoy {
@@ -34,13 +35,16 @@ void broadcast(char* data, size_t bytes, int from, MPI_Comm comm) {
 Replicated::Replicated(Comm& comm, size_t bytes) : state_(new State{comm}) {
     State& s = *state_;
     const bool share = comm.max(int64_t(!shared_memory_has(bytes))) == 0 && comm.max(int64_t(comm.local_size())) > 1;
-    if (!share) {
-        s.data = static_cast<char*>(s.own = std::malloc(std::max<size_t>(bytes, 1)));
-        comm.together([&] {
-            if (!s.own) fail(Exit::bad_input, "the data set needs " + std::to_string(bytes >> 20) + " MiB of memory a rank, which is not there; use fewer ranks a node");
-        });
-        return;
-    }
+    comm.together([&] {
+        const size_t copies = share ? 1 : size_t(comm.local_size());
+        if (bytes * copies > available_memory())
+            fail(Exit::bad_input, "the data set takes " + std::to_string(bytes * copies >> 20) + " MiB of memory on " + comm.host() + ", which has " +
+                                      std::to_string(available_memory() >> 20) + " MiB free; use a smaller data set or fewer ranks a node");
+        if (!share) s.own = std::malloc(std::max<size_t>(bytes, 1));
+        if (!share && !s.own) fail(Exit::bad_input, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB for the data set");
+    });
+    s.data = static_cast<char*>(s.own);
+    if (!share) return;
     MPI_Comm node = comm.native().node;
     void* mine = nullptr;
     MPI_Win_allocate_shared(comm.local_rank() == 0 ? MPI_Aint(bytes) : 0, 1, MPI_INFO_NULL, node, &mine, &s.window);

@@ -24,6 +24,9 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       state_(graph, backend, &setup.optimizer) {
     const int64_t all = setup.epochs * epoch_plan_.steps();
     total_steps_ = setup.max_steps > 0 ? std::min(all, setup.max_steps) : all;
+    constexpr int64_t most_steps = 100'000'000;  // the schedule lies on the device, four bytes a step
+    if (total_steps_ > most_steps)
+        fail(Exit::usage, "--epochs " + std::to_string(setup.epochs) + " means " + std::to_string(total_steps_) + " steps, more than Convoy can do; lower it");
     buckets_ = plan_buckets(state_.counts(), setup.bucket_bytes / sizeof(float));
     for (int64_t samples : {setup.global_batch, epoch_plan_.tail}) {
         const Share mine = share_of(samples, comm.size(), comm.rank());
@@ -78,7 +81,6 @@ void Trainer::build() {
 }
 
 void Trainer::run(TrainListener& listener) {
-    comm_.together([&] { build(); });
     while (step_ < total_steps_) {
         const int64_t epoch = step_ / epoch_plan_.steps();
         run_epoch(epoch, listener);

@@ -33,7 +33,7 @@ public:
 
 class Trainer {
 public:
-    /// Plans and allocates; collective. `test` may be null.
+    /// Plans, and allocates parameters, gradients and optimizer state. `test` may be null.
     Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&);
 
     int64_t steps_per_epoch() const { return epoch_plan_.steps(); }
@@ -43,6 +43,8 @@ public:
     const std::vector<Bucket>& buckets() const { return buckets_; }
     const State& state() const { return state_; }
 
+    /// Allocates activations and builds the tapes. Throws Exit::usage if there is not enough memory.
+    void build();
     /// Draws the initial weights on rank 0 and broadcasts them.
     void initialise();
     /// Trains to the end. Throws Exit::not_finite on every rank alike.
@@ -52,7 +54,6 @@ public:
     const EvalResult& last_eval() const { return last_eval_; }
 
 private:
-    void build();
     void run_epoch(int64_t epoch, TrainListener&);
     void evaluate(int64_t epoch, TrainListener&);
     /// Reads the ring rows of steps (from, to] and stops the run if a loss is not finite.

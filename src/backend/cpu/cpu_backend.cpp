@@ -10,6 +10,7 @@
 
 #include "backend/cpu/gradient_sums.h"
 #include "backend/cpu/primitives.h"
+#include "base/memory.h"
 
 namespace convoy {
 
@@ -65,8 +66,12 @@ Buffer CpuBackend::allocate(size_t bytes) {
     constexpr size_t huge_page = size_t(2) << 20;
     const size_t alignment = bytes >= huge_page ? huge_page : 64;
     const size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-    void* block = std::aligned_alloc(alignment, rounded);
-    if (!block) fail(Exit::io, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB; use a smaller batch or fewer ranks a node");
+    // Ranks of a node allocate alike, at the same time.
+    const bool fits = bytes < huge_page || rounded * size_t(comm_.local_size()) <= available_memory();
+    void* block = fits ? std::aligned_alloc(alignment, rounded) : nullptr;
+    if (!block)
+        fail(Exit::usage, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB for each of " +
+                              std::to_string(comm_.local_size()) + " ranks on " + comm_.host() + "; use a smaller batch or fewer ranks a node");
     char* bytes_of = static_cast<char*>(block);
 #pragma omp parallel for schedule(static)  // first touch by the threads that will use it
     for (size_t at = 0; at < rounded; at += 4096) std::memset(bytes_of + at, 0, std::min<size_t>(4096, rounded - at));

@@ -1,0 +1,11 @@
+// How much memory a node can still give: asked before large allocations, because Linux promises memory it does not have and
+// kills the job later.
+#pragma once
+#include <cstddef>
+
+namespace convoy {
+
+/// Bytes that can be allocated without swapping (MemAvailable); the largest size_t where the system does not say.
+size_t available_memory();
+
+}  // namespace convoy
