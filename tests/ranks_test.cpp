@@ -36,48 +36,54 @@ protected:
         make_data(dir_.path("data"), images, test_images, size, std::min(images, 3));
         return "--data " + dir_.path("data") + " ";
     }
-    /// Trains on 1 to 4 ranks and compares: losses relative, weights as drift(), the counts of the evaluation exactly.
-    void same_on_1_to_4(const std::string& arguments, const std::string& lr, size_t steps, double loss_bound, double drift_bound);
+    /// Trains on one rank and on each of `ranks`, and compares: losses relative, weights as drift(), training accuracies exactly,
+    /// and the evaluations exactly too, unless `same_counts` is false.
+    void same_on(const std::vector<int>& ranks, const std::string& arguments, const std::string& lr, size_t steps, double loss_bound,
+                 double drift_bound, bool same_counts = true);
 
     TempDir dir_;
 };
 
-void Ranks::same_on_1_to_4(const std::string& arguments, const std::string& lr, size_t steps, double loss_bound, double drift_bound) {
+void Ranks::same_on(const std::vector<int>& ranks, const std::string& arguments, const std::string& lr, size_t steps, double loss_bound,
+                    double drift_bound, bool same_counts) {
     const std::string rate = " --lr " + lr;
     train(1, "start", arguments + " --lr 0 --max-steps 1");
     const Score one = score_of(train(1, "1", arguments + rate).out);
     ASSERT_EQ(losses("1").size(), steps);
-    for (int ranks = 2; ranks <= 4; ++ranks) {
-        const std::string run = std::to_string(ranks);
-        const Score many = score_of(train(ranks, run, arguments + rate).out);
+    for (const int n : ranks) {
+        const std::string run = std::to_string(n);
+        const Score many = score_of(train(n, run, arguments + rate).out);
         const double apart = deviation(losses(run), losses("1")), drifted = drift(model(run), model("1"), model("start"));
-        EXPECT_LE(apart, loss_bound) << ranks << " ranks: losses";
-        EXPECT_LE(drifted, drift_bound) << ranks << " ranks: weights";
-        EXPECT_EQ(many.correct, one.correct) << ranks << " ranks";
-        EXPECT_EQ(many.images, one.images) << ranks << " ranks";
-        EXPECT_EQ(column(dir_.path(run), "train/accuracy"), column(dir_.path("1"), "train/accuracy")) << ranks << " ranks";
-        std::printf("%d ranks: losses differ by %.1e (bound %.0e), weights by %.1e (bound %.0e)\n", ranks, apart, loss_bound, drifted, drift_bound);
+        EXPECT_LE(apart, loss_bound) << n << " ranks: losses";
+        EXPECT_LE(drifted, drift_bound) << n << " ranks: weights";
+        EXPECT_EQ(column(dir_.path(run), "train/accuracy"), column(dir_.path("1"), "train/accuracy")) << n << " ranks";
+        EXPECT_EQ(many.images, one.images) << n << " ranks";
+        if (same_counts) {
+            EXPECT_EQ(many.correct, one.correct) << n << " ranks";
+        }
+        std::printf("%d ranks: losses differ by %.1e (bound %.0e), weights by %.1e (bound %.0e)\n", n, apart, loss_bound, drifted, drift_bound);
     }
 }
 
 // 103 images in batches of 33: three full steps (33 = 4 x 8 + 1) and a tail of 4. 37 test images: a tail of 4, too.
 TEST_F(Ranks, LinearIsTheSameOn1To4Ranks) {
-    same_on_1_to_4(data(103, 37, "28x28x1") + "--model mnist-linear --batch-size 33 --epochs 3 --optimizer adam", "0.01", 12, 1e-5, 1e-4);
+    same_on({2, 3, 4}, data(103, 37, "28x28x1") + "--model mnist-linear --batch-size 33 --epochs 3 --optimizer adam", "0.01", 12, 1e-5, 1e-4);
 }
 
 // A tail of 2, so that with 4 ranks two of them have nothing; dropout masks follow the place in the global batch.
 TEST_F(Ranks, ConvolutionsWithDropoutAreTheSame) {
-    same_on_1_to_4(data(101, 37, "28x28x1") + "--model mnist-conv --batch-size 33 --epochs 3", "0.02", 12, 1e-5, 1e-4);
+    same_on({2, 3, 4}, data(101, 37, "28x28x1") + "--model mnist-conv --batch-size 33 --epochs 3", "0.02", 12, 1e-5, 1e-4);
 }
 
+// Three steps of 13 images and one of 2. Weights that differ in the fourth digit may tip an evaluated image over.
 TEST_F(Ranks, SynchronisedBatchNormIsTheSame) {
-    same_on_1_to_4(data(41, 23, "16x16x3") + "--model resnet18 --stem cifar --sync-bn --crop-pad 2 --flip --batch-size 13 --bucket-mib 1", "0.001", 4,
-                   1e-4, 1e-2);
+    const std::string arguments = "--model resnet18 --stem cifar --sync-bn --crop-pad 2 --flip --batch-size 13 --bucket-mib 1";
+    same_on({2, 3, 4}, data(41, 23, "16x16x3") + arguments, "0.001", 4, 2e-4, 2e-3, false);
 }
 
-// One step on two images: with 3 and 4 ranks some ranks only take part in the sums of the others.
+// One step on two images: of 3 and 4 ranks some only take part in the sums of the others.
 TEST_F(Ranks, RanksWithoutSamplesHelpTheOthers) {
-    same_on_1_to_4(data(2, 3, "16x16x3") + "--model resnet18 --stem cifar --sync-bn --batch-size 8", "0.001", 1, 1e-6, 1e-3);
+    same_on({3, 4}, data(2, 3, "16x16x3") + "--model resnet18 --stem cifar --sync-bn --batch-size 8", "0.001", 1, 1e-6, 1e-3, false);
 }
 
 // Without --sync-bn two images make the same step on 2 ranks as on 4, where two ranks are idle.
@@ -103,7 +109,7 @@ TEST_F(Ranks, IdleRanksChangeNothingWithoutSyncBatchNorm) {
 TEST_F(Ranks, ARunRepeatsBitForBit) {
     make_data(dir_.path("colour"), 41, 23, "16x16x3");
     const std::string conv = data(103, 37, "28x28x1") + "--model mnist-conv --batch-size 33 --epochs 2 --lr 0.05 ";
-    const std::string resnet = "--data " + dir_.path("colour") + " --model resnet18 --sync-bn --flip --crop-pad 2 --batch-size 13 --lr 0.05 ";
+    const std::string resnet = "--data " + dir_.path("colour") + " --model resnet18 --sync-bn --flip --crop-pad 2 --batch-size 13 --max-steps 3 --lr 0.05 ";
     for (const std::string& arguments : {conv, resnet})
         for (int ranks = 1; ranks <= 2; ++ranks) {
             train(ranks, "a", arguments + "--overwrite");
@@ -118,7 +124,7 @@ TEST_F(Ranks, ARunRepeatsBitForBit) {
 
 // With 2 ranks a sum has one order, however gradients are cut into buckets.
 TEST_F(Ranks, BucketsDoNotChangeTheResult) {
-    const std::string arguments = data(41, 23, "16x16x3") + "--model resnet18 --sync-bn --batch-size 13 --lr 0.05 ";
+    const std::string arguments = data(41, 23, "16x16x3") + "--model resnet18 --sync-bn --batch-size 13 --max-steps 3 --lr 0.05 ";
     const Finished many = train(2, "many", arguments + "--bucket-mib 0.5"), one = train(2, "one", arguments + "--bucket-mib 1000");
     EXPECT_EQ(count(one.out, "\nbuckets   1 of gradients"), 1) << one.out;
     EXPECT_EQ(count(many.out, "\nbuckets   1 of gradients"), 0) << many.out;
@@ -127,18 +133,19 @@ TEST_F(Ranks, BucketsDoNotChangeTheResult) {
 }
 
 TEST_F(Ranks, BatchNormOfEachRankTrains) {
-    const std::string arguments = data(120, 40, "16x16x3") + "--model resnet18 --batch-per-rank 15 --epochs 3 --lr 0.01 ";
+    const std::string arguments = data(120, 40, "16x16x3") + "--model resnet18 --batch-per-rank 15 --epochs 3 --lr 0.02 ";
     const Finished f = train(2, "run", arguments);
     EXPECT_EQ(count(f.out, "\nbatchnorm statistics of each rank's own samples"), 1);
     const std::vector<double> epochs = column(dir_.path("run"), "eval/loss");
     ASSERT_EQ(epochs.size(), 3u);
     EXPECT_LT(losses("run").back(), 0.7 * losses("run").front());
     const Score trained = score_of(f.out);
-    for (int ranks = 1; ranks <= 3; ++ranks) {  // the file holds the averaged statistics that the training evaluated with
+    for (int ranks = 1; ranks <= 2; ++ranks) {  // the file holds the averaged statistics that the training evaluated with
         const Finished e = launch(ranks, "evaluate --model-file " + model("run") + " --data " + dir_.path("data"));
         EXPECT_EQ("", failure(e));
         EXPECT_EQ(score_of(e.out).correct, trained.correct) << ranks << " ranks";
     }
+    EXPECT_GT(trained.correct, 8) << "chance is 4 of 40";
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Dropout. The mask is a function of (seed, step, position in the global batch, element), so backward draws it again
 // instead of storing it, and it does not depend on the number of ranks.
+#include <algorithm>
+
 #include "backend/cpu/cpu_backend.h"
 
 namespace convoy {
@@ -14,19 +16,24 @@ struct Mask {
     int64_t first;
     const Counters* counters;
 
-    /// out[e] = kept ? in[e] / (1 - p) : 0 for every element of every sample; added to out if `add`.
+    /// out = in where the draw keeps it, scaled by 1 / (1 - p), else 0; added to out if `add`. Four elements share one
+    /// Philox block; with whole_channels four channels do, over all pixels.
     void apply(const float* in, float* out, bool add) const {
-        const int64_t elements = int64_t(shape.h) * shape.w * shape.c;
-        const float scale = 1 / (1 - p);
+        const int64_t pixels = whole_channels ? int64_t(shape.h) * shape.w : 1;
+        const int64_t draws = whole_channels ? shape.c : int64_t(shape.h) * shape.w * shape.c;
         const uint32_t step = uint32_t(counters->step);
 #pragma omp parallel for schedule(static)
         for (int n = 0; n < shape.n; ++n)
-            for (int64_t e = 0; e < elements; ++e) {
-                const uint32_t draw = uint32_t(whole_channels ? e % shape.c : e);
-                const uint32_t word = philox(seed, draw / 4, uint32_t(first + n), step, purpose).word[draw % 4];
-                const float kept = uniform01(word) >= p ? in[n * elements + e] * scale : 0.0f;
-                float& to = out[n * elements + e];
-                to = add ? to + kept : kept;
+            for (int64_t d = 0; d < draws; d += 4) {
+                const Random4 r = philox(seed, uint32_t(d / 4), uint32_t(first + n), step, purpose);
+                float factor[4];
+                for (int k = 0; k < 4; ++k) factor[k] = uniform01(r.word[k]) >= p ? 1 / (1 - p) : 0.0f;
+                const int64_t width = std::min<int64_t>(4, draws - d);
+                for (int64_t i = 0; i < pixels; ++i)
+                    for (int64_t k = 0; k < width; ++k) {
+                        const int64_t at = (n * pixels + i) * draws + d + k;
+                        out[at] = (add ? out[at] : 0.0f) + factor[k] * in[at];
+                    }
             }
     }
 };

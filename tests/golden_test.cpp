@@ -1,0 +1,212 @@
+// Whole models on every device against PyTorch's float64: logits, loss, running statistics and every gradient of the first
+// step, then the losses of ten. tests/golden/make_golden.py says what the files hold and where their yardstick comes from.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "data/hdf5.h"
+#include "model/models.h"
+#include "tests/model_runner.h"
+#include "tests/op_cases.h"
+
+namespace convoy::test {
+namespace {
+
+/// One data set: the truth in float64, and how far PyTorch's float32 strays from it.
+struct Golden {
+    Doubles values;
+    double f32_error = 0, f32_relative = 0, norm = 0;  // the last two of gradients only
+    bool whole = false;
+};
+
+class GoldenFile {
+public:
+    explicit GoldenFile(const std::string& path) : path_(path), file_(h5::open(path)) {}
+    std::string text(const char* name) const { return h5::string_attribute(file_, name, path_); }
+    int integer(const char* name) const { return int(h5::int_attribute(file_, name, path_)); }
+    double number(const char* name) const { return h5::double_attributes(file_, name, path_).at(0); }
+    bool has(const std::string& name) const { return h5::has(file_, name); }
+    size_t members(const char* group) const {
+        H5G_info_t about{};
+        return H5Gget_info_by_name(file_, group, &about, H5P_DEFAULT) < 0 ? 0 : size_t(about.nlinks);
+    }
+    Golden read(const std::string& name) const {
+        const h5::Handle set = h5::open_dataset(file_, name, path_), space(H5Dget_space(set));
+        Golden g;
+        g.values.resize(size_t(H5Sget_simple_extent_npoints(space)));
+        require(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, g.values.data()) >= 0, "a golden file can be read");
+        g.f32_error = h5::double_attributes(set, "f32_error", path_).at(0);
+        if (H5Aexists(set, "whole") <= 0) return g;
+        g.whole = h5::int_attribute(set, "whole", path_) != 0;
+        g.f32_relative = h5::double_attributes(set, "f32_relative", path_).at(0);
+        g.norm = h5::double_attributes(set, "norm", path_).at(0);
+        return g;
+    }
+
+private:
+    std::string path_;
+    h5::Handle file_;
+};
+
+double length(const Doubles& v) {
+    double sum = 0;
+    for (const double e : v) sum += e * e;
+    return std::sqrt(sum);
+}
+double distance(Doubles a, const Doubles& b) {
+    for (size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+    return length(a);
+}
+double largest(const Doubles& v) {
+    double most = 0;
+    for (const double e : v) most = std::max(most, std::abs(e));
+    return most;
+}
+
+struct Case {
+    std::string device, name;
+};
+
+class GoldenValues : public testing::TestWithParam<Case> {
+protected:
+    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device);
+    const GoldenFile file_{"tests/golden/" + GetParam().name + ".h5"};  // run from the repository's root
+    std::map<std::string, double> worst_;                               // by what was compared: the largest relative deviation
+
+    Graph graph() const {
+        ModelOptions o;
+        o.name = file_.text("model");
+        o.stem = file_.text("stem");
+        o.h = file_.integer("height");
+        o.w = file_.integer("width");
+        o.c = file_.integer("channels");
+        o.classes = file_.integer("classes");
+        o.label_smoothing = float(file_.number("label_smoothing"));
+        o.dropout = false;
+        return fuse(build_model(o));
+    }
+    TrainingRule sgd() const {
+        TrainingRule rule{{OptimizerSpec::sgd, float(file_.number("momentum")), file_.integer("nesterov") != 0}};
+        rule.learning_rate = float(file_.number("learning_rate"));
+        rule.weight_decay = float(file_.number("weight_decay"));
+        rule.steps = 10;
+        return rule;
+    }
+    void set_batch(ModelRunner& run, const Graph& g) const {
+        const int batch = file_.integer("batch");
+        std::vector<int32_t> labels;
+        for (int i = 0; i < batch; ++i) labels.push_back((7 * i + 3) % g.classes);
+        run.set_batch(stream("input", g.values[size_t(g.input)].batched(batch).count()), labels);
+    }
+
+    /// |deviation| <= 4 f32 + floor; all three in the unit of `size`, which the report divides by.
+    void within(const std::string& kind, const std::string& what, double deviation, double f32, double floor, double size = 1) {
+        EXPECT_LE(deviation, 4 * f32 + floor) << kind << " " << what;
+        worst_[kind] = std::max(worst_[kind], deviation / size);
+        worst_[kind + "_beyond"] = std::max(worst_[kind + "_beyond"], (deviation - 4 * f32) / size);
+    }
+    void check_values(const std::string& kind, const std::string& name, const Doubles& got, const Golden& golden, double floor) {
+        ASSERT_EQ(got.size(), golden.values.size()) << name;
+        double most = 0;
+        for (size_t i = 0; i < got.size(); ++i) most = std::max(most, std::abs(got[i] - golden.values[i]));
+        const double size = largest(golden.values);
+        within(kind, name, most, golden.f32_error, floor * size, size);
+    }
+    void check_gradient(const std::string& name, const Floats& gradient, double floor);
+    void check_losses(const std::string& name, const Graph&, const TrainingRule&);
+    void TearDown() override {
+        for (const auto& [kind, value] : worst_) RecordProperty(kind, std::to_string(value * 1e9) + "e-9");
+    }
+};
+
+void GoldenValues::check_gradient(const std::string& name, const Floats& gradient, double floor) {
+    const Golden golden = file_.read("gradients/" + name);
+    const Doubles g = widened(gradient);
+    const size_t n = g.size();
+    if (golden.norm < 1e-10) {  // zero in theory
+        EXPECT_LE(largest(g), 10 * golden.f32_error) << name;
+        return;
+    }
+    if (golden.whole) {
+        ASSERT_EQ(n, golden.values.size()) << name;
+        return within("gradient", name, distance(g, golden.values) / golden.norm, golden.f32_relative, floor);
+    }
+    ASSERT_EQ(golden.values.size(), 69u) << name;
+    Doubles digest = {length(g)}, samples;
+    for (int k = 0; k < 4; ++k) {
+        const Floats s = stream(name + "#" + std::to_string(k), n);
+        double dot = 0;
+        for (size_t i = 0; i < n; ++i) dot += g[i] * double(s[i]);
+        digest.push_back(dot);
+    }
+    for (size_t j = 0; j < 64; ++j) samples.push_back(g[j * n / 64]);
+    for (size_t i = 0; i < digest.size(); ++i)
+        within("digest", name + (i == 0 ? " norm" : " dot"), std::abs(digest[i] - golden.values[i]), golden.f32_error, floor * golden.norm, golden.norm);
+    const Doubles expected(golden.values.begin() + 5, golden.values.end());
+    within("samples", name, distance(samples, expected) / length(expected), golden.f32_relative, floor);
+}
+
+void GoldenValues::check_losses(const std::string& name, const Graph& g, const TrainingRule& rule) {
+    ModelRunner run(*backend_, g, file_.integer("batch"), rule);
+    set_batch(run, g);
+    Doubles losses;
+    for (int step = 0; step < rule.steps; ++step) {
+        run.forward_backward();
+        losses.push_back(run.loss());
+        run.update();
+    }
+    check_values(name, name, losses, file_.read(name), 1e-6);
+}
+
+TEST_P(GoldenValues, FirstStep) {
+    const Graph g = graph();
+    EXPECT_EQ(g.trained_count(), size_t(file_.integer("parameters")));
+    ModelRunner run(*backend_, g, file_.integer("batch"));
+    set_batch(run, g);
+    run.forward_backward();
+    check_values("logits", "logits", widened(run.logits()), file_.read("logits"), 2e-7);
+    check_values("loss", "loss", {run.loss()}, file_.read("loss"), 2e-7);
+    size_t gradients = 0, running = 0;
+    for (size_t id = 0; id < g.params.size(); ++id) {
+        const Param& p = g.params[id];
+        ++(p.trained ? gradients : running);
+        if (p.trained)
+            check_gradient(p.name, run.gradient(ParamId(id)), 1e-5);
+        else
+            check_values("running", p.name, widened(run.param(ParamId(id))), file_.read("running/" + p.name), 2e-7);
+    }
+    EXPECT_EQ(gradients, file_.members("gradients"));
+    EXPECT_EQ(running, file_.has("running") ? file_.members("running") : 0);
+}
+
+TEST_P(GoldenValues, TenSteps) {
+    const Graph g = graph();
+    check_losses("losses", g, sgd());
+    if (!file_.has("adam_losses")) return;
+    TrainingRule adam{{OptimizerSpec::adam}};
+    adam.learning_rate = 1e-3f;
+    adam.steps = 10;
+    check_losses("adam_losses", g, adam);
+}
+
+std::vector<Case> golden_cases() {
+    std::vector<Case> all;
+    for (const std::string& device : test_devices())
+        for (const char* name : {"linear", "mnist-linear", "mnist-conv", "resnet18-cifar", "resnet18-imagenet", "resnet50-cifar",
+                                 "resnet50-imagenet", "pyramidnet", "pyramidnet110"})
+            all.push_back({device, name});
+    return all;
+}
+
+void PrintTo(const Case& c, std::ostream* stream) { *stream << c.device << " " << c.name; }
+
+std::string name_of_test(const testing::TestParamInfo<Case>& test) {
+    std::string name = test.param.device + "_" + test.param.name;
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
+INSTANTIATE_TEST_SUITE_P(All, GoldenValues, testing::ValuesIn(golden_cases()), name_of_test);
+
+}  // namespace
+}  // namespace convoy::test

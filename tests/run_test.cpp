@@ -1,0 +1,120 @@
+// What a run does with its options and leaves behind: evaluation, rows of the metric files, the order of samples, threads, output.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <set>
+
+#include "cluster.h"
+
+namespace convoy::test {
+namespace {
+
+class Run : public testing::Test {
+protected:
+    void SetUp() override { make_data(data_, 100, 37, "28x28x1"); }
+    Finished train(int ranks, const std::string& run, const std::string& arguments) {
+        Finished f = launch(ranks, "train --data " + data_ + " --log-interval 1 --output " + dir_.path(run) + " " + arguments);
+        EXPECT_EQ("", failure(f)) << arguments;
+        return f;
+    }
+    std::vector<double> of(const std::string& run, const std::string& name) { return column(dir_.path(run), name); }
+
+    TempDir dir_;
+    std::string data_ = dir_.path("data");
+};
+
+// One model file, every number of ranks and batches with and without a tail: the same count, and the loss to the printed digit.
+TEST_F(Run, EvaluationDoesNotDependOnRanksOrBatches) {
+    const Finished trained = train(2, "run", "--model mnist-conv --batch-size 20 --epochs 20 --optimizer adam --lr 0.003");
+    const Score truth = score_of(trained.out);
+    EXPECT_EQ(truth.images, 37);
+    EXPECT_GT(truth.correct, 8) << "chance is 3.7";
+    EXPECT_DOUBLE_EQ(of("run", "eval/accuracy").back(), double(truth.correct) / 37);
+    EXPECT_NEAR(of("run", "eval/loss").back(), truth.loss, 5.01e-5);
+    for (int ranks = 1; ranks <= 4; ++ranks)
+        for (const char* batch : {"", " --batch-per-rank 3"}) {
+            const Finished e = launch(ranks, "evaluate --model-file " + dir_.path("run") + "/model.h5 --data " + data_ + batch);
+            EXPECT_EQ("", failure(e));
+            const Score score = score_of(e.out);
+            EXPECT_EQ(score.correct, truth.correct) << ranks << " ranks" << batch;
+            EXPECT_EQ(score.images, 37);
+            EXPECT_NEAR(score.loss, of("run", "eval/loss").back(), 6e-5) << ranks << " ranks" << batch;
+        }
+    const Finished on_train = launch(2, "evaluate --split train --model-file " + dir_.path("run") + "/model.h5 --data " + data_);
+    EXPECT_EQ("", failure(on_train));
+    EXPECT_EQ(score_of(on_train.out).images, 100);
+}
+
+TEST_F(Run, StepsAndEpochsAreCounted) {
+    const auto rows = [&](const std::string& run, const std::string& arguments) {
+        train(2, run, "--model mnist-linear --batch-size 30 " + arguments);
+        return std::vector<size_t>{of(run, "train/step").size(), of(run, "epochs/epoch").size(), of(run, "eval/step").size()};
+    };
+    using Rows = std::vector<size_t>;  // steps, epochs, evaluations
+    EXPECT_EQ(rows("plain", "--epochs 2"), (Rows{8, 2, 2}));
+    EXPECT_EQ(of("plain", "train/step"), (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}));
+    EXPECT_EQ(of("plain", "train/epoch"), (std::vector<double>{1, 1, 1, 1, 2, 2, 2, 2}));
+    EXPECT_EQ(of("plain", "eval/step"), (std::vector<double>{4, 8}));
+    EXPECT_EQ(rows("drop", "--epochs 2 --drop-last"), (Rows{6, 2, 2}));
+    EXPECT_EQ(rows("limit", "--epochs 9 --max-steps 5"), (Rows{5, 2, 2}));
+    EXPECT_EQ(rows("seldom", "--epochs 5 --eval-every 2"), (Rows{20, 5, 3}));
+    EXPECT_EQ(of("seldom", "eval/epoch"), (std::vector<double>{2, 4, 5}));
+    EXPECT_EQ(rows("end", "--epochs 3 --eval-every 0"), (Rows{12, 3, 1}));
+
+}
+
+// With a rate of zero a loss depends only on which samples are in the batch: other batches each epoch, the same samples in all.
+TEST_F(Run, EveryEpochSeesEachSampleOnceInAnotherOrder) {
+    train(2, "run", "--model mnist-linear --batch-size 20 --epochs 3 --lr 0 --momentum 0");
+    const std::vector<double> loss = of("run", "train/loss");
+    ASSERT_EQ(loss.size(), 15u);
+    EXPECT_EQ(std::set<double>(loss.begin(), loss.end()).size(), 15u) << "a batch came twice";
+    const double first = std::accumulate(loss.begin(), loss.begin() + 5, 0.0);
+    for (int epoch = 1; epoch < 3; ++epoch)
+        EXPECT_NEAR(std::accumulate(loss.begin() + 5 * epoch, loss.begin() + 5 * epoch + 5, 0.0), first, 1e-5 * first);
+}
+
+TEST_F(Run, RanksShareTheCores) {
+    cpu_set_t mine;
+    ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+    const int cores = CPU_COUNT(&mine);
+    for (int ranks = 1; ranks <= 3; ++ranks) {
+        const int share = std::max(1, cores / ranks);
+        const std::string run = std::to_string(ranks);
+        const Finished f = train(ranks, run, "--model mnist-linear --batch-size 30 --max-steps 2");
+        EXPECT_EQ(of(run, "ranks/threads"), std::vector<double>(size_t(ranks), share));
+        EXPECT_NE(f.out.find(", " + std::to_string(share) + (share == 1 ? " thread" : " threads")), std::string::npos) << f.out;
+    }
+    train(2, "given", "--model mnist-linear --batch-size 30 --max-steps 2 --threads 1");
+    EXPECT_EQ(of("given", "ranks/threads"), (std::vector<double>{1, 1}));
+}
+
+// Under mpirun the first rank has a pseudo-terminal even if mpirun's own output goes to a file, as here.
+TEST_F(Run, OutputToAFileIsPlainLines) {
+    for (int ranks = 1; ranks <= 2; ++ranks) {
+        const Finished f = train(ranks, std::to_string(ranks), "--model mnist-linear --batch-size 30");
+        const std::string text = f.out.find("\r\n") == std::string::npos ? f.out : "carriage returns end the lines: " + f.out;
+        EXPECT_EQ(count(text, "\r") + count(text, "\033"), 0) << text;
+        EXPECT_EQ(count(text, "\nepoch 1/1  step "), 4) << text;
+        EXPECT_EQ(count(text, "\ndone: "), 1) << text;
+    }
+}
+
+TEST_F(Run, ThirtyTwoRanksStartAndTrain) {
+    const auto start = std::chrono::steady_clock::now();
+    const Finished f = launch(32, "train --data " + data_ + " --model mnist-linear --batch-size 64 --epochs 9 --max-steps 5 --log-interval 1 --output " +
+                                      dir_.path("run"), 120);
+    EXPECT_EQ("", failure(f));
+    std::printf("32 ranks took %.1f s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    EXPECT_EQ(of("run", "train/step").size(), 5u);
+    EXPECT_EQ(of("run", "ranks/rank").size(), 32u);
+    EXPECT_EQ(score_of(f.out).images, 37);
+    train(1, "one", "--model mnist-linear --batch-size 64 --epochs 9 --max-steps 5");
+    EXPECT_LE(deviation(of("run", "train/loss"), of("one", "train/loss")), 1e-5);
+}
+
+}  // namespace
+}  // namespace convoy::test

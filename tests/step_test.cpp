@@ -1,0 +1,166 @@
+// What ends a step, on every device: the optimizer rules against their formulas in double over several steps, weight decay by
+// segment, and the records and counters.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/op_cases.h"
+#include "train/state.h"
+
+namespace convoy::test {
+namespace {
+
+constexpr size_t count = 77;  // two segments of 32 and 45 elements
+constexpr size_t split = 32;
+constexpr int steps = 12;
+
+/// Weights after `steps` updates, by PyTorch's documented formulas.
+Doubles expected_weights(const OptimizerSpec& o, const Floats& rates, const double (&decay)[2]) {
+    Doubles w = widened(normals(count, 1)), first(count, 0), second(count, 0);
+    for (int t = 1; t <= steps; ++t) {
+        const Doubles gradients = widened(normals(count, 10 + uint64_t(t)));
+        const double lr = rates[size_t(t - 1)];
+        for (size_t i = 0; i < count; ++i) {
+            const double g = gradients[i] + decay[i >= split] * w[i];
+            if (o.kind == OptimizerSpec::sgd) {
+                first[i] = double(o.momentum) * first[i] + g;
+                w[i] -= lr * (o.nesterov ? g + double(o.momentum) * first[i] : first[i]);
+            } else {
+                const double b1 = o.beta1, b2 = o.beta2;
+                first[i] = b1 * first[i] + (1 - b1) * g;
+                second[i] = b2 * second[i] + (1 - b2) * g * g;
+                const double m = first[i] / (1 - std::pow(b1, t)), v = second[i] / (1 - std::pow(b2, t));
+                w[i] -= lr * m / (std::sqrt(v) + double(o.epsilon));
+            }
+        }
+    }
+    return w;
+}
+
+class StepOn : public testing::TestWithParam<std::string> {
+protected:
+    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+
+    /// Weights after `steps` updates on the device, from the same start and gradients.
+    Floats updated(const OptimizerSpec& o, const Floats& rates, const double (&decay)[2]) {
+        const Buffer weights = upload(*backend_, normals(count, 1)), gradients = upload(*backend_, Floats(count)),
+                     state = upload(*backend_, Floats(count * size_t(o.state_per_element()))), device_rates = upload(*backend_, rates),
+                     counters = upload(*backend_, std::vector<Counters>(1));
+        const auto f = [](const Buffer& b) { return static_cast<float*>(b.get()); };
+        const Update u{o, f(weights), f(gradients), f(state), count, {{0, split, float(decay[0])}, {split, count, float(decay[1])}},
+                       f(device_rates), static_cast<const Counters*>(counters.get())};
+        Tape tape;
+        backend_->update(u, tape);
+        const auto run = backend_->finish(std::move(tape));
+        for (int t = 1; t <= steps; ++t) {
+            const Floats g = normals(count, 10 + uint64_t(t));
+            Counters now;
+            now.step = t - 1;
+            backend_->upload(gradients.get(), g.data(), count * sizeof(float));
+            backend_->upload(counters.get(), &now, sizeof now);
+            run();
+            backend_->synchronize();
+        }
+        return download<float>(*backend_, weights.get(), count);
+    }
+
+    void check(const OptimizerSpec& o) {
+        Floats rates;
+        for (int t = 0; t < steps; ++t) rates.push_back(0.1f / float(1 + t));
+        for (const auto& decay : {std::pair{0.0, 0.0}, std::pair{0.01, 0.0}, std::pair{0.01, 0.2}}) {
+            const double both[2] = {double(float(decay.first)), double(float(decay.second))};
+            const Floats got = updated(o, rates, both);
+            const Doubles expected = expected_weights(o, rates, both);
+            for (size_t i = 0; i < count; ++i)  // a dozen updates of size 1, each rounded
+                ASSERT_NEAR(got[i], expected[i], 2e-6 * (1 + std::abs(expected[i]))) << "decay " << both[i >= split] << " element " << i;
+        }
+    }
+};
+
+TEST_P(StepOn, Sgd) {
+    for (const float momentum : {0.0f, 0.9f}) check({OptimizerSpec::sgd, momentum, false});
+}
+TEST_P(StepOn, Nesterov) { check({OptimizerSpec::sgd, 0.9f, true}); }
+TEST_P(StepOn, Adam) { check({OptimizerSpec::adam}); }
+TEST_P(StepOn, AdamWithOtherConstants) { check({OptimizerSpec::adam, 0, false, 0.8f, 0.95f, 1e-3f}); }
+
+TEST_P(StepOn, StateDecaysAllOrWeightsOnly) {
+    GraphBuilder b("test", 4, 4, 3, 2);
+    const ValueId x = b.batch_norm("bn", b.conv("conv", b.input(), 5, 3, 1, 0, {Init::normal, 1}, true));
+    const Graph g = b.finish(b.linear("fc", x, 2), 0);
+    const OptimizerSpec spec;
+    const State state(g, *backend_, &spec);
+    const auto decay_of = [&](const Update& u, const char* name) {
+        for (const NamedTensor& t : state.model())
+            if (t.name == name) {
+                const size_t at = size_t(static_cast<float*>(t.tensor.data) - u.weights);
+                for (const UpdateSegment& s : u.segments)
+                    if (at >= s.begin && at + t.tensor.count() <= s.end) return double(s.weight_decay);
+            }
+        return -1.0;
+    };
+    for (const bool only : {false, true}) {
+        const Update u = state.update(spec, 0.5f, only);
+        for (const char* name : {"conv.weight", "fc.weight"}) EXPECT_EQ(decay_of(u, name), 0.5) << name;
+        for (const char* name : {"conv.bias", "fc.bias", "bn.scale", "bn.bias"}) EXPECT_EQ(decay_of(u, name), only ? 0.0 : 0.5) << name;
+        for (const char* name : {"bn.mean", "bn.var"}) EXPECT_EQ(decay_of(u, name), -1.0) << name << " is not trained";
+    }
+    EXPECT_EQ(state.optimizer().size(), 6u);
+    EXPECT_EQ(state.optimizer()[0].name, "fc.weight.velocity") << "the arena lies in backward order";
+}
+
+TEST_P(StepOn, RecordWritesTheRingAndMovesTheCountersOn) {
+    constexpr int64_t ring_size = 3, global_batch = 10;
+    Counters start;
+    start.step = 4;
+    start.epoch = 2;
+    start.offset = 20;
+    const Buffer stats = backend_->allocate(stats_elements * sizeof(float)), rates = upload(*backend_, Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}),
+                 ring = upload(*backend_, std::vector<StepRecord>(ring_size)), counters = upload(*backend_, std::vector<Counters>{start});
+    auto* device_stats = static_cast<BatchStats*>(stats.get());
+    Tape tape;
+    backend_->record(device_stats, static_cast<float*>(rates.get()), static_cast<StepRecord*>(ring.get()), ring_size,
+                     static_cast<Counters*>(counters.get()), global_batch, tape);
+    const auto run = backend_->finish(std::move(tape));
+    for (int step = 5; step <= 9; ++step) {
+        const BatchStats now{float(step) * 10, float(step - 4)};
+        backend_->upload(stats.get(), &now, sizeof now);
+        run();
+        backend_->synchronize();
+    }
+    const Counters end = download<Counters>(*backend_, counters.get(), 1)[0];
+    EXPECT_EQ(end.step, 9);
+    EXPECT_EQ(end.epoch, 2);
+    EXPECT_EQ(end.offset, 70);
+    const auto rows = download<StepRecord>(*backend_, ring.get(), ring_size);
+    for (const int64_t step : {7, 8, 9}) {  // the ring keeps the last three: step s lies in row (s - 1) % 3
+        const StepRecord& row = rows[size_t((step - 1) % ring_size)];
+        EXPECT_EQ(row.step, step);
+        EXPECT_DOUBLE_EQ(row.loss, double(step));
+        EXPECT_DOUBLE_EQ(row.accuracy, double(step - 4) / 10);
+        EXPECT_DOUBLE_EQ(row.learning_rate, double(step - 1));
+    }
+}
+
+TEST_P(StepOn, AccumulateAddsUpAnEvaluation) {
+    const Buffer stats = upload(*backend_, std::vector<BatchStats>{{2.5f, 3}}), totals = upload(*backend_, std::vector<EvalTotals>(1)),
+                 counters = upload(*backend_, std::vector<Counters>(1));
+    Tape tape;
+    backend_->accumulate(static_cast<BatchStats*>(stats.get()), static_cast<EvalTotals*>(totals.get()), 4,
+                         static_cast<Counters*>(counters.get()), 16, tape);
+    const auto run = backend_->finish(std::move(tape));
+    for (int i = 0; i < 3; ++i) run();
+    backend_->synchronize();
+    const EvalTotals sum = download<EvalTotals>(*backend_, totals.get(), 1)[0];
+    EXPECT_DOUBLE_EQ(sum.loss_sum, 7.5);
+    EXPECT_EQ(sum.correct, 9);
+    EXPECT_EQ(sum.images, 12);
+    const Counters end = download<Counters>(*backend_, counters.get(), 1)[0];
+    EXPECT_EQ(end.offset, 48);
+    EXPECT_EQ(end.step, 0) << "an evaluation takes no optimizer step";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StepOn, testing::ValuesIn(test_devices()), [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace convoy::test
