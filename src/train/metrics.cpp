@@ -13,6 +13,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/durable.h"
 #include "data/hdf5.h"
 #include "train/metrics_tables.h"
 
@@ -137,48 +138,6 @@ template <class Row> std::string json_line(const Row& row) {
         std::visit([&](auto field) { line[key] = row.*field; }, column.field);  // a NaN becomes null
     }
     return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-[[noreturn]] void cannot_write(const std::string& path) {
-    fail(Exit::io, path + ": cannot be written: " + std::strerror(errno) + "; check the folder, its permissions and free space");
-}
-
-/// The descriptor's owner, for a file or folder that is open only for a moment.
-struct Descriptor {
-    int fd;
-    ~Descriptor() {
-        if (fd >= 0) ::close(fd);
-    }
-};
-
-/// write(2) until all is written; false with errno set if it cannot.
-bool write_all(int fd, const void* data, size_t size) {
-    const char* next = static_cast<const char*>(data);
-    for (const char* end = next + size; next < end;) {
-        const ssize_t written = ::write(fd, next, static_cast<size_t>(end - next));
-        if (written < 0 && errno != EINTR) return false;
-        if (written > 0) next += written;
-    }
-    return true;
-}
-
-/// Replaces `path` by these bytes so that readers, and a crash, see either the old file or the new one.
-void replace_file(const std::string& path, const std::vector<unsigned char>& bytes) {
-    const std::string partial = path + ".partial", folder = path.substr(0, path.rfind('/'));
-    bool done = false;
-    {
-        const Descriptor file{::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-        if (file.fd < 0) cannot_write(path);
-        done = write_all(file.fd, bytes.data(), bytes.size()) && ::fsync(file.fd) == 0;
-    }
-    if (!done || std::rename(partial.c_str(), path.c_str()) != 0) {
-        const int reason = errno;
-        ::unlink(partial.c_str());  // leaves the space to the checkpoint
-        errno = reason;
-        cannot_write(path);
-    }
-    const Descriptor directory{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    if (directory.fd < 0 || ::fsync(directory.fd) != 0) cannot_write(path);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #include "train/model_file.h"
 
-#include <filesystem>
+#include <algorithm>
 
+#include "base/durable.h"
 #include "base/version.h"
 #include "data/hdf5.h"
 
@@ -16,42 +17,23 @@ std::vector<double> doubles(const std::vector<float>& v) { return {v.begin(), v.
 
 }  // namespace
 
-void save_model(const std::string& path, const ModelFile& m, const State& state, Backend& backend) {
-    const std::string partial = path + ".partial";
-    {
-        h5::Handle file = h5::create(partial);
-        h5::set_checked_attribute(file, "format", "convoy-model");
-        h5::set_attribute(file, "version", int64_t(1));
-        h5::set_checked_attribute(file, "writer", std::string("convoy ") + version + " " + commit());
-        h5::set_checked_attribute(file, "model", m.model.name);
-        h5::set_checked_attribute(file, "stem", m.model.stem);
-        h5::set_attribute(file, "height", int64_t(m.model.h));
-        h5::set_attribute(file, "width", int64_t(m.model.w));
-        h5::set_attribute(file, "channels", int64_t(m.model.c));
-        h5::set_attribute(file, "classes", int64_t(m.model.classes));
-        h5::set_checked_attribute(file, "layout", "convolution weights [out, height, width, in], linear weights [out, 1, 1, in], vectors [1, 1, 1, channels]");
-        h5::set_attribute(file, "mean", doubles(m.mean));
-        h5::set_attribute(file, "stddev", doubles(m.stddev));
-        h5::set_checked_attribute(file, "class_names", m.class_names);
-        std::vector<float> values;
-        for (const NamedTensor& t : state.model()) {
-            values.resize(t.tensor.count());
-            backend.download(values.data(), t.tensor.data, t.tensor.bytes());
-            const std::vector<hsize_t> dims = dims_of(t.tensor.shape);
-            const h5::Handle set = h5::create_dataset(file, dataset_of(t.name), H5T_IEEE_F32LE, dims, dims, partial);
-            h5::write_rows(set, H5T_NATIVE_FLOAT, 0, dims[0], values.data(), partial);
-        }
-        h5::close(std::move(file), partial);
-    }
-    std::error_code error;
-    std::filesystem::rename(partial, path, error);
-    if (error) fail(Exit::io, path + ": cannot be written: " + error.message());
+void write_model_attributes(hid_t file, const ModelFile& m) {
+    h5::set_attribute(file, "version", int64_t(1));
+    h5::set_checked_attribute(file, "writer", std::string("convoy ") + version + " " + commit());
+    h5::set_checked_attribute(file, "model", m.model.name);
+    h5::set_checked_attribute(file, "stem", m.model.stem);
+    h5::set_attribute(file, "height", int64_t(m.model.h));
+    h5::set_attribute(file, "width", int64_t(m.model.w));
+    h5::set_attribute(file, "channels", int64_t(m.model.c));
+    h5::set_attribute(file, "classes", int64_t(m.model.classes));
+    h5::set_checked_attribute(file, "layout",
+                              "convolution weights [out, height, width, in], linear weights [out, 1, 1, in], vectors [1, 1, 1, channels]");
+    h5::set_attribute(file, "mean", doubles(m.mean));
+    h5::set_attribute(file, "stddev", doubles(m.stddev));
+    h5::set_checked_attribute(file, "class_names", m.class_names);
 }
 
-ModelFile read_model_file(const std::string& path) {
-    const h5::Handle file = h5::open(path);
-    if (h5::string_attribute(file, "format", path) != "convoy-model")
-        fail(Exit::bad_input, path + ": is not a model file; give the model.h5 of a run folder");
+ModelFile read_model_attributes(hid_t file, const std::string& path) {
     const auto size = [&](const char* name, int64_t most) {
         const int64_t v = h5::int_attribute(file, name, path);
         if (v < 1 || v > most) fail(Exit::bad_input, path + ": attribute " + name + " is " + std::to_string(v) + ", not from 1 to " + std::to_string(most));
@@ -72,18 +54,51 @@ ModelFile read_model_file(const std::string& path) {
     return m;
 }
 
+void write_tensor(hid_t file, const std::string& name, Shape shape, const float* values, const std::string& path) {
+    const std::vector<hsize_t> dims = dims_of(shape);
+    std::vector<hsize_t> chunk = dims;  // about 1 MiB
+    chunk[0] = std::max<hsize_t>(1, std::min<hsize_t>(dims[0], (size_t(1) << 18) / std::max<size_t>(1, shape.count() / shape.n)));
+    const h5::Handle set = h5::create_dataset(file, dataset_of(name), H5T_IEEE_F32LE, dims, chunk, path);
+    h5::write_rows(set, H5T_NATIVE_FLOAT, 0, dims[0], values, path);
+}
+
+void read_tensor(hid_t file, const std::string& name, Shape shape, float* values, const std::string& path) {
+    if (!h5::has(file, dataset_of(name))) fail(Exit::bad_input, path + ": tensor " + name + " is missing; the file is not of this model");
+    const h5::Extent extent = h5::extent(file, dataset_of(name), path);
+    const std::vector<hsize_t> dims = dims_of(shape);
+    if (extent.dims != dims || extent.type_class != H5T_FLOAT || !extent.checksummed)
+        fail(Exit::bad_input, path + ": tensor " + name + " has another shape than the model's; the file is not of this model");
+    h5::read_rows(h5::open_dataset(file, dataset_of(name), path), H5T_NATIVE_FLOAT, 0, dims[0], values, path);
+}
+
+void save_model(const std::string& path, const ModelFile& m, const State& state, Backend& backend) {
+    const std::string partial = path + ".partial";
+    h5::Handle file = h5::create(partial);
+    h5::set_checked_attribute(file, "format", "convoy-model");
+    write_model_attributes(file, m);
+    std::vector<float> values;
+    for (const NamedTensor& t : state.model()) {
+        values.resize(t.tensor.count());
+        backend.download(values.data(), t.tensor.data, t.tensor.bytes());
+        write_tensor(file, t.name, t.tensor.shape, values.data(), partial);
+    }
+    h5::close(std::move(file), partial);
+    publish_file(partial, path);
+}
+
+ModelFile read_model_file(const std::string& path) {
+    const h5::Handle file = h5::open(path);
+    if (h5::string_attribute(file, "format", path) != "convoy-model")
+        fail(Exit::bad_input, path + ": is not a model file; give the model.h5 of a run folder");
+    return read_model_attributes(file, path);
+}
+
 void load_model(const std::string& path, const State& state, Backend& backend) {
     const h5::Handle file = h5::open(path);
     std::vector<float> values;
     for (const NamedTensor& t : state.model()) {
-        const std::string name = dataset_of(t.name);
-        if (!h5::has(file, name)) fail(Exit::bad_input, path + ": tensor " + t.name + " is missing; the file is not of this model");
-        const h5::Extent extent = h5::extent(file, name, path);
-        const std::vector<hsize_t> dims = dims_of(t.tensor.shape);
-        if (extent.dims != dims || extent.type_class != H5T_FLOAT)
-            fail(Exit::bad_input, path + ": tensor " + t.name + " has another shape than the model's; the file is not of this model");
         values.resize(t.tensor.count());
-        h5::read_rows(h5::open_dataset(file, name, path), H5T_NATIVE_FLOAT, 0, dims[0], values.data(), path);
+        read_tensor(file, t.name, t.tensor.shape, values.data(), path);
         backend.upload(t.tensor.data, values.data(), t.tensor.bytes());
     }
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/hdf5.h"
 #include "model/models.h"
 #include "train/state.h"
 
@@ -14,6 +15,14 @@ struct ModelFile {
     std::vector<float> mean, stddev;  ///< by channel, units of pixel / 255
     std::vector<std::string> class_names;
 };
+
+/// The attributes and tensors of a model file, as parts of a larger one (a checkpoint).
+void write_model_attributes(hid_t file, const ModelFile&);
+ModelFile read_model_attributes(hid_t file, const std::string& path);
+/// Writes a tensor of host values [shape.count()] as /tensors/NAME.
+void write_tensor(hid_t file, const std::string& name, Shape, const float* values, const std::string& path);
+/// Reads /tensors/NAME; throws Exit::bad_input if it is missing or has another shape.
+void read_tensor(hid_t file, const std::string& name, Shape, float* values, const std::string& path);
 
 /// Writes `path` (through a temporary file). Throws Exit::io.
 void save_model(const std::string& path, const ModelFile&, const State&, Backend&);

@@ -1,0 +1,18 @@
+// Files that survive a crash: written beside their place, synced, renamed. A reader sees the old file or the new one, never half.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace convoy {
+
+/// Throws Exit::io: "PATH: cannot be written: REASON; …", the reason from errno.
+[[noreturn]] void cannot_write(const std::string& path);
+/// write(2) until all is written; false with errno set if it cannot.
+bool write_all(int fd, const void* data, size_t size);
+/// Replaces `path` by these bytes. On failure `path` stays as it was and no temporary file is left. Throws Exit::io.
+void replace_file(const std::string& path, const std::vector<unsigned char>& bytes);
+/// Syncs the finished file `partial` and renames it to `path`. Throws Exit::io, and removes `partial`.
+void publish_file(const std::string& partial, const std::string& path);
+
+}  // namespace convoy
