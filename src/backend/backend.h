@@ -1,6 +1,7 @@
 // The only seam between the CPU and the CUDA backend. It is called while programs are built; running is replaying tapes.
 // Everything a step needs (graph, data set, permutation, schedule, counters) lies on the device, so a step takes no arguments.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,14 +40,23 @@ struct Counters {
 struct BatchStats {
     float loss_sum = 0;   ///< summed, not averaged, cross-entropy
     float correct = 0;    ///< exact: below 2^24
+    float stop = 0, checkpoint = 0;  ///< ranks that ask for it
 };
+static_assert(sizeof(BatchStats) == 4 * sizeof(float));
 constexpr size_t stats_elements = 16;  ///< BatchStats padded to an alignment unit of the arena
+
+/// What this rank asks of all ranks: the host sets it at any time, a step takes it along, and so all ranks learn of it at the
+/// same step without a collective of its own.
+struct Requests {
+    std::atomic<int> stop{0}, checkpoint{0};
+};
 
 /// One row of the device's metrics ring, written by the last operation of a training step.
 struct StepRecord {
     int64_t step = 0;  ///< optimizer steps done, from 1
     double loss = 0, accuracy = 0, learning_rate = 0;
     double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
+    bool stop = false, checkpoint = false;  ///< some rank asked for it
 };
 
 /// Totals of an evaluation on this rank.
@@ -143,6 +153,8 @@ public:
 
     virtual void gather(const Gather&, Tape&) = 0;
     virtual void zero(Tensor, Tape&) = 0;
+    /// Copies this rank's requests into the batch sums.
+    virtual void request(const Requests*, BatchStats*, Tape&) = 0;
     /// Sums a slice of the gradient arena over all ranks, in place, beside the compute that follows it on the tape.
     virtual void allreduce(Tensor bucket, Tape&) = 0;
     /// Compute behind this waits for every all-reduce before it; the time spent waiting is the exposed communication.
@@ -157,6 +169,8 @@ public:
     /// Makes a tape runnable. CPU: a loop over the steps. CUDA: captured once, then replayed.
     virtual std::function<void()> finish(Tape) = 0;
     virtual void synchronize() = 0;
+    /// Whether a step has ended when its call returns, so that reading the ring after every step costs nothing.
+    virtual bool synchronous() const = 0;
 };
 
 /// `device` is cpu, cuda or auto. Throws Exit::usage with the reason if it cannot be had.

@@ -6,9 +6,11 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string_view>
 
 #include "base/version.h"
+#include "cli/signals.h"
 #include "cli/versions.h"
 
 namespace convoy {
@@ -119,20 +121,45 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     std::fflush(stdout);
 }
 
-void Console::open_metrics(const std::string& run_dir, const ConfigPairs& config, const std::vector<std::string>& args, const std::string& manifest) {
-    metrics_ = std::make_unique<Metrics>(run_dir);
+namespace {
+
+/// "lr 0.1 -> 0.05, epochs 10 -> 20"; empty if nothing changed.
+std::string changes(const std::string& before, const std::string& now) {
+    std::istringstream old_lines(before), new_lines(now);
+    std::string text;
+    for (std::string a, b; std::getline(old_lines, a) && std::getline(new_lines, b);)
+        if (a != b) text += (text.empty() ? "" : ", ") + a + " -> " + b.substr(b.find('=') + 2);
+    return text;
+}
+
+}  // namespace
+
+void Console::open_run(const RunDescription& run, const Trainer& trainer, const std::string& configuration_before) {
+    run_ = run;
+    first_step_ = trainer.step();
+    std::optional<MetricsResume> resume;
+    if (run.resume) resume = MetricsResume{first_step_, first_step_ / steps_per_epoch_, trainer.evaluation_due()};
+    metrics_ = std::make_unique<Metrics>(run.dir, resume);
+    checkpoints_ = std::make_unique<CheckpointWriter>(run.dir, run.keep, trainer.state());
     std::string line = "convoy train";
-    for (const std::string& arg : args) line += " " + arg;
+    for (const std::string& arg : run.args) line += " " + arg;
     metrics_->run_attribute("command_line", line);
-    metrics_->run_attribute("configuration", config_text(config));
+    metrics_->run_attribute("configuration", config_text(run.config));
     metrics_->run_attribute("version", std::string(version));
     metrics_->run_attribute("commit", std::string(commit()));
     metrics_->run_attribute("ranks", int64_t(comm_.size()));
     metrics_->run_attribute("total_steps", total_steps_);
     metrics_->run_attribute("steps_per_epoch", steps_per_epoch_);
-    metrics_->run_attribute("data_manifest_sha256", manifest);
+    for (const auto& [name, value] : run.identity) metrics_->run_attribute(name, value);
     for (const auto& [library, text] : library_versions()) metrics_->run_attribute("version_" + library, text);
-    metrics_->event(0, "start", line);
+    if (run.resumed_from.empty()) {
+        metrics_->event(0, "start", line);
+    } else {
+        const std::string changed = changes(configuration_before, config_text(run.config));
+        const std::string message = "from " + run.resumed_from + (changed.empty() ? "" : "; changed: " + changed);
+        std::printf("resume    at step %lld %s\n", (long long)first_step_, message.c_str());
+        metrics_->event(first_step_, "restart", message);
+    }
     metrics_->publish();
 }
 
@@ -159,7 +186,7 @@ void Console::clear_progress() {
 }
 
 void Console::progress(int64_t epoch, const StepRecord& r) {
-    const double left = seconds_since(training_started_) / double(r.step) * double(total_steps_ - r.step);
+    const double left = seconds_since(training_started_) / double(r.step - first_step_) * double(total_steps_ - r.step);
     const std::string line = format("epoch %lld/%lld  step %lld/%lld  loss %.4f  accuracy %5.2f %%  rate %.4g  step %.1f ms  %s left",
                                     (long long)epoch, (long long)epochs_, (long long)r.step, (long long)total_steps_, r.loss, 100 * r.accuracy,
                                     r.learning_rate, 1e3 * r.step_seconds, duration(left).c_str());
@@ -206,13 +233,42 @@ void Console::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool bes
     metrics_->publish();
 }
 
-void Console::finish(const std::string& run_dir, const Trainer& t) {
+void Console::on_checkpoint(Checkpoint&& c) {
     if (!comm_.root()) return;
-    metrics_->event(total_steps_, "done", format("test accuracy %.4f", t.last_eval().accuracy));
+    warn_of_lost_checkpoint();
+    c.model = run_.model;
+    c.identity = run_.identity;
+    c.configuration = config_text(run_.config);
+    metrics_->event(c.step, "checkpoint", checkpoint_path(run_.dir, c.step));
+    checkpoints_->write(std::move(c));
+}
+
+void Console::warn_of_lost_checkpoint() {
+    const std::optional<std::string> failure = checkpoints_->failure();
+    if (!failure) return;
+    clear_progress();
+    std::fprintf(stderr, "warning: no checkpoint: %s; training goes on\n", failure->c_str());
+    metrics_->event(total_steps_, "warning", "no checkpoint: " + *failure);
+}
+
+void Console::finish(const Trainer& t) {
+    if (!comm_.root()) return;
+    warn_of_lost_checkpoint();
+    const char* dir = run_.dir.c_str();
+    if (t.stopped()) {
+        const char* signal = signal_received();
+        const std::string why = signal ? signal : "a request of another rank or the time limit";
+        metrics_->event(t.step(), "stop", why);
+        metrics_->publish();
+        clear_progress();
+        std::printf("stopped by %s after step %lld; the checkpoint is in %s/checkpoints; go on with --resume auto --output %s\n", why.c_str(),
+                    (long long)t.step(), dir, dir);
+        return;
+    }
+    metrics_->event(t.step(), "done", format("test accuracy %.4f", t.last_accuracy()));
     metrics_->publish();
     std::printf("done: test accuracy %.2f %% (best %.2f %%) after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s\n",
-                100 * t.last_eval().accuracy, 100 * t.best_accuracy(), (long long)total_steps_, duration(seconds_since(started_)).c_str(),
-                run_dir.c_str(), run_dir.c_str(), run_dir.c_str());
+                100 * t.last_accuracy(), 100 * t.best_accuracy(), (long long)t.step(), duration(seconds_since(started_)).c_str(), dir, dir, dir);
 }
 
 }  // namespace convoy

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/trainer.h"
 
@@ -17,34 +18,48 @@ using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
 /// "key = value" lines, readable by --config.
 std::string config_text(const ConfigPairs&);
 
+struct RunDescription {
+    std::string dir, resumed_from;  ///< resumed_from: a checkpoint file, or empty
+    bool resume = false;            ///< an earlier run's metrics may be there and are continued
+    int64_t keep = 1;
+    std::vector<std::string> args;
+    ConfigPairs config;
+    Identity identity;
+    ModelFile model;
+};
+
 class Console final : public TrainListener {
 public:
     Console(Comm&, Backend&);
 
     void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet& test, const Graph&,
                     const TrainSetup&, const Trainer&);
-    /// Rank 0 only. Throws Exit::io.
-    void open_metrics(const std::string& run_dir, const ConfigPairs&, const std::vector<std::string>& args, const std::string& manifest);
+    /// Rank 0 only. Starts metrics and checkpoints of the run, or goes on with those that are there. `configuration_before` is
+    /// that of the checkpoint. Throws Exit::io.
+    void open_run(const RunDescription&, const Trainer&, const std::string& configuration_before);
     /// Collective: the table of ranks, printed and recorded.
     void describe_ranks();
-    void finish(const std::string& run_dir, const Trainer&);
+    void finish(const Trainer&);
 
     void on_steps(int64_t epoch, const std::vector<StepRecord>&) override;
     void on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>&) override;
+    void on_checkpoint(Checkpoint&&) override;
     void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) override;
 
 private:
     void progress(int64_t epoch, const StepRecord&);
     void clear_progress();
+    void warn_of_lost_checkpoint();
 
     Comm& comm_;
     Backend& backend_;
     bool terminal_;
+    RunDescription run_;
     std::unique_ptr<Metrics> metrics_;
-    int64_t total_steps_ = 0, steps_per_epoch_ = 0, epochs_ = 0;
+    std::unique_ptr<CheckpointWriter> checkpoints_;
+    int64_t first_step_ = 0, total_steps_ = 0, steps_per_epoch_ = 0, epochs_ = 0;
     std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
     std::chrono::steady_clock::time_point training_started_ = started_;
-    std::string epoch_line_;
 };
 
 }  // namespace convoy

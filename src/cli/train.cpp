@@ -1,12 +1,12 @@
 // convoy train: options, backend, data, model, plan, run folder, training, model file. Each step ends on all ranks alike.
 #include <cstdio>
-#include <ctime>
-#include <filesystem>
 #include <sstream>
 
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/run_folder.h"
+#include "cli/signals.h"
 #include "cli/train_options.h"
 #include "model/models.h"
 #include "train/model_file.h"
@@ -53,26 +53,26 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks) {
     s.sync_bn = o.sync_bn;
     s.bucket_bytes = size_t(o.bucket_mib * (1 << 20));
     s.seed = uint64_t(o.seed);
+    const CheckpointClock clock = checkpoint_clock_of(o);
+    s.checkpoint_steps = clock.steps;
+    s.checkpoint_epochs = clock.epochs;
+    s.checkpoint_seconds = clock.seconds;
+    s.stop_after_seconds = time_limit_of(o);
     return s;
 }
 
-std::string default_output(const std::string& model) {
-    const std::time_t t = std::time(nullptr);
-    char stamp[32];
-    std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&t));
-    return "output/" + model + "-" + stamp;
-}
-
-/// Makes the run folder; only rank 0 calls it.
-void make_run_folder(const std::string& dir, bool overwrite) {
-    namespace fs = std::filesystem;
-    std::error_code error;
-    if (fs::exists(dir + "/metrics.h5", error)) {
-        if (!overwrite) fail(Exit::usage, dir + " already holds a run; choose another --output, or --overwrite");
-        for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "metrics.png"}) fs::remove(dir + "/" + file, error);
-    }
-    fs::create_directories(dir, error);
-    if (error || !fs::is_directory(dir)) fail(Exit::io, dir + ": cannot be created: " + (error ? error.message() : "a file of that name exists") + "; choose another --output");
+/// What a resumed run must share with the one before.
+Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s) {
+    const auto number = [](int64_t n) { return std::to_string(n); };
+    return {{"model", o.model},
+            {"stem", o.stem},
+            {"image size", number(data.height) + "x" + number(data.width) + "x" + number(data.channels)},
+            {"number of classes", number(data.classes)},
+            {"data set (manifest SHA-256)", data.manifest_sha256},
+            {"optimizer", o.optimizer},
+            {"global batch (--batch-size)", number(s.global_batch)},
+            {"drop-last", o.drop_last ? "true" : "false"},
+            {"seed", number(o.seed)}};
 }
 
 }  // namespace
@@ -86,6 +86,9 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         if (comm.root()) std::fputs((o.help ? parsed.help : config_text(parsed.resolved)).c_str(), stdout);
         return 0;
     }
+
+    static Requests requests;  // a signal may come until the process ends
+    stop_on_signals(requests);
 
     // 2. Backend
     std::unique_ptr<Backend> backend;
@@ -113,30 +116,40 @@ int train(Comm& comm, const std::vector<std::string>& args) {
 
     // 5. Plan
     std::unique_ptr<Trainer> trainer;
-    comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, &test_data, setup); });
+    comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, &test_data, setup, requests); });
     console.print_plan(parsed.resolved, o.data, train_data, test_data, graph, setup, *trainer);
     if (o.dry_run) return 0;
     comm.together([&] { trainer->build(); });
 
-    // 6. Run folder
-    const std::string output = comm.broadcast(o.output.empty() ? default_output(o.model) : o.output);
+    // 6. Run folder, and where to go on
+    const std::string output = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
+    const Identity identity = identity_of(o, train_data.info(), setup);
+    const ModelFile model_file{model, setup.normalisation.mean, setup.normalisation.stddev, train_data.info().class_names};
+    std::unique_ptr<RunFolder> folder;
+    std::optional<ResumePoint> resume;
     comm.together([&] {
         if (!comm.root()) return;
-        make_run_folder(output, o.overwrite);
-        console.open_metrics(output, parsed.resolved, args, train_data.info().manifest_sha256);
+        folder = std::make_unique<RunFolder>(output, o.resume != "none", o.overwrite);
+        resume = find_resume_point(o.resume, output, trainer->state(), identity);
+    });
+    if (comm.max(int64_t(resume.has_value())) > 0)
+        trainer->restore(resume ? std::move(resume->checkpoint) : Checkpoint());
+    else
+        trainer->initialise();
+    comm.together([&] {
+        if (comm.root()) console.open_run({output, resume ? resume->path : "", o.resume != "none", o.keep, args, parsed.resolved, identity, model_file}, *trainer, resume ? resume->checkpoint.configuration : "");
     });
     console.describe_ranks();
 
     // 7. Training
-    trainer->initialise();
     trainer->run(console);
     comm.together([&] {
-        if (comm.root())
-            save_model(output + "/model.h5", {model, setup.normalisation.mean, setup.normalisation.stddev, train_data.info().class_names},
-                       trainer->state(), *backend);
+        if (comm.root() && !trainer->stopped()) save_model(output + "/model.h5", model_file, trainer->state(), *backend);
     });
-    console.finish(output, *trainer);
-    return 0;
+    console.finish(*trainer);
+    if (!trainer->stopped()) return int(Exit::done);
+    const char* signal = signal_received();
+    return signal && std::string(signal) == "SIGINT" ? 130 : int(Exit::requeue);
 }
 
 }  // namespace convoy

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <ctime>
 #include <sstream>
 
 #include "base/error.h"
@@ -29,6 +31,10 @@ po::options_description table(TrainOptions& o) {
         ("stem", text(o.stem, "auto", "KIND"), "of the resnets: imagenet, cifar, or auto by image size")           //
         ("output", text(o.output, "", "DIR"), "run folder (default output/MODEL-DATE-TIME)")                       //
         ("overwrite", flag(o.overwrite), "replace the run that is in --output")                                    //
+        ("resume", text(o.resume, "none", "WHAT"), "none, auto (the newest sound checkpoint in --output, if any), or a checkpoint file")  //
+        ("checkpoint-every", text(o.checkpoint_every, "10m", "WHEN"), "500 (steps), 10m or 1h30m (time), 2e (epochs), or none; also after the best evaluation, at the end and when asked")  //
+        ("keep", value<int64_t>(o.keep, 2, "N"), "newest checkpoints to keep, besides the best")                   //
+        ("time-limit", text(o.time_limit, "", "TIME"), "checkpoint and stop (exit 85) in time, as in 1h50m; by default Slurm's limit")  //
         ("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu")                                            //
         ("threads", value<int64_t>(o.threads, 0, "N"), "CPU threads a rank; 0: this rank's share of the cores")    //
         ("seed", value<int64_t>(o.seed, 1, "N"), "of initial weights, sample order and augmentation")              //
@@ -95,6 +101,11 @@ void check(const TrainOptions& o) {
     in_range("max-steps", double(o.max_steps), 0, 1e15);
     in_range("threads", double(o.threads), 0, 4096);
     in_range("seed", double(o.seed), 0, 1e15);
+    in_range("keep", double(o.keep), 1, 1e6);
+    if (o.resume == "auto" && o.output.empty()) fail(Exit::usage, "--resume auto needs --output: the run folder to go on with");
+    if (o.resume.empty()) fail(Exit::usage, "--resume is empty; choose none, auto or a checkpoint file");
+    checkpoint_clock_of(o);
+    time_limit_of(o);
     in_range("log-interval", double(o.log_interval), 1, 1e6);
     in_range("eval-every", double(o.eval_every), 0, 1e9);
     in_range("bucket-mib", o.bucket_mib, 0.001, 4096);
@@ -174,6 +185,53 @@ std::vector<double> numbers_of(const std::string& option, const std::string& lis
     return numbers;
 }
 
+namespace {
+
+/// "1h30m", "90s", "2m" in seconds; negative if it is none of these.
+double duration_of(const std::string& text) {
+    double seconds = 0;
+    const char* at = text.c_str();
+    if (!*at) return -1;
+    while (*at) {
+        char* end = nullptr;
+        const double number = std::strtod(at, &end);
+        const double unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : *end == 's' ? 1 : 0;
+        if (end == at || unit == 0 || !(number >= 0)) return -1;
+        seconds += number * unit;
+        at = end + 1;
+    }
+    return seconds;
+}
+
+}  // namespace
+
+CheckpointClock checkpoint_clock_of(const TrainOptions& o) {
+    const std::string& text = o.checkpoint_every;
+    CheckpointClock clock;
+    if (text == "none") return clock;
+    char* end = nullptr;
+    const long long whole = std::strtoll(text.c_str(), &end, 10);
+    const std::string rest = end;
+    if (end != text.c_str() && whole > 0 && rest.empty()) {
+        clock.steps = whole;
+    } else if (end != text.c_str() && whole > 0 && rest == "e") {
+        clock.epochs = whole;
+    } else if (clock.seconds = duration_of(text); clock.seconds <= 0) {
+        fail(Exit::usage, "--checkpoint-every " + text + ": write 500 (steps), 10m or 1h30m (time), 2e (epochs), or none");
+    }
+    return clock;
+}
+
+double time_limit_of(const TrainOptions& o) {
+    if (!o.time_limit.empty()) {
+        const double seconds = duration_of(o.time_limit);
+        if (seconds <= 0) fail(Exit::usage, "--time-limit " + o.time_limit + ": write a time as in 1h50m, 90m or 300s");
+        return seconds;
+    }
+    const char* end = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
+    return end ? std::max(1.0, std::strtod(end, nullptr) - double(std::time(nullptr))) : 0;
+}
+
 OptimizerSpec optimizer_of(const TrainOptions& o) {
     OptimizerSpec spec;
     spec.kind = o.optimizer == "adam" ? OptimizerSpec::adam : OptimizerSpec::sgd;
@@ -203,7 +261,8 @@ Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
     std::istringstream in(o.lr_points);
     for (std::string item; std::getline(in, item, ',');) {
         const size_t colon = item.find(':');
-        if (colon == std::string::npos) fail(Exit::usage, "--lr-points " + o.lr_points + ": write epoch:factor pairs, as in 0:0.2,2:1,10:0");
+        if (colon == std::string::npos || colon == 0 || colon + 1 == item.size())
+            fail(Exit::usage, "--lr-points " + o.lr_points + ": write epoch:factor pairs, as in 0:0.2,2:1,10:0");
         s.points.emplace_back(numbers_of("lr-points", item.substr(0, colon)).at(0), numbers_of("lr-points", item.substr(colon + 1)).at(0));
         if (s.points.size() > 1 && s.points.back().first <= s.points[s.points.size() - 2].first)
             fail(Exit::usage, "--lr-points " + o.lr_points + ": epochs must rise");

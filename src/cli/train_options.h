@@ -15,6 +15,9 @@ struct TrainOptions {
     int64_t threads, seed;
     bool overwrite, dry_run, print_config, help;
 
+    std::string resume, checkpoint_every, time_limit;
+    int64_t keep;
+
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
     int64_t epochs, max_steps;           ///< max_steps 0: no limit
     bool drop_last, sync_bn;
@@ -42,6 +45,14 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args);
 OptimizerSpec optimizer_of(const TrainOptions&);
 Schedule schedule_of(const TrainOptions&, int64_t global_batch);
 Augment augment_of(const TrainOptions&);
+/// What --checkpoint-every means; at most one is positive.
+struct CheckpointClock {
+    int64_t steps = 0, epochs = 0;
+    double seconds = 0;
+};
+CheckpointClock checkpoint_clock_of(const TrainOptions&);
+/// Seconds of --time-limit, or until SLURM_JOB_END_TIME if that is set and no limit was given; 0: no limit.
+double time_limit_of(const TrainOptions&);
 /// Comma-separated numbers; empty text gives none.
 std::vector<double> numbers_of(const std::string& option, const std::string& text);
 

@@ -78,6 +78,12 @@ void Comm::average(std::vector<float>& values) {
     for (float& v : values) v /= float(size());
 }
 
+std::vector<float> Comm::gather(const std::vector<float>& mine) {
+    std::vector<float> all(root() ? mine.size() * size_t(size()) : 0);
+    MPI_Gather(mine.data(), int(mine.size()), MPI_FLOAT, all.data(), int(mine.size()), MPI_FLOAT, 0, native_->world);
+    return all;
+}
+
 std::vector<double> Comm::gather_all(const std::vector<double>& row) {
     std::vector<double> all(row.size() * size());
     MPI_Allgather(row.data(), int(row.size()), MPI_DOUBLE, all.data(), int(row.size()), MPI_DOUBLE, native_->world);

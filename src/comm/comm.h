@@ -34,6 +34,8 @@ public:
     double max(double);
     /// Replaces each value by its mean over ranks.
     void average(std::vector<float>& values);
+    /// Every rank's values behind one another on rank 0; nothing elsewhere.
+    std::vector<float> gather(const std::vector<float>& mine);
     /// One row a rank, in rank order, on every rank.
     std::vector<double> gather_all(const std::vector<double>& row);
     std::vector<std::string> gather_all(const std::string&);

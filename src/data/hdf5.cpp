@@ -156,6 +156,11 @@ std::vector<unsigned char> image(hid_t file) {
     return bytes;
 }
 
+std::unique_lock<std::mutex> exclusive(bool wait) {
+    static std::mutex mutex;  // as global as the library it guards
+    return wait ? std::unique_lock(mutex) : std::unique_lock(mutex, std::try_to_lock);
+}
+
 void close(Handle file, const std::string& path) {
     const bool flushed = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0;
     const std::string reason = flushed ? "" : because();

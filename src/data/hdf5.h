@@ -1,10 +1,11 @@
 // A thin owner layer over the HDF5 C API: handles close themselves, failures throw Error and name the file.
-// HDF5 is used from one thread a process; every file written has V110 bounds and every data set Fletcher-32, because
+// HDF5 is used by one thread at a time; every file written has V110 bounds and every data set Fletcher-32, because
 // contiguous data sets and older metadata miss bit flips.
 #pragma once
 #include <hdf5.h>
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +33,10 @@ private:
 
 /// " (HDF5: …)", what HDF5 last complained about, for the end of a message; empty if it said nothing.
 std::string because();
+
+/// HDF5 is not thread-safe: whoever uses it while another thread may (metrics and checkpoints of a running training) holds
+/// this. With `wait` false the lock may come back unowned.
+std::unique_lock<std::mutex> exclusive(bool wait = true);
 
 /// Opens a file read-only. Throws Exit::bad_input naming `path` if it is missing, truncated or not HDF5.
 Handle open(const std::string& path);

@@ -37,13 +37,16 @@ void Evaluator::build(Buffer arena) {
     }
 }
 
-EvalResult Evaluator::run() {
+std::optional<EvalResult> Evaluator::run(const std::function<bool()>& stop) {
     const auto start = std::chrono::steady_clock::now();
     const Counters zero_counters;
     EvalTotals totals;
     backend_.upload(counters_.get(), &zero_counters, sizeof zero_counters);
     backend_.upload(totals_.get(), &totals, sizeof totals);
-    for (int64_t step = 0; step < full_steps_; ++step) runs_[0]();
+    for (int64_t step = 0; step < full_steps_; ++step) {
+        if (stop && comm_.max(int64_t(stop())) > 0) return std::nullopt;
+        runs_[0]();
+    }
     if (plans_[1].spec.global_batch > 0) runs_[1]();
     backend_.synchronize();
     backend_.download(&totals, totals_.get(), sizeof totals);

@@ -22,8 +22,9 @@ public:
     size_t arena_bytes() const;
     /// Builds the tapes and keeps the arena, which has at least arena_bytes().
     void build(Buffer arena);
-    /// Collective. Running statistics must be equal on all ranks.
-    EvalResult run();
+    /// Collective. Running statistics must be equal on all ranks. Nothing comes back if `stop` became true on some rank
+    /// before the end.
+    std::optional<EvalResult> run(const std::function<bool()>& stop = {});
 
 private:
     Comm& comm_;

@@ -122,6 +122,8 @@ template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const s
 template <class Row> bool keeps(const Row& row, const MetricsResume& resume) {
     if constexpr (std::is_same_v<Row, EventRow>)
         return true;
+    else if constexpr (std::is_same_v<Row, EvalRow>)
+        return row.step < resume.step || (row.step == resume.step && !resume.evaluation_due);
     else if constexpr (requires { row.step; })
         return row.step <= resume.step;
     else if constexpr (requires { row.epoch; })
@@ -198,6 +200,7 @@ void Metrics::write_line(const std::string& line) {
 }
 
 void Metrics::load(const MetricsResume& resume) {
+    const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path_);
     if (h5::string_attribute(file, "format", path_) != format || h5::int_attribute(file, "version", path_) != version)
         fail(Exit::bad_input, path_ + ": is not a metric file of this version; move it away to go on without its rows");
@@ -209,6 +212,11 @@ void Metrics::load(const MetricsResume& resume) {
 }
 
 void Metrics::publish() {
+    const auto lock = h5::exclusive();
+    publish_locked();
+}
+
+void Metrics::publish_locked() {
     const h5::Handle file = h5::create_in_memory();
     h5::set_attribute(file, "format", format);
     h5::set_attribute(file, "version", version);
@@ -226,7 +234,8 @@ void Metrics::publish() {
 
 void Metrics::publish_if_due(double every_seconds) {
     const std::chrono::duration<double> since = std::chrono::steady_clock::now() - published_;
-    if (changed_ && since.count() >= every_seconds) publish();
+    if (!changed_ || since.count() < every_seconds) return;
+    if (const auto lock = h5::exclusive(false)) publish_locked();  // else a checkpoint is being written: later
 }
 
 }  // namespace convoy

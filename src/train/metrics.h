@@ -66,6 +66,7 @@ struct EventRow {
 struct MetricsResume {
     int64_t step = 0;         ///< optimizer steps done by the checkpoint
     int64_t epochs_done = 0;  ///< epochs completed by then
+    bool evaluation_due = false;  ///< the evaluation at `step` will be done again
 };
 
 class Metrics {
@@ -102,6 +103,7 @@ public:
 
 private:
     template <class Row> void append(const Row& row);
+    void publish_locked();
     void write_line(const std::string& line);
     void load(const MetricsResume& resume);
 

@@ -131,6 +131,7 @@ Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vecto
         else
             c.backend.zero({c.state.stats(), {1, 1, 1, int(stats_elements)}, DType::f32}, program.tape);
     }
+    if (c.requests && spec.training) c.backend.request(c.requests, c.state.stats(), program.tape);
     for (size_t i = 0; i < c.graph.ops.size(); ++i)
         if (runs(c.graph.ops[i])) std::visit([&](const auto& op) { c.backend.forward(op, bound(i), program.tape); }, c.graph.ops[i]);
     if (!spec.training) return program;

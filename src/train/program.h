@@ -39,7 +39,8 @@ struct ProgramContext {
     Buffer arena;  ///< at least ProgramPlan::memory.bytes
     uint64_t seed = 0;
     bool sync_bn = false;
-    Counters* counters = nullptr;                 ///< device
+    Counters* counters = nullptr;        ///< device
+    const Requests* requests = nullptr;  ///< host flags that a training step takes along; null: none
 };
 
 struct Program {

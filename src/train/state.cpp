@@ -50,6 +50,7 @@ State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec) {
         gradients_buffer_ = backend.allocate(arena_ * sizeof(float));
         stats_buffer_ = gradients_buffer_;
         optimizer_buffer_ = backend.allocate(arena_ * spec->state_per_element() * sizeof(float));
+        optimizer_tensor_ = view(optimizer_buffer_, 0, {spec->state_per_element(), 1, 1, int(arena_)});
     }
     for (size_t i = 0; i < order.size(); ++i) {
         const Param& p = graph.params[order[i]];

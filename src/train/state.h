@@ -39,15 +39,22 @@ public:
     const std::vector<NamedTensor>& optimizer() const { return optimizer_; }
     /// Running statistics alone, as one dense block (they are averaged over ranks before an evaluation).
     Tensor running() const { return running_tensor_; }
-    /// All weights as one dense block, for the broadcast at the start.
+    /// All weights as one dense block, for the broadcast at the start and for checkpoints.
     Tensor weights() const { return weights_tensor_; }
+    /// All optimizer state as one dense block.
+    Tensor optimizer_block() const { return optimizer_tensor_; }
+    /// Whether a tensor of model() lies among the weights (else among the running statistics).
+    bool is_trained(const Tensor& t) const {
+        const auto *begin = static_cast<const float*>(weights_tensor_.data), *at = static_cast<const float*>(t.data);
+        return at >= begin && at < begin + weights_tensor_.count();
+    }
 
 private:
     std::vector<Tensor> params_, gradients_;
     std::vector<size_t> counts_, end_;
     std::vector<UpdateSegment> segments_;  // one a parameter; weight_decay 1 where the parameter is a weight, else 0
     Buffer weights_, gradients_buffer_, stats_buffer_, optimizer_buffer_, running_;
-    Tensor weights_tensor_, running_tensor_;
+    Tensor weights_tensor_, running_tensor_, optimizer_tensor_;
     std::vector<NamedTensor> model_, optimizer_;
     size_t arena_ = 0;  // elements
 };

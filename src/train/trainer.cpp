@@ -14,14 +14,18 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet& train, const DataSet* test, const TrainSetup& setup)
+Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet& train, const DataSet* test, const TrainSetup& setup,
+                 Requests& requests)
     : comm_(comm),
       backend_(backend),
       graph_(graph),
       train_(train),
       setup_(setup),
       epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
-      state_(graph, backend, &setup.optimizer) {
+      state_(graph, backend, &setup.optimizer),
+      requests_(requests),
+      constructed_(std::chrono::steady_clock::now()),
+      checkpointed_(constructed_) {
     const int64_t all = setup.epochs * epoch_plan_.steps();
     total_steps_ = setup.max_steps > 0 ? std::min(all, setup.max_steps) : all;
     constexpr int64_t most_steps = 100'000'000;  // the schedule lies on the device, four bytes a step
@@ -65,7 +69,7 @@ void Trainer::build() {
     Update update = state_.update(setup_.optimizer, float(setup_.weight_decay), setup_.decay_weights_only);
     update.learning_rates = static_cast<float*>(learning_rates_.get());
     update.counters = counters;
-    const ProgramContext context{graph_, backend_, state_, arena_, setup_.seed, setup_.sync_bn, counters};
+    const ProgramContext context{graph_, backend_, state_, arena_, setup_.seed, setup_.sync_bn, counters, &requests_};
     for (const ProgramPlan& plan : plans_) {
         Program program = lower(context, plan, buckets_, [&](Program& p) {
             backend_.gather({train_.images(), train_.labels(), static_cast<int32_t*>(order_.get()), counters, p.input, p.labels, plan.spec.first,
@@ -81,37 +85,137 @@ void Trainer::build() {
 }
 
 void Trainer::run(TrainListener& listener) {
-    while (step_ < total_steps_) {
+    if (comm_.max(int64_t(requests_.stop.load())) > 0) {  // asked for before the first step
+        stopped_ = true;
+        take_checkpoint(listener);
+        return;
+    }
+    if (evaluation_due_) end_epoch(step_ / epoch_plan_.steps() - 1, listener);
+    while (step_ < total_steps_ && !stopped_) {
         const int64_t epoch = step_ / epoch_plan_.steps();
         run_epoch(epoch, listener);
-        const bool last = step_ >= total_steps_;
-        if (evaluator_ && (last || (setup_.eval_every > 0 && (epoch + 1) % setup_.eval_every == 0))) evaluate(epoch, listener);
+        if (stopped_) return;
+        end_epoch(epoch, listener);
     }
 }
 
 void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
     const auto start = std::chrono::steady_clock::now();
+    const int64_t first = step_ % epoch_plan_.steps();  // not 0 if the run was resumed here
     const std::vector<int32_t> order = permutation(train_.info().images, setup_.seed, uint32_t(epoch));
     backend_.upload(order_.get(), order.data(), order.size() * sizeof(int32_t));
-    const Counters counters{step_, epoch, 0};
+    const Counters counters{step_, epoch, first * setup_.global_batch};
     backend_.upload(counters_.get(), &counters, sizeof counters);
 
-    const int64_t steps = std::min(epoch_plan_.steps(), total_steps_ - step_);
+    const int64_t last = std::min(epoch_plan_.steps(), total_steps_ - step_ + first);
+    const int64_t interval = backend_.synchronous() ? 1 : setup_.log_interval;
     int64_t drained = step_, images = 0;
-    std::vector<StepRecord> all;
-    for (int64_t i = 0; i < steps; ++i) {
+    std::vector<StepRecord> all, unreported;
+    for (int64_t i = first; i < last && !stopped_; ++i) {
         const bool full = i < epoch_plan_.full_steps;
         runs_[full ? 0 : 1]();
         images += plans_[full ? 0 : 1].spec.global_batch;
         ++step_;
-        if (step_ - drained < setup_.log_interval && i + 1 < steps) continue;
+        if (step_ - drained < interval && i + 1 < last) continue;
         backend_.synchronize();
         const std::vector<StepRecord> records = drain(drained, step_);
         drained = step_;
-        listener.on_steps(epoch + 1, records);
-        all.insert(all.end(), records.begin(), records.end());
+        unreported.insert(unreported.end(), records.begin(), records.end());
+        bool checkpoint = setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0;
+        for (const StepRecord& r : records) {
+            stopped_ = stopped_ || r.stop;
+            checkpoint = checkpoint || r.checkpoint;
+        }
+        if (int64_t(unreported.size()) >= setup_.log_interval || i + 1 == last || stopped_) {
+            listener.on_steps(epoch + 1, unreported);
+            all.insert(all.end(), unreported.begin(), unreported.end());
+            unreported.clear();
+        }
+        watch_clocks(records.back().step_seconds);
+        if (i + 1 == last) break;  // the end of the epoch comes first
+        if (checkpoint || stopped_) take_checkpoint(listener);
     }
-    listener.on_epoch(epoch + 1, seconds_since(start), images, all);
+    if (step_ == total_steps_ || step_ % epoch_plan_.steps() == 0) {
+        listener.on_epoch(epoch + 1, seconds_since(start), images, all);
+        evaluation_due_ = true;
+        if (stopped_) take_checkpoint(listener);
+    }
+}
+
+void Trainer::end_epoch(int64_t epoch, TrainListener& listener) {
+    const bool last = step_ >= total_steps_;
+    const bool wanted = evaluator_ && (last || (setup_.eval_every > 0 && (epoch + 1) % setup_.eval_every == 0));
+    const double best = best_accuracy_;
+    if (wanted) evaluate(epoch, listener);
+    if (!stopped_) evaluation_due_ = false;
+    const bool by_clock = requests_.checkpoint.load() > 0 || (setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0) ||
+                          (setup_.checkpoint_epochs > 0 && (epoch + 1) % setup_.checkpoint_epochs == 0);
+    if (comm_.max(int64_t(by_clock)) > 0 || stopped_ || last || best_accuracy_ > best) take_checkpoint(listener);
+}
+
+void Trainer::watch_clocks(double step_seconds) {
+    if (!comm_.root()) return;
+    if (setup_.checkpoint_seconds > 0 && seconds_since(checkpointed_) >= setup_.checkpoint_seconds) requests_.checkpoint = 1;
+    // In time: one more step until all ranks know, one that is running, and a few seconds for the checkpoint.
+    const double reserve = 5 + 3 * step_seconds;
+    if (setup_.stop_after_seconds > 0 && seconds_since(constructed_) + reserve >= setup_.stop_after_seconds) requests_.stop = 1;
+}
+
+void Trainer::take_checkpoint(TrainListener& listener) {
+    checkpointed_ = std::chrono::steady_clock::now();
+    requests_.checkpoint = 0;
+    if (saved_step_ == step_ && !stopped_) return;
+    saved_step_ = step_;
+    Checkpoint c;
+    c.step = step_;
+    c.epoch = step_ / epoch_plan_.steps();
+    c.offset = step_ % epoch_plan_.steps() * setup_.global_batch;
+    c.evaluation_due = evaluation_due_;
+    c.best_accuracy = best_accuracy_;
+    c.last_accuracy = last_accuracy_;
+    c.best_step = best_step_;
+    c.ranks = comm_.size();
+    std::vector<float> running(state_.running().count());
+    backend_.download(running.data(), state_.running().data, state_.running().bytes());
+    c.running = comm_.gather(running);
+    if (comm_.root()) {
+        c.weights.resize(state_.weights().count());
+        c.optimizer.resize(state_.optimizer_block().count());
+        backend_.download(c.weights.data(), state_.weights().data, state_.weights().bytes());
+        backend_.download(c.optimizer.data(), state_.optimizer_block().data, state_.optimizer_block().bytes());
+    }
+    listener.on_checkpoint(std::move(c));
+}
+
+void Trainer::restore(Checkpoint from) {
+    const std::pair<std::vector<float>*, Tensor> blocks[] = {{&from.weights, state_.weights()}, {&from.optimizer, state_.optimizer_block()}};
+    for (const auto& [values, block] : blocks) {
+        values->resize(block.count());
+        comm_.broadcast(values->data(), block.bytes());
+        backend_.upload(block.data, values->data(), block.bytes());
+    }
+    comm_.broadcast(&from.ranks, sizeof from.ranks);
+    const size_t count = state_.running().count();
+    from.running.resize(count * size_t(from.ranks));
+    comm_.broadcast(from.running.data(), from.running.size() * sizeof(float));
+    std::vector<float> running(count, 0.0f);
+    for (int64_t r = 0; r < from.ranks; ++r)  // each rank its own; on another number of ranks, the mean
+        for (size_t i = 0; i < count; ++i)
+            if (from.ranks != comm_.size())
+                running[i] += from.running[size_t(r) * count + i] / float(from.ranks);
+            else if (r == comm_.rank())
+                running[i] = from.running[size_t(r) * count + i];
+    backend_.upload(state_.running().data, running.data(), state_.running().bytes());
+
+    int64_t where[] = {from.step, from.evaluation_due, from.best_step};
+    double accuracy[] = {from.best_accuracy, from.last_accuracy};
+    comm_.broadcast(where, sizeof where);
+    comm_.broadcast(accuracy, sizeof accuracy);
+    step_ = saved_step_ = where[0];
+    evaluation_due_ = where[1] != 0;
+    best_step_ = where[2];
+    best_accuracy_ = accuracy[0];
+    last_accuracy_ = accuracy[1];
 }
 
 std::vector<StepRecord> Trainer::drain(int64_t from, int64_t to) {
@@ -143,10 +247,21 @@ void Trainer::average_running_statistics() {
 
 void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
     average_running_statistics();
-    last_eval_ = evaluator_->run();
-    const bool best = last_eval_.accuracy > best_accuracy_;
-    if (best) best_accuracy_ = last_eval_.accuracy;
-    listener.on_eval(epoch + 1, step_, last_eval_, best);
+    const std::optional<EvalResult> result = evaluator_->run([this] {
+        watch_clocks(0);
+        return requests_.stop.load() > 0;
+    });
+    if (!result) {
+        stopped_ = true;
+        return;
+    }
+    last_accuracy_ = result->accuracy;
+    const bool best = last_accuracy_ > best_accuracy_;
+    if (best) {
+        best_accuracy_ = last_accuracy_;
+        best_step_ = step_;
+    }
+    listener.on_eval(epoch + 1, step_, *result, best);
 }
 
 }  // namespace convoy

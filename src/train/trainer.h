@@ -1,9 +1,11 @@
 // The training loop. Programs are built once; an epoch uploads its permutation and then only replays.
 #pragma once
+#include <chrono>
 #include <memory>
 
 #include "plan/schedule.h"
 #include "plan/split.h"
+#include "train/checkpoint.h"
 #include "train/evaluator.h"
 
 namespace convoy {
@@ -19,6 +21,10 @@ struct TrainSetup {
     bool drop_last = false, sync_bn = false;
     size_t bucket_bytes = size_t(4) << 20;
     uint64_t seed = 1;
+    // When to take a checkpoint; 0: not by this clock. Also at the end, when asked, and after the best evaluation.
+    int64_t checkpoint_steps = 0, checkpoint_epochs = 0;
+    double checkpoint_seconds = 0;
+    double stop_after_seconds = 0;  ///< time limit, counted from the Trainer's construction; 0: none
 };
 
 /// What a training reports, called on every rank; rank 0 prints and writes.
@@ -29,12 +35,15 @@ public:
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
     virtual void on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>& of_this_rank) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
+    /// A copy of the whole state; complete on rank 0 only.
+    virtual void on_checkpoint(Checkpoint&&) = 0;
 };
 
 class Trainer {
 public:
     /// Plans, and allocates parameters, gradients and optimizer state. `test` may be null.
-    Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&);
+    /// `requests` may be set at any time, by a signal handler or a clock, and must outlive the trainer.
+    Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&, Requests& requests);
 
     int64_t steps_per_epoch() const { return epoch_plan_.steps(); }
     int64_t total_steps() const { return total_steps_; }
@@ -47,15 +56,25 @@ public:
     void build();
     /// Draws the initial weights on rank 0 and broadcasts them.
     void initialise();
-    /// Trains to the end. Throws Exit::not_finite on every rank alike.
+    /// Goes on where `from` stands; collective. Only rank 0's copy is used.
+    void restore(Checkpoint from);
+    /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite on every rank alike.
     void run(TrainListener&);
+    bool stopped() const { return stopped_; }
+    int64_t step() const { return step_; }
+    bool evaluation_due() const { return evaluation_due_; }
 
     double best_accuracy() const { return best_accuracy_; }
-    const EvalResult& last_eval() const { return last_eval_; }
+    double last_accuracy() const { return last_accuracy_; }
 
 private:
     void run_epoch(int64_t epoch, TrainListener&);
+    /// Evaluates after `epoch` if its turn has come, and takes the checkpoint that is due then.
+    void end_epoch(int64_t epoch, TrainListener&);
     void evaluate(int64_t epoch, TrainListener&);
+    /// What rank 0's clocks ask for.
+    void watch_clocks(double step_seconds);
+    void take_checkpoint(TrainListener&);
     /// Reads the ring rows of steps (from, to] and stops the run if a loss is not finite.
     std::vector<StepRecord> drain(int64_t from, int64_t to);
     void average_running_statistics();
@@ -75,8 +94,11 @@ private:
     size_t arena_bytes_ = 0;
     Buffer arena_, counters_, order_, learning_rates_, ring_;
     int64_t ring_size_ = 0;
-    double best_accuracy_ = -1;
-    EvalResult last_eval_;
+    Requests& requests_;
+    std::chrono::steady_clock::time_point constructed_, checkpointed_;
+    bool stopped_ = false, evaluation_due_ = false;
+    double best_accuracy_ = -1, last_accuracy_ = -1;
+    int64_t best_step_ = 0, saved_step_ = -1;
 };
 
 }  // namespace convoy

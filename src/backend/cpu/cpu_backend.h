@@ -44,6 +44,7 @@ public:
 
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
+    void request(const Requests*, BatchStats*, Tape&) override;
     void allreduce(Tensor bucket, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
@@ -51,6 +52,7 @@ public:
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;
     void synchronize() override {}
+    bool synchronous() const override { return true; }
 
 private:
     /// Sums doubles over all ranks, now: what synchronised batch norm needs.

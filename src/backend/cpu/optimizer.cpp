@@ -26,6 +26,13 @@ void CpuBackend::update(const Update& u, Tape& tape) {
                     }});
 }
 
+void CpuBackend::request(const Requests* requests, BatchStats* stats, Tape& tape) {
+    tape.push_back({"requests", Lane::compute, [=] {
+                        stats->stop = float(requests->stop.load());
+                        stats->checkpoint = float(requests->checkpoint.load());
+                    }});
+}
+
 void CpuBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters* counters,
                         int64_t global_batch, Tape& tape) {
     tape.push_back({"record", Lane::compute, [=, this] {
@@ -34,6 +41,8 @@ void CpuBackend::record(const BatchStats* stats, const float* learning_rates, St
                         r.step = ++counters->step;
                         r.loss = double(stats->loss_sum) / double(global_batch);
                         r.accuracy = double(stats->correct) / double(global_batch);
+                        r.stop = stats->stop > 0;
+                        r.checkpoint = stats->checkpoint > 0;
                         r.step_seconds = now() - step_started_;
                         r.data_seconds = gathered_ - step_started_;
                         r.comm_exposed_seconds = sums_->waited();

@@ -1,0 +1,33 @@
+// The run folder: made or reused, locked against a second run, and searched for the checkpoint to go on from.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "train/checkpoint.h"
+
+namespace convoy {
+
+/// "output/resnet18-20260131-120000"
+std::string default_run_folder(const std::string& model);
+
+/// Holds the folder for this process; a second run that asks for it is refused. Released at exit, also after kill -9.
+class RunFolder {
+public:
+    /// Makes the folder and locks it. Throws Exit::io if it cannot be made, Exit::usage if another run has it, or if it holds
+    /// an earlier run that is neither resumed nor to be overwritten.
+    RunFolder(const std::string& path, bool resume, bool overwrite);
+    ~RunFolder();
+    RunFolder(const RunFolder&) = delete;
+
+private:
+    int lock_ = -1;
+};
+
+/// The checkpoint that --resume (none, auto or a file) means; damaged ones are skipped with a warning on stderr.
+struct ResumePoint {
+    Checkpoint checkpoint;
+    std::string path;
+};
+std::optional<ResumePoint> find_resume_point(const std::string& resume, const std::string& run_dir, const State&, const Identity&);
+
+}  // namespace convoy

@@ -1,0 +1,38 @@
+#include "cli/signals.h"
+
+#include <csignal>
+#include <unistd.h>
+
+namespace convoy {
+namespace {
+
+// A signal handler can reach nothing else.
+Requests* flags = nullptr;
+volatile std::sig_atomic_t received = 0;
+
+void on_signal(int signal) {
+    if (received == SIGINT && signal == SIGINT) _exit(128 + SIGINT);
+    if (received == 0) received = signal;
+    flags->stop = 1;
+}
+
+}  // namespace
+
+void stop_on_signals(Requests& requests) {
+    flags = &requests;
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;  // a write of metrics or of a checkpoint goes on
+    for (int signal : {SIGUSR1, SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
+}
+
+const char* signal_received() {
+    switch (received) {
+        case SIGUSR1: return "SIGUSR1";
+        case SIGTERM: return "SIGTERM";
+        case SIGINT: return "SIGINT";
+        default: return nullptr;
+    }
+}
+
+}  // namespace convoy

@@ -1,0 +1,171 @@
+#include "train/checkpoint.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/durable.h"
+#include "data/digest.h"
+
+namespace convoy {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Over all numbers of the checkpoint, in one order.
+std::string digest_of_values(const Checkpoint& c) {
+    Digest digest(Digest::Kind::sha256);
+    for (int64_t v : {c.step, c.epoch, c.offset, int64_t(c.evaluation_due), c.best_step, c.ranks}) digest.update(&v, sizeof v);
+    for (const std::vector<float>* v : {&c.weights, &c.optimizer, &c.running}) digest.update(v->data(), v->size() * sizeof(float));
+    return digest.hex();
+}
+
+/// The host copy of a tensor that lies at the same offset in its arena.
+template <class Floats> auto* in_copy(Floats& copy, const Tensor& arena, const Tensor& tensor) {
+    return copy.data() + (static_cast<const float*>(tensor.data) - static_cast<const float*>(arena.data));
+}
+
+/// Calls f(name, shape, host values) for every tensor of weights and optimizer state.
+template <class C, class F> void each_tensor(C& c, const State& state, F f) {
+    for (const NamedTensor& t : state.model())
+        if (state.is_trained(t.tensor)) f(t.name, t.tensor.shape, in_copy(c.weights, state.weights(), t.tensor));
+    for (const NamedTensor& t : state.optimizer()) f(t.name, t.tensor.shape, in_copy(c.optimizer, state.optimizer_block(), t.tensor));
+}
+
+std::vector<std::string> column(const Identity& identity, bool values) {
+    std::vector<std::string> texts;
+    for (const auto& [name, value] : identity) texts.push_back(values ? value : name);
+    return texts;
+}
+
+}  // namespace
+
+void check_identity(const std::string& path, const Identity& checkpoint, const Identity& run) {
+    for (const auto& [name, value] : run) {
+        const auto same_name = [&, n = name](const auto& entry) { return entry.first == n; };
+        const auto found = std::find_if(checkpoint.begin(), checkpoint.end(), same_name);
+        const std::string before = found == checkpoint.end() ? "unknown" : found->second;
+        if (before != value)
+            fail(Exit::usage, path + ": " + name + " was " + before + ", this run has " + value + "; resume with what it was, or start anew with --resume none");
+    }
+}
+
+void write_checkpoint(const std::string& path, const Checkpoint& c, const State& state) {
+    const auto lock = h5::exclusive();
+    const std::string partial = path + ".partial";
+    std::error_code ignored;
+    fs::create_directories(fs::path(path).parent_path(), ignored);
+    try {
+        h5::Handle file = h5::create(partial);
+        h5::set_checked_attribute(file, "format", "convoy-checkpoint");
+        write_model_attributes(file, c.model);
+        h5::set_checked_attribute(file, "identity_names", column(c.identity, false));
+        h5::set_checked_attribute(file, "identity_values", column(c.identity, true));
+        h5::set_checked_attribute(file, "configuration", c.configuration);
+        for (const auto& [name, value] : {std::pair{"step", c.step}, {"epoch", c.epoch}, {"offset", c.offset}, {"best_step", c.best_step},
+                                          {"evaluation_due", int64_t(c.evaluation_due)}, {"ranks", c.ranks}})
+            h5::set_attribute(file, name, value);
+        h5::set_attribute(file, "best_accuracy", c.best_accuracy);
+        h5::set_attribute(file, "last_accuracy", c.last_accuracy);
+        h5::set_checked_attribute(file, "sha256", digest_of_values(c));
+        each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) { write_tensor(file, name, shape, values, partial); });
+        if (!c.running.empty())
+            write_tensor(file, "running_statistics", {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))}, c.running.data(), partial);
+        h5::close(std::move(file), partial);
+    } catch (const Error&) {
+        fs::remove(partial, ignored);
+        throw;
+    }
+    publish_file(partial, path);
+}
+
+Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run) {
+    const auto lock = h5::exclusive();
+    const h5::Handle file = h5::open(path);
+    if (h5::string_attribute(file, "format", path) != "convoy-checkpoint")
+        fail(Exit::bad_input, path + ": is not a checkpoint; give a file of a run's checkpoints folder");
+    Checkpoint c;
+    c.model = read_model_attributes(file, path);
+    const std::vector<std::string> names = h5::string_attributes(file, "identity_names", path), values = h5::string_attributes(file, "identity_values", path);
+    if (names.size() != values.size()) fail(Exit::bad_input, path + ": identity is damaged");
+    for (size_t i = 0; i < names.size(); ++i) c.identity.emplace_back(names[i], values[i]);
+    check_identity(path, c.identity, run);
+    c.configuration = h5::string_attribute(file, "configuration", path);
+    const auto number = [&](const char* name, int64_t low) {
+        const int64_t v = h5::int_attribute(file, name, path);
+        if (v < low) fail(Exit::bad_input, path + ": attribute " + name + " is " + std::to_string(v) + "; the file is damaged");
+        return v;
+    };
+    c.step = number("step", 0);
+    c.epoch = number("epoch", 0);
+    c.offset = number("offset", 0);
+    c.best_step = number("best_step", 0);
+    c.evaluation_due = number("evaluation_due", 0) != 0;
+    c.ranks = number("ranks", 1);
+    const auto real = [&](const char* name) {
+        const std::vector<double> v = h5::double_attributes(file, name, path);
+        return v.empty() ? -1 : v[0];
+    };
+    c.best_accuracy = real("best_accuracy");
+    c.last_accuracy = real("last_accuracy");
+    c.weights.assign(state.weights().count(), 0.0f);
+    c.optimizer.assign(state.optimizer_block().count(), 0.0f);
+    each_tensor(c, state, [&](const std::string& name, Shape shape, float* to) { read_tensor(file, name, shape, to, path); });
+    if (state.running().count() > 0) {
+        if (c.ranks > 1'000'000) fail(Exit::bad_input, path + ": attribute ranks is " + std::to_string(c.ranks) + "; the file is damaged");
+        const Shape shape{int(c.ranks), 1, 1, int(state.running().count())};
+        if (h5::extent(file, "/tensors/running_statistics", path).dims[0] != hsize_t(c.ranks))
+            fail(Exit::bad_input, path + ": running statistics are not those of " + std::to_string(c.ranks) + " ranks; the file is damaged");
+        c.running.resize(shape.count());
+        read_tensor(file, "running_statistics", shape, c.running.data(), path);
+    }
+    if (digest_of_values(c) != h5::string_attribute(file, "sha256", path)) fail(Exit::bad_input, path + ": does not match its SHA-256; the file is damaged");
+    return c;
+}
+
+std::string checkpoint_path(const std::string& run_dir, int64_t step) {
+    char name[64];
+    std::snprintf(name, sizeof name, "/checkpoints/step-%012lld.h5", (long long)step);
+    return run_dir + name;
+}
+
+std::vector<std::string> checkpoints_of(const std::string& run_dir) {
+    std::vector<std::string> paths;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(run_dir + "/checkpoints", ignored)) {
+        const std::string name = entry.path().filename();
+        if (name.starts_with("step-") && name.ends_with(".h5")) paths.push_back(entry.path());
+    }
+    std::sort(paths.rbegin(), paths.rend());
+    return paths;
+}
+
+void CheckpointWriter::write(Checkpoint checkpoint) {
+    wait();
+    thread_ = std::thread([this, c = std::move(checkpoint)] {
+        try {
+            write_checkpoint(checkpoint_path(run_dir_, c.step), c, state_);
+            prune(c.best_step);
+        } catch (const std::exception& error) {
+            failure_ = error.what();
+        }
+    });
+}
+
+void CheckpointWriter::wait() {
+    if (thread_.joinable()) thread_.join();
+}
+
+std::optional<std::string> CheckpointWriter::failure() {
+    wait();
+    return std::exchange(failure_, std::nullopt);
+}
+
+void CheckpointWriter::prune(int64_t best_step) const {
+    const std::vector<std::string> paths = checkpoints_of(run_dir_);
+    std::error_code ignored;
+    for (size_t i = size_t(std::max<int64_t>(1, keep_)); i < paths.size(); ++i)
+        if (paths[i] != checkpoint_path(run_dir_, best_step)) fs::remove(paths[i], ignored);
+}
+
+}  // namespace convoy

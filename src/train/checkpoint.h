@@ -1,0 +1,67 @@
+// RUN/checkpoints/step-<n>.h5: everything a training needs to go on as if nothing had happened. Written by rank 0 on a thread
+// of its own, so that a step waits only for the copy out of the device.
+#pragma once
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "train/model_file.h"
+
+namespace convoy {
+
+/// (name, value) of what a resumed run must share with the one before: model, data set, optimizer, global batch, ….
+using Identity = std::vector<std::pair<std::string, std::string>>;
+
+struct Checkpoint {
+    ModelFile model;
+    Identity identity;
+    std::string configuration;  ///< "key = value" lines, to log what changed
+    int64_t step = 0;           ///< optimizer steps done
+    int64_t epoch = 0;          ///< of the next step, from 0
+    int64_t offset = 0;         ///< samples of that epoch already seen by all ranks together
+    bool evaluation_due = false;  ///< the epoch before is not evaluated yet
+    double best_accuracy = -1, last_accuracy = -1;
+    int64_t best_step = 0;
+    int64_t ranks = 1;
+    // Host copies of the arenas of State.
+    std::vector<float> weights, optimizer;
+    std::vector<float> running;  ///< [ranks][running statistics]
+};
+
+/// Fails with Exit::usage, naming the first difference, if a run of `identity` cannot go on from `checkpoint`.
+void check_identity(const std::string& path, const Identity& checkpoint, const Identity& run);
+
+/// Writes one file, durably. `state` gives names and places of the tensors. Throws Exit::io.
+void write_checkpoint(const std::string& path, const Checkpoint&, const State& state);
+/// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`. Throws Exit::bad_input.
+Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
+
+/// "RUN/checkpoints/step-000000001200.h5"
+std::string checkpoint_path(const std::string& run_dir, int64_t step);
+/// Checkpoint files of a run, newest first.
+std::vector<std::string> checkpoints_of(const std::string& run_dir);
+
+/// Writes checkpoints in the background and removes old ones.
+class CheckpointWriter {
+public:
+    CheckpointWriter(std::string run_dir, int64_t keep, const State& state) : run_dir_(std::move(run_dir)), keep_(keep), state_(state) {}
+    ~CheckpointWriter() { wait(); }
+    /// Waits for the one before, then starts writing.
+    void write(Checkpoint);
+    void wait();
+    /// What went wrong with a finished write, once; nothing if all is well.
+    std::optional<std::string> failure();
+
+private:
+    void prune(int64_t best_step) const;
+
+    std::string run_dir_;
+    int64_t keep_;
+    const State& state_;
+    std::thread thread_;
+    std::optional<std::string> failure_;
+};
+
+}  // namespace convoy
