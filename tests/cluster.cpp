@@ -33,7 +33,9 @@ herr_t collect(hid_t, const char* name, const H5L_info_t*, void* names) {
 }  // namespace
 
 std::string launch_command(int ranks, const std::string& arguments, int seconds) {
-    return with_limit("mpirun --oversubscribe --bind-to none -np " + std::to_string(ranks) + " " + sibling("convoy") + " " + arguments, seconds);
+    return with_limit("mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 -np " + std::to_string(ranks) + " " +
+                          sibling("convoy") + " " + arguments,
+                      seconds);
 }
 
 Finished launch(int ranks, const std::string& arguments, int seconds) { return run(launch_command(ranks, arguments, seconds)); }
@@ -55,9 +57,9 @@ std::string refusal(const Finished& f, Exit code, const std::vector<std::string>
 }
 
 void make_data(const std::string& dir, int images, int test_images, const std::string& size, int shards, int classes) {
-    const Finished made = convoy_alone("convert synthetic --images " + std::to_string(images) + " --test-images " + std::to_string(test_images) +
-                                       " --size " + size + " --shards " + std::to_string(shards) + " --classes " + std::to_string(classes) +
-                                       " --to " + dir);
+    const Finished made =
+        convoy_alone("convert synthetic --images " + std::to_string(images) + " --test-images " + std::to_string(test_images) + " --size " +
+                     size + " --shards " + std::to_string(shards) + " --classes " + std::to_string(classes) + " --to " + dir);
     require(made.code == 0, "a synthetic data set can be made");
 }
 

@@ -103,9 +103,13 @@ OpCase pool(Pool::Kind kind, int batch, int h, int w, int c, int kernel, int str
     const ValueId y = k.value((h + 2 * pad - kernel) / stride + 1, (w + 2 * pad - kernel) / stride + 1, c);
     k.graph.ops.push_back(Pool{kind, x, y, kernel, stride, pad});
     const bool max = kind == Pool::max;
-    return {std::string(max ? "max" : "average") + std::to_string(kernel) + "_stride" + std::to_string(stride) + "_pad" + std::to_string(pad) +
-                "_" + std::to_string(c) + "_batch" + std::to_string(batch),
-            k.graph, batch, max ? 0 : 3e-7, 1e-6, max ? 1e-6 : 1};
+    return {std::string(max ? "max" : "average") + std::to_string(kernel) + "_stride" + std::to_string(stride) + "_pad" +
+                std::to_string(pad) + "_" + std::to_string(c) + "_batch" + std::to_string(batch),
+            k.graph,
+            batch,
+            max ? 0 : 3e-7,
+            1e-6,
+            max ? 1e-6 : 1};
 }
 
 OpCase shortcut(int batch, int h, int w, int in, int out, int stride) {
@@ -120,7 +124,8 @@ OpCase linear(int batch, int h, int w, int c, int out) {
     Sketch k;
     const ValueId x = k.value(h, w, c), y = k.value(1, 1, out);
     const int in = h * w * c;
-    const ParamId weight = k.param({out, 1, 1, in}, {Init::normal, 1 / std::sqrt(float(in))}), bias = k.param({1, 1, 1, out}, {Init::normal, 1});
+    const ParamId weight = k.param({out, 1, 1, in}, {Init::normal, 1 / std::sqrt(float(in))}),
+                  bias = k.param({1, 1, 1, out}, {Init::normal, 1});
     k.graph.ops.push_back(Linear{x, y, weight, bias});
     return {"linear_" + std::to_string(in) + "to" + std::to_string(out) + "_batch" + std::to_string(batch), k.graph, batch, 2e-6, 2e-6};
 }
@@ -149,27 +154,60 @@ OpCase loss(int batch, int classes, float smoothing) {
 
 const std::vector<OpCase>& op_cases() {
     constexpr auto max = Pool::max, average = Pool::average;
-    static const std::vector<OpCase> cases = {
-        conv({2, 5, 7, 3, 16, 1, 1, 0, false}), conv({1, 7, 5, 16, 21, 1, 2, 0, false}), conv({5, 1, 1, 26, 31, 1, 1, 0, true}),
-        conv({2, 7, 9, 21, 26, 3, 1, 1, false}), conv({5, 5, 3, 3, 16, 3, 1, 1, false}), conv({1, 9, 9, 1, 31, 3, 1, 1, true}),
-        conv({2, 5, 7, 26, 31, 3, 1, 1, false}), conv({5, 9, 7, 31, 16, 3, 2, 1, false}), conv({2, 8, 8, 16, 21, 3, 2, 1, true}),
-        conv({2, 7, 7, 3, 21, 2, 2, 0, false}), conv({1, 8, 6, 21, 3, 2, 1, 0, true}), conv({5, 9, 11, 1, 10, 5, 1, 0, true}),
-        conv({2, 7, 5, 10, 21, 5, 1, 2, true}), conv({2, 15, 13, 3, 16, 7, 2, 3, false}), conv({1, 14, 10, 21, 3, 7, 2, 3, false}),
-        norm({"1", 5, 3, 7, 1, 0, false}), norm({"3_relu", 2, 9, 5, 3, 0, true}), norm({"16", 1, 7, 7, 16, 0, false}),
-        norm({"21_relu", 5, 5, 7, 21, 0, true}), norm({"26_residual", 2, 5, 7, 26, 26, false}),
-        norm({"31_residual_relu", 5, 3, 7, 31, 31, true}), norm({"26_residual21", 2, 7, 5, 26, 21, false}),
-        norm({"31_residual26_relu", 2, 5, 5, 31, 26, true}), norm({"21_residual16_relu", 1, 3, 3, 21, 16, true}),
-        norm({"far", 5, 7, 9, 21, 0, false, 1000}), norm({"far_relu", 2, 9, 7, 3, 0, true, -1000}),
-        norm({"many_rows", 5, 15, 13, 3, 3, true}), norm_of_few_pixels("one_pixel", 1), norm_of_few_pixels("two_pixels", 2),
-        norm_of_its_own_residual(),
-        relu(5, 3, 7, 21), relu(1, 1, 1, 1), add("add", false), add("add_twice_the_same", true),
-        pool(max, 2, 9, 7, 16, 3, 2, 1), pool(max, 5, 8, 8, 21, 3, 2, 1), pool(max, 2, 7, 9, 3, 2, 2, 0), pool(max, 1, 6, 4, 31, 2, 2, 0),
-        pool(average, 2, 7, 7, 21, 7, 7, 0), pool(average, 5, 9, 9, 26, 9, 9, 0), pool(average, 2, 7, 9, 3, 3, 2, 1),
-        pool(average, 1, 7, 5, 16, 2, 2, 0),
-        shortcut(2, 5, 7, 21, 26, 1), shortcut(5, 6, 10, 16, 21, 2), shortcut(1, 2, 2, 3, 3, 2),
-        linear(1, 1, 1, 10, 10), linear(5, 5, 7, 21, 3), linear(2, 3, 3, 31, 26),
-        dropout(false), dropout(true),
-        loss(5, 10, 0), loss(1, 3, 0.1f), loss(2, 1000, 0.1f), loss(5, 37, 0)};
+    static const std::vector<OpCase> cases = {conv({2, 5, 7, 3, 16, 1, 1, 0, false}),
+                                              conv({1, 7, 5, 16, 21, 1, 2, 0, false}),
+                                              conv({5, 1, 1, 26, 31, 1, 1, 0, true}),
+                                              conv({2, 7, 9, 21, 26, 3, 1, 1, false}),
+                                              conv({5, 5, 3, 3, 16, 3, 1, 1, false}),
+                                              conv({1, 9, 9, 1, 31, 3, 1, 1, true}),
+                                              conv({2, 5, 7, 26, 31, 3, 1, 1, false}),
+                                              conv({5, 9, 7, 31, 16, 3, 2, 1, false}),
+                                              conv({2, 8, 8, 16, 21, 3, 2, 1, true}),
+                                              conv({2, 7, 7, 3, 21, 2, 2, 0, false}),
+                                              conv({1, 8, 6, 21, 3, 2, 1, 0, true}),
+                                              conv({5, 9, 11, 1, 10, 5, 1, 0, true}),
+                                              conv({2, 7, 5, 10, 21, 5, 1, 2, true}),
+                                              conv({2, 15, 13, 3, 16, 7, 2, 3, false}),
+                                              conv({1, 14, 10, 21, 3, 7, 2, 3, false}),
+                                              norm({"1", 5, 3, 7, 1, 0, false}),
+                                              norm({"3_relu", 2, 9, 5, 3, 0, true}),
+                                              norm({"16", 1, 7, 7, 16, 0, false}),
+                                              norm({"21_relu", 5, 5, 7, 21, 0, true}),
+                                              norm({"26_residual", 2, 5, 7, 26, 26, false}),
+                                              norm({"31_residual_relu", 5, 3, 7, 31, 31, true}),
+                                              norm({"26_residual21", 2, 7, 5, 26, 21, false}),
+                                              norm({"31_residual26_relu", 2, 5, 5, 31, 26, true}),
+                                              norm({"21_residual16_relu", 1, 3, 3, 21, 16, true}),
+                                              norm({"far", 5, 7, 9, 21, 0, false, 1000}),
+                                              norm({"far_relu", 2, 9, 7, 3, 0, true, -1000}),
+                                              norm({"many_rows", 5, 15, 13, 3, 3, true}),
+                                              norm_of_few_pixels("one_pixel", 1),
+                                              norm_of_few_pixels("two_pixels", 2),
+                                              norm_of_its_own_residual(),
+                                              relu(5, 3, 7, 21),
+                                              relu(1, 1, 1, 1),
+                                              add("add", false),
+                                              add("add_twice_the_same", true),
+                                              pool(max, 2, 9, 7, 16, 3, 2, 1),
+                                              pool(max, 5, 8, 8, 21, 3, 2, 1),
+                                              pool(max, 2, 7, 9, 3, 2, 2, 0),
+                                              pool(max, 1, 6, 4, 31, 2, 2, 0),
+                                              pool(average, 2, 7, 7, 21, 7, 7, 0),
+                                              pool(average, 5, 9, 9, 26, 9, 9, 0),
+                                              pool(average, 2, 7, 9, 3, 3, 2, 1),
+                                              pool(average, 1, 7, 5, 16, 2, 2, 0),
+                                              shortcut(2, 5, 7, 21, 26, 1),
+                                              shortcut(5, 6, 10, 16, 21, 2),
+                                              shortcut(1, 2, 2, 3, 3, 2),
+                                              linear(1, 1, 1, 10, 10),
+                                              linear(5, 5, 7, 21, 3),
+                                              linear(2, 3, 3, 31, 26),
+                                              dropout(false),
+                                              dropout(true),
+                                              loss(5, 10, 0),
+                                              loss(1, 3, 0.1f),
+                                              loss(2, 1000, 0.1f),
+                                              loss(5, 37, 0)};
     return cases;
 }
 
@@ -210,10 +248,14 @@ Pair::Pair(Backend& device, const OpCase& c, OpSetting setting)
         const Param& p = c.graph.params[id];
         Floats v = normals(p.shape.count(), 200 + uint64_t(id));
         for (float& e : v) {
-            if (p.init.kind != Init::constant) e *= p.init.a;
-            else if (p.trained) e = p.init.a + 0.2f * e;              // scale and bias of a batch norm
-            else if (p.init.a == 1) e = 0.5f + e * e;                 // running variance
-            else e = p.init.a + 0.1f * e;                             // running mean
+            if (p.init.kind != Init::constant)
+                e *= p.init.a;
+            else if (p.trained)
+                e = p.init.a + 0.2f * e;  // scale and bias of a batch norm
+            else if (p.init.a == 1)
+                e = 0.5f + e * e;  // running variance
+            else
+                e = p.init.a + 0.1f * e;  // running mean
         }
         backend.set_param(id, v);
         reference.params[id] = widened(v);

@@ -62,22 +62,31 @@ void OpHarness::set_labels(const std::vector<int32_t>& labels) { backend_.upload
 BatchStats OpHarness::stats() const { return download<BatchStats>(backend_, stats_.get(), 1)[0]; }
 
 Bound OpHarness::bound(size_t op) const {
-    return {"test", values_, value_gradients_, params_, param_gradients_, accumulate_, saved_[op].get(), labels_,
-            static_cast<BatchStats*>(stats_.get()), static_cast<const Counters*>(counters_.get()), setting_.global_batch, setting_.first,
-            setting_.seed, setting_.training};
+    return {"test",
+            values_,
+            value_gradients_,
+            params_,
+            param_gradients_,
+            accumulate_,
+            saved_[op].get(),
+            labels_,
+            static_cast<BatchStats*>(stats_.get()),
+            static_cast<const Counters*>(counters_.get()),
+            setting_.global_batch,
+            setting_.first,
+            setting_.seed,
+            setting_.training};
 }
 
 void OpHarness::forward() {
     Tape tape;
-    for (size_t i = 0; i < graph_.ops.size(); ++i)
-        std::visit([&](const auto& op) { backend_.forward(op, bound(i), tape); }, graph_.ops[i]);
+    for (size_t i = 0; i < graph_.ops.size(); ++i) std::visit([&](const auto& op) { backend_.forward(op, bound(i), tape); }, graph_.ops[i]);
     run_tape(backend_, std::move(tape));
 }
 
 void OpHarness::backward() {
     Tape tape;
-    for (size_t i = graph_.ops.size(); i-- > 0;)
-        std::visit([&](const auto& op) { backend_.backward(op, bound(i), tape); }, graph_.ops[i]);
+    for (size_t i = graph_.ops.size(); i-- > 0;) std::visit([&](const auto& op) { backend_.backward(op, bound(i), tape); }, graph_.ops[i]);
     run_tape(backend_, std::move(tape));
 }
 

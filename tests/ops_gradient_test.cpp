@@ -61,10 +61,13 @@ protected:
 TEST_P(OpGradients, MatchDifferences) {
     const Pair pair = ran();
     for (const ValueId id : c_.inputs())
-        check(pair.reference, pair.backend.gradient(id), [id](Reference& r) -> Doubles& { return r.values[id]; }, "value " + std::to_string(id));
+        check(
+            pair.reference, pair.backend.gradient(id), [id](Reference& r) -> Doubles& { return r.values[id]; },
+            "value " + std::to_string(id));
     for (const ParamId id : c_.trained())
-        check(pair.reference, pair.backend.param_gradient(id), [id](Reference& r) -> Doubles& { return r.params[id]; },
-              "parameter " + std::to_string(id));
+        check(
+            pair.reference, pair.backend.param_gradient(id), [id](Reference& r) -> Doubles& { return r.params[id]; },
+            "parameter " + std::to_string(id));
 }
 
 class InputGradients : public OpGradients {};
@@ -79,7 +82,8 @@ TEST_P(InputGradients, AreAddedToWhatIsThere) {
         });
         const Floats sum = added.backend.gradient(id);
         for (size_t i = 0; i < sum.size(); ++i)  // one rounding more, or one less where the addition is fused into the op
-            ASSERT_NEAR(sum[i], there[i] + written[i], 5e-7 * (std::abs(there[i]) + std::abs(written[i]) + 1e-2)) << "value " << id << " at " << i;
+            ASSERT_NEAR(sum[i], there[i] + written[i], 5e-7 * (std::abs(there[i]) + std::abs(written[i]) + 1e-2))
+                << "value " << id << " at " << i;
         for (const ValueId other : c_.inputs()) {
             if (other == id) continue;
             EXPECT_EQ(added.backend.gradient(other), plain.backend.gradient(other));

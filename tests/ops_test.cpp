@@ -155,7 +155,8 @@ TEST_P(OpsOf, LossOfExtremeLogitsIsFinite) {
 TEST_P(OpsOf, NormKeepsAConstantChannelFinite) {
     Graph g;
     g.values = {{"x", 3, 3, 2}, {"y", 3, 3, 2}};
-    for (float start : {1.0f, 0.5f, 0.0f, 1.0f}) g.params.push_back({"p", {1, 1, 1, 2}, {Init::constant, start}, g.params.size() < 2, false});
+    for (float start : {1.0f, 0.5f, 0.0f, 1.0f})
+        g.params.push_back({"p", {1, 1, 1, 2}, {Init::constant, start}, g.params.size() < 2, false});
     g.ops = {BatchNorm{0, 1, 0, 1, 2, 3, 1e-5f, 0.1f}};
     OpHarness ops(*backend_, g, 2);
     for (ParamId id = 0; id < 4; ++id) ops.set_param(id, Floats(2, g.params[id].init.a));

@@ -63,7 +63,6 @@ TEST_F(Run, StepsAndEpochsAreCounted) {
     EXPECT_EQ(rows("seldom", "--epochs 5 --eval-every 2"), (Rows{20, 5, 3}));
     EXPECT_EQ(of("seldom", "eval/epoch"), (std::vector<double>{2, 4, 5}));
     EXPECT_EQ(rows("end", "--epochs 3 --eval-every 0"), (Rows{12, 3, 1}));
-
 }
 
 // With a rate of zero a loss depends only on which samples are in the batch: other batches each epoch, the same samples in all.
@@ -105,8 +104,11 @@ TEST_F(Run, OutputToAFileIsPlainLines) {
 
 TEST_F(Run, ThirtyTwoRanksStartAndTrain) {
     const auto start = std::chrono::steady_clock::now();
-    const Finished f = launch(32, "train --data " + data_ + " --model mnist-linear --batch-size 64 --epochs 9 --max-steps 5 --log-interval 1 --output " +
-                                      dir_.path("run"), 120);
+    const Finished f =
+        launch(32,
+               "train --data " + data_ + " --model mnist-linear --batch-size 64 --epochs 9 --max-steps 5 --log-interval 1 --output " +
+                   dir_.path("run"),
+               120);
     EXPECT_EQ("", failure(f));
     std::printf("32 ranks took %.1f s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     EXPECT_EQ(of("run", "train/step").size(), 5u);

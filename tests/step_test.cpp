@@ -47,8 +47,14 @@ protected:
                      state = upload(*backend_, Floats(count * size_t(o.state_per_element()))), device_rates = upload(*backend_, rates),
                      counters = upload(*backend_, std::vector<Counters>(1));
         const auto f = [](const Buffer& b) { return static_cast<float*>(b.get()); };
-        const Update u{o, f(weights), f(gradients), f(state), count, {{0, split, float(decay[0])}, {split, count, float(decay[1])}},
-                       f(device_rates), static_cast<const Counters*>(counters.get())};
+        const Update u{o,
+                       f(weights),
+                       f(gradients),
+                       f(state),
+                       count,
+                       {{0, split, float(decay[0])}, {split, count, float(decay[1])}},
+                       f(device_rates),
+                       static_cast<const Counters*>(counters.get())};
         Tape tape;
         backend_->update(u, tape);
         const auto run = backend_->finish(std::move(tape));
@@ -115,7 +121,8 @@ TEST_P(StepOn, RecordWritesTheRingAndMovesTheCountersOn) {
     start.step = 4;
     start.epoch = 2;
     start.offset = 20;
-    const Buffer stats = backend_->allocate(stats_elements * sizeof(float)), rates = upload(*backend_, Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}),
+    const Buffer stats = backend_->allocate(stats_elements * sizeof(float)),
+                 rates = upload(*backend_, Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}),
                  ring = upload(*backend_, std::vector<StepRecord>(ring_size)), counters = upload(*backend_, std::vector<Counters>{start});
     auto* device_stats = static_cast<BatchStats*>(stats.get());
     Tape tape;

@@ -240,6 +240,7 @@ void Console::on_checkpoint(Checkpoint&& c) {
     c.identity = run_.identity;
     c.configuration = config_text(run_.config);
     metrics_->event(c.step, "checkpoint", checkpoint_path(run_.dir, c.step));
+    metrics_->publish();  // before the checkpoint is there: a run that goes on from it finds every row up to it
     checkpoints_->write(std::move(c));
 }
 

@@ -132,12 +132,15 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         folder = std::make_unique<RunFolder>(output, o.resume != "none", o.overwrite);
         resume = find_resume_point(o.resume, output, trainer->state(), identity);
     });
+    const std::string configuration_before = resume ? resume->checkpoint.configuration : "";
     if (comm.max(int64_t(resume.has_value())) > 0)
         trainer->restore(resume ? std::move(resume->checkpoint) : Checkpoint());
     else
         trainer->initialise();
     comm.together([&] {
-        if (comm.root()) console.open_run({output, resume ? resume->path : "", o.resume != "none", o.keep, args, parsed.resolved, identity, model_file}, *trainer, resume ? resume->checkpoint.configuration : "");
+        if (comm.root())
+            console.open_run({output, resume ? resume->path : "", o.resume != "none", o.keep, args, parsed.resolved, identity, model_file},
+                             *trainer, configuration_before);
     });
     console.describe_ranks();
 

@@ -15,6 +15,7 @@ struct Replicated::State {
     MPI_Win window = MPI_WIN_NULL;  // of the node; null if every rank has a copy of its own
     void* own = nullptr;
     char* data = nullptr;
+    int exceptions = std::uncaught_exceptions();
 };
 
 namespace {
@@ -54,8 +55,11 @@ Replicated::Replicated(Comm& comm, size_t bytes) : state_(new State{comm}) {
     s.data = static_cast<char*>(mine);
 }
 
+// An exception may be this rank's alone: freeing the window would wait for ranks that do not know, and the job would hang
+// instead of ending. The process ends soon, and the window with it.
 Replicated::~Replicated() {
-    if (state_->window != MPI_WIN_NULL) MPI_Win_free(&state_->window);
+    const bool unwinding = std::uncaught_exceptions() > state_->exceptions;
+    if (state_->window != MPI_WIN_NULL && !unwinding) MPI_Win_free(&state_->window);
     std::free(state_->own);
 }
 

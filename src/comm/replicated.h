@@ -12,7 +12,7 @@ namespace convoy {
 class Replicated {
 public:
     Replicated(Comm&, size_t bytes);  ///< collective
-    ~Replicated();                    ///< collective
+    ~Replicated();                    ///< collective, except when an exception destroys it
     Replicated(const Replicated&) = delete;
 
     char* data() const;

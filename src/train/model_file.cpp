@@ -1,6 +1,7 @@
 #include "train/model_file.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/durable.h"
 #include "base/version.h"
@@ -73,16 +74,22 @@ void read_tensor(hid_t file, const std::string& name, Shape shape, float* values
 
 void save_model(const std::string& path, const ModelFile& m, const State& state, Backend& backend) {
     const std::string partial = path + ".partial";
-    h5::Handle file = h5::create(partial);
-    h5::set_checked_attribute(file, "format", "convoy-model");
-    write_model_attributes(file, m);
-    std::vector<float> values;
-    for (const NamedTensor& t : state.model()) {
-        values.resize(t.tensor.count());
-        backend.download(values.data(), t.tensor.data, t.tensor.bytes());
-        write_tensor(file, t.name, t.tensor.shape, values.data(), partial);
+    try {
+        h5::Handle file = h5::create(partial);
+        h5::set_checked_attribute(file, "format", "convoy-model");
+        write_model_attributes(file, m);
+        std::vector<float> values;
+        for (const NamedTensor& t : state.model()) {
+            values.resize(t.tensor.count());
+            backend.download(values.data(), t.tensor.data, t.tensor.bytes());
+            write_tensor(file, t.name, t.tensor.shape, values.data(), partial);
+        }
+        h5::close(std::move(file), partial);
+    } catch (const Error&) {
+        std::error_code ignored;
+        std::filesystem::remove(partial, ignored);  // gives the space back
+        throw;
     }
-    h5::close(std::move(file), partial);
     publish_file(partial, path);
 }
 

@@ -49,6 +49,7 @@ private:
         }
     }
     void use(ValueId v, int event) {
+        require(plan_.value[v] != none, "an op reads only what an op before it wrote");
         int& last = plan_.buffers[plan_.value[v]].last;
         last = std::max(last, event);
     }
@@ -66,7 +67,10 @@ private:
                 else
                     plan_.accumulate[i][x] = true;
             }
-            if (const ValueId y = output_of(graph_.ops[i]); y != none) plan_.buffers[plan_.gradient[y]].last = backward(i);
+            const ValueId y = output_of(graph_.ops[i]);
+            if (y == none) continue;
+            require(plan_.gradient[y] != none, "what an op writes is read by an op after it");
+            plan_.buffers[plan_.gradient[y]].last = backward(i);
         }
     }
 

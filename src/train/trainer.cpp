@@ -126,7 +126,7 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
             stopped_ = stopped_ || r.stop;
             checkpoint = checkpoint || r.checkpoint;
         }
-        if (int64_t(unreported.size()) >= setup_.log_interval || i + 1 == last || stopped_) {
+        if (int64_t(unreported.size()) >= setup_.log_interval || i + 1 == last || checkpoint || stopped_) {
             listener.on_steps(epoch + 1, unreported);
             all.insert(all.end(), unreported.begin(), unreported.end());
             unreported.clear();

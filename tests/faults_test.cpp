@@ -1,0 +1,210 @@
+// What a user can get wrong, on one rank and on two: one line on stderr that names the file or the option, the right exit
+// code, and an end within the time limit.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cluster.h"
+#include "data/digest.h"
+#include "data/shard.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+class Faults : public testing::Test {
+protected:
+    void SetUp() override { make_data(data_, 60, 20, "28x28x1"); }
+    /// `convoy ARGUMENTS` must be refused alike on 1 and on 2 ranks.
+    void refused(Exit code, const std::vector<std::string>& words, const std::string& arguments) {
+        for (int ranks = 1; ranks <= 2; ++ranks)
+            EXPECT_EQ("", refusal(launch(ranks, arguments), code, words)) << ranks << " ranks: " << arguments;
+    }
+    /// `convoy train` on data_ into output_ must be refused, and leave no model.
+    void train_refused(Exit code, const std::vector<std::string>& words,
+                       const std::string& options = "--model mnist-linear --batch-size 20") {
+        refused(code, words, "train --data " + data_ + " --output " + output_ + " " + options);
+        EXPECT_FALSE(fs::exists(output_ + "/model.h5"));
+    }
+    /// Makes the manifest agree with the changed files, so that only the damage itself is left to be noticed.
+    void accept_into_manifest() {
+        auto json = nlohmann::json::parse(read_file(data_ + "/manifest.json"));
+        for (auto& shard : json["shards"]) {
+            const std::string path = data_ + "/" + shard["file"].get<std::string>();
+            shard["bytes"] = fs::file_size(path);
+            shard["sha256"] = digest_of_file(Digest::Kind::sha256, path);
+        }
+        write_file(data_ + "/manifest.json", json.dump());
+    }
+
+    TempDir dir_;
+    std::string data_ = dir_.path("data"), output_ = dir_.path("run");
+    std::string first_ = data_ + "/train-00000-of-00002.h5", second_ = data_ + "/train-00001-of-00002.h5",
+                test_ = data_ + "/test-00000-of-00001.h5";
+};
+
+/// Flips one bit in the pixels of row `row` of a split, wherever its shard `path` stores them.
+void flip_pixel(const std::string& dir, const std::string& split, int64_t row, const std::string& path) {
+    const SplitReader reader(dir, split);
+    std::vector<uint8_t> image(size_t(reader.info().height) * reader.info().width * reader.info().channels);
+    int32_t label = 0;
+    reader.read(row, 1, image.data(), &label);
+    std::string bytes = read_file(path);
+    const size_t at = bytes.find(std::string(image.begin(), image.end()));
+    require(at != std::string::npos, "a shard stores plain pixels");
+    bytes[at + 9] = char(bytes[at + 9] ^ 4);
+    write_file(path, bytes);
+}
+
+TEST_F(Faults, MissingAndIncompleteData) {
+    refused(Exit::bad_input, {dir_.path("nowhere"), "convoy convert"}, "train --batch-size 20 --data " + dir_.path("nowhere"));
+    refused(Exit::usage, {"--data", "missing"}, "train --model mnist-linear --batch-size 20");
+    write_file(second_, read_file(second_).substr(0, 20000));
+    train_refused(Exit::bad_input, {second_, "truncated"});
+    accept_into_manifest();
+    train_refused(Exit::bad_input, {second_});
+    fs::remove(second_);
+    train_refused(Exit::bad_input, {second_, "missing"});
+}
+
+TEST_F(Faults, DamagedPixels) {
+    flip_pixel(data_, "train", 3, first_);
+    train_refused(Exit::bad_input, {first_, "/images does not match its checksum"});
+}
+
+// Rows 30 to 59 are the second rank's: the first rank must learn of it.
+TEST_F(Faults, DamagedPixelsThatOnlyTheSecondRankReads) {
+    flip_pixel(data_, "train", 45, second_);
+    train_refused(Exit::bad_input, {second_, "/images does not match its checksum"});
+}
+
+TEST_F(Faults, LabelBeyondTheClasses) {
+    {
+        const h5::Handle file(H5Fopen(second_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+        const int32_t label = 10;
+        h5::write_rows(h5::open_dataset(file, "/labels", second_), H5T_NATIVE_INT32, 7, 1, &label, second_);
+    }
+    accept_into_manifest();
+    train_refused(Exit::bad_input, {second_, "row 7 of /labels is 10", "0 to 9"});
+}
+
+TEST_F(Faults, ModelThatTakesOtherImages) {
+    train_refused(Exit::bad_input, {"resnet18", "28x28x1", "--model"}, "--model resnet18 --batch-size 20");
+}
+
+TEST_F(Faults, SplitsOfDifferentShapes) {
+    make_data(dir_.path("other"), 60, 20, "16x16x1");
+    fs::copy_file(dir_.path("other") + "/test-00000-of-00001.h5", test_, fs::copy_options::overwrite_existing);
+    accept_into_manifest();
+    train_refused(Exit::bad_input, {data_, "train images are 28x28x1", "test images are 16x16x1"});
+}
+
+TEST_F(Faults, UnknownNames) {
+    const std::string plain = "--model mnist-linear --batch-size 20 ";
+    train_refused(Exit::usage, {"--zebra", "see --help"}, plain + "--zebra 1");
+    train_refused(Exit::usage, {"--epoch:", "did you mean --epochs?"}, plain + "--epoch 2");
+    train_refused(Exit::usage, {"--momentun", "did you mean --momentum?"}, plain + "--momentun 0.9");
+    write_file(dir_.path("my.cfg"), "# recipe\nepochs = 2\nmomentun = 0.9\n");
+    train_refused(Exit::usage, {"my.cfg:3:", "no key 'momentun'", "did you mean momentum?"}, plain + "--config " + dir_.path("my.cfg"));
+    train_refused(Exit::bad_input, {"none.cfg", "--config"}, plain + "--config " + dir_.path("none.cfg"));
+    train_refused(Exit::usage, {"mnist-liner", "mnist-linear"}, "--batch-size 20 --model mnist-liner");
+    train_refused(Exit::usage, {"'stray'"}, plain + "stray");
+    refused(Exit::usage, {"no command 'trian'", "train"}, "trian --data x");
+    EXPECT_FALSE(fs::exists(output_)) << "a refused run must leave no folder";
+}
+
+TEST_F(Faults, BatchesThatCannotBe) {
+    train_refused(Exit::usage, {"--batch-per-rank", "--batch-size"}, "--model mnist-linear");
+    train_refused(Exit::usage, {"--batch-per-rank", "--batch-size"}, "--model mnist-linear --batch-per-rank 4 --batch-size 20");
+    train_refused(Exit::usage, {"--drop-last", "60 training images"}, "--drop-last --model mnist-linear --batch-size 61");
+    const Finished f = launch(2, "train --model mnist-linear --batch-size 1 --data " + data_ + " --output " + output_);
+    EXPECT_EQ("", refusal(f, Exit::usage, {"--batch-size 1", "2 ranks"}));
+    EXPECT_FALSE(fs::exists(output_)) << "a refused run must leave no folder";
+}
+
+TEST_F(Faults, OutputUnderAFile) {
+    write_file(dir_.path("file"), "not a folder");
+    refused(Exit::io, {dir_.path("file") + "/run", "--output"},
+            "train --model mnist-linear --batch-size 20 --data " + data_ + " --output " + dir_.path("file") + "/run");
+    EXPECT_EQ(read_file(dir_.path("file")), "not a folder");
+}
+
+TEST_F(Faults, OutputThatHoldsARun) {
+    const std::string again = "train --model mnist-linear --batch-size 20 --data " + data_ + " --output " + output_;
+    ASSERT_EQ("", failure(launch(2, again)));
+    const std::string metrics = read_file(output_ + "/metrics.h5"), model = read_file(output_ + "/model.h5");
+    refused(Exit::usage, {output_, "already holds a run", "--overwrite"}, again);
+    EXPECT_TRUE(read_file(output_ + "/metrics.h5") == metrics && read_file(output_ + "/model.h5") == model)
+        << "the earlier run was touched";
+    EXPECT_EQ("", failure(launch(2, again + " --overwrite")));
+    EXPECT_EQ(column(output_, "train/step").size(), 3u);
+}
+
+/// An empty file system of `kib` KiB in `dir`, if this process may mount one.
+class SmallDisk {
+public:
+    SmallDisk(const std::string& dir, int kib) : dir_(dir) {
+        fs::create_directories(dir);
+        mounted_ = run("mount -t tmpfs -o size=" + std::to_string(kib) + "k tmpfs " + dir).code == 0;
+    }
+    ~SmallDisk() {
+        if (mounted_) run("umount " + dir_);
+    }
+    bool mounted() const { return mounted_; }
+
+private:
+    std::string dir_;
+    bool mounted_ = false;
+};
+
+TEST_F(Faults, FullDisk) {
+    const std::string rest = " --data " + data_ + " --output " + dir_.path("disk") + "/run --overwrite ";
+    for (const int kib : {16, 128}) {  // full at once; full as rows come in
+        const SmallDisk disk(dir_.path("disk"), kib);
+        if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
+        refused(Exit::io, {dir_.path("disk") + "/run/metrics.", "No space left"},
+                "train --model mnist-linear --batch-size 2 --epochs 500 --log-interval 1" + rest);
+    }
+    make_data(dir_.path("colour"), 4, 2, "8x8x3");
+    const SmallDisk disk(dir_.path("disk"), 4096);  // room for metrics, not for the 43 MiB of the model
+    refused(Exit::io, {dir_.path("disk") + "/run/model.h5"},
+            "train --model resnet18 --batch-size 4 --output " + dir_.path("disk") + "/run --overwrite --data " + dir_.path("colour"));
+    for (const fs::directory_entry& entry : fs::directory_iterator(dir_.path("disk") + "/run"))
+        EXPECT_FALSE(entry.path().filename().string().starts_with("model")) << "half a model file: " << entry.path();
+    EXPECT_EQ(column(dir_.path("disk") + "/run", "train/step").size(), 1u) << "the metrics must survive";
+}
+
+TEST_F(Faults, LossThatIsNotFinite) {
+    train_refused(Exit::not_finite, {"loss", "step 2", "learning rate 1e+38", "--lr"},
+                  "--model mnist-linear --batch-size 20 --lr 1e38 --overwrite");
+}
+
+TEST_F(Faults, DeviceThatIsNotThere) {
+    if (convoy_alone("info").out.find("cuda         available") != std::string::npos) GTEST_SKIP() << "this machine has a GPU";
+    train_refused(Exit::usage, {"--device cuda", "--device cpu"}, "--model mnist-linear --batch-size 20 --device cuda");
+}
+
+TEST_F(Faults, ModelFilesThatCannotBeUsed) {
+    ASSERT_EQ("", failure(launch(1, "train --model mnist-linear --batch-size 20 --data " + data_ + " --output " + output_)));
+    const std::string file = output_ + "/model.h5", whole = read_file(file), evaluate = "evaluate --data " + data_ + " --model-file ";
+    const auto damaged = [&](const std::string& bytes, const std::vector<std::string>& words) {
+        write_file(dir_.path("bad.h5"), bytes);
+        refused(Exit::bad_input, words, evaluate + dir_.path("bad.h5"));
+    };
+    const std::vector<float> weight = tensors(file).at("fc.weight");
+    std::string flipped = whole;
+    flipped[whole.find(std::string(reinterpret_cast<const char*>(weight.data()), 64)) + 400] ^= 1;
+    damaged(flipped, {"bad.h5", "fc.weight", "checksum"});
+    damaged(whole.substr(0, whole.size() / 2), {"bad.h5"});
+    damaged("plain text", {"bad.h5", "not an HDF5 file"});
+    refused(Exit::bad_input, {"none.h5"}, evaluate + dir_.path("none.h5"));
+    refused(Exit::bad_input, {first_, "not a model file"}, evaluate + first_);
+    make_data(dir_.path("other"), 60, 20, "16x16x3");
+    refused(Exit::bad_input, {file, "other images", dir_.path("other")}, "evaluate --data " + dir_.path("other") + " --model-file " + file);
+    refused(Exit::usage, {"--model-file", "required"}, "evaluate --data " + data_);
+    refused(Exit::bad_input, {data_, "valid"}, evaluate + file + " --split valid");
+}
+
+}  // namespace
+}  // namespace convoy::test

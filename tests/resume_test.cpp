@@ -1,0 +1,208 @@
+// A training that was interrupted, by a signal, a time limit or kill -9, and goes on: bit for bit as if nothing had happened on
+// the same number of ranks, within rounding on another. Damaged checkpoints are skipped; a changed run is refused by name.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "cluster.h"
+
+namespace convoy::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Resume : public testing::Test {
+protected:
+    Resume() { make_data(dir_.path("data"), 1990, 100, "28x28x1", 2); }
+
+    using Options = std::map<std::string, std::string>;
+    /// `train` into folder `run`: 100 steps an epoch, 400 in all, the last of each epoch smaller; `changes` win over the defaults.
+    std::string train(const std::string& run, const Options& changes = {}) const {
+        Options options = {{"data", dir_.path("data")}, {"model", "mnist-conv"},  {"batch-size", "20"}, {"epochs", "4"},
+                           {"lr", "0.01"},              {"crop-pad", "2"},        {"flip", "true"},     {"log-interval", "1"},
+                           {"checkpoint-every", "30"},  {"output", dir_.path(run)}};
+        for (const auto& [name, value] : changes) options[name] = value;
+        std::string text = "train";
+        for (const auto& [name, value] : options) text.append(" --").append(name).append(" ").append(value);
+        return text;
+    }
+    static Options resumed(Options changes = {}) {
+        changes["resume"] = "auto";
+        return changes;
+    }
+    std::vector<std::string> checkpoints(const std::string& run) const {
+        std::vector<std::string> paths;
+        for (const auto& entry : fs::directory_iterator(dir_.path(run) + "/checkpoints")) paths.push_back(entry.path());
+        std::sort(paths.begin(), paths.end());
+        return paths;
+    }
+    /// Losses, evaluations and the trained model of two runs are the same bits.
+    void expect_same(const std::string& a, const std::string& b) {
+        for (const char* name : {"train/step", "train/loss", "train/accuracy", "eval/step", "eval/loss", "eval/accuracy", "epochs/epoch"})
+            EXPECT_EQ(column(dir_.path(a), name), column(dir_.path(b), name)) << name;
+        EXPECT_EQ(tensors(dir_.path(a) + "/model.h5"), tensors(dir_.path(b) + "/model.h5"));
+    }
+    /// Starts `command` for folder `run`, and as soon as `steps` steps are in metrics.jsonl sends the newest rank a signal.
+    Finished interrupted(const std::string& command, const std::string& run, int steps, const std::string& signal) {
+        std::ostringstream script;
+        script << "(" << command << ") & job=$!\n"
+               << "for i in $(seq 1500); do n=$(grep -c '\"train\"' " << dir_.path(run) << "/metrics.jsonl 2>/dev/null)\n"
+               << "[ \"${n:-0}\" -ge " << steps << " ] && break; sleep 0.02; done\n"
+               << "pkill -" << signal << " -n -f '^[^ ]*convoy train .*" << dir_.path(run) << "'\nwait $job";
+        return test::run(script.str());
+    }
+
+    TempDir dir_;
+};
+
+TEST_F(Resume, AfterASignalBitForBit) {
+    ASSERT_EQ("", failure(launch(2, train("whole"))));
+    int steps = 20;
+    for (const char* signal : {"USR1", "TERM"}) {
+        const Finished stopped = interrupted(launch_command(2, train(signal)), signal, steps, signal);
+        EXPECT_EQ(stopped.code, int(Exit::requeue)) << stopped.out << stopped.err;
+        EXPECT_NE(stopped.out.find("go on with --resume auto"), std::string::npos) << stopped.out;
+        EXPECT_LT(column(dir_.path(signal), "train/step").size(), 400u);
+        const Finished again = launch(2, train(signal, resumed()));
+        ASSERT_EQ("", failure(again));
+        EXPECT_NE(again.out.find("resume    at step"), std::string::npos) << again.out;
+        expect_same("whole", signal);
+        steps += 130;  // the next one in another epoch
+    }
+}
+
+TEST_F(Resume, WithBatchNormAndAdamBitForBit) {
+    const Options model = {{"model", "resnet18"},   {"optimizer", "adam"}, {"lr", "0.0001"},           {"data", dir_.path("colour")},
+                           {"batch-size", "32"}, {"epochs", "2"},       {"checkpoint-every", "none"}};
+    make_data(dir_.path("colour"), 200, 40, "12x12x3", 2);
+    ASSERT_EQ("", failure(launch(2, train("whole", model))));
+    Options half = model;
+    half["max-steps"] = "4";  // in the middle of an epoch: the ranks' own running statistics must survive
+    ASSERT_EQ("", failure(launch(2, train("half", half))));
+    ASSERT_EQ("", failure(launch(2, train("half", resumed(model)))));
+    // The first leg ended with an evaluation of its own, which averaged the running statistics: only what follows from them differs.
+    EXPECT_EQ(column(dir_.path("half"), "train/loss"), column(dir_.path("whole"), "train/loss"));
+    const auto a = tensors(dir_.path("half") + "/model.h5"), b = tensors(dir_.path("whole") + "/model.h5");
+    for (const auto& [name, values] : a)
+        if (!name.ends_with(".mean") && !name.ends_with(".var")) {
+            EXPECT_EQ(values, b.at(name)) << name;
+        }
+}
+
+TEST_F(Resume, AtTheEndOfAnEpochNothingIsEvaluatedTwice) {
+    ASSERT_EQ("", failure(launch(2, train("whole"))));
+    ASSERT_EQ("", failure(launch(2, train("half", {{"max-steps", "200"}}))));
+    ASSERT_EQ("", failure(launch(2, train("half", resumed()))));
+    expect_same("whole", "half");
+}
+
+TEST_F(Resume, AfterKillOfARankBitForBit) {
+    ASSERT_EQ("", failure(launch(2, train("whole"))));
+    for (const int steps : {3, 110, 290}) {
+        const std::string run = "killed" + std::to_string(steps);
+        const Finished killed = interrupted(launch_command(2, train(run)), run, steps, "KILL");
+        EXPECT_NE(killed.code, 0) << killed.out;
+        ASSERT_EQ("", failure(launch(2, train(run, resumed()))));
+        expect_same("whole", run);
+    }
+}
+
+TEST_F(Resume, OnAnotherNumberOfRanks) {
+    ASSERT_EQ("", failure(launch(2, train("whole"))));
+    ASSERT_EQ("", failure(launch(2, train("moved", {{"max-steps", "150"}}))));
+    ASSERT_EQ("", failure(launch(3, train("moved", resumed()))));
+    // The same samples in the same order; sums in another order, which 400 steps of training amplify.
+    EXPECT_EQ(column(dir_.path("moved"), "train/step"), column(dir_.path("whole"), "train/step"));
+    EXPECT_LE(deviation(column(dir_.path("moved"), "train/loss"), column(dir_.path("whole"), "train/loss")), 1e-3);
+}
+
+TEST_F(Resume, TimeLimitEndsInTime) {
+    const auto start = std::chrono::steady_clock::now();
+    const Finished limited = launch(2, train("limited", {{"epochs", "100000"}, {"time-limit", "8s"}}));
+    EXPECT_EQ(limited.code, int(Exit::requeue)) << limited.out << limited.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+    EXPECT_FALSE(checkpoints("limited").empty());
+}
+
+TEST_F(Resume, KeepsTheNewestAndTheBest) {
+    ASSERT_EQ("", failure(launch(1, train("kept", {{"keep", "3"}}))));
+    const std::vector<std::string> paths = checkpoints("kept");
+    EXPECT_GE(paths.size(), 3u);
+    EXPECT_LE(paths.size(), 4u);
+    EXPECT_TRUE(paths.back().ends_with("step-000000000400.h5")) << paths.back();
+}
+
+TEST_F(Resume, DamagedCheckpointsAreSkippedAloud) {
+    ASSERT_EQ("", failure(launch(1, train("whole"))));
+    ASSERT_EQ("", failure(launch(1, train("hurt", {{"max-steps", "130"}, {"keep", "9"}}))));
+    const std::string newest = checkpoints("hurt").back();
+    std::string bytes = read_file(newest);
+    bytes[bytes.size() / 2] ^= 1;
+    write_file(newest, bytes);
+    const Finished again = launch(1, train("hurt", resumed()));
+    ASSERT_EQ("", failure(again));
+    EXPECT_NE(again.err.find("warning: " + newest), std::string::npos) << again.err;
+    EXPECT_EQ(column(dir_.path("hurt"), "train/loss"), column(dir_.path("whole"), "train/loss"));
+    EXPECT_EQ(tensors(dir_.path("hurt") + "/model.h5"), tensors(dir_.path("whole") + "/model.h5"));
+}
+
+TEST_F(Resume, NoFlipOrTruncationOfACheckpointIsSilent) {
+    make_data(dir_.path("tiny"), 40, 20, "1x1x10", 1);
+    const Options tiny = {{"model", "linear"}, {"data", dir_.path("tiny")}, {"batch-size", "10"}, {"epochs", "1"}};
+    ASSERT_EQ("", failure(convoy_alone(train("run", tiny))));
+    const std::string path = checkpoints("run").back(), good = read_file(path);
+    Options from_file = tiny;
+    from_file["resume"] = path;
+    uint64_t random = 12345;
+    int refused = 0;
+    for (int i = 0; i < 30; ++i) {
+        random = random * 6364136223846793005ull + 1442695040888963407ull;
+        std::string bad = good;
+        if (i < 24)
+            bad[(random >> 20) % bad.size()] ^= char(1 << (random >> 60 & 7));
+        else
+            bad.resize((random >> 20) % bad.size());
+        write_file(path, bad);
+        fs::remove_all(dir_.path("again"));
+        const Finished f = convoy_alone(train("again", from_file));
+        // A flip in bytes that no reader uses is harmless: then the model is the one that was saved.
+        if (f.code == 0)
+            EXPECT_EQ(tensors(dir_.path("again") + "/model.h5"), tensors(dir_.path("run") + "/model.h5")) << i;
+        else
+            EXPECT_EQ("", refusal(f, Exit::bad_input, {path})) << i;
+        refused += f.code != 0;
+    }
+    EXPECT_GE(refused, 6);
+}
+
+TEST_F(Resume, AChangedRunIsRefusedByName) {
+    ASSERT_EQ("", failure(launch(1, train("run", {{"max-steps", "4"}}))));
+    const auto refused = [&](const Options& change, const std::vector<std::string>& words) {
+        EXPECT_EQ("", refusal(convoy_alone(train("run", resumed(change))), Exit::usage, words));
+    };
+    refused({{"seed", "2"}}, {"seed", "was 1", "has 2"});
+    refused({{"optimizer", "adam"}}, {"optimizer", "sgd", "adam"});
+    refused({{"batch-size", "64"}}, {"global batch", "20", "64"});
+    refused({{"model", "mnist-linear"}}, {"model", "mnist-conv", "mnist-linear"});
+    make_data(dir_.path("other"), 340, 60, "28x28x1", 2);
+    refused({{"data", dir_.path("other")}}, {"data set"});
+    // The rate and the number of epochs may change, and that is recorded.
+    const Finished allowed = convoy_alone(train("run", resumed({{"lr", "0.02"}, {"max-steps", "6"}})));
+    EXPECT_EQ("", failure(allowed));
+    EXPECT_NE(allowed.out.find("lr = 0.01 -> 0.02"), std::string::npos) << allowed.out;
+}
+
+TEST_F(Resume, ASecondRunInTheSameFolderIsRefused) {
+    const std::string first = launch_command(1, train("run", {{"epochs", "10000"}})) + " >/dev/null 2>&1";
+    const std::string second = launch_command(1, train("run", {{"overwrite", "true"}}));
+    const Finished both = test::run("(" + first + ") & for i in $(seq 600); do [ -e " + dir_.path("run") + "/metrics.h5 ] && break; sleep 0.02; done\n(" +
+                                    second + "); code=$?; pkill -KILL -f '^[^ ]*convoy train .*" + dir_.path("run") + "'; wait; exit $code");
+    EXPECT_EQ("", refusal(both, Exit::usage, {"another run", dir_.path("run")}));
+}
+
+}  // namespace
+}  // namespace convoy::test
