@@ -65,7 +65,8 @@ struct EvalTotals {
     int64_t correct = 0, images = 0;
 };
 
-/// One op in one program: its operands. Tensors by ValueId and ParamId; a gradient without data is not wanted.
+/// One op in one program: its operands. Valid while the tape is built: a step keeps tensors, never the Bound
+/// itself. Tensors by ValueId and ParamId; a gradient without data is not wanted.
 struct Bound {
     std::string name;                            ///< of the op, for step names: "stage1.block0.conv1"
     const std::vector<Tensor>& values;           ///< activations [n, h, w, c]
@@ -173,7 +174,8 @@ public:
     virtual bool synchronous() const = 0;
 };
 
-/// `device` is cpu, cuda or auto. Throws Exit::usage with the reason if it cannot be had.
+/// `device` is cpu, cuda or auto. Collective: backends connect to one another as they are made. Throws Exit::usage with the
+/// reason, on all ranks alike, if the device cannot be had.
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions&, Comm&);
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions&, Comm&);
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&);

@@ -1,12 +1,20 @@
 // Which backend --device means.
 #include "backend/backend.h"
+#include "comm/comm.h"
 
 namespace convoy {
 
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options, Comm& comm) {
     if (device == "cpu") return make_cpu_backend(options, comm);
     if (device == "cuda") return make_cuda_backend(options, comm);
-    if (device == "auto") return cuda_unavailable().empty() ? make_cuda_backend(options, comm) : make_cpu_backend(options, comm);
+    if (device == "auto") {  // all ranks alike
+        const std::string reason = cuda_unavailable();
+        if (comm.max(int64_t(reason.empty())) == 0) return make_cpu_backend(options, comm);
+        comm.together([&] {
+            if (!reason.empty()) fail(Exit::usage, "--device auto: other ranks have a GPU, but not this one on " + comm.host() + ": " + reason + "; choose cuda or cpu");
+        });
+        return make_cuda_backend(options, comm);
+    }
     fail(Exit::usage, "--device " + device + " is unknown; choose auto, cuda or cpu");
 }
 

@@ -37,13 +37,11 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         return 0;
     }
 
-    std::unique_ptr<Backend> backend;
+    const std::unique_ptr<Backend> backend = make_backend(device, {int(threads), false}, comm);
     std::unique_ptr<SplitReader> reader;
     ModelFile file;
     Graph graph;
-    const int fair = comm.fair_threads();
     comm.together([&] {
-        backend = make_backend(device, {threads > 0 ? int(threads) : fair, false}, comm);
         file = read_model_file(path);
         reader = std::make_unique<SplitReader>(data_dir, split);
         const SplitInfo& d = reader->info();

@@ -12,9 +12,7 @@ namespace convoy {
 
 int info(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] { parse(boost::program_options::options_description(), args); });
-    std::unique_ptr<Backend> backend;
-    const int threads = comm.fair_threads();
-    comm.together([&] { backend = make_backend("auto", {threads, false}, comm); });
+    const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
     const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->threads())});
     if (!comm.root()) return 0;

@@ -91,10 +91,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     stop_on_signals(requests);
 
     // 2. Backend
-    std::unique_ptr<Backend> backend;
-    const int fair = comm.fair_threads();
-    comm.together([&] { backend = make_backend(o.device, {o.threads > 0 ? int(o.threads) : fair, o.sync_bn}, comm); });
-    Console console(comm, *backend);
+    const std::unique_ptr<Backend> backend = make_backend(o.device, {int(o.threads), o.sync_bn}, comm);
 
     // 3. Data: what it is, before any of it is read
     std::unique_ptr<SplitReader> train_reader, test_reader;
@@ -117,6 +114,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     // 5. Plan
     std::unique_ptr<Trainer> trainer;
     comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, &test_data, setup, requests); });
+    std::unique_ptr<RunFolder> folder;
+    Console console(comm, *backend);  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
     console.print_plan(parsed.resolved, o.data, train_data, test_data, graph, setup, *trainer);
     if (o.dry_run) return 0;
     comm.together([&] { trainer->build(); });
@@ -125,7 +124,6 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     const std::string output = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
     const Identity identity = identity_of(o, train_data.info(), setup);
     const ModelFile model_file{model, setup.normalisation.mean, setup.normalisation.stddev, train_data.info().class_names};
-    std::unique_ptr<RunFolder> folder;
     std::optional<ResumePoint> resume;
     comm.together([&] {
         if (!comm.root()) return;

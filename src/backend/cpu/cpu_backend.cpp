@@ -19,7 +19,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm)
     : comm_(comm),
       options_(options),
-      threads_(options.threads > 0 ? options.threads : comm.fair_threads()),
+      threads_(options.threads),
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
       temporary_(std::make_shared<Temporary>()),
@@ -94,6 +94,13 @@ std::function<void()> CpuBackend::finish(Tape tape) {
     };
 }
 
-std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& comm) { return std::make_unique<CpuBackend>(options, comm); }
+std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& comm) {
+    BackendOptions own = options;
+    const int fair = comm.fair_threads();
+    if (own.threads == 0) own.threads = fair;
+    std::unique_ptr<Backend> backend;
+    comm.together([&] { backend = std::make_unique<CpuBackend>(own, comm); });
+    return backend;
+}
 
 }  // namespace convoy

@@ -12,7 +12,7 @@ struct Temporary;    // primitives.h
 
 class CpuBackend final : public Backend {
 public:
-    CpuBackend(const BackendOptions&, Comm&);
+    CpuBackend(const BackendOptions&, Comm&);  ///< threads are given
     ~CpuBackend() override;
 
     std::string device() const override;
