@@ -1,0 +1,171 @@
+// Launchers of Convoy's CUDA kernels, in plain C++. Each puts one to four kernels on the stream and does nothing else: no
+// allocation, no synchronisation, so all can be captured into a CUDA graph. Every sum has a fixed order that depends on shapes
+// alone: same input, same bits, on any chip. Operands that do not fit together and launches that fail throw std::logic_error.
+//
+// Activations and their gradients are NHWC tensors of f32, f16 or bf16, the same type in one call; arithmetic is f32. shape.c
+// is the number of channels stored. Where a launcher takes `channels`, those are real and the rest is padding, which must be
+// zero in inputs and is written as zero; launchers without it keep zero padding zero. Parameters are dense f32 vectors of the
+// real channels. Any alignment works; 16-byte aligned data whose channels fill 16 bytes take the fast path.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "backend/backend.h"
+
+namespace convoy::kernels {
+
+// ---- gather.cu -------------------------------------------------------------------------------------------------------
+/// Writes g.x [n, h, w, stored] from g.images [N, h, w, c], c <= stored, with zero padding, and g.y [n]. scale and shift [c],
+/// device: a normalised value is v * scale + shift, so scale = 1 / (255 stddev), shift = -mean / stddev. g.mean and g.stddev
+/// are not read.
+void gather(const Gather& g, const float* scale, const float* shift, cudaStream_t);
+
+// ---- batchnorm.cu, batchnorm_gradient.cu -----------------------------------------------------------------------------
+enum class Act { identity, relu, gelu, silu };
+
+/// y = act(scale * (x - mean) * invstd + bias + residual) over the rows (pixels) of x. A tensor without data is not there.
+struct BatchNormArgs {
+    Tensor x, y;                ///< [n, h, w, stored], same shape; y may be x in inference
+    Tensor residual;            ///< [n, h, w, its own stored channels]; identity and ReLU only
+    int channels = 0;           ///< real ones of x and y
+    int residual_channels = 0;  ///< real ones of residual, at most `channels`: the missing ones count as zero
+    Act act = Act::identity;
+    const float *scale = nullptr, *bias = nullptr;          ///< [channels]; no scale: 1
+    float *mean = nullptr, *invstd = nullptr;               ///< [channels], of the batch: from forward to backward
+    float *running_mean = nullptr, *running_var = nullptr;  ///< [channels]
+    float epsilon = 0, momentum = 0;                        ///< a new batch weighs `momentum` in the running statistics
+};
+struct BatchNormGradients {
+    Tensor dy, dx;                              ///< like x; dx may be dy
+    Tensor dresidual;                           ///< like residual; must not be dx or dy
+    float *dscale = nullptr, *dbias = nullptr;  ///< [channels], of this rank's rows; dscale may be null
+    bool accumulate_dx = false, accumulate_dresidual = false;
+};
+
+/// Bytes of `workspace` for x of this shape: partial sums, then the sums themselves as doubles. It is free again behind the
+/// call, so one workspace of the largest size serves all ops of a stream.
+size_t batch_norm_workspace(const Shape& x);
+
+/// Training: statistics of this rank's batch, running statistics, y. Three kernels.
+void batch_norm_forward(const BatchNormArgs&, void* workspace, cudaStream_t);
+/// y by the running statistics.
+void batch_norm_inference(const BatchNormArgs&, cudaStream_t);
+/// Reads x, mean, invstd, and y for ReLU with a residual, else recomputes what the activation saw. Three kernels.
+void batch_norm_backward(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
+
+// The same in halves for statistics over all ranks: sum `sums` [2 * channels + 1], the last element being the rows, over
+// ranks in between. A rank may have no rows.
+void batch_norm_sums(const BatchNormArgs&, double* sums, void* workspace, cudaStream_t);
+void batch_norm_normalise(const BatchNormArgs&, const double* sums, cudaStream_t);  ///< statistics from sums, then y
+void batch_norm_gradient_sums(const BatchNormArgs&, const BatchNormGradients&, double* sums, void* workspace,
+                              cudaStream_t);  ///< and dscale, dbias
+void batch_norm_gradient_apply(const BatchNormArgs&, const BatchNormGradients&, const double* sums, cudaStream_t);
+
+// ---- elementwise.cu --------------------------------------------------------------------------------------------------
+void relu_forward(const Tensor& x, const Tensor& y, cudaStream_t);
+void relu_backward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate, cudaStream_t);
+/// y = a + b; y may be either.
+void add_forward(const Tensor& a, const Tensor& b, const Tensor& y, cudaStream_t);
+/// to = from, or to += from: the gradient of an addition, for one operand.
+void add_backward(const Tensor& from, const Tensor& to, bool accumulate, cudaStream_t);
+
+// ---- pool.cu ---------------------------------------------------------------------------------------------------------
+/// x [n, h, w, c] -> y [n, h', w', c], of which the pool's kernel, stride and pad are read; a global pool has kernel = h = w.
+/// index, uint8 [n, h', w', c]: which pixel of its window (row by row) a maximum is, the first of equal ones; null where no
+/// backward follows, and for averages. A maximum's kernel is at most 16 with an index.
+void pool_forward(const Pool&, const Tensor& x, const Tensor& y, uint8_t* index, cudaStream_t);
+void pool_backward(const Pool&, const Tensor& dy, const Tensor& dx, const uint8_t* index, bool accumulate, cudaStream_t);
+
+// ---- shortcut.cu -----------------------------------------------------------------------------------------------------
+/// y = x, or its 2x2 average if stride is 2, with zero channels appended. x and y may be padded.
+void pad_shortcut_forward(int stride, const Tensor& x, const Tensor& y, cudaStream_t);
+/// channels: the real ones of dx. dy's channels behind them are gradients of what was appended, and are not read.
+void pad_shortcut_backward(int stride, const Tensor& dy, const Tensor& dx, int channels, bool accumulate, cudaStream_t);
+
+// ---- dropout.cu ------------------------------------------------------------------------------------------------------
+/// out = in * mask / (1 - p), forward and backward alike; out may be in. The mask is the CPU backend's, bit for bit: it
+/// counts the `channels` real ones. `first` and `counters` as in Bound.
+void dropout(const Dropout&, const Tensor& in, const Tensor& out, int channels, uint64_t seed, int64_t first, const Counters* counters,
+             bool accumulate, cudaStream_t);
+
+// ---- loss.cu ---------------------------------------------------------------------------------------------------------
+/// Softmax cross-entropy of x [n, 1, 1, stored] with labels [n]; in double, a row at a time.
+struct LossArgs {
+    Tensor x;
+    int classes = 0;  ///< real ones
+    const int32_t* labels = nullptr;
+    float label_smoothing = 0;
+};
+/// Bytes of workspace for n rows.
+size_t loss_workspace(int n);
+/// Writes stats->loss_sum and stats->correct. Two kernels.
+void loss_forward(const LossArgs&, BatchStats* stats, void* workspace, cudaStream_t);
+/// dx = gradient of the mean over global_batch, times *loss_scale (device) unless that is null.
+void loss_backward(const LossArgs&, const Tensor& dx, int64_t global_batch, const float* loss_scale, cudaStream_t);
+
+// ---- linear.cu -------------------------------------------------------------------------------------------------------
+/// Bytes of workspace for dy.
+size_t bias_gradient_workspace(const Shape& dy);
+/// db [channels] = sum over the rows (pixels) of dy. Two kernels.
+void bias_gradient(const Tensor& dy, int channels, float* db, void* workspace, cudaStream_t);
+
+// ---- cast.cu ---------------------------------------------------------------------------------------------------------
+/// from f32 [rows, channels], dense, to a tensor of any activation type whose shape has at least as many channels and pixels:
+/// channels behind and rows behind are zero. A convolution weight [out, k, k, in] has out * k * k rows.
+void pad(const float* from, int64_t rows, int channels, const Tensor& to, cudaStream_t);
+/// The reverse for gradients: the first `rows` and `channels` of a tensor to f32, dense.
+void crop(const Tensor& from, int64_t rows, int channels, float* to, cudaStream_t);
+
+// ---- optimizer.cu, loss_scale.cu -------------------------------------------------------------------------------------
+/// A parameter in the arena and its padded copy in the precision of the convolutions; a table of them lies on the device,
+/// ascending and without overlap. What lies between them (the batch sums) is left alone.
+struct Segment {
+    int64_t begin, end;  ///< elements of the arena; multiples of 4
+    float weight_decay;
+    float learning_rate = 1;    ///< times the step's
+    int64_t steps = INT64_MAX;  ///< it is trained while Counters::step is below this, and then stays
+    void* copy = nullptr;       ///< null: none
+    DType copy_type = DType::f32;
+    int64_t count = 0;             ///< real elements from `begin`, [count / channels, channels]; behind them is arena padding
+    int channels = 1, stored = 1;  ///< channels of the arena's tensor and of the copy, whose padding is left alone
+};
+
+/// What f16 needs: gradients come multiplied by `scale`; a step whose gradients are not finite is left out. On the device.
+struct LossScale {
+    float scale = 65536;
+    int32_t finite = 1;      ///< cleared by check_finite, set again by adjust_loss_scale
+    int32_t good_steps = 0;  ///< since the scale last changed
+    int32_t skipped = 0;     ///< steps left out, of all
+};
+/// Clears state->finite if a gradient is infinite or not a number.
+void check_finite(const float* gradients, size_t count, LossScale* state, cudaStream_t);
+/// Behind the update: halves the scale after a step that was left out, doubles it after `growth_interval` good ones.
+void adjust_loss_scale(LossScale* state, int growth_interval, cudaStream_t);
+
+/// One step of the optimizer over all segments and their copies; u.segments is not read. loss_scale may be null. One kernel.
+void update(const Update& u, const Segment* segments, int segment_count, const LossScale* loss_scale, cudaStream_t);
+
+/// slow += (1 - decay) * (w - slow); w = slow, copies too; only when step counters->step + 1 is a multiple of `every`.
+/// decays: device, by number of steps done, counters->step + 1 being the one in progress. slow has w's offsets. For running
+/// statistics the segments have no copies.
+void look_ahead(float* w, float* slow, const Segment* segments, int segment_count, size_t count, const float* decays, int every,
+                const Counters* counters, cudaStream_t);
+/// Refreshes every copy from w: after an upload or a broadcast.
+void refresh_copies(const float* w, const Segment* segments, int segment_count, size_t count, cudaStream_t);
+
+// ---- record.cu -------------------------------------------------------------------------------------------------------
+/// Marks of the running step, in nanoseconds of the device's clock.
+struct StepTimes {
+    uint64_t started = 0, gathered = 0;
+    uint64_t wait_began = 0, wait_ended = 0;  ///< the compute lane's wait for all-reduces
+};
+/// Writes the time now.
+void mark(uint64_t* when, cudaStream_t);
+/// requests [2]: stop and checkpoint, host memory that the device can read (the two integers of Requests, pinned).
+void request(const int* requests, BatchStats* stats, cudaStream_t);
+/// As Backend::record.
+void record(const BatchStats*, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters*, int64_t global_batch,
+            const StepTimes*, cudaStream_t);
+/// As Backend::accumulate.
+void accumulate(const BatchStats*, EvalTotals*, int64_t images, Counters*, int64_t global_batch, cudaStream_t);
+
+}  // namespace convoy::kernels

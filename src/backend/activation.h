@@ -1,0 +1,21 @@
+// Smooth activations of one element and their derivatives, shared by both backends. GELU is the exact one, with erf.
+#pragma once
+#include <cmath>
+
+#include "base/host_device.h"
+
+namespace convoy {
+
+CONVOY_HD float gelu(float z) { return 0.5f * z * (1 + erff(z * 0.70710678f)); }
+
+/// Phi(z) + z phi(z), with the normal distribution's Phi and density phi.
+CONVOY_HD float gelu_derivative(float z) { return 0.5f * (1 + erff(z * 0.70710678f)) + z * 0.39894228f * expf(-0.5f * z * z); }
+
+CONVOY_HD float silu(float z) { return z / (1 + expf(-z)); }
+
+CONVOY_HD float silu_derivative(float z) {
+    const float s = 1 / (1 + expf(-z));
+    return s * (1 + z * (1 - s));
+}
+
+}  // namespace convoy
