@@ -36,7 +36,7 @@ struct BatchNormArgs {
 };
 struct BatchNormGradients {
     Tensor dy, dx;                              ///< like x; dx may be dy
-    Tensor dresidual;                           ///< like residual; must not be dx or dy
+    Tensor dresidual;                           ///< like residual; not dy; dx only where accumulate_dx is set
     float *dscale = nullptr, *dbias = nullptr;  ///< [channels], of this rank's rows; dscale may be null
     bool accumulate_dx = false, accumulate_dresidual = false;
 };

@@ -1,10 +1,13 @@
-// Smooth activations of one element and their derivatives, shared by both backends. GELU is the exact one, with erf.
+// Activations of one element and their derivatives, shared by both backends. GELU is the exact one, with erf.
 #pragma once
 #include <cmath>
 
 #include "base/host_device.h"
 
 namespace convoy {
+
+/// Not fmaxf: a NaN stays one.
+CONVOY_HD float relu(float z) { return z < 0 ? 0.0f : z; }
 
 CONVOY_HD float gelu(float z) { return 0.5f * z * (1 + erff(z * 0.70710678f)); }
 

@@ -1,0 +1,182 @@
+// Batch norm forward: sums about a pivot (row 0, so that a mean far from zero costs no digits), statistics, one pass that
+// normalises, adds the residual and activates.
+#include "kernels/batchnorm.cuh"
+
+namespace convoy::kernels {
+namespace {
+
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads) moments(const T* x, int64_t rows, int stored, float* partial) {
+    const int channel = first_channel<V>();
+    float sum[2][V] = {};
+    if (channel < stored) {
+        float pivot[V];
+        load(x + channel, pivot);
+        each_row(rows, [&](int64_t row) {
+            float v[V];
+            load(x + row * stored + channel, v);
+            for (int k = 0; k < V; ++k) {
+                const float d = v[k] - pivot[k];
+                sum[0][k] += d;
+                sum[1][k] += d * d;
+            }
+        });
+    }
+    write_block_sums(sum, stored, partial);
+}
+
+/// From sums about the pivot, row 0 of x, to sums about zero; nothing to do without rows.
+template <class T> struct AboutZero {
+    const T* pivots;
+    int64_t rows;
+    __device__ void operator()(int c, double (&total)[2]) const {
+        if (rows == 0) return;
+        const double pivot = to_float(pivots[c]), n = double(rows), s = total[0];
+        total[0] = s + n * pivot;
+        total[1] += 2 * pivot * s + n * pivot * pivot;
+    }
+};
+
+/// Mean, deviation and running statistics of one channel.
+struct Statistics {
+    float *mean, *invstd, *running_mean, *running_var;
+    float epsilon, momentum;
+    __device__ void operator()(int c, double n, double sum, double squares) const {
+        const double m = sum / n, raw = squares / n - m * m, var = raw < 0 ? 0 : raw;  // a NaN stays one
+        mean[c] = float(m);
+        invstd[c] = float(1 / sqrt(var + double(epsilon)));
+        running_mean[c] += momentum * (float(m) - running_mean[c]);
+        running_var[c] += momentum * (float(n > 1 ? var * n / (n - 1) : var) - running_var[c]);
+    }
+};
+
+template <class T> struct WriteSums {
+    AboutZero<T> about_zero;
+    double* sums;
+    int channels;
+    __device__ void operator()(int c, double (&total)[2]) const {
+        about_zero(c, total);
+        sums[c] = total[0];
+        sums[channels + c] = total[1];
+        if (c == 0) sums[2 * channels] = double(about_zero.rows);
+    }
+};
+
+template <class T> struct WriteStatistics {
+    AboutZero<T> about_zero;
+    Statistics statistics;
+    __device__ void operator()(int c, double (&total)[2]) const {
+        about_zero(c, total);
+        statistics(c, double(about_zero.rows), total[0], total[1]);
+    }
+};
+
+__global__ void statistics_of_sums(const double* sums, int channels, Statistics statistics) {
+    const int c = int(global_index());
+    if (c < channels && sums[2 * channels] > 0) statistics(c, sums[2 * channels], sums[c], sums[channels + c]);
+}
+
+struct Normalise {
+    int64_t rows;
+    int stored, channels, residual_stored;  // residual_stored: 0 without residual
+    Act act;
+    const float *scale, *bias, *mean, *invstd;
+    float epsilon;  // as in Coefficients
+};
+
+template <class T, int V> __global__ void __launch_bounds__(block_threads) normalise(Normalise n, const T* x, const T* residual, T* y) {
+    const int channel = first_channel<V>();
+    if (channel >= n.stored) return;
+    const Coefficients<V> coefficients(channel, n.channels, n.scale, n.bias, n.mean, n.invstd, n.epsilon);
+    const bool add = channel < n.residual_stored;
+    each_row(n.rows, [&](int64_t row) {
+        float z[V];
+        load(x + row * n.stored + channel, z);
+        for (int k = 0; k < V; ++k) z[k] = coefficients.a[k] * z[k] + coefficients.b[k];
+        if (add) {
+            float r[V];
+            load(residual + row * n.residual_stored + channel, r);
+            for (int k = 0; k < V; ++k) z[k] += r[k];
+        }
+        activate(n.act, z);
+        store(z, y + row * n.stored + channel);
+    });
+}
+
+/// by_running_statistics, or by those of the batch.
+void launch_normalise(const BatchNormArgs& n, bool by_running_statistics, cudaStream_t stream) {
+    const Shape& s = n.x.shape;
+    const int64_t rows = int64_t(s.pixels());
+    if (rows == 0) return;
+    const Normalise p{rows,
+                      s.c,
+                      n.channels,
+                      n.residual.data ? n.residual.shape.c : 0,
+                      n.act,
+                      n.scale,
+                      n.bias,
+                      by_running_statistics ? n.running_mean : n.mean,
+                      by_running_statistics ? n.running_var : n.invstd,
+                      by_running_statistics ? n.epsilon : -1.0f};
+    with_norm_layout(n, n.residual, {n.y.data}, [&](auto t, auto v) {
+        using T = decltype(t);
+        const RowGrid g = row_grid(s.c / v, rows, pass_blocks);
+        launch(normalise<T, v>, g.grid, g.block, 0, stream, p, data_of<T>(n.x), data_of<T>(n.residual), data_of<T>(n.y));
+    });
+}
+
+void launch_moments(const BatchNormArgs& n, float* partial, cudaStream_t stream) {
+    const Shape& s = n.x.shape;
+    const int64_t rows = int64_t(s.pixels());
+    if (rows == 0) return;
+    with_layout(n.x.dtype, s.c, {n.x.data}, [&](auto t, auto v) {
+        using T = decltype(t);
+        const RowGrid g = row_grid(s.c / v, sum_chunks(rows));
+        launch(moments<T, v>, g.grid, g.block, sum_shared_bytes<2, v>(g), stream, data_of<T>(n.x), rows, s.c, partial);
+    });
+}
+
+Statistics statistics_of(const BatchNormArgs& n) { return {n.mean, n.invstd, n.running_mean, n.running_var, n.epsilon, n.momentum}; }
+
+}  // namespace
+
+size_t batch_norm_workspace(const Shape& x) {
+    return sizeof(float) * 2 * size_t(sum_chunks(int64_t(x.pixels()))) * size_t(x.c) + sizeof(double) * (2 * size_t(x.c) + 1);
+}
+
+void batch_norm_forward(const BatchNormArgs& n, void* workspace, cudaStream_t stream) {
+    check(n);
+    const int64_t rows = int64_t(n.x.shape.pixels());
+    if (rows == 0) return;
+    float* partial = static_cast<float*>(workspace);
+    launch_moments(n, partial, stream);
+    with_type(n.x.dtype, [&](auto t) {
+        using T = decltype(t);
+        launch_finish<2>(partial, rows, n.x.shape.c, n.channels, WriteStatistics<T>{{data_of<T>(n.x), rows}, statistics_of(n)}, stream);
+    });
+    launch_normalise(n, false, stream);
+}
+
+void batch_norm_inference(const BatchNormArgs& n, cudaStream_t stream) {
+    check(n);
+    launch_normalise(n, true, stream);
+}
+
+void batch_norm_sums(const BatchNormArgs& n, double* sums, void* workspace, cudaStream_t stream) {
+    check(n);
+    const int64_t rows = int64_t(n.x.shape.pixels());
+    float* partial = static_cast<float*>(workspace);
+    launch_moments(n, partial, stream);
+    with_type(n.x.dtype, [&](auto t) {
+        using T = decltype(t);
+        launch_finish<2>(partial, rows, n.x.shape.c, n.channels, WriteSums<T>{{data_of<T>(n.x), rows}, sums, n.channels}, stream);
+    });
+}
+
+void batch_norm_normalise(const BatchNormArgs& n, const double* sums, cudaStream_t stream) {
+    check(n);
+    launch(statistics_of_sums, dim3(blocks_for(n.channels)), dim3(block_threads), 0, stream, sums, n.channels, statistics_of(n));
+    launch_normalise(n, false, stream);
+}
+
+}  // namespace convoy::kernels

@@ -1,0 +1,83 @@
+// Kernels over a matrix [rows, channels], one pixel a row. A block is x channel groups by y rows, so that its threads read
+// consecutive memory and a thread keeps its channels while it goes down the rows. Column sums have two stages: blocks sum
+// chunks of rows in float, then one kernel sums the chunks in double.
+#pragma once
+#include <algorithm>
+
+#include "kernels/elements.cuh"
+#include "kernels/launch.cuh"
+
+namespace convoy::kernels {
+
+/// blockIdx.x counts chunks of rows, blockIdx.y tiles of channel groups.
+struct RowGrid {
+    dim3 grid, block;
+};
+
+inline RowGrid row_grid(int groups, int64_t chunks) {
+    const int tiles = (groups + 31) / 32, x = (groups + tiles - 1) / tiles;
+    require(chunks > 0 && chunks < int64_t(1) << 31 && tiles < 65536, "a launch is empty or too large");
+    return {dim3(unsigned(chunks), unsigned(tiles)), dim3(unsigned(x), unsigned(block_threads / x))};
+}
+
+/// For passes without sums: enough blocks to fill any chip some times over, so that a thread's channel constants serve many rows.
+inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
+    RowGrid g = row_grid(groups, 1);
+    g.grid.x = unsigned(std::clamp<int64_t>((rows + g.block.y - 1) / g.block.y, 1, std::max<int64_t>(1, most_blocks / g.grid.y)));
+    return g;
+}
+
+/// Calls body(row) for this thread's rows of its block's chunk: all rows if chunks are the whole grid.
+template <class Body> __device__ void each_row(int64_t rows, Body body) {
+    const int64_t first = rows * blockIdx.x / gridDim.x, last = rows * (blockIdx.x + 1) / gridDim.x;
+    for (int64_t row = first + threadIdx.y; row < last; row += blockDim.y) body(row);
+}
+
+/// This thread's first channel.
+template <int V> __device__ int first_channel() { return int(blockIdx.y * blockDim.x + threadIdx.x) * V; }
+
+/// Chunks that sums over this many rows are made of: a partial sum costs a sixteenth of what it sums, at most.
+inline int64_t sum_chunks(int64_t rows) { return std::min<int64_t>((rows + 63) / 64, 1024); }
+
+template <int S, int V> size_t sum_shared_bytes(const RowGrid& g) { return size_t(g.block.x) * g.block.y * S * V * sizeof(float); }
+
+/// Writes the block's totals of every thread's `sum` to partial [chunks][S][stored]; all threads of a block call it.
+template <int S, int V> __device__ void write_block_sums(const float (&sum)[S][V], int stored, float* partial) {
+    float* shared = shared_memory<float>();
+    const int row_size = int(blockDim.x) * S * V, thread = int(threadIdx.y * blockDim.x + threadIdx.x);
+    for (int s = 0; s < S; ++s)
+        for (int k = 0; k < V; ++k) shared[thread * S * V + s * V + k] = sum[s][k];
+    __syncthreads();
+    for (int i = thread; i < row_size; i += int(blockDim.x * blockDim.y)) {
+        float total = 0;
+        for (int y = 0; y < int(blockDim.y); ++y) total += shared[y * row_size + i];
+        const int s = i / V % S, channel = (int(blockIdx.y * blockDim.x) + i / (S * V)) * V + i % V;
+        if (channel < stored) partial[(int64_t(blockIdx.x) * S + s) * stored + channel] = total;
+    }
+}
+
+constexpr int finish_lanes = 32;  // channels of a block, and chunks it reads at a time
+
+/// Calls then(channel, double total [S]) for every channel.
+template <int S, class Then> __global__ void __launch_bounds__(finish_lanes* finish_lanes)
+    finish_sums(const float* partial, int64_t chunks, int stored, int channels, Then then) {
+    double* shared = shared_memory<double>();  // [chunk lane][S][channel lane]
+    const int channel = int(blockIdx.x * finish_lanes + threadIdx.x);
+    double total[S] = {};
+    if (channel < channels)
+        for (int64_t chunk = threadIdx.y; chunk < chunks; chunk += finish_lanes)
+            for (int s = 0; s < S; ++s) total[s] += double(partial[(chunk * S + s) * stored + channel]);
+    for (int s = 0; s < S; ++s) shared[(threadIdx.y * S + s) * finish_lanes + threadIdx.x] = total[s];
+    __syncthreads();
+    if (threadIdx.y > 0 || channel >= channels) return;
+    for (int s = 0; s < S; ++s)
+        for (int y = 1; y < finish_lanes; ++y) total[s] += shared[(y * S + s) * finish_lanes + threadIdx.x];
+    then(channel, total);
+}
+
+template <int S, class Then> void launch_finish(const float* partial, int64_t rows, int stored, int channels, Then then, cudaStream_t stream) {
+    launch(finish_sums<S, Then>, dim3(blocks_for(channels, finish_lanes)), dim3(finish_lanes, finish_lanes),
+           finish_lanes * finish_lanes * S * sizeof(double), stream, partial, sum_chunks(rows), stored, channels, then);
+}
+
+}  // namespace convoy::kernels
