@@ -5,8 +5,7 @@
 namespace convoy::kernels {
 namespace {
 
-template <class T, int V>
-__global__ void __launch_bounds__(block_threads) moments(const T* x, int64_t rows, int stored, float* partial) {
+template <class T, int V> __global__ void __launch_bounds__(block_threads) moments(const T* x, int64_t rows, int stored, float* partial) {
     const int channel = first_channel<V>();
     float sum[2][V] = {};
     if (channel < stored) {

@@ -15,7 +15,8 @@ template <class T> struct Incoming {
 
     /// Row `row`: g, and x - mean.
     template <int V>
-    __device__ void read(int64_t row, int channel, const Coefficients<V>& n, const float (&m)[V], float (&g)[V], float (&centred)[V]) const {
+    __device__ void read(int64_t row, int channel, const Coefficients<V>& n, const float (&m)[V], float (&g)[V],
+                         float (&centred)[V]) const {
         const int64_t at = row * stored + channel;
         float v[V], z[V];
         load(dy + at, g);

@@ -24,9 +24,7 @@ template <class T> __device__ T from_float(float v) {
         return v;
 }
 
-template <class T, int V> struct alignas(sizeof(T) * V) Pack {
-    T value[V];
-};
+template <class T, int V> struct alignas(sizeof(T) * V) Pack { T value[V]; };
 
 template <int V, class T> __device__ void load(const T* from, float (&to)[V]) {
     const Pack<T, V> pack = *reinterpret_cast<const Pack<T, V>*>(from);

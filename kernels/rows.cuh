@@ -59,7 +59,8 @@ template <int S, int V> __device__ void write_block_sums(const float (&sum)[S][V
 constexpr int finish_lanes = 32;  // channels of a block, and chunks it reads at a time
 
 /// Calls then(channel, double total [S]) for every channel.
-template <int S, class Then> __global__ void __launch_bounds__(finish_lanes* finish_lanes)
+template <int S, class Then>
+__global__ void __launch_bounds__(finish_lanes* finish_lanes)
     finish_sums(const float* partial, int64_t chunks, int stored, int channels, Then then) {
     double* shared = shared_memory<double>();  // [chunk lane][S][channel lane]
     const int channel = int(blockIdx.x * finish_lanes + threadIdx.x);
@@ -75,7 +76,8 @@ template <int S, class Then> __global__ void __launch_bounds__(finish_lanes* fin
     then(channel, total);
 }
 
-template <int S, class Then> void launch_finish(const float* partial, int64_t rows, int stored, int channels, Then then, cudaStream_t stream) {
+template <int S, class Then>
+void launch_finish(const float* partial, int64_t rows, int stored, int channels, Then then, cudaStream_t stream) {
     launch(finish_sums<S, Then>, dim3(blocks_for(channels, finish_lanes)), dim3(finish_lanes, finish_lanes),
            finish_lanes * finish_lanes * S * sizeof(double), stream, partial, sum_chunks(rows), stored, channels, then);
 }

@@ -1,0 +1,126 @@
+// Softmax cross-entropy with label smoothing: a warp a row, in double, which is exact to float and costs nothing at this size.
+#include "kernels/elements.cuh"
+#include "kernels/kernels.h"
+#include "kernels/launch.cuh"
+
+namespace convoy::kernels {
+namespace {
+
+constexpr unsigned warp_size = 32, all_lanes = ~0u;
+constexpr int warps = block_threads / int(warp_size);  // rows of a block
+
+__device__ double warp_sum(double v) {
+    for (int lanes = 16; lanes > 0; lanes /= 2) v += __shfl_xor_sync(all_lanes, v, lanes);
+    return v;
+}
+
+/// The largest of a row and where it is first, on every lane.
+struct Top {
+    float value;
+    int index;
+};
+template <class T> __device__ Top top_of(const T* row, int classes, int lane) {
+    Top top{-INFINITY, classes};
+    for (int j = lane; j < classes; j += int(warp_size)) {
+        const float v = to_float(row[j]);
+        if (v > top.value || top.index == classes) top = {v, j};
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        const Top other{__shfl_xor_sync(all_lanes, top.value, lanes), __shfl_xor_sync(all_lanes, top.index, lanes)};
+        if (other.value > top.value || (other.value == top.value && other.index < top.index)) top = other;
+    }
+    return top;
+}
+
+template <class T> __device__ double log_sum_exp(const T* row, int classes, int lane, float top) {
+    double sum = 0;
+    for (int j = lane; j < classes; j += int(warp_size)) sum += exp(double(to_float(row[j])) - double(top));
+    return double(top) + log(warp_sum(sum));
+}
+
+/// loss [n], correct [n].
+template <class T>
+__global__ void __launch_bounds__(block_threads)
+    row_losses(const T* x, int n, int stored, int classes, const int32_t* labels, double smoothing, double* loss, int32_t* correct) {
+    const int i = int(blockIdx.x) * warps + int(threadIdx.y), lane = int(threadIdx.x);
+    if (i >= n) return;
+    const T* row = x + int64_t(i) * stored;
+    const Top top = top_of(row, classes, lane);
+    const double lse = log_sum_exp(row, classes, lane, top.value);
+    double sum = 0;
+    for (int j = lane; j < classes; j += int(warp_size)) sum += double(to_float(row[j]));
+    sum = warp_sum(sum);
+    if (lane > 0) return;
+    // -sum_j target_j (row_j - lse), target = (1 - s) one-hot + s / k
+    loss[i] = lse - (1 - smoothing) * double(to_float(row[labels[i]])) - smoothing / classes * sum;
+    correct[i] = top.index == labels[i];
+}
+
+__global__ void __launch_bounds__(block_threads) sum_losses(const double* loss, const int32_t* correct, int n, BatchStats* stats) {
+    double* sums = shared_memory<double>();
+    int* counts = reinterpret_cast<int*>(sums + block_threads);
+    const int thread = int(threadIdx.x);
+    double sum = 0;
+    int count = 0;
+    for (int i = thread; i < n; i += block_threads) {
+        sum += loss[i];
+        count += correct[i];
+    }
+    sums[thread] = sum;
+    counts[thread] = count;
+    for (int half = block_threads / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (thread < half) {
+            sums[thread] += sums[thread + half];
+            counts[thread] += counts[thread + half];
+        }
+    }
+    if (thread > 0) return;
+    stats->loss_sum = float(sums[0]);
+    stats->correct = float(counts[0]);
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_threads) loss_gradient(const T* x, int n, int stored, int classes, const int32_t* labels,
+                                                               double smoothing, double scale, const float* loss_scale, T* dx) {
+    const int i = int(blockIdx.x) * warps + int(threadIdx.y), lane = int(threadIdx.x);
+    if (i >= n) return;
+    if (loss_scale) scale *= double(*loss_scale);
+    const T* row = x + int64_t(i) * stored;
+    const double lse = log_sum_exp(row, classes, lane, top_of(row, classes, lane).value);
+    for (int j = lane; j < stored; j += int(warp_size)) {
+        const double target = (j == labels[i] ? 1 - smoothing : 0) + smoothing / classes;
+        dx[int64_t(i) * stored + j] = from_float<T>(j < classes ? float((exp(double(to_float(row[j])) - lse) - target) * scale) : 0.0f);
+    }
+}
+
+}  // namespace
+
+size_t loss_workspace(int n) { return size_t(n) * (sizeof(double) + sizeof(int32_t)); }
+
+void loss_forward(const LossArgs& a, BatchStats* stats, void* workspace, cudaStream_t stream) {
+    const int n = a.x.shape.n, stored = a.x.shape.c;
+    require(a.classes <= stored && a.x.shape.pixels() == size_t(n), "loss: the logits do not fit");
+    double* loss = static_cast<double*>(workspace);
+    int32_t* correct = reinterpret_cast<int32_t*>(loss + n);
+    if (n > 0)
+        with_type(a.x.dtype, [&](auto t) {
+            using T = decltype(t);
+            launch(row_losses<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n, stored, a.classes,
+                   a.labels, double(a.label_smoothing), loss, correct);
+        });
+    launch(sum_losses, dim3(1), dim3(block_threads), block_threads * (sizeof(double) + sizeof(int)), stream, loss, correct, n, stats);
+}
+
+void loss_backward(const LossArgs& a, const Tensor& dx, int64_t global_batch, const float* loss_scale, cudaStream_t stream) {
+    const int n = a.x.shape.n, stored = a.x.shape.c;
+    require(dx.shape == a.x.shape && dx.dtype == a.x.dtype && a.classes <= stored, "loss: the gradient does not fit");
+    if (n == 0) return;
+    with_type(a.x.dtype, [&](auto t) {
+        using T = decltype(t);
+        launch(loss_gradient<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n, stored, a.classes,
+               a.labels, double(a.label_smoothing), 1.0 / double(global_batch), loss_scale, data_of<T>(dx));
+    });
+}
+
+}  // namespace convoy::kernels

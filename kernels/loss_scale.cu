@@ -1,0 +1,52 @@
+// Dynamic loss scaling on the device: the host never learns of a step that was left out until it reads the state.
+#include <cfloat>
+
+#include "kernels/elements.cuh"
+#include "kernels/kernels.h"
+#include "kernels/launch.cuh"
+
+namespace convoy::kernels {
+namespace {
+
+constexpr int per_thread = 8;  // packs
+
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads) find_not_finite(const T* gradients, int64_t packs, LossScale* state) {
+    bool finite = true;
+    for (int64_t i = global_index(); i < packs; i += int64_t(gridDim.x) * blockDim.x) {
+        float g[V];
+        load(gradients + i * V, g);
+        for (int k = 0; k < V; ++k) finite = finite && fabsf(g[k]) <= FLT_MAX;
+    }
+    if (!finite) state->finite = 0;  // whoever writes, writes the same
+}
+
+__global__ void adjust(LossScale* state, int growth_interval) {
+    if (!state->finite) {
+        state->scale *= 0.5f;
+        state->good_steps = 0;
+        ++state->skipped;
+    } else if (++state->good_steps == growth_interval) {
+        state->scale = fminf(2 * state->scale, 0x1p40f);  // an infinite scale would never come back
+        state->good_steps = 0;
+    }
+    state->finite = 1;
+}
+
+}  // namespace
+
+void check_finite(const float* gradients, size_t count, LossScale* state, cudaStream_t stream) {
+    if (count == 0) return;
+    with_layout(DType::f32, int64_t(count), {gradients}, [&](auto t, auto v) {
+        using T = decltype(t);
+        if constexpr (std::is_same_v<T, float>)
+            launch(find_not_finite<T, v>, dim3(blocks_for(int64_t(count) / v, block_threads * per_thread)), dim3(block_threads), 0, stream,
+                   gradients, int64_t(count) / v, state);
+    });
+}
+
+void adjust_loss_scale(LossScale* state, int growth_interval, cudaStream_t stream) {
+    launch(adjust, dim3(1), dim3(1), 0, stream, state, growth_interval);
+}
+
+}  // namespace convoy::kernels
