@@ -108,6 +108,11 @@ size_t bias_gradient_workspace(const Shape& dy);
 /// db [channels] = sum over the rows (pixels) of dy. Two kernels.
 void bias_gradient(const Tensor& dy, int channels, float* db, void* workspace, cudaStream_t);
 
+// ---- bias.cu ---------------------------------------------------------------------------------------------------------
+/// to = from + bias [real channels]; both have the same pixels and real channels, padding of `to` is written as zero. The types may
+/// differ; to may be from.
+void add_bias(const Tensor& from, const float* bias, const Tensor& to, cudaStream_t);
+
 // ---- cast.cu ---------------------------------------------------------------------------------------------------------
 /// from f32 [rows, channels], dense, to a tensor of any activation type whose shape has at least as many channels and pixels:
 /// channels behind and rows behind are zero. A convolution weight [out, k, k, in] has out * k * k rows.

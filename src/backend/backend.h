@@ -11,6 +11,7 @@
 #include "backend/update_rule.h"
 #include "base/tensor.h"
 #include "model/graph.h"
+#include "model/precision.h"
 
 namespace convoy {
 
@@ -114,6 +115,13 @@ struct Update {
 struct BackendOptions {
     int threads = 0;      ///< CPU threads of this rank; 0: this rank's share of the cores
     bool sync_bn = false; ///< batch statistics over all ranks
+    Precision precision = Precision::f32;  ///< what with_precision() made of the graph
+
+    // On GPUs only.
+    std::vector<int> devices{};   ///< which of the visible GPUs this node's ranks take, in order; empty: all
+    bool share_device = false;    ///< several ranks may use one GPU; gradients then go through the host
+    bool capture = true;          ///< replay a step as one CUDA graph; else launch its operations one by one
+    bool bf16_gradients = false;  ///< sum gradients over ranks in bf16
 };
 
 class Backend {
@@ -181,5 +189,9 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions&, Comm&);
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&);
 /// Why there is no CUDA device here, or an empty string if there is one.
 std::string cuda_unavailable();
+/// Versions of what the CUDA backend was built with and finds; empty without one.
+std::vector<std::pair<std::string, std::string>> cuda_versions();
+/// What cuDNN has for a model's training step on a chip ("h100", "a100"), which need not be here. Throws Exit::usage.
+std::string plan_table(const Graph&, int batch, Precision, const std::string& chip);
 
 }  // namespace convoy

@@ -91,7 +91,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     stop_on_signals(requests);
 
     // 2. Backend
-    const std::unique_ptr<Backend> backend = make_backend(o.device, {int(o.threads), o.sync_bn}, comm);
+    const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
 
     // 3. Data: what it is, before any of it is read
     std::unique_ptr<SplitReader> train_reader, test_reader;
@@ -107,7 +107,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
 
         // 4. Model
         model = {o.model, data.height, data.width, data.channels, data.classes, o.stem, float(o.label_smoothing), true};
-        graph = fuse(build_model(model));
+        graph = with_precision(fuse(build_model(model)), parse_precision(o.precision));
     });
     const DataSet train_data(comm, *backend, *train_reader), test_data(comm, *backend, *test_reader);
 

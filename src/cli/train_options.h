@@ -4,15 +4,15 @@
 #include <utility>
 #include <vector>
 
-#include "backend/augment.h"
-#include "backend/update_rule.h"
+#include "backend/backend.h"
 #include "plan/schedule.h"
 
 namespace convoy {
 
 struct TrainOptions {
-    std::string data, model, stem, output, device;
+    std::string data, model, stem, output, device, precision, devices;
     int64_t threads, seed;
+    bool share_device, no_graph, bf16_gradients;  ///< GPUs only
     bool overwrite, dry_run, print_config, help;
 
     std::string resume, checkpoint_every, time_limit;
@@ -42,6 +42,7 @@ struct ParsedOptions {
 ParsedOptions parse_train_options(const std::vector<std::string>& args);
 
 // What the texts among the options mean; all throw Exit::usage naming the option.
+BackendOptions backend_options_of(const TrainOptions&);
 OptimizerSpec optimizer_of(const TrainOptions&);
 Schedule schedule_of(const TrainOptions&, int64_t global_batch);
 Augment augment_of(const TrainOptions&);

@@ -25,7 +25,8 @@ struct Value {
     std::string name;
     int h, w, c;
     DType dtype = DType::f32;
-    Shape batched(int n) const { return {n, h, w, c}; }
+    int padding = 0;  ///< zero channels stored behind the c real ones
+    Shape batched(int n) const { return {n, h, w, c + padding}; }
 };
 
 struct Param {

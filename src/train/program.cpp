@@ -98,7 +98,7 @@ struct Binding {
         std::vector<Tensor> tensors;
         for (size_t v = 0; v < graph.values.size(); ++v) {
             void* data = buffer[v] == none ? nullptr : arena + plan.memory.offset[buffer[v]];
-            tensors.push_back({data, graph.values[v].batched(plan.spec.batch), graph.values[v].dtype});
+            tensors.push_back({data, graph.values[v].batched(plan.spec.batch), graph.values[v].dtype, graph.values[v].padding});
         }
         return tensors;
     }

@@ -45,7 +45,7 @@ struct ProgramContext {
 
 struct Program {
     Tape tape;             ///< forward, and in training backward and all-reduce; the caller adds what frames it
-    Tensor input, labels;  ///< f32 [n, h, w, c], i32 [n]
+    Tensor input, labels;  ///< [n, h, w, c], i32 [n]
     Tensor logits;         ///< f32 [n, 1, 1, classes], intact when the program ends
 };
 /// `tape` may already hold the gather. In training the gradient buckets are summed over ranks and waited for.

@@ -99,7 +99,11 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& c
     const int fair = comm.fair_threads();
     if (own.threads == 0) own.threads = fair;
     std::unique_ptr<Backend> backend;
-    comm.together([&] { backend = std::make_unique<CpuBackend>(own, comm); });
+    comm.together([&] {
+        if (options.precision != Precision::f32)
+            fail(Exit::usage, "--precision " + std::string(name_of(options.precision)) + ": the CPU backend computes in f32 only; leave it out, or use --device cuda");
+        backend = std::make_unique<CpuBackend>(own, comm);
+    });
     return backend;
 }
 
