@@ -6,7 +6,7 @@ namespace convoy {
 std::string cuda_unavailable() { return "this executable was built without the CUDA backend"; }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&) {
-    fail(Exit::usage, "--device cuda: " + cuda_unavailable() + "; use --device cpu");
+    fail_everywhere(Exit::usage, "--device cuda: " + cuda_unavailable() + "; use --device cpu");
 }
 
 }  // namespace convoy

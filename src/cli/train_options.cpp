@@ -35,6 +35,8 @@ po::options_description table(TrainOptions& o) {
         ("checkpoint-every", text(o.checkpoint_every, "10m", "WHEN"), "500 (steps), 10m or 1h30m (time), 2e (epochs), or none; also after the best evaluation, at the end and when asked")  //
         ("keep", value<int64_t>(o.keep, 2, "N"), "newest checkpoints to keep, besides the best")                   //
         ("time-limit", text(o.time_limit, "", "TIME"), "checkpoint and stop (exit 85) in time, as in 1h50m; by default Slurm's limit")  //
+        ("strict-io", flag(o.strict_io), "end the run when metrics or a checkpoint cannot be written; else warn and train on")  //
+        ("on-nan", text(o.on_nan, "stop", "WHAT"), "when loss or gradients are not finite: stop (exit 4), skip the update, or rollback to the last checkpoint at half the rate")  //
         ("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu")                                            //
         ("threads", value<int64_t>(o.threads, 0, "N"), "CPU threads a rank; 0: this rank's share of the cores")    //
         ("seed", value<int64_t>(o.seed, 1, "N"), "of initial weights, sample order and augmentation")              //
@@ -112,7 +114,7 @@ void check(const TrainOptions& o) {
     in_range("momentum", o.momentum, 0, 1);
     in_range("beta1", o.beta1, 0, 0.999999);
     in_range("beta2", o.beta2, 0, 0.99999999);
-    in_range("epsilon", o.epsilon, 0, 1);
+    in_range("epsilon", o.epsilon, 1e-30, 1);
     in_range("weight-decay", o.weight_decay, 0, 1e6);
     in_range("warmup-epochs", o.warmup_epochs, 0, 1e9);
     in_range("lr-gamma", o.lr_gamma, 0, 1e6);
@@ -122,6 +124,7 @@ void check(const TrainOptions& o) {
     one_of("stem", o.stem, {"auto", "imagenet", "cifar"});
     one_of("device", o.device, {"auto", "cuda", "cpu"});
     one_of("optimizer", o.optimizer, {"sgd", "adam"});
+    one_of("on-nan", o.on_nan, {"stop", "skip", "rollback"});
     one_of("decay", o.decay, {"all", "weights"});
     one_of("crop-mode", o.crop_mode, {"zero", "reflect"});
     schedule_of(o, 1);
@@ -149,8 +152,7 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args) {
     ParsedOptions parsed;
     TrainOptions& o = parsed.options;
     const po::options_description all = table(o);
-    po::variables_map values = parse_with_config(all, args);
-    po::notify(values);
+    const po::variables_map values = parse_with_config(all, args);
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
         if (name == "help" || name == "print-config" || name == "dry-run" || name == "config") continue;
@@ -228,8 +230,13 @@ double time_limit_of(const TrainOptions& o) {
         if (seconds <= 0) fail(Exit::usage, "--time-limit " + o.time_limit + ": write a time as in 1h50m, 90m or 300s");
         return seconds;
     }
-    const char* end = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
-    return end ? std::max(1.0, std::strtod(end, nullptr) - double(std::time(nullptr))) : 0;
+    const char* variable = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
+    if (!variable) return 0;
+    char* end = nullptr;
+    const double seconds = std::strtod(variable, &end);
+    if (end == variable || *end || !std::isfinite(seconds))
+        fail(Exit::usage, std::string("SLURM_JOB_END_TIME=") + variable + " is not a time in seconds since 1970; give --time-limit");
+    return std::max(1.0, seconds - double(std::time(nullptr)));
 }
 
 OptimizerSpec optimizer_of(const TrainOptions& o) {
