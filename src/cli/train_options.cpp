@@ -35,6 +35,8 @@ po::options_description table(TrainOptions& o) {
         ("checkpoint-every", text(o.checkpoint_every, "10m", "WHEN"), "500 (steps), 10m or 1h30m (time), 2e (epochs), or none; also after the best evaluation, at the end and when asked")  //
         ("keep", value<int64_t>(o.keep, 2, "N"), "newest checkpoints to keep, besides the best")                   //
         ("time-limit", text(o.time_limit, "", "TIME"), "checkpoint and stop (exit 85) in time, as in 1h50m; by default Slurm's limit")  //
+        ("strict-io", flag(o.strict_io), "end the run when metrics or a checkpoint cannot be written; else warn and train on")  //
+        ("on-nan", text(o.on_nan, "stop", "WHAT"), "when loss or gradients are not finite: stop (exit 4), skip the update, or rollback to the last checkpoint at half the rate")  //
         ("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu")                                            //
         ("precision", text(o.precision, "f32", "TYPE"), "of activations and gradients: f32, tf32, bf16 or f16; on CPUs f32")  //
         ("devices", text(o.devices, "", "I,J"), "GPUs that the ranks of a node take, counted among the visible ones; all by default")  //
@@ -117,7 +119,7 @@ void check(const TrainOptions& o) {
     in_range("momentum", o.momentum, 0, 1);
     in_range("beta1", o.beta1, 0, 0.999999);
     in_range("beta2", o.beta2, 0, 0.99999999);
-    in_range("epsilon", o.epsilon, 0, 1);
+    in_range("epsilon", o.epsilon, 1e-30, 1);
     in_range("weight-decay", o.weight_decay, 0, 1e6);
     in_range("warmup-epochs", o.warmup_epochs, 0, 1e9);
     in_range("lr-gamma", o.lr_gamma, 0, 1e6);
@@ -128,6 +130,7 @@ void check(const TrainOptions& o) {
     one_of("device", o.device, {"auto", "cuda", "cpu"});
     backend_options_of(o);
     one_of("optimizer", o.optimizer, {"sgd", "adam"});
+    one_of("on-nan", o.on_nan, {"stop", "skip", "rollback"});
     one_of("decay", o.decay, {"all", "weights"});
     one_of("crop-mode", o.crop_mode, {"zero", "reflect"});
     schedule_of(o, 1);
@@ -155,8 +158,7 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args) {
     ParsedOptions parsed;
     TrainOptions& o = parsed.options;
     const po::options_description all = table(o);
-    po::variables_map values = parse_with_config(all, args);
-    po::notify(values);
+    const po::variables_map values = parse_with_config(all, args);
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
         if (name == "help" || name == "print-config" || name == "dry-run" || name == "config") continue;
@@ -234,8 +236,13 @@ double time_limit_of(const TrainOptions& o) {
         if (seconds <= 0) fail(Exit::usage, "--time-limit " + o.time_limit + ": write a time as in 1h50m, 90m or 300s");
         return seconds;
     }
-    const char* end = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
-    return end ? std::max(1.0, std::strtod(end, nullptr) - double(std::time(nullptr))) : 0;
+    const char* variable = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
+    if (!variable) return 0;
+    char* end = nullptr;
+    const double seconds = std::strtod(variable, &end);
+    if (end == variable || *end || !std::isfinite(seconds))
+        fail(Exit::usage, std::string("SLURM_JOB_END_TIME=") + variable + " is not a time in seconds since 1970; give --time-limit");
+    return std::max(1.0, seconds - double(std::time(nullptr)));
 }
 
 BackendOptions backend_options_of(const TrainOptions& o) {

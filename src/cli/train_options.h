@@ -17,6 +17,8 @@ struct TrainOptions {
 
     std::string resume, checkpoint_every, time_limit;
     int64_t keep;
+    bool strict_io;
+    std::string on_nan;
 
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
     int64_t epochs, max_steps;           ///< max_steps 0: no limit
@@ -52,7 +54,7 @@ struct CheckpointClock {
     double seconds = 0;
 };
 CheckpointClock checkpoint_clock_of(const TrainOptions&);
-/// Seconds of --time-limit, or until SLURM_JOB_END_TIME if that is set and no limit was given; 0: no limit.
+/// Seconds from now: --time-limit, or until SLURM_JOB_END_TIME if that is set and no limit was given; 0: no limit.
 double time_limit_of(const TrainOptions&);
 /// Comma-separated numbers; empty text gives none.
 std::vector<double> numbers_of(const std::string& option, const std::string& text);

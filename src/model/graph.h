@@ -129,6 +129,9 @@ private:
     int dropouts_ = 0;
 };
 
+/// Kaiming's normal initialisation of a convolution before ReLUs, by fan-out.
+Init kaiming_fan_out(int kernel, int out);
+
 /// Merges BatchNorm -> [+ residual] -> [ReLU], and a stride-1 PadShortcut as that residual, into single ops. The result
 /// computes the same function with fewer passes over memory.
 Graph fuse(const Graph&);
