@@ -10,7 +10,7 @@
 namespace convoy::test {
 namespace {
 
-constexpr size_t count = 77;  // two segments of 32 and 45 elements
+constexpr size_t count = 80;  // two segments of 32 and 48 elements; an arena is a multiple of 16
 constexpr size_t split = 32;
 constexpr int steps = 12;
 

@@ -2,6 +2,7 @@
 // update, or go back to a checkpoint with a lower rate. The backend left the update out already, on all ranks alike.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <sstream>
 
 #include "train/trainer.h"
@@ -11,6 +12,20 @@ namespace {
 
 constexpr int64_t most_skipped_in_a_row = 16;
 constexpr double rollback_factor = 0.5, least_rate_factor = 1.0 / 256;
+
+/// Infinite and NaN have all bits of the exponent set.
+template <class Bits> bool all_finite(const std::vector<char>& bytes, Bits exponent) {
+    for (size_t at = 0; at < bytes.size(); at += sizeof(Bits)) {
+        Bits v;
+        std::memcpy(&v, bytes.data() + at, sizeof v);
+        if ((v & exponent) == exponent) return false;
+    }
+    return true;
+}
+bool all_finite(const std::vector<char>& bytes, DType type) {
+    if (type == DType::f32) return all_finite(bytes, uint32_t(0x7f800000));
+    return all_finite(bytes, uint16_t(type == DType::f16 ? 0x7c00 : 0x7f80));
+}
 
 }  // namespace
 
@@ -55,11 +70,11 @@ void Trainer::stop_not_finite(const StepRecord& r) {
 }
 
 std::string Trainer::first_not_finite(int64_t step) {
-    std::vector<float> host;
+    std::vector<char> host;
     const auto finite = [&](const Tensor& t) {
-        host.resize(t.count());
+        host.resize(t.bytes());
         backend_.download(host.data(), t.data, t.bytes());
-        return std::all_of(host.begin(), host.end(), [](float v) { return std::isfinite(v); });
+        return all_finite(host, t.dtype);
     };
     for (const NamedTensor& t : state_.model())
         if (!finite(t.tensor)) return "not finite even before it: " + t.name;

@@ -20,9 +20,9 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       cudnn_(compute_.get()),
       plans_(cudnn_, compute_.get(), cache_path(info.name, Cudnn::version())) {
     times_ = allocate(sizeof(kernels::StepTimes));
-    if (options.precision != Precision::f16) return;
     loss_scale_ = allocate(sizeof(kernels::LossScale));
-    const kernels::LossScale start;
+    kernels::LossScale start;
+    if (options.precision != Precision::f16) start.scale = 1;
     upload(loss_scale_.get(), &start, sizeof start);
 }
 

@@ -104,7 +104,7 @@ private:
     Plans plans_;
     WeightCopies copies_;
     std::unique_ptr<GradientSums> sums_;  // null on one rank
-    Buffer times_, loss_scale_;           // kernels::StepTimes; kernels::LossScale in f16, else null
+    Buffer times_, loss_scale_;           // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
     struct Mirror {
         const Requests* requests;
         std::shared_ptr<PinnedMemory> flags;  // int [2]

@@ -15,7 +15,7 @@ void CudaBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
 void CudaBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const Tensor x = b.values[op.x], dx = b.value_gradients[op.x];
     const kernels::LossArgs args{x, x.channels(), b.labels.as<int32_t>(), op.label_smoothing};
-    const float* scale = loss_scale_ ? &static_cast<kernels::LossScale*>(loss_scale_.get())->scale : nullptr;
+    const float* scale = options_.precision == Precision::f16 ? &static_cast<kernels::LossScale*>(loss_scale_.get())->scale : nullptr;
     step(tape, "loss gradient",
          [=, global_batch = b.global_batch](cudaStream_t s) { kernels::loss_backward(args, dx, global_batch, scale, s); });
 }

@@ -2,18 +2,18 @@
 // a rank that dies ends the job instead of hanging it.
 #include <nccl.h>
 
-#include <chrono>
 #include <thread>
+#include <utility>
 
 #include "backend/cuda/gradient_sums.h"
 #include "backend/cuda/handles.h"
+#include "base/clock.h"
 #include "comm/comm.h"
 #include "kernels/kernels.h"
 
 namespace convoy {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr auto connect_deadline = std::chrono::seconds(120);  // 32 ranks on a cold file system
 constexpr auto call_deadline = std::chrono::seconds(60);
 

@@ -10,11 +10,12 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment));
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
     auto* scale = static_cast<kernels::LossScale*>(loss_scale_.get());
+    const bool scaled = options_.precision == Precision::f16;
     step(tape, "optimizer", [=, count = int(host.size())](cudaStream_t s) {
-        // The batch sums at the head of the arena are no gradients.
-        if (scale) kernels::check_finite(u.gradients + stats_elements, u.count - stats_elements, scale, s);
+        kernels::check_finite(u.gradients, u.count, scale, s);
+        kernels::decide_update(scale, u.stats, u.latch, scaled, s);
         kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
-        if (scale) kernels::adjust_loss_scale(scale, loss_scale_growth, s);
+        kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
     });
 }
 
