@@ -62,7 +62,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test data format clean help FORCE
+.PHONY: all deps info run test test-gpu bench-gpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -126,6 +126,15 @@ test: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh '$(T)'
 
+# On a machine with a GPU; on one without a compiler, the bundle has the same commands.
+test-gpu bench-gpu: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/gpu.sh $(@:%-gpu=%)
+
+bundle: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
+	@BUILD='$(BUILD)' bash tests/bundle.sh
+
 format:
 	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h)
 
@@ -139,4 +148,6 @@ help:
 	@echo 'make run        train on input/cifar10 if it is there, else on the sample in input/'
 	@echo 'make data       fetch CIFAR-10 and convert it to input/cifar10'
 	@echo 'make test       all tests; T=pattern for some, as in T="Golden.*"'
+	@echo 'make test-gpu   what needs a GPU; make bench-gpu measures on one'
+	@echo 'make bundle     $(BUILD)/convoy-bundle.tar.xz: for machines with a GPU and nothing else'
 	@echo 'make format     clang-format; make clean'

@@ -61,7 +61,7 @@ bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tap
     const PlanSpec spec = norm_spec(PlanSpec::norm, op, x.shape, x.dtype);
     const Plan* found = plans_.find(spec);
     if (!found) {
-        note("cuDNN has no engine for '" + spec.key() + "': kernels/batchnorm runs");
+        note("cuDNN has no engine for '" + spec.family() + "' in some sizes: kernels/batchnorm runs");
         return false;
     }
     const kernels::BatchNormArgs a = args_of(op, b);
@@ -125,7 +125,7 @@ bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, Tape& ta
     const PlanSpec spec = norm_spec(PlanSpec::norm_gradient, op, x.shape, x.dtype);
     const Plan* found = plans_.find(spec);
     if (!found) {
-        note("cuDNN has no engine for '" + spec.key() + "': kernels/batchnorm_gradient runs");
+        note("cuDNN has no engine for '" + spec.family() + "' in some sizes: kernels/batchnorm_gradient runs");
         return false;
     }
     const std::string name = "batch norm gradient " + b.name;

@@ -56,7 +56,7 @@ void CudaBackend::data_gradient(Tape& tape, const std::string& name, PlanSpec sp
     const Plan* fused = plans_.find(spec);
     if (fused && fused->microseconds <= plain.microseconds + plans_.measured("addition " + spec.key(), [&] { add(compute_.get()); }))
         return step(tape, name, *fused, {dy, {Slot::weight, w}, {Slot::residual, dx.data}, {Slot::dx, dx.data}});
-    if (!fused) note("cuDNN has no engine for '" + spec.key() + "': an addition follows the plain one");
+    if (!fused) note("cuDNN has no engine for '" + spec.family() + "' in some sizes: an addition follows the plain one");
     step(tape, name, plain, {dy, {Slot::weight, w}, {Slot::dx, nullptr, part}});
     step(tape, name + " addition", add);
 }

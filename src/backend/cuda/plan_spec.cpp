@@ -5,14 +5,15 @@
 
 namespace convoy {
 
-std::string PlanSpec::key() const {
+std::string PlanSpec::family() const {
     constexpr const char* names[] = {"conv", "conv-data-gradient", "conv-weight-gradient", "norm", "norm-gradient"};
+    return names[kind] + (' ' + std::string(name_of(type))) + (exact ? "-exact" : "") + (add ? " add" : "") + (relu ? " relu" : "");
+}
+
+std::string PlanSpec::key() const {
     std::ostringstream out;
-    out << names[kind] << ' ' << name_of(type) << (exact ? "-exact" : "");
-    out << " n" << x.n << ' ' << x.h << 'x' << x.w << 'x' << x.c;
+    out << family() << " n" << x.n << ' ' << x.h << 'x' << x.w << 'x' << x.c;
     if (!is_norm()) out << "->" << y.h << 'x' << y.w << 'x' << y.c << " k" << kernel << " s" << stride << " p" << pad;
-    if (add) out << " add";
-    if (relu) out << " relu";
     if (kind == norm) out << " eps" << epsilon << " mom" << momentum;
     return out.str();
 }

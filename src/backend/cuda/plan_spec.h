@@ -46,6 +46,8 @@ struct PlanSpec {
     bool add = false, relu = false;
     float epsilon = 0, momentum = 0;
 
+    /// Operation, type and fusions, without sizes: "norm bf16 add relu".
+    std::string family() const;
     /// One line that tells any two apart: the plan's name in the cache and in tables.
     std::string key() const;
     bool is_norm() const { return kind == norm || kind == norm_gradient; }

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs what lies in this folder with its own libraries: ./run info | train … | mpirun … | test-gpu | bench-gpu.
+# CUDA's libraries: CONVOY_CUDA=folder, a toolkit or the nvidia/ folder of Python wheels; by default /usr/local/cuda, then what
+# python3 has.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cuda=${CONVOY_CUDA:-}
+[ -n "$cuda" ] || { [ ! -d /usr/local/cuda ] || cuda=/usr/local/cuda; }
+[ -n "$cuda" ] || cuda=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null || true)
+path=$here/lib
+for dir in "$cuda"/lib64 "$cuda"/lib "$cuda"/*/lib; do [ ! -d "$dir" ] || path=$path:$dir; done
+export LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PATH=$here/openmpi:$here/build:${PATH:-/usr/bin:/bin}
+export OMPI_MCA_mca_base_component_path=$here/openmpi/plugins PMIX_MCA_mca_base_component_path=$here/openmpi/pmix
+export OPAL_PKGDATADIR=$here/openmpi/help OMPI_MCA_orte_launch_agent=$here/openmpi/orted
+export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader,tcp} OMPI_MCA_pml=${OMPI_MCA_pml:-ob1} OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-ssh:rsh:false}
+[ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+case ${1:-info} in
+  test-gpu | bench-gpu) cd "$here" && BUILD=build exec bash tests/gpu.sh "${1%-gpu}" "${@:2}" ;;
+  mpirun) exec mpirun "${@:2}" ;;
+  *) exec "$here/build/convoy" "${@:-info}" ;;
+esac

@@ -1,0 +1,224 @@
+// What only a GPU can show; skipped without one. Ops and golden values in f32 are in their own tests, which run on every device.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "backend/cuda/captured_tape.h"
+#include "backend/cuda/cuda_backend.h"
+#include "cluster.h"
+#include "model/models.h"
+#include "tests/step_runner.h"
+#include "tests/test_comm.h"
+
+namespace convoy::test {
+namespace {
+
+struct ModelCase {
+    const char* name;
+    int size, channels, batch;
+};
+
+Graph model(const ModelCase& c, Precision p) {
+    ModelOptions o;
+    o.name = c.name;
+    o.h = o.w = c.size;
+    o.c = c.channels;
+    o.classes = 10;
+    o.stem = "cifar";
+    return with_precision(fuse(build_model(o)), p);
+}
+
+double distance(const Floats& a, const Floats& b) {
+    double apart = 0, size = 0;
+    for (size_t i = 0; i < a.size(); ++i) apart += std::pow(double(a[i]) - b[i], 2), size += std::pow(double(b[i]), 2);
+    return std::sqrt(apart / size);
+}
+
+// Odd batches: no tile is full. PyramidNet is padded in every layer.
+const ModelCase cases[] = {{"mnist-conv", 28, 1, 13}, {"resnet18", 32, 3, 6}, {"resnet50", 32, 3, 5}, {"pyramidnet", 32, 3, 3}};
+
+class Cuda : public testing::Test {
+protected:
+    void SetUp() override {
+        if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+    }
+    static std::unique_ptr<Backend> backend(Precision p, bool capture = true) {
+        BackendOptions o;
+        o.precision = p;
+        o.capture = capture;
+        return make_backend("cuda", o, test_comm());
+    }
+};
+
+// Losses and logits in units of their size. 8 bits of mantissa (bf16) make 0.4 % a rounding, 11 (f16, tf32) 0.05 %; a gradient
+// passes some fifty of them, and a few images leave batch norm few values a channel. Bounds were set before any run on a GPU.
+TEST_F(Cuda, LowPrecisionIsNearF32OnTheCpu) {
+    const std::unique_ptr<Backend> cpu = make_test_backend("cpu");
+    for (const ModelCase& c : cases) {
+        const Graph exact = model(c, Precision::f32);
+        StepRunner reference(*cpu, exact, c.batch);
+        const double loss = reference.step().loss;
+        for (const auto& [p, value_bound, gradient_bound] : {std::tuple{Precision::f32, 1e-5, 1e-3},
+                                                             {Precision::tf32, 1e-2, 5e-2},
+                                                             {Precision::f16, 1e-2, 5e-2},
+                                                             {Precision::bf16, 5e-2, 3e-1}}) {
+            const std::unique_ptr<Backend> gpu = backend(p);
+            const Graph low = model(c, p);
+            StepRunner run(*gpu, low, c.batch);
+            const StepRecord first = run.step();
+            EXPECT_FALSE(first.skipped) << c.name;
+            EXPECT_NEAR(first.loss, loss, value_bound * loss) << c.name << " " << name_of(p);
+            EXPECT_LE(distance(run.logits(), reference.logits()), 3 * value_bound) << c.name << " " << name_of(p);
+            const double scale = p == Precision::f16 ? 65536 : 1;
+            double worst = 0;
+            for (size_t id = 0; id < exact.params.size(); ++id) {
+                if (!exact.params[id].trained || !exact.params[id].is_weight) continue;
+                Floats g = run.gradient(ParamId(id));
+                for (float& v : g) v = float(v / scale);
+                worst = std::max(worst, distance(g, reference.gradient(ParamId(id))));
+            }
+            EXPECT_LE(worst, gradient_bound) << c.name << " " << name_of(p);
+            std::printf("%s %s: gradients within %.1e\n", c.name, name_of(p), worst);
+        }
+    }
+}
+
+// The first step is eager in both, the others are captured in one. Plans come from the same cache, so they are the same.
+TEST_F(Cuda, CapturedEqualsEagerBitForBit) {
+    for (const ModelCase& c : cases)
+        for (const Precision p : {Precision::f32, Precision::bf16, Precision::f16}) {
+            const std::unique_ptr<Backend> captured = backend(p, true), eager = backend(p, false);
+            const Graph g = model(c, p);
+            StepRunner a(*captured, g, c.batch), b(*eager, g, c.batch);
+            for (int step = 0; step < 4; ++step) {
+                const StepRecord ra = a.step(), rb = b.step();
+                EXPECT_EQ(ra.loss, rb.loss) << c.name << " " << name_of(p) << " step " << step;
+                EXPECT_EQ(ra.accuracy, rb.accuracy);
+            }
+            EXPECT_EQ(a.weights(), b.weights()) << c.name << " " << name_of(p);
+            EXPECT_EQ(a.running(), b.running()) << c.name << " " << name_of(p);
+        }
+}
+
+// Between a parameter's end and the next one's start nothing but zero, in weights and gradients: padded channels are inert.
+TEST_F(Cuda, PaddingStaysZero) {
+    for (const Precision p : {Precision::tf32, Precision::bf16, Precision::f16}) {
+        const std::unique_ptr<Backend> gpu = backend(p);
+        const Graph g = model(cases[3], p);
+        StepRunner run(*gpu, g, 3);
+        for (int step = 0; step < 3; ++step) run.step();
+        const State& state = run.state();
+        const auto* begin = state.weights().as<float>();
+        std::vector<bool> real(state.weights().count(), false);
+        for (size_t i = 0; i < stats_elements; ++i) real[i] = true;  // the batch sums
+        for (size_t id = 0; id < g.params.size(); ++id)
+            if (g.params[id].trained)
+                for (size_t i = 0; i < g.params[id].shape.count(); ++i) real[size_t(state.params()[id].as<float>() - begin) + i] = true;
+        const Floats weights = run.weights(), gradients = run.gradients();
+        for (size_t i = 0; i < real.size(); ++i) {
+            if (real[i]) continue;
+            ASSERT_EQ(weights[i], 0) << "element " << i;
+            ASSERT_EQ(gradients[i], 0) << "element " << i;
+        }
+    }
+}
+
+TEST_F(Cuda, ANaNLeavesTheWeightsAlone) {
+    for (const Precision p : {Precision::f32, Precision::bf16, Precision::f16}) {
+        const std::unique_ptr<Backend> gpu = backend(p);
+        const Graph g = model(cases[0], p);
+        StepRunner run(*gpu, g, 13);
+        EXPECT_FALSE(run.step().skipped);
+        const ParamId last = std::get<Linear>(g.ops[g.ops.size() - 2]).bias;
+        const float bad = std::numeric_limits<float>::quiet_NaN();
+        gpu->upload(run.state().params()[size_t(last)].data, &bad, sizeof bad);
+        const Floats before = run.weights();
+        for (int step = 0; step < 3; ++step) {  // eager, captured, replayed
+            const StepRecord r = run.step();
+            EXPECT_TRUE(r.skipped);
+            EXPECT_TRUE(std::isnan(r.loss));
+        }
+        const Floats after = run.weights();
+        for (size_t i = 0; i < before.size(); ++i)
+            ASSERT_TRUE(after[i] == before[i] || (std::isnan(after[i]) && std::isnan(before[i]))) << i;
+    }
+}
+
+// An f16 gradient that overflows lowers the scale and leaves the step out, but is no failure.
+TEST_F(Cuda, LossScaleFallsUntilGradientsFit) {
+    const std::unique_ptr<Backend> gpu = backend(Precision::f16);
+    const Graph g = model(cases[0], Precision::f16);
+    StepRunner run(*gpu, g, 13);
+    const ParamId first = std::get<Conv>(g.ops[0]).weight;
+    Floats large(g.params[size_t(first)].shape.count(), 30.0f);
+    gpu->upload(run.state().params()[size_t(first)].data, large.data(), large.size() * sizeof(float));
+    for (int step = 0; step < 30; ++step) EXPECT_FALSE(run.step().skipped) << step;
+}
+
+// cuDNN's fused batch norms and the kernels they replace, on the same numbers.
+TEST_F(Cuda, BatchNormPlansAgreeWithTheKernels) {
+    for (const Precision p : {Precision::bf16, Precision::f16}) {
+        const std::unique_ptr<Backend> gpu = backend(p);
+        for (const ModelCase& c : {cases[1], cases[2]}) {
+            const Graph low = model(c, p);
+            StepRunner run(*gpu, low, c.batch);
+            const Graph exact = model(c, Precision::f32);
+            const std::unique_ptr<Backend> kernels_only = backend(Precision::f32);  // f32 never asks cuDNN for a batch norm
+            StepRunner reference(*kernels_only, exact, c.batch);
+            run.step(), reference.step();
+            EXPECT_LE(distance(run.running(), reference.running()), p == Precision::bf16 ? 1e-2 : 2e-3) << c.name << " " << name_of(p);
+        }
+    }
+}
+
+TEST_F(Cuda, NcclOfOneRankSumsInAndOutOfAGraph) {
+    const std::unique_ptr<Backend> gpu = backend(Precision::f32);
+    const Stream compute, communication(true);
+    const Floats values = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
+                           17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
+    for (const bool bf16 : {false, true}) {
+        const auto sums = connect_by_nccl(test_comm(), compute.get(), communication.get(), bf16, *gpu);
+        const Buffer data = upload(*gpu, values);
+        auto* floats = static_cast<float*>(data.get());
+        const Tape tape = {{"sum", Lane::communication, [&] { sums->start(floats, values.size()); }},
+                           {"wait", Lane::compute, [&] { sums->wait(); }}};
+        CapturedTape program(tape, compute.get(), sums->capturable());
+        for (int run = 0; run < 4; ++run) {  // eager, captured, replayed twice
+            program.run(0);
+            ASSERT_EQ(cudaStreamSynchronize(compute.get()), cudaSuccess);
+            sums->poll();
+            EXPECT_EQ(download<float>(*gpu, floats, values.size()), values) << "small integers are exact in bf16 too";
+        }
+    }
+}
+
+TEST_F(Cuda, TwoRanksOnOneGpuEqualOne) {
+    TempDir dir;
+    make_data(dir.path("data"), 103, 37, "28x28x1");
+    const std::string arguments =
+        "train --device cuda --data " + dir.path("data") + " --batch-size 33 --epochs 2 --log-interval 1 --lr 0.02 --checkpoint-every none";
+    for (const std::string model : {" --model mnist-linear", " --model mnist-conv"}) {
+        EXPECT_EQ("", failure(launch(1, arguments + model + " --output " + dir.path("one" + model.substr(9)), 120)));
+        EXPECT_EQ("", failure(launch(2, arguments + model + " --share-device --output " + dir.path("two" + model.substr(9)), 120)));
+        EXPECT_LE(
+            deviation(column(dir.path("two" + model.substr(9)), "train/loss"), column(dir.path("one" + model.substr(9)), "train/loss")),
+            1e-4);
+    }
+    const Finished refused = launch(2, arguments + " --model mnist-linear --devices 0 --output " + dir.path("no"), 60);
+    EXPECT_EQ("", refusal(refused, Exit::usage, {"--share-device"}));
+}
+
+TEST_F(Cuda, AResumedRunEqualsOneThatWasNotInterrupted) {
+    TempDir dir;
+    make_data(dir.path("data"), 64, 16, "28x28x1");
+    const std::string arguments = "train --device cuda --data " + dir.path("data") +
+                                  " --model mnist-conv --batch-size 16 --log-interval 1 --lr 0.02 --epochs 4 --output ";
+    EXPECT_EQ("", failure(launch(1, arguments + dir.path("whole"), 120)));
+    EXPECT_EQ("", failure(launch(1, arguments + dir.path("parts") + " --max-steps 6 --checkpoint-every 6", 120)));
+    EXPECT_EQ("", failure(launch(1, arguments + dir.path("parts") + " --resume auto", 120)));
+    EXPECT_EQ(tensors(dir.path("whole") + "/model.h5"), tensors(dir.path("parts") + "/model.h5"));
+}
+
+}  // namespace
+}  // namespace convoy::test
