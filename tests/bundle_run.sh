@@ -11,8 +11,10 @@ for dir in "$cuda"/lib64 "$cuda"/lib "$cuda"/*/lib; do [ ! -d "$dir" ] || path=$
 export LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH=$here/openmpi:$here/build:${PATH:-/usr/bin:/bin}
 export OMPI_MCA_mca_base_component_path=$here/openmpi/plugins PMIX_MCA_mca_base_component_path=$here/openmpi/pmix
-export OPAL_PKGDATADIR=$here/openmpi/help OMPI_MCA_orte_launch_agent=$here/openmpi/orted
-export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader,tcp} OMPI_MCA_pml=${OMPI_MCA_pml:-ob1} OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-ssh:rsh:false}
+export PMIX_MCA_pcompress_base_silence_warning=1
+export OPAL_PKGDATADIR=$here/openmpi/help OPAL_BINDIR=$here/openmpi OMPI_MCA_orte_launch_agent=$here/openmpi/orted
+export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader,tcp} OMPI_MCA_pml=${OMPI_MCA_pml:-ob1}
+command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node needs none
 [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 case ${1:-info} in
   test-gpu | bench-gpu) cd "$here" && BUILD=build exec bash tests/gpu.sh "${1%-gpu}" "${@:2}" ;;
