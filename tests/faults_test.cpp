@@ -158,44 +158,58 @@ private:
     bool mounted_ = false;
 };
 
-TEST_F(Faults, FullDiskFromTheStart) {
-    const SmallDisk disk(dir_.path("disk"), 16);
+TEST_F(Faults, DiskThatIsTooSmall) {
+    const SmallDisk disk(dir_.path("disk"), 128);
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
-    refused(Exit::io, {dir_.path("disk") + "/run/metrics.", "No space left"},
-            "train --model mnist-linear --batch-size 2 --data " + data_ + " --output " + dir_.path("disk") + "/run --overwrite");
+    const std::string train = "train --model mnist-linear --batch-size 2 --data " + data_ + " --output " + dir_.path("disk") + "/run";
+    refused(Exit::io, {dir_.path("disk") + "/run", "MiB are free", "--keep"}, train);
+    refused(Exit::io, {dir_.path("disk") + "/run", "MiB are free", "--keep"}, train + " --dry-run");
+    EXPECT_FALSE(fs::exists(dir_.path("disk") + "/run")) << "a refused run must leave no folder";
 }
 
 // Rows do not fit any more: with --strict-io that is the end; else training goes on, and the end says what is missing.
 TEST_F(Faults, DiskThatFillsUp) {
     const std::string run = dir_.path("disk") + "/run";
-    const std::string train = "train --model mnist-linear --batch-size 2 --epochs 200 --log-interval 1 --data " + data_ + " --output " + run + " --overwrite";
-    const SmallDisk disk(dir_.path("disk"), 256);
+    const std::string train = "train --model mnist-linear --batch-size 2 --epochs 600 --checkpoint-every none --log-interval 1 --data " + data_ + " --output " + run +
+                              " --overwrite";
+    const SmallDisk disk(dir_.path("disk"), 640);
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
     refused(Exit::io, {run, "No space left"}, train + " --strict-io");
     const Finished f = launch(2, train);
     EXPECT_EQ(f.code, int(Exit::io)) << f.err;
     EXPECT_EQ(count(f.err, "No space left on device; check the folder, its permissions and free space; training goes on"), 1) << f.err;
-    EXPECT_NE(f.out.find("epoch 200/200"), std::string::npos) << "the training must go on";
+    EXPECT_NE(f.out.find("epoch 600/600"), std::string::npos) << "the training must go on";
     EXPECT_FALSE(column(run, "train/step").empty()) << "the metrics of before must stay readable";
 }
 
 TEST_F(Faults, FullDiskAtACheckpoint) {
     make_data(dir_.path("colour"), 8, 2, "8x8x3");
     const std::string run = dir_.path("disk") + "/run";
-    const std::string train = "train --model resnet18 --batch-size 4 --data " + dir_.path("colour") + " --output " + run + " --overwrite";
-    const SmallDisk disk(dir_.path("disk"), 4096);  // room for metrics, not for the 43 MiB of the model
+    const std::string train = "train --model resnet18 --batch-size 4 --data " + dir_.path("colour") + " --output " + run + " --overwrite --keep 1 ";
+    const SmallDisk disk(dir_.path("disk"), 400 << 10);  // room for a model of 43 MiB and its checkpoints
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
-    const Finished f = launch(2, train + " --max-steps 2 --checkpoint-every 1");
-    EXPECT_EQ(f.code, int(Exit::io)) << f.err;
-    EXPECT_NE(f.err.find("warning: no checkpoint: " + run + "/checkpoints/step-000000000001.h5"), std::string::npos) << f.err;
-    EXPECT_NE(f.err.find("convoy: " + run + "/model.h5"), std::string::npos) << f.err;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run))
-        EXPECT_NE(entry.path().extension(), ".partial") << "half a file: " << entry.path();
-    EXPECT_EQ(column(run, "train/step").size(), 2u) << "the metrics must survive";
+    // As soon as there are metrics, all but a little is taken away.
+    const auto on_a_disk_that_fills = [&](const std::string& command) {
+        fs::remove_all(run);
+        const Finished f = test::run("( " + command + " ) & job=$!; for i in $(seq 1000); do [ -e " + run + "/metrics.h5 ] && break; sleep 0.01; done\n" +
+                                     "fallocate -l 396M " + dir_.path("disk") + "/filler || exit 98; wait $job; code=$?; rm " + dir_.path("disk") + "/filler; exit $code");
+        EXPECT_EQ(f.code, int(Exit::io)) << f.out << f.err;
+        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run))
+            EXPECT_NE(entry.path().extension(), ".partial") << "half a file: " << entry.path();
+        EXPECT_FALSE(column(run, "train/step").empty()) << "the metrics must survive";
+        return f.err;
+    };
+    const std::string lost = on_a_disk_that_fills(launch_command(2, train + "--epochs 10 --checkpoint-every 3"));
+    EXPECT_NE(lost.find("warning: no checkpoint: " + run + "/checkpoints/step-"), std::string::npos) << lost;
+    EXPECT_NE(lost.find("convoy: " + run + "/model.h5"), std::string::npos) << lost;
     // Asked to stop, with nowhere to put the checkpoint: that must not look like a success.
-    const Finished stopped = launch(1, train + " --epochs 1000000 --checkpoint-every none --eval-every 0 --time-limit 7s");
-    EXPECT_EQ(stopped.code, int(Exit::io)) << stopped.out << stopped.err;
-    EXPECT_NE(stopped.err.find("the checkpoint could not be written"), std::string::npos) << stopped.err;
+    const std::string stopped = on_a_disk_that_fills(launch_command(1, train + "--epochs 1000000 --checkpoint-every none --eval-every 0 --time-limit 8s"));
+    EXPECT_NE(stopped.find("the checkpoint could not be written"), std::string::npos) << stopped;
+}
+
+TEST_F(Faults, ProcessesThatDoNotSeeOneAnother) {
+    const Finished f = run("PMI_SIZE=4 " + sibling("convoy") + " train --model mnist-linear --batch-size 20 --data " + data_ + " --output " + output_);
+    EXPECT_EQ("", refusal(f, Exit::usage, {"4 processes", "MPI sees only this one", "srun --mpi=pmix"}));
 }
 
 TEST_F(Faults, RunFolderThatVanishes) {

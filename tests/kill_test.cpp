@@ -16,9 +16,9 @@ protected:
 
     /// A script that starts a training too long to end by itself, waits until it trains, does `then`, and ends what is left.
     /// `then` may use $job (its own process id) and the function ranks (process ids of the ranks).
-    Finished with_training(int ranks, const std::string& then) {
+    Finished with_training(int ranks, const std::string& then, const std::string& options = "") {
         const std::string arguments =
-            "train --data " + data_ + " --model mnist-linear --batch-size 20 --epochs 10000000 --log-interval 1 --output " + run_;
+            "train --data " + data_ + " --model mnist-linear --batch-size 20 --epochs 10000000 --log-interval 1 --output " + run_ + " " + options;
         return run("ranks() { pgrep -f '^" + sibling("convoy") + " train .*" + run_ +
                    "'; }\n"
                    "{ " +
@@ -83,6 +83,22 @@ TEST_F(Kill, OneRankLessEndsTheJob) {
         std::printf("%s: exit code %d after %d ms\n", victim, code, milliseconds);
         run("rm -r " + run_);
     }
+}
+
+TEST_F(Kill, StoppedRankIsNamed) {
+    const Finished f = with_training(3, "victim=$(ranks | sort -n | tail -n 1)\n"
+                                        "tr '\\0' '\\n' </proc/$victim/environ | sed -n 's/^OMPI_COMM_WORLD_RANK=//p'\n"
+                                        "kill -STOP $victim; start=$(date +%s); wait $job; code=$?\n"
+                                        "echo $code $(($(date +%s) - start)); [ -z \"$(ranks)\" ] || exit 8",
+                                     "--watchdog 3s");
+    EXPECT_EQ(f.code, 0) << "ranks were left behind: " << f.out << f.err;
+    int rank = -1, code = 0, seconds = 1 << 30;
+    ASSERT_EQ(std::sscanf(f.out.c_str(), "%d %d %d", &rank, &code, &seconds), 3) << f.out << f.err;
+    EXPECT_EQ(code, int(Exit::comm));
+    EXPECT_LT(seconds, 20);
+    const std::string err = read_file(dir_.path("err"));
+    EXPECT_NE(err.find("no progress for 3 s (--watchdog): rank " + std::to_string(rank) + " did not report"), std::string::npos) << err;
+    EXPECT_NE(err.find("is in 'wait for all-reduce'"), std::string::npos) << err;
 }
 
 }  // namespace

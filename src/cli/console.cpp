@@ -254,8 +254,7 @@ void Console::note_best(double accuracy, int64_t step) {
 
 void Console::on_checkpoint(Checkpoint&& c) {
     if (!comm_.root()) return;
-    checkpoints_->wait();
-    note_checkpoint();
+    finish_checkpoint();
     c.model = run_.model;
     c.identity = run_.identity;
     c.configuration = config_text(run_.config);
@@ -265,14 +264,19 @@ void Console::on_checkpoint(Checkpoint&& c) {
 
 std::optional<Checkpoint> Console::on_rollback(int64_t failed) {
     if (!comm_.root()) return std::nullopt;
-    checkpoints_->wait();
-    note_checkpoint();
+    finish_checkpoint();
     std::optional<ResumePoint> back = newest_checkpoint(run_.dir, state_, run_.identity);
     if (!back) return std::nullopt;
     const Checkpoint& c = back->checkpoint;
     metrics_->go_back(MetricsResume{c.step, c.step / steps_per_epoch_, c.evaluation_due});
     warn(failed, "step " + std::to_string(failed) + " is not finite: going back to step " + std::to_string(c.step) + " with a lower learning rate");
     return std::move(back->checkpoint);
+}
+
+void Console::finish_checkpoint() {
+    const Doing doing(comm_.activity(), "writing a checkpoint");
+    checkpoints_->wait();
+    note_checkpoint();
 }
 
 void Console::note_checkpoint() {
@@ -295,6 +299,7 @@ void Console::warn(int64_t step, const std::string& message) {
 }
 
 void Console::guarded(const std::function<void()>& write) {
+    const Doing doing(comm_.activity(), "writing to the run folder");
     try {
         write();
     } catch (const Error& error) {
@@ -315,8 +320,7 @@ void Console::record_failure(int64_t step, const std::string& message) {
 }
 
 void Console::finish(const Trainer& t) {
-    checkpoints_->wait();
-    note_checkpoint();
+    finish_checkpoint();
     const char* dir = run_.dir.c_str();
     if (t.stopped()) {
         const char* signal = signal_received();

@@ -58,6 +58,7 @@ private:
     void note_best(double accuracy, int64_t step);
     /// What became of the last checkpoint, if that is known and not said yet.
     void note_checkpoint();
+    void finish_checkpoint();
     void warn(int64_t step, const std::string& message);
     /// Runs what writes to the run folder: a failure is a warning, once, unless --strict-io.
     void guarded(const std::function<void()>& write);

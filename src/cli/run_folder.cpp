@@ -34,6 +34,7 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
         for (const auto& entry : fs::directory_iterator(path + folder, error))
             if (entry.path().extension() == ".partial") fs::remove(entry.path(), error);
+    fs::remove_all(path + "/stalled", error);  // reports of a watchdog
     const bool used = fs::exists(path + "/metrics.h5") || !checkpoints_of(path).empty();
     if (!used || resume) return;
     if (!overwrite) fail(Exit::usage, path + " already holds a run; choose another --output, --resume auto, or --overwrite");

@@ -5,9 +5,12 @@
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/preflight.h"
 #include "cli/run_folder.h"
 #include "cli/signals.h"
 #include "cli/train_options.h"
+#include "cli/versions.h"
+#include "comm/watchdog.h"
 #include "model/models.h"
 #include "train/model_file.h"
 #include "train/trainer.h"
@@ -62,6 +65,14 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std
     return s;
 }
 
+/// What the run folder will hold at most: the newest checkpoints, the best, one that is being written, the model, metrics.
+size_t planned_bytes(const TrainOptions& o, const State& state, int ranks) {
+    const size_t model = state.weights().bytes() + state.running().bytes();
+    const size_t checkpoint = state.weights().bytes() + state.optimizer_block().bytes() + state.running().bytes() * size_t(ranks);
+    constexpr size_t metrics = 1 << 16;
+    return model + checkpoint * size_t(o.checkpoint_every == "none" ? 2 : o.keep + 2) + metrics;
+}
+
 /// What a resumed run must share with the one before.
 Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s) {
     const auto number = [](int64_t n) { return std::to_string(n); };
@@ -93,6 +104,11 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         return 0;
     }
 
+    comm.together([&] { check_world(comm); });
+    Watchdog watchdog(comm, watchdog_of(o));
+    std::vector<std::pair<std::string, std::string>> alike = library_versions();
+    alike.emplace_back("Convoy", std::string(version) + " " + commit());
+    check_alike(comm, alike);
     static Requests requests;  // a signal may come until the process ends
     stop_on_signals(requests);
 
@@ -115,6 +131,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         model = {o.model, data.height, data.width, data.channels, data.classes, o.stem, float(o.label_smoothing), true};
         graph = with_precision(fuse(build_model(model)), parse_precision(o.precision));
     });
+    check_alike(comm, {{"the data set (SHA-256 of its manifest)", train_reader->info().manifest_sha256}});
     const DataSet train_data(comm, *backend, *train_reader), test_data(comm, *backend, *test_reader);
     train_reader.reset();
     test_reader.reset();
@@ -125,13 +142,17 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     std::unique_ptr<RunFolder> folder;
     Console console(comm, *backend, trainer->state());  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
     console.print_plan(parsed.resolved, o.data, train_data, test_data, graph, setup, *trainer);
+    const std::string output = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
+    comm.together([&] {
+        if (comm.root()) check_room(output, planned_bytes(o, trainer->state(), comm.size()), "checkpoints, model and metrics");
+    });
     if (o.dry_run) return 0;
     comm.together([&] { trainer->build(); });
 
     // 6. Run folder, and where to go on
-    const std::string output = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
     const Identity identity = identity_of(o, train_data.info(), setup);
     const ModelFile model_file{model, setup.normalisation.mean, setup.normalisation.stddev, train_data.info().class_names};
+    watchdog.report_to(output + "/stalled");
     const bool from_file = o.resume != "none" && o.resume != "auto";
     // A checkpoint of another folder starts a run of its own here, with metrics of its own.
     const bool goes_on = o.resume == "auto" || (from_file && is_within(o.resume, output));

@@ -37,6 +37,7 @@ po::options_description table(TrainOptions& o) {
         ("time-limit", text(o.time_limit, "", "TIME"), "checkpoint and stop (exit 85) in time, as in 1h50m; by default Slurm's limit")  //
         ("strict-io", flag(o.strict_io), "end the run when metrics or a checkpoint cannot be written; else warn and train on")  //
         ("on-nan", text(o.on_nan, "stop", "WHAT"), "when loss or gradients are not finite: stop (exit 4), skip the update, or rollback to the last checkpoint at half the rate")  //
+        ("watchdog", text(o.watchdog, "300s", "TIME"), "end the job (exit 6) when a rank is in one operation for so long; none: never")  //
         ("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu")                                            //
         ("precision", text(o.precision, "f32", "TYPE"), "of activations and gradients: f32, tf32, bf16 or f16; on CPUs f32")  //
         ("devices", text(o.devices, "", "I,J"), "GPUs that the ranks of a node take, counted among the visible ones; all by default")  //
@@ -113,6 +114,7 @@ void check(const TrainOptions& o) {
     if (o.resume.empty()) fail(Exit::usage, "--resume is empty; choose none, auto or a checkpoint file");
     checkpoint_clock_of(o);
     time_limit_of(o);
+    watchdog_of(o);
     in_range("log-interval", double(o.log_interval), 1, 1e6);
     in_range("eval-every", double(o.eval_every), 0, 1e9);
     in_range("bucket-mib", o.bucket_mib, 0.001, 4096);
@@ -255,6 +257,13 @@ BackendOptions backend_options_of(const TrainOptions& o) {
     b.capture = !o.no_graph;
     b.bf16_gradients = o.bf16_gradients;
     return b;
+}
+
+double watchdog_of(const TrainOptions& o) {
+    if (o.watchdog == "none") return 0;
+    const double seconds = duration_of(o.watchdog);
+    if (seconds < 1) fail(Exit::usage, "--watchdog " + o.watchdog + ": write a time of at least 1s, as in 300s or 10m, or none");
+    return seconds;
 }
 
 OptimizerSpec optimizer_of(const TrainOptions& o) {

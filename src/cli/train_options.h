@@ -18,7 +18,7 @@ struct TrainOptions {
     std::string resume, checkpoint_every, time_limit;
     int64_t keep;
     bool strict_io;
-    std::string on_nan;
+    std::string on_nan, watchdog;
 
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
     int64_t epochs, max_steps;           ///< max_steps 0: no limit
@@ -56,6 +56,8 @@ struct CheckpointClock {
 CheckpointClock checkpoint_clock_of(const TrainOptions&);
 /// Seconds from now: --time-limit, or until SLURM_JOB_END_TIME if that is set and no limit was given; 0: no limit.
 double time_limit_of(const TrainOptions&);
+/// Seconds of --watchdog; 0: none.
+double watchdog_of(const TrainOptions&);
 /// Comma-separated numbers; empty text gives none.
 std::vector<double> numbers_of(const std::string& option, const std::string& text);
 

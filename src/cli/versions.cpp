@@ -2,11 +2,12 @@
 
 #include <archive.h>
 #include <dnnl.h>
-#include <hdf5.h>
 #include <mpi.h>
 #include <openssl/crypto.h>
 
 #include <boost/version.hpp>
+
+#include "data/hdf5.h"
 
 namespace convoy {
 
@@ -16,11 +17,9 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
     int length = 0;
     MPI_Get_library_version(mpi, &length);
     const std::string mpi_text(mpi, length);
-    unsigned major = 0, minor = 0, release = 0;
-    H5get_libversion(&major, &minor, &release);
     const dnnl_version_t* onednn = dnnl_version();
     return {{"mpi", mpi_text.substr(0, mpi_text.find(','))},
-            {"hdf5", dots(major, minor, release)},
+            {"hdf5", h5::library_version()},
             {"onednn", dots(unsigned(onednn->major), unsigned(onednn->minor), unsigned(onednn->patch))},
             {"boost", dots(BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100)},
             {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)},

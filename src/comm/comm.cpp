@@ -60,10 +60,14 @@ int Comm::local_rank() const { return native_->local_rank; }
 int Comm::local_size() const { return native_->local_size; }
 const std::string& Comm::host() const { return native_->host; }
 
-void Comm::barrier() { MPI_Barrier(native_->world); }
+void Comm::barrier() {
+    const Doing doing(activity_, "barrier");
+    MPI_Barrier(native_->world);
+}
 
 namespace {
-template <class T> T reduced(T value, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+template <class T> T reduced(Activity& activity, T value, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+    const Doing doing(activity, "sum or maximum of one number");
     MPI_Allreduce(MPI_IN_PLACE, &value, 1, type, op, comm);
     return value;
 }
@@ -74,7 +78,10 @@ void broadcast_bytes(void* data, size_t bytes, int from, MPI_Comm comm) {
     for (size_t at = 0; at < bytes; at += most) MPI_Bcast(static_cast<char*>(data) + at, int(std::min(most, bytes - at)), MPI_BYTE, from, comm);
 }
 
-void Comm::broadcast(void* data, size_t bytes, int from) { broadcast_bytes(data, bytes, from, native_->world); }
+void Comm::broadcast(void* data, size_t bytes, int from) {
+    const Doing doing(activity_, "broadcast");
+    broadcast_bytes(data, bytes, from, native_->world);
+}
 
 std::string Comm::broadcast(const std::string& text, int from) {
     int64_t length = int64_t(text.size());
@@ -85,22 +92,25 @@ std::string Comm::broadcast(const std::string& text, int from) {
     return result;
 }
 
-double Comm::sum(double v) { return reduced(v, MPI_DOUBLE, MPI_SUM, native_->world); }
-int64_t Comm::sum(int64_t v) { return reduced(v, MPI_INT64_T, MPI_SUM, native_->world); }
-int64_t Comm::max(int64_t v) { return reduced(v, MPI_INT64_T, MPI_MAX, native_->world); }
+double Comm::sum(double v) { return reduced(activity_, v, MPI_DOUBLE, MPI_SUM, native_->world); }
+int64_t Comm::sum(int64_t v) { return reduced(activity_, v, MPI_INT64_T, MPI_SUM, native_->world); }
+int64_t Comm::max(int64_t v) { return reduced(activity_, v, MPI_INT64_T, MPI_MAX, native_->world); }
 
 void Comm::average(std::vector<float>& values) {
+    const Doing doing(activity_, "average over ranks");
     MPI_Allreduce(MPI_IN_PLACE, values.data(), int(values.size()), MPI_FLOAT, MPI_SUM, native_->world);
     for (float& v : values) v /= float(size());
 }
 
 std::vector<float> Comm::gather(const std::vector<float>& mine) {
+    const Doing doing(activity_, "gather on rank 0");
     std::vector<float> all(root() ? mine.size() * size_t(size()) : 0);
     MPI_Gather(mine.data(), int(mine.size()), MPI_FLOAT, all.data(), int(mine.size()), MPI_FLOAT, 0, native_->world);
     return all;
 }
 
 std::vector<double> Comm::gather_all(const std::vector<double>& row) {
+    const Doing doing(activity_, "gather on all ranks");
     std::vector<double> all(row.size() * size());
     MPI_Allgather(row.data(), int(row.size()), MPI_DOUBLE, all.data(), int(row.size()), MPI_DOUBLE, native_->world);
     return all;
@@ -108,6 +118,7 @@ std::vector<double> Comm::gather_all(const std::vector<double>& row) {
 
 std::vector<std::string> Comm::gather_all(const std::string& text) {
     const int64_t width = max(int64_t(text.size())) + 1;
+    const Doing doing(activity_, "gather on all ranks");
     std::vector<char> mine(width, '\0'), all(width * size());
     std::copy(text.begin(), text.end(), mine.begin());
     MPI_Allgather(mine.data(), int(width), MPI_CHAR, all.data(), int(width), MPI_CHAR, native_->world);

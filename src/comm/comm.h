@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/activity.h"
 
 namespace convoy {
 
@@ -24,6 +25,7 @@ public:
     int local_size() const;
     const std::string& host() const;
     bool root() const { return rank() == 0; }
+    Activity& activity() { return activity_; }
 
     void barrier();
     void broadcast(void* data, size_t bytes, int from = 0);
@@ -55,6 +57,7 @@ public:
 
 private:
     std::unique_ptr<Native> native_;
+    Activity activity_;
 };
 
 }  // namespace convoy

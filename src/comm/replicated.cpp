@@ -62,6 +62,7 @@ char* Replicated::data() const { return state_->data; }
 
 void Replicated::complete(const std::vector<size_t>& offsets) {
     State& s = *state_;
+    const Doing doing(s.comm.activity(), "exchange of the data set");
     const Comm::Native& n = s.comm.native();
     const bool shared = s.window != MPI_WIN_NULL;
     const MPI_Comm group = shared ? n.leaders : n.world;  // one member for every copy

@@ -67,6 +67,13 @@ std::pair<Handle, Handle> select_rows(hid_t dataset, hsize_t first, hsize_t rows
 
 }  // namespace
 
+std::string library_version() {
+    silence();
+    unsigned major = 0, minor = 0, release = 0;
+    H5get_libversion(&major, &minor, &release);
+    return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+}
+
 std::string because() {
     const std::string reason = innermost_error();
     return reason.empty() ? "" : " (HDF5: " + reason + ")";

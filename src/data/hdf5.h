@@ -34,6 +34,9 @@ private:
 /// " (HDF5: …)", what HDF5 last complained about, for the end of a message; empty if it said nothing.
 std::string because();
 
+/// Of the library that is running: "1.10.8".
+std::string library_version();
+
 /// HDF5 is not thread-safe: whoever uses it while another thread may (metrics and checkpoints of a running training) holds
 /// this. With `wait` false the lock may come back unowned.
 std::unique_lock<std::mutex> exclusive(bool wait = true);

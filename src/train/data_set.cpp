@@ -21,6 +21,7 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader)
     }
     const Share mine = share_of(info_.images, comm.size(), comm.rank());
     comm.together([&] {
+        const Doing doing(comm.activity(), "reading the data set");
         if (info_.images > INT_MAX) fail(Exit::bad_input, "the " + info_.split + " split has more than 2^31 images; split the data set");
         if (mine.count > 0)
             reader.read(mine.first, mine.count, reinterpret_cast<uint8_t*>(pixels_.data() + pixel_offsets[comm.rank()]),

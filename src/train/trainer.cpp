@@ -45,6 +45,7 @@ void Trainer::initialise() {
 }
 
 void Trainer::build() {
+    const Doing doing(comm_.activity(), "building the programs");
     arena_ = backend_.allocate(arena_bytes_);
     ring_size_ = std::max<int64_t>(setup_.log_interval, 16);
     counters_ = backend_.allocate(sizeof(Counters));
@@ -121,7 +122,7 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
         const Runnable& program = program_of(i);
         program.run();
         images += program.plan.spec.global_batch;
-        ++step_;
+        comm_.activity().set_step(++step_);
         if (step_ - drained < interval && i + 1 < last && !checkpoint_step()) continue;
         backend_.synchronize();
         const std::vector<StepRecord> records = drain(drained, step_);

@@ -95,6 +95,7 @@ void CpuBackend::zero(Tensor t, Tape& tape) {
 std::function<void()> CpuBackend::finish(Tape tape) {
     return [this, tape = std::move(tape)] {
         for (const Step& step : tape) {
+            comm_.activity().enter(step.name.c_str());
             step.run();
             sums_->progress();
         }
