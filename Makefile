@@ -107,7 +107,7 @@ test: deps
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh '$(T)'
 
 format:
-	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h)
+	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h tests/fibers/* kernels/*)
 
 clean:
 	rm -rf $(BUILD)

@@ -120,6 +120,20 @@ TEST(KernelLoss, ScalesItsGradient) {
     EXPECT_TRUE(scaled.padding_is_zero());
 }
 
+TEST(KernelLoss, TheFirstOfEqualLogitsIsThePrediction) {
+    Floats logits(4 * 70, -1.0f);
+    for (const int at : {70 + 5, 70 + 40, 140 + 64, 140 + 33, 210 + 69}) logits[size_t(at)] = 2;  // the first row is all equal
+    const std::vector<int32_t> labels = {0, 5, 33, 69};
+    in_every_order([&] {
+        const KernelTensor x({4, 1, 1, 70}, {}, logits);
+        std::vector<unsigned char> workspace(kernels::loss_workspace(4), 0xff);
+        BatchStats stats;
+        kernels::loss_forward({x.tensor(), 70, labels.data(), 0}, &stats, workspace.data(), nullptr);
+        EXPECT_EQ(stats.correct, 4);
+        return std::vector<Floats>{{stats.loss_sum}};
+    });
+}
+
 TEST(KernelLoss, OfNoSamplesIsZero) {
     BatchStats stats{7, 7, 1, 0};
     kernels::loss_forward({{nullptr, {0, 1, 1, 10}, DType::f32}, 10, nullptr, 0}, &stats, nullptr, nullptr);
