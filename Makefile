@@ -1,5 +1,6 @@
 # Convoy. `make run` trains, `make test` tests; both install what they need first. `make help` lists the rest.
-#   make [V=1] [DEBUG=1] [SANITIZE=address,undefined] [MARCH=native] [ONEDNN=/path/to/onednn-3.x] [CUDA=/path/to/toolkit]
+#   make [V=1] [DEBUG=1] [SANITIZE=address,undefined] [MARCH=native] [ONEDNN=/path/to/onednn-3.x]
+#        [CUDA=/path/to/toolkit, or empty: none] [CUDA_ARCHS="80 90"] [CUDNN_FRONTEND=/path/to/cudnn-frontend]
 
 BUILD  ?= build
 CXX    ?= g++
@@ -9,6 +10,8 @@ PYTHON ?= /usr/bin/python3
 MARCH  ?= x86-64-v3
 ONEDNN ?= .deps/onednn
 CUDA   ?= /usr/local/cuda
+CUDA_ARCHS     ?= 80 90
+CUDNN_FRONTEND ?= .deps/cudnn-frontend
 T      ?= *
 
 Q := $(if $(V),,@)
@@ -25,9 +28,31 @@ CXXFLAGS += -std=c++20 $(OPT) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -W
 LDFLAGS  += $(OPT) -fopenmp -L$(ONEDNN)/lib -Wl,-rpath,'$$ORIGIN/../$(ONEDNN)/lib'
 LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -larchive -lcrypto -lz
 
-SOURCES := $(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp)
+# ---- CUDA: src/backend/cuda and kernels/ where the toolkit, cuDNN, NCCL and cudnn-frontend's headers are, else cuda_absent.cpp ----
+CUDA_NEEDS := $(if $(CUDA),$(CUDA)/bin/nvcc $(CUDA)/include/cudnn.h $(CUDA)/include/nccl.h $(CUDNN_FRONTEND)/include/cudnn_frontend.h)
+CUDA_LACKS := $(filter-out $(wildcard $(CUDA_NEEDS)),$(CUDA_NEEDS))
+CUDA_ON    := $(if $(CUDA_NEEDS),$(if $(CUDA_LACKS),,yes))
+# A toolkit that is there but not complete is worth a word; no toolkit at all is not.
+ifneq ($(and $(CUDA_LACKS),$(wildcard $(CUDA)/bin/nvcc)),)
+ifeq ($(filter deps info clean help run data test test-gpu bench-gpu bundle,$(MAKECMDGOALS)),)
+$(warning CUDA is left out: $(CUDA_LACKS) is missing (make deps fetches cudnn-frontend))
+endif
+endif
+SOURCES := $(filter-out $(if $(CUDA_ON),src/backend/cuda_absent.cpp,src/backend/cuda/%),$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
 OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
-TESTS   := $(wildcard tests/*.cpp)
+ifdef CUDA_ON
+KERNELS  := $(wildcard kernels/*.cu)
+OBJECTS  += $(KERNELS:%.cu=$(BUILD)/%.o)
+NVCC     := $(CUDA)/bin/nvcc
+# Machine code for each architecture, and PTX of the highest for what comes after it.
+PTX_ARCH := $(shell printf '%s\n' $(CUDA_ARCHS) | sort -n | tail -n1)
+GENCODE  := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) -gencode arch=compute_$(PTX_ARCH),code=compute_$(PTX_ARCH)
+NVCCFLAGS += -std=c++20 $(if $(DEBUG),-g -G,-O3 -lineinfo) -Isrc -I. $(GENCODE) -ccbin $(CXX) -Werror all-warnings -Xcompiler -Wall
+CUDA_FLAGS := -isystem $(CUDA)/include -isystem $(CUDNN_FRONTEND)/include -DCONVOY_CUDA_ARCHS='"$(CUDA_ARCHS)"'
+# cudart is static: without a driver the executable still starts, and says so.
+LDLIBS   += -L$(CUDA)/lib64 -Wl,-rpath,$(abspath $(CUDA))/lib64 -lcudnn -lnccl -lnvrtc -lcudart_static -ldl -lrt -lpthread
+endif
+TESTS   := $(filter-out $(if $(CUDA_ON),,tests/cuda_%),$(wildcard tests/*.cpp))
 TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
 
 # ---- kernels on the host: g++ compiles every .cu against tests/fibers, which wants CUDA's headers and nothing else of it ----
@@ -69,13 +94,24 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@echo c++ $<
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
+# nvcc compiles kernels/ and nothing else.
+$(BUILD)/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo nvcc $<
+	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/src/backend/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
+# Only reads and writes descriptors: its headers take long enough without optimisation.
+$(BUILD)/src/backend/cuda/cudnn_graph.o: CXXFLAGS += -O1
+$(BUILD)/tests/cuda_%.o: CPPFLAGS += $(CUDA_FLAGS)
+
 # Tests are many, and what must be fast in them is in src.
 $(BUILD)/tests/%.o: CXXFLAGS += -O1
 
 # The stamp changes when the flags do, and then everything is rebuilt.
+FLAGS := $(subst ',,$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA_FLAGS) $(NVCCFLAGS))
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D); echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS)' | cmp -s - $@ || \
-	  echo '$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS)' > $@
+	@mkdir -p $(@D); echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 
 # The commit goes into every shard and metric file; only version.o depends on it.
 COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
@@ -88,10 +124,10 @@ $(BUILD)/src/base/version.o: $(BUILD)/commit
 
 # ---- what it needs ---------------------------------------------------------------------------------------------------
 deps:
-	@bash .ci/deps.sh install
+	@CUDA='$(CUDA)' CUDNN_FRONTEND='$(CUDNN_FRONTEND)' ONEDNN='$(ONEDNN)' bash .ci/deps.sh install
 
 info:
-	@CUDA='$(CUDA)' ONEDNN='$(ONEDNN)' MPICXX='$(MPICXX)' PYTHON='$(PYTHON)' bash .ci/deps.sh info
+	@CUDA='$(CUDA)' CUDA_ARCHS='$(CUDA_ARCHS)' CUDNN_FRONTEND='$(CUDNN_FRONTEND)' ONEDNN='$(ONEDNN)' MPICXX='$(MPICXX)' PYTHON='$(PYTHON)' bash .ci/deps.sh info
 
 # ---- use -------------------------------------------------------------------------------------------------------------
 run: deps

@@ -3,12 +3,14 @@
 # the module that usually provides it); `info` prints what was found and where. Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn} CUDA=${CUDA:-/usr/local/cuda}
+PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}
+CUDA=${CUDA-/usr/local/cuda} CUDNN_FRONTEND=${CUDNN_FRONTEND:-.deps/cudnn-frontend} CUDA_ARCHS=${CUDA_ARCHS:-80 90}
 export DEBIAN_FRONTEND=noninteractive
 
 header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2>&1; }
 mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
 hdf5_flags() { pkg-config --cflags hdf5 2>/dev/null || true; }
+has_cuda() { [ -n "$CUDA" ] && [ -x "$CUDA/bin/nvcc" ]; }
 python_has() { "$PYTHON" -c "import $1" 2>/dev/null; }
 
 # name | Debian package | how a cluster usually provides it | the test that it is there
@@ -33,6 +35,7 @@ h5py|python3-h5py|pip install h5py|python_has h5py
 matplotlib|python3-matplotlib|pip install matplotlib|python_has matplotlib
 curl|curl|module load curl|command -v curl
 oneDNN 3.x|onednn (PyPI)|module load onednn, then make ONEDNN=prefix|test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp"
+cudnn-frontend|nvidia-cudnn-frontend (PyPI)|clone NVIDIA/cudnn-frontend, then make CUDNN_FRONTEND=clone|! has_cuda || test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h"
 TABLE
 }
 
@@ -54,6 +57,22 @@ SUMS
   ln -s libdnnl.so.3 "$ONEDNN/lib/libdnnl.so"
 )
 
+# Headers over cuDNN's graph API, wanted where there is a CUDA toolkit. The wheel is the same whatever Python is here.
+install_cudnn_frontend() (
+  tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
+  echo "fetching cudnn-frontend into $CUDNN_FRONTEND"
+  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: --python-version 3.11 --implementation cp \
+    --platform manylinux_2_28_x86_64 nvidia-cudnn-frontend==1.23.0
+  (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
+7bdae232a3071501012611fab14aae34dd16983205e56d3c1641317910fdd385  nvidia_cudnn_frontend-1.23.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl
+SUMS
+  )
+  "$PYTHON" -m zipfile -e "$tmp"/*.whl "$tmp/x"
+  rm -rf "$CUDNN_FRONTEND" && mkdir -p "$CUDNN_FRONTEND"
+  cp -r "$tmp/x/include" "$CUDNN_FRONTEND/include"
+  cp "$tmp"/x/nvidia_cudnn_frontend-*.dist-info/licenses/LICENSE.txt "$CUDNN_FRONTEND/LICENSE"
+)
+
 missing() { # prints the table rows whose test fails
   local row
   while IFS= read -r row; do
@@ -70,8 +89,9 @@ install() {
     while IFS='|' read -r name package module rest; do
       echo "  $name: Debian package $package; on a cluster: $module" >&2
     done <<<"$rows"
-    # oneDNN needs no root: it lands in the checkout.
+    # These need no root: they land in the checkout.
     if grep -q '^oneDNN' <<<"$rows" && python_has pip; then install_onednn && rows=$(grep -v '^oneDNN' <<<"$rows" || true); fi
+    if grep -q '^cudnn-frontend' <<<"$rows" && python_has pip; then install_cudnn_frontend && rows=$(grep -v '^cudnn-frontend' <<<"$rows" || true); fi
     [ -z "$rows" ] || exit 1
     return 0
   fi
@@ -84,12 +104,23 @@ install() {
     apt-get install -y -qq "${packages[@]}" >/dev/null
   fi
   test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp" || install_onednn
+  ! has_cuda || test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h" || install_cudnn_frontend
   rows=$(missing)
   [ -z "$rows" ] || { echo "still missing after the installation: $(cut -d'|' -f1 <<<"$rows" | paste -sd, -)" >&2; exit 1; }
 }
 
 macro() { # macro HEADER NAME FLAGS: the value of a macro
   printf '#include <%s>\n%s\n' "$1" "$2" | g++ -std=c++20 -E -P -x c++ ${3:-} - 2>/dev/null | tail -n1 | tr -d '" '
+}
+
+cuda_info() { # what the CUDA backend will be, in one line
+  local lacks=() file
+  [ -n "$CUDA" ] || { echo "turned off (CUDA=): only the CPU backend"; return; }
+  has_cuda || { echo "no toolkit in $CUDA: only the CPU backend"; return; }
+  for file in "$CUDA/include/cudnn.h" "$CUDA/include/nccl.h" "$CUDNN_FRONTEND/include/cudnn_frontend.h"; do [ -e "$file" ] || lacks+=("$file"); done
+  [ ${#lacks[@]} -eq 0 ] || { echo "toolkit in $CUDA, but not ${lacks[*]}: only the CPU backend"; return; }
+  local version; version() { for part in $2; do macro "$1" "$part" "-I$CUDA/include -I$CUDNN_FRONTEND/include"; done | paste -sd. -; }
+  echo "$("$CUDA/bin/nvcc" --version | sed -n 's/.*release \([^,]*\).*/\1/p') in $CUDA for architectures $CUDA_ARCHS; cuDNN $(version cudnn_version.h "CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL"), NCCL $(version nccl.h "NCCL_MAJOR NCCL_MINOR NCCL_PATCH"), cudnn-frontend $(version cudnn_frontend_version.h "CUDNN_FRONTEND_MAJOR_VERSION CUDNN_FRONTEND_MINOR_VERSION CUDNN_FRONTEND_PATCH_VERSION") in $CUDNN_FRONTEND"
 }
 
 info() {
@@ -101,11 +132,7 @@ info() {
     "libarchive" "$(macro archive.h ARCHIVE_VERSION_ONLY_STRING)" "OpenSSL" "$(openssl version 2>/dev/null)" \
     "GoogleTest" "$(pkg-config --modversion gtest 2>/dev/null || echo missing)" \
     "python" "$("$PYTHON" -c 'import sys, h5py, matplotlib; print(sys.version.split()[0], "h5py", h5py.__version__, "matplotlib", matplotlib.__version__)' 2>&1 | tail -n1), $PYTHON"
-  if [ -x "$CUDA/bin/nvcc" ]; then
-    printf '%-24s %s\n' "CUDA" "$("$CUDA/bin/nvcc" --version | sed -n 's/.*release \([^,]*\).*/\1/p') in $CUDA: found, not used: this version has only the CPU backend"
-  else
-    printf '%-24s %s\n' "CUDA" "no toolkit in $CUDA; this version has only the CPU backend"
-  fi
+  printf '%-24s %s\n' "CUDA" "$(cuda_info)"
   while IFS='|' read -r name package module rest; do printf '%-24s missing: Debian package %s; on a cluster: %s\n' "$name" "$package" "$module"; done < <(missing)
 }
 

@@ -1,5 +1,7 @@
 // Batch norm forward: sums about a pivot (row 0, so that a mean far from zero costs no digits), statistics, one pass that
 // normalises, adds the residual and activates.
+#include <cfloat>
+
 #include "kernels/batchnorm.cuh"
 
 namespace convoy::kernels {
@@ -44,6 +46,7 @@ struct Statistics {
         const double m = sum / n, raw = squares / n - m * m, var = raw < 0 ? 0 : raw;  // a NaN stays one
         mean[c] = float(m);
         invstd[c] = float(1 / sqrt(var + double(epsilon)));
+        if (!(fabsf(mean[c]) <= FLT_MAX && fabsf(invstd[c]) <= FLT_MAX)) return;  // the update will be left out
         running_mean[c] += momentum * (float(m) - running_mean[c]);
         running_var[c] += momentum * (float(n > 1 ? var * n / (n - 1) : var) - running_var[c]);
     }

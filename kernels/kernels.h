@@ -108,6 +108,11 @@ size_t bias_gradient_workspace(const Shape& dy);
 /// db [channels] = sum over the rows (pixels) of dy. Two kernels.
 void bias_gradient(const Tensor& dy, int channels, float* db, void* workspace, cudaStream_t);
 
+// ---- bias.cu ---------------------------------------------------------------------------------------------------------
+/// to = from + bias [real channels]; both have the same pixels and real channels, padding of `to` is written as zero. The types may
+/// differ; to may be from.
+void add_bias(const Tensor& from, const float* bias, const Tensor& to, cudaStream_t);
+
 // ---- cast.cu ---------------------------------------------------------------------------------------------------------
 /// from f32 [rows, channels], dense, to a tensor of any activation type whose shape has at least as many channels and pixels:
 /// channels behind and rows behind are zero. A convolution weight [out, k, k, in] has out * k * k rows.
@@ -129,7 +134,7 @@ struct Segment {
     int channels = 1, stored = 1;  ///< channels of the arena's tensor and of the copy, whose padding is left alone
 };
 
-/// What f16 needs: gradients come multiplied by `scale`; a step whose gradients are not finite is left out. On the device.
+/// A step whose loss or gradients are not finite is left out; in f16 gradients come multiplied by `scale`. On the device.
 struct LossScale {
     float scale = 65536;
     int32_t finite = 1;      ///< cleared by check_finite, set again by adjust_loss_scale
@@ -138,7 +143,10 @@ struct LossScale {
 };
 /// Clears state->finite if a gradient is infinite or not a number.
 void check_finite(const float* gradients, size_t count, LossScale* state, cudaStream_t);
-/// Behind the update: halves the scale after a step that was left out, doubles it after `growth_interval` good ones.
+/// Behind check_finite: the step is left out too if its loss is not finite, or with `latch` if the one before was. Writes
+/// stats->skipped, but not for an overflow that a lower scale can mend (`scaled`).
+void decide_update(LossScale* state, BatchStats* stats, bool latch, bool scaled, cudaStream_t);
+/// Behind the update: halves the scale after a step that was left out, doubles it after `growth_interval` good ones; 0: it stays.
 void adjust_loss_scale(LossScale* state, int growth_interval, cudaStream_t);
 
 /// One step of the optimizer over all segments and their copies; u.segments is not read. loss_scale may be null. One kernel.

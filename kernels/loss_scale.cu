@@ -21,8 +21,18 @@ __global__ void __launch_bounds__(block_threads) find_not_finite(const T* gradie
     if (!finite) state->finite = 0;  // whoever writes, writes the same
 }
 
+__global__ void decide(LossScale* state, BatchStats* stats, bool latch, bool scaled) {
+    const bool latched = latch && stats->skipped > 0, loss_finite = fabsf(stats->loss_sum) <= FLT_MAX;
+    if (latched || !loss_finite) state->finite = 0;
+    // A scaled gradient that overflows asks for a lower scale: nothing is wrong until the scale cannot fall any further.
+    const bool expected = scaled && !latched && loss_finite && state->scale > 1;
+    stats->skipped = state->finite || expected ? 0.0f : 1.0f;
+}
+
 __global__ void adjust(LossScale* state, int growth_interval) {
-    if (!state->finite) {
+    if (growth_interval == 0) {
+        if (!state->finite) ++state->skipped;
+    } else if (!state->finite) {
         state->scale *= 0.5f;
         state->good_steps = 0;
         ++state->skipped;
@@ -43,6 +53,10 @@ void check_finite(const float* gradients, size_t count, LossScale* state, cudaSt
             launch(find_not_finite<T, v>, dim3(blocks_for(int64_t(count) / v, block_threads * per_thread)), dim3(block_threads), 0, stream,
                    gradients, int64_t(count) / v, state);
     });
+}
+
+void decide_update(LossScale* state, BatchStats* stats, bool latch, bool scaled, cudaStream_t stream) {
+    launch(decide, dim3(1), dim3(1), 0, stream, state, stats, latch, scaled);
 }
 
 void adjust_loss_scale(LossScale* state, int growth_interval, cudaStream_t stream) {

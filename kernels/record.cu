@@ -27,6 +27,7 @@ __global__ void write_record(const BatchStats* stats, const float* learning_rate
     r.comm_exposed_seconds = seconds(times->wait_began, times->wait_ended);
     r.stop = stats->stop > 0;
     r.checkpoint = stats->checkpoint > 0;
+    r.skipped = stats->skipped > 0;
     ring[step % ring_size] = r;
     counters->step = step + 1;
     counters->offset += global_batch;

@@ -48,11 +48,8 @@ int run(Comm& comm, const std::vector<std::string>& args) {
         return 0;
     }
     const auto found = commands.find(name);
-    if (found == commands.end()) {
-        Error error(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate or info");
-        error.everywhere = true;
-        throw error;
-    }
+    if (found == commands.end())
+        fail_everywhere(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate or info");
     return found->second(comm, {args.begin() + 1, args.end()});
 }
 

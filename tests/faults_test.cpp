@@ -158,26 +158,66 @@ private:
     bool mounted_ = false;
 };
 
-TEST_F(Faults, FullDisk) {
-    const std::string rest = " --data " + data_ + " --output " + dir_.path("disk") + "/run --overwrite ";
-    for (const int kib : {16, 128}) {  // full at once; full as rows come in
-        const SmallDisk disk(dir_.path("disk"), kib);
-        if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
-        refused(Exit::io, {dir_.path("disk") + "/run/metrics.", "No space left"},
-                "train --model mnist-linear --batch-size 2 --epochs 500 --log-interval 1" + rest);
-    }
-    make_data(dir_.path("colour"), 4, 2, "8x8x3");
+TEST_F(Faults, FullDiskFromTheStart) {
+    const SmallDisk disk(dir_.path("disk"), 16);
+    if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
+    refused(Exit::io, {dir_.path("disk") + "/run/metrics.", "No space left"},
+            "train --model mnist-linear --batch-size 2 --data " + data_ + " --output " + dir_.path("disk") + "/run --overwrite");
+}
+
+// Rows do not fit any more: with --strict-io that is the end; else training goes on, and the end says what is missing.
+TEST_F(Faults, DiskThatFillsUp) {
+    const std::string run = dir_.path("disk") + "/run";
+    const std::string train = "train --model mnist-linear --batch-size 2 --epochs 200 --log-interval 1 --data " + data_ + " --output " + run + " --overwrite";
+    const SmallDisk disk(dir_.path("disk"), 256);
+    if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
+    refused(Exit::io, {run, "No space left"}, train + " --strict-io");
+    const Finished f = launch(2, train);
+    EXPECT_EQ(f.code, int(Exit::io)) << f.err;
+    EXPECT_EQ(count(f.err, "No space left on device; check the folder, its permissions and free space; training goes on"), 1) << f.err;
+    EXPECT_NE(f.out.find("epoch 200/200"), std::string::npos) << "the training must go on";
+    EXPECT_FALSE(column(run, "train/step").empty()) << "the metrics of before must stay readable";
+}
+
+TEST_F(Faults, FullDiskAtACheckpoint) {
+    make_data(dir_.path("colour"), 8, 2, "8x8x3");
+    const std::string run = dir_.path("disk") + "/run";
+    const std::string train = "train --model resnet18 --batch-size 4 --data " + dir_.path("colour") + " --output " + run + " --overwrite";
     const SmallDisk disk(dir_.path("disk"), 4096);  // room for metrics, not for the 43 MiB of the model
-    refused(Exit::io, {dir_.path("disk") + "/run/model.h5"},
-            "train --model resnet18 --batch-size 4 --output " + dir_.path("disk") + "/run --overwrite --data " + dir_.path("colour"));
-    for (const fs::directory_entry& entry : fs::directory_iterator(dir_.path("disk") + "/run"))
-        EXPECT_FALSE(entry.path().filename().string().starts_with("model")) << "half a model file: " << entry.path();
-    EXPECT_EQ(column(dir_.path("disk") + "/run", "train/step").size(), 1u) << "the metrics must survive";
+    if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
+    const Finished f = launch(2, train + " --max-steps 2 --checkpoint-every 1");
+    EXPECT_EQ(f.code, int(Exit::io)) << f.err;
+    EXPECT_NE(f.err.find("warning: no checkpoint: " + run + "/checkpoints/step-000000000001.h5"), std::string::npos) << f.err;
+    EXPECT_NE(f.err.find("convoy: " + run + "/model.h5"), std::string::npos) << f.err;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run))
+        EXPECT_NE(entry.path().extension(), ".partial") << "half a file: " << entry.path();
+    EXPECT_EQ(column(run, "train/step").size(), 2u) << "the metrics must survive";
+    // Asked to stop, with nowhere to put the checkpoint: that must not look like a success.
+    const Finished stopped = launch(1, train + " --epochs 1000000 --checkpoint-every none --eval-every 0 --time-limit 7s");
+    EXPECT_EQ(stopped.code, int(Exit::io)) << stopped.out << stopped.err;
+    EXPECT_NE(stopped.err.find("the checkpoint could not be written"), std::string::npos) << stopped.err;
+}
+
+TEST_F(Faults, RunFolderThatVanishes) {
+    const std::string run = dir_.path("gone");
+    const Finished f = test::run("(" + launch_command(2, "train --model mnist-linear --batch-size 20 --epochs 400 --log-interval 1 --data " + data_ + " --output " + run) +
+                                 ") & job=$!; for i in $(seq 500); do [ -e " + run + "/metrics.h5 ] && break; sleep 0.02; done; rm -rf " + run + "; wait $job");
+    EXPECT_NE(f.out.find("epoch 400/400"), std::string::npos) << "the training must go on: " << f.err;
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_EQ(column(run, "train/step").size(), 1200u) << "the folder is made again for what is written in the end";
 }
 
 TEST_F(Faults, LossThatIsNotFinite) {
-    train_refused(Exit::not_finite, {"loss", "step 2", "learning rate 1e+38", "--lr"},
+    train_refused(Exit::not_finite, {"loss", "step 2", "learning rate 1e+38", "the output of fc (linear)", "--lr"},
                   "--model mnist-linear --batch-size 20 --lr 1e38 --overwrite");
+    EXPECT_EQ(column(output_, "train/step").size(), 2u) << "the rows up to the failure must be there";
+    const Finished events = run("h5dump -d /events/kind " + output_ + "/metrics.h5");
+    EXPECT_NE(events.out.find("\"error"), std::string::npos) << events.out;
+    // Nothing can be learned with this rate, so it ends all the same.
+    train_refused(Exit::not_finite, {"loss", "learning rate"}, "--model mnist-linear --batch-size 20 --lr 1e38 --epochs 20 --on-nan skip --overwrite");
+    const Finished back = launch(2, "train --model mnist-linear --batch-size 20 --lr 1e38 --on-nan rollback --overwrite --data " + data_ + " --output " + output_);
+    EXPECT_EQ("", failure(back));
+    EXPECT_NE(back.err.find("going back to step 0"), std::string::npos) << back.err;
 }
 
 TEST_F(Faults, DeviceThatIsNotThere) {

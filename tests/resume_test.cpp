@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "cluster.h"
+#include "train/checkpoint.h"
 
 namespace convoy::test {
 namespace {
@@ -148,6 +149,43 @@ TEST_F(Resume, DamagedCheckpointsAreSkippedAloud) {
     EXPECT_NE(again.err.find("warning: " + newest), std::string::npos) << again.err;
     EXPECT_EQ(column(dir_.path("hurt"), "train/loss"), column(dir_.path("whole"), "train/loss"));
     EXPECT_EQ(tensors(dir_.path("hurt") + "/model.h5"), tensors(dir_.path("whole") + "/model.h5"));
+}
+
+TEST_F(Resume, FromAnOlderCheckpointOfTheSameRun) {
+    ASSERT_EQ("", failure(launch(1, train("whole"))));
+    ASSERT_EQ("", failure(launch(1, train("run", {{"max-steps", "210"}, {"keep", "9"}}))));
+    const std::string older = checkpoints("run").front();
+    const Finished f = launch(1, train("run", {{"resume", older}, {"keep", "1"}}));
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.err.find("step-000000000210.h5.old"), std::string::npos) << "what is set aside must be said: " << f.err;
+    expect_same("whole", "run");
+    EXPECT_TRUE(fs::exists(checkpoint_path(dir_.path("run"), 400))) << "the newest checkpoint must survive";
+}
+
+TEST_F(Resume, FromAnotherFolderStartsARunOfItsOwn) {
+    ASSERT_EQ("", failure(launch(1, train("first", {{"max-steps", "130"}}))));
+    const std::string from = checkpoints("first").back();
+    const std::string before = read_file(from);
+    ASSERT_EQ("", failure(launch(1, train("second", {{"resume", from}, {"max-steps", "140"}}))));
+    EXPECT_EQ(column(dir_.path("second"), "train/step").front(), 131);
+    EXPECT_EQ(read_file(from), before);
+    // A folder that holds a run is not overwritten by a checkpoint from elsewhere.
+    EXPECT_EQ("", refusal(convoy_alone(train("second", {{"resume", from}})), Exit::usage, {"already holds a run", "second"}));
+}
+
+TEST_F(Resume, RunsThatEndBeforeTheCheckpointAreRefused) {
+    ASSERT_EQ("", failure(launch(1, train("run", {{"max-steps", "130"}}))));
+    EXPECT_EQ("", refusal(launch(2, train("run", resumed({{"max-steps", "100"}}))), Exit::usage, {"after step 130", "ends at step 100", "--max-steps"}));
+    EXPECT_EQ(checkpoints("run").back(), checkpoint_path(dir_.path("run"), 130)) << "a refused run must move nothing";
+}
+
+TEST_F(Resume, CheckpointsWithoutMetricsAreARunToo) {
+    ASSERT_EQ("", failure(launch(1, train("run", {{"max-steps", "30"}}))));
+    for (const char* file : {"/metrics.h5", "/metrics.jsonl"}) fs::remove(dir_.path("run") + file);
+    EXPECT_EQ("", refusal(convoy_alone(train("run")), Exit::usage, {"already holds a run"}));
+    write_file(dir_.path("run") + "/checkpoints/step-000000000999.h5.partial", "what a killed run was writing");
+    ASSERT_EQ("", failure(launch(1, train("run", resumed({{"max-steps", "40"}})))));
+    EXPECT_FALSE(fs::exists(dir_.path("run") + "/checkpoints/step-000000000999.h5.partial"));
 }
 
 TEST_F(Resume, NoFlipOrTruncationOfACheckpointIsSilent) {

@@ -10,7 +10,7 @@
 namespace convoy::test {
 namespace {
 
-constexpr size_t count = 77;  // two segments of 32 and 45 elements
+constexpr size_t count = 80;  // two segments of 32 and 48 elements; an arena is a multiple of 16
 constexpr size_t split = 32;
 constexpr int steps = 12;
 
@@ -45,6 +45,7 @@ protected:
     Floats updated(const OptimizerSpec& o, const Floats& rates, const double (&decay)[2]) {
         const Buffer weights = upload(*backend_, normals(count, 1)), gradients = upload(*backend_, Floats(count)),
                      state = upload(*backend_, Floats(count * size_t(o.state_per_element()))), device_rates = upload(*backend_, rates),
+                     stats = upload(*backend_, Floats(stats_elements)),
                      counters = upload(*backend_, std::vector<Counters>(1));
         const auto f = [](const Buffer& b) { return static_cast<float*>(b.get()); };
         const Update u{o,
@@ -54,7 +55,9 @@ protected:
                        count,
                        {{0, split, float(decay[0])}, {split, count, float(decay[1])}},
                        f(device_rates),
-                       static_cast<const Counters*>(counters.get())};
+                       static_cast<const Counters*>(counters.get()),
+                       static_cast<BatchStats*>(stats.get()),
+                       false};
         Tape tape;
         backend_->update(u, tape);
         const auto run = backend_->finish(std::move(tape));

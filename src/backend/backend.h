@@ -11,6 +11,7 @@
 #include "backend/update_rule.h"
 #include "base/tensor.h"
 #include "model/graph.h"
+#include "model/precision.h"
 
 namespace convoy {
 
@@ -41,8 +42,9 @@ struct BatchStats {
     float loss_sum = 0;   ///< summed, not averaged, cross-entropy
     float correct = 0;    ///< exact: below 2^24
     float stop = 0, checkpoint = 0;  ///< ranks that ask for it
+    float skipped = 0;  ///< the update was left out, because the loss or a gradient was not finite; written by Backend::update
 };
-static_assert(sizeof(BatchStats) == 4 * sizeof(float));
+static_assert(sizeof(BatchStats) == 5 * sizeof(float));
 constexpr size_t stats_elements = 16;  ///< BatchStats padded to an alignment unit of the arena
 
 /// What this rank asks of all ranks: the host sets it at any time, a step takes it along, and so all ranks learn of it at the
@@ -57,6 +59,7 @@ struct StepRecord {
     double loss = 0, accuracy = 0, learning_rate = 0;
     double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
     bool stop = false, checkpoint = false;  ///< some rank asked for it
+    bool skipped = false;                   ///< not finite: the weights are those of the step before
 };
 
 /// Totals of an evaluation on this rank.
@@ -103,17 +106,26 @@ struct UpdateSegment {
 };
 struct Update {
     OptimizerSpec spec;
-    float *weights, *gradients;  ///< device arenas, same offsets
+    float *weights, *gradients;  ///< device arenas, same offsets; the gradients begin with the batch sums
     float* state;                ///< [state_per_element][count]
     size_t count;
     std::vector<UpdateSegment> segments;
     const float* learning_rates;  ///< device, by step
     const Counters* counters;
+    BatchStats* stats;  ///< after the all-reduce
+    bool latch;         ///< after one update was left out, leave out all: the weights stay those that made a NaN
 };
 
 struct BackendOptions {
     int threads = 0;      ///< CPU threads of this rank; 0: this rank's share of the cores
     bool sync_bn = false; ///< batch statistics over all ranks
+    Precision precision = Precision::f32;  ///< what with_precision() made of the graph
+
+    // On GPUs only.
+    std::vector<int> devices{};   ///< which of the visible GPUs this node's ranks take, in order; empty: all
+    bool share_device = false;    ///< several ranks may use one GPU; gradients then go through the host
+    bool capture = true;          ///< replay a step as one CUDA graph; else launch its operations one by one
+    bool bf16_gradients = false;  ///< sum gradients over ranks in bf16
 };
 
 class Backend {
@@ -124,7 +136,7 @@ public:
     virtual int threads() const = 0;
 
     virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Error if there is not enough
-    /// The device's view of host memory that outlives the backend: on the CPU the memory itself, on a GPU a copy.
+    /// The device's view of host memory that lives at least as long as the Buffer: on the CPU the memory itself, on a GPU a copy.
     virtual Buffer resident(void* host, size_t bytes) = 0;
     virtual void upload(void* to, const void* from, size_t bytes) = 0;
     virtual void download(void* to, const void* from, size_t bytes) = 0;
@@ -160,6 +172,7 @@ public:
     virtual void allreduce(Tensor bucket, Tape&) = 0;
     /// Compute behind this waits for every all-reduce before it; the time spent waiting is the exposed communication.
     virtual void wait_allreduce(Tape&) = 0;
+    /// One optimizer step; left out on all ranks alike if the loss or a gradient is not finite.
     virtual void update(const Update&, Tape&) = 0;
     /// Ends a training step: writes ring[step % ring_size] and moves the counters on.
     virtual void record(const BatchStats*, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters*,
@@ -181,5 +194,9 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions&, Comm&);
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&);
 /// Why there is no CUDA device here, or an empty string if there is one.
 std::string cuda_unavailable();
+/// Versions of what the CUDA backend was built with and finds; empty without one.
+std::vector<std::pair<std::string, std::string>> cuda_versions();
+/// What cuDNN has for a model's training step on a chip ("h100", "a100"), which need not be here. Throws Exit::usage.
+std::string plan_table(const Graph&, int batch, Precision, const std::string& chip);
 
 }  // namespace convoy

@@ -5,8 +5,12 @@ namespace convoy {
 
 std::string cuda_unavailable() { return "this executable was built without the CUDA backend"; }
 
+std::vector<std::pair<std::string, std::string>> cuda_versions() { return {}; }
+
+std::string plan_table(const Graph&, int, Precision, const std::string&) { fail(Exit::usage, "--plans: " + cuda_unavailable()); }
+
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&) {
-    fail(Exit::usage, "--device cuda: " + cuda_unavailable() + "; use --device cpu");
+    fail_everywhere(Exit::usage, "--device cuda: " + cuda_unavailable() + "; use --device cpu");
 }
 
 }  // namespace convoy

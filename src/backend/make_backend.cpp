@@ -15,7 +15,7 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
         });
         return make_cuda_backend(options, comm);
     }
-    fail(Exit::usage, "--device " + device + " is unknown; choose auto, cuda or cpu");
+    fail_everywhere(Exit::usage, "--device " + device + " is unknown; choose auto, cuda or cpu");
 }
 
 }  // namespace convoy

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 
@@ -43,7 +44,14 @@ bool write_all(int fd, const void* data, size_t size) {
     return true;
 }
 
+void make_folder_of(const std::string& path) {
+    std::error_code shows_when_the_file_is_opened;
+    const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+    if (!parent.empty()) std::filesystem::create_directories(parent, shows_when_the_file_is_opened);
+}
+
 void replace_file(const std::string& path, const std::vector<unsigned char>& bytes) {
+    make_folder_of(path);
     const std::string partial = path + ".partial";
     {
         const Descriptor file{::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};

@@ -10,6 +10,8 @@ namespace convoy {
 [[noreturn]] void cannot_write(const std::string& path);
 /// write(2) until all is written; false with errno set if it cannot.
 bool write_all(int fd, const void* data, size_t size);
+/// Makes the folder that `path` lies in if it is not there (any more); whether it could shows when the file is opened.
+void make_folder_of(const std::string& path);
 /// Replaces `path` by these bytes. On failure `path` stays as it was and no temporary file is left. Throws Exit::io.
 void replace_file(const std::string& path, const std::vector<unsigned char>& bytes);
 /// Syncs the finished file `partial` and renames it to `path`. Throws Exit::io, and removes `partial`.

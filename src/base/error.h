@@ -28,6 +28,13 @@ struct Error : std::runtime_error {
 
 [[noreturn]] inline void fail(Exit code, const std::string& message) { throw Error(code, message); }
 
+/// For what every rank finds out by itself, at the same point of the program: one message, and an orderly end.
+[[noreturn]] inline void fail_everywhere(Exit code, const std::string& message) {
+    Error error(code, message);
+    error.everywhere = true;
+    throw error;
+}
+
 /// Checks an invariant of the program (never of its input); throws std::logic_error with the place.
 inline void require(bool holds, const char* what, std::source_location at = std::source_location::current()) {
     if (!holds)

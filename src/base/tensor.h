@@ -41,7 +41,9 @@ struct Tensor {
     void* data = nullptr;
     Shape shape{};
     DType dtype = DType::f32;
+    int padding = 0;  ///< the last channels of shape.c that are not the model's: zero, and kept zero
 
+    int channels() const { return shape.c - padding; }
     size_t count() const { return shape.count(); }
     size_t bytes() const { return count() * size_of(dtype); }
     template <class T> T* as() const {

@@ -3,13 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "base/version.h"
+#include "cli/run_folder.h"
 #include "cli/signals.h"
 #include "cli/versions.h"
 
@@ -26,6 +30,9 @@ std::string format(const char* pattern, ...) {
     va_end(again);
     return text;
 }
+
+/// printf shows the sign of a NaN, which means nothing.
+double unsigned_nan(double v) { return std::isnan(v) ? std::abs(v) : v; }
 
 double mib(size_t bytes) { return double(bytes) / (1 << 20); }
 
@@ -44,8 +51,6 @@ std::string duration(double seconds) {
     const auto s = int64_t(seconds + 0.5);
     return s >= 3600 ? format("%lldh%02lldm", (long long)(s / 3600), (long long)(s / 60 % 60)) : format("%lldm%02llds", (long long)(s / 60), (long long)(s % 60));
 }
-
-double seconds_since(std::chrono::steady_clock::time_point t) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count(); }
 
 /// Whether people watch stdout. mpirun gives its first rank a pseudo-terminal even if its own output goes to a file, so
 /// under a launcher it is the parent's stdout that tells.
@@ -77,7 +82,7 @@ std::string config_text(const ConfigPairs& pairs) {
     return text;
 }
 
-Console::Console(Comm& comm, Backend& backend) : comm_(comm), backend_(backend), terminal_(watched()) {}
+Console::Console(Comm& comm, Backend& backend, const State& state) : comm_(comm), backend_(backend), state_(state), terminal_(watched()) {}
 
 void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train, const DataSet& test,
                          const Graph& graph, const TrainSetup& s, const Trainer& t) {
@@ -123,12 +128,16 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
 
 namespace {
 
-/// "lr 0.1 -> 0.05, epochs 10 -> 20"; empty if nothing changed.
-std::string changes(const std::string& before, const std::string& now) {
-    std::istringstream old_lines(before), new_lines(now);
+/// "lr = 0.1 -> 0.05, epochs = 10 -> 20"; empty if nothing changed.
+std::string changes(const std::string& before, const ConfigPairs& now) {
+    std::map<std::string, std::string> old;
+    std::istringstream lines(before);
+    for (std::string line; std::getline(lines, line);)
+        if (const size_t equals = line.find(" = "); equals != std::string::npos && !line.starts_with('#'))
+            old[line.substr(0, equals)] = line.substr(equals + 3);
     std::string text;
-    for (std::string a, b; std::getline(old_lines, a) && std::getline(new_lines, b);)
-        if (a != b) text += (text.empty() ? "" : ", ") + a + " -> " + b.substr(b.find('=') + 2);
+    for (const auto& [key, value] : now)
+        if (const std::string& a = old[key]; a != value) text += (text.empty() ? "" : ", ") + key + " = " + (a.empty() ? "(none)" : a) + " -> " + (value.empty() ? "(none)" : value);
     return text;
 }
 
@@ -140,7 +149,7 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
     std::optional<MetricsResume> resume;
     if (run.resume) resume = MetricsResume{first_step_, first_step_ / steps_per_epoch_, trainer.evaluation_due()};
     metrics_ = std::make_unique<Metrics>(run.dir, resume);
-    checkpoints_ = std::make_unique<CheckpointWriter>(run.dir, run.keep, trainer.state());
+    checkpoints_ = std::make_unique<CheckpointWriter>(run.dir, run.keep, state_);
     std::string line = "convoy train";
     for (const std::string& arg : run.args) line += " " + arg;
     metrics_->run_attribute("command_line", line);
@@ -151,11 +160,12 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
     metrics_->run_attribute("total_steps", total_steps_);
     metrics_->run_attribute("steps_per_epoch", steps_per_epoch_);
     for (const auto& [name, value] : run.identity) metrics_->run_attribute(name, value);
+    if (trainer.best_accuracy() >= 0) note_best(trainer.best_accuracy(), trainer.best_step());
     for (const auto& [library, text] : library_versions()) metrics_->run_attribute("version_" + library, text);
     if (run.resumed_from.empty()) {
         metrics_->event(0, "start", line);
     } else {
-        const std::string changed = changes(configuration_before, config_text(run.config));
+        const std::string changed = changes(configuration_before, run.config);
         const std::string message = "from " + run.resumed_from + (changed.empty() ? "" : "; changed: " + changed);
         std::printf("resume    at step %lld %s\n", (long long)first_step_, message.c_str());
         metrics_->event(first_step_, "restart", message);
@@ -178,7 +188,7 @@ void Console::describe_ranks() {
                     last == r ? "" : " each");
     }
     std::fflush(stdout);
-    training_started_ = std::chrono::steady_clock::now();
+    training_started_ = Clock::now();
 }
 
 void Console::clear_progress() {
@@ -188,7 +198,7 @@ void Console::clear_progress() {
 void Console::progress(int64_t epoch, const StepRecord& r) {
     const double left = seconds_since(training_started_) / double(r.step - first_step_) * double(total_steps_ - r.step);
     const std::string line = format("epoch %lld/%lld  step %lld/%lld  loss %.4f  accuracy %5.2f %%  rate %.4g  step %.1f ms  %s left",
-                                    (long long)epoch, (long long)epochs_, (long long)r.step, (long long)total_steps_, r.loss, 100 * r.accuracy,
+                                    (long long)epoch, (long long)epochs_, (long long)r.step, (long long)total_steps_, unsigned_nan(r.loss), 100 * r.accuracy,
                                     r.learning_rate, 1e3 * r.step_seconds, duration(left).c_str());
     if (terminal_)
         std::printf("\r\033[K%s", line.c_str());
@@ -199,10 +209,15 @@ void Console::progress(int64_t epoch, const StepRecord& r) {
 
 void Console::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
     if (!comm_.root()) return;
+    note_checkpoint();
+    guarded([&] {
+        for (const StepRecord& r : records)
+            metrics_->add(TrainRow{r.step, epoch, r.loss, r.accuracy, r.learning_rate, r.step_seconds, r.data_seconds, r.comm_exposed_seconds});
+    });
     for (const StepRecord& r : records)
-        metrics_->add(TrainRow{r.step, epoch, r.loss, r.accuracy, r.learning_rate, r.step_seconds, r.data_seconds, r.comm_exposed_seconds});
+        if (r.skipped) warn(r.step, "step " + std::to_string(r.step) + " is not finite: its update was left out");
     progress(epoch, records.back());
-    metrics_->publish_if_due(5);
+    guarded([&] { metrics_->publish_if_due(5); });
 }
 
 void Console::on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>& records) {
@@ -210,63 +225,115 @@ void Console::on_epoch(int64_t epoch, double seconds, int64_t images, const std:
     const double steps = double(records.size());
     const std::vector<double> all = comm_.gather_all(std::vector<double>{m.data * steps, (m.step - m.data - m.exposed) * steps, m.exposed * steps});
     if (!comm_.root()) return;
-    metrics_->add(EpochRow{epoch, seconds, double(images) / seconds});
-    for (int r = 0; r < comm_.size(); ++r) metrics_->add(RankEpochRow{epoch, r, all[3 * r], all[3 * r + 1], all[3 * r + 2]});
+    guarded([&] {
+        metrics_->add(EpochRow{epoch, images, seconds, double(images) / seconds});
+        for (int r = 0; r < comm_.size(); ++r) metrics_->add(RankEpochRow{epoch, r, all[3 * r], all[3 * r + 1], all[3 * r + 2]});
+    });
     clear_progress();
     std::printf("epoch %lld/%lld  train loss %.4f accuracy %.2f %%  %.1f s  %.0f images/s  step %.1f ms, %.1f without data wait, %.1f exposed communication\n",
-                (long long)epoch, (long long)epochs_, m.loss, 100 * m.accuracy, seconds, double(images) / seconds, 1e3 * m.step,
+                (long long)epoch, (long long)epochs_, unsigned_nan(m.loss), 100 * m.accuracy, seconds, double(images) / seconds, 1e3 * m.step,
                 1e3 * (m.step - m.data), 1e3 * m.exposed);
     std::fflush(stdout);
-    metrics_->publish();
+    guarded([&] { metrics_->publish_if_due(0); });
 }
 
 void Console::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool best) {
     if (!comm_.root()) return;
-    metrics_->add(EvalRow{step, epoch, e.loss, e.accuracy, e.seconds});
-    if (best) {
-        metrics_->run_attribute("best_accuracy", e.accuracy);
-        metrics_->run_attribute("best_epoch", epoch);
-    }
-    std::printf("epoch %lld/%lld  test  loss %.4f accuracy %.2f %% (%lld of %lld)%s  %.1f s\n", (long long)epoch, (long long)epochs_, e.loss,
+    if (best) note_best(e.accuracy, step);
+    guarded([&] { metrics_->add(EvalRow{step, epoch, e.loss, e.accuracy, e.seconds}); });
+    std::printf("epoch %lld/%lld  test  loss %.4f accuracy %.2f %% (%lld of %lld)%s  %.1f s\n", (long long)epoch, (long long)epochs_, unsigned_nan(e.loss),
                 100 * e.accuracy, (long long)e.correct, (long long)e.images, best ? ", the best so far" : "", e.seconds);
     std::fflush(stdout);
-    metrics_->publish();
+    guarded([&] { metrics_->publish_if_due(0); });
+}
+
+void Console::note_best(double accuracy, int64_t step) {
+    metrics_->run_attribute("best_accuracy", accuracy);
+    metrics_->run_attribute("best_epoch", (step - 1) / steps_per_epoch_ + 1);
 }
 
 void Console::on_checkpoint(Checkpoint&& c) {
     if (!comm_.root()) return;
-    warn_of_lost_checkpoint();
+    checkpoints_->wait();
+    note_checkpoint();
     c.model = run_.model;
     c.identity = run_.identity;
     c.configuration = config_text(run_.config);
-    metrics_->event(c.step, "checkpoint", checkpoint_path(run_.dir, c.step));
-    metrics_->publish();  // before the checkpoint is there: a run that goes on from it finds every row up to it
+    guarded([&] { metrics_->publish(); });  // before the checkpoint is there: a run that goes on from it finds every row up to it
     checkpoints_->write(std::move(c));
 }
 
-void Console::warn_of_lost_checkpoint() {
-    const std::optional<std::string> failure = checkpoints_->failure();
-    if (!failure) return;
+std::optional<Checkpoint> Console::on_rollback(int64_t failed) {
+    if (!comm_.root()) return std::nullopt;
+    checkpoints_->wait();
+    note_checkpoint();
+    std::optional<ResumePoint> back = newest_checkpoint(run_.dir, state_, run_.identity);
+    if (!back) return std::nullopt;
+    const Checkpoint& c = back->checkpoint;
+    metrics_->go_back(MetricsResume{c.step, c.step / steps_per_epoch_, c.evaluation_due});
+    warn(failed, "step " + std::to_string(failed) + " is not finite: going back to step " + std::to_string(c.step) + " with a lower learning rate");
+    return std::move(back->checkpoint);
+}
+
+void Console::note_checkpoint() {
+    const std::optional<CheckpointWriter::Outcome> outcome = checkpoints_->outcome();
+    if (!outcome) return;
+    if (outcome->failure.empty()) {
+        saved_step_ = outcome->step;
+        guarded([&] { metrics_->event(outcome->step, "checkpoint", outcome->path); });
+    } else if (run_.strict_io) {
+        fail(Exit::io, outcome->failure);
+    } else {
+        warn(outcome->step, "no checkpoint: " + outcome->failure + "; training goes on");
+    }
+}
+
+void Console::warn(int64_t step, const std::string& message) {
     clear_progress();
-    std::fprintf(stderr, "warning: no checkpoint: %s; training goes on\n", failure->c_str());
-    metrics_->event(total_steps_, "warning", "no checkpoint: " + *failure);
+    std::fprintf(stderr, "warning: %s\n", message.c_str());
+    guarded([&] { metrics_->event(step, "warning", message); });
+}
+
+void Console::guarded(const std::function<void()>& write) {
+    try {
+        write();
+    } catch (const Error& error) {
+        if (run_.strict_io || error.code != Exit::io) throw;
+        if (std::exchange(warned_of_io_, true)) return;
+        clear_progress();
+        std::fprintf(stderr, "warning: %s; training goes on\n", error.what());
+    }
+}
+
+void Console::record_failure(int64_t step, const std::string& message) {
+    if (!comm_.root() || !metrics_) return;
+    clear_progress();
+    guarded([&] {
+        metrics_->event(step, "error", message);
+        metrics_->publish();
+    });
 }
 
 void Console::finish(const Trainer& t) {
-    if (!comm_.root()) return;
-    warn_of_lost_checkpoint();
+    checkpoints_->wait();
+    note_checkpoint();
     const char* dir = run_.dir.c_str();
     if (t.stopped()) {
         const char* signal = signal_received();
         const std::string why = signal ? signal : "a request of another rank or the time limit";
-        metrics_->event(t.step(), "stop", why);
-        metrics_->publish();
+        guarded([&] {
+            metrics_->event(t.step(), "stop", why);
+            metrics_->publish();
+        });
         clear_progress();
+        if (saved_step_ != t.step())
+            fail(Exit::io, "stopped by " + why + " after step " + std::to_string(t.step()) + ", but the checkpoint could not be written to " + run_.dir +
+                               "/checkpoints; steps after " + std::to_string(std::max<int64_t>(saved_step_, 0)) + " are lost");
         std::printf("stopped by %s after step %lld; the checkpoint is in %s/checkpoints; go on with --resume auto --output %s\n", why.c_str(),
                     (long long)t.step(), dir, dir);
         return;
     }
-    metrics_->event(t.step(), "done", format("test accuracy %.4f", t.last_accuracy()));
+    guarded([&] { metrics_->event(t.step(), "done", format("test accuracy %.4f", t.last_accuracy())); });
     metrics_->publish();
     std::printf("done: test accuracy %.2f %% (best %.2f %%) after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s\n",
                 100 * t.last_accuracy(), 100 * t.best_accuracy(), (long long)t.step(), duration(seconds_since(started_)).c_str(), dir, dir, dir);

@@ -1,8 +1,9 @@
 // What a training tells people: the plan before it, progress during it, a summary after it, on rank 0's terminal and in the
 // run folder's metric files.
 #pragma once
-#include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ struct RunDescription {
     std::string dir, resumed_from;  ///< resumed_from: a checkpoint file, or empty
     bool resume = false;            ///< an earlier run's metrics may be there and are continued
     int64_t keep = 1;
+    bool strict_io = false;         ///< a checkpoint or metrics that cannot be written end the run; else a warning
     std::vector<std::string> args;
     ConfigPairs config;
     Identity identity;
@@ -30,7 +32,7 @@ struct RunDescription {
 
 class Console final : public TrainListener {
 public:
-    Console(Comm&, Backend&);
+    Console(Comm&, Backend&, const State&);
 
     void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet& test, const Graph&,
                     const TrainSetup&, const Trainer&);
@@ -39,27 +41,38 @@ public:
     void open_run(const RunDescription&, const Trainer&, const std::string& configuration_before);
     /// Collective: the table of ranks, printed and recorded.
     void describe_ranks();
+    /// Rank 0 only. Throws Exit::io if what the run was for is not on disk.
     void finish(const Trainer&);
+    /// Into the metrics, if there are any yet: why the run ends.
+    void record_failure(int64_t step, const std::string& message);
 
     void on_steps(int64_t epoch, const std::vector<StepRecord>&) override;
     void on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>&) override;
     void on_checkpoint(Checkpoint&&) override;
     void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) override;
+    std::optional<Checkpoint> on_rollback(int64_t failed) override;
 
 private:
     void progress(int64_t epoch, const StepRecord&);
     void clear_progress();
-    void warn_of_lost_checkpoint();
+    void note_best(double accuracy, int64_t step);
+    /// What became of the last checkpoint, if that is known and not said yet.
+    void note_checkpoint();
+    void warn(int64_t step, const std::string& message);
+    /// Runs what writes to the run folder: a failure is a warning, once, unless --strict-io.
+    void guarded(const std::function<void()>& write);
 
     Comm& comm_;
     Backend& backend_;
+    const State& state_;
     bool terminal_;
     RunDescription run_;
     std::unique_ptr<Metrics> metrics_;
     std::unique_ptr<CheckpointWriter> checkpoints_;
+    bool warned_of_io_ = false;
+    int64_t saved_step_ = -1;  // newest checkpoint of this run that is on disk
     int64_t first_step_ = 0, total_steps_ = 0, steps_per_epoch_ = 0, epochs_ = 0;
-    std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-    std::chrono::steady_clock::time_point training_started_ = started_;
+    Clock::time_point started_ = Clock::now(), training_started_ = started_;
 };
 
 }  // namespace convoy

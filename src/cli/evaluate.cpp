@@ -24,8 +24,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         ("threads", po::value<int64_t>()->default_value(0)->value_name("N"), "CPU threads a rank; 0: this rank's share of the cores")  //
         ("help", po::bool_switch(&help), "print this");
     comm.together([&] {
-        po::variables_map values = parse(options, args);
-        po::notify(values);
+        const po::variables_map values = parse(options, args);
         if (help) return;
         required_value(values, "model-file");
         required_value(values, "data");

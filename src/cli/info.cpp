@@ -1,5 +1,6 @@
-// convoy info: versions, and the table of ranks with their hosts and devices.
+// convoy info: versions, and the table of ranks with their hosts and devices; or what cuDNN has for a model on a chip.
 #include <cstdio>
+#include <sstream>
 
 #include "backend/backend.h"
 #include "base/version.h"
@@ -7,19 +8,72 @@
 #include "cli/commands.h"
 #include "cli/versions.h"
 #include "comm/comm.h"
+#include "model/models.h"
 
 namespace convoy {
 
+namespace {
+
+namespace po = boost::program_options;
+
+struct InfoOptions {
+    std::string plans, chip, precision, size, stem;
+    int64_t batch = 0, classes = 0;
+    bool help = false;
+    std::string text;  ///< of --help
+};
+
+InfoOptions parse_info(const std::vector<std::string>& args) {
+    InfoOptions o;
+    po::options_description options("options of info");
+    options.add_options()                                                                                                              //
+        ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"), "what cuDNN has for a training step of this model: no GPU is needed")  //
+        ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100 or a100")                           //
+        ("precision", po::value<std::string>(&o.precision)->default_value("bf16")->value_name("TYPE"), "f32, tf32, bf16 or f16")       //
+        ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples a rank a step")                        //
+        ("image-size", po::value<std::string>(&o.size)->default_value("224x224x3")->value_name("HxWxC"), "of the images")             //
+        ("classes", po::value<int64_t>()->default_value(1000)->value_name("N"), "of the labels")                                      //
+        ("stem", po::value<std::string>(&o.stem)->default_value("auto")->value_name("KIND"), "of the resnets: imagenet, cifar or auto")  //
+        ("help", po::bool_switch(&o.help), "print this");
+    po::variables_map values = parse(options, args);
+    po::notify(values);
+    o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
+    o.classes = value_in_range(values, "classes", 1, 1 << 24);
+    o.text = (std::ostringstream() << options).str();
+    return o;
+}
+
+void print_plans(const InfoOptions& o) {
+    ModelOptions model;
+    if (std::sscanf(o.size.c_str(), "%dx%dx%d", &model.h, &model.w, &model.c) != 3)
+        fail(Exit::usage, "--image-size " + o.size + ": write height x width x channels, as in 32x32x3");
+    model.name = o.plans;
+    model.classes = int(o.classes);
+    model.stem = o.stem;
+    const Precision precision = parse_precision(o.precision);
+    std::fputs(plan_table(with_precision(fuse(build_model(model)), precision), int(o.batch), precision, o.chip).c_str(), stdout);
+}
+
+}  // namespace
+
 int info(Comm& comm, const std::vector<std::string>& args) {
-    comm.together([&] { parse(boost::program_options::options_description(), args); });
+    InfoOptions options;
+    comm.together([&] {
+        options = parse_info(args);
+        if (comm.root() && options.help) std::printf("usage: convoy info [--plans MODEL]\n%s", options.text.c_str());
+        if (comm.root() && !options.help && !options.plans.empty()) print_plans(options);
+    });
+    if (options.help || !options.plans.empty()) return 0;
     const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
     const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->threads())});
     if (!comm.root()) return 0;
     std::printf("%-12s %s (%s)\n", "convoy", version, commit());
-    for (const auto& [library, text] : library_versions()) std::printf("%-12s %s\n", library.c_str(), text.c_str());
+    auto libraries = library_versions();
+    for (const auto& library : cuda_versions()) libraries.push_back(library);
+    for (const auto& [library, text] : libraries) std::printf("%-12s %s\n", library.c_str(), text.c_str());
     const std::string reason = cuda_unavailable();
-    std::printf("%-12s %s\n\nrank  host              threads  device\n", "cuda", reason.empty() ? "available" : reason.c_str());
+    std::printf("%-12s %s\n\nrank  host              threads  device\n", "gpu", reason.empty() ? "available" : reason.c_str());
     for (int r = 0; r < comm.size(); ++r) std::printf("%4d  %-16s  %7d  %s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str());
     return 0;
 }

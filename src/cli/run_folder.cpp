@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -30,7 +31,11 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     whole.l_type = F_WRLCK;
     if (::fcntl(lock_, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES))
         fail(Exit::usage, path + ": another run is writing there; choose another --output");
-    if (!fs::exists(path + "/metrics.h5") || resume) return;
+    for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
+        for (const auto& entry : fs::directory_iterator(path + folder, error))
+            if (entry.path().extension() == ".partial") fs::remove(entry.path(), error);
+    const bool used = fs::exists(path + "/metrics.h5") || !checkpoints_of(path).empty();
+    if (!used || resume) return;
     if (!overwrite) fail(Exit::usage, path + " already holds a run; choose another --output, --resume auto, or --overwrite");
     for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "metrics.png"}) fs::remove(path + "/" + file, error);
     fs::remove_all(path + "/checkpoints", error);
@@ -40,9 +45,13 @@ RunFolder::~RunFolder() {
     if (lock_ >= 0) ::close(lock_);
 }
 
-std::optional<ResumePoint> find_resume_point(const std::string& resume, const std::string& run_dir, const State& state, const Identity& identity) {
-    if (resume == "none") return std::nullopt;
-    if (resume != "auto") return ResumePoint{read_checkpoint(resume, state, identity), resume};
+bool is_within(const std::string& file, const std::string& folder) {
+    std::error_code error;
+    const fs::path inner = fs::weakly_canonical(file, error), outer = fs::weakly_canonical(folder, error);
+    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const State& state, const Identity& identity) {
     const std::vector<std::string> paths = checkpoints_of(run_dir);
     for (const std::string& path : paths) try {
             return ResumePoint{read_checkpoint(path, state, identity), path};

@@ -23,11 +23,15 @@ private:
     int lock_ = -1;
 };
 
-/// The checkpoint that --resume (none, auto or a file) means; damaged ones are skipped with a warning on stderr.
+/// Whether `file` lies in `folder` or below it.
+bool is_within(const std::string& file, const std::string& folder);
+
 struct ResumePoint {
     Checkpoint checkpoint;
     std::string path;
 };
-std::optional<ResumePoint> find_resume_point(const std::string& resume, const std::string& run_dir, const State&, const Identity&);
+/// The newest sound checkpoint of a run, if it has any; damaged ones are skipped with a warning on stderr. Throws
+/// Exit::bad_input if all are damaged, Exit::usage if they are of another run than `identity`.
+std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const State&, const Identity&);
 
 }  // namespace convoy

@@ -15,7 +15,7 @@
 namespace convoy {
 namespace {
 
-TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks) {
+TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline) {
     TrainSetup s;
     s.global_batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * ranks;
     if (s.global_batch < ranks)
@@ -57,7 +57,8 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks) {
     s.checkpoint_steps = clock.steps;
     s.checkpoint_epochs = clock.epochs;
     s.checkpoint_seconds = clock.seconds;
-    s.stop_after_seconds = time_limit_of(o);
+    s.deadline = deadline;
+    s.on_nan = o.on_nan == "skip" ? OnNan::skip : o.on_nan == "rollback" ? OnNan::rollback : OnNan::stop;
     return s;
 }
 
@@ -80,7 +81,12 @@ Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSe
 int train(Comm& comm, const std::vector<std::string>& args) {
     // 1. Options
     ParsedOptions parsed;
-    comm.together([&] { parsed = parse_train_options(args); });
+    std::optional<Clock::time_point> deadline;
+    comm.together([&] {
+        parsed = parse_train_options(args);
+        if (const double seconds = time_limit_of(parsed.options); seconds > 0)
+            deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    });
     TrainOptions& o = parsed.options;
     if (o.help || o.print_config) {
         if (comm.root()) std::fputs((o.help ? parsed.help : config_text(parsed.resolved)).c_str(), stdout);
@@ -91,7 +97,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     stop_on_signals(requests);
 
     // 2. Backend
-    const std::unique_ptr<Backend> backend = make_backend(o.device, {int(o.threads), o.sync_bn}, comm);
+    const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
 
     // 3. Data: what it is, before any of it is read
     std::unique_ptr<SplitReader> train_reader, test_reader;
@@ -103,19 +109,21 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         test_reader = std::make_unique<SplitReader>(o.data, "test");
         const SplitInfo& data = train_reader->info();
         check_same_shape(data, test_reader->info(), o.data);
-        setup = setup_of(o, data, comm.size());
+        setup = setup_of(o, data, comm.size(), deadline);
 
         // 4. Model
         model = {o.model, data.height, data.width, data.channels, data.classes, o.stem, float(o.label_smoothing), true};
-        graph = fuse(build_model(model));
+        graph = with_precision(fuse(build_model(model)), parse_precision(o.precision));
     });
     const DataSet train_data(comm, *backend, *train_reader), test_data(comm, *backend, *test_reader);
+    train_reader.reset();
+    test_reader.reset();
 
     // 5. Plan
     std::unique_ptr<Trainer> trainer;
     comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, &test_data, setup, requests); });
     std::unique_ptr<RunFolder> folder;
-    Console console(comm, *backend);  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
+    Console console(comm, *backend, trainer->state());  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
     console.print_plan(parsed.resolved, o.data, train_data, test_data, graph, setup, *trainer);
     if (o.dry_run) return 0;
     comm.together([&] { trainer->build(); });
@@ -124,11 +132,23 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     const std::string output = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
     const Identity identity = identity_of(o, train_data.info(), setup);
     const ModelFile model_file{model, setup.normalisation.mean, setup.normalisation.stddev, train_data.info().class_names};
+    const bool from_file = o.resume != "none" && o.resume != "auto";
+    // A checkpoint of another folder starts a run of its own here, with metrics of its own.
+    const bool goes_on = o.resume == "auto" || (from_file && is_within(o.resume, output));
     std::optional<ResumePoint> resume;
     comm.together([&] {
         if (!comm.root()) return;
-        folder = std::make_unique<RunFolder>(output, o.resume != "none", o.overwrite);
-        resume = find_resume_point(o.resume, output, trainer->state(), identity);
+        folder = std::make_unique<RunFolder>(output, goes_on, o.overwrite);
+        if (from_file)
+            resume = ResumePoint{read_checkpoint(o.resume, trainer->state(), identity), o.resume};
+        else if (goes_on)
+            resume = newest_checkpoint(output, trainer->state(), identity);
+        if (resume && resume->checkpoint.step > trainer->total_steps())
+            fail(Exit::usage, resume->path + ": was taken after step " + std::to_string(resume->checkpoint.step) + ", but this run ends at step " +
+                                  std::to_string(trainer->total_steps()) + "; raise --epochs or --max-steps, or resume from an earlier checkpoint");
+        if (resume && goes_on)
+            for (const std::string& path : set_aside_after(output, resume->checkpoint.step))
+                std::fprintf(stderr, "warning: a checkpoint later than the one to go on from is now %s\n", path.c_str());
     });
     const std::string configuration_before = resume ? resume->checkpoint.configuration : "";
     if (comm.max(int64_t(resume.has_value())) > 0)
@@ -137,20 +157,27 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         trainer->initialise();
     comm.together([&] {
         if (comm.root())
-            console.open_run({output, resume ? resume->path : "", o.resume != "none", o.keep, args, parsed.resolved, identity, model_file},
+            console.open_run({output, resume ? resume->path : "", goes_on, o.keep, o.strict_io, args, parsed.resolved, identity, model_file},
                              *trainer, configuration_before);
     });
     console.describe_ranks();
 
     // 7. Training
-    trainer->run(console);
+    try {
+        trainer->run(console);
+    } catch (const Error& error) {
+        console.record_failure(trainer->step(), error.what());
+        throw;
+    }
     comm.together([&] {
-        if (comm.root() && !trainer->stopped()) save_model(output + "/model.h5", model_file, trainer->state(), *backend);
+        if (!comm.root()) return;
+        if (!trainer->stopped()) save_model(output + "/model.h5", model_file, trainer->state(), *backend);
+        console.finish(*trainer);
     });
-    console.finish(*trainer);
     if (!trainer->stopped()) return int(Exit::done);
     const char* signal = signal_received();
-    return signal && std::string(signal) == "SIGINT" ? 130 : int(Exit::requeue);
+    const bool interrupted = comm.max(int64_t(signal && std::string(signal) == "SIGINT")) > 0;
+    return interrupted ? 130 : int(Exit::requeue);
 }
 
 }  // namespace convoy

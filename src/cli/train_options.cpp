@@ -35,7 +35,14 @@ po::options_description table(TrainOptions& o) {
         ("checkpoint-every", text(o.checkpoint_every, "10m", "WHEN"), "500 (steps), 10m or 1h30m (time), 2e (epochs), or none; also after the best evaluation, at the end and when asked")  //
         ("keep", value<int64_t>(o.keep, 2, "N"), "newest checkpoints to keep, besides the best")                   //
         ("time-limit", text(o.time_limit, "", "TIME"), "checkpoint and stop (exit 85) in time, as in 1h50m; by default Slurm's limit")  //
+        ("strict-io", flag(o.strict_io), "end the run when metrics or a checkpoint cannot be written; else warn and train on")  //
+        ("on-nan", text(o.on_nan, "stop", "WHAT"), "when loss or gradients are not finite: stop (exit 4), skip the update, or rollback to the last checkpoint at half the rate")  //
         ("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu")                                            //
+        ("precision", text(o.precision, "f32", "TYPE"), "of activations and gradients: f32, tf32, bf16 or f16; on CPUs f32")  //
+        ("devices", text(o.devices, "", "I,J"), "GPUs that the ranks of a node take, counted among the visible ones; all by default")  //
+        ("share-device", flag(o.share_device), "let several ranks use one GPU; gradients then go through the host")  //
+        ("no-graph", flag(o.no_graph), "launch the operations of a step one by one, not as one CUDA graph")        //
+        ("bf16-gradients", flag(o.bf16_gradients), "sum gradients over GPUs in bf16")                              //
         ("threads", value<int64_t>(o.threads, 0, "N"), "CPU threads a rank; 0: this rank's share of the cores")    //
         ("seed", value<int64_t>(o.seed, 1, "N"), "of initial weights, sample order and augmentation")              //
         ("log-interval", value<int64_t>(o.log_interval, 10, "STEPS"), "steps between progress lines and checks of the loss")  //
@@ -50,7 +57,7 @@ po::options_description table(TrainOptions& o) {
         ("drop-last", flag(o.drop_last), "leave out the last batch of an epoch if it is not full")                 //
         ("eval-every", value<int64_t>(o.eval_every, 1, "EPOCHS"), "epochs between evaluations; 0: only at the end")  //
         ("sync-bn", flag(o.sync_bn), "batch norm over the global batch; else over each rank's own samples")        //
-        ("bucket-mib", number(o.bucket_mib, 4, "MIB"), "least size of a gradient bucket");
+        ("bucket-mib", number(o.bucket_mib, 4, "MIB"), "least size of a gradient bucket; 4096: one all-reduce behind backward");
     rule.add_options()                                                                                             //
         ("optimizer", text(o.optimizer, "sgd", "NAME"), "sgd or adam")                                             //
         ("lr", text(o.lr, "0.1", "RATE"), "learning rate, or auto: global batch / 1000")                           //
@@ -112,7 +119,7 @@ void check(const TrainOptions& o) {
     in_range("momentum", o.momentum, 0, 1);
     in_range("beta1", o.beta1, 0, 0.999999);
     in_range("beta2", o.beta2, 0, 0.99999999);
-    in_range("epsilon", o.epsilon, 0, 1);
+    in_range("epsilon", o.epsilon, 1e-30, 1);
     in_range("weight-decay", o.weight_decay, 0, 1e6);
     in_range("warmup-epochs", o.warmup_epochs, 0, 1e9);
     in_range("lr-gamma", o.lr_gamma, 0, 1e6);
@@ -121,7 +128,9 @@ void check(const TrainOptions& o) {
     in_range("crop-pad", double(o.crop_pad), 0, 4096);
     one_of("stem", o.stem, {"auto", "imagenet", "cifar"});
     one_of("device", o.device, {"auto", "cuda", "cpu"});
+    backend_options_of(o);
     one_of("optimizer", o.optimizer, {"sgd", "adam"});
+    one_of("on-nan", o.on_nan, {"stop", "skip", "rollback"});
     one_of("decay", o.decay, {"all", "weights"});
     one_of("crop-mode", o.crop_mode, {"zero", "reflect"});
     schedule_of(o, 1);
@@ -149,8 +158,7 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args) {
     ParsedOptions parsed;
     TrainOptions& o = parsed.options;
     const po::options_description all = table(o);
-    po::variables_map values = parse_with_config(all, args);
-    po::notify(values);
+    const po::variables_map values = parse_with_config(all, args);
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
         if (name == "help" || name == "print-config" || name == "dry-run" || name == "config") continue;
@@ -228,8 +236,25 @@ double time_limit_of(const TrainOptions& o) {
         if (seconds <= 0) fail(Exit::usage, "--time-limit " + o.time_limit + ": write a time as in 1h50m, 90m or 300s");
         return seconds;
     }
-    const char* end = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
-    return end ? std::max(1.0, std::strtod(end, nullptr) - double(std::time(nullptr))) : 0;
+    const char* variable = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
+    if (!variable) return 0;
+    char* end = nullptr;
+    const double seconds = std::strtod(variable, &end);
+    if (end == variable || *end || !std::isfinite(seconds))
+        fail(Exit::usage, std::string("SLURM_JOB_END_TIME=") + variable + " is not a time in seconds since 1970; give --time-limit");
+    return std::max(1.0, seconds - double(std::time(nullptr)));
+}
+
+BackendOptions backend_options_of(const TrainOptions& o) {
+    BackendOptions b{int(o.threads), o.sync_bn, parse_precision(o.precision)};
+    for (double d : numbers_of("devices", o.devices)) {
+        if (d < 0 || d != std::floor(d) || d > 1024) fail(Exit::usage, "--devices " + o.devices + ": write device numbers separated by commas, as in 0,1");
+        b.devices.push_back(int(d));
+    }
+    b.share_device = o.share_device;
+    b.capture = !o.no_graph;
+    b.bf16_gradients = o.bf16_gradients;
+    return b;
 }
 
 OptimizerSpec optimizer_of(const TrainOptions& o) {

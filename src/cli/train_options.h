@@ -4,19 +4,21 @@
 #include <utility>
 #include <vector>
 
-#include "backend/augment.h"
-#include "backend/update_rule.h"
+#include "backend/backend.h"
 #include "plan/schedule.h"
 
 namespace convoy {
 
 struct TrainOptions {
-    std::string data, model, stem, output, device;
+    std::string data, model, stem, output, device, precision, devices;
     int64_t threads, seed;
+    bool share_device, no_graph, bf16_gradients;  ///< GPUs only
     bool overwrite, dry_run, print_config, help;
 
     std::string resume, checkpoint_every, time_limit;
     int64_t keep;
+    bool strict_io;
+    std::string on_nan;
 
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
     int64_t epochs, max_steps;           ///< max_steps 0: no limit
@@ -42,6 +44,7 @@ struct ParsedOptions {
 ParsedOptions parse_train_options(const std::vector<std::string>& args);
 
 // What the texts among the options mean; all throw Exit::usage naming the option.
+BackendOptions backend_options_of(const TrainOptions&);
 OptimizerSpec optimizer_of(const TrainOptions&);
 Schedule schedule_of(const TrainOptions&, int64_t global_batch);
 Augment augment_of(const TrainOptions&);
@@ -51,7 +54,7 @@ struct CheckpointClock {
     double seconds = 0;
 };
 CheckpointClock checkpoint_clock_of(const TrainOptions&);
-/// Seconds of --time-limit, or until SLURM_JOB_END_TIME if that is set and no limit was given; 0: no limit.
+/// Seconds from now: --time-limit, or until SLURM_JOB_END_TIME if that is set and no limit was given; 0: no limit.
 double time_limit_of(const TrainOptions&);
 /// Comma-separated numbers; empty text gives none.
 std::vector<double> numbers_of(const std::string& option, const std::string& text);

@@ -1,4 +1,4 @@
-// MPI errors end the job through MPI's default handler; what this file adds is agreeing on errors that one rank sees.
+// An MPI error ends the job with one line and exit code 6; errors that one rank sees are agreed on.
 #include "comm/comm.h"
 
 #include <sched.h>
@@ -12,11 +12,28 @@
 #include "comm/native.h"
 
 namespace convoy {
+namespace {
+
+void on_mpi_error(MPI_Comm*, int* code, ...) {
+    char text[MPI_MAX_ERROR_STRING] = "", host[MPI_MAX_PROCESSOR_NAME] = "";
+    int length = 0, rank = 0;
+    MPI_Error_string(*code, text, &length);
+    MPI_Get_processor_name(host, &length);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    std::fprintf(stderr, "convoy: rank %d on %s: communication failed: %s; another rank or the link to it may be gone\n", rank, host, text);
+    MPI_Abort(MPI_COMM_WORLD, int(Exit::comm));
+}
+
+}  // namespace
 
 Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
     Native& n = *native_;
     int provided = 0;
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Errhandler handler;
+    MPI_Comm_create_errhandler(on_mpi_error, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);  // those made from it inherit it
+    MPI_Errhandler_free(&handler);
     MPI_Comm_dup(MPI_COMM_WORLD, &n.world);
     MPI_Comm_dup(MPI_COMM_WORLD, &n.gradients);
     MPI_Comm_rank(n.world, &n.rank);
@@ -46,18 +63,18 @@ const std::string& Comm::host() const { return native_->host; }
 void Comm::barrier() { MPI_Barrier(native_->world); }
 
 namespace {
-constexpr size_t most_bytes_a_call = size_t(1) << 30;  // MPI counts are int
-
 template <class T> T reduced(T value, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
     MPI_Allreduce(MPI_IN_PLACE, &value, 1, type, op, comm);
     return value;
 }
 }  // namespace
 
-void Comm::broadcast(void* data, size_t bytes, int from) {
-    for (size_t at = 0; at < bytes; at += most_bytes_a_call)
-        MPI_Bcast(static_cast<char*>(data) + at, int(std::min(most_bytes_a_call, bytes - at)), MPI_BYTE, from, native_->world);
+void broadcast_bytes(void* data, size_t bytes, int from, MPI_Comm comm) {
+    constexpr size_t most = size_t(1) << 30;  // MPI counts are int
+    for (size_t at = 0; at < bytes; at += most) MPI_Bcast(static_cast<char*>(data) + at, int(std::min(most, bytes - at)), MPI_BYTE, from, comm);
 }
+
+void Comm::broadcast(void* data, size_t bytes, int from) { broadcast_bytes(data, bytes, from, native_->world); }
 
 std::string Comm::broadcast(const std::string& text, int from) {
     int64_t length = int64_t(text.size());
@@ -71,7 +88,6 @@ std::string Comm::broadcast(const std::string& text, int from) {
 double Comm::sum(double v) { return reduced(v, MPI_DOUBLE, MPI_SUM, native_->world); }
 int64_t Comm::sum(int64_t v) { return reduced(v, MPI_INT64_T, MPI_SUM, native_->world); }
 int64_t Comm::max(int64_t v) { return reduced(v, MPI_INT64_T, MPI_MAX, native_->world); }
-double Comm::max(double v) { return reduced(v, MPI_DOUBLE, MPI_MAX, native_->world); }
 
 void Comm::average(std::vector<float>& values) {
     MPI_Allreduce(MPI_IN_PLACE, values.data(), int(values.size()), MPI_FLOAT, MPI_SUM, native_->world);
@@ -112,9 +128,7 @@ void Comm::together(const std::function<void()>& work) {
     const int64_t lowest = -max(code ? -int64_t(rank()) : INT64_MIN + 1);
     if (lowest == INT64_MAX) return;
     broadcast(&code, sizeof code, int(lowest));
-    Error error(Exit(code), broadcast(message, int(lowest)));
-    error.everywhere = true;
-    throw error;
+    fail_everywhere(Exit(code), broadcast(message, int(lowest)));
 }
 
 int Comm::fair_threads() {

@@ -31,7 +31,6 @@ public:
     double sum(double);
     int64_t sum(int64_t);
     int64_t max(int64_t);
-    double max(double);
     /// Replaces each value by its mean over ranks.
     void average(std::vector<float>& values);
     /// Every rank's values behind one another on rank 0; nothing elsewhere.

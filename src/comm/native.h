@@ -17,4 +17,7 @@ struct Comm::Native {
     std::string host;
 };
 
+/// MPI_Bcast of more bytes than an int counts.
+void broadcast_bytes(void* data, size_t bytes, int from, MPI_Comm comm);
+
 }  // namespace convoy

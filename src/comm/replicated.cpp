@@ -26,11 +26,6 @@ bool shared_memory_has(size_t bytes) {
     return statvfs("/dev/shm", &fs) == 0 && size_t(fs.f_bavail) * fs.f_frsize > bytes + bytes / 8;
 }
 
-void broadcast(char* data, size_t bytes, int from, MPI_Comm comm) {
-    constexpr size_t most = size_t(1) << 30;  // MPI counts are int
-    for (size_t at = 0; at < bytes; at += most) MPI_Bcast(data + at, int(std::min(most, bytes - at)), MPI_BYTE, from, comm);
-}
-
 }  // namespace
 
 Replicated::Replicated(Comm& comm, size_t bytes) : state_(new State{comm}) {
@@ -80,7 +75,7 @@ void Replicated::complete(const std::vector<size_t>& offsets) {
     MPI_Allgather(&holder, 1, MPI_INT, holder_of.data(), 1, MPI_INT, n.world);
     MPI_Barrier(n.world);  // every part is written
     if (group != MPI_COMM_NULL && *std::max_element(holder_of.begin(), holder_of.end()) > 0)
-        for (int r = 0; r < n.size; ++r) broadcast(s.data + offsets[r], offsets[r + 1] - offsets[r], holder_of[r], group);
+        for (int r = 0; r < n.size; ++r) broadcast_bytes(s.data + offsets[r], offsets[r + 1] - offsets[r], holder_of[r], group);
     MPI_Barrier(n.world);
 }
 

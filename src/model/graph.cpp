@@ -75,6 +75,13 @@ const char* name_of(const Op& op) {
                       op);
 }
 
+Init kaiming_fan_out(int kernel, int out) { return {Init::normal, std::sqrt(2.0f / float(kernel * kernel * out))}; }
+
+namespace {
+/// Places a window of `kernel` has along n pixels; 0 if it does not fit.
+int window_places(int n, int kernel, int stride, int pad) { return n + 2 * pad < kernel ? 0 : (n + 2 * pad - kernel) / stride + 1; }
+}  // namespace
+
 GraphBuilder::GraphBuilder(std::string model, int h, int w, int c, int classes) {
     graph_.model = std::move(model);
     graph_.classes = classes;
@@ -99,7 +106,7 @@ ValueId GraphBuilder::conv(const std::string& name, ValueId x, int out, int kern
     const ParamId weight = add_param(name + ".weight", {out, kernel, kernel, in.c}, init, true, true);
     const float bound = 1.0f / std::sqrt(float(kernel * kernel * in.c));
     const ParamId b = bias ? add_param(name + ".bias", {1, 1, 1, out}, {Init::uniform, bound}) : none;
-    const auto size = [&](int n) { return (n + 2 * pad - kernel) / stride + (n + 2 * pad >= kernel ? 1 : 0); };
+    const auto size = [&](int n) { return window_places(n, kernel, stride, pad); };
     const ValueId y = add_value(name, size(in.h), size(in.w), out);
     graph_.ops.push_back(Conv{x, y, weight, b, kernel, stride, pad});
     return y;
@@ -134,7 +141,7 @@ ValueId GraphBuilder::add(ValueId a, ValueId b) {
 
 ValueId GraphBuilder::max_pool(ValueId x, int kernel, int stride, int pad) {
     const Value in = value(x);
-    const auto size = [&](int n) { return (n + 2 * pad - kernel) / stride + (n + 2 * pad >= kernel ? 1 : 0); };
+    const auto size = [&](int n) { return window_places(n, kernel, stride, pad); };
     const ValueId y = add_value(in.name + ".pool", size(in.h), size(in.w), in.c);
     graph_.ops.push_back(Pool{Pool::max, x, y, kernel, stride, pad});
     return y;

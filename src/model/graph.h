@@ -25,7 +25,8 @@ struct Value {
     std::string name;
     int h, w, c;
     DType dtype = DType::f32;
-    Shape batched(int n) const { return {n, h, w, c}; }
+    int padding = 0;  ///< zero channels stored behind the c real ones
+    Shape batched(int n) const { return {n, h, w, c + padding}; }
 };
 
 struct Param {
@@ -127,6 +128,9 @@ private:
     Graph graph_;
     int dropouts_ = 0;
 };
+
+/// Kaiming's normal initialisation of a convolution before ReLUs, by fan-out.
+Init kaiming_fan_out(int kernel, int out);
 
 /// Merges BatchNorm -> [+ residual] -> [ReLU], and a stride-1 PadShortcut as that residual, into single ops. The result
 /// computes the same function with fewer passes over memory.

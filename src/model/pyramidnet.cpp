@@ -7,8 +7,6 @@
 namespace convoy {
 namespace {
 
-Init kaiming_fan_out(int kernel, int out) { return {Init::normal, std::sqrt(2.0f / float(kernel * kernel * out))}; }
-
 ValueId block(GraphBuilder& g, const std::string& name, ValueId x, int out, int stride) {
     ValueId y = g.batch_norm(name + ".bn1", x);
     y = g.conv(name + ".conv1", y, out, 3, stride, 1, kaiming_fan_out(3, out));

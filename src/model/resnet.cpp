@@ -7,8 +7,6 @@
 namespace convoy {
 namespace {
 
-Init kaiming_fan_out(int kernel, int out) { return {Init::normal, std::sqrt(2.0f / float(kernel * kernel * out))}; }
-
 ValueId conv_bn(GraphBuilder& g, const std::string& block, const std::string& suffix, ValueId x, int out, int kernel, int stride) {
     const ValueId y = g.conv(block + ".conv" + suffix, x, out, kernel, stride, kernel / 2, kaiming_fan_out(kernel, out));
     return g.batch_norm(block + ".bn" + suffix, y);

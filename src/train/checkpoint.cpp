@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "base/durable.h"
@@ -51,11 +53,10 @@ void check_identity(const std::string& path, const Identity& checkpoint, const I
 }
 
 void write_checkpoint(const std::string& path, const Checkpoint& c, const State& state) {
-    const auto lock = h5::exclusive();
     const std::string partial = path + ".partial";
-    std::error_code ignored;
-    fs::create_directories(fs::path(path).parent_path(), ignored);
+    make_folder_of(path);
     try {
+        const auto lock = h5::exclusive();  // not while the file is synced: metrics would wait for the disk
         h5::Handle file = h5::create(partial);
         h5::set_checked_attribute(file, "format", "convoy-checkpoint");
         write_model_attributes(file, c.model);
@@ -67,12 +68,14 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
             h5::set_attribute(file, name, value);
         h5::set_attribute(file, "best_accuracy", c.best_accuracy);
         h5::set_attribute(file, "last_accuracy", c.last_accuracy);
+        h5::set_attribute(file, "rate_factor", c.rate_factor);
         h5::set_checked_attribute(file, "sha256", digest_of_values(c));
         each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) { write_tensor(file, name, shape, values, partial); });
         if (!c.running.empty())
             write_tensor(file, "running_statistics", {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))}, c.running.data(), partial);
         h5::close(std::move(file), partial);
     } catch (const Error&) {
+        std::error_code ignored;
         fs::remove(partial, ignored);
         throw;
     }
@@ -108,6 +111,8 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     };
     c.best_accuracy = real("best_accuracy");
     c.last_accuracy = real("last_accuracy");
+    c.rate_factor = real("rate_factor");
+    if (!(c.rate_factor > 0 && c.rate_factor <= 1)) fail(Exit::bad_input, path + ": attribute rate_factor is not from 0 to 1; the file is damaged");
     c.weights.assign(state.weights().count(), 0.0f);
     c.optimizer.assign(state.optimizer_block().count(), 0.0f);
     each_tensor(c, state, [&](const std::string& name, Shape shape, float* to) { read_tensor(file, name, shape, to, path); });
@@ -140,15 +145,32 @@ std::vector<std::string> checkpoints_of(const std::string& run_dir) {
     return paths;
 }
 
+int64_t step_of_checkpoint(const std::string& path) {
+    const std::string name = fs::path(path).filename();
+    return std::strtoll(name.c_str() + std::strlen("step-"), nullptr, 10);
+}
+
+std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step) {
+    std::vector<std::string> moved;
+    for (const std::string& path : checkpoints_of(run_dir)) {
+        std::error_code error;
+        if (step_of_checkpoint(path) > step) fs::rename(path, moved.emplace_back(path + ".old"), error);
+    }
+    return moved;
+}
+
 void CheckpointWriter::write(Checkpoint checkpoint) {
     wait();
+    done_ = false;
     thread_ = std::thread([this, c = std::move(checkpoint)] {
+        outcome_ = Outcome{c.step, checkpoint_path(run_dir_, c.step), ""};
         try {
-            write_checkpoint(checkpoint_path(run_dir_, c.step), c, state_);
-            prune(c.best_step);
+            write_checkpoint(outcome_->path, c, state_);
+            prune(c);
         } catch (const std::exception& error) {
-            failure_ = error.what();
+            outcome_->failure = error.what();
         }
+        done_ = true;
     });
 }
 
@@ -156,16 +178,20 @@ void CheckpointWriter::wait() {
     if (thread_.joinable()) thread_.join();
 }
 
-std::optional<std::string> CheckpointWriter::failure() {
+std::optional<CheckpointWriter::Outcome> CheckpointWriter::outcome() {
+    if (!done_) return std::nullopt;
     wait();
-    return std::exchange(failure_, std::nullopt);
+    return std::exchange(outcome_, std::nullopt);
 }
 
-void CheckpointWriter::prune(int64_t best_step) const {
-    const std::vector<std::string> paths = checkpoints_of(run_dir_);
+void CheckpointWriter::prune(const Checkpoint& newest) const {
     std::error_code ignored;
-    for (size_t i = size_t(std::max<int64_t>(1, keep_)); i < paths.size(); ++i)
-        if (paths[i] != checkpoint_path(run_dir_, best_step)) fs::remove(paths[i], ignored);
+    int64_t kept = 0;
+    for (const std::string& path : checkpoints_of(run_dir_)) {
+        const int64_t step = step_of_checkpoint(path);
+        if (step != newest.step && step != newest.best_step && kept >= keep_) fs::remove(path, ignored);
+        ++kept;
+    }
 }
 
 }  // namespace convoy

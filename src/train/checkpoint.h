@@ -1,6 +1,7 @@
 // RUN/checkpoints/step-<n>.h5: everything a training needs to go on as if nothing had happened. Written by rank 0 on a thread
 // of its own, so that a step waits only for the copy out of the device.
 #pragma once
+#include <atomic>
 #include <optional>
 #include <string>
 #include <thread>
@@ -24,6 +25,7 @@ struct Checkpoint {
     bool evaluation_due = false;  ///< the epoch before is not evaluated yet
     double best_accuracy = -1, last_accuracy = -1;
     int64_t best_step = 0;
+    double rate_factor = 1;  ///< what rollbacks multiplied the learning rate with
     int64_t ranks = 1;
     // Host copies of the arenas of State.
     std::vector<float> weights, optimizer;
@@ -43,25 +45,36 @@ std::string checkpoint_path(const std::string& run_dir, int64_t step);
 /// Checkpoint files of a run, newest first.
 std::vector<std::string> checkpoints_of(const std::string& run_dir);
 
-/// Writes checkpoints in the background and removes old ones.
+int64_t step_of_checkpoint(const std::string& path);
+/// Renames the checkpoints taken after `step` to "….h5.old": a run that goes on from there will write its own. Returns the new names.
+std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step);
+
+/// Writes checkpoints in the background and removes old ones: the newest `keep` and the best stay.
 class CheckpointWriter {
 public:
+    struct Outcome {
+        int64_t step;
+        std::string path;
+        std::string failure;  ///< empty: the file is there, durably
+    };
+
     CheckpointWriter(std::string run_dir, int64_t keep, const State& state) : run_dir_(std::move(run_dir)), keep_(keep), state_(state) {}
     ~CheckpointWriter() { wait(); }
-    /// Waits for the one before, then starts writing.
+    /// Waits for the one before, whose outcome must have been taken, then starts writing.
     void write(Checkpoint);
     void wait();
-    /// What went wrong with a finished write, once; nothing if all is well.
-    std::optional<std::string> failure();
+    /// What became of the last write, once; nothing while it goes on.
+    std::optional<Outcome> outcome();
 
 private:
-    void prune(int64_t best_step) const;
+    void prune(const Checkpoint& newest) const;
 
     std::string run_dir_;
     int64_t keep_;
     const State& state_;
     std::thread thread_;
-    std::optional<std::string> failure_;
+    std::atomic<bool> done_{true};
+    std::optional<Outcome> outcome_;  // the thread's until done_
 };
 
 }  // namespace convoy

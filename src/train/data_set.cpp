@@ -1,8 +1,8 @@
 #include "train/data_set.h"
 
-#include <chrono>
 #include <climits>
 
+#include "base/clock.h"
 #include "plan/split.h"
 
 namespace convoy {
@@ -11,7 +11,7 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader)
     : info_(reader.info()),
       pixels_(comm, size_t(info_.images) * info_.height * info_.width * info_.channels),
       classes_(comm, size_t(info_.images) * sizeof(int32_t)) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const size_t image = size_t(info_.height) * info_.width * info_.channels;
     std::vector<size_t> pixel_offsets, class_offsets;
     for (int r = 0; r <= comm.size(); ++r) {
@@ -33,7 +33,7 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader)
     device_classes_ = backend.resident(classes_.data(), class_offsets.back());
     images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, DType::u8};
     labels_ = {device_classes_.get(), {int(info_.images), 1, 1, 1}, DType::i32};
-    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    seconds_ = seconds_since(start);
 }
 
 }  // namespace convoy

@@ -1,8 +1,8 @@
 #include "train/evaluator.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "plan/split.h"
 
 namespace convoy {
@@ -12,15 +12,17 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
     : comm_(comm), backend_(backend), graph_(graph), state_(state), data_(data), normalisation_(std::move(normalisation)) {
     const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
     full_steps_ = epoch.full_steps;
+    steps_ = epoch.steps();
     counters_ = backend.allocate(sizeof(Counters));
     totals_ = backend.allocate(sizeof(EvalTotals));
-    for (int64_t samples : {global_batch, epoch.tail}) {
+    for (int64_t samples : {full_steps_ > 0 ? global_batch : 0, epoch.tail}) {
+        if (samples == 0) continue;
         const Share mine = share_of(samples, comm.size(), comm.rank());
         plans_.push_back(plan_program(graph, backend, {int(mine.count), samples, mine.first, false}));
     }
 }
 
-size_t Evaluator::arena_bytes() const { return std::max(plans_[0].memory.bytes, plans_[1].memory.bytes); }
+size_t Evaluator::arena_bytes() const { return std::max(plans_.front().memory.bytes, plans_.back().memory.bytes); }
 
 void Evaluator::build(Buffer arena) {
     arena_ = std::move(arena);
@@ -38,16 +40,15 @@ void Evaluator::build(Buffer arena) {
 }
 
 std::optional<EvalResult> Evaluator::run(const std::function<bool()>& stop) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const Counters zero_counters;
     EvalTotals totals;
     backend_.upload(counters_.get(), &zero_counters, sizeof zero_counters);
     backend_.upload(totals_.get(), &totals, sizeof totals);
-    for (int64_t step = 0; step < full_steps_; ++step) {
+    for (int64_t step = 0; step < steps_; ++step) {
         if (stop && comm_.max(int64_t(stop())) > 0) return std::nullopt;
-        runs_[0]();
+        (step < full_steps_ ? runs_.front() : runs_.back())();
     }
-    if (plans_[1].spec.global_batch > 0) runs_[1]();
     backend_.synchronize();
     backend_.download(&totals, totals_.get(), sizeof totals);
 
@@ -56,7 +57,7 @@ std::optional<EvalResult> Evaluator::run(const std::function<bool()>& stop) {
     result.correct = comm_.sum(totals.correct);
     result.loss = comm_.sum(totals.loss_sum) / double(result.images);
     result.accuracy = double(result.correct) / double(result.images);
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.seconds = seconds_since(start);
     require(result.images == data_.info().images, "an evaluation sees every image once");
     return result;
 }

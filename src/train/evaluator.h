@@ -33,8 +33,8 @@ private:
     const State& state_;
     const DataSet& data_;
     Normalisation normalisation_;
-    int64_t full_steps_ = 0;
-    std::vector<ProgramPlan> plans_;           // full batch, then the last one if it is smaller
+    int64_t full_steps_ = 0, steps_ = 0;
+    std::vector<ProgramPlan> plans_;           // of a full batch, then of the last one, as far as there are such
     std::vector<std::function<void()>> runs_;  // by plan
     Buffer arena_, counters_, totals_;
 };

@@ -129,7 +129,7 @@ template <class Row> bool keeps(const Row& row, const MetricsResume& resume) {
     else if constexpr (requires { row.epoch; })
         return row.epoch <= resume.epochs_done;
     else
-        return false;  // who takes part is said anew
+        return true;
 }
 
 template <class Row> std::string json_line(const Row& row) {
@@ -152,12 +152,6 @@ Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume
         load(*resume);
     }
     publish();
-    lines_ = ::open(lines_path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (lines_ < 0) cannot_write(lines_path_);
-    // A run that was cut off by a full disk may have left half a line.
-    char last = '\n';
-    const off_t end = ::lseek(lines_, 0, SEEK_END);
-    if (end > 0 && ::pread(lines_, &last, 1, end - 1) == 1 && last != '\n') write_line("\n");
 }
 
 Metrics::~Metrics() {
@@ -196,7 +190,12 @@ void Metrics::event(int64_t step, const std::string& kind, const std::string& me
 
 /// One write a line, so that a reader of the file sees whole lines.
 void Metrics::write_line(const std::string& line) {
-    if (!write_all(lines_, line.data(), line.size())) cannot_write(lines_path_);
+    char last = '\n';  // a full disk, in this run or one before, may have left half a line
+    const off_t end = torn_ ? ::lseek(lines_, 0, SEEK_END) : 0;
+    const bool half = end > 0 && ::pread(lines_, &last, 1, end - 1) == 1 && last != '\n';
+    const std::string whole = (half ? "\n" : "") + line;
+    torn_ = !write_all(lines_, whole.data(), whole.size());
+    if (torn_) cannot_write(lines_path_);
 }
 
 void Metrics::load(const MetricsResume& resume) {
@@ -204,11 +203,14 @@ void Metrics::load(const MetricsResume& resume) {
     const h5::Handle file = h5::open(path_);
     if (h5::string_attribute(file, "format", path_) != format || h5::int_attribute(file, "version", path_) != version)
         fail(Exit::bad_input, path_ + ": is not a metric file of this version; move it away to go on without its rows");
-    const auto load_table = [&](auto& rows) {
-        read_table(file, rows, path_);
-        std::erase_if(rows, [&](const auto& row) { return !keeps(row, resume); });
-    };
-    std::apply([&](auto&... rows) { (load_table(rows), ...); }, tables_);
+    std::apply([&](auto&... rows) { (read_table(file, rows, path_), ...); }, tables_);
+    std::get<std::vector<RankRow>>(tables_).clear();  // who takes part is said anew
+    go_back(resume);
+}
+
+void Metrics::go_back(const MetricsResume& to) {
+    std::apply([&](auto&... rows) { (std::erase_if(rows, [&](const auto& row) { return !keeps(row, to); }), ...); }, tables_);
+    changed_ = true;
 }
 
 void Metrics::publish() {
@@ -228,6 +230,11 @@ void Metrics::publish_locked() {
     }
     std::apply([&](const auto&... rows) { (write_table(file, rows, path_), ...); }, tables_);
     replace_file(path_, h5::image(file));
+    if (lines_ < 0 || ::access(lines_path_.c_str(), F_OK) != 0) {  // at the start, or somebody took the folder away
+        if (lines_ >= 0) ::close(lines_);
+        lines_ = ::open(lines_path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        if (lines_ < 0) cannot_write(lines_path_);
+    }
     published_ = std::chrono::steady_clock::now();
     changed_ = false;
 }

@@ -19,8 +19,8 @@ namespace convoy {
 // One struct a table; what each field means, with its unit, stands once, in metrics_tables.h, and from there
 // in the file itself. A double that was not measured stays NaN (null in metrics.jsonl), never zero.
 
-/// /train: the training loss and where the time of a step went. Times are the mean over the steps since the row before;
-/// data_seconds and comm_exposed_seconds are parts of step_seconds, and the rest of it is computation.
+/// /train: one optimizer step on rank 0. data_seconds and comm_exposed_seconds are parts of step_seconds, and the rest of it is
+/// computation.
 struct TrainRow {
     int64_t step = 0;   ///< optimizer steps done, from 1
     int64_t epoch = 0;  ///< the epoch the step belongs to, from 1
@@ -34,9 +34,10 @@ struct EvalRow {
     double loss = NAN, accuracy = NAN, seconds = NAN;
 };
 
-/// /epochs: one completed epoch of training, evaluation not included.
+/// /epochs: one completed epoch of training, evaluation not included; of a resumed epoch the part after the restart.
 struct EpochRow {
-    int64_t epoch = 0;  ///< from 1
+    int64_t epoch = 0;   ///< from 1
+    int64_t images = 0;  ///< fewer than an epoch has if the run was resumed within it
     double seconds = NAN, images_per_second = NAN;
 };
 
@@ -95,10 +96,13 @@ public:
     /// Appends to /events with the time of now, in UTC. In metrics.jsonl the event's kind is called "event".
     void event(int64_t step, const std::string& kind, const std::string& message);
 
+    /// Forgets the rows after this point: the run goes on from there. Events stay.
+    void go_back(const MetricsResume& to);
+
     /// Writes everything so far to metrics.h5. Throws Exit::io naming the file (disk full, folder gone); the file of the
     /// publish before stays as it was, and a later publish may succeed.
     void publish();
-    /// publish(), if something was added and the last one is at least `every_seconds` ago.
+    /// publish(), if something was added, the last one is at least `every_seconds` ago, and no checkpoint is just being written.
     void publish_if_due(double every_seconds);
 
 private:
@@ -109,6 +113,7 @@ private:
 
     std::string path_, lines_path_;  // metrics.h5, metrics.jsonl
     int lines_ = -1;                 // file descriptor of metrics.jsonl
+    bool torn_ = true;               // metrics.jsonl may end within a line
     bool changed_ = false;           // something is not in metrics.h5 yet
     std::chrono::steady_clock::time_point published_;
     std::vector<std::pair<std::string, Value>> attributes_;

@@ -22,7 +22,7 @@ template <> struct Table<TrainRow> {
         {"accuracy", "1", "training accuracy, as a fraction", &TrainRow::accuracy},
         {"learning_rate", "1", "learning rate", &TrainRow::learning_rate},
         {"step_seconds", "s", "wall time of a step", &TrainRow::step_seconds},
-        {"data_seconds", "s", "part of a step spent waiting for data", &TrainRow::data_seconds},
+        {"data_seconds", "s", "part of a step spent preparing its batch", &TrainRow::data_seconds},
         {"comm_exposed_seconds", "s", "part of a step spent in communication that computation does not hide",
          &TrainRow::comm_exposed_seconds},
     };
@@ -43,7 +43,8 @@ template <> struct Table<EpochRow> {
     static constexpr const char *group = "epochs", *kind = "epoch";
     static constexpr Column<EpochRow> columns[] = {
         {"epoch", "1", "epoch, from 1", &EpochRow::epoch},
-        {"seconds", "s", "wall time of the epoch, evaluation not included", &EpochRow::seconds},
+        {"images", "1", "training images of all ranks in this row; fewer than the epoch's if the run was resumed within it", &EpochRow::images},
+        {"seconds", "s", "wall time of these images, evaluation not included", &EpochRow::seconds},
         {"images_per_second", "images/s", "training images of all ranks per second", &EpochRow::images_per_second},
     };
 };
@@ -63,7 +64,7 @@ template <> struct Table<RankEpochRow> {
     static constexpr Column<RankEpochRow> columns[] = {
         {"epoch", "1", "epoch, from 1", &RankEpochRow::epoch},
         {"rank", "1", "rank, from 0", &RankEpochRow::rank},
-        {"data_seconds", "s", "time of the rank waiting for data in the epoch", &RankEpochRow::data_seconds},
+        {"data_seconds", "s", "time of the rank preparing batches in the epoch", &RankEpochRow::data_seconds},
         {"compute_seconds", "s", "time of the rank computing in the epoch", &RankEpochRow::compute_seconds},
         {"collective_wait_seconds", "s", "time of the rank waiting in collectives in the epoch", &RankEpochRow::collective_wait_seconds},
     };

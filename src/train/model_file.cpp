@@ -10,6 +10,8 @@
 namespace convoy {
 namespace {
 
+constexpr int64_t file_version = 1;
+
 std::string dataset_of(const std::string& tensor) { return "/tensors/" + tensor; }
 
 std::vector<hsize_t> dims_of(const Shape& s) { return {hsize_t(s.n), hsize_t(s.h), hsize_t(s.w), hsize_t(s.c)}; }
@@ -19,7 +21,7 @@ std::vector<double> doubles(const std::vector<float>& v) { return {v.begin(), v.
 }  // namespace
 
 void write_model_attributes(hid_t file, const ModelFile& m) {
-    h5::set_attribute(file, "version", int64_t(1));
+    h5::set_attribute(file, "version", file_version);
     h5::set_checked_attribute(file, "writer", std::string("convoy ") + version + " " + commit());
     h5::set_checked_attribute(file, "model", m.model.name);
     h5::set_checked_attribute(file, "stem", m.model.stem);
@@ -40,6 +42,9 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
         if (v < 1 || v > most) fail(Exit::bad_input, path + ": attribute " + name + " is " + std::to_string(v) + ", not from 1 to " + std::to_string(most));
         return int(v);
     };
+    if (const int64_t v = h5::int_attribute(file, "version", path); v != file_version)
+        fail(Exit::bad_input, path + ": has file version " + std::to_string(v) + ", this Convoy reads " + std::to_string(file_version) +
+                                  "; use the Convoy that wrote it");
     ModelFile m;
     m.model.name = h5::string_attribute(file, "model", path);
     m.model.stem = h5::string_attribute(file, "stem", path);
@@ -74,7 +79,9 @@ void read_tensor(hid_t file, const std::string& name, Shape shape, float* values
 
 void save_model(const std::string& path, const ModelFile& m, const State& state, Backend& backend) {
     const std::string partial = path + ".partial";
+    make_folder_of(path);
     try {
+        const auto lock = h5::exclusive();
         h5::Handle file = h5::create(partial);
         h5::set_checked_attribute(file, "format", "convoy-model");
         write_model_attributes(file, m);
@@ -94,6 +101,7 @@ void save_model(const std::string& path, const ModelFile& m, const State& state,
 }
 
 ModelFile read_model_file(const std::string& path) {
+    const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);
     if (h5::string_attribute(file, "format", path) != "convoy-model")
         fail(Exit::bad_input, path + ": is not a model file; give the model.h5 of a run folder");
@@ -101,6 +109,7 @@ ModelFile read_model_file(const std::string& path) {
 }
 
 void load_model(const std::string& path, const State& state, Backend& backend) {
+    const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);
     std::vector<float> values;
     for (const NamedTensor& t : state.model()) {

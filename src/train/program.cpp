@@ -98,7 +98,7 @@ struct Binding {
         std::vector<Tensor> tensors;
         for (size_t v = 0; v < graph.values.size(); ++v) {
             void* data = buffer[v] == none ? nullptr : arena + plan.memory.offset[buffer[v]];
-            tensors.push_back({data, graph.values[v].batched(plan.spec.batch), graph.values[v].dtype});
+            tensors.push_back({data, graph.values[v].batched(plan.spec.batch), graph.values[v].dtype, graph.values[v].padding});
         }
         return tensors;
     }
@@ -136,14 +136,24 @@ Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vecto
             c.backend.zero({c.state.stats(), {1, 1, 1, int(stats_elements)}, DType::f32}, program.tape);
     }
     if (c.requests && spec.training) c.backend.request(c.requests, c.state.stats(), program.tape);
-    for (size_t i = 0; i < c.graph.ops.size(); ++i)
+    const auto probe = [&](size_t op, const char* direction, const Tensor& output) {
+        if (output.data && spec.batch > 0)
+            program.probes.push_back({program.tape.size(), title_of(c.graph, c.graph.ops[op]) + " (" + name_of(c.graph.ops[op]) + direction + ")", output});
+    };
+    for (size_t i = 0; i < c.graph.ops.size(); ++i) {
         if (runs(c.graph.ops[i])) std::visit([&](const auto& op) { c.backend.forward(op, bound(i), program.tape); }, c.graph.ops[i]);
+        if (const ValueId y = output_of(c.graph.ops[i]); y != none) probe(i, "", binding.values[y]);
+    }
     if (!spec.training) return program;
 
     size_t complete = stats_elements, next = 0;
     for (size_t i = c.graph.ops.size(); i-- > 0;) {
         if (runs(c.graph.ops[i])) std::visit([&](const auto& op) { c.backend.backward(op, bound(i), program.tape); }, c.graph.ops[i]);
-        for (ParamId id : params_of(c.graph.ops[i])) complete = std::max(complete, c.state.end_of(id));
+        for (ValueId x : inputs_of(c.graph.ops[i])) probe(i, " backward", binding.gradients[x]);
+        for (ParamId id : params_of(c.graph.ops[i])) {
+            probe(i, " backward", c.state.gradients()[id]);
+            complete = std::max(complete, c.state.end_of(id));
+        }
         for (; next < buckets.size() && buckets[next].end <= complete; ++next)
             c.backend.allreduce(c.state.gradient_slice(buckets[next].begin, buckets[next].end), program.tape);
     }

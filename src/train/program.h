@@ -43,10 +43,18 @@ struct ProgramContext {
     const Requests* requests = nullptr;  ///< host flags that a training step takes along; null: none
 };
 
+/// What one op wrote, to be looked at when a step went wrong.
+struct Probe {
+    size_t after;      ///< steps of the tape that must have run
+    std::string name;  ///< "conv1, forward"
+    Tensor output;
+};
+
 struct Program {
     Tape tape;             ///< forward, and in training backward and all-reduce; the caller adds what frames it
-    Tensor input, labels;  ///< f32 [n, h, w, c], i32 [n]
+    Tensor input, labels;  ///< [n, h, w, c], i32 [n]
     Tensor logits;         ///< f32 [n, 1, 1, classes], intact when the program ends
+    std::vector<Probe> probes;  ///< in the order of the tape: outputs forward, gradients backward
 };
 /// `tape` may already hold the gather. In training the gradient buckets are summed over ranks and waited for.
 Program lower(const ProgramContext&, const ProgramPlan&, const std::vector<Bucket>&, const std::function<void(Program&)>& gather);

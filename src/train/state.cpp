@@ -45,10 +45,8 @@ State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec) {
     }
     weights_ = backend.allocate(arena_ * sizeof(float));
     weights_tensor_ = view(weights_, 0, {1, 1, 1, int(arena_)});
-    stats_buffer_ = backend.allocate(stats_elements * sizeof(float));
+    gradients_buffer_ = backend.allocate((spec ? arena_ : stats_elements) * sizeof(float));
     if (spec) {
-        gradients_buffer_ = backend.allocate(arena_ * sizeof(float));
-        stats_buffer_ = gradients_buffer_;
         optimizer_buffer_ = backend.allocate(arena_ * spec->state_per_element() * sizeof(float));
         optimizer_tensor_ = view(optimizer_buffer_, 0, {spec->state_per_element(), 1, 1, int(arena_)});
     }
@@ -82,7 +80,7 @@ Tensor State::gradient_slice(size_t begin, size_t end) const { return view(gradi
 
 Update State::update(const OptimizerSpec& spec, float weight_decay, bool decay_weights_only) const {
     Update u{spec,   static_cast<float*>(weights_.get()), static_cast<float*>(gradients_buffer_.get()), static_cast<float*>(optimizer_buffer_.get()),
-             arena_, {}, nullptr, nullptr};
+             arena_, {}, nullptr, nullptr, stats(), false};
     for (const UpdateSegment& s : segments_) {
         const float decay = decay_weights_only ? weight_decay * s.weight_decay : weight_decay;
         if (!u.segments.empty() && u.segments.back().weight_decay == decay)

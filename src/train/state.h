@@ -21,7 +21,7 @@ public:
 
     const std::vector<Tensor>& params() const { return params_; }        ///< by ParamId
     const std::vector<Tensor>& gradients() const { return gradients_; }  ///< by ParamId; no data for running statistics
-    BatchStats* stats() const { return static_cast<BatchStats*>(stats_buffer_.get()); }
+    BatchStats* stats() const { return static_cast<BatchStats*>(gradients_buffer_.get()); }
 
     /// Element counts of the gradient arena in order: the batch sums first, then each trained parameter (padded).
     const std::vector<size_t>& counts() const { return counts_; }
@@ -53,7 +53,7 @@ private:
     std::vector<Tensor> params_, gradients_;
     std::vector<size_t> counts_, end_;
     std::vector<UpdateSegment> segments_;  // one a parameter; weight_decay 1 where the parameter is a weight, else 0
-    Buffer weights_, gradients_buffer_, stats_buffer_, optimizer_buffer_, running_;
+    Buffer weights_, gradients_buffer_, optimizer_buffer_, running_;
     Tensor weights_tensor_, running_tensor_, optimizer_tensor_;
     std::vector<NamedTensor> model_, optimizer_;
     size_t arena_ = 0;  // elements

@@ -1,18 +1,9 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <sstream>
 
 namespace convoy {
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet& train, const DataSet* test, const TrainSetup& setup,
                  Requests& requests)
@@ -23,19 +14,18 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       setup_(setup),
       epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
       state_(graph, backend, &setup.optimizer),
-      requests_(requests),
-      constructed_(std::chrono::steady_clock::now()),
-      checkpointed_(constructed_) {
+      requests_(requests) {
     const int64_t all = setup.epochs * epoch_plan_.steps();
     total_steps_ = setup.max_steps > 0 ? std::min(all, setup.max_steps) : all;
     constexpr int64_t most_steps = 100'000'000;  // the schedule lies on the device, four bytes a step
     if (total_steps_ > most_steps)
         fail(Exit::usage, "--epochs " + std::to_string(setup.epochs) + " means " + std::to_string(total_steps_) + " steps, more than Convoy can do; lower it");
     buckets_ = plan_buckets(state_.counts(), setup.bucket_bytes / sizeof(float));
-    for (int64_t samples : {setup.global_batch, epoch_plan_.tail}) {
+    for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup.global_batch : 0, epoch_plan_.tail}) {
+        if (samples == 0) continue;
         const Share mine = share_of(samples, comm.size(), comm.rank());
-        plans_.push_back(plan_program(graph, backend, {int(mine.count), samples, mine.first, true}));
-        arena_bytes_ = std::max(arena_bytes_, plans_.back().memory.bytes);
+        programs_.push_back({plan_program(graph, backend, {int(mine.count), samples, mine.first, true}), {}, {}, {}});
+        arena_bytes_ = std::max(arena_bytes_, programs_.back().plan.memory.bytes);
     }
     if (test) {
         evaluator_ = std::make_unique<Evaluator>(comm, backend, graph, state_, *test, setup.normalisation, setup.global_batch);
@@ -61,27 +51,39 @@ void Trainer::build() {
     ring_ = backend_.allocate(sizeof(StepRecord) * ring_size_);
     order_ = backend_.allocate(sizeof(int32_t) * train_.info().images);
     learning_rates_ = backend_.allocate(sizeof(float) * total_steps_);
-    std::vector<float> rates(total_steps_);
-    for (int64_t s = 0; s < total_steps_; ++s) rates[s] = float(learning_rate(setup_.schedule, s, epoch_plan_.steps(), total_steps_));
-    backend_.upload(learning_rates_.get(), rates.data(), rates.size() * sizeof(float));
+    upload_rates();
 
     auto* counters = static_cast<Counters*>(counters_.get());
     Update update = state_.update(setup_.optimizer, float(setup_.weight_decay), setup_.decay_weights_only);
     update.learning_rates = static_cast<float*>(learning_rates_.get());
     update.counters = counters;
+    update.latch = setup_.on_nan != OnNan::skip;
     const ProgramContext context{graph_, backend_, state_, arena_, setup_.seed, setup_.sync_bn, counters, &requests_};
-    for (const ProgramPlan& plan : plans_) {
-        Program program = lower(context, plan, buckets_, [&](Program& p) {
-            backend_.gather({train_.images(), train_.labels(), static_cast<int32_t*>(order_.get()), counters, p.input, p.labels, plan.spec.first,
+    for (Runnable& r : programs_) {
+        Program program = lower(context, r.plan, buckets_, [&](Program& p) {
+            backend_.gather({train_.images(), train_.labels(), static_cast<int32_t*>(order_.get()), counters, p.input, p.labels, r.plan.spec.first,
                              setup_.normalisation.mean, setup_.normalisation.stddev, setup_.augment, setup_.seed},
                             p.tape);
         });
+        r.tape = program.tape;
+        r.probes = std::move(program.probes);
         backend_.update(update, program.tape);
         backend_.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), ring_size_, counters,
-                        plan.spec.global_batch, program.tape);
-        runs_.push_back(backend_.finish(std::move(program.tape)));
+                        r.plan.spec.global_batch, program.tape);
+        r.run = backend_.finish(std::move(program.tape));
     }
     if (evaluator_) evaluator_->build(arena_);
+}
+
+const Trainer::Runnable& Trainer::program_of(int64_t step_of_epoch) const {
+    return step_of_epoch < epoch_plan_.full_steps ? programs_.front() : programs_.back();
+}
+
+void Trainer::upload_rates() {
+    std::vector<float> rates(static_cast<size_t>(total_steps_));
+    for (int64_t s = 0; s < total_steps_; ++s)
+        rates[size_t(s)] = float(rate_factor_ * learning_rate(setup_.schedule, s, epoch_plan_.steps(), total_steps_));
+    backend_.upload(learning_rates_.get(), rates.data(), rates.size() * sizeof(float));
 }
 
 void Trainer::run(TrainListener& listener) {
@@ -90,48 +92,55 @@ void Trainer::run(TrainListener& listener) {
         take_checkpoint(listener);
         return;
     }
-    if (evaluation_due_) end_epoch(step_ / epoch_plan_.steps() - 1, listener);
+    if (setup_.on_nan == OnNan::rollback && saved_step_ < 0) take_checkpoint(listener);  // something to go back to
+    if (evaluation_due_) end_epoch((step_ - 1) / epoch_plan_.steps(), listener);
     while (step_ < total_steps_ && !stopped_) {
-        const int64_t epoch = step_ / epoch_plan_.steps();
-        run_epoch(epoch, listener);
-        if (stopped_) return;
-        end_epoch(epoch, listener);
+        run_epoch(step_ / epoch_plan_.steps(), listener);
+        if (evaluation_due_ && !stopped_) end_epoch((step_ - 1) / epoch_plan_.steps(), listener);
     }
+    if (!stopped_) average_running_statistics();  // for the model file, should no evaluation have done it
+}
+
+void Trainer::upload_counters(int64_t epoch) {
+    const std::vector<int32_t> order = permutation(train_.info().images, setup_.seed, uint32_t(epoch));
+    backend_.upload(order_.get(), order.data(), order.size() * sizeof(int32_t));
+    const Counters counters{step_, epoch, step_ % epoch_plan_.steps() * setup_.global_batch};
+    backend_.upload(counters_.get(), &counters, sizeof counters);
 }
 
 void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
+    upload_counters(epoch);
     const int64_t first = step_ % epoch_plan_.steps();  // not 0 if the run was resumed here
-    const std::vector<int32_t> order = permutation(train_.info().images, setup_.seed, uint32_t(epoch));
-    backend_.upload(order_.get(), order.data(), order.size() * sizeof(int32_t));
-    const Counters counters{step_, epoch, first * setup_.global_batch};
-    backend_.upload(counters_.get(), &counters, sizeof counters);
-
     const int64_t last = std::min(epoch_plan_.steps(), total_steps_ - step_ + first);
     const int64_t interval = backend_.synchronous() ? 1 : setup_.log_interval;
+    const auto checkpoint_step = [&] { return setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0; };
     int64_t drained = step_, images = 0;
     std::vector<StepRecord> all, unreported;
     for (int64_t i = first; i < last && !stopped_; ++i) {
-        const bool full = i < epoch_plan_.full_steps;
-        runs_[full ? 0 : 1]();
-        images += plans_[full ? 0 : 1].spec.global_batch;
+        const Runnable& program = program_of(i);
+        program.run();
+        images += program.plan.spec.global_batch;
         ++step_;
-        if (step_ - drained < interval && i + 1 < last) continue;
+        if (step_ - drained < interval && i + 1 < last && !checkpoint_step()) continue;
         backend_.synchronize();
         const std::vector<StepRecord> records = drain(drained, step_);
         drained = step_;
         unreported.insert(unreported.end(), records.begin(), records.end());
-        bool checkpoint = setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0;
+        bool checkpoint = checkpoint_step(), skipped = false;
         for (const StepRecord& r : records) {
             stopped_ = stopped_ || r.stop;
             checkpoint = checkpoint || r.checkpoint;
+            skipped = skipped || r.skipped;
         }
-        if (int64_t(unreported.size()) >= setup_.log_interval || i + 1 == last || checkpoint || stopped_) {
+        if (int64_t(unreported.size()) >= setup_.log_interval || i + 1 == last || checkpoint || stopped_ || skipped) {
             listener.on_steps(epoch + 1, unreported);
             all.insert(all.end(), unreported.begin(), unreported.end());
             unreported.clear();
         }
-        watch_clocks(records.back().step_seconds);
+        if (skipped && handle_skipped(records, listener)) return;
+        if (!skipped) skipped_in_a_row_ = 0;
+        watch_clocks(double(2 * interval + 1) * records.back().step_seconds);
         if (i + 1 == last) break;  // the end of the epoch comes first
         if (checkpoint || stopped_) take_checkpoint(listener);
     }
@@ -153,16 +162,15 @@ void Trainer::end_epoch(int64_t epoch, TrainListener& listener) {
     if (comm_.max(int64_t(by_clock)) > 0 || stopped_ || last || best_accuracy_ > best) take_checkpoint(listener);
 }
 
-void Trainer::watch_clocks(double step_seconds) {
+void Trainer::watch_clocks(double margin) {
     if (!comm_.root()) return;
     if (setup_.checkpoint_seconds > 0 && seconds_since(checkpointed_) >= setup_.checkpoint_seconds) requests_.checkpoint = 1;
-    // In time: one more step until all ranks know, one that is running, and a few seconds for the checkpoint.
-    const double reserve = 5 + 3 * step_seconds;
-    if (setup_.stop_after_seconds > 0 && seconds_since(constructed_) + reserve >= setup_.stop_after_seconds) requests_.stop = 1;
+    constexpr double checkpoint_seconds = 5;
+    if (setup_.deadline && -seconds_since(*setup_.deadline) <= margin + checkpoint_seconds) requests_.stop = 1;
 }
 
 void Trainer::take_checkpoint(TrainListener& listener) {
-    checkpointed_ = std::chrono::steady_clock::now();
+    checkpointed_ = Clock::now();
     requests_.checkpoint = 0;
     if (saved_step_ == step_ && !stopped_) return;
     saved_step_ = step_;
@@ -174,6 +182,7 @@ void Trainer::take_checkpoint(TrainListener& listener) {
     c.best_accuracy = best_accuracy_;
     c.last_accuracy = last_accuracy_;
     c.best_step = best_step_;
+    c.rate_factor = rate_factor_;
     c.ranks = comm_.size();
     std::vector<float> running(state_.running().count());
     backend_.download(running.data(), state_.running().data, state_.running().bytes());
@@ -208,37 +217,34 @@ void Trainer::restore(Checkpoint from) {
     backend_.upload(state_.running().data, running.data(), state_.running().bytes());
 
     int64_t where[] = {from.step, from.evaluation_due, from.best_step};
-    double accuracy[] = {from.best_accuracy, from.last_accuracy};
+    double real[] = {from.best_accuracy, from.last_accuracy, from.rate_factor};
     comm_.broadcast(where, sizeof where);
-    comm_.broadcast(accuracy, sizeof accuracy);
+    comm_.broadcast(real, sizeof real);
     step_ = saved_step_ = where[0];
+    averaged_step_ = -1;
     evaluation_due_ = where[1] != 0;
     best_step_ = where[2];
-    best_accuracy_ = accuracy[0];
-    last_accuracy_ = accuracy[1];
+    best_accuracy_ = real[0];
+    last_accuracy_ = real[1];
+    rate_factor_ = real[2];
+    upload_rates();
+    require(step_ <= total_steps_, "a run ends after the checkpoint it goes on from");
 }
 
 std::vector<StepRecord> Trainer::drain(int64_t from, int64_t to) {
-    std::vector<StepRecord> ring(ring_size_), records;
-    backend_.download(ring.data(), ring_.get(), ring.size() * sizeof(StepRecord));
-    for (int64_t s = from; s < to; ++s) {
-        const StepRecord& r = ring[s % ring_size_];
-        require(r.step == s + 1, "the metrics ring holds every step since it was read");
-        if (!std::isfinite(r.loss)) {
-            std::ostringstream message;
-            message << "the loss is " << r.loss << " at step " << r.step << " (learning rate " << r.learning_rate
-                    << "); lower --lr or add --warmup-epochs";
-            Error error(Exit::not_finite, message.str());
-            error.everywhere = true;  // the loss was summed over ranks: all of them see this
-            throw error;
-        }
-        records.push_back(r);
+    std::vector<StepRecord> records(static_cast<size_t>(to - from));
+    for (int64_t s = from; s < to;) {  // a run of steps may go around the end of the ring
+        const int64_t at = s % ring_size_, count = std::min(to - s, ring_size_ - at);
+        backend_.download(&records[size_t(s - from)], static_cast<StepRecord*>(ring_.get()) + at, size_t(count) * sizeof(StepRecord));
+        s += count;
     }
+    for (const StepRecord& r : records) require(r.step == ++from, "the metrics ring holds every step since it was read");
     return records;
 }
 
 void Trainer::average_running_statistics() {
-    if (setup_.sync_bn || comm_.size() == 1 || state_.running().count() == 0) return;
+    if (setup_.sync_bn || comm_.size() == 1 || state_.running().count() == 0 || averaged_step_ == step_) return;
+    averaged_step_ = step_;
     std::vector<float> values(state_.running().count());
     backend_.download(values.data(), state_.running().data, state_.running().bytes());
     comm_.average(values);
@@ -262,6 +268,8 @@ void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
         best_step_ = step_;
     }
     listener.on_eval(epoch + 1, step_, *result, best);
+    if (!std::isfinite(result->loss) && setup_.on_nan == OnNan::stop)
+        fail_everywhere(Exit::not_finite, "the test loss is not finite after step " + std::to_string(step_) + "; lower --lr or add --warmup-epochs");
 }
 
 }  // namespace convoy

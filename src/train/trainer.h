@@ -1,14 +1,18 @@
 // The training loop. Programs are built once; an epoch uploads its permutation and then only replays.
 #pragma once
-#include <chrono>
 #include <memory>
+#include <optional>
 
+#include "base/clock.h"
 #include "plan/schedule.h"
 #include "plan/split.h"
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
 
 namespace convoy {
+
+/// What to do about a step whose loss or gradients are not finite. Its update is left out in any case.
+enum class OnNan { stop, skip, rollback };
 
 struct TrainSetup {
     OptimizerSpec optimizer;
@@ -21,10 +25,11 @@ struct TrainSetup {
     bool drop_last = false, sync_bn = false;
     size_t bucket_bytes = size_t(4) << 20;
     uint64_t seed = 1;
+    OnNan on_nan = OnNan::stop;
     // When to take a checkpoint; 0: not by this clock. Also at the end, when asked, and after the best evaluation.
     int64_t checkpoint_steps = 0, checkpoint_epochs = 0;
     double checkpoint_seconds = 0;
-    double stop_after_seconds = 0;  ///< time limit, counted from the Trainer's construction; 0: none
+    std::optional<Clock::time_point> deadline;  ///< checkpoint and stop before this
 };
 
 /// What a training reports, called on every rank; rank 0 prints and writes.
@@ -33,10 +38,14 @@ public:
     virtual ~TrainListener() = default;
     /// New records since the last call, in order. `epoch` from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
+    /// An epoch of training ended. `images` of all ranks and the records are those since it began, or since it was resumed.
     virtual void on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>& of_this_rank) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
     /// A copy of the whole state; complete on rank 0 only.
     virtual void on_checkpoint(Checkpoint&&) = 0;
+    /// The newest checkpoint, to go back to after step `failed`; on rank 0 only, and only if there is one. What was reported
+    /// since then will be reported again.
+    virtual std::optional<Checkpoint> on_rollback(int64_t failed) = 0;
 };
 
 class Trainer {
@@ -56,7 +65,7 @@ public:
     void build();
     /// Draws the initial weights on rank 0 and broadcasts them.
     void initialise();
-    /// Goes on where `from` stands; collective. Only rank 0's copy is used.
+    /// Goes on where `from` stands, which is not beyond total_steps(); collective. Only rank 0's copy is used.
     void restore(Checkpoint from);
     /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite on every rank alike.
     void run(TrainListener&);
@@ -66,17 +75,35 @@ public:
 
     double best_accuracy() const { return best_accuracy_; }
     double last_accuracy() const { return last_accuracy_; }
+    int64_t best_step() const { return best_step_; }
 
 private:
+    /// A program that can be run as a whole, or op by op to find where a NaN came from.
+    struct Runnable {
+        ProgramPlan plan;
+        std::function<void()> run;
+        Tape tape;
+        std::vector<Probe> probes;
+    };
+
+    const Runnable& program_of(int64_t step_of_epoch) const;
+    void upload_rates();
+    void upload_counters(int64_t epoch);
     void run_epoch(int64_t epoch, TrainListener&);
     /// Evaluates after `epoch` if its turn has come, and takes the checkpoint that is due then.
     void end_epoch(int64_t epoch, TrainListener&);
     void evaluate(int64_t epoch, TrainListener&);
-    /// What rank 0's clocks ask for.
-    void watch_clocks(double step_seconds);
+    /// What rank 0's clocks ask for. `margin`: seconds until all ranks know and have stopped.
+    void watch_clocks(double margin);
     void take_checkpoint(TrainListener&);
-    /// Reads the ring rows of steps (from, to] and stops the run if a loss is not finite.
+    /// The ring rows of steps (from, to].
     std::vector<StepRecord> drain(int64_t from, int64_t to);
+    /// Does what setup_.on_nan says about records of which some were skipped. Returns whether step_ went back.
+    bool handle_skipped(const std::vector<StepRecord>&, TrainListener&);
+    bool roll_back(int64_t failed, TrainListener&);
+    /// Throws Exit::not_finite with the first value that is not, on any rank.
+    [[noreturn]] void stop_not_finite(const StepRecord&);
+    std::string first_not_finite(int64_t step);
     void average_running_statistics();
 
     Comm& comm_;
@@ -89,16 +116,18 @@ private:
     State state_;
     std::unique_ptr<Evaluator> evaluator_;
     std::vector<Bucket> buckets_;
-    std::vector<ProgramPlan> plans_;           // full batch, then the last one of an epoch
-    std::vector<std::function<void()>> runs_;  // by plan
+    std::vector<Runnable> programs_;  // of a full batch, then of the last one of an epoch, as far as there are such
     size_t arena_bytes_ = 0;
     Buffer arena_, counters_, order_, learning_rates_, ring_;
     int64_t ring_size_ = 0;
     Requests& requests_;
-    std::chrono::steady_clock::time_point constructed_, checkpointed_;
+    Clock::time_point checkpointed_ = Clock::now();
     bool stopped_ = false, evaluation_due_ = false;
     double best_accuracy_ = -1, last_accuracy_ = -1;
     int64_t best_step_ = 0, saved_step_ = -1;
+    int64_t averaged_step_ = -1;  // when the running statistics were made equal
+    double rate_factor_ = 1;      // lowered by rollbacks
+    int64_t skipped_in_a_row_ = 0;
 };
 
 }  // namespace convoy

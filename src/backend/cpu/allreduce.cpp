@@ -21,7 +21,14 @@ void GradientSums::wait() {
     const double start = now();
     MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
     requests_.clear();
-    waited_ = now() - start;
+    waited_ += now() - start;
+}
+
+void GradientSums::sum_now(double* values, int count) {
+    if (size_ == 1) return;
+    const double start = now();
+    MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_SUM, world_);
+    waited_ += now() - start;
 }
 
 void CpuBackend::allreduce(Tensor bucket, Tape& tape) {
@@ -33,8 +40,6 @@ void CpuBackend::wait_allreduce(Tape& tape) {
     tape.push_back({"wait for all-reduce", Lane::compute, [this] { sums_->wait(); }});
 }
 
-void CpuBackend::sum_now(double* values, int count) {
-    if (comm_.size() > 1) MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_SUM, comm_.native().world);
-}
+void CpuBackend::sum_now(double* values, int count) { sums_->sum_now(values, count); }
 
 }  // namespace convoy

@@ -177,6 +177,7 @@ void CpuBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
                             const double mean = w.sums[i], var = w.sums[w.c + i];
                             w.mean[i] = float(mean);
                             w.invstd[i] = float(1 / std::sqrt(var + double(epsilon)));
+                            if (!std::isfinite(w.mean[i]) || !std::isfinite(w.invstd[i])) continue;  // the update will be left out
                             running_mean[i] += momentum * (float(mean) - running_mean[i]);
                             running_var[i] += momentum * (float(var * unbiased) - running_var[i]);
                         }

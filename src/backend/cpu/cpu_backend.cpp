@@ -19,13 +19,16 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm)
     : comm_(comm),
       options_(options),
-      threads_(options.threads),
+      budget_(available_memory() / size_t(comm.local_size())),
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
       temporary_(std::make_shared<Temporary>()),
       sums_(std::make_unique<GradientSums>(comm)) {
     omp_set_dynamic(0);
-    omp_set_num_threads(threads_);  // oneDNN uses the same OpenMP threads
+    omp_set_num_threads(options.threads);  // oneDNN uses the same OpenMP threads
+#pragma omp parallel
+#pragma omp single
+    threads_ = omp_get_num_threads();  // fewer than asked for under OMP_THREAD_LIMIT
 }
 
 CpuBackend::~CpuBackend() = default;
@@ -66,16 +69,20 @@ Buffer CpuBackend::allocate(size_t bytes) {
     constexpr size_t huge_page = size_t(2) << 20;
     const size_t alignment = bytes >= huge_page ? huge_page : 64;
     const size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-    // Ranks of a node allocate alike, at the same time.
-    const bool fits = bytes < huge_page || rounded * size_t(comm_.local_size()) <= available_memory();
-    void* block = fits ? std::aligned_alloc(alignment, rounded) : nullptr;
+    void* block = rounded <= budget_ ? std::aligned_alloc(alignment, rounded) : nullptr;
     if (!block)
         fail(Exit::usage, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB for each of " +
                               std::to_string(comm_.local_size()) + " ranks on " + comm_.host() + "; use a smaller batch or fewer ranks a node");
+    budget_ -= rounded;
     char* bytes_of = static_cast<char*>(block);
 #pragma omp parallel for schedule(static)  // first touch by the threads that will use it
     for (size_t at = 0; at < rounded; at += 4096) std::memset(bytes_of + at, 0, std::min<size_t>(4096, rounded - at));
     return Buffer(block, std::free);
+}
+
+Buffer CpuBackend::resident(void* host, size_t bytes) {
+    budget_ -= std::min(budget_, bytes / size_t(comm_.local_size()));  // the ranks of a node share it
+    return Buffer(host, [](void*) {});
 }
 
 void CpuBackend::upload(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
@@ -99,7 +106,11 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& c
     const int fair = comm.fair_threads();
     if (own.threads == 0) own.threads = fair;
     std::unique_ptr<Backend> backend;
-    comm.together([&] { backend = std::make_unique<CpuBackend>(own, comm); });
+    comm.together([&] {
+        if (options.precision != Precision::f32)
+            fail(Exit::usage, "--precision " + std::string(name_of(options.precision)) + ": the CPU backend computes in f32 only; leave it out, or use --device cuda");
+        backend = std::make_unique<CpuBackend>(own, comm);
+    });
     return backend;
 }
 

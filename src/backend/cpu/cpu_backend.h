@@ -10,7 +10,7 @@ namespace convoy {
 class GradientSums;  // allreduce.cpp
 struct Temporary;    // primitives.h
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
 public:
     CpuBackend(const BackendOptions&, Comm&);  ///< threads are given
     ~CpuBackend() override;
@@ -18,7 +18,7 @@ public:
     std::string device() const override;
     int threads() const override { return threads_; }
     Buffer allocate(size_t bytes) override;
-    Buffer resident(void* host, size_t) override { return Buffer(host, [](void*) {}); }
+    Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
     size_t saved_bytes(const Op&, const Graph&, int batch) override;
@@ -55,12 +55,12 @@ public:
     bool synchronous() const override { return true; }
 
 private:
-    /// Sums doubles over all ranks, now: what synchronised batch norm needs.
-    void sum_now(double* values, int count);
+    void sum_now(double* values, int count);  // GradientSums::sum_now, for files without mpi.h
 
     Comm& comm_;
     BackendOptions options_;
     int threads_ = 1;
+    size_t budget_;  // bytes this rank may still allocate: its share of what the node had when the backends were made
     dnnl::engine engine_;
     dnnl::stream stream_;
     std::shared_ptr<Temporary> temporary_;

@@ -1,6 +1,9 @@
 // Softmax cross-entropy with label smoothing: the mean over the global batch, of which each rank holds a part.
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 
@@ -21,20 +24,20 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const float* x = b.values[op.x].as<float>();
     const int32_t* label = b.labels.as<int32_t>();
     const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
+    const auto losses = std::make_shared<std::vector<double>>(size_t(n));  // summed in order, so that the sum is always the same bits
     tape.push_back({"loss", Lane::compute, [=, stats = b.stats, smoothing = double(op.label_smoothing)] {
-                        double loss = 0;
                         int64_t correct = 0;
-#pragma omp parallel for schedule(static) reduction(+ : loss, correct)
+#pragma omp parallel for schedule(static) reduction(+ : correct)
                         for (int i = 0; i < n; ++i) {
                             const float* row = x + int64_t(i) * k;
                             const double lse = log_sum_exp(row, k);
                             double sum = 0;
                             for (int j = 0; j < k; ++j) sum += row[j];
                             // -sum_j target_j (row_j - lse), target = (1 - s) one-hot + s / k
-                            loss += lse - (1 - smoothing) * row[label[i]] - smoothing / k * sum;
+                            (*losses)[size_t(i)] = lse - (1 - smoothing) * row[label[i]] - smoothing / k * sum;
                             correct += std::max_element(row, row + k) - row == label[i];
                         }
-                        stats->loss_sum = float(loss);
+                        stats->loss_sum = float(std::accumulate(losses->begin(), losses->end(), 0.0));
                         stats->correct = float(correct);
                     }});
 }

@@ -2,10 +2,32 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gradient_sums.h"
 
+#include <cstring>
+
 namespace convoy {
+namespace {
+
+bool all_finite(const float* v, int64_t n) {
+    uint32_t bad = 0;
+#pragma omp parallel for simd schedule(static) reduction(| : bad)
+    for (int64_t i = 0; i < n; ++i) {
+        uint32_t bits;
+        std::memcpy(&bits, v + i, sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;  // all exponent bits: infinite or NaN
+    }
+    return bad == 0;
+}
+
+}  // namespace
 
 void CpuBackend::update(const Update& u, Tape& tape) {
     tape.push_back({"optimizer", Lane::compute, [u] {
+                        const bool latched = u.latch && u.stats->skipped > 0;
+                        u.stats->skipped = 0;
+                        if (latched || !all_finite(u.gradients, int64_t(u.count))) {
+                            u.stats->skipped = 1;
+                            return;
+                        }
                         const float lr = u.learning_rates[u.counters->step];
                         const double t = double(u.counters->step + 1);
                         const float c1 = float(1 - std::pow(double(u.spec.beta1), t)), c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
@@ -43,9 +65,10 @@ void CpuBackend::record(const BatchStats* stats, const float* learning_rates, St
                         r.accuracy = double(stats->correct) / double(global_batch);
                         r.stop = stats->stop > 0;
                         r.checkpoint = stats->checkpoint > 0;
+                        r.skipped = stats->skipped > 0;
                         r.step_seconds = now() - step_started_;
                         r.data_seconds = gathered_ - step_started_;
-                        r.comm_exposed_seconds = sums_->waited();
+                        r.comm_exposed_seconds = sums_->take_waited();
                         counters->offset += global_batch;
                     }});
 }

@@ -1,0 +1,158 @@
+// Batch norm: cuDNN's fused one in bf16 and f16 where it has an engine, else the kernels, which also do what cuDNN does not: f32 to
+// the last digit, residuals with fewer channels, gradients that are added, statistics over all ranks.
+#include "backend/cuda/cuda_backend.h"
+
+namespace convoy {
+namespace {
+
+// A parameter's slot in the arena is padded with zeros to a multiple of the channels stored: a padded channel has scale 0 and bias
+// 0, so cuDNN may treat it as a channel, and zero stays zero.
+static_assert(stats_elements % channel_multiple == 0);
+
+kernels::BatchNormArgs args_of(const BatchNorm& op, const Bound& b) {
+    kernels::BatchNormArgs a;
+    a.x = b.values[op.x];
+    a.y = b.values[op.y];
+    a.channels = a.x.channels();
+    if (op.residual != none) {
+        a.residual = b.values[op.residual];
+        a.residual_channels = a.residual.channels();
+    }
+    a.act = op.act == Activation::relu ? kernels::Act::relu : kernels::Act::identity;
+    a.scale = b.params[op.scale].as<float>();
+    a.bias = b.params[op.bias].as<float>();
+    a.mean = static_cast<float*>(b.saved);
+    a.invstd = a.mean ? a.mean + a.x.shape.c : nullptr;
+    a.running_mean = b.params[op.mean].as<float>();
+    a.running_var = b.params[op.var].as<float>();
+    a.epsilon = op.epsilon;
+    a.momentum = op.momentum;
+    return a;
+}
+
+}  // namespace
+
+void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
+    const kernels::BatchNormArgs args = args_of(op, b);
+    const bool empty = args.x.shape.n == 0;
+    if (!b.training) {
+        if (!empty) step(tape, "batch norm " + b.name, [args](cudaStream_t s) { kernels::batch_norm_inference(args, s); });
+        return;
+    }
+    const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
+    const std::string name = "batch norm forward " + b.name;
+    if (options_.sync_bn && sums_) {
+        const int count = 2 * args.channels + 1;
+        const Workspace::Part sums = workspace_->part(part.end(), size_t(count) * sizeof(double));
+        step(tape, name, [=, this](cudaStream_t s) {
+            auto* totals = static_cast<double*>(workspace_->at(sums));
+            kernels::batch_norm_sums(args, totals, workspace_->at(part), s);
+            sums_->sum_now(totals, count);
+            kernels::batch_norm_normalise(args, totals, s);
+        });
+    } else if (!forward_by_plan(op, b, tape)) {
+        step(tape, name, [=, workspace = workspace_](cudaStream_t s) { kernels::batch_norm_forward(args, workspace->at(part), s); });
+    }
+}
+
+bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {
+    const Tensor &x = b.values[op.x], &y = b.values[op.y];
+    if (!norm_by_cudnn(op, x.shape, op.residual == none ? nullptr : &b.values[op.residual].shape, options_.precision)) return false;
+    const PlanSpec spec = norm_spec(PlanSpec::norm, op, x.shape, x.dtype);
+    const Plan* found = plans_.find(spec);
+    if (!found) {
+        note("cuDNN has no engine for '" + spec.key() + "': kernels/batchnorm runs");
+        return false;
+    }
+    const kernels::BatchNormArgs a = args_of(op, b);
+    void *scale = b.params[op.scale].data, *bias = b.params[op.bias].data;
+    std::vector<Operand> operands = {{Slot::x, x.data},
+                                     {Slot::scale, scale},
+                                     {Slot::bias, bias},
+                                     {Slot::running_mean, a.running_mean},
+                                     {Slot::running_var, a.running_var},
+                                     {Slot::next_mean, a.running_mean},
+                                     {Slot::next_var, a.running_var},
+                                     {Slot::mean, a.mean},
+                                     {Slot::invstd, a.invstd},
+                                     {Slot::y, y.data}};
+    if (spec.add) operands.push_back({Slot::residual, a.residual.data});
+    step(tape, "batch norm forward " + b.name, *found, operands);
+    return true;
+}
+
+void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
+    const kernels::BatchNormArgs args = args_of(op, b);
+    kernels::BatchNormGradients g;
+    g.dy = b.value_gradients[op.y];
+    g.dx = b.value_gradients[op.x];
+    if (op.residual != none) g.dresidual = b.value_gradients[op.residual];
+    g.dscale = b.param_gradients[op.scale].as<float>();
+    g.dbias = b.param_gradients[op.bias].as<float>();
+    g.accumulate_dx = b.accumulate[op.x];
+    g.accumulate_dresidual = op.residual != none && b.accumulate[op.residual];
+    const std::string name = "batch norm gradient " + b.name;
+    const bool own_residual = op.residual == op.x && g.dx.data;  // both gradients meet in dx: the residual's goes by the workspace
+    const bool synchronised = options_.sync_bn && sums_;
+    if (!own_residual && !synchronised && backward_by_plan(op, b, tape)) return;
+    const int count = 2 * args.channels + 1;
+    const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape)),
+                          sums = workspace_->part(part.end(), synchronised ? size_t(count) * sizeof(double) : 0),
+                          share = workspace_->part(sums.end(), own_residual ? g.dx.bytes() : 0);
+    step(tape, name, [=, this](cudaStream_t s) {
+        kernels::BatchNormGradients mine = g;
+        if (own_residual) {
+            mine.dresidual.data = workspace_->at(share);
+            mine.accumulate_dresidual = false;
+        }
+        if (synchronised) {
+            auto* totals = static_cast<double*>(workspace_->at(sums));
+            kernels::batch_norm_gradient_sums(args, mine, totals, workspace_->at(part), s);
+            sums_->sum_now(totals, count);
+            kernels::batch_norm_gradient_apply(args, mine, totals, s);
+        } else {
+            kernels::batch_norm_backward(args, mine, workspace_->at(part), s);
+        }
+        if (own_residual) kernels::add_backward(mine.dresidual, mine.dx, true, s);
+    });
+}
+
+bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {
+    const Tensor &x = b.values[op.x], &dx = b.value_gradients[op.x], &dy = b.value_gradients[op.y];
+    const bool residual = op.residual != none;
+    if (!norm_by_cudnn(op, x.shape, residual ? &b.values[op.residual].shape : nullptr, options_.precision)) return false;
+    if (!dx.data || b.accumulate[op.x] || (residual && (!b.value_gradients[op.residual].data || b.accumulate[op.residual]))) return false;
+    const PlanSpec spec = norm_spec(PlanSpec::norm_gradient, op, x.shape, x.dtype);
+    const Plan* found = plans_.find(spec);
+    if (!found) {
+        note("cuDNN has no engine for '" + spec.key() + "': kernels/batchnorm_gradient runs");
+        return false;
+    }
+    const std::string name = "batch norm gradient " + b.name;
+    void* masked = dy.data;
+    if (residual) {  // what the residual gets is also what the norm gets
+        const Tensor dresidual = b.value_gradients[op.residual], y = b.values[op.y];
+        const bool relu = op.act == Activation::relu;
+        step(tape, name + " of the residual", [=](cudaStream_t s) {
+            if (relu)
+                kernels::relu_backward(y, dy, dresidual, false, s);
+            else
+                kernels::add_backward(dy, dresidual, false, s);
+        });
+        masked = dresidual.data;
+    }
+    const kernels::BatchNormArgs a = args_of(op, b);
+    std::vector<Operand> operands = {{Slot::dy, masked},
+                                     {Slot::x, x.data},
+                                     {Slot::scale, b.params[op.scale].data},
+                                     {Slot::mean, a.mean},
+                                     {Slot::invstd, a.invstd},
+                                     {Slot::dx, dx.data},
+                                     {Slot::dscale, b.param_gradients[op.scale].data},
+                                     {Slot::dbias, b.param_gradients[op.bias].data}};
+    if (spec.relu) operands.push_back({Slot::bias, b.params[op.bias].data});
+    step(tape, name, *found, operands);
+    return true;
+}
+
+}  // namespace convoy

@@ -1,0 +1,37 @@
+#include "backend/cuda/captured_tape.h"
+
+namespace convoy {
+
+void CapturedTape::run(int generation) {
+    const RunMode mode = next_mode(runs_++, may_capture_, bool(graph_), generation != generation_);
+    if (mode == RunMode::eager) return launch_steps();
+    if (mode == RunMode::capture) {
+        capture();
+        generation_ = generation;
+    }
+    check(cudaGraphLaunch(graph_.get(), stream_), "launching a step");
+}
+
+void CapturedTape::launch_steps() const {
+    for (const Step& step : tape_) step.run();
+}
+
+void CapturedTape::capture() {
+    // Relaxed: NCCL launches from a thread of its own.
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "capturing a step");
+    cudaGraph_t captured = nullptr;
+    try {
+        launch_steps();
+    } catch (...) {
+        cudaStreamEndCapture(stream_, &captured);
+        if (captured) cudaGraphDestroy(captured);
+        throw;
+    }
+    check(cudaStreamEndCapture(stream_, &captured), "capturing a step");
+    const CapturedGraph owner(captured);
+    cudaGraphExec_t executable = nullptr;
+    check(cudaGraphInstantiate(&executable, captured, 0), "making a graph of a step");
+    graph_ = ExecutableGraph(executable);
+}
+
+}  // namespace convoy

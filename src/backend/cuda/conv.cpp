@@ -1,0 +1,80 @@
+// Convolution by cuDNN plans; what its three directions share with linear layers, which are convolutions of one pixel.
+#include "backend/cuda/cuda_backend.h"
+
+namespace convoy {
+
+void CudaBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
+    const Tensor &x = b.values[op.x], &y = b.values[op.y], &w = b.params[op.weight];
+    void* copy = weight(w, weight_copy(w.shape, x.shape, y.shape, x.dtype));
+    const PlanSpec spec = conv_spec(PlanSpec::conv, op, x.shape, y.shape, x.dtype, options_.precision);
+    step(tape, "conv forward " + b.name, plan(spec), {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, y.data}});
+    if (op.bias != none) add_bias(tape, "conv bias " + b.name, y, {}, b.params[op.bias], y);
+}
+
+void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
+    const Tensor &x = b.values[op.x], &w = b.params[op.weight], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
+    const CopyShape copy = weight_copy(w.shape, x.shape, dy.shape, x.dtype);
+    const auto spec = [&](PlanSpec::Kind kind) { return conv_spec(kind, op, x.shape, dy.shape, x.dtype, options_.precision); };
+    const Operand gradient{Slot::dy, dy.data};
+    weight_gradient(tape, "conv weight gradient " + b.name, spec(PlanSpec::conv_weight_gradient), gradient, x.data,
+                    b.param_gradients[op.weight], copy);
+    if (op.bias != none) bias_gradient(tape, "conv bias gradient " + b.name, dy, b.param_gradients[op.bias]);
+    if (dx.data)
+        data_gradient(tape, "conv data gradient " + b.name, spec(PlanSpec::conv_data_gradient), gradient, weight(w, copy), dx,
+                      b.accumulate[op.x]);
+}
+
+void* CudaBackend::weight(const Tensor& master, const CopyShape& shape) {
+    return shape.is_master() ? master.data : copies_.of(*this, master, shape);
+}
+
+void CudaBackend::weight_gradient(Tape& tape, const std::string& name, const PlanSpec& spec, const Operand& dy, void* x,
+                                  const Tensor& gradient, const CopyShape& shape) {
+    const Plan& chosen = plan(spec);
+    if (shape.is_master()) return step(tape, name, chosen, {dy, {Slot::x, x}, {Slot::dweight, gradient.data}});
+    const Workspace::Part part = workspace_->part(dy.part ? dy.part->end() : 0, shape.bytes());
+    step(tape, name, chosen, {dy, {Slot::x, x}, {Slot::dweight, nullptr, part}});
+    Tensor from{nullptr, {int(shape.stored_rows), 1, 1, shape.stored}, shape.type, shape.stored - shape.channels};
+    step(tape, name + " to f32",
+         [=, workspace = workspace_, rows = shape.rows, channels = shape.channels, to = gradient.as<float>()](cudaStream_t s) mutable {
+             from.data = workspace->at(part);
+             kernels::crop(from, rows, channels, to, s);
+         });
+}
+
+void CudaBackend::data_gradient(Tape& tape, const std::string& name, PlanSpec spec, const Operand& dy, void* w, const Tensor& dx,
+                                bool accumulate) {
+    const Plan& plain = plan(spec);
+    if (!accumulate) return step(tape, name, plain, {dy, {Slot::weight, w}, {Slot::dx, dx.data}});
+    const Workspace::Part part = workspace_->part(dy.part ? dy.part->end() : 0, dx.bytes());
+    const auto add = [=, workspace = workspace_](cudaStream_t s) {
+        Tensor from = dx;
+        from.data = workspace->at(part);
+        kernels::add_backward(from, dx, true, s);
+    };
+    spec.add = true;
+    const Plan* fused = plans_.find(spec);
+    if (fused && fused->microseconds <= plain.microseconds + plans_.measured("addition " + spec.key(), [&] { add(compute_.get()); }))
+        return step(tape, name, *fused, {dy, {Slot::weight, w}, {Slot::residual, dx.data}, {Slot::dx, dx.data}});
+    if (!fused) note("cuDNN has no engine for '" + spec.key() + "': an addition follows the plain one");
+    step(tape, name, plain, {dy, {Slot::weight, w}, {Slot::dx, nullptr, part}});
+    step(tape, name + " addition", add);
+}
+
+void CudaBackend::add_bias(Tape& tape, const std::string& name, const Tensor& from, std::optional<Workspace::Part> from_part,
+                           const Tensor& bias, const Tensor& to) {
+    step(tape, name, [=, workspace = workspace_, b = bias.as<float>()](cudaStream_t s) {
+        Tensor source = from;
+        if (from_part) source.data = workspace->at(*from_part);
+        kernels::add_bias(source, b, to, s);
+    });
+}
+
+void CudaBackend::bias_gradient(Tape& tape, const std::string& name, const Tensor& dy, const Tensor& gradient) {
+    const Workspace::Part part = workspace_->part(0, kernels::bias_gradient_workspace(dy.shape));
+    step(tape, name, [=, workspace = workspace_, to = gradient.as<float>()](cudaStream_t s) {
+        kernels::bias_gradient(dy, dy.channels(), to, workspace->at(part), s);
+    });
+}
+
+}  // namespace convoy

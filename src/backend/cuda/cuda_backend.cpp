@@ -1,0 +1,172 @@
+// Construction, memory, and what the ops' files share.
+#include "backend/cuda/cuda_backend.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "backend/cuda/captured_tape.h"
+#include "comm/comm.h"
+
+namespace convoy {
+
+CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, Comm& comm)
+    : comm_(comm),
+      options_(options),
+      info_(info),
+      communication_(true),
+      workspace_(std::make_shared<Workspace>()),
+      cudnn_(compute_.get()),
+      plans_(cudnn_, compute_.get(), cache_path(info.name, Cudnn::version())) {
+    times_ = allocate(sizeof(kernels::StepTimes));
+    loss_scale_ = allocate(sizeof(kernels::LossScale));
+    kernels::LossScale start;
+    if (options.precision != Precision::f16) start.scale = 1;
+    upload(loss_scale_.get(), &start, sizeof start);
+}
+
+CudaBackend::~CudaBackend() = default;
+
+void CudaBackend::connect() {
+    if (comm_.size() == 1) return;
+    if (options_.share_device)
+        sums_ = sums_through_host(comm_, compute_.get());
+    else
+        sums_ = connect_by_nccl(comm_, compute_.get(), options_.sync_bn ? compute_.get() : communication_.get(), options_.bf16_gradients,
+                                *this);
+}
+
+std::string CudaBackend::device() const {
+    return info_.name + " (compute capability " + std::to_string(info_.capability / 10) + "." + std::to_string(info_.capability % 10) +
+           ", " + std::to_string(info_.memory >> 30) + " GiB, " + info_.bus + "), cuDNN " + Cudnn::version() + ", " +
+           name_of(options_.precision);
+}
+
+Buffer CudaBackend::allocate(size_t bytes) {
+    bytes = std::max<size_t>(bytes, 1);
+    Buffer buffer = sums_ ? sums_->allocate(bytes) : nullptr;
+    if (!buffer) {
+        void* p = nullptr;
+        if (const cudaError_t e = cudaMalloc(&p, bytes); e == cudaErrorMemoryAllocation) {
+            cudaGetLastError();
+            size_t available = 0, all = 0;
+            cudaMemGetInfo(&available, &all);
+            fail(Exit::usage, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB on the GPU of rank " +
+                                  std::to_string(comm_.rank()) + " on " + comm_.host() + ", which has " + std::to_string(available >> 20) +
+                                  " MiB free; use a smaller batch");
+        } else {
+            check(e, "allocating memory");
+        }
+        buffer = Buffer(p, [](void* q) { cudaFree(q); });
+    }
+    check(cudaMemsetAsync(buffer.get(), 0, bytes, compute_.get()), "clearing memory");
+    synchronize();
+    return buffer;
+}
+
+Buffer CudaBackend::resident(void* host, size_t bytes) {
+    Buffer copy = allocate(bytes);
+    upload(copy.get(), host, bytes);
+    return copy;
+}
+
+void CudaBackend::upload(void* to, const void* from, size_t bytes) {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, compute_.get()), "copying to the device");
+    synchronize();
+    copies_.touched(to, bytes);
+}
+
+void CudaBackend::download(void* to, const void* from, size_t bytes) {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, compute_.get()), "copying from the device");
+    synchronize();
+}
+
+void CudaBackend::synchronize() {
+    if (!sums_) return check(cudaStreamSynchronize(compute_.get()), "a step");
+    // A sum whose peer is gone never ends: NCCL has to be asked.
+    for (cudaError_t e; (e = cudaStreamQuery(compute_.get())) != cudaSuccess;) {
+        if (e != cudaErrorNotReady) check(e, "a step");
+        sums_->poll();
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+}
+
+void CudaBackend::step(Tape& tape, std::string name, std::function<void(cudaStream_t)> launch) {
+    tape.push_back({std::move(name), Lane::compute, [launch = std::move(launch), stream = compute_.get()] { launch(stream); }});
+}
+
+void CudaBackend::step(Tape& tape, std::string name, const Plan& plan, const std::vector<Operand>& operands) {
+    size_t used = 0;
+    for (const Operand& o : operands)
+        if (o.part) used = std::max(used, o.part->end());
+    const Workspace::Part own = workspace_->part(used, plan.workspace());
+    step(tape, std::move(name), [=, workspace = workspace_](cudaStream_t) {
+        std::vector<std::pair<Slot, void*>> places;
+        for (const Operand& o : operands) places.emplace_back(o.slot, o.part ? workspace->at(*o.part) : o.data);
+        plan.run(places, workspace->at(own));
+    });
+}
+
+const Plan& CudaBackend::plan(const PlanSpec& spec) {
+    if (const Plan* found = plans_.find(spec)) return *found;
+    fail(Exit::usage, "cuDNN " + Cudnn::version() + " has no engine for '" + spec.key() + "' on " + info_.name +
+                          "; choose another --precision or batch");
+}
+
+void CudaBackend::note(const std::string& text) {
+    if (noted_.insert(text).second && comm_.root()) std::fprintf(stderr, "convoy: %s\n", text.c_str());
+}
+
+void CudaBackend::zero(Tensor t, Tape& tape) {
+    step(tape, "zero", [t](cudaStream_t s) { check(cudaMemsetAsync(t.data, 0, t.bytes(), s), "clearing memory"); });
+}
+
+std::function<void()> CudaBackend::finish(Tape tape) {
+    if (comm_.local_rank() == 0) plans_.save();
+    const bool capture = options_.capture && (!sums_ || sums_->capturable());
+    auto captured = std::make_shared<CapturedTape>(std::move(tape), compute_.get(), capture);
+    return [this, captured] {
+        prepare();
+        captured->run(workspace_->generation());
+    };
+}
+
+void CudaBackend::prepare() {
+    workspace_->settle();
+    copies_.refresh(compute_.get());
+    for (const Mirror& m : mirrors_) {
+        auto* flags = static_cast<volatile int*>(m.flags->get());
+        flags[0] = m.requests->stop.load();
+        flags[1] = m.requests->checkpoint.load();
+    }
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& comm) {
+    DeviceInfo info;
+    comm.together([&] {
+        const Found found = find_devices();
+        if (const std::string reason = reason_without_device(found); !reason.empty())
+            fail(Exit::usage, "--device cuda: rank " + std::to_string(comm.rank()) + " on " + comm.host() + ": " + reason +
+                                  "; use --device cpu, or mend that");
+        info = describe_device(
+            device_of_rank(comm.local_rank(), comm.local_size(), int(found.capabilities.size()), options.devices, options.share_device));
+        if (!runs_on(info.capability, found.architectures))
+            fail(Exit::usage, "--device cuda: the " + info.name + " of rank " + std::to_string(comm.rank()) + " has compute capability " +
+                                  std::to_string(info.capability) +
+                                  ", which this was not built for; see CUDA_ARCHS in the Makefile, or choose --devices");
+    });
+    const std::string shared = shared_device(comm.gather_all(comm.host() + " " + info.uuid));
+    comm.together([&] {
+        if (!shared.empty() && !options.share_device) fail(Exit::usage, shared);
+    });
+    std::unique_ptr<CudaBackend> backend;
+    comm.together([&] {
+        check(cudaSetDevice(info.index), "choosing the device");
+        backend = std::make_unique<CudaBackend>(options, info, comm);
+    });
+    backend->connect();
+    return backend;
+}
+
+}  // namespace convoy

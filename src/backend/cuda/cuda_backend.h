@@ -1,0 +1,116 @@
+// The CUDA backend of one rank on one GPU: cuDNN plans and the kernels of kernels/, launched on a compute stream, with NCCL beside
+// it. A tape's steps only launch; run once eagerly and then captured, they are one CUDA graph.
+#pragma once
+#include <optional>
+#include <set>
+
+#include "backend/backend.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/gradient_sums.h"
+#include "backend/cuda/handles.h"
+#include "backend/cuda/plans.h"
+#include "backend/cuda/weight_copies.h"
+#include "backend/cuda/workspace.h"
+#include "kernels/kernels.h"
+
+namespace convoy {
+
+class CudaBackend final : public Backend {
+public:
+    /// On the current device. The caller agrees with other ranks on failures.
+    CudaBackend(const BackendOptions&, const DeviceInfo&, Comm&);
+    ~CudaBackend() override;
+    /// Connects to the other ranks; collective.
+    void connect();
+
+    std::string device() const override;
+    int threads() const override { return 1; }
+    Buffer allocate(size_t bytes) override;
+    Buffer resident(void* host, size_t bytes) override;
+    void upload(void* to, const void* from, size_t bytes) override;
+    void download(void* to, const void* from, size_t bytes) override;
+    size_t saved_bytes(const Op&, const Graph&, int batch) override;
+
+    void forward(const Conv&, const Bound&, Tape&) override;
+    void forward(const BatchNorm&, const Bound&, Tape&) override;
+    void forward(const Relu&, const Bound&, Tape&) override;
+    void forward(const Add&, const Bound&, Tape&) override;
+    void forward(const Pool&, const Bound&, Tape&) override;
+    void forward(const PadShortcut&, const Bound&, Tape&) override;
+    void forward(const Linear&, const Bound&, Tape&) override;
+    void forward(const Dropout&, const Bound&, Tape&) override;
+    void forward(const SoftmaxXent&, const Bound&, Tape&) override;
+    void backward(const Conv&, const Bound&, Tape&) override;
+    void backward(const BatchNorm&, const Bound&, Tape&) override;
+    void backward(const Relu&, const Bound&, Tape&) override;
+    void backward(const Add&, const Bound&, Tape&) override;
+    void backward(const Pool&, const Bound&, Tape&) override;
+    void backward(const PadShortcut&, const Bound&, Tape&) override;
+    void backward(const Linear&, const Bound&, Tape&) override;
+    void backward(const Dropout&, const Bound&, Tape&) override;
+    void backward(const SoftmaxXent&, const Bound&, Tape&) override;
+
+    void gather(const Gather&, Tape&) override;
+    void zero(Tensor, Tape&) override;
+    void request(const Requests*, BatchStats*, Tape&) override;
+    void allreduce(Tensor bucket, Tape&) override;
+    void wait_allreduce(Tape&) override;
+    void update(const Update&, Tape&) override;
+    void record(const BatchStats*, const float*, StepRecord*, int64_t, Counters*, int64_t, Tape&) override;
+    void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
+    std::function<void()> finish(Tape) override;
+    void synchronize() override;
+    bool synchronous() const override { return false; }
+
+private:
+    /// An operand: at a fixed address, or a part of the workspace, whose address is known when the step runs.
+    struct Operand {
+        Slot slot;
+        void* data = nullptr;
+        std::optional<Workspace::Part> part{};
+    };
+    /// Appends work on the compute stream; its launches may not wait for anything.
+    void step(Tape&, std::string name, std::function<void(cudaStream_t)>);
+    /// Appends a plan; its own workspace lies behind its operands'.
+    void step(Tape&, std::string name, const Plan&, const std::vector<Operand>&);
+    /// The plan of a spec that has no fallback; throws Exit::usage if cuDNN has no engine for it.
+    const Plan& plan(const PlanSpec&);
+    /// A weight as the plans take it: the master itself where it is that already.
+    void* weight(const Tensor& master, const CopyShape&);
+    // What convolutions and linear layers share; conv.cpp. dy is slot dy of the plan.
+    /// Writes the gradient of a weight to its place in the f32 arena.
+    void weight_gradient(Tape&, const std::string& name, const PlanSpec&, const Operand& dy, void* x, const Tensor& gradient,
+                         const CopyShape&);
+    /// Writes dx, or adds to it.
+    void data_gradient(Tape&, const std::string& name, PlanSpec, const Operand& dy, void* weight, const Tensor& dx, bool accumulate);
+    void add_bias(Tape&, const std::string& name, const Tensor& from, std::optional<Workspace::Part> from_part, const Tensor& bias,
+                  const Tensor& to);
+    void bias_gradient(Tape&, const std::string& name, const Tensor& dy, const Tensor& gradient);
+
+    /// cuDNN's batch norm, if it has one for this op; false: nothing was appended.
+    bool forward_by_plan(const BatchNorm&, const Bound&, Tape&);
+    bool backward_by_plan(const BatchNorm&, const Bound&, Tape&);
+    /// Says once, on rank 0, what runs instead of what cuDNN does not have.
+    void note(const std::string&);
+    /// What a program needs from the host before it runs.
+    void prepare();
+
+    Comm& comm_;
+    const BackendOptions options_;
+    const DeviceInfo info_;
+    Stream compute_, communication_;
+    std::shared_ptr<Workspace> workspace_;
+    Cudnn cudnn_;
+    Plans plans_;
+    WeightCopies copies_;
+    std::unique_ptr<GradientSums> sums_;  // null on one rank
+    Buffer times_, loss_scale_;           // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
+    struct Mirror {
+        const Requests* requests;
+        std::shared_ptr<PinnedMemory> flags;  // int [2]
+    };
+    std::vector<Mirror> mirrors_;
+    std::set<std::string> noted_;
+};
+
+}  // namespace convoy

@@ -1,0 +1,53 @@
+// cuDNN's graph API behind plain types: a graph is built from a spec, its candidate plans are built and run by index. The
+// only file that includes cudnn-frontend is cudnn_graph.cpp, because that takes most of a minute to compile.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/plan_spec.h"
+
+namespace convoy {
+
+/// What plans are made for: the current device, or a chip that is not there, known by its description.
+class Cudnn {
+public:
+    explicit Cudnn(cudaStream_t);  ///< throws Exit::usage if cuDNN cannot use the device
+    static Cudnn of_chip(const std::string& description);
+    ~Cudnn();
+    Cudnn(Cudnn&&) noexcept;
+
+    struct Native;
+    const Native& native() const { return *native_; }
+
+    static std::string version();
+
+private:
+    Cudnn();
+    std::unique_ptr<Native> native_;
+};
+
+class CudnnGraph {
+public:
+    /// Asks heuristics A, then the fallback list. A graph that no engine supports has no candidates.
+    CudnnGraph(const Cudnn&, const PlanSpec&);
+    ~CudnnGraph();
+
+    int candidates() const;
+    /// The engine and its knobs: the same text means the same plan on the same chip and cuDNN version.
+    std::string name(int candidate) const;
+    /// Builds the plan; false and the reason if cuDNN cannot after all.
+    bool build(int candidate, std::string& why);
+    size_t workspace(int candidate) const;  ///< bytes, of a built plan
+    /// Puts a built plan on the stream.
+    void run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace) const;
+    const std::string& reason() const;  ///< why there are no candidates
+
+private:
+    struct Native;
+    std::unique_ptr<Native> native_;
+};
+
+}  // namespace convoy

@@ -1,0 +1,33 @@
+// ReLU and add where fusion left them on their own.
+#include "backend/cuda/cuda_backend.h"
+
+namespace convoy {
+
+void CudaBackend::forward(const Relu& op, const Bound& b, Tape& tape) {
+    step(tape, "relu " + b.name, [x = b.values[op.x], y = b.values[op.y]](cudaStream_t s) { kernels::relu_forward(x, y, s); });
+}
+
+void CudaBackend::backward(const Relu& op, const Bound& b, Tape& tape) {
+    const Tensor y = b.values[op.y], dy = b.value_gradients[op.y], dx = b.value_gradients[op.x];
+    if (!dx.data) return;
+    step(tape, "relu gradient " + b.name,
+         [=, add = bool(b.accumulate[op.x])](cudaStream_t s) { kernels::relu_backward(y, dy, dx, add, s); });
+}
+
+void CudaBackend::forward(const Add& op, const Bound& b, Tape& tape) {
+    step(tape, "add " + b.name,
+         [x = b.values[op.a], z = b.values[op.b], y = b.values[op.y]](cudaStream_t s) { kernels::add_forward(x, z, y, s); });
+}
+
+void CudaBackend::backward(const Add& op, const Bound& b, Tape& tape) {
+    const Tensor dy = b.value_gradients[op.y];
+    for (const bool second : {false, true}) {
+        const ValueId id = second ? op.b : op.a;
+        const Tensor dx = b.value_gradients[id];
+        if (!dx.data) continue;
+        const bool add = b.accumulate[id] || (second && op.a == op.b);
+        step(tape, "add gradient " + b.name, [=](cudaStream_t s) { kernels::add_backward(dy, dx, add, s); });
+    }
+}
+
+}  // namespace convoy

@@ -1,0 +1,24 @@
+// Reads a batch out of the resident uint8 images: crop, flip, normalise, in one pass.
+#include "backend/cuda/cuda_backend.h"
+
+namespace convoy {
+
+void CudaBackend::gather(const Gather& g, Tape& tape) {
+    const size_t channels = g.mean.size();
+    std::vector<float> factors(2 * channels);  // (v / 255 - mean) / stddev = v * scale + shift
+    for (size_t c = 0; c < channels; ++c) {
+        factors[c] = 1 / (255 * g.stddev[c]);
+        factors[channels + c] = -g.mean[c] / g.stddev[c];
+    }
+    const Buffer device = allocate(factors.size() * sizeof(float));
+    upload(device.get(), factors.data(), factors.size() * sizeof(float));
+    auto* times = static_cast<kernels::StepTimes*>(times_.get());
+    step(tape, "gather", [=](cudaStream_t s) {
+        const auto* scale = static_cast<const float*>(device.get());
+        kernels::mark(&times->started, s);
+        if (g.x.shape.n > 0) kernels::gather(g, scale, scale + channels, s);
+        kernels::mark(&times->gathered, s);
+    });
+}
+
+}  // namespace convoy

@@ -1,0 +1,86 @@
+// Owners of CUDA's handles.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <utility>
+
+#include "backend/cuda/check.h"
+
+namespace convoy {
+
+/// A handle that a function gives back; move-only.
+template <class Handle, cudaError_t (*destroy)(Handle)> class Owned {
+public:
+    Owned() = default;
+    explicit Owned(Handle handle) : handle_(handle) {}
+    Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Owned& operator=(Owned&& other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    ~Owned() {
+        if (handle_) destroy(handle_);
+    }
+    Handle get() const { return handle_; }
+    explicit operator bool() const { return handle_ != nullptr; }
+
+private:
+    Handle handle_ = nullptr;
+};
+
+struct Stream : Owned<cudaStream_t, cudaStreamDestroy> {
+    /// Does not wait for the default stream. A higher priority runs first where blocks compete.
+    explicit Stream(bool high_priority = false) : Owned(make(high_priority)) {}
+
+private:
+    static cudaStream_t make(bool high_priority) {
+        int least = 0, greatest = 0;
+        check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "making a stream");
+        cudaStream_t s = nullptr;
+        check(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, high_priority ? greatest : least), "making a stream");
+        return s;
+    }
+};
+
+struct Event : Owned<cudaEvent_t, cudaEventDestroy> {
+    explicit Event(bool timing = false) : Owned(make(timing)) {}
+
+private:
+    static cudaEvent_t make(bool timing) {
+        cudaEvent_t e = nullptr;
+        check(cudaEventCreateWithFlags(&e, timing ? cudaEventDefault : cudaEventDisableTiming), "making an event");
+        return e;
+    }
+};
+
+using CapturedGraph = Owned<cudaGraph_t, cudaGraphDestroy>;
+using ExecutableGraph = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+/// Zeroed.
+struct DeviceMemory : Owned<void*, cudaFree> {
+    explicit DeviceMemory(size_t bytes) : Owned(make(bytes)) {}
+
+private:
+    static void* make(size_t bytes) {
+        void* p = nullptr;
+        check(cudaMalloc(&p, bytes), "allocating memory");
+        check(cudaMemset(p, 0, bytes), "clearing memory");
+        return p;
+    }
+};
+
+/// Host memory that the device reads and writes at the same address; zeroed.
+struct PinnedMemory : Owned<void*, cudaFreeHost> {
+    explicit PinnedMemory(size_t bytes) : Owned(make(bytes)) {}
+
+private:
+    static void* make(size_t bytes) {
+        void* p = nullptr;
+        check(cudaHostAlloc(&p, bytes, cudaHostAllocMapped), "allocating pinned memory");
+        std::memset(p, 0, bytes);
+        return p;
+    }
+};
+
+}  // namespace convoy

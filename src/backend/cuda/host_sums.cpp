@@ -1,0 +1,43 @@
+// Sums through host memory and MPI, for ranks that share a GPU, which NCCL refuses. Nothing overlaps: it is for tests and for trying
+// things out, not for speed.
+#include <vector>
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/gradient_sums.h"
+#include "comm/native.h"
+
+namespace convoy {
+namespace {
+
+class HostSums final : public GradientSums {
+public:
+    HostSums(Comm& comm, cudaStream_t compute) : comm_(comm.native().gradients), compute_(compute) {}
+
+    void start(float* values, size_t count) override { sum(values, count, MPI_FLOAT); }
+    void wait() override {}
+    void sum_now(double* values, int count) override { sum(values, size_t(count), MPI_DOUBLE); }
+    bool capturable() const override { return false; }
+    Buffer allocate(size_t) override { return nullptr; }
+    void poll() override {}  // MPI ends the job itself
+
+private:
+    template <class T> void sum(T* values, size_t count, MPI_Datatype type) {
+        const size_t bytes = count * sizeof(T);
+        host_.resize(std::max(host_.size(), bytes));
+        check(cudaMemcpyAsync(host_.data(), values, bytes, cudaMemcpyDeviceToHost, compute_), "copying gradients to the host");
+        check(cudaStreamSynchronize(compute_), "computing gradients");
+        MPI_Allreduce(MPI_IN_PLACE, host_.data(), int(count), type, MPI_SUM, comm_);
+        check(cudaMemcpyAsync(values, host_.data(), bytes, cudaMemcpyHostToDevice, compute_), "copying gradients to the device");
+        check(cudaStreamSynchronize(compute_), "copying gradients to the device");
+    }
+
+    MPI_Comm comm_;
+    cudaStream_t compute_;
+    std::vector<char> host_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSums> sums_through_host(Comm& comm, cudaStream_t compute) { return std::make_unique<HostSums>(comm, compute); }
+
+}  // namespace convoy

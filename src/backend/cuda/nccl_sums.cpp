@@ -1,0 +1,137 @@
+// NCCL with a non-blocking communicator: every call is waited for with a deadline, and a failed communicator is aborted, so that
+// a rank that dies ends the job instead of hanging it.
+#include <nccl.h>
+
+#include <thread>
+#include <utility>
+
+#include "backend/cuda/gradient_sums.h"
+#include "backend/cuda/handles.h"
+#include "base/clock.h"
+#include "comm/comm.h"
+#include "kernels/kernels.h"
+
+namespace convoy {
+namespace {
+
+constexpr auto connect_deadline = std::chrono::seconds(120);  // 32 ranks on a cold file system
+constexpr auto call_deadline = std::chrono::seconds(60);
+
+class NcclSums final : public GradientSums {
+public:
+    NcclSums(Comm& comm, cudaStream_t compute, cudaStream_t communication, bool in_bf16, Backend& backend)
+        : comm_(comm), compute_(compute), communication_(communication), in_bf16_(in_bf16), backend_(backend) {
+        ncclUniqueId id{};
+        comm.together([&] {
+            if (comm.root()) succeed(ncclGetUniqueId(&id), "making NCCL's id");
+        });
+        comm.broadcast(&id, sizeof id);
+        comm.together([&] {
+            ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+            config.blocking = 0;
+            settle(ncclCommInitRankConfig(&nccl_, comm.size(), id, comm.rank(), &config), "connecting the ranks", connect_deadline);
+        });
+    }
+    ~NcclSums() override {
+        // Destroying waits for peers; while an exception ends the job there may be none.
+        if (nccl_) std::uncaught_exceptions() > exceptions_ ? ncclCommAbort(nccl_) : ncclCommDestroy(nccl_);
+    }
+
+    void start(float* values, size_t count) override {
+        follow(communication_, compute_, produced_);
+        ncclGroupStart();
+        // The head of the first bucket holds counts, which bf16 would round: the first elements of every bucket stay f32.
+        const size_t exact = in_bf16_ ? std::min(count, stats_elements) : count;
+        ncclAllReduce(values, values, exact, ncclFloat, ncclSum, nccl_, communication_);
+        if (exact == count) return settle(ncclGroupEnd(), "summing gradients", call_deadline);
+        Tensor& low = low_copy(values, count - exact);
+        ncclResult_t ended = ncclGroupEnd();
+        settle(ended, "summing gradients", call_deadline);
+        const int64_t rows = low.shape.n;
+        kernels::pad(values + exact, rows, low.shape.c, low, communication_);
+        settle(ncclAllReduce(low.data, low.data, low.count(), ncclBfloat16, ncclSum, nccl_, communication_), "summing gradients",
+               call_deadline);
+        kernels::crop(low, rows, low.shape.c, values + exact, communication_);
+    }
+    void wait() override { follow(compute_, communication_, summed_); }
+    void sum_now(double* values, int count) override {
+        settle(ncclAllReduce(values, values, size_t(count), ncclDouble, ncclSum, nccl_, compute_), "summing batch statistics",
+               call_deadline);
+    }
+    bool capturable() const override { return true; }
+
+    Buffer allocate(size_t bytes) override {  // memory that NCCL can register, also from inside a captured graph
+        void* p = nullptr;
+        if (ncclMemAlloc(&p, bytes) != ncclSuccess) return nullptr;
+        return Buffer(p, [](void* q) { ncclMemFree(q); });
+    }
+
+    void poll() override {
+        ncclResult_t state = ncclSuccess;
+        ncclCommGetAsyncError(nccl_, &state);
+        if (state != ncclSuccess && state != ncclInProgress) give_up(state, "a sum over ranks");
+    }
+
+private:
+    /// `later` runs behind what `earlier` has been given so far.
+    static void follow(cudaStream_t later, cudaStream_t earlier, const Event& event) {
+        if (later == earlier) return;
+        check(cudaEventRecord(event.get(), earlier), "ordering streams");
+        check(cudaStreamWaitEvent(later, event.get(), 0), "ordering streams");
+    }
+
+    void succeed(ncclResult_t result, const char* what) {
+        if (result != ncclSuccess) give_up(result, what);
+    }
+    /// Waits until the communicator has taken a call.
+    void settle(ncclResult_t result, const char* what, Clock::duration deadline) {
+        const Clock::time_point end = Clock::now() + deadline;
+        while (result == ncclInProgress) {
+            if (Clock::now() > end) give_up(ncclInProgress, what);
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+            ncclCommGetAsyncError(nccl_, &result);
+        }
+        succeed(result, what);
+    }
+    [[noreturn]] void give_up(ncclResult_t result, const char* what) {
+        const std::string reason =
+            result == ncclInProgress ? "no answer in time; is a rank stopped, or a link down?" : ncclGetErrorString(result);
+        const char* last = nccl_ ? ncclGetLastError(nccl_) : "";
+        std::string message =
+            std::string(what) + " failed on rank " + std::to_string(comm_.rank()) + " on " + comm_.host() + ": NCCL says: " + reason;
+        if (last && *last) message += std::string(" (") + last + ")";
+        if (nccl_) ncclCommAbort(std::exchange(nccl_, nullptr));
+        fail(Exit::comm, message + "; NCCL_DEBUG=INFO tells more");
+    }
+
+    Tensor& low_copy(float* values, size_t count) {
+        for (auto& [at, buffer, tensor] : low_)
+            if (at == values) return tensor;
+        const Buffer buffer = backend_.allocate(count * 2);
+        low_.push_back({values, buffer, {buffer.get(), {int(count / stats_elements), 1, 1, int(stats_elements)}, DType::bf16}});
+        return low_.back().tensor;
+    }
+
+    Comm& comm_;
+    cudaStream_t compute_, communication_;
+    const bool in_bf16_;
+    Backend& backend_;
+    ncclComm_t nccl_ = nullptr;
+    Event produced_, summed_;
+    const int exceptions_ = std::uncaught_exceptions();
+    struct Low {
+        float* values;
+        Buffer buffer;
+        Tensor tensor;
+    };
+    std::vector<Low> low_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSums> connect_by_nccl(Comm& comm, cudaStream_t compute, cudaStream_t communication, bool in_bf16,
+                                              Backend& backend) {
+    return std::make_unique<NcclSums>(comm, compute, communication, in_bf16, backend);
+}
+
+}  // namespace convoy

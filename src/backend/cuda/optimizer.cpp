@@ -1,0 +1,41 @@
+// The optimizer in one launch over the arenas and the weight copies, the host's requests, and the records that end a step.
+#include "backend/cuda/cuda_backend.h"
+
+namespace convoy {
+
+constexpr int loss_scale_growth = 2000;  // good steps before the loss scale doubles, as in PyTorch's GradScaler
+
+void CudaBackend::update(const Update& u, Tape& tape) {
+    const std::vector<kernels::Segment> host = copies_.segments(u.weights, u.segments);
+    const Buffer segments = allocate(host.size() * sizeof(kernels::Segment));
+    upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
+    auto* scale = static_cast<kernels::LossScale*>(loss_scale_.get());
+    const bool scaled = options_.precision == Precision::f16;
+    step(tape, "optimizer", [=, count = int(host.size())](cudaStream_t s) {
+        kernels::check_finite(u.gradients, u.count, scale, s);
+        kernels::decide_update(scale, u.stats, u.latch, scaled, s);
+        kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
+        kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
+    });
+}
+
+void CudaBackend::request(const Requests* requests, BatchStats* stats, Tape& tape) {
+    // A captured step cannot read the host's atomics: it reads pinned copies that are refreshed before every step.
+    mirrors_.push_back({requests, std::make_shared<PinnedMemory>(2 * sizeof(int))});
+    step(tape, "requests",
+         [=, flags = mirrors_.back().flags](cudaStream_t s) { kernels::request(static_cast<const int*>(flags->get()), stats, s); });
+}
+
+void CudaBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters* counters,
+                         int64_t global_batch, Tape& tape) {
+    const auto* times = static_cast<const kernels::StepTimes*>(times_.get());
+    step(tape, "record",
+         [=](cudaStream_t s) { kernels::record(stats, learning_rates, ring, ring_size, counters, global_batch, times, s); });
+}
+
+void CudaBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters, int64_t global_batch,
+                             Tape& tape) {
+    step(tape, "totals", [=](cudaStream_t s) { kernels::accumulate(stats, totals, images, counters, global_batch, s); });
+}
+
+}  // namespace convoy

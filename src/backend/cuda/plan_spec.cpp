@@ -1,0 +1,135 @@
+#include "backend/cuda/plan_spec.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace convoy {
+
+std::string PlanSpec::key() const {
+    constexpr const char* names[] = {"conv", "conv-data-gradient", "conv-weight-gradient", "norm", "norm-gradient"};
+    std::ostringstream out;
+    out << names[kind] << ' ' << name_of(type) << (exact ? "-exact" : "");
+    out << " n" << x.n << ' ' << x.h << 'x' << x.w << 'x' << x.c;
+    if (!is_norm()) out << "->" << y.h << 'x' << y.w << 'x' << y.c << " k" << kernel << " s" << stride << " p" << pad;
+    if (add) out << " add";
+    if (relu) out << " relu";
+    if (kind == norm) out << " eps" << epsilon << " mom" << momentum;
+    return out.str();
+}
+
+double PlanSpec::flops() const { return is_norm() ? 0 : 2.0 * double(y.count()) * kernel * kernel * x.c; }
+
+PlanSpec conv_spec(PlanSpec::Kind kind, const Conv& op, const Shape& x, const Shape& y, DType type, Precision precision) {
+    PlanSpec s{kind, x, y, op.kernel, op.stride, op.pad, type};
+    s.exact = precision == Precision::f32;
+    return s;
+}
+
+PlanSpec linear_spec(PlanSpec::Kind kind, const Shape& x, int out, DType type, Precision precision) {
+    const int stored = precision == Precision::f32 ? out : padded_channels(out);
+    PlanSpec s{kind, {x.n, 1, 1, x.h * x.w * x.c}, {x.n, 1, 1, stored}, 1, 1, 0, type};
+    s.exact = precision == Precision::f32;
+    return s;
+}
+
+PlanSpec norm_spec(PlanSpec::Kind kind, const BatchNorm& op, const Shape& x, DType type) {
+    PlanSpec s{kind, x, x};
+    s.type = type;
+    // No engine reads the ReLU's mask off y: behind a residual a kernel masks dy first.
+    s.add = kind == PlanSpec::norm && op.residual != none;
+    s.relu = op.act == Activation::relu && (kind == PlanSpec::norm || op.residual == none);
+    s.epsilon = op.epsilon;
+    s.momentum = op.momentum;
+    return s;
+}
+
+bool norm_by_cudnn(const BatchNorm& op, const Shape& x, const Shape* residual, Precision precision) {
+    if (precision == Precision::f32 || precision == Precision::tf32 || x.pixels() < 2) return false;
+    return op.residual == none || (*residual == x && op.residual != op.x);
+}
+
+CopyShape weight_copy(const Shape& weight, const Shape& x, const Shape& y, DType type) {
+    const int64_t pixels = int64_t(weight.h) * weight.w;
+    return {weight.n * pixels, y.c * pixels, weight.c, x.c, type};
+}
+
+CopyShape linear_copy(int out, const Value& x, DType type) {
+    const int64_t pixels = int64_t(x.h) * x.w;
+    return {out * pixels, padded_channels(out) * pixels, x.c, x.c + x.padding, type};
+}
+
+namespace {
+
+class Lister {
+public:
+    Lister(const Graph& graph, int batch, Precision precision)
+        : graph_(graph), batch_(batch), precision_(precision), written_(graph.values.size()) {}
+
+    std::vector<NamedPlan> list() {
+        for (const Op& op : graph_.ops) std::visit([&](const auto& o) { forward(o); }, op);
+        for (auto op = graph_.ops.rbegin(); op != graph_.ops.rend(); ++op) {
+            std::visit([&](const auto& o) { backward(o); }, *op);
+            for (ValueId v : inputs_of(*op)) written_[size_t(v)] = true;
+        }
+        return std::move(plans_);
+    }
+
+private:
+    Shape stored(ValueId v) const { return graph_.values[size_t(v)].batched(batch_); }
+    DType type(ValueId v) const { return graph_.values[size_t(v)].dtype; }
+    std::string title(ParamId p) const { return graph_.params[size_t(p)].name.substr(0, graph_.params[size_t(p)].name.rfind('.')); }
+
+    void add(const std::string& name, const PlanSpec& spec) {
+        const auto same = std::find_if(plans_.begin(), plans_.end(), [&](const NamedPlan& p) { return p.spec.key() == spec.key(); });
+        if (same == plans_.end())
+            plans_.push_back({name, spec});
+        else
+            ++same->uses;
+    }
+
+    void conv(PlanSpec::Kind kind, const Conv& o, bool accumulate = false) {
+        PlanSpec spec = conv_spec(kind, o, stored(o.x), stored(o.y), type(o.x), precision_);
+        spec.add = accumulate;
+        add(title(o.weight), spec);
+    }
+    void linear(PlanSpec::Kind kind, const Linear& o, bool accumulate = false) {
+        PlanSpec spec = linear_spec(kind, stored(o.x), graph_.values[size_t(o.y)].c, type(o.x), precision_);
+        spec.add = accumulate;
+        add(title(o.weight), spec);
+    }
+    void norm(PlanSpec::Kind kind, const BatchNorm& o) {
+        const Shape residual = o.residual == none ? Shape{} : stored(o.residual);
+        if (norm_by_cudnn(o, stored(o.x), &residual, precision_)) add(title(o.scale), norm_spec(kind, o, stored(o.x), type(o.x)));
+    }
+
+    void forward(const Conv& o) { conv(PlanSpec::conv, o); }
+    void forward(const Linear& o) { linear(PlanSpec::conv, o); }
+    void forward(const BatchNorm& o) { norm(PlanSpec::norm, o); }
+    template <class Other> void forward(const Other&) {}
+
+    void backward(const Conv& o) {
+        conv(PlanSpec::conv_weight_gradient, o);
+        if (o.x != graph_.input) conv(PlanSpec::conv_data_gradient, o, written_[size_t(o.x)]);
+    }
+    void backward(const Linear& o) {
+        linear(PlanSpec::conv_weight_gradient, o);
+        if (o.x != graph_.input) linear(PlanSpec::conv_data_gradient, o, written_[size_t(o.x)]);
+    }
+    void backward(const BatchNorm& o) {
+        // cuDNN's batch norms write gradients, the kernels can also add to them.
+        if (!written_[size_t(o.x)] && (o.residual == none || !written_[size_t(o.residual)])) norm(PlanSpec::norm_gradient, o);
+    }
+    template <class Other> void backward(const Other&) {}
+
+    const Graph& graph_;
+    const int batch_;
+    const Precision precision_;
+    std::vector<bool> written_;  // by value: a later op wrote its gradient
+    std::vector<NamedPlan> plans_;
+};
+
+}  // namespace
+
+std::vector<NamedPlan> plans_of(const Graph& graph, int batch, Precision precision) { return Lister(graph, batch, precision).list(); }
+
+}  // namespace convoy

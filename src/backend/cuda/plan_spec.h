@@ -1,0 +1,90 @@
+// What is asked of cuDNN, as plain data: one spec an operation, from which its graph is built, its plan is looked up in the
+// cache, and the table of `convoy info --plans` is made, on machines without a GPU too.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/graph.h"
+#include "model/precision.h"
+
+namespace convoy {
+
+/// The operands of all plans. A plan names those it reads and writes.
+enum class Slot : int64_t {
+    x = 1,
+    weight,
+    y,
+    dy,
+    dx,
+    dweight,
+    residual,
+    scale,
+    bias,
+    mean,
+    invstd,
+    running_mean,
+    running_var,
+    next_mean,
+    next_var,
+    dscale,
+    dbias
+};
+
+struct PlanSpec {
+    enum Kind {
+        conv,                  ///< y = x * weight
+        conv_data_gradient,    ///< dx = dy * weight; `add`: what is in slot residual is added
+        conv_weight_gradient,  ///< dweight = dy * x
+        norm,                  ///< y = act(batch norm(x) + residual), statistics of the batch; `add`: there is a residual
+        norm_gradient,         ///< `relu`: dy is masked by the ReLU behind the norm, which is recomputed from x
+    } kind = conv;
+    Shape x{}, y{};  ///< as stored
+    int kernel = 1, stride = 1, pad = 0;
+    DType type = DType::f32;  ///< of everything but a batch norm's vectors
+    bool exact = false;       ///< f32 products without tensor cores
+    bool add = false, relu = false;
+    float epsilon = 0, momentum = 0;
+
+    /// One line that tells any two apart: the plan's name in the cache and in tables.
+    std::string key() const;
+    bool is_norm() const { return kind == norm || kind == norm_gradient; }
+    /// Multiply-adds times two; 0 for batch norms.
+    double flops() const;
+};
+
+/// n rounded up to what tensor cores take.
+constexpr int padded_channels(int n) { return (n + channel_multiple - 1) / channel_multiple * channel_multiple; }
+
+/// A parameter's copy in the precision of the convolutions: rows of `channels` real numbers in rows of `stored`, and whole
+/// zero rows behind them up to `stored_rows`.
+struct CopyShape {
+    int64_t rows, stored_rows;
+    int channels, stored;
+    DType type;
+    /// The master serves as it is.
+    bool is_master() const { return type == DType::f32 && rows == stored_rows && channels == stored; }
+    size_t bytes() const { return size_t(stored_rows) * size_t(stored) * size_of(type); }
+};
+
+/// The parts that depend only on shapes; x and y are stored shapes.
+PlanSpec conv_spec(PlanSpec::Kind, const Conv&, const Shape& x, const Shape& y, DType, Precision);
+/// A linear layer is a 1x1 convolution of one pixel a sample.
+PlanSpec linear_spec(PlanSpec::Kind, const Shape& x, int out, DType, Precision);
+PlanSpec norm_spec(PlanSpec::Kind, const BatchNorm&, const Shape& x, DType);
+/// Whether cuDNN's fused batch norm is asked at all: f32 keeps the exact kernels, and a residual must have y's stored shape.
+bool norm_by_cudnn(const BatchNorm&, const Shape& x, const Shape* residual, Precision);
+
+CopyShape weight_copy(const Shape& weight, const Shape& x, const Shape& y, DType);
+/// For a linear layer behind x [n, h, w, c]: its rows are the pixels of each output.
+CopyShape linear_copy(int out, const Value& x, DType);
+
+/// Every plan that a training step of this rank's batch asks for, each once, with the operation that asks first.
+struct NamedPlan {
+    std::string name;
+    PlanSpec spec;
+    int uses = 1;
+};
+std::vector<NamedPlan> plans_of(const Graph&, int batch, Precision);
+
+}  // namespace convoy

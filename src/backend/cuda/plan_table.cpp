@@ -1,0 +1,71 @@
+#include "backend/cuda/plan_table.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "backend/backend.h"
+#include "backend/cuda/chips.h"
+#include "backend/cuda/cudnn_graph.h"
+
+namespace convoy {
+namespace {
+
+std::string fallback_of(const PlanSpec& s) {
+    if (s.is_norm()) return "kernels/batchnorm";
+    return s.kind == PlanSpec::conv_data_gradient && s.add ? "data gradient, then kernels/elementwise" : "";
+}
+
+PlanRow row_of(const Cudnn& cudnn, const NamedPlan& plan) {
+    PlanRow row;
+    row.plan = plan;
+    row.fallback = fallback_of(plan.spec);
+    CudnnGraph graph(cudnn, plan.spec);
+    row.candidates = graph.candidates();
+    // Fused graphs compile their kernels, for half a second each, before they miss the driver: one try tells as much as all.
+    const bool compiled = plan.spec.is_norm() || plan.spec.add;
+    std::string why;
+    for (int i = 0; i < (compiled ? std::min(row.candidates, 1) : row.candidates); ++i)
+        if (graph.build(i, why)) {
+            row.state = PlanRow::built;
+            row.engine = graph.name(i);
+            row.workspace = graph.workspace(i);
+            return row;
+        }
+    if (row.candidates == 0 || !compiled) return row;
+    row.state = PlanRow::listed;
+    row.engine = graph.name(0);
+    return row;
+}
+
+}  // namespace
+
+std::vector<PlanRow> plan_rows(const std::vector<NamedPlan>& plans, const std::string& chip) {
+    load_driver_or_stub();
+    const Cudnn cudnn = Cudnn::of_chip(chip_description(chip));
+    std::vector<PlanRow> rows;
+    for (const NamedPlan& plan : plans) rows.push_back(row_of(cudnn, plan));
+    return rows;
+}
+
+std::string text_of(const std::vector<PlanRow>& rows) {
+    constexpr const char* states[] = {"built", "listed", "no engine"};
+    std::string text;
+    char line[512];
+    std::snprintf(line, sizeof line, "%-28s %4s  %-62s %7s  %-9s %9s  %s\n", "first op", "uses", "plan", "engines", "state", "workspace",
+                  "chosen engine; fallback");
+    text += line;
+    for (const PlanRow& r : rows) {
+        const std::string fallback = r.fallback.empty() ? "" : "; else " + r.fallback;
+        std::snprintf(line, sizeof line, "%-28s %4d  %-62s %7d  %-9s %7.1f K  %s%s\n", r.plan.name.c_str(), r.plan.uses,
+                      r.plan.spec.key().c_str(), r.candidates, states[r.state], double(r.workspace) / 1024, r.engine.c_str(),
+                      fallback.c_str());
+        text += line;
+    }
+    return text;
+}
+
+std::string plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
+    return text_of(plan_rows(plans_of(graph, batch, precision), chip));
+}
+
+}  // namespace convoy

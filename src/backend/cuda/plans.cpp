@@ -1,0 +1,167 @@
+#include "backend/cuda/plans.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "backend/cuda/check.h"
+#include "base/durable.h"
+
+namespace convoy {
+namespace {
+
+// Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down.
+constexpr int most_timed = 6;
+constexpr int most_failed = 12;  // failing to build takes up to a second each
+constexpr int timed_runs = 5;
+
+}  // namespace
+
+PlanChoices parse_choices(const std::string& text) {
+    PlanChoices choices;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t equals = line.find(" = ");
+        if (equals == std::string::npos) continue;
+        std::istringstream rest(line.substr(equals + 3));
+        PlanChoice c;
+        if (rest >> c.microseconds) {
+            rest >> c.engine;
+            choices[line.substr(0, equals)] = c;
+        }
+    }
+    return choices;
+}
+
+std::string text_of(const PlanChoices& choices) {
+    std::ostringstream out;
+    for (const auto& [key, c] : choices) out << key << " = " << c.microseconds << ' ' << c.engine << '\n';
+    return out.str();
+}
+
+std::string cache_path(const std::string& chip, const std::string& cudnn_version) {
+    const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+    if (!(cache && *cache) && !(home && *home)) return "";
+    std::string name = chip;
+    std::replace_if(
+        name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
+    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-" + name + "-cudnn-" + cudnn_version +
+           ".txt";
+}
+
+std::vector<Slot> operands_of(const PlanSpec& s) {
+    using enum Slot;
+    std::vector<Slot> slots;
+    switch (s.kind) {
+        case PlanSpec::conv: return {x, weight, y};
+        case PlanSpec::conv_data_gradient: slots = {dy, weight, dx}; break;
+        case PlanSpec::conv_weight_gradient: return {dy, x, dweight};
+        case PlanSpec::norm: slots = {x, scale, bias, running_mean, running_var, mean, invstd, next_mean, next_var, y}; break;
+        case PlanSpec::norm_gradient: slots = {dy, x, scale, mean, invstd, dx, dscale, dbias}; break;
+    }
+    if (s.add) slots.push_back(residual);
+    if (s.kind == PlanSpec::norm_gradient && s.relu) slots.push_back(bias);
+    return slots;
+}
+
+size_t operand_bytes(const PlanSpec& s, Slot slot) {
+    switch (slot) {
+        case Slot::x:
+        case Slot::dx:
+        case Slot::residual: return s.x.count() * size_of(s.type);
+        case Slot::y:
+        case Slot::dy: return s.y.count() * size_of(s.type);
+        case Slot::weight:
+        case Slot::dweight: return size_t(s.y.c) * s.kernel * s.kernel * s.x.c * size_of(s.type);
+        default: return size_t(s.x.c) * sizeof(float);
+    }
+}
+
+Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, std::string path) : cudnn_(cudnn), stream_(stream), path_(std::move(path)) {
+    std::ifstream file(path_);
+    std::ostringstream text;
+    if (file) text << file.rdbuf();
+    choices_ = parse_choices(text.str());
+}
+
+const Plan* Plans::find(const PlanSpec& spec) {
+    const std::string key = spec.key();
+    auto at = plans_.find(key);
+    if (at == plans_.end()) at = plans_.emplace(key, choose(spec, std::make_shared<CudnnGraph>(cudnn_, spec))).first;
+    return at->second.graph ? &at->second : nullptr;
+}
+
+Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
+    const std::string key = spec.key();
+    std::string why;
+    if (const auto known = choices_.find(key); known != choices_.end()) {
+        if (known->second.engine.empty()) return {};
+        for (int i = 0; i < graph->candidates(); ++i)
+            if (graph->name(i) == known->second.engine && graph->build(i, why)) return {graph, i, known->second.microseconds};
+    }
+    Plan best{nullptr, 0, std::numeric_limits<float>::infinity()};
+    int timed = 0, failed = 0;
+    for (int i = 0; i < graph->candidates() && timed < most_timed; ++i) {
+        if (!graph->build(i, why)) {
+            if (timed > 0 && ++failed == most_failed) break;
+            continue;
+        }
+        const float t = time_candidate(*graph, i, spec);
+        ++timed;
+        if (t < best.microseconds) best = {graph, i, t};
+    }
+    choices_[key] = best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{};
+    changed_ = true;
+    return best;
+}
+
+float Plans::measured(const std::string& key, const std::function<void()>& work) {
+    if (const auto known = choices_.find(key); known != choices_.end()) return known->second.microseconds;
+    const float t = time(work);
+    choices_[key] = {"kernel", t};
+    changed_ = true;
+    return t;
+}
+
+float Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) {
+    std::vector<DeviceMemory> memory;
+    std::vector<std::pair<Slot, void*>> operands;
+    for (Slot slot : operands_of(spec)) {
+        memory.emplace_back(operand_bytes(spec, slot));
+        operands.emplace_back(slot, memory.back().get());
+    }
+    const DeviceMemory workspace(std::max<size_t>(graph.workspace(candidate), 1));
+    return time([&] { graph.run(candidate, operands, workspace.get()); });
+}
+
+float Plans::time(const std::function<void()>& work) {
+    const Event start(true), stop(true);
+    float least = std::numeric_limits<float>::infinity();
+    for (int run = -1; run < timed_runs; ++run) {  // the first loads the kernels
+        check(cudaEventRecord(start.get(), stream_), "timing a plan");
+        work();
+        check(cudaEventRecord(stop.get(), stream_), "timing a plan");
+        check(cudaEventSynchronize(stop.get()), "timing a plan");
+        float milliseconds = 0;
+        check(cudaEventElapsedTime(&milliseconds, start.get(), stop.get()), "timing a plan");
+        if (run >= 0) least = std::min(least, 1000 * milliseconds);
+    }
+    return least;
+}
+
+void Plans::save() const {
+    if (!changed_ || path_.empty()) return;
+    changed_ = false;
+    const std::string text = text_of(choices_);
+    try {
+        std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+        replace_file(path_, {text.begin(), text.end()});
+    } catch (const std::exception&) {
+        // The next run measures again.
+    }
+}
+
+}  // namespace convoy

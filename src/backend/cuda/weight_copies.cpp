@@ -1,0 +1,60 @@
+#include "backend/cuda/weight_copies.h"
+
+#include <algorithm>
+
+namespace convoy {
+
+void* WeightCopies::of(Backend& backend, const Tensor& master, const CopyShape& shape) {
+    const float* data = master.as<float>();
+    const auto at = std::lower_bound(copies_.begin(), copies_.end(), data, [](const Copy& c, const float* p) { return c.master < p; });
+    if (at != copies_.end() && at->master == data) return at->buffer.get();
+    stale_ = true;
+    return copies_.insert(at, {data, shape, backend.allocate(shape.bytes())})->buffer.get();
+}
+
+void WeightCopies::touched(const void* to, size_t bytes) {
+    const auto *begin = static_cast<const char*>(to), *end = begin + bytes;
+    for (const Copy& c : copies_) {
+        const auto* first = reinterpret_cast<const char*>(c.master);
+        stale_ = stale_ || (first < end && begin < first + c.count() * sizeof(float));
+    }
+}
+
+void WeightCopies::refresh(cudaStream_t stream) {
+    if (!stale_) return;
+    stale_ = false;
+    for (const Copy& c : copies_)
+        kernels::pad(c.master, c.shape.rows, c.shape.channels,
+                     {c.buffer.get(), {int(c.shape.stored_rows), 1, 1, c.shape.stored}, c.shape.type, c.shape.stored - c.shape.channels},
+                     stream);
+}
+
+std::vector<kernels::Segment> WeightCopies::segments(const float* weights, const std::vector<UpdateSegment>& all) const {
+    std::vector<kernels::Segment> cut;
+    for (const UpdateSegment& s : all) {
+        int64_t at = int64_t(s.begin);
+        const auto plain = [&](int64_t end) {
+            if (end == at) return;
+            kernels::Segment segment{at, end, s.weight_decay};
+            segment.count = end - at;
+            cut.push_back(segment);
+            at = end;
+        };
+        for (const Copy& c : copies_) {
+            const int64_t begin = c.master - weights;
+            if (begin < int64_t(s.begin) || begin >= int64_t(s.end)) continue;
+            plain(begin);
+            plain(begin + int64_t(c.count() + stats_elements - 1) / stats_elements * stats_elements);
+            kernels::Segment& mine = cut.back();
+            mine.copy = c.buffer.get();
+            mine.copy_type = c.shape.type;
+            mine.count = int64_t(c.count());
+            mine.channels = c.shape.channels;
+            mine.stored = c.shape.stored;
+        }
+        plain(int64_t(s.end));
+    }
+    return cut;
+}
+
+}  // namespace convoy

@@ -1,0 +1,40 @@
+#include "model/precision.h"
+
+namespace convoy {
+namespace {
+
+struct Row {
+    const char* name;
+    Precision precision;
+    DType type;
+};
+constexpr Row table[] = {{"f32", Precision::f32, DType::f32},
+                         {"tf32", Precision::tf32, DType::f32},
+                         {"bf16", Precision::bf16, DType::bf16},
+                         {"f16", Precision::f16, DType::f16}};
+
+}  // namespace
+
+Precision parse_precision(const std::string& text) {
+    for (const Row& row : table)
+        if (text == row.name) return row.precision;
+    fail(Exit::usage, "--precision " + text + " is unknown; choose f32, tf32, bf16 or f16");
+}
+
+const char* name_of(Precision p) { return table[int(p)].name; }
+
+Graph with_precision(Graph graph, Precision p) {
+    const DType type = table[int(p)].type;
+    for (Value& v : graph.values) {
+        v.dtype = type;
+        v.padding = p == Precision::f32 ? 0 : (channel_multiple - v.c % channel_multiple) % channel_multiple;
+    }
+    for (const Op& op : graph.ops)
+        if (const auto* loss = std::get_if<SoftmaxXent>(&op)) {
+            graph.values[size_t(loss->x)].dtype = DType::f32;
+            graph.values[size_t(loss->x)].padding = 0;
+        }
+    return graph;
+}
+
+}  // namespace convoy

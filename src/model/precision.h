@@ -1,0 +1,24 @@
+// The type that activations and their gradients have. Parameters, statistics, logits and the loss stay f32.
+#pragma once
+#include <string>
+
+#include "model/graph.h"
+
+namespace convoy {
+
+enum class Precision {
+    f32,   ///< exact products
+    tf32,  ///< f32 in memory, products of 10-bit mantissas
+    bf16,
+    f16,  ///< with loss scaling
+};
+
+constexpr int channel_multiple = 8;  ///< what tensor cores take: 16 bytes of a 2-byte type
+
+/// Throws Exit::usage.
+Precision parse_precision(const std::string&);
+const char* name_of(Precision);
+/// Sets the types of values, and outside f32 pads their channels to channel_multiple. The logits stay f32 and dense.
+Graph with_precision(Graph, Precision);
+
+}  // namespace convoy
