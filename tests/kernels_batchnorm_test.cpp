@@ -231,6 +231,8 @@ TEST(KernelBatchNorm, ANotANumberStaysOne) {
         rank.run();
         for (size_t i = 0; i < n.x.size(); ++i) EXPECT_EQ(std::isnan(rank.y.get()[i]), i % 4 == 2);
         EXPECT_TRUE(std::isnan(rank.dscale[2]));
+        EXPECT_EQ(rank.running_mean[2], 0.25f) << "the step will be left out";
+        EXPECT_EQ(rank.running_var[2], 1.5f);
     }
 }
 

@@ -28,6 +28,7 @@ struct Arena {
     size_t count = stats_elements;
     Floats weights, gradients, state, rates = {0.1f, 0.3f, 0.2f, 0.05f};
     Counters counters{};
+    BatchStats stats{};
     OptimizerSpec spec;
 
     explicit Arena(OptimizerSpec s = {}) : spec(s) {
@@ -64,7 +65,7 @@ struct Arena {
             for (int64_t i = s.begin; i < s.begin + s.count; ++i) v[size_t(i)] = values[size_t(i)];
         return v;
     }
-    Update update() { return {spec, weights.data(), gradients.data(), state.data(), count, {}, rates.data(), &counters}; }
+    Update update() { return {spec, weights.data(), gradients.data(), state.data(), count, {}, rates.data(), &counters, &stats, false}; }
     void step(const kernels::LossScale* scale = nullptr) {
         kernels::update(update(), segments.data(), int(segments.size()), scale, nullptr);
     }
@@ -194,6 +195,39 @@ TEST(KernelOptimizer, TheLossScaleGrowsAndIsBounded) {
     EXPECT_EQ(scale.good_steps, 0) << "the count begins again";
     for (int step = 0; step < 300; ++step) kernels::adjust_loss_scale(&scale, 1, nullptr);
     EXPECT_TRUE(std::isfinite(scale.scale));
+}
+
+// What becomes of a step: (finite gradients, loss, left out before) -> (finite, skipped).
+TEST(KernelOptimizer, DecidesAboutAStep) {
+    const auto decide = [](bool finite, float loss, bool latch, bool scaled, float scale = 1024, bool before = false) {
+        kernels::LossScale state;
+        state.finite = finite;
+        state.scale = scale;
+        BatchStats stats;
+        stats.loss_sum = loss;
+        stats.skipped = float(before);
+        kernels::decide_update(&state, &stats, latch, scaled, nullptr);
+        return std::pair(state.finite == 1, stats.skipped > 0);
+    };
+    using Outcome = std::pair<bool, bool>;
+    EXPECT_EQ(decide(true, 2, false, false), Outcome(true, false));
+    EXPECT_EQ(decide(false, 2, false, false), Outcome(false, true));
+    EXPECT_EQ(decide(true, NAN, false, false), Outcome(false, true));
+    EXPECT_EQ(decide(true, -INFINITY, false, true), Outcome(false, true));
+    EXPECT_EQ(decide(false, 2, false, true), Outcome(false, false)) << "a lower scale will mend it";
+    EXPECT_EQ(decide(false, 2, false, true, 1), Outcome(false, true)) << "there is no lower scale";
+    EXPECT_EQ(decide(true, 2, false, false, 1024, true), Outcome(true, false));
+    EXPECT_EQ(decide(true, 2, true, false, 1024, true), Outcome(false, true)) << "once is for ever";
+    EXPECT_EQ(decide(true, 2, true, true, 1024, true), Outcome(false, true));
+}
+
+TEST(KernelOptimizer, TheLossScaleMayStay) {
+    kernels::LossScale scale;
+    scale.finite = 0;
+    for (int step = 0; step < 3; ++step) kernels::adjust_loss_scale(&scale, 0, nullptr);
+    EXPECT_EQ(scale.scale, 65536);
+    EXPECT_EQ(scale.skipped, 1);
+    EXPECT_EQ(scale.finite, 1);
 }
 
 TEST(KernelLookAhead, AveragesEveryFewSteps) {

@@ -107,6 +107,22 @@ TEST(KernelCast, PadsAndCrops) {
     EXPECT_THROW(kernels::crop(small.tensor(), 2, 4, dense.data(), nullptr), std::logic_error);
 }
 
+TEST(KernelBias, IsAddedFromOneTypeToAnother) {
+    const Shape shape{5, 3, 1, 21};
+    const Floats bias = normals(21, 2);
+    for (const Layout& source : layouts())
+        for (const Layout& target : layouts()) {
+            SCOPED_TRACE(name_of(source) + " to " + name_of(target));
+            const Floats values = rounded(normals(shape.count(), 1), source.type);
+            const KernelTensor from(shape, source, values), to(shape, target);
+            kernels::add_bias(from.tensor(), bias.data(), to.tensor(), nullptr);
+            Floats expected = values;
+            for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % 21];
+            EXPECT_EQ(to.get(), rounded(expected, target.type));
+            EXPECT_TRUE(to.padding_is_zero());
+        }
+}
+
 TEST(KernelLoss, ScalesItsGradient) {
     const Shape shape{5, 1, 1, 10};
     const std::vector<int32_t> labels = {3, 0, 9, 9, 1};
@@ -135,7 +151,7 @@ TEST(KernelLoss, TheFirstOfEqualLogitsIsThePrediction) {
 }
 
 TEST(KernelLoss, OfNoSamplesIsZero) {
-    BatchStats stats{7, 7, 1, 0};
+    BatchStats stats{7, 7, 1};
     kernels::loss_forward({{nullptr, {0, 1, 1, 10}, DType::f32}, 10, nullptr, 0}, &stats, nullptr, nullptr);
     EXPECT_EQ(stats.loss_sum, 0);
     EXPECT_EQ(stats.correct, 0);
@@ -149,7 +165,8 @@ TEST(KernelStep, RecordsWhatHappened) {
     counters.step = 5;
     counters.offset = 100;
     kernels::StepTimes times;
-    BatchStats stats{30, 12, 0, 0};
+    BatchStats stats{30, 12};
+    stats.skipped = 1;
     const std::vector<int> requests = {0, 1};
     kernels::mark(&times.started, nullptr);  // a microsecond passes at every look at the clock
     kernels::mark(&times.gathered, nullptr);
@@ -167,13 +184,14 @@ TEST(KernelStep, RecordsWhatHappened) {
     EXPECT_NEAR(r.comm_exposed_seconds, 1e-6, 1e-12);
     EXPECT_FALSE(r.stop);
     EXPECT_TRUE(r.checkpoint);
+    EXPECT_TRUE(r.skipped);
     EXPECT_EQ(counters.step, 6);
     EXPECT_EQ(counters.offset, 116);
     for (const int other : {0, 2, 3}) EXPECT_EQ(ring[size_t(other)].step, 0);
 }
 
 TEST(KernelStep, AddsUpAnEvaluation) {
-    const BatchStats stats{30, 12, 0, 0};
+    const BatchStats stats{30, 12};
     EvalTotals totals{1.5, 2, 3};
     Counters counters;
     for (int i = 0; i < 2; ++i) kernels::accumulate(&stats, &totals, 16, &counters, 32, nullptr);

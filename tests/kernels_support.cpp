@@ -55,7 +55,7 @@ Floats rounded(Floats values, DType type) {
 
 KernelTensor::KernelTensor(Shape shape, Layout layout) : channels_(shape.c) {
     shape.c = layout.stored(shape.c);
-    tensor_ = {nullptr, shape, layout.type};
+    tensor_ = {nullptr, shape, layout.type, shape.c - channels_};
     const size_t ahead = size_t(layout.shift) * size_of(layout.type);
     bytes_.assign(ahead + tensor_.bytes(), 0xff);  // all ones are a NaN in every type
     tensor_.data = bytes_.data() + ahead;
