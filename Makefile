@@ -55,6 +55,22 @@ endif
 TESTS   := $(filter-out $(if $(CUDA_ON),,tests/cuda_%),$(wildcard tests/*.cpp))
 TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
 
+# ---- kernels on the host: g++ compiles every .cu against tests/fibers, which wants CUDA's headers and nothing else of it ----
+FIBERS := $(BUILD)/tests/fibers/grid.o $(patsubst kernels/%.cu,$(BUILD)/tests/fibers/%.o,$(wildcard kernels/*.cu))
+KERNEL_TESTS := $(filter $(BUILD)/tests/kernels_%,$(TEST_OBJECTS))
+ifneq ($(if $(CUDA),$(wildcard $(CUDA)/include/cuda_fp16.h)),)
+$(FIBERS) $(KERNEL_TESTS): CPPFLAGS += -isystem $(CUDA)/include
+$(BUILD)/convoy_tests: $(FIBERS)
+$(BUILD)/convoy_tests: LDLIBS += -lboost_context
+else
+TEST_OBJECTS := $(filter-out $(KERNEL_TESTS),$(TEST_OBJECTS))
+endif
+$(BUILD)/tests/fibers/%.o: kernels/%.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo c++ $< for the host
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -include tests/fibers/cuda_on_host.h -MMD -MP -c -o $@ -x c++ $<
+-include $(FIBERS:.o=.d)
+
 # mpirun refuses to start as root, and in a container there is nothing else.
 ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1
@@ -136,7 +152,7 @@ bundle: deps
 	@BUILD='$(BUILD)' bash tests/bundle.sh
 
 format:
-	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h)
+	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h tests/fibers/* kernels/*)
 
 clean:
 	rm -rf $(BUILD)

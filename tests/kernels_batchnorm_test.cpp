@@ -1,0 +1,255 @@
+// Batch norm's kernels where the CPU backend has no counterpart: smooth activations, no scale, the halves that ranks sum between,
+// operands in one place, and sizes that take many blocks. The truth is a scalar loop in double.
+#include "tests/kernels_support.h"  // first: it changes what CUDA's headers say
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/op_cases.h"
+
+namespace convoy::test {
+namespace {
+
+using kernels::Act;
+
+double activation(Act act, double z) {
+    switch (act) {
+        case Act::identity: return z;
+        case Act::relu: return std::max(z, 0.0);
+        case Act::gelu: return z * 0.5 * std::erfc(-z / std::sqrt(2.0));
+        case Act::silu: return z / (1 + std::exp(-z));
+    }
+    return NAN;
+}
+double derivative(Act act, double z) {
+    constexpr double h = 1e-5;  // the difference's error is about h^2
+    return act == Act::relu ? double(z > 0) : (activation(act, z + h) - activation(act, z - h)) / (2 * h);
+}
+
+/// A batch norm's data, dense, and what should come of it.
+struct Norm {
+    Shape shape;
+    Act act;
+    bool scaled = true;
+    Floats x, dy, scale, bias;
+    Doubles y, dx, dscale, dbias;
+    static constexpr double epsilon = 1e-5;
+
+    Norm(Shape s, Act a, DType type, bool with_scale = true) : shape(s), act(a), scaled(with_scale) {
+        x = rounded(normals(s.count(), 1, 0.5f), type);
+        dy = rounded(normals(s.count(), 2), type);
+        scale = normals(size_t(s.c), 3, 1, scaled ? 0.2f : 0.0f);
+        bias = normals(size_t(s.c), 4, 0, 0.2f);
+    }
+    void work_out() {
+        const size_t c = scale.size(), rows = shape.pixels();
+        y = dx = Doubles(x.size());
+        dscale = dbias = Doubles(c);
+        for (size_t k = 0; k < c; ++k) {
+            double mean = 0, var = 0;
+            for (size_t i = k; i < x.size(); i += c) mean += double(x[i]) / double(rows);
+            for (size_t i = k; i < x.size(); i += c) var += std::pow(double(x[i]) - mean, 2) / double(rows);
+            const double invstd = 1 / std::sqrt(var + epsilon);
+            const auto centred = [&](size_t i) { return (double(x[i]) - mean) * invstd; };
+            const auto gradient = [&](size_t i) {
+                return double(dy[i]) * derivative(act, centred(i) * double(scale[k]) + double(bias[k]));
+            };
+            for (size_t i = k; i < x.size(); i += c) {
+                y[i] = activation(act, centred(i) * double(scale[k]) + double(bias[k]));
+                dbias[k] += gradient(i);
+                dscale[k] += gradient(i) * centred(i);
+            }
+            for (size_t i = k; i < x.size(); i += c)
+                dx[i] = double(scale[k]) * invstd * (gradient(i) - dbias[k] / double(rows) - centred(i) * dscale[k] / double(rows));
+        }
+    }
+};
+
+/// Some rows of a Norm on the kernels' side: a rank.
+struct Rank {
+    Norm norm;
+    KernelTensor x, y, dy, dx;
+    Floats mean, invstd, running_mean, running_var, dscale, dbias;
+    std::vector<unsigned char> workspace;
+
+    Rank(const Norm& n, Layout layout)
+        : norm(n), x(n.shape, layout, n.x), y(n.shape, layout), dy(n.shape, layout, n.dy), dx(n.shape, layout) {
+        const size_t c = n.scale.size();
+        mean = invstd = dscale = dbias = Floats(c, NAN);
+        running_mean = Floats(c, 0.25f);
+        running_var = Floats(c, 1.5f);
+        workspace.assign(kernels::batch_norm_workspace(x.tensor().shape), 0xff);
+    }
+    kernels::BatchNormArgs args() {
+        return {x.tensor(),
+                y.tensor(),
+                {},
+                norm.shape.c,
+                0,
+                norm.act,
+                norm.scaled ? norm.scale.data() : nullptr,
+                norm.bias.data(),
+                mean.data(),
+                invstd.data(),
+                running_mean.data(),
+                running_var.data(),
+                float(Norm::epsilon),
+                0.4f};
+    }
+    kernels::BatchNormGradients gradients() { return {dy.tensor(), dx.tensor(), {}, norm.scaled ? dscale.data() : nullptr, dbias.data()}; }
+    void run() {
+        kernels::batch_norm_forward(args(), workspace.data(), nullptr);
+        workspace.assign(workspace.size(), 0xff);  // nothing may be handed over in it
+        kernels::batch_norm_backward(args(), gradients(), workspace.data(), nullptr);
+    }
+    std::vector<Floats> results() const { return {y.get(), dx.get(), norm.scaled ? dscale : dbias, dbias, running_mean, running_var}; }
+};
+
+double length(const Doubles& v) { return test::length(Floats(v.begin(), v.end())); }
+double distance(const Floats& a, const Doubles& b) { return test::distance(a, Floats(b.begin(), b.end())); }
+
+// f32: statistics are exact to float, erff and expf to 2e-7, and a sum's terms cancel, as in op_cases.cpp: 2e-6. Behind it comes
+// the rounding of what is stored.
+void check(Norm n, const std::vector<Floats>& got, DType type) {
+    n.work_out();
+    const double stored = 2e-6 + (type == DType::f32 ? 0 : rounding(type));
+    EXPECT_LE(distance(got[0], n.y), stored * length(n.y));
+    EXPECT_LE(distance(got[1], n.dx), stored * length(n.dx));
+    if (n.scaled) {
+        EXPECT_LE(distance(got[2], n.dscale), 2e-6 * length(n.dscale));
+    }
+    EXPECT_LE(distance(got[3], n.dbias), 2e-6 * length(n.dbias));
+}
+
+TEST(KernelBatchNorm, Activates) {
+    for (const Act act : {Act::identity, Act::relu, Act::gelu, Act::silu})
+        for (const bool scaled : {true, false})
+            for (const Layout& layout : layouts()) {
+                SCOPED_TRACE(name_of(layout) + " activation " + std::to_string(int(act)));
+                const Norm n({3, 7, 5, 21}, act, layout.type, scaled);
+                check(n, in_every_order([&] {
+                          Rank rank(n, layout);
+                          rank.run();
+                          EXPECT_TRUE(rank.y.padding_is_zero() && rank.dx.padding_is_zero());
+                          return rank.results();
+                      }),
+                      layout.type);
+            }
+}
+
+TEST(KernelBatchNorm, TakesManyBlocks) {
+    const std::vector<std::pair<Shape, Layout>> sizes = {{{5, 31, 31, 3}, {DType::f32, 1, 0}},     // many chunks, three threads wide
+                                                         {{2, 9, 9, 520}, {DType::f32, 1, 0}},     // 17 tiles, off the fast path
+                                                         {{1, 9, 9, 2048}, {DType::bf16, 8, 0}},   // 8 tiles
+                                                         {{3, 5, 7, 264}, {DType::f16, 8, 0}},     // 33 groups: two unequal tiles
+                                                         {{2, 200, 200, 1}, {DType::f32, 1, 0}}};  // more than the most chunks
+    for (const auto& [shape, layout] : sizes) {
+        SCOPED_TRACE(shape.c);
+        Rank rank(Norm(shape, Act::relu, layout.type), layout);
+        rank.run();
+        check(rank.norm, rank.results(), layout.type);
+    }
+}
+
+/// The rows [first, last) of images of a Norm.
+Norm part(const Norm& n, int first, int last) {
+    Norm p = n;
+    const size_t image = n.shape.count() / size_t(n.shape.n);
+    p.shape.n = last - first;
+    const auto cut = [&](const Floats& v) {
+        return Floats(v.begin() + ptrdiff_t(size_t(first) * image), v.begin() + ptrdiff_t(size_t(last) * image));
+    };
+    p.x = cut(n.x);
+    p.dy = cut(n.dy);
+    return p;
+}
+
+/// What an all-reduce does between the halves.
+void add_up(std::vector<Doubles>& ranks) {
+    Doubles total(ranks[0].size());
+    for (const Doubles& r : ranks)
+        for (size_t i = 0; i < total.size(); ++i) total[i] += r[i];
+    for (Doubles& r : ranks) r = total;
+}
+
+TEST(KernelBatchNorm, InHalvesOverRanksIsTheSame) {
+    const Layout layout{DType::f32, 8, 0};
+    const Norm whole({6, 5, 3, 21}, Act::relu, layout.type);
+    Rank one(whole, layout);
+    one.run();
+    std::vector<Rank> ranks;
+    for (const auto& [first, last] : {std::pair{0, 4}, {4, 4}, {4, 6}})
+        ranks.emplace_back(part(whole, first, last), layout);  // one has nothing
+    std::vector<Doubles> sums(ranks.size(), Doubles(2 * 21 + 1, NAN));
+    for (size_t r = 0; r < ranks.size(); ++r) kernels::batch_norm_sums(ranks[r].args(), sums[r].data(), ranks[r].workspace.data(), nullptr);
+    add_up(sums);
+    EXPECT_EQ(sums[0].back(), 6 * 5 * 3);
+    for (size_t r = 0; r < ranks.size(); ++r) kernels::batch_norm_normalise(ranks[r].args(), sums[r].data(), nullptr);
+    for (size_t r = 0; r < ranks.size(); ++r) {
+        sums[r].assign(sums[r].size(), NAN);
+        kernels::batch_norm_gradient_sums(ranks[r].args(), ranks[r].gradients(), sums[r].data(), ranks[r].workspace.data(), nullptr);
+    }
+    add_up(sums);
+    for (size_t r = 0; r < ranks.size(); ++r)
+        kernels::batch_norm_gradient_apply(ranks[r].args(), ranks[r].gradients(), sums[r].data(), nullptr);
+
+    Floats y, dx, dscale(21), dbias(21);
+    for (Rank& r : ranks) {
+        for (float v : r.y.get()) y.push_back(v);
+        for (float v : r.dx.get()) dx.push_back(v);
+        for (size_t k = 0; k < 21; ++k) dscale[k] += r.dscale[k], dbias[k] += r.dbias[k];
+        EXPECT_LE(test::distance(r.running_mean, one.running_mean), 1e-6);
+        EXPECT_LE(test::distance(r.running_var, one.running_var), 1e-6);
+    }
+    check(whole, {y, dx, dscale, dbias}, layout.type);
+}
+
+TEST(KernelBatchNorm, WorksInPlace) {
+    const Layout layout{DType::f32, 1, 0};
+    const Norm n({2, 3, 5, 21}, Act::gelu, layout.type);
+    Rank apart(n, layout), together(n, layout);
+    apart.run();
+    kernels::batch_norm_forward(together.args(), together.workspace.data(), nullptr);
+    kernels::BatchNormGradients g = together.gradients();
+    g.dx = g.dy;
+    kernels::batch_norm_backward(together.args(), g, together.workspace.data(), nullptr);
+    EXPECT_EQ(together.dy.get(), apart.dx.get());
+
+    kernels::batch_norm_inference(apart.args(), nullptr);
+    kernels::BatchNormArgs same = apart.args();
+    same.y = same.x;
+    kernels::batch_norm_inference(same, nullptr);
+    EXPECT_EQ(apart.x.get(), apart.y.get());
+}
+
+TEST(KernelBatchNorm, ANotANumberStaysOne) {
+    for (const Act act : {Act::identity, Act::relu, Act::gelu, Act::silu}) {
+        Norm n({2, 3, 5, 4}, act, DType::f32);
+        n.x[6] = NAN;
+        Rank rank(n, {});
+        rank.run();
+        for (size_t i = 0; i < n.x.size(); ++i) EXPECT_EQ(std::isnan(rank.y.get()[i]), i % 4 == 2);
+        EXPECT_TRUE(std::isnan(rank.dscale[2]));
+        EXPECT_EQ(rank.running_mean[2], 0.25f) << "the step will be left out";
+        EXPECT_EQ(rank.running_var[2], 1.5f);
+    }
+}
+
+TEST(KernelBatchNorm, RefusesOperandsThatDoNotFit) {
+    Rank rank(Norm({2, 3, 5, 4}, Act::gelu, DType::f32), {});
+    kernels::BatchNormArgs n = rank.args();
+    n.channels = 5;
+    EXPECT_THROW(kernels::batch_norm_inference(n, nullptr), std::logic_error);
+    n = rank.args();
+    n.residual = n.x;
+    n.residual_channels = 4;
+    EXPECT_THROW(kernels::batch_norm_inference(n, nullptr), std::logic_error);  // smooth activations take none
+    n.act = Act::relu;
+    EXPECT_NO_THROW(kernels::batch_norm_inference(n, nullptr));
+    n.residual_channels = 5;
+    EXPECT_THROW(kernels::batch_norm_inference(n, nullptr), std::logic_error);
+}
+
+}  // namespace
+}  // namespace convoy::test
