@@ -38,6 +38,22 @@ double distance(const Floats& a, const Floats& b) {
 // Odd batches: no tile is full. PyramidNet is padded in every layer.
 const ModelCase cases[] = {{"mnist-conv", 28, 1, 13}, {"resnet18", 32, 3, 6}, {"resnet50", 32, 3, 5}, {"pyramidnet", 32, 3, 3}};
 
+// The yardstick itself: the same steps give the same numbers, and training gets somewhere.
+TEST(StepRunner, RepeatsOnTheCpu) {
+    const std::unique_ptr<Backend> cpu = make_test_backend("cpu");
+    const Graph g = model(cases[0], Precision::f32);
+    StepRunner a(*cpu, g, 5), b(*cpu, g, 5);
+    double first = 0, last = 0;
+    for (int step = 0; step < 6; ++step) {
+        const StepRecord ra = a.step(), rb = b.step();
+        EXPECT_EQ(ra.loss, rb.loss);
+        EXPECT_EQ(ra.step, step + 1);
+        (step == 0 ? first : last) = ra.loss;
+    }
+    EXPECT_LT(last, first);
+    EXPECT_EQ(a.weights(), b.weights());
+}
+
 class Cuda : public testing::Test {
 protected:
     void SetUp() override {

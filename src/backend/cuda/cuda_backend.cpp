@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backend/cuda/captured_tape.h"
+#include "comm/activity.h"
 #include "comm/comm.h"
 
 namespace convoy {
@@ -83,6 +84,7 @@ void CudaBackend::download(void* to, const void* from, size_t bytes) {
 }
 
 void CudaBackend::synchronize() {
+    const Doing doing(comm_.activity(), "waiting for the GPU");
     if (!sums_) return check(cudaStreamSynchronize(compute_.get()), "a step");
     // A sum whose peer is gone never ends: NCCL has to be asked.
     for (cudaError_t e; (e = cudaStreamQuery(compute_.get())) != cudaSuccess;) {
@@ -109,6 +111,7 @@ void CudaBackend::step(Tape& tape, std::string name, const Plan& plan, const std
 }
 
 const Plan& CudaBackend::plan(const PlanSpec& spec) {
+    comm_.activity().enter("choosing cuDNN plans");
     if (const Plan* found = plans_.find(spec)) return *found;
     fail(Exit::usage, "cuDNN " + Cudnn::version() + " has no engine for '" + spec.key() + "' on " + info_.name +
                           "; choose another --precision or batch");

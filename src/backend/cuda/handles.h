@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "backend/cuda/check.h"
@@ -57,15 +58,22 @@ private:
 using CapturedGraph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using ExecutableGraph = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-/// Zeroed.
+/// Zeroed; throws std::bad_alloc if there is not enough.
 struct DeviceMemory : Owned<void*, cudaFree> {
     explicit DeviceMemory(size_t bytes) : Owned(make(bytes)) {}
 
 private:
     static void* make(size_t bytes) {
         void* p = nullptr;
-        check(cudaMalloc(&p, bytes), "allocating memory");
+        if (const cudaError_t e = cudaMalloc(&p, bytes); e == cudaErrorMemoryAllocation) {
+            cudaGetLastError();  // it must not show up at the next launch
+            throw std::bad_alloc();
+        } else {
+            check(e, "allocating memory");
+        }
+        // Streams of ours do not wait for the default one, which clears.
         check(cudaMemset(p, 0, bytes), "clearing memory");
+        check(cudaStreamSynchronize(nullptr), "clearing memory");
         return p;
     }
 };

@@ -111,7 +111,7 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
         }
         const float t = time_candidate(*graph, i, spec);
         ++timed;
-        if (t < best.microseconds) best = {graph, i, t};
+        if (!best.graph || t < best.microseconds) best = {graph, i, t};
     }
     choices_[key] = best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{};
     changed_ = true;
@@ -126,7 +126,7 @@ float Plans::measured(const std::string& key, const std::function<void()>& work)
     return t;
 }
 
-float Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) {
+float Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) try {
     std::vector<DeviceMemory> memory;
     std::vector<std::pair<Slot, void*>> operands;
     for (Slot slot : operands_of(spec)) {
@@ -135,6 +135,8 @@ float Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSp
     }
     const DeviceMemory workspace(std::max<size_t>(graph.workspace(candidate), 1));
     return time([&] { graph.run(candidate, operands, workspace.get()); });
+} catch (const std::bad_alloc&) {
+    return std::numeric_limits<float>::max();  // no room to try it: heuristics decide
 }
 
 float Plans::time(const std::function<void()>& work) {

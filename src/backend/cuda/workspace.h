@@ -29,7 +29,13 @@ public:
     }
     /// Allocates if it grew; before a program runs, because steps may be in a capture.
     void settle() {
-        if (!block_) block_.emplace(std::max<size_t>(bytes_, 1));
+        if (block_) return;
+        try {
+            block_.emplace(std::max<size_t>(bytes_, 1));
+        } catch (const std::bad_alloc&) {
+            fail(Exit::usage,
+                 "out of memory: cannot allocate " + std::to_string(bytes_ >> 20) + " MiB of workspace on the GPU; use a smaller batch");
+        }
     }
     void* at(const Part& p) {
         settle();
