@@ -60,6 +60,16 @@ void batch_norm_gradient_sums(const BatchNormArgs&, const BatchNormGradients&, d
                               cudaStream_t);  ///< and dscale, dbias
 void batch_norm_gradient_apply(const BatchNormArgs&, const BatchNormGradients&, const double* sums, cudaStream_t);
 
+// ---- running.cu ------------------------------------------------------------------------------------------------------
+/// New running statistics, and where they belong.
+struct Span {
+    const float* from;
+    float* to;
+    int count;
+};
+/// to = from, element by element, where from is finite. `spans` lies on the device. One kernel.
+void commit_finite(const Span* spans, int count, cudaStream_t);
+
 // ---- elementwise.cu --------------------------------------------------------------------------------------------------
 void relu_forward(const Tensor& x, const Tensor& y, cudaStream_t);
 void relu_backward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate, cudaStream_t);

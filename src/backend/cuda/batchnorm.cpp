@@ -65,14 +65,19 @@ bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tap
         return false;
     }
     const kernels::BatchNormArgs a = args_of(op, b);
+    // The update moves the running statistics to their place, unless the step went wrong.
+    next_statistics_.push_back(allocate(2 * size_t(x.shape.c) * sizeof(float)));
+    auto* next = static_cast<float*>(next_statistics_.back().get());
+    new_running_.push_back({next, a.running_mean, a.channels});
+    new_running_.push_back({next + x.shape.c, a.running_var, a.channels});
     void *scale = b.params[op.scale].data, *bias = b.params[op.bias].data;
     std::vector<Operand> operands = {{Slot::x, x.data},
                                      {Slot::scale, scale},
                                      {Slot::bias, bias},
                                      {Slot::running_mean, a.running_mean},
                                      {Slot::running_var, a.running_var},
-                                     {Slot::next_mean, a.running_mean},
-                                     {Slot::next_var, a.running_var},
+                                     {Slot::next_mean, next},
+                                     {Slot::next_var, next + x.shape.c},
                                      {Slot::mean, a.mean},
                                      {Slot::invstd, a.invstd},
                                      {Slot::y, y.data}};

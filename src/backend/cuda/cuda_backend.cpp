@@ -73,6 +73,7 @@ Buffer CudaBackend::resident(void* host, size_t bytes) {
 }
 
 void CudaBackend::upload(void* to, const void* from, size_t bytes) {
+    if (bytes == 0) return;
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, compute_.get()), "copying to the device");
     synchronize();
     copies_.touched(to, bytes);

@@ -103,8 +103,10 @@ private:
     Cudnn cudnn_;
     Plans plans_;
     WeightCopies copies_;
-    std::unique_ptr<GradientSums> sums_;  // null on one rank
-    Buffer times_, loss_scale_;           // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
+    std::unique_ptr<GradientSums> sums_;      // null on one rank
+    Buffer times_, loss_scale_;               // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
+    std::vector<Buffer> next_statistics_;     // [2][channels] of each batch norm by a plan
+    std::vector<kernels::Span> new_running_;  // of the program that is being built, until its update takes them
     struct Mirror {
         const Requests* requests;
         std::shared_ptr<PinnedMemory> flags;  // int [2]

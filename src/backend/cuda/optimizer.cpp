@@ -1,4 +1,6 @@
 // The optimizer in one launch over the arenas and the weight copies, the host's requests, and the records that end a step.
+#include <utility>
+
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy {
@@ -10,9 +12,13 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment));
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
     auto* scale = static_cast<kernels::LossScale*>(loss_scale_.get());
+    const std::vector<kernels::Span> running = std::exchange(new_running_, {});
+    const Buffer spans = allocate(running.size() * sizeof(kernels::Span));
+    upload(spans.get(), running.data(), running.size() * sizeof(kernels::Span));
     const bool scaled = options_.precision == Precision::f16;
-    step(tape, "optimizer", [=, count = int(host.size())](cudaStream_t s) {
+    step(tape, "optimizer", [=, count = int(host.size()), span_count = int(running.size())](cudaStream_t s) {
         kernels::check_finite(u.gradients, u.count, scale, s);
+        kernels::commit_finite(static_cast<const kernels::Span*>(spans.get()), span_count, s);
         kernels::decide_update(scale, u.stats, u.latch, scaled, s);
         kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
         kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
