@@ -37,7 +37,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test data format clean help FORCE
+.PHONY: all deps info run test test-faults data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -90,6 +90,10 @@ test: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh '$(T)'
 
+test-faults: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
+	@CONVOY_LONG=1 BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh 'Faults*:Kill*:Resume*:Shard*:TrainerLoop*'
+
 format:
 	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h)
 
@@ -103,4 +107,5 @@ help:
 	@echo 'make run        train on input/cifar10 if it is there, else on the sample in input/'
 	@echo 'make data       fetch CIFAR-10 and convert it to input/cifar10'
 	@echo 'make test       all tests; T=pattern for some, as in T="Golden.*"'
+	@echo 'make test-faults   the long form of the fault tests: 50 killed ranks, 40 signals, 400 damaged files'
 	@echo 'make format     clang-format; make clean'
