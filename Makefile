@@ -78,7 +78,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test test-gpu bench-gpu bundle data format clean help FORCE
+.PHONY: all deps info run test test-faults test-gpu bench-gpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -151,6 +151,10 @@ bundle: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' bash tests/bundle.sh
 
+test-faults: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
+	@CONVOY_LONG=1 BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh 'Faults*:Kill*:Resume*:Shard*:TrainerLoop*'
+
 format:
 	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h tests/fibers/* kernels/*)
 
@@ -166,4 +170,5 @@ help:
 	@echo 'make test       all tests; T=pattern for some, as in T="Golden.*"'
 	@echo 'make test-gpu   what needs a GPU; make bench-gpu measures on one'
 	@echo 'make bundle     $(BUILD)/convoy-bundle.tar.xz: for machines with a GPU and nothing else'
+	@echo 'make test-faults   the long form of the fault tests: 50 killed ranks, 40 signals, 400 damaged files'
 	@echo 'make format     clang-format; make clean'

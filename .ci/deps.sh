@@ -34,6 +34,7 @@ pip|python3-pip|module load python|python_has pip
 h5py|python3-h5py|pip install h5py|python_has h5py
 matplotlib|python3-matplotlib|pip install matplotlib|python_has matplotlib
 curl|curl|module load curl|command -v curl
+ip|iproute2|part of every Linux|PATH=$PATH:/usr/sbin command -v ip
 oneDNN 3.x|onednn (PyPI)|module load onednn, then make ONEDNN=prefix|test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp"
 cudnn-frontend|nvidia-cudnn-frontend (PyPI)|clone NVIDIA/cudnn-frontend, then make CUDNN_FRONTEND=clone|! has_cuda || test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h"
 TABLE

@@ -14,12 +14,6 @@ namespace convoy::test {
 namespace fs = std::filesystem;
 namespace {
 
-std::string with_limit(const std::string& command, int seconds) {
-    return "for name in $(compgen -e | grep -E '^(PMIX|OMPI|ORTE|OPAL)_' | grep -v ALLOW_RUN_AS_ROOT); do unset $name; done; "
-           "export OMP_NUM_THREADS=; unset OMP_NUM_THREADS; timeout -k 5 " +
-           std::to_string(seconds) + " " + command + " </dev/null";
-}
-
 std::string excerpt(const Finished& f) {
     const auto tail = [](const std::string& text) { return text.substr(text.size() - std::min<size_t>(text.size(), 1500)); };
     return "exit code " + std::to_string(f.code) + (f.code == 124 || f.code == 137 ? " (it hung)" : "") + "\n" + tail(f.out) + tail(f.err);
@@ -31,6 +25,12 @@ herr_t collect(hid_t, const char* name, const H5L_info_t*, void* names) {
 }
 
 }  // namespace
+
+std::string with_limit(const std::string& command, int seconds) {
+    return "for name in $(compgen -e | grep -E '^(PMIX|OMPI|ORTE|OPAL)_' | grep -v ALLOW_RUN_AS_ROOT); do unset $name; done; "
+           "export OMP_NUM_THREADS=; unset OMP_NUM_THREADS; timeout -k 5 " +
+           std::to_string(seconds) + " " + command + " </dev/null";
+}
 
 std::string launch_command(int ranks, const std::string& arguments, int seconds) {
     return with_limit("mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 -np " + std::to_string(ranks) + " " +

@@ -9,6 +9,8 @@
 
 namespace convoy::test {
 
+/// `command` without this process's MPI environment, ended after `seconds`.
+std::string with_limit(const std::string& command, int seconds);
 /// The command line of launch(), for tests that start it in the background. Ranks share all cores: `--bind-to none`.
 std::string launch_command(int ranks, const std::string& arguments, int seconds = 60);
 /// Runs `convoy ARGUMENTS` on `ranks` ranks from the repository root; ended after `seconds`, with code 124.

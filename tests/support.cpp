@@ -45,6 +45,8 @@ Finished run(const std::string& command) {
     return {code, read_file(dir.path("out")), read_file(dir.path("err"))};
 }
 
+bool long_form() { return std::getenv("CONVOY_LONG") != nullptr; }
+
 std::string sibling(const std::string& name) { return (fs::read_symlink("/proc/self/exe").parent_path() / name).string(); }
 
 std::string problem_of_error(Exit code, const std::vector<std::string>& words, const std::function<void()>& action) {

@@ -33,6 +33,8 @@ struct Finished {
 /// Runs `command` with bash.
 Finished run(const std::string& command);
 
+/// Whether the tests run in their long form, `make test-faults`: more kills, signals and damaged files.
+bool long_form();
 /// The executable `name` beside the running test program, e.g. build/convoy.
 std::string sibling(const std::string& name);
 

@@ -1,5 +1,7 @@
 #include "comm/watchdog.h"
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -22,6 +25,37 @@ std::string where(const Activity& a) {
     std::ostringstream text;
     text << "in '" << a.operation() << "' for " << int64_t(a.seconds() + 0.5) << " s, after step " << a.step();
     return text.str();
+}
+
+std::string parent_of(const std::string& process) {
+    std::ifstream file("/proc/" + process + "/status");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("PPid:\t")) return line.substr(6);
+    return "0";
+}
+
+/// Ends OpenMPI's launcher on this host if it is still there in ten seconds: behind a dead link mpirun waits for its daemon on the
+/// other host, and that daemon for mpirun, long after every rank is gone. A process of its own does it, since the launcher ends
+/// this one.
+void end_launcher_later() {
+    const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted"};
+    std::string launcher = std::to_string(getppid()), name;
+    for (int level = 0; level < 4 && !launchers.count(name); ++level) {  // there may be a shell or two between
+        if (level > 0) launcher = parent_of(launcher);
+        std::ifstream file("/proc/" + launcher + "/comm");
+        std::getline(file, name);
+    }
+    if (!launchers.count(name)) return;
+    const std::string script = "sleep 10; [ \"$(cat /proc/" + launcher + "/comm)\" = " + name + " ] && kill -TERM " + launcher;
+    posix_spawnattr_t apart;
+    posix_spawnattr_init(&apart);
+    posix_spawnattr_setflags(&apart, POSIX_SPAWN_SETSID);
+    posix_spawn_file_actions_t silent;
+    posix_spawn_file_actions_init(&silent);
+    for (int fd : {0, 1, 2}) posix_spawn_file_actions_addopen(&silent, fd, "/dev/null", O_RDWR, 0);
+    const char* words[] = {"sh", "-c", script.c_str(), nullptr};
+    pid_t child = 0;
+    posix_spawn(&child, "/bin/sh", &silent, &apart, const_cast<char**>(words), environ);
 }
 
 /// "ranks 1, 4 and 5"
@@ -67,34 +101,37 @@ void Watchdog::watch() {
 }
 
 void Watchdog::end(const std::string& folder) {
-    const std::string mine = where(comm_.activity());
-    std::error_code ignored;
-    if (!folder.empty()) {
-        fs::create_directories(folder, ignored);
-        std::ofstream(report_of(folder, comm_.rank())) << mine << "\n";
-    }
-    std::fprintf(stderr, "convoy: no progress: rank %d on %s is %s\n", comm_.rank(), comm_.host().c_str(), mine.c_str());
+    const std::string mine = "rank " + std::to_string(comm_.rank()) + " on " + comm_.host() + " is " + where(comm_.activity());
+    end_launcher_later();
     // MPI may be what is stuck: this process ends in any case, and its launcher ends the others.
     std::thread([] {
         std::this_thread::sleep_for(std::chrono::seconds(6));
         _exit(int(Exit::comm));
     }).detach();
-    std::this_thread::sleep_for(std::chrono::seconds(2));  // for the reports of the others
-
-    std::vector<int> silent;
-    int speaker = comm_.size();  // the lowest rank that can speak, for all
-    for (int r = comm_.size() - 1; r >= 0; --r)
-        if (!folder.empty() && fs::exists(report_of(folder, r), ignored))
-            speaker = r;
-        else
-            silent.insert(silent.begin(), r);
-    if (!folder.empty() && speaker != comm_.rank()) std::this_thread::sleep_for(std::chrono::hours(1));  // until the abort
-    const std::string who = folder.empty()   ? "there is no run folder yet to tell which rank is missing"
-                            : silent.empty() ? "every rank reports, so a link between hosts is dead or one rank waits for a disk"
-                                             : list_of(silent) + " did not report: stopped, cut off, or on a host that does not share the run folder";
     std::ostringstream message;
-    message << "no progress for " << limit_ << " s (--watchdog): " << who << "; each rank's last operation is "
-            << (folder.empty() ? "above" : "above and in " + folder);
+    message << "no progress for " << limit_ << " s (--watchdog): ";
+    if (folder.empty()) comm_.abort(Exit::comm, message.str() + mine);
+
+    // Behind a dead link only files can be seen, if those: every rank leaves its report, and the lowest one speaks for all.
+    std::error_code ignored;
+    fs::create_directories(folder, ignored);
+    std::ofstream(report_of(folder, comm_.rank())) << mine << "\n";
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::vector<int> silent;
+    std::vector<std::string> reports;
+    for (int r = 0; r < comm_.size(); ++r) {
+        std::ifstream file(report_of(folder, r));
+        if (std::string line; std::getline(file, line)) {
+            if (reports.empty() && r < comm_.rank()) std::this_thread::sleep_for(std::chrono::hours(1));  // until its abort
+            reports.push_back(line);
+        } else {
+            silent.push_back(r);
+        }
+    }
+    for (const std::string& report : reports) std::fprintf(stderr, "convoy: no progress: %s\n", report.c_str());
+    message << (silent.empty() ? "every rank reports, so a link between hosts is dead or one rank waits for a disk"
+                               : list_of(silent) + " did not report: stopped, cut off, or on a host that does not share the run folder")
+            << "; what each rank was in is in " << folder;
     comm_.abort(Exit::comm, message.str());
 }
 

@@ -94,31 +94,20 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     if (op.residual != none) g.dresidual = b.value_gradients[op.residual];
     g.dscale = b.param_gradients[op.scale].as<float>();
     g.dbias = b.param_gradients[op.bias].as<float>();
-    g.accumulate_dx = b.accumulate[op.x];
+    g.accumulate_dx = b.accumulate[op.x] || op.residual == op.x;  // the residual's gradient is written first
     g.accumulate_dresidual = op.residual != none && b.accumulate[op.residual];
     const std::string name = "batch norm gradient " + b.name;
-    const bool own_residual = op.residual == op.x && g.dx.data;  // both gradients meet in dx: the residual's goes by the workspace
     const bool synchronised = options_.sync_bn && sums_;
-    if (!own_residual && !synchronised && backward_by_plan(op, b, tape)) return;
+    if (!synchronised && backward_by_plan(op, b, tape)) return;
     const int count = 2 * args.channels + 1;
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape)),
-                          sums = workspace_->part(part.end(), synchronised ? size_t(count) * sizeof(double) : 0),
-                          share = workspace_->part(sums.end(), own_residual ? g.dx.bytes() : 0);
+                          sums = workspace_->part(part.end(), synchronised ? size_t(count) * sizeof(double) : 0);
     step(tape, name, [=, this](cudaStream_t s) {
-        kernels::BatchNormGradients mine = g;
-        if (own_residual) {
-            mine.dresidual.data = workspace_->at(share);
-            mine.accumulate_dresidual = false;
-        }
-        if (synchronised) {
-            auto* totals = static_cast<double*>(workspace_->at(sums));
-            kernels::batch_norm_gradient_sums(args, mine, totals, workspace_->at(part), s);
-            sums_->sum_now(totals, count);
-            kernels::batch_norm_gradient_apply(args, mine, totals, s);
-        } else {
-            kernels::batch_norm_backward(args, mine, workspace_->at(part), s);
-        }
-        if (own_residual) kernels::add_backward(mine.dresidual, mine.dx, true, s);
+        if (!synchronised) return kernels::batch_norm_backward(args, g, workspace_->at(part), s);
+        auto* totals = static_cast<double*>(workspace_->at(sums));
+        kernels::batch_norm_gradient_sums(args, g, totals, workspace_->at(part), s);
+        sums_->sum_now(totals, count);
+        kernels::batch_norm_gradient_apply(args, g, totals, s);
     });
 }
 
