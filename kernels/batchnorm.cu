@@ -7,15 +7,15 @@
 namespace convoy::kernels {
 namespace {
 
-template <class T, int V> __global__ void __launch_bounds__(block_threads) moments(const T* x, int64_t rows, int stored, float* partial) {
+template <int V, class Rows> __global__ void __launch_bounds__(block_threads) moments(Rows x, int64_t rows, int stored, float* partial) {
     const int channel = first_channel<V>();
     float sum[2][V] = {};
     if (channel < stored) {
         float pivot[V];
-        load(x + channel, pivot);
+        x.pivot(channel, pivot);
         each_row(rows, [&](int64_t row) {
             float v[V];
-            load(x + row * stored + channel, v);
+            x.read(row, channel, v);
             for (int k = 0; k < V; ++k) {
                 const float d = v[k] - pivot[k];
                 sum[0][k] += d;
@@ -86,14 +86,15 @@ struct Normalise {
     float epsilon;  // as in Coefficients
 };
 
-template <class T, int V> __global__ void __launch_bounds__(block_threads) normalise(Normalise n, const T* x, const T* residual, T* y) {
+template <class T, int V, class Rows>
+__global__ void __launch_bounds__(block_threads) normalise(Normalise n, Rows x, const T* residual, T* y) {
     const int channel = first_channel<V>();
     if (channel >= n.stored) return;
     const Coefficients<V> coefficients(channel, n.channels, n.scale, n.bias, n.mean, n.invstd, n.epsilon);
     const bool add = channel < n.residual_stored;
     each_row(n.rows, [&](int64_t row) {
         float z[V];
-        load(x + row * n.stored + channel, z);
+        x.read(row, channel, z);
         for (int k = 0; k < V; ++k) z[k] = coefficients.a[k] * z[k] + coefficients.b[k];
         if (add) {
             float r[V];
@@ -123,7 +124,13 @@ void launch_normalise(const BatchNormArgs& n, bool by_running_statistics, cudaSt
     with_norm_layout(n, n.residual, {n.y.data}, [&](auto t, auto v) {
         using T = decltype(t);
         const RowGrid g = row_grid(s.c / v, rows, pass_blocks);
-        launch(normalise<T, v>, g.grid, g.block, 0, stream, p, data_of<T>(n.x), data_of<T>(n.residual), data_of<T>(n.y));
+        const auto from = [&](auto x) {
+            launch(normalise<T, v, decltype(x)>, g.grid, g.block, 0, stream, p, x, data_of<T>(n.residual), data_of<T>(n.y));
+        };
+        if (n.image.data && by_running_statistics)
+            from(pooled<T>(n, n.image, false, false));
+        else
+            from(Direct<T>{data_of<T>(n.x), s.c, false});
     });
 }
 
@@ -131,10 +138,17 @@ void launch_moments(const BatchNormArgs& n, float* partial, cudaStream_t stream)
     const Shape& s = n.x.shape;
     const int64_t rows = int64_t(s.pixels());
     if (rows == 0) return;
-    with_layout(n.x.dtype, s.c, {n.x.data}, [&](auto t, auto v) {
+    require(!n.image.data || n.index, "batch norm: behind a max-pool training needs an index");
+    with_layout(n.x.dtype, s.c, {n.x.data, n.image.data, n.index}, [&](auto t, auto v) {
         using T = decltype(t);
         const RowGrid g = row_grid(s.c / v, sum_chunks(rows));
-        launch(moments<T, v>, g.grid, g.block, sum_shared_bytes<2, v>(g), stream, data_of<T>(n.x), rows, s.c, partial);
+        const auto of = [&](auto x) {
+            launch(moments<v, decltype(x)>, g.grid, g.block, sum_shared_bytes<2, v>(g), stream, x, rows, s.c, partial);
+        };
+        if (n.image.data)
+            of(pooled<T>(n, n.image, true, false));
+        else
+            of(Direct<T>{data_of<T>(n.x), s.c, false});
     });
 }
 

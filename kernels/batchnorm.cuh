@@ -25,6 +25,65 @@ template <int V> struct Coefficients {
     }
 };
 
+/// Where rows come from, and where their gradients go: x itself,
+template <class T> struct Direct {
+    T* data;
+    int stored;
+    bool accumulate;
+    template <int V> __device__ void pivot(int channel, float (&v)[V]) const { load(data + channel, v); }
+    template <int V> __device__ void read(int64_t row, int channel, float (&v)[V]) const { load(data + row * stored + channel, v); }
+    template <int V> __device__ void write(int64_t row, int channel, const float (&g)[V]) const {
+        store(g, data + row * stored + channel, accumulate);
+    }
+};
+
+/// or an image in front of a max-pool.
+template <class T> struct Pooled {
+    T* image;
+    int stored;
+    bool accumulate;
+    T* x;            // null: maxima are not kept
+    uint8_t* index;  // of each maximum in its window
+    int pool, h, w, out_h, out_w;
+
+    __device__ int64_t pixel(const Pixel& at, int i, int j, int channel) const {
+        return ((int64_t(at.n) * h + i) * w + j) * stored + channel;
+    }
+    template <int V> __device__ Pack<uint8_t, V> maxima(int64_t row, int channel, float (&v)[V]) const {
+        const Pixel at(row, out_h, out_w);
+        Pack<uint8_t, V> where{};
+        load(image + pixel(at, at.i * pool, at.j * pool, channel), v);
+        for (int k = 1; k < pool * pool; ++k) {
+            float other[V];
+            load(image + pixel(at, at.i * pool + k / pool, at.j * pool + k % pool, channel), other);
+            for (int c = 0; c < V; ++c)
+                if (other[c] > v[c] || other[c] != other[c]) v[c] = other[c], where.value[c] = uint8_t(k);
+        }
+        return where;
+    }
+    template <int V> __device__ void pivot(int channel, float (&v)[V]) const { maxima(0, channel, v); }
+    template <int V> __device__ void read(int64_t row, int channel, float (&v)[V]) const {
+        const Pack<uint8_t, V> where = maxima(row, channel, v);
+        if (!x) return;
+        store(v, x + row * stored + channel);
+        *reinterpret_cast<Pack<uint8_t, V>*>(index + row * stored + channel) = where;
+    }
+    /// To the whole window, and by the last windows to what no window covers.
+    template <int V> __device__ void write(int64_t row, int channel, const float (&g)[V]) const {
+        const Pixel at(row, out_h, out_w);
+        const auto where = *reinterpret_cast<const Pack<uint8_t, V>*>(index + row * stored + channel);
+        const int top = at.i * pool, left = at.j * pool;
+        const int bottom = at.i == out_h - 1 ? h : top + pool, right = at.j == out_w - 1 ? w : left + pool;
+        for (int i = top; i < bottom; ++i)
+            for (int j = left; j < right; ++j) {
+                const int here = i < top + pool && j < left + pool ? (i - top) * pool + j - left : -1;
+                float share[V];
+                for (int c = 0; c < V; ++c) share[c] = where.value[c] == here ? g[c] : 0.0f;
+                store(share, image + pixel(at, i, j, channel), accumulate);
+            }
+    }
+};
+
 template <int V> __device__ void activate(Act act, float (&z)[V]) {
     switch (act) {
         case Act::identity: return;
@@ -64,6 +123,13 @@ inline double* sums_in(void* workspace, const Shape& x) {
 inline void check(const BatchNormArgs& n) {
     const Shape& x = n.x.shape;
     require(n.channels > 0 && n.channels <= x.c, "batch norm: more channels than are stored");
+    if (n.image.data) {
+        const Shape& i = n.image.shape;
+        require((n.pool == 2 || n.pool == 3) && i.h / n.pool == x.h && i.w / n.pool == x.w && i.n == x.n && i.c == x.c &&
+                    n.image.dtype == n.x.dtype,
+                "batch norm: the image does not fit");
+        require(x.pixels() < size_t(1) << 31, "batch norm: the batch is too large");
+    }
     if (!n.residual.data) return;
     require(n.residual_channels <= n.channels && n.residual.shape.c <= x.c && n.residual_channels <= n.residual.shape.c,
             "batch norm: the residual has more channels than the output");
@@ -71,10 +137,16 @@ inline void check(const BatchNormArgs& n) {
     require(n.act == Act::identity || n.act == Act::relu, "batch norm: smooth activations take no residual");
 }
 
+template <class T> Pooled<T> pooled(const BatchNormArgs& n, const Tensor& image, bool keep, bool accumulate) {
+    const Shape &i = n.image.shape, &x = n.x.shape;
+    return {data_of<T>(image), i.c, accumulate, keep ? data_of<T>(n.x) : nullptr, n.index, n.pool, i.h, i.w, x.h, x.w};
+}
+
 /// As with_layout, for all tensors of a batch norm; `others` like x.
 template <class F> void with_norm_layout(const BatchNormArgs& n, const Tensor& residual, std::initializer_list<const void*> others, F f) {
     const int v = 16 / int(size_of(n.x.dtype));
-    const bool fast = aligned16(others) && aligned16({n.x.data, residual.data}) && (!residual.data || residual.shape.c % v == 0);
+    const bool fast =
+        aligned16(others) && aligned16({n.x.data, n.image.data, n.index, residual.data}) && (!residual.data || residual.shape.c % v == 0);
     with_layout(n.x.dtype, fast ? n.x.shape.c : 1, {}, f);
 }
 

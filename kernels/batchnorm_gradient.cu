@@ -78,9 +78,10 @@ template <class T> struct Residual {
     bool accumulate;
 };
 
-template <class T, int V>
+/// `wanted`: whether there is a dx.
+template <class T, int V, class Rows>
 __global__ void __launch_bounds__(block_threads)
-    gradient_apply(Incoming<T> in, const double* sums, T* dx, bool accumulate, Residual<T> residual) {
+    gradient_apply(Incoming<T> in, const double* sums, Rows dx, bool wanted, Residual<T> residual) {
     const int channel = first_channel<V>();
     if (channel >= in.stored) return;
     const Coefficients<V> coefficients = in.template coefficients<V>(channel);
@@ -101,9 +102,9 @@ __global__ void __launch_bounds__(block_threads)
             for (int k = 0; k < V; ++k) share[k] = channel + k < residual.channels ? g[k] : 0.0f;
             store(share, residual.gradient + row * residual.stored + channel, residual.accumulate);
         }
-        if (!dx) return;
+        if (!wanted) return;
         for (int k = 0; k < V; ++k) g[k] = coefficients.a[k] * (g[k] - k1[k] - centred[k] * k2[k]);
-        store(g, dx + row * in.stored + channel, accumulate);
+        dx.write(row, channel, g);
     });
 }
 
@@ -149,8 +150,14 @@ void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients&
         const Residual<T> residual{data_of<T>(g.dresidual), g.dresidual.data ? g.dresidual.shape.c : 0, n.residual_channels,
                                    g.accumulate_dresidual};
         const RowGrid grid = row_grid(s.c / v, rows, pass_blocks);
-        launch(gradient_apply<T, v>, grid.grid, grid.block, 0, stream, incoming<T>(n, g), sums, data_of<T>(g.dx), g.accumulate_dx,
-               residual);
+        const auto to = [&](auto dx) {
+            launch(gradient_apply<T, v, decltype(dx)>, grid.grid, grid.block, 0, stream, incoming<T>(n, g), sums, dx, g.dx.data != nullptr,
+                   residual);
+        };
+        if (n.image.data)
+            to(pooled<T>(n, g.dx, false, g.accumulate_dx));
+        else
+            to(Direct<T>{data_of<T>(g.dx), s.c, g.accumulate_dx});
     });
 }
 

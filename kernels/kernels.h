@@ -33,6 +33,11 @@ struct BatchNormArgs {
     float *mean = nullptr, *invstd = nullptr;               ///< [channels], of the batch: from forward to backward
     float *running_mean = nullptr, *running_var = nullptr;  ///< [channels]
     float epsilon = 0, momentum = 0;                        ///< a new batch weighs `momentum` in the running statistics
+
+    // With an image, x is its max-pool of `pool` x `pool` windows side by side, and forward writes x and index on its way.
+    Tensor image{};            ///< [n, x.h * pool and up to pool - 1 more, w likewise, stored]
+    int pool = 0;              ///< 2 or 3
+    uint8_t* index = nullptr;  ///< as in pool_forward; null in inference, which does not write x either
 };
 struct BatchNormGradients {
     Tensor dy, dx;                              ///< like x; dx may be dy

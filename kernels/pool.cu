@@ -22,14 +22,6 @@ struct Windows {
     }
 };
 
-struct Pixel {
-    int n, i, j;
-    __device__ Pixel(int64_t row, int h, int w)
-        : n(int(uint32_t(row) / uint32_t(w) / uint32_t(h))),
-          i(int(uint32_t(row) / uint32_t(w) % uint32_t(h))),
-          j(int(uint32_t(row) % uint32_t(w))) {}
-};
-
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads) max_pool(Windows p, int64_t rows, const T* x, T* y, uint8_t* index) {
     const int channel = first_channel<V>();

@@ -33,6 +33,15 @@ template <class Body> __device__ void each_row(int64_t rows, Body body) {
     for (int64_t row = first + threadIdx.y; row < last; row += blockDim.y) body(row);
 }
 
+/// Where a row lies in images [n, h, w].
+struct Pixel {
+    int n, i, j;
+    __device__ Pixel(int64_t row, int h, int w)
+        : n(int(uint32_t(row) / uint32_t(w) / uint32_t(h))),
+          i(int(uint32_t(row) / uint32_t(w) % uint32_t(h))),
+          j(int(uint32_t(row) % uint32_t(w))) {}
+};
+
 /// This thread's first channel.
 template <int V> __device__ int first_channel() { return int(blockIdx.y * blockDim.x + threadIdx.x) * V; }
 

@@ -205,6 +205,63 @@ TEST(KernelBatchNorm, InHalvesOverRanksIsTheSame) {
     check(whole, {y, dx, dscale, dbias}, layout.type);
 }
 
+// With an image in front it is the pool's kernels and then its own, bit for bit: the same values, the same sums in the same order.
+// Only a gradient that is added is rounded once less, because it is not stored in between.
+TEST(KernelBatchNorm, BehindAMaxPoolIsBothInOne) {
+    for (const int pool : {2, 3})
+        for (const auto& [h, w] : {std::pair{6, 6}, {7, 11}, {8, 5}})
+            for (const Layout& layout : layouts()) {
+                SCOPED_TRACE(name_of(layout) + " pool " + std::to_string(pool) + " of " + std::to_string(h) + "x" + std::to_string(w));
+                const Shape before{3, h, w, 21}, after{3, h / pool, w / pool, 21};
+                const Pool op{Pool::max, 0, 0, pool, pool, 0};
+                const Norm norm(after, Act::gelu, layout.type);
+                const Floats pixels = rounded(normals(before.count(), 9), layout.type),
+                             there = rounded(normals(before.count(), 8), layout.type);
+                const size_t stored = size_t(layout.stored(21)) * after.pixels();
+                for (const bool accumulate : {false, true}) {
+                    const auto run = [&](bool fused) {
+                        Rank rank(norm, layout);
+                        const KernelTensor image(before, layout, pixels), dimage(before, layout);
+                        KernelTensor dx(before, layout);
+                        if (accumulate) dx.put(there);
+                        std::vector<uint8_t> index(stored, 0xff);
+                        kernels::BatchNormArgs n = rank.args();
+                        kernels::BatchNormGradients g = rank.gradients();
+                        if (fused) {
+                            n.image = image.tensor();
+                            n.pool = pool;
+                            n.index = index.data();
+                            g.dx = dx.tensor();
+                            g.accumulate_dx = accumulate;
+                        } else {
+                            kernels::pool_forward(op, image.tensor(), n.x, index.data(), nullptr);
+                        }
+                        kernels::batch_norm_forward(n, rank.workspace.data(), nullptr);
+                        kernels::batch_norm_backward(n, g, rank.workspace.data(), nullptr);
+                        if (!fused) kernels::pool_backward(op, g.dx, dx.tensor(), index.data(), accumulate, nullptr);
+                        EXPECT_TRUE(dx.padding_is_zero() && rank.x.padding_is_zero());
+                        std::vector<Floats> results = {rank.x.get(),      Floats(index.begin(), index.end()),
+                                                       rank.y.get(),      dx.get(),
+                                                       rank.dscale,       rank.dbias,
+                                                       rank.running_mean, rank.running_var};
+                        if (fused) {  // in inference nothing but y is written
+                            n.x.data = nullptr;
+                            n.index = nullptr;
+                        }
+                        kernels::batch_norm_inference(n, nullptr);
+                        results.push_back(rank.y.get());
+                        return results;
+                    };
+                    const auto fused = in_every_order([&] { return run(true); });
+                    const auto apart = run(false);
+                    for (size_t i = 0; i < fused.size(); ++i) {
+                        const double tolerance = i == 3 && accumulate && layout.type != DType::f32 ? rounding(layout.type) : 0;
+                        EXPECT_LE(test::distance(fused[i], apart[i]), tolerance * test::length(apart[i])) << i;
+                    }
+                }
+            }
+}
+
 TEST(KernelBatchNorm, WorksInPlace) {
     const Layout layout{DType::f32, 1, 0};
     const Norm n({2, 3, 5, 21}, Act::gelu, layout.type);
