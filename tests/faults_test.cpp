@@ -235,7 +235,7 @@ TEST_F(Faults, LossThatIsNotFinite) {
 }
 
 TEST_F(Faults, DeviceThatIsNotThere) {
-    if (convoy_alone("info").out.find("cuda         available") != std::string::npos) GTEST_SKIP() << "this machine has a GPU";
+    if (convoy_alone("info").out.find("gpu          available") != std::string::npos) GTEST_SKIP() << "this machine has a GPU";
     train_refused(Exit::usage, {"--device cuda", "--device cpu"}, "--model mnist-linear --batch-size 20 --device cuda");
 }
 
