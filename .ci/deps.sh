@@ -10,6 +10,7 @@ export DEBIAN_FRONTEND=noninteractive
 header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2>&1; }
 mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
 hdf5_flags() { pkg-config --cflags hdf5 2>/dev/null || true; }
+links() { echo 'int main() {}' | g++ -x c++ - -o /dev/null "$@" 2>/dev/null; }
 has_cuda() { [ -n "$CUDA" ] && [ -x "$CUDA/bin/nvcc" ]; }
 python_has() { "$PYTHON" -c "import $1" 2>/dev/null; }
 
@@ -34,6 +35,7 @@ pip|python3-pip|module load python|python_has pip
 h5py|python3-h5py|pip install h5py|python_has h5py
 matplotlib|python3-matplotlib|pip install matplotlib|python_has matplotlib
 curl|curl|module load curl|command -v curl
+Boost.Context|libboost-context-dev|module load boost|! test -e "$CUDA/include/cuda_fp16.h" || links -lboost_context
 ip|iproute2|part of every Linux|PATH=$PATH:/usr/sbin command -v ip
 oneDNN 3.x|onednn (PyPI)|module load onednn, then make ONEDNN=prefix|test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp"
 cudnn-frontend|nvidia-cudnn-frontend (PyPI)|clone NVIDIA/cudnn-frontend, then make CUDNN_FRONTEND=clone|! has_cuda || test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h"
