@@ -190,6 +190,19 @@ TEST(KernelStep, RecordsWhatHappened) {
     for (const int other : {0, 2, 3}) EXPECT_EQ(ring[size_t(other)].step, 0);
 }
 
+TEST(KernelStep, MovesOnlyFiniteStatistics) {
+    for (const int count : {1, 7, 700}) {
+        const Floats from = normals(size_t(count), 3);
+        Floats bad = from, to(size_t(count), 5), kept(size_t(count), 5);
+        bad[size_t(count / 2)] = NAN;
+        bad[size_t(count - 1)] = -INFINITY;
+        const std::vector<kernels::Span> spans = {{from.data(), to.data(), count}, {bad.data(), kept.data(), count}};
+        kernels::commit_finite(spans.data(), int(spans.size()), nullptr);
+        EXPECT_EQ(to, from);
+        for (int i = 0; i < count; ++i) EXPECT_EQ(kept[size_t(i)], i == count / 2 || i == count - 1 ? 5 : from[size_t(i)]) << i;
+    }
+}
+
 TEST(KernelStep, AddsUpAnEvaluation) {
     const BatchStats stats{30, 12};
     EvalTotals totals{1.5, 2, 3};

@@ -141,6 +141,9 @@ public:
     virtual void upload(void* to, const void* from, size_t bytes) = 0;
     virtual void download(void* to, const void* from, size_t bytes) = 0;
 
+    /// What a checkpoint keeps of the backend itself, as floats on the device: the loss scale in f16, else nothing.
+    virtual Tensor kept_state() = 0;
+
     /// Bytes an op hands from its forward to its backward besides values.
     virtual size_t saved_bytes(const Op&, const Graph&, int batch) = 0;
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <numeric>
 #include <set>
+#include <sstream>
 
 #include "base/error.h"
 
@@ -91,13 +92,26 @@ std::string trimmed(const std::string& text) {
     return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
+/// A recipe as a whole; what is no recipe (a device, an image) is refused before it is parsed or printed.
+std::string text_of(const std::string& path) {
+    constexpr size_t most = 1 << 20;
+    std::ifstream in(path);
+    std::string text(most + 1, '\0');
+    in.read(text.data(), std::streamsize(text.size()));
+    if (!in.is_open() || in.bad() || (in.gcount() == 0 && !in.eof())) fail(Exit::bad_input, path + ": cannot be read; check --config");
+    text.resize(size_t(in.gcount()));
+    const auto unprintable = [](unsigned char c) { return c < ' ' && c != '\n' && c != '\t' && c != '\r'; };
+    if (text.size() > most || std::any_of(text.begin(), text.end(), unprintable))
+        fail(Exit::bad_input, path + ": is not a recipe: lines of key = value, at most 1 MiB of text; check --config");
+    return text;
+}
+
 /// Stores the lines of `path` into `values`, behind what is there already.
 void store_config(const Options& options, const std::string& path, po::variables_map& values) {
-    std::ifstream in(path);
-    std::string line;
-    if (!in || (!std::getline(in, line) && !in.eof())) fail(Exit::bad_input, path + ": cannot be read; check --config");
+    std::istringstream in(text_of(path));
     std::set<std::string> seen;
-    for (int number = 1; number == 1 || std::getline(in, line); ++number) {
+    std::string line;
+    for (int number = 1; std::getline(in, line); ++number) {
         const std::string where = path + ":" + std::to_string(number) + ": ";
         const std::string text = trimmed(line.substr(0, line.find('#')));
         if (text.empty()) continue;

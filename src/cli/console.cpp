@@ -284,7 +284,7 @@ void Console::note_checkpoint() {
     if (!outcome) return;
     if (outcome->failure.empty()) {
         saved_step_ = outcome->step;
-        guarded([&] { metrics_->event(outcome->step, "checkpoint", outcome->path); });
+        guarded([&] { metrics_->event(outcome->step, "checkpoint", format("%s, written in %.2f s", outcome->path.c_str(), outcome->seconds)); });
     } else if (run_.strict_io) {
         fail(Exit::io, outcome->failure);
     } else {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/durable.h"
 #include "data/digest.h"
 
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 std::string digest_of_values(const Checkpoint& c) {
     Digest digest(Digest::Kind::sha256);
     for (int64_t v : {c.step, c.epoch, c.offset, int64_t(c.evaluation_due), c.best_step, c.ranks}) digest.update(&v, sizeof v);
-    for (const std::vector<float>* v : {&c.weights, &c.optimizer, &c.running}) digest.update(v->data(), v->size() * sizeof(float));
+    for (const std::vector<float>* v : {&c.weights, &c.optimizer, &c.running, &c.backend}) digest.update(v->data(), v->size() * sizeof(float));
     return digest.hex();
 }
 
@@ -69,6 +70,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
         h5::set_attribute(file, "best_accuracy", c.best_accuracy);
         h5::set_attribute(file, "last_accuracy", c.last_accuracy);
         h5::set_attribute(file, "rate_factor", c.rate_factor);
+        h5::set_attribute(file, "backend_state", std::vector<double>(c.backend.begin(), c.backend.end()));
         h5::set_checked_attribute(file, "sha256", digest_of_values(c));
         each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) { write_tensor(file, name, shape, values, partial); });
         if (!c.running.empty())
@@ -111,16 +113,18 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     };
     c.best_accuracy = real("best_accuracy");
     c.last_accuracy = real("last_accuracy");
+    for (double v : h5::double_attributes(file, "backend_state", path)) c.backend.push_back(float(v));
     c.rate_factor = real("rate_factor");
     if (!(c.rate_factor > 0 && c.rate_factor <= 1)) fail(Exit::bad_input, path + ": attribute rate_factor is not from 0 to 1; the file is damaged");
     c.weights.assign(state.weights().count(), 0.0f);
     c.optimizer.assign(state.optimizer_block().count(), 0.0f);
     each_tensor(c, state, [&](const std::string& name, Shape shape, float* to) { read_tensor(file, name, shape, to, path); });
     if (state.running().count() > 0) {
-        if (c.ranks > 1'000'000) fail(Exit::bad_input, path + ": attribute ranks is " + std::to_string(c.ranks) + "; the file is damaged");
-        const Shape shape{int(c.ranks), 1, 1, int(state.running().count())};
-        if (h5::extent(file, "/tensors/running_statistics", path).dims[0] != hsize_t(c.ranks))
+        const h5::Extent extent = h5::extent(file, "/tensors/running_statistics", path);
+        if (c.ranks > 1'000'000 || extent.dims.empty() || extent.dims[0] != hsize_t(c.ranks) ||
+            extent.stored_bytes < size_t(c.ranks) * state.running().bytes())  // before memory is taken for them
             fail(Exit::bad_input, path + ": running statistics are not those of " + std::to_string(c.ranks) + " ranks; the file is damaged");
+        const Shape shape{int(c.ranks), 1, 1, int(state.running().count())};
         c.running.resize(shape.count());
         read_tensor(file, "running_statistics", shape, c.running.data(), path);
     }
@@ -163,9 +167,11 @@ void CheckpointWriter::write(Checkpoint checkpoint) {
     wait();
     done_ = false;
     thread_ = std::thread([this, c = std::move(checkpoint)] {
-        outcome_ = Outcome{c.step, checkpoint_path(run_dir_, c.step), ""};
+        const Clock::time_point start = Clock::now();
+        outcome_ = Outcome{c.step, checkpoint_path(run_dir_, c.step), "", 0};
         try {
             write_checkpoint(outcome_->path, c, state_);
+            outcome_->seconds = seconds_since(start);
             prune(c);
         } catch (const std::exception& error) {
             outcome_->failure = error.what();

@@ -30,6 +30,7 @@ struct Checkpoint {
     // Host copies of the arenas of State.
     std::vector<float> weights, optimizer;
     std::vector<float> running;  ///< [ranks][running statistics]
+    std::vector<float> backend;  ///< Backend::kept_state(); another kind of backend ignores it
 };
 
 /// Fails with Exit::usage, naming the first difference, if a run of `identity` cannot go on from `checkpoint`.
@@ -56,6 +57,7 @@ public:
         int64_t step;
         std::string path;
         std::string failure;  ///< empty: the file is there, durably
+        double seconds;       ///< from the copy out of the device to that
     };
 
     CheckpointWriter(std::string run_dir, int64_t keep, const State& state) : run_dir_(std::move(run_dir)), keep_(keep), state_(state) {}

@@ -72,8 +72,9 @@ void read_tensor(hid_t file, const std::string& name, Shape shape, float* values
     if (!h5::has(file, dataset_of(name))) fail(Exit::bad_input, path + ": tensor " + name + " is missing; the file is not of this model");
     const h5::Extent extent = h5::extent(file, dataset_of(name), path);
     const std::vector<hsize_t> dims = dims_of(shape);
-    if (extent.dims != dims || extent.type_class != H5T_FLOAT || !extent.checksummed)
+    if (extent.dims != dims || extent.type_class != H5T_FLOAT || !extent.checksummed || extent.filters != 1)
         fail(Exit::bad_input, path + ": tensor " + name + " has another shape than the model's; the file is not of this model");
+    if (extent.stored_bytes < shape.count() * sizeof(float)) fail(Exit::bad_input, path + ": tensor " + name + " is not complete; the file is damaged");
     h5::read_rows(h5::open_dataset(file, dataset_of(name), path), H5T_NATIVE_FLOAT, 0, dims[0], values, path);
 }
 

@@ -189,6 +189,9 @@ void Trainer::take_checkpoint(TrainListener& listener) {
     backend_.download(running.data(), state_.running().data, state_.running().bytes());
     c.running = comm_.gather(running);
     if (comm_.root()) {
+        const Tensor kept = backend_.kept_state();
+        c.backend.resize(kept.count());
+        backend_.download(c.backend.data(), kept.data, kept.bytes());
         c.weights.resize(state_.weights().count());
         c.optimizer.resize(state_.optimizer_block().count());
         backend_.download(c.weights.data(), state_.weights().data, state_.weights().bytes());
@@ -216,6 +219,15 @@ void Trainer::restore(Checkpoint from) {
             else if (r == comm_.rank())
                 running[i] = from.running[size_t(r) * count + i];
     backend_.upload(state_.running().data, running.data(), state_.running().bytes());
+
+    const Tensor kept = backend_.kept_state();
+    int64_t fits = kept.count() > 0 && from.backend.size() == kept.count();  // not if another kind of backend wrote it
+    comm_.broadcast(&fits, sizeof fits);
+    from.backend.resize(kept.count());
+    if (fits) {
+        comm_.broadcast(from.backend.data(), kept.bytes());
+        backend_.upload(kept.data, from.backend.data(), kept.bytes());
+    }
 
     int64_t where[] = {from.step, from.evaluation_due, from.best_step};
     double real[] = {from.best_accuracy, from.last_accuracy, from.rate_factor};

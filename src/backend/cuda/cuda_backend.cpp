@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <thread>
 
@@ -82,6 +83,12 @@ void CudaBackend::upload(void* to, const void* from, size_t bytes) {
 void CudaBackend::download(void* to, const void* from, size_t bytes) {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, compute_.get()), "copying from the device");
     synchronize();
+}
+
+Tensor CudaBackend::kept_state() {
+    // The scale itself; the count of good steps since it last changed starts anew.
+    static_assert(offsetof(kernels::LossScale, scale) == 0);
+    return {loss_scale_.get(), {1, 1, 1, options_.precision == Precision::f16 ? 1 : 0}, DType::f32};
 }
 
 void CudaBackend::synchronize() {

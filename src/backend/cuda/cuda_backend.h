@@ -29,6 +29,7 @@ public:
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
+    Tensor kept_state() override;
     size_t saved_bytes(const Op&, const Graph&, int batch) override;
 
     void forward(const Conv&, const Bound&, Tape&) override;
