@@ -226,7 +226,7 @@ TEST_P(ModelFiles, ThatAreNoneAreRefused) {
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_}, [&] { read_model_file(path_); }));
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {"linear.h5", "not a model file"}, [] { read_model_file("tests/golden/linear.h5"); }));
     State state(graph_, *backend_, nullptr);
-    EXPECT_EQ("", problem_of_error(Exit::io, {path_ + "/model.h5"}, [&] { save_model(path_ + "/model.h5"), about_, state, *backend_); }));
+    EXPECT_EQ("", problem_of_error(Exit::io, {path_ + "/model.h5"}, [&] { save_model(path_ + "/model.h5", about_, state, *backend_); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelsOn, testing::ValuesIn(test_devices()), [](const auto& test) { return test.param; });
