@@ -134,8 +134,10 @@ public:
 
     virtual std::string device() const = 0;  ///< one line for people: "CPU, 2 threads, oneDNN 3.2.0 (avx512_core_bf16)"
     virtual int threads() const = 0;
+    /// Bytes. On CPUs: what this process has had in memory at most, data set included. On GPUs: what is taken on the device now.
+    virtual size_t memory_taken() const = 0;
 
-    virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Error if there is not enough
+    virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Exit::out_of_memory
     /// The device's view of host memory that lives at least as long as the Buffer: on the CPU the memory itself, on a GPU a copy.
     virtual Buffer resident(void* host, size_t bytes) = 0;
     virtual void upload(void* to, const void* from, size_t bytes) = 0;

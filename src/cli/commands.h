@@ -16,6 +16,8 @@ int verify(const std::vector<std::string>& args);
 int train(Comm& comm, const std::vector<std::string>& args);
 /// Measures a trained model on a data set; collective.
 int evaluate(Comm& comm, const std::vector<std::string>& args);
+/// Measures the speed of training steps; collective.
+int bench(Comm& comm, const std::vector<std::string>& args);
 /// Prints versions and who runs where; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
 

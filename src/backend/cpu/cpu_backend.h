@@ -4,6 +4,7 @@
 #include <dnnl.hpp>
 
 #include "backend/backend.h"
+#include "base/memory.h"
 
 namespace convoy {
 
@@ -17,6 +18,7 @@ public:
 
     std::string device() const override;
     int threads() const override { return threads_; }
+    size_t memory_taken() const override { return peak_memory(); }
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;

@@ -25,6 +25,7 @@ public:
 
     std::string device() const override;
     int threads() const override { return 1; }
+    size_t memory_taken() const override;
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
