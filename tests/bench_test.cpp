@@ -37,6 +37,7 @@ TEST(Bench, TablesAreAligned) {
     const TextTable table{{"who", "n"}, {{"ä, b", "1"}, {"c \"d\"", "23"}}};
     EXPECT_EQ(as_text(table), "who     n\nä, b    1\nc \"d\"  23\n");
     EXPECT_EQ(as_markdown(table), "| who   |  n |\n|---|---:|\n| ä, b  |  1 |\n| c \"d\" | 23 |\n");
+    EXPECT_EQ(as_markdown({{"a"}, {{"x|y"}}}), "| a    |\n|---|\n| x\\|y |\n");
     EXPECT_EQ(as_csv(table), "who,n\n\"ä, b\",1\n\"c \"\"d\"\"\",23\n");
 }
 
@@ -177,6 +178,7 @@ TEST(Bench, MemoryThatDoesNotSufficeIsCode7) {
     EXPECT_EQ(oom["ranks"], 2);
     EXPECT_EQ(oom["hosts"], 1);
     EXPECT_EQ(oom["batch_per_rank"], 200000);
+    EXPECT_EQ(oom["image_size"], "32x32x3");
     // The next measurement in this folder takes it away.
     EXPECT_EQ("", failure(launch(1, "bench --model linear --batch-per-rank 2 --warmup 0 --steps 2 --output " + dir.path("run"))));
     EXPECT_FALSE(std::filesystem::exists(dir.path("run/oom")));

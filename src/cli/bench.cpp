@@ -76,6 +76,8 @@ SplitInfo synthetic_info(const BenchOptions& b, const std::string& model, int64_
     return info;
 }
 
+std::string size_text(const SplitInfo& i) { return std::to_string(i.height) + "x" + std::to_string(i.width) + "x" + std::to_string(i.channels); }
+
 /// Rows of a made-up split. A rank draws some of its images and repeats them: nobody learns from them, and a large batch of large
 /// images would else take minutes.
 DataSet::Read repeated(const Source& made_up) {
@@ -194,7 +196,7 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
     if (measurement.steps > 0) r.images_per_second_wall = double(measurement.steps * setup.global_batch) / measurement.seconds;
     add_ranks(comm, *backend, measurement, all);
     r.model = o.model, r.precision = o.precision, r.device = backend->device(), r.data = o.data.empty() ? "synthetic" : o.data;
-    r.image_size = std::to_string(info.height) + "x" + std::to_string(info.width) + "x" + std::to_string(info.channels);
+    r.image_size = size_text(info);
     r.classes = info.classes, r.parameters = int64_t(graph.trained_count()), r.ranks = comm.size(), r.threads = backend->threads();
     r.global_batch = setup.global_batch, r.batch_per_rank = share_of(setup.global_batch, comm.size(), 0).count, r.warmup = b.warmup;
     all.rows = std::move(measurement.rows);
@@ -213,8 +215,9 @@ void write_metrics(const std::string& dir, const Measured& all, const std::vecto
     metrics.run_attribute("commit", std::string(commit()));
     for (const auto& [library, text] : library_versions()) metrics.run_attribute("version_" + library, text);
     metrics.run_attribute("ranks", r.ranks);
-    metrics.run_attribute("model", r.model);
-    metrics.run_attribute("global batch (--batch-size)", std::to_string(r.global_batch));  // as trainings write it
+    metrics.run_attribute("model", r.model);  // these as trainings write them
+    metrics.run_attribute("image size", r.image_size);
+    metrics.run_attribute("global batch (--batch-size)", std::to_string(r.global_batch));
     metrics.run_attribute("bench", bench_json(r));
     for (const RankRow& row : all.ranks) metrics.add(row);
     for (const TrainRow& row : all.rows) metrics.add(row);
@@ -225,9 +228,11 @@ void write_metrics(const std::string& dir, const Measured& all, const std::vecto
 }
 
 /// For `convoy report --scaling`: a cell of the matrix that does not fit.
-void write_oom(const std::string& dir, const TrainOptions& o, int64_t ranks, int64_t hosts, const std::string& message) {
+void write_oom(const std::string& dir, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts, const std::string& message) {
     const int64_t batch = o.batch_per_rank > 0 ? o.batch_per_rank : o.batch_size / ranks;
     nlohmann::ordered_json j = {{"model", o.model}, {"precision", o.precision}, {"ranks", ranks}, {"hosts", hosts}, {"batch_per_rank", batch}, {"message", message}};
+    if (o.data.empty()) j["image_size"] = size_text(synthetic_info(b, o.model, batch * ranks));
+
     const std::string text = j.dump() + "\n";
     replace_file(dir + "/oom", std::vector<unsigned char>(text.begin(), text.end()));
 }
@@ -260,7 +265,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     try {
         all = measure(comm, o, b);
     } catch (const Error& error) {
-        if (error.code == Exit::out_of_memory && folder) write_oom(o.output, o, comm.size(), int64_t(std::set<std::string>(hosts.begin(), hosts.end()).size()), error.what());
+        if (error.code == Exit::out_of_memory && folder) write_oom(o.output, o, b, comm.size(), int64_t(std::set<std::string>(hosts.begin(), hosts.end()).size()), error.what());
         throw;
     }
     comm.together([&] {

@@ -20,6 +20,8 @@ int evaluate(Comm& comm, const std::vector<std::string>& args);
 int bench(Comm& comm, const std::vector<std::string>& args);
 /// Checks and measures sums over ranks; collective.
 int comm_test(Comm& comm, const std::vector<std::string>& args);
+/// Sums up runs from their metric files.
+int report(const std::vector<std::string>& args);
 /// Prints versions and who runs where; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
 

@@ -43,7 +43,11 @@ std::string as_text(const TextTable& t) {
     });
 }
 
-std::string as_markdown(const TextTable& t) {
+std::string as_markdown(const TextTable& table) {
+    TextTable t = table;  // with bars that do not end a cell
+    for (auto& row : t.rows)
+        for (std::string& cell : row)
+            for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, 1, '\\');
     const std::vector<size_t> widths = widths_of(t);
     const auto line = [&](const std::vector<std::string>& row) {
         std::string text = "|";
