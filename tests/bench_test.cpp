@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
@@ -59,7 +59,8 @@ TEST(Bench, WorkIsCountedFromShapes) {
     EXPECT_DOUBLE_EQ(one.at("optimizer").bytes, 4 * floats * (1 + 2 + 2));
     EXPECT_EQ(one.count("all-reduce"), 0u);
     EXPECT_DOUBLE_EQ(work_of_step(graph, 5, 4, sgd).at("all-reduce").bytes, 4 * floats * 2 * 3 / 4);
-    EXPECT_DOUBLE_EQ(work_of_step(with_precision(graph, Precision::bf16), 5, 1, sgd).at("gather").bytes, 5.0 * (72 + 36 * 8 * 2)) << "padded to 8";
+    EXPECT_DOUBLE_EQ(work_of_step(with_precision(graph, Precision::bf16), 5, 1, sgd).at("gather").bytes, 5.0 * (72 + 36 * 8 * 2))
+        << "padded to 8";
 }
 
 // What --dry-run counts for one image forward is what the classes add up to, for every model.
@@ -99,7 +100,9 @@ TEST(Bench, StepsOfATapeHaveClasses) {
 
 TEST(Bench, MeasuresMadeUpImages) {
     const TempDir dir;
-    const Finished f = launch(2, "bench --model mnist-conv --batch-per-rank 6 --warmup 3 --steps 25 --threads 1 --log-interval 4 --output " + dir.path("run"), 120);
+    const Finished f = launch(
+        2, "bench --model mnist-conv --batch-per-rank 6 --warmup 3 --steps 25 --threads 1 --log-interval 4 --output " + dir.path("run"),
+        120);
     ASSERT_EQ("", failure(f));
     const auto j = nlohmann::json::parse(last_line(f.out));
     EXPECT_EQ(j["bench"], "mnist-conv");
@@ -118,7 +121,8 @@ TEST(Bench, MeasuresMadeUpImages) {
     EXPECT_LE(middle, high);
     EXPECT_GT(j["images_per_second"]["wall"].get<double>(), 0);
     EXPECT_GT(j["peak_memory_bytes"].get<double>(), 1e6);
-    EXPECT_NEAR(j["flops_per_second"].get<double>(), j["flops_per_image"].get<double>() * middle, 1e-9 * j["flops_per_second"].get<double>());
+    EXPECT_NEAR(j["flops_per_second"].get<double>(), j["flops_per_image"].get<double>() * middle,
+                1e-9 * j["flops_per_second"].get<double>());
 
     // Every operation has a class, and every class that moves data has its bytes counted: a renamed step would show here.
     std::set<std::string> classes;
@@ -131,8 +135,9 @@ TEST(Bench, MeasuresMadeUpImages) {
             EXPECT_GT(o["flops"].get<double>(), 0) << o["class"];
         }
     }
-    for (const char* name : {"conv forward", "conv data gradient", "conv weight gradient", "pool forward", "pool gradient", "relu forward", "dropout gradient",
-                             "linear forward", "linear weight gradient", "loss forward", "loss gradient", "gather", "all-reduce", "optimizer"})
+    for (const char* name :
+         {"conv forward", "conv data gradient", "conv weight gradient", "pool forward", "pool gradient", "relu forward", "dropout gradient",
+          "linear forward", "linear weight gradient", "loss forward", "loss gradient", "gather", "all-reduce", "optimizer"})
         EXPECT_EQ(classes.count(name), 1u) << name;
     EXPECT_NE(f.out.find("\nconv forward "), std::string::npos) << f.out;
 
@@ -144,12 +149,14 @@ TEST(Bench, MeasuresMadeUpImages) {
     for (double s : step) rates.push_back(12 / s);
     EXPECT_NEAR(median(rates), middle, 1e-9 * middle);
     EXPECT_EQ(column(dir.path("run"), "ranks/rank"), (std::vector<double>{0, 1}));
-    const std::vector<double> data = column(dir.path("run"), "rank_epochs/data_seconds"), compute = column(dir.path("run"), "rank_epochs/compute_seconds"),
+    const std::vector<double> data = column(dir.path("run"), "rank_epochs/data_seconds"),
+                              compute = column(dir.path("run"), "rank_epochs/compute_seconds"),
                               wait = column(dir.path("run"), "rank_epochs/collective_wait_seconds");
     ASSERT_EQ(compute.size(), 2u);
     const double sum = std::accumulate(step.begin(), step.end(), 0.0);
     EXPECT_NEAR(data[0] + compute[0] + wait[0], sum, 1e-9 * sum);
-    EXPECT_EQ("", refusal(launch(1, "bench --model mnist-linear --batch-per-rank 4 --output " + dir.path("run")), Exit::usage, {dir.path("run"), "--overwrite"}));
+    EXPECT_EQ("", refusal(launch(1, "bench --model mnist-linear --batch-per-rank 4 --output " + dir.path("run")), Exit::usage,
+                          {dir.path("run"), "--overwrite"}));
 }
 
 TEST(Bench, MeasuresRealData) {
@@ -166,7 +173,8 @@ TEST(Bench, MeasuresRealData) {
     EXPECT_EQ(j["batch_per_rank"], 8) << "the larger share";
     EXPECT_TRUE(j["operations"].empty());
     EXPECT_EQ(column(dir.path("run"), "train/epoch"), (std::vector<double>{1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4}));
-    EXPECT_EQ("", refusal(launch(2, "bench --model mnist-linear --batch-per-rank 26 --data " + dir.path("data")), Exit::usage, {"52", "50 training images"}));
+    EXPECT_EQ("", refusal(launch(2, "bench --model mnist-linear --batch-per-rank 26 --data " + dir.path("data")), Exit::usage,
+                          {"52", "50 training images"}));
 }
 
 TEST(Bench, MemoryThatDoesNotSufficeIsCode7) {
@@ -208,7 +216,8 @@ TEST(Bench, MistakesAreRefused) {
         {start + "--output /proc/none", Exit::io, {"/proc/none"}}};
     for (const auto& [arguments, code, words] : mistakes) EXPECT_EQ("", refusal(launch(2, arguments), code, words)) << arguments;
     const Finished help = convoy_alone("bench --help");
-    for (const char* option : {"--image-size", "--warmup", "--steps", "--profile-steps", "--precision"}) EXPECT_NE(help.out.find(option), std::string::npos) << option;
+    for (const char* option : {"--image-size", "--warmup", "--steps", "--profile-steps", "--precision"})
+        EXPECT_NE(help.out.find(option), std::string::npos) << option;
     for (const char* option : {"--epochs", "--resume", "--dry-run"}) EXPECT_EQ(help.out.find(option), std::string::npos) << option;
 }
 

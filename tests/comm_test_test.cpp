@@ -40,7 +40,9 @@ TEST(CommTest, SumsOfSmallNumbersAreThoseOfAllRanks) {
     std::set<int> values;
     for (std::string line; std::getline(in, line);) {
         int rank, step, value, sum, end = 0;
-        if (std::sscanf(line.c_str(), "rank: %d, step: %d, value: %d, reduced sum: %d.%n", &rank, &step, &value, &sum, &end) != 4 || end == 0) continue;
+        if (std::sscanf(line.c_str(), "rank: %d, step: %d, value: %d, reduced sum: %d.%n", &rank, &step, &value, &sum, &end) != 4 ||
+            end == 0)
+            continue;
         EXPECT_TRUE(said[step].insert({rank, {value, sum}}).second) << line;
         EXPECT_TRUE(value >= 0 && value <= 10) << line;
         values.insert(value);
@@ -98,7 +100,8 @@ TEST(CommTest, WrongSumsAreCode6) {
     testing::internal::CaptureStdout();
     WrongBackend third(3, 0), late(1, 300'000);
     EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "step 3"}, [&] { sum_small_numbers(test_comm(), third, 5, 0, 1); }));
-    EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "1 of 524288 elements"}, [&] { measure_sums(test_comm(), late, sizes_of("512K..4M"), 1, 1); }));
+    EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "1 of 524288 elements"},
+                                   [&] { measure_sums(test_comm(), late, sizes_of("512K..4M"), 1, 1); }));
     WrongBackend right(1'000'000, 0);
     sum_small_numbers(test_comm(), right, 5, 0, 1);
     measure_sums(test_comm(), right, sizes_of("512K..4M"), 1, 1);
@@ -107,24 +110,26 @@ TEST(CommTest, WrongSumsAreCode6) {
 }
 
 TEST(CommTest, MistakesAreRefused) {
-    for (const auto& [arguments, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{{"--bytes 1X", {"--bytes 1X", "1K..1G"}},
-                                                                                                         {"--steps -1", {"--steps", "-1"}},
-                                                                                                         {"--sleep 61", {"--sleep 61", "0 to 60"}},
-                                                                                                         {"--sleep nan", {"--sleep"}},
-                                                                                                         {"--iterations 0", {"--iterations"}},
-                                                                                                         {"--device tpu", {"--device tpu"}},
-                                                                                                         {"--byte 4", {"--byte", "--bytes"}},
-                                                                                                         {"4", {"'4'"}}})
+    for (const auto& [arguments, words] :
+         std::vector<std::pair<std::string, std::vector<std::string>>>{{"--bytes 1X", {"--bytes 1X", "1K..1G"}},
+                                                                       {"--steps -1", {"--steps", "-1"}},
+                                                                       {"--sleep 61", {"--sleep 61", "0 to 60"}},
+                                                                       {"--sleep nan", {"--sleep"}},
+                                                                       {"--iterations 0", {"--iterations"}},
+                                                                       {"--device tpu", {"--device tpu"}},
+                                                                       {"--byte 4", {"--byte", "--bytes"}},
+                                                                       {"4", {"'4'"}}})
         EXPECT_EQ("", refusal(launch(2, "comm-test " + arguments), Exit::usage, words)) << arguments;
     EXPECT_NE(convoy_alone("comm-test --help").out.find("usage: convoy comm-test"), std::string::npos);
 }
 
 // A rank that dies ends the test everywhere, with a code that is not 0.
 TEST(CommTest, ADeadRankEndsIt) {
-    const std::string arguments = "comm-test --device cpu --steps 1000 --sleep 0.1 --seed " + std::to_string(getpid());  // no other job has these
-    const Finished f = run("(" + launch_command(2, arguments, 30) + ") & job=$!\n" +
-                           "for wait in $(seq 100); do rank=$(pgrep -n -f '^" + sibling("convoy") + " " + arguments + "') && break; sleep 0.1; done\n" +
-                           "sleep 1; kill -9 $rank || exit 124; wait $job");
+    const std::string arguments =
+        "comm-test --device cpu --steps 1000 --sleep 0.1 --seed " + std::to_string(getpid());  // no other job has these
+    const Finished f =
+        run("(" + launch_command(2, arguments, 30) + ") & job=$!\n" + "for wait in $(seq 100); do rank=$(pgrep -n -f '^" +
+            sibling("convoy") + " " + arguments + "') && break; sleep 0.1; done\n" + "sleep 1; kill -9 $rank || exit 124; wait $job");
     EXPECT_NE(f.code, 0);
     EXPECT_NE(f.code, 124) << "it hung";
 }

@@ -58,18 +58,23 @@ void write_bench(const std::string& dir, int ranks, int batch, const std::vector
 class Report : public testing::Test {
 protected:
     /// In the folder of the runs, so that the report holds no path of this machine.
-    Finished report(const std::string& arguments) { return run("cd " + dir_.path() + " && " + with_limit(sibling("convoy") + " report " + arguments, 60)); }
+    Finished report(const std::string& arguments) {
+        return run("cd " + dir_.path() + " && " + with_limit(sibling("convoy") + " report " + arguments, 60));
+    }
     void expect_golden(const std::string& name, const std::string& arguments) {
         const Finished f = report(arguments);
         ASSERT_EQ("", failure(f)) << arguments;
         EXPECT_EQ(f.err, "") << arguments;
-        const std::string said = std::regex_replace(f.out, std::regex("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ"), "2026-01-31T12:00:00Z"), path = "tests/golden/report/" + name;
+        const std::string said =
+                              std::regex_replace(f.out, std::regex("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ"), "2026-01-31T12:00:00Z"),
+                          path = "tests/golden/report/" + name;
         if (std::getenv("CONVOY_WRITE_GOLDEN")) write_file(path, said);
         EXPECT_EQ(said, read_file(path)) << arguments;
     }
     /// 1, 2, 8 and 16 GPUs at batch 128, three repeats of the first; a cell without memory at batch 256, one of each kind.
     void write_matrix() {
-        for (int repeat = 1; repeat <= 3; ++repeat) write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)), 1, 128, {0.5, 0.4 * repeat, 9});  // medians 0.5, 0.8, 1.2
+        for (int repeat = 1; repeat <= 3; ++repeat)
+            write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)), 1, 128, {0.5, 0.4 * repeat, 9});  // medians 0.5, 0.8, 1.2
         write_bench(dir_.path("m/1n2g-b128-r1"), 2, 128, {0.8});
         write_bench(dir_.path("m/1n8g-b128-r1"), 8, 128, {1.0});
         write_bench(dir_.path("m/2n16g-b128-r1"), 16, 128, {1.0});
@@ -77,7 +82,8 @@ protected:
         fs::create_directories(dir_.path("m/1n2g-b256-r1"));
         write_file(dir_.path("m/1n2g-b256-r1/oom"), "");
         fs::create_directories(dir_.path("m/1n4g-b256-r1"));
-        write_file(dir_.path("m/1n4g-b256-r1/oom"), R"({"model":"resnet50","precision":"bf16","ranks":4,"hosts":1,"batch_per_rank":256,"message":"out of memory: 9 MiB"})");
+        write_file(dir_.path("m/1n4g-b256-r1/oom"),
+                   R"({"model":"resnet50","precision":"bf16","ranks":4,"hosts":1,"batch_per_rank":256,"message":"out of memory: 9 MiB"})");
     }
     TempDir dir_;
 };
@@ -87,13 +93,15 @@ TEST_F(Report, SummariesAreThoseOfTheGoldenFiles) {
     write_bench(dir_.path("fast"), 1, 32, {0.1, 0.2, 0.3});
     fs::create_directories(dir_.path("1n2g-b64-r1"));
     write_file(dir_.path("1n2g-b64-r1/oom"), "");
-    for (const auto& [format, name] : {std::pair{"text", "summary.txt"}, {"markdown", "summary.md"}, {"csv", "summary.csv"}, {"json", "summary.json"}})
+    for (const auto& [format, name] :
+         {std::pair{"text", "summary.txt"}, {"markdown", "summary.md"}, {"csv", "summary.csv"}, {"json", "summary.json"}})
         expect_golden(name, std::string("slow fast/metrics.h5 1n2g-b64-r1/ --format ") + format);
 }
 
 TEST_F(Report, ScalingTablesAreThoseOfTheGoldenFiles) {
     write_matrix();
-    for (const auto& [format, name] : {std::pair{"text", "scaling.txt"}, {"markdown", "scaling.md"}, {"csv", "scaling.csv"}, {"json", "scaling.json"}})
+    for (const auto& [format, name] :
+         {std::pair{"text", "scaling.txt"}, {"markdown", "scaling.md"}, {"csv", "scaling.csv"}, {"json", "scaling.json"}})
         expect_golden(name, std::string("--scaling m/* --format ") + format);
 }
 
@@ -142,8 +150,12 @@ TEST_F(Report, PublishedSpeedUps) {
 }
 
 TEST_F(Report, CellsAreMediansOfRepeats) {
-    const auto run_of = [](int nodes, int gpus, double rate, bool oom = false) { return ScalingRun{"Convoy", "m", "f32", "1x1x1", 8, nodes, gpus, rate, oom}; };
-    const auto cells = scaling_cells({run_of(1, 4, 90), run_of(1, 2, 10), run_of(1, 2, 50), run_of(1, 2, 40), run_of(1, 4, 100), run_of(1, 4, NAN, true), run_of(1, 8, NAN, true)}, {});
+    const auto run_of = [](int nodes, int gpus, double rate, bool oom = false) {
+        return ScalingRun{"Convoy", "m", "f32", "1x1x1", 8, nodes, gpus, rate, oom};
+    };
+    const auto cells = scaling_cells({run_of(1, 4, 90), run_of(1, 2, 10), run_of(1, 2, 50), run_of(1, 2, 40), run_of(1, 4, 100),
+                                      run_of(1, 4, NAN, true), run_of(1, 8, NAN, true)},
+                                     {});
     ASSERT_EQ(cells.size(), 3u);
     EXPECT_DOUBLE_EQ(cells[0].run.samples_per_second, 40);
     EXPECT_EQ(cells[0].runs, 3);
@@ -162,9 +174,8 @@ TEST_F(Report, ScalingIsDrawn) {
     EXPECT_EQ("", failure(plot("- --out " + picture + " < tests/golden/report/scaling.json")));
     EXPECT_EQ(read_file(picture).substr(1, 3), "PNG");
     write_file(dir_.path("none.json"), R"([{"out_of_memory": true, "samples_per_second": null}])");
-    for (const auto& [arguments, code, word] : std::vector<std::tuple<std::string, int, std::string>>{{dir_.path("none.json"), 3, "nothing to draw"},
-                                                                                                       {"README.md", 3, "README.md"},
-                                                                                                       {"a b", 2, "one file"}}) {
+    for (const auto& [arguments, code, word] : std::vector<std::tuple<std::string, int, std::string>>{
+             {dir_.path("none.json"), 3, "nothing to draw"}, {"README.md", 3, "README.md"}, {"a b", 2, "one file"}}) {
         const Finished f = plot(arguments);
         EXPECT_EQ(f.code, code) << arguments;
         EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
@@ -174,16 +185,19 @@ TEST_F(Report, ScalingIsDrawn) {
 
 // What bench writes is what report reads.
 TEST_F(Report, ReadsWhatBenchWrites) {
-    ASSERT_EQ("", failure(launch(2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"))));
+    ASSERT_EQ("", failure(launch(
+                      2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"))));
     const RunSummary s = summarise(dir_.path("b"));
     EXPECT_EQ(s.model, "mnist-linear");
     EXPECT_EQ(s.image_size, "28x28x1");
     EXPECT_EQ(s.precision, "f32");
     EXPECT_EQ(s.batch_per_rank, 4);
     EXPECT_EQ(s.steps, 10);
-    const Finished f = launch(2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --overwrite --output " + dir_.path("b"));
+    const Finished f =
+        launch(2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --overwrite --output " + dir_.path("b"));
     const std::string line = f.out.substr(f.out.find("\n{") + 1);
-    EXPECT_NEAR(summarise(dir_.path("b")).images_per_second, nlohmann::json::parse(line)["images_per_second"]["median"].get<double>(), 1) << "medians of odd counts agree";
+    EXPECT_NEAR(summarise(dir_.path("b")).images_per_second, nlohmann::json::parse(line)["images_per_second"]["median"].get<double>(), 1)
+        << "medians of odd counts agree";
 }
 
 TEST_F(Report, MistakesAreRefused) {

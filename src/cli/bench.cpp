@@ -25,7 +25,7 @@ namespace {
 namespace po = boost::program_options;
 
 struct BenchOptions {
-    std::string size;                                       ///< empty: the model's usual
+    std::string size;                                         ///< empty: the model's usual
     int64_t classes = 0, warmup = 0, steps = 0, profile = 0;  ///< classes 0: the usual
 };
 
@@ -35,20 +35,23 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
                       "Measures training steps: images/s, where the time goes, memory; one line of JSON comes last.\n"
                       "Nothing is written unless --output is given.\n",
                       {},
-                      {"resume", "checkpoint-every", "keep", "time-limit", "strict-io", "on-nan", "epochs", "max-steps", "drop-last", "eval-every",
-                       "dry-run", "print-config"},
+                      {"resume", "checkpoint-every", "keep", "time-limit", "strict-io", "on-nan", "epochs", "max-steps", "drop-last",
+                       "eval-every", "dry-run", "print-config"},
                       false};
-    command.more.add_options()                                                                                                        //
-        ("image-size", po::value<std::string>(&b.size)->default_value("")->value_name("HxWxC"), "of made-up images (default: as the model takes them, or 32x32x3)")  //
-        ("classes", po::value<int64_t>(&b.classes)->default_value(0)->value_name("N"), "of made-up images (default 10)")               //
-        ("warmup", po::value<int64_t>(&b.warmup)->default_value(20)->value_name("STEPS"), "first steps, which do not count")           //
-        ("steps", po::value<int64_t>(&b.steps)->default_value(100)->value_name("STEPS"), "steps to measure")                           //
-        ("profile-steps", po::value<int64_t>(&b.profile)->default_value(10)->value_name("STEPS"), "further steps, run operation by operation; 0: none");
+    command.more.add_options()  //
+        ("image-size", po::value<std::string>(&b.size)->default_value("")->value_name("HxWxC"),
+         "of made-up images (default: as the model takes them, or 32x32x3)")                                                  //
+        ("classes", po::value<int64_t>(&b.classes)->default_value(0)->value_name("N"), "of made-up images (default 10)")      //
+        ("warmup", po::value<int64_t>(&b.warmup)->default_value(20)->value_name("STEPS"), "first steps, which do not count")  //
+        ("steps", po::value<int64_t>(&b.steps)->default_value(100)->value_name("STEPS"), "steps to measure")                  //
+        ("profile-steps", po::value<int64_t>(&b.profile)->default_value(10)->value_name("STEPS"),
+         "further steps, run operation by operation; 0: none");
     ParsedOptions parsed = parse_train_options(args, command);
     if (parsed.options.help) return parsed;
     const auto within = [](const char* option, int64_t v, int64_t low, int64_t high) {
         if (v < low || v > high)
-            fail(Exit::usage, "--" + std::string(option) + " " + std::to_string(v) + ": must be from " + std::to_string(low) + " to " + std::to_string(high));
+            fail(Exit::usage, "--" + std::string(option) + " " + std::to_string(v) + ": must be from " + std::to_string(low) + " to " +
+                                  std::to_string(high));
     };
     within("classes", b.classes, 0, 1 << 20);
     within("warmup", b.warmup, 0, 1'000'000);
@@ -56,7 +59,8 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
     within("profile-steps", b.profile, 0, 10'000);
     if (!b.size.empty()) image_size_of("image-size", b.size);
     if (!parsed.options.data.empty() && (!b.size.empty() || b.classes > 0))
-        fail(Exit::usage, std::string(b.size.empty() ? "--classes" : "--image-size") + " is for made-up images; leave it out, or leave out --data");
+        fail(Exit::usage,
+             std::string(b.size.empty() ? "--classes" : "--image-size") + " is for made-up images; leave it out, or leave out --data");
     return parsed;
 }
 
@@ -76,7 +80,9 @@ SplitInfo synthetic_info(const BenchOptions& b, const std::string& model, int64_
     return info;
 }
 
-std::string size_text(const SplitInfo& i) { return std::to_string(i.height) + "x" + std::to_string(i.width) + "x" + std::to_string(i.channels); }
+std::string size_text(const SplitInfo& i) {
+    return std::to_string(i.height) + "x" + std::to_string(i.width) + "x" + std::to_string(i.channels);
+}
 
 /// Rows of a made-up split. A rank draws some of its images and repeats them: nobody learns from them, and a large batch of large
 /// images would else take minutes.
@@ -101,7 +107,9 @@ public:
     }
     void on_steps(int64_t epoch, const std::vector<StepRecord>& records) override {
         for (const StepRecord& r : records)
-            if (r.step > warmup_) rows.push_back({r.step, epoch, r.loss, r.accuracy, r.learning_rate, r.step_seconds, r.data_seconds, r.comm_exposed_seconds});
+            if (r.step > warmup_)
+                rows.push_back(
+                    {r.step, epoch, r.loss, r.accuracy, r.learning_rate, r.step_seconds, r.data_seconds, r.comm_exposed_seconds});
         const int64_t step = records.back().step;
         if (!began_ && step >= warmup_) began_ = Clock::now(), first_ = step;
         if (step == last_) memory = double(backend_.memory_taken()), seconds = seconds_since(*began_), steps = step - first_;
@@ -138,14 +146,16 @@ void add_ranks(Comm& comm, const Backend& backend, const Measurement& m, Measure
     }
     const auto sum = [](const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); };
     constexpr size_t columns = 9;
-    const std::vector<double> of_ranks = comm.gather_all(std::vector<double>{median(step), median(data), median(compute), median(exposed), sum(data),
-                                                                               sum(compute), sum(exposed), m.memory, double(backend.threads())});
+    const std::vector<double> of_ranks =
+        comm.gather_all(std::vector<double>{median(step), median(data), median(compute), median(exposed), sum(data), sum(compute),
+                                            sum(exposed), m.memory, double(backend.threads())});
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend.device());
     BenchResult& r = all.result;
     const double share = 1.0 / comm.size();
     for (int rank = 0; rank < comm.size(); ++rank) {
         const double* of = of_ranks.data() + size_t(rank) * columns;
-        r.median.step += of[0] * share, r.median.data += of[1] * share, r.median.compute += of[2] * share, r.median.exposed += of[3] * share;
+        r.median.step += of[0] * share, r.median.data += of[1] * share, r.median.compute += of[2] * share,
+            r.median.exposed += of[3] * share;
         r.peak_memory = std::max(r.peak_memory, of[7]);
         all.ranks.push_back({rank, hosts[size_t(rank)], devices[size_t(rank)], int64_t(of[8])});
         all.parts.push_back({1, rank, of[4], of[5], of[6]});
@@ -228,9 +238,11 @@ void write_metrics(const std::string& dir, const Measured& all, const std::vecto
 }
 
 /// For `convoy report --scaling`: a cell of the matrix that does not fit.
-void write_oom(const std::string& dir, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts, const std::string& message) {
+void write_oom(const std::string& dir, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts,
+               const std::string& message) {
     const int64_t batch = o.batch_per_rank > 0 ? o.batch_per_rank : o.batch_size / ranks;
-    nlohmann::ordered_json j = {{"model", o.model}, {"precision", o.precision}, {"ranks", ranks}, {"hosts", hosts}, {"batch_per_rank", batch}, {"message", message}};
+    nlohmann::ordered_json j = {{"model", o.model}, {"precision", o.precision}, {"ranks", ranks},
+                                {"hosts", hosts},   {"batch_per_rank", batch},  {"message", message}};
     if (o.data.empty()) j["image_size"] = size_text(synthetic_info(b, o.model, batch * ranks));
 
     const std::string text = j.dump() + "\n";
@@ -265,7 +277,8 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     try {
         all = measure(comm, o, b);
     } catch (const Error& error) {
-        if (error.code == Exit::out_of_memory && folder) write_oom(o.output, o, b, comm.size(), int64_t(std::set<std::string>(hosts.begin(), hosts.end()).size()), error.what());
+        if (error.code == Exit::out_of_memory && folder)
+            write_oom(o.output, o, b, comm.size(), int64_t(std::set<std::string>(hosts.begin(), hosts.end()).size()), error.what());
         throw;
     }
     comm.together([&] {

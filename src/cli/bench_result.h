@@ -25,12 +25,12 @@ std::vector<OpClass> by_class(const std::vector<StepTime>&, const Graph&, const 
 struct BenchResult {
     std::string model, precision, device, data, image_size;  ///< data: a folder, or "synthetic"
     int64_t classes = 0, parameters = 0, ranks = 1, hosts = 1, threads = 1, batch_per_rank = 0, global_batch = 0, warmup = 0;
-    std::vector<double> images_per_second;      ///< of all ranks, by measured step
-    double images_per_second_wall = NAN;        ///< over the measured steps with what lies between them (permutations, reports)
-    StepParts median;                           ///< seconds: medians over the steps, then the mean over ranks
-    double peak_memory = 0;                     ///< bytes, of the rank that has most
-    double flops_per_image = 0;                 ///< forward and backward, counted from the graph
-    std::vector<OpClass> classes_of_operations; ///< on rank 0; empty if not asked for
+    std::vector<double> images_per_second;       ///< of all ranks, by measured step
+    double images_per_second_wall = NAN;         ///< over the measured steps with what lies between them (permutations, reports)
+    StepParts median;                            ///< seconds: medians over the steps, then the mean over ranks
+    double peak_memory = 0;                      ///< bytes, of the rank that has most
+    double flops_per_image = 0;                  ///< forward and backward, counted from the graph
+    std::vector<OpClass> classes_of_operations;  ///< on rank 0; empty if not asked for
 };
 
 /// The readable table.

@@ -21,7 +21,9 @@ namespace {
 namespace po = boost::program_options;
 
 /// From 0 to 10; any rank can draw for any other.
-int draw(uint64_t seed, int64_t step, int rank) { return int(uniform_below(philox(seed, uint32_t(step), uint32_t(rank), 0, purpose_comm_test).word[0], 11)); }
+int draw(uint64_t seed, int64_t step, int rank) {
+    return int(uniform_below(philox(seed, uint32_t(step), uint32_t(rank), 0, purpose_comm_test).word[0], 11));
+}
 
 std::function<void()> sum_over_ranks(Backend& backend, const Tensor& t) {
     Tape tape;
@@ -55,11 +57,15 @@ void sum_small_numbers(Comm& comm, Backend& backend, int64_t steps, double sleep
         int wanted = 0;
         for (int rank = 0; rank < comm.size(); ++rank) wanted += draw(seed, step, rank);
         // In one piece, so that lines of different ranks do not mix.
-        std::fputs(formatted("rank: %d, step: %lld, value: %d, reduced sum: %g.\n", comm.rank(), (long long)step, mine, double(values[0])).c_str(), stdout);
+        std::fputs(
+            formatted("rank: %d, step: %lld, value: %d, reduced sum: %g.\n", comm.rank(), (long long)step, mine, double(values[0])).c_str(),
+            stdout);
         std::fflush(stdout);
         std::string trouble;
         for (float v : values)
-            if (v != float(wanted)) trouble = formatted("the all-reduce of step %lld gave %g, but the ranks drew %d in all", (long long)step, double(v), wanted);
+            if (v != float(wanted))
+                trouble =
+                    formatted("the all-reduce of step %lld gave %g, but the ranks drew %d in all", (long long)step, double(v), wanted);
         check_sums(comm, trouble);
         const Doing doing(comm.activity(), "sleep (--sleep)");
         std::this_thread::sleep_for(std::chrono::duration<double>(sleep));
@@ -79,7 +85,8 @@ public:
         for (size_t i = period; i < elements; ++i) mine_[i] = mine_[i - period], sum_[i] = sum_[i - period];
     }
     void write(Backend& backend, float* to, size_t count) const {
-        for (size_t at = 0; at < count; at += elements) backend.upload(to + at, mine_.data(), std::min(elements, count - at) * sizeof(float));
+        for (size_t at = 0; at < count; at += elements)
+            backend.upload(to + at, mine_.data(), std::min(elements, count - at) * sizeof(float));
     }
     int64_t wrong(Backend& backend, const float* sums, size_t count) const {
         std::vector<float> host(std::min(elements, count));
@@ -118,10 +125,11 @@ void measure_sums(Comm& comm, Backend& backend, const std::vector<size_t>& sizes
     auto* data = static_cast<float*>(buffer.get());
     const Pattern pattern(comm, seed);
     if (comm.root())
-        std::printf("# all-reduce in place over %d rank%s, %lld iterations a size; time: the slowest rank's mean; GB are 1e9 bytes\n"
-                    "#%11s %12s %7s %7s %12s %8s %8s %8s\n#%11s %12s %7s %7s %12s %8s %8s\n",
-                    comm.size(), comm.size() == 1 ? " (nothing is sent)" : "s", (long long)iterations, "size", "count", "type", "redop", "time", "algbw",
-                    "busbw", "wrong", "(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)");
+        std::printf(
+            "# all-reduce in place over %d rank%s, %lld iterations a size; time: the slowest rank's mean; GB are 1e9 bytes\n"
+            "#%11s %12s %7s %7s %12s %8s %8s %8s\n#%11s %12s %7s %7s %12s %8s %8s\n",
+            comm.size(), comm.size() == 1 ? " (nothing is sent)" : "s", (long long)iterations, "size", "count", "type", "redop", "time",
+            "algbw", "busbw", "wrong", "(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)");
     double bus = 0;
     for (size_t bytes : sizes) {
         const size_t count = bytes / sizeof(float);
@@ -147,7 +155,9 @@ void measure_sums(Comm& comm, Backend& backend, const std::vector<size_t>& sizes
 
 std::vector<size_t> sizes_of(const std::string& text) {
     constexpr size_t least = 4, most = size_t(4) << 30;  // an MPI call counts elements in an int
-    const auto refuse = [&] [[noreturn]] { fail(Exit::usage, "--bytes " + text + ": write a size from 4 to 4G or a range, as in 64M or 1K..1G"); };
+    const auto refuse = [&] [[noreturn]] {
+        fail(Exit::usage, "--bytes " + text + ": write a size from 4 to 4G or a range, as in 64M or 1K..1G");
+    };
     const auto size = [&](const std::string& word) {
         size_t used = 0;
         double number = 0;
@@ -176,14 +186,15 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     bool share = false, help = false;
     std::vector<size_t> sizes;
     po::options_description options("options of comm-test", 140);
-    options.add_options()                                                                                                                 //
-        ("steps", po::value<int64_t>()->value_name("N"), "sums of one small number a rank, each printed and checked by every rank (default 100, or 0 with --bytes)")  //
-        ("sleep", po::value<double>(&sleep)->default_value(0)->value_name("S"), "seconds behind each step")                              //
-        ("bytes", po::value<std::string>(&bytes)->value_name("SIZES"), "bandwidth: one size, or a range of doubled sizes, as in 1K..1G")    //
+    options.add_options()  //
+        ("steps", po::value<int64_t>()->value_name("N"),
+         "sums of one small number a rank, each printed and checked by every rank (default 100, or 0 with --bytes)")                      //
+        ("sleep", po::value<double>(&sleep)->default_value(0)->value_name("S"), "seconds behind each step")                               //
+        ("bytes", po::value<std::string>(&bytes)->value_name("SIZES"), "bandwidth: one size, or a range of doubled sizes, as in 1K..1G")  //
         ("iterations", po::value<int64_t>()->default_value(20)->value_name("N"), "timed all-reduces a size")                              //
         ("seed", po::value<int64_t>()->default_value(1)->value_name("N"), "of the numbers")                                               //
-        ("device", po::value<std::string>(&device)->default_value("auto")->value_name("KIND"), "auto, cuda (NCCL) or cpu (MPI)")           //
-        ("share-device", po::bool_switch(&share), "let several ranks use one GPU; sums then go through the host")                          //
+        ("device", po::value<std::string>(&device)->default_value("auto")->value_name("KIND"), "auto, cuda (NCCL) or cpu (MPI)")          //
+        ("share-device", po::bool_switch(&share), "let several ranks use one GPU; sums then go through the host")                         //
         ("help", po::bool_switch(&help), "print this");
     comm.together([&] {
         const po::variables_map values = parse(options, args);
@@ -196,7 +207,9 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
         check_world(comm);
     });
     if (help) {
-        if (comm.root()) std::printf("usage: convoy comm-test [--steps N] [--bytes 1K..1G] [options]\n%s", (std::ostringstream() << options).str().c_str());
+        if (comm.root())
+            std::printf("usage: convoy comm-test [--steps N] [--bytes 1K..1G] [options]\n%s",
+                        (std::ostringstream() << options).str().c_str());
         return 0;
     }
     Watchdog watchdog(comm, 300);

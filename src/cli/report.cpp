@@ -39,11 +39,13 @@ int report(const std::vector<std::string>& args) {
     std::string format_text, published_path;
     bool scaling = false, help = false;
     po::options_description options("options of report", 140);
-    options.add_options()                                                                                                            //
-        ("run", po::value<std::vector<std::string>>()->value_name("RUN"), "a run folder or its metrics.h5; also as plain arguments, several")  //
-        ("scaling", po::bool_switch(&scaling), "samples/s, speed-up and efficiency by nodes, GPUs and batch, from medians over repeats")      //
-        ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"), "text, markdown, csv or json")      //
-        ("published", po::value<std::string>(&published_path)->value_name("FILE"), "figures to stand beside those of --scaling (default output/published-resnet50-v100.csv)")  //
+    options.add_options()  //
+        ("run", po::value<std::vector<std::string>>()->value_name("RUN"),
+         "a run folder or its metrics.h5; also as plain arguments, several")                                                              //
+        ("scaling", po::bool_switch(&scaling), "samples/s, speed-up and efficiency by nodes, GPUs and batch, from medians over repeats")  //
+        ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"), "text, markdown, csv or json")        //
+        ("published", po::value<std::string>(&published_path)->value_name("FILE"),
+         "figures to stand beside those of --scaling (default output/published-resnet50-v100.csv)")  //
         ("help", po::bool_switch(&help), "print this");
     const po::variables_map values = parse(options, args, po::positional_options_description().add("run", -1));
     if (help) {

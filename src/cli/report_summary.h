@@ -15,14 +15,14 @@ struct RankTotals {
 };
 
 struct RunSummary {
-    std::string run;                             ///< the folder, as it was given
-    std::string model, precision, image_size;    ///< empty: not known
-    std::string out_of_memory;                   ///< what it ended with, if it ended so
+    std::string run;                           ///< the folder, as it was given
+    std::string model, precision, image_size;  ///< empty: not known
+    std::string out_of_memory;                 ///< what it ended with, if it ended so
     int64_t ranks = 0, hosts = 0, global_batch = 0, batch_per_rank = 0, steps = 0;
-    int64_t epochs = 0;                          ///< that were completed
+    int64_t epochs = 0;  ///< that were completed
     double training_seconds = 0, eval_seconds = 0;
-    double epoch_seconds = NAN;                  ///< median
-    double images_per_second = NAN;              ///< of all ranks: global batch / median step
+    double epoch_seconds = NAN;                       ///< median
+    double images_per_second = NAN;                   ///< of all ranks: global batch / median step
     double last_accuracy = NAN, best_accuracy = NAN;  ///< on the test split, as fractions
     int64_t last_epoch = 0, best_epoch = 0;
     double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;  ///< medians over the steps of rank 0

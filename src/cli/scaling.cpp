@@ -25,7 +25,8 @@ void complete(std::vector<ScalingRun>& runs) {
         if (!r.out_of_memory) continue;
         const auto agree = [](const std::string& a, const std::string& b) { return a.empty() || b.empty() || a == b; };
         const auto fits = [&](const ScalingRun& other) {
-            return !other.out_of_memory && agree(r.model, other.model) && agree(r.precision, other.precision) && agree(r.image_size, other.image_size);
+            return !other.out_of_memory && agree(r.model, other.model) && agree(r.precision, other.precision) &&
+                   agree(r.image_size, other.image_size);
         };
         // Of the same batch if there is one: else its whole table ran out of memory.
         auto like = std::find_if(runs.begin(), runs.end(), [&](const ScalingRun& other) { return fits(other) && other.batch == r.batch; });
@@ -54,7 +55,9 @@ std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::
     for (const ScalingRun& p : published) {
         std::vector<std::string> done;  // the published ones stand beside each precision
         for (const ScalingRun& r : runs) {
-            if (r.model != p.model || r.image_size != p.image_size || r.batch != p.batch || std::find(done.begin(), done.end(), r.precision) != done.end()) continue;
+            if (r.model != p.model || r.image_size != p.image_size || r.batch != p.batch ||
+                std::find(done.begin(), done.end(), r.precision) != done.end())
+                continue;
             done.push_back(r.precision);
             beside.push_back(p);
             beside.back().beside = r.precision;
@@ -72,7 +75,9 @@ std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::
         cells.back().run.samples_per_second = median(rates);
         cells.back().run.out_of_memory = rates.empty();
     }
-    const auto same = [](const ScalingCell& a, const ScalingCell& b) { return group_of(a.run) == group_of(b.run) && a.run.source == b.run.source; };
+    const auto same = [](const ScalingCell& a, const ScalingCell& b) {
+        return group_of(a.run) == group_of(b.run) && a.run.source == b.run.source;
+    };
     for (auto c = cells.begin(); c != cells.end();) {
         const auto end = std::find_if(c, cells.end(), [&](const ScalingCell& other) { return !same(*c, other); });
         compare(c, end);
@@ -92,14 +97,16 @@ std::vector<ScalingRun> read_published(const std::string& path) {
         ScalingRun r;
         std::istringstream words(line);
         std::string batch, nodes, gpus, rate, rest;
-        for (std::string* word : {&r.source, &r.model, &r.precision, &r.image_size, &batch, &nodes, &gpus, &rate}) std::getline(words, *word, ',');
+        for (std::string* word : {&r.source, &r.model, &r.precision, &r.image_size, &batch, &nodes, &gpus, &rate})
+            std::getline(words, *word, ',');
         try {
             r.batch = std::stoll(batch), r.nodes = std::stoll(nodes), r.gpus = std::stoll(gpus), r.samples_per_second = std::stod(rate);
         } catch (const std::exception&) {
             r.gpus = 0;
         }
         if (r.batch < 1 || r.nodes < 1 || r.gpus < 1 || !(r.samples_per_second > 0) || std::getline(words, rest))
-            fail(Exit::bad_input, path + ":" + std::to_string(number) + ": is not source,model,precision,image_size,batch_per_gpu,nodes,gpus,samples_per_second");
+            fail(Exit::bad_input, path + ":" + std::to_string(number) +
+                                      ": is not source,model,precision,image_size,batch_per_gpu,nodes,gpus,samples_per_second");
         runs.push_back(r);
     }
     return runs;
@@ -131,7 +138,8 @@ std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
             published.push_back(c.run.source);
         }
     }
-    std::string title = known(group.model) + ", " + known(group.precision) + ", " + known(group.image_size) + ", batch " + std::to_string(group.batch) + " a GPU";
+    std::string title = known(group.model) + ", " + known(group.precision) + ", " + known(group.image_size) + ", batch " +
+                        std::to_string(group.batch) + " a GPU";
     if (most_runs > 1) title += "; medians of up to " + std::to_string(most_runs) + " runs";
     if (base > 1) title += "; speed-up over " + std::to_string(base) + " GPUs";
     if (!published.empty()) title += "; published, " + theirs + ": samples/s (speed-up)";
@@ -141,11 +149,13 @@ std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
     for (const auto& [place, of] : rows) {
         const ScalingCell nothing, *c = of.count("Convoy") ? of.at("Convoy") : &nothing;
         std::vector<std::string> row = {std::to_string(place.second) + "-" + std::to_string(place.first),
-                                        c->run.out_of_memory ? "OOM" : number_or(c->run.samples_per_second, "%.2f", "-"), number_or(c->speed_up, "%.1f", "-"),
-                                        number_or(100 * c->efficiency, "%.1f %%", "-")};
+                                        c->run.out_of_memory ? "OOM" : number_or(c->run.samples_per_second, "%.2f", "-"),
+                                        number_or(c->speed_up, "%.1f", "-"), number_or(100 * c->efficiency, "%.1f %%", "-")};
         for (const std::string& source : published) {
             const auto p = of.find(source);
-            row.push_back(p == of.end() ? "-" : number_or(p->second->run.samples_per_second, "%.2f", "-") + number_or(p->second->speed_up, " (%.1f)", ""));
+            row.push_back(p == of.end()
+                              ? "-"
+                              : number_or(p->second->run.samples_per_second, "%.2f", "-") + number_or(p->second->speed_up, " (%.1f)", ""));
         }
         table.rows.push_back(row);
     }
@@ -158,16 +168,28 @@ std::string scaling_as(const std::vector<ScalingCell>& cells, Format format) {
     if (format == Format::json) {
         auto all = nlohmann::ordered_json::array();
         for (const ScalingCell& c : cells)
-            all.push_back({{"source", c.run.source}, {"model", c.run.model}, {"precision", c.run.precision}, {"image_size", c.run.image_size},
-                           {"batch", c.run.batch}, {"nodes", c.run.nodes}, {"gpus", c.run.gpus}, {"runs", c.runs}, {"out_of_memory", c.run.out_of_memory},
-                           {"samples_per_second", c.run.samples_per_second}, {"speed_up", c.speed_up}, {"efficiency", c.efficiency}});
+            all.push_back({{"source", c.run.source},
+                           {"model", c.run.model},
+                           {"precision", c.run.precision},
+                           {"image_size", c.run.image_size},
+                           {"batch", c.run.batch},
+                           {"nodes", c.run.nodes},
+                           {"gpus", c.run.gpus},
+                           {"runs", c.runs},
+                           {"out_of_memory", c.run.out_of_memory},
+                           {"samples_per_second", c.run.samples_per_second},
+                           {"speed_up", c.speed_up},
+                           {"efficiency", c.efficiency}});
         return all.dump(1) + "\n";
     }
     if (format == Format::csv) {
-        TextTable table{{"source", "model", "precision", "image_size", "batch", "nodes", "gpus", "runs", "samples_per_second", "speed_up", "efficiency"}, {}};
+        TextTable table{{"source", "model", "precision", "image_size", "batch", "nodes", "gpus", "runs", "samples_per_second", "speed_up",
+                         "efficiency"},
+                        {}};
         for (const ScalingCell& c : cells)
-            table.rows.push_back({c.run.source, c.run.model, c.run.precision, c.run.image_size, std::to_string(c.run.batch), std::to_string(c.run.nodes),
-                                  std::to_string(c.run.gpus), std::to_string(c.runs), c.run.out_of_memory ? "OOM" : number_or(c.run.samples_per_second, "%.10g", ""),
+            table.rows.push_back({c.run.source, c.run.model, c.run.precision, c.run.image_size, std::to_string(c.run.batch),
+                                  std::to_string(c.run.nodes), std::to_string(c.run.gpus), std::to_string(c.runs),
+                                  c.run.out_of_memory ? "OOM" : number_or(c.run.samples_per_second, "%.10g", ""),
                                   number_or(c.speed_up, "%.4f", ""), number_or(c.efficiency, "%.4f", "")});
         return as_csv(table);
     }

@@ -18,10 +18,10 @@ struct ScalingRun {
 
 /// The runs of one source, model, precision, image size, batch and number of nodes and GPUs.
 struct ScalingCell {
-    ScalingRun run;                          ///< samples_per_second: the median; out_of_memory: not one of them ran
-    int64_t runs = 0;                        ///< that were measured
-    double speed_up = NAN, efficiency = NAN; ///< over the cell of this source with the fewest GPUs; per added GPU, as a fraction
-    int64_t base_gpus = 0;                   ///< of that cell
+    ScalingRun run;                           ///< samples_per_second: the median; out_of_memory: not one of them ran
+    int64_t runs = 0;                         ///< that were measured
+    double speed_up = NAN, efficiency = NAN;  ///< over the cell of this source with the fewest GPUs; per added GPU, as a fraction
+    int64_t base_gpus = 0;                    ///< of that cell
 };
 
 /// Cells by model, precision, image size, batch, source (Convoy first), nodes and GPUs. Of `published` what has the model, image

@@ -56,7 +56,8 @@ private:
         add(name + " gradient", bytes(x) + bytes(y));
     }
     void products(const std::string& name, ValueId x, ValueId y, ParamId weight, double flops) {
-        const double w = double(graph_.params[size_t(weight)].shape.count()), in_type = w * double(size_of(value(x).dtype)), gradient = w * sizeof(float);
+        const double w = double(graph_.params[size_t(weight)].shape.count()), in_type = w * double(size_of(value(x).dtype)),
+                     gradient = w * sizeof(float);
         add(name + " forward", bytes(x) + in_type + bytes(y), flops);
         add(name + " weight gradient", bytes(x) + bytes(y) + gradient, flops);
         if (x != graph_.input) add(name + " data gradient", bytes(y) + in_type + bytes(x), flops);  // nobody wants that of the images
@@ -68,7 +69,8 @@ private:
 
 /// Names of ops as they stand in the names of steps: those of parameters without their last part, and of values.
 bool is_title(const std::string& word, const Graph& graph) {
-    return std::any_of(graph.params.begin(), graph.params.end(), [&](const Param& p) { return p.name.substr(0, p.name.rfind('.')) == word; }) ||
+    return std::any_of(graph.params.begin(), graph.params.end(),
+                       [&](const Param& p) { return p.name.substr(0, p.name.rfind('.')) == word; }) ||
            std::any_of(graph.values.begin(), graph.values.end(), [&](const Value& v) { return v.name == word; });
 }
 
@@ -80,8 +82,9 @@ WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const Optimiz
     const Value& input = graph.values[size_t(graph.input)];
     const double pixels = double(batch) * input.h * input.w * input.c, floats = double(graph.trained_count()) * sizeof(float);
     counter.work["gather"].bytes = pixels + double(input.batched(batch).count() * size_of(input.dtype));
-    counter.work["optimizer"].bytes = floats * (1 + 2 + 2 * optimizer.state_per_element());  // the gradient is read, the others written, too
-    if (ranks > 1) counter.work["all-reduce"].bytes = 2 * floats * (ranks - 1) / ranks;      // sent by each rank of a ring
+    counter.work["optimizer"].bytes =
+        floats * (1 + 2 + 2 * optimizer.state_per_element());                            // the gradient is read, the others written, too
+    if (ranks > 1) counter.work["all-reduce"].bytes = 2 * floats * (ranks - 1) / ranks;  // sent by each rank of a ring
     return counter.work;
 }
 

@@ -11,7 +11,8 @@ namespace convoy {
 
 struct Work {
     double flops = 0;  ///< multiply-adds count two; convolutions and linear layers only
-    double bytes = 0;  ///< each operand read once and each result written once, as if caches were of any size within an operation and empty between
+    double bytes =
+        0;  ///< each operand read once and each result written once, as if caches were of any size within an operation and empty between
 };
 /// By class: "conv forward", "conv data gradient", "conv weight gradient", "batch norm forward", "batch norm gradient", …,
 /// "gather", "optimizer", "all-reduce".
