@@ -28,6 +28,7 @@ namespace {
 template <class... F> struct overloaded : F... {
     using F::operator()...;
 };
+template <class... F> overloaded(F...) -> overloaded<F...>;  // clang 16 still wants it
 }  // namespace
 
 std::vector<ValueId> inputs_of(const Op& op) {
