@@ -2,6 +2,7 @@
 // Everything a step needs (graph, data set, permutation, schedule, counters) lies on the device, so a step takes no arguments.
 #pragma once
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -116,6 +117,13 @@ struct Update {
     bool latch;         ///< after one update was left out, leave out all: the weights stay those that made a NaN
 };
 
+/// What a device and this rank do at the moment; NaN: not known.
+struct SystemSample {
+    double utilisation = NAN;   ///< busy part of the GPU; on CPUs: of this rank's threads since the sample before
+    double memory_bytes = NAN;  ///< in use on the GPU, by anybody; on CPUs: by this process
+    double power_watts = NAN, clock_hz = NAN;  ///< of the GPU
+};
+
 struct BackendOptions {
     int threads = 0;      ///< CPU threads of this rank; 0: this rank's share of the cores
     bool sync_bn = false; ///< batch statistics over all ranks
@@ -134,6 +142,12 @@ public:
 
     virtual std::string device() const = 0;  ///< one line for people: "CPU, 2 threads, oneDNN 3.2.0 (avx512_core_bf16)"
     virtual int threads() const = 0;
+    /// How the device is linked to others and to the host; empty if there is nothing to say.
+    virtual std::string links() const = 0;
+    /// May be called from one other thread at any time.
+    virtual SystemSample sample() = 0;
+    /// Marks what is done until the result is destroyed on a profiler's timeline (NVTX); null where there is none.
+    virtual std::shared_ptr<void> range(const std::string& name) const = 0;
 
     virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Error if there is not enough
     /// The device's view of host memory that lives at least as long as the Buffer: on the CPU the memory itself, on a GPU a copy.

@@ -1,4 +1,5 @@
 // convoy info: versions, and the table of ranks with their hosts and devices; or what cuDNN has for a model on a chip.
+#include <algorithm>
 #include <cstdio>
 #include <sstream>
 
@@ -8,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/versions.h"
 #include "comm/comm.h"
+#include "comm/network.h"
 #include "model/models.h"
 
 namespace convoy {
@@ -66,6 +68,7 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     if (options.help || !options.plans.empty()) return 0;
     const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
+    const std::vector<std::string> links = comm.gather_all(backend->links()), cards = comm.gather_all(network_cards());
     const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->threads())});
     if (!comm.root()) return 0;
     std::printf("%-12s %s (%s)\n", "convoy", version, commit());
@@ -74,7 +77,11 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     for (const auto& [library, text] : libraries) std::printf("%-12s %s\n", library.c_str(), text.c_str());
     const std::string reason = cuda_unavailable();
     std::printf("%-12s %s\n\nrank  host              threads  device\n", "gpu", reason.empty() ? "available" : reason.c_str());
-    for (int r = 0; r < comm.size(); ++r) std::printf("%4d  %-16s  %7d  %s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str());
+    for (int r = 0; r < comm.size(); ++r)
+        std::printf("%4d  %-16s  %7d  %s%s%s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str(), links[r].empty() ? "" : "; ", links[r].c_str());
+    std::printf("\nhost              network cards\n");
+    for (int r = 0; r < comm.size(); ++r)
+        if (std::find(hosts.begin(), hosts.begin() + r, hosts[r]) == hosts.begin() + r) std::printf("%-16s  %s\n", hosts[r].c_str(), cards[r].c_str());
     return 0;
 }
 

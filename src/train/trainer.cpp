@@ -110,6 +110,7 @@ void Trainer::upload_counters(int64_t epoch) {
 }
 
 void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
+    const auto range = backend_.range("epoch " + std::to_string(epoch + 1));
     const auto start = Clock::now();
     upload_counters(epoch);
     const int64_t first = step_ % epoch_plan_.steps();  // not 0 if the run was resumed here
@@ -265,6 +266,7 @@ void Trainer::average_running_statistics() {
 }
 
 void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
+    const auto range = backend_.range("evaluation");
     average_running_statistics();
     const std::optional<EvalResult> result = evaluator_->run([this] {
         watch_clocks(0);

@@ -10,6 +10,9 @@ namespace convoy {
 class GradientSums;  // allreduce.cpp
 struct Temporary;    // primitives.h
 
+/// Seconds on a steady clock.
+double now();
+
 class CpuBackend : public Backend {
 public:
     CpuBackend(const BackendOptions&, Comm&);  ///< threads are given
@@ -17,6 +20,9 @@ public:
 
     std::string device() const override;
     int threads() const override { return threads_; }
+    std::string links() const override { return ""; }
+    SystemSample sample() override;
+    std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
@@ -67,9 +73,7 @@ private:
     std::shared_ptr<Temporary> temporary_;
     std::unique_ptr<GradientSums> sums_;
     double step_started_ = 0, gathered_ = 0;  // seconds on a steady clock
+    double sampled_ = now(), used_ = 0;       // of the last sample: when, and processor seconds until then
 };
-
-/// Seconds on a steady clock.
-double now();
 
 }  // namespace convoy

@@ -8,6 +8,7 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/gradient_sums.h"
 #include "backend/cuda/handles.h"
+#include "backend/cuda/nvml.h"
 #include "backend/cuda/plans.h"
 #include "backend/cuda/weight_copies.h"
 #include "backend/cuda/workspace.h"
@@ -25,6 +26,9 @@ public:
 
     std::string device() const override;
     int threads() const override { return 1; }
+    std::string links() const override { return nvml_.links(); }
+    SystemSample sample() override { return nvml_.sample(); }
+    std::shared_ptr<void> range(const std::string& name) const override;
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
@@ -99,6 +103,7 @@ private:
     Comm& comm_;
     const BackendOptions options_;
     const DeviceInfo info_;
+    Nvml nvml_;
     Stream compute_, communication_;
     std::shared_ptr<Workspace> workspace_;
     Cudnn cudnn_;
