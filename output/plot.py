@@ -2,9 +2,11 @@
 """Draws the curves of one or several Convoy runs from their metrics.h5: loss, accuracy, throughput, and where the time went.
 
 python3 output/plot.py RUN... [--out FILE.png] [--title TEXT]    RUN: a run folder, or a metrics.h5; may still be running.
+build/convoy report --scaling --format json RUN... | python3 output/plot.py --scaling - [--out scaling.png]     how runs scale
 Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
 """
 import argparse
+import json
 import os
 import sys
 
@@ -245,6 +247,50 @@ def draw(runs, title, out):
         handles = [Line2D([], [], color=color, linewidth=3, label=label) for label, color in zip(labels, colors(runs))]
         axes.legend(handles=handles, loc="center", ncol=columns, frameon=False, fontsize=9, borderaxespad=0)
     figure.suptitle(title or ("Convoy runs" if legend_rows else labels[0]), fontsize=13)
+    save(figure, out)
+
+
+def read_cells(path):
+    """The array that convoy report --scaling --format json prints; from a file, or - for stdin."""
+    try:
+        cells = json.load(sys.stdin if path == "-" else open(path, encoding="utf-8"))
+        return [cell for cell in cells if not cell["out_of_memory"] and cell["samples_per_second"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fail(BAD_INPUT, f"{path}: is not what 'convoy report --scaling --format json' prints: {error}")
+
+
+def draw_scaling(cells, title, out):
+    """Samples/s and efficiency against the number of GPUs: a line a model, precision, image size and batch; published ones dashed."""
+    lines = {}
+    for cell in cells:
+        key = (cell["source"], cell["model"], cell["precision"], cell["image_size"], cell["batch"])
+        lines.setdefault(key, {})[cell["gpus"]] = cell
+    if not lines:
+        fail(BAD_INPUT, "no cell was measured, so there is nothing to draw")
+    figure, (rate, efficiency) = plt.subplots(1, 2, figsize=(12, 5), constrained_layout=True)
+    for (key, by_gpus), color in zip(lines.items(), colors(lines)):
+        source, model, precision, _, batch = key
+        gpus = sorted(by_gpus)
+        style = {"color": color, "marker": "o", "markersize": 4, "linestyle": "-" if source == "Convoy" else "--"}
+        rate.plot(gpus, [by_gpus[n]["samples_per_second"] for n in gpus], label=f"{source}: {model}, {precision}, batch {batch} a GPU", **style)
+        efficiency.plot(gpus, [100 * by_gpus[n]["efficiency"] for n in gpus], **style)
+    ticks = sorted({gpus for by_gpus in lines.values() for gpus in by_gpus})
+    for axes in (rate, efficiency):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks)
+        axes.set_xticklabels(map(str, ticks))
+        axes.set_xlabel("GPUs (ranks)")
+        axes.grid(alpha=0.3)
+    rate.set_yscale("log", base=2)
+    rate.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    rate.set(title="Throughput", ylabel="samples/s, all GPUs")
+    rate.legend(fontsize=8)
+    efficiency.set(title="Efficiency", ylabel="speed-up per GPU (%)", ylim=(0, None))
+    figure.suptitle(title or "How it scales", fontsize=13)
+    save(figure, out)
+
+
+def save(figure, out):
     try:
         figure.savefig(out, dpi=110, format="png")
     except OSError as error:
@@ -256,7 +302,15 @@ def main():
     parser.add_argument("runs", metavar="RUN", nargs="+", help="run folder, or metrics.h5")
     parser.add_argument("--out", metavar="FILE.png", help="the picture (default: metrics.png in the first run's folder)")
     parser.add_argument("--title", help="title of the picture")
+    parser.add_argument("--scaling", action="store_true", help="RUN is what convoy report --scaling --format json printed; - for stdin")
     arguments = parser.parse_args()
+    if arguments.scaling:
+        if len(arguments.runs) != 1:
+            fail(USAGE, "--scaling takes one file, or - for stdin: what convoy report --scaling --format json printed")
+        out = arguments.out or "scaling.png"
+        draw_scaling(read_cells(arguments.runs[0]), arguments.title, out)
+        print(out)
+        return
     runs = load_runs(arguments.runs)
     out = arguments.out or os.path.join(runs[0].folder, "metrics.png")
     draw(runs, arguments.title, out)

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <new>
 
 #include "base/version.h"
 #include "cli/commands.h"
@@ -18,8 +19,12 @@ const char* const usage =
     "  verify    check every checksum of a data set\n"
     "  train     train a model; start it with mpirun or srun for several ranks\n"
     "  evaluate  measure a trained model on a data set\n"
+    "  bench     measure the speed of training steps on made-up or real images\n"
+    "  report    sum up runs: accuracy, time, images/s, slow ranks; or how they scale\n"
+    "  comm-test check sums over ranks, and measure them\n"
     "  info      print versions and the ranks with their devices\n"
-    "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 communication failed\n";
+    "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 communication failed,\n"
+    "            7 not enough memory, 85 checkpointed on request, 130 interrupted\n";
 
 using Command = std::function<int(Comm&, const std::vector<std::string>&)>;
 
@@ -35,7 +40,7 @@ Command alone(int (*command)(const std::vector<std::string>&)) {
 }
 
 const std::map<std::string, Command> commands = {
-    {"convert", alone(convert)}, {"verify", alone(verify)}, {"train", train}, {"evaluate", evaluate}, {"info", info}};
+    {"convert", alone(convert)}, {"verify", alone(verify)}, {"train", train}, {"evaluate", evaluate}, {"bench", bench}, {"comm-test", comm_test}, {"report", alone(report)}, {"info", info}};
 
 int run(Comm& comm, const std::vector<std::string>& args) {
     const std::string name = args.empty() ? "--help" : args[0];
@@ -49,7 +54,7 @@ int run(Comm& comm, const std::vector<std::string>& args) {
     }
     const auto found = commands.find(name);
     if (found == commands.end())
-        fail_everywhere(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate or info");
+        fail_everywhere(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate, bench, report, comm-test or info");
     return found->second(comm, {args.begin() + 1, args.end()});
 }
 
@@ -64,6 +69,8 @@ int main(int argc, char** argv) {
         if (comm.root()) std::fprintf(stderr, "convoy: %s\n", error.what());
         comm.barrier();
         return int(error.code);
+    } catch (const std::bad_alloc&) {
+        comm.abort(Exit::out_of_memory, out_of_host_memory);
     } catch (const std::exception& error) {
         comm.abort(Exit(1), error.what());
     }

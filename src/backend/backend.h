@@ -148,8 +148,10 @@ public:
     virtual SystemSample sample() = 0;
     /// Marks what is done until the result is destroyed on a profiler's timeline (NVTX); null where there is none.
     virtual std::shared_ptr<void> range(const std::string& name) const = 0;
+    /// Bytes. On CPUs: what this process has had in memory at most, data set included. On GPUs: what is taken on the device now.
+    virtual size_t memory_taken() const = 0;
 
-    virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Error if there is not enough
+    virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Exit::out_of_memory
     /// The device's view of host memory that lives at least as long as the Buffer: on the CPU the memory itself, on a GPU a copy.
     virtual Buffer resident(void* host, size_t bytes) = 0;
     virtual void upload(void* to, const void* from, size_t bytes) = 0;

@@ -8,7 +8,7 @@
 namespace convoy {
 
 /// Exit codes of the executable; the README lists them for users.
-/// A defect of the program itself (std::logic_error, out of memory) ends with 1.
+/// A defect of the program itself (std::logic_error) ends with 1.
 enum class Exit : int {
     done = 0,
     usage = 2,       ///< unknown option, impossible combination
@@ -16,6 +16,7 @@ enum class Exit : int {
     not_finite = 4,  ///< the loss became NaN or infinite
     io = 5,          ///< unwritable output, disk full
     comm = 6,        ///< communication failed
+    out_of_memory = 7,  ///< of the host or of the device
     requeue = 85,    ///< checkpointed on request: submit me again
 };
 
@@ -25,6 +26,9 @@ inline std::string printable(std::string text) {
         if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
     return text;
 }
+
+/// What std::bad_alloc means to the user.
+constexpr const char* out_of_host_memory = "out of memory on the host; use a smaller batch or data set, or fewer ranks a node";
 
 /// A failure the user can act on. The message says what, where, and what to do, in one line.
 struct Error : std::runtime_error {

@@ -7,5 +7,7 @@ namespace convoy {
 
 /// Bytes that can be allocated without swapping (MemAvailable); the largest size_t where the system does not say.
 size_t available_memory();
+/// Bytes of memory this process has held at most (VmHWM); 0 where the system does not say.
+size_t peak_memory();
 
 }  // namespace convoy

@@ -29,7 +29,7 @@ CONVOY_HD Random4 philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, ui
 }
 
 /// What a draw is for; kept apart so that no two uses see the same numbers. Dropout layer i uses `dropout + i`.
-enum Purpose : uint32_t { purpose_init = 1, purpose_permutation = 2, purpose_augment = 3, purpose_dropout = 1024 };
+enum Purpose : uint32_t { purpose_init = 1, purpose_permutation = 2, purpose_augment = 3, purpose_comm_test = 4, purpose_dropout = 1024 };
 
 /// Uniform in [0, 1), 24 bits.
 CONVOY_HD float uniform01(uint32_t word) { return float(word >> 8) * 0x1p-24f; }

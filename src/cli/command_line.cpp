@@ -3,6 +3,7 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -217,6 +218,15 @@ int64_t value_in_range(const po::variables_map& values, const std::string& optio
         fail(Exit::usage, "--" + option + ": " + std::to_string(value) + " is not allowed; it takes " + std::to_string(low) + " to " +
                               std::to_string(high));
     return value;
+}
+
+Shape image_size_of(const std::string& option, const std::string& text) {
+    Shape s;
+    int end = 0;
+    if (std::sscanf(text.c_str(), "%4dx%4dx%2d%n", &s.h, &s.w, &s.c, &end) != 3 || size_t(end) != text.size() || s.h < 1 || s.h > 4096 ||
+        s.w < 1 || s.w > 4096 || s.c < 1 || s.c > 16)
+        fail(Exit::usage, "--" + option + ": '" + text + "' is not allowed; it takes HxWxC as in 32x32x3, sides 1 to 4096, 1 to 16 channels");
+    return s;
 }
 
 }  // namespace convoy

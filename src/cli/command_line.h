@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/tensor.h"
+
 namespace convoy {
 
 /// Parses `args` (what follows the subcommand).
@@ -31,5 +33,8 @@ std::string required_value(const boost::program_options::variables_map& values, 
 
 /// A whole number within [low, high]; `option` must have been declared with value<int64_t>.
 int64_t value_in_range(const boost::program_options::variables_map& values, const std::string& option, int64_t low, int64_t high);
+
+/// [1, height, width, channels] of "32x32x3", the value of `option`.
+Shape image_size_of(const std::string& option, const std::string& text);
 
 }  // namespace convoy

@@ -16,6 +16,12 @@ int verify(const std::vector<std::string>& args);
 int train(Comm& comm, const std::vector<std::string>& args);
 /// Measures a trained model on a data set; collective.
 int evaluate(Comm& comm, const std::vector<std::string>& args);
+/// Measures the speed of training steps; collective.
+int bench(Comm& comm, const std::vector<std::string>& args);
+/// Checks and measures sums over ranks; collective.
+int comm_test(Comm& comm, const std::vector<std::string>& args);
+/// Sums up runs from their metric files.
+int report(const std::vector<std::string>& args);
 /// Prints versions and who runs where; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
 

@@ -67,11 +67,8 @@ SyntheticShape synthetic_shape(const po::variables_map& values) {
     shape.test_images = values.count("test-images") ? value_in_range(values, "test-images", 0, most_images) : shape.images / 5;
     shape.classes = int(value_in_range(values, "classes", 1, most_classes));
     shape.seed = uint64_t(value_in_range(values, "seed", 0, INT64_MAX));
-    const auto size = values["size"].as<std::string>();
-    int end = 0;
-    if (std::sscanf(size.c_str(), "%4dx%4dx%2d%n", &shape.height, &shape.width, &shape.channels, &end) != 3 || size_t(end) != size.size() ||
-        shape.height < 1 || shape.height > 4096 || shape.width < 1 || shape.width > 4096 || shape.channels < 1 || shape.channels > 16)
-        fail(Exit::usage, "--size: '" + size + "' is not allowed; it takes HxWxC as in 32x32x3, sides 1 to 4096, 1 to 16 channels");
+    const Shape size = image_size_of("size", values["size"].as<std::string>());
+    shape.height = size.h, shape.width = size.w, shape.channels = size.c;
     return shape;
 }
 

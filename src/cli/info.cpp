@@ -47,8 +47,8 @@ InfoOptions parse_info(const std::vector<std::string>& args) {
 
 void print_plans(const InfoOptions& o) {
     ModelOptions model;
-    if (std::sscanf(o.size.c_str(), "%dx%dx%d", &model.h, &model.w, &model.c) != 3)
-        fail(Exit::usage, "--image-size " + o.size + ": write height x width x channels, as in 32x32x3");
+    const Shape size = image_size_of("image-size", o.size);
+    model.h = size.h, model.w = size.w, model.c = size.c;
     model.name = o.plans;
     model.classes = int(o.classes);
     model.stem = o.stem;

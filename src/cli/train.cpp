@@ -9,6 +9,7 @@
 #include "cli/run_folder.h"
 #include "cli/signals.h"
 #include "cli/train_options.h"
+#include "cli/train_setup.h"
 #include "cli/versions.h"
 #include "comm/watchdog.h"
 #include "model/models.h"
@@ -16,7 +17,6 @@
 #include "train/trainer.h"
 
 namespace convoy {
-namespace {
 
 TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline) {
     TrainSetup s;
@@ -64,6 +64,8 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std
     s.on_nan = o.on_nan == "skip" ? OnNan::skip : o.on_nan == "rollback" ? OnNan::rollback : OnNan::stop;
     return s;
 }
+
+namespace {
 
 /// What the run folder will hold at most: the newest checkpoints, the best, one that is being written, the model, metrics.
 size_t planned_bytes(const TrainOptions& o, const State& state, int ranks) {

@@ -23,8 +23,8 @@ auto number(double& to, double standard, const char* name) {
 auto flag(bool& to) { return po::value<bool>(&to)->default_value(false, "false")->implicit_value(true, "true")->value_name("BOOL"); }
 auto text(std::string& to, const char* standard, const char* name) { return po::value<std::string>(&to)->default_value(standard)->value_name(name); }
 
-po::options_description table(TrainOptions& o) {
-    po::options_description all("options of train", 140), run("run"), batches("batches and epochs"), rule("optimizer and schedule"), input("augmentation");
+po::options_description table(TrainOptions& o, const OptionsOf& command) {
+    po::options_description all("options of " + command.command, 140), run("run"), batches("batches and epochs"), rule("optimizer and schedule"), input("augmentation");
     run.add_options()                                                                                              //
         ("data", text(o.data, "", "DIR"), "data set of HDF5 shards, made by 'convoy convert'")                     //
         ("model", text(o.model, "resnet18", "NAME"), "pyramidnet, pyramidnet110, resnet18, resnet50, mnist-conv, mnist-linear or linear")  //
@@ -82,7 +82,9 @@ po::options_description table(TrainOptions& o) {
         ("flip", flag(o.flip), "mirror half of the images left-right")                                             //
         ("mean", text(o.mean, "", "M,M,M"), "channel means of pixel / 255 (default: the data set's own)")          //
         ("stddev", text(o.stddev, "", "S,S,S"), "channel deviations of pixel / 255 (default: the data set's own)");
-    return all.add(run).add(batches).add(rule).add(input);
+    all.add(run).add(batches).add(rule).add(input);
+    if (!command.more.options().empty()) all.add(command.more);
+    return all;
 }
 
 void in_range(const char* option, double v, double low, double high) {
@@ -99,8 +101,8 @@ void one_of(const char* option, const std::string& v, const std::vector<std::str
     fail(Exit::usage, "--" + std::string(option) + " " + v + " is unknown; choose " + list);
 }
 
-void check(const TrainOptions& o) {
-    if (o.data.empty()) fail(Exit::usage, "--data is missing: the folder of a data set made by 'convoy convert'");
+void check(const TrainOptions& o, const OptionsOf& command) {
+    if (command.needs_data && o.data.empty()) fail(Exit::usage, "--data is missing: the folder of a data set made by 'convoy convert'");
     if ((o.batch_per_rank > 0) == (o.batch_size > 0) || o.batch_per_rank < 0 || o.batch_size < 0)
         fail(Exit::usage, "give exactly one of --batch-per-rank and --batch-size, a positive number of samples");
     in_range("batch-per-rank", double(o.batch_per_rank), 0, 1 << 24);
@@ -156,25 +158,35 @@ std::string text_of(const boost::any& v) {
 
 }  // namespace
 
-ParsedOptions parse_train_options(const std::vector<std::string>& args) {
+ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& command) {
     ParsedOptions parsed;
     TrainOptions& o = parsed.options;
-    const po::options_description all = table(o);
+    const po::options_description all = table(o, command);
+    const auto left_out = [&](const std::string& name) { return std::find(command.without.begin(), command.without.end(), name) != command.without.end(); };
+    for (const std::string& arg : args)
+        if (const std::string name = arg.substr(0, arg.find('=')); name.starts_with("--") && left_out(name.substr(2)))
+            fail(Exit::usage, name + ": has no meaning for " + command.command + "; leave it out, or see --help");
     const po::variables_map values = parse_with_config(all, args);
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
-        if (name == "help" || name == "print-config" || name == "dry-run" || name == "config") continue;
+        if (name == "help" || name == "print-config" || name == "dry-run" || name == "config" || left_out(name)) continue;
         parsed.resolved.emplace_back(name, text_of(values[name].value()));
     }
     if (o.help) {
         std::ostringstream out;
-        out << "usage: convoy train --data DIR --batch-per-rank N [--config RECIPE.cfg] [options]\n"
-               "Trains a model; flags win over the config file.\n\n"
-            << all;
+        out << command.usage << "\n";
+        if (command.without.empty()) {
+            out << all;
+        } else {  // in one list, since groups cannot be taken apart
+            po::options_description shown("options of " + command.command, 140);
+            for (const auto& option : all.options())
+                if (!left_out(option->long_name())) shown.add(option);
+            out << shown;
+        }
         parsed.help = out.str();
         return parsed;
     }
-    check(o);
+    check(o, command);
     return parsed;
 }
 

@@ -1,5 +1,6 @@
 // Everything a training can be told, as text. Each option's name, default and help stand once, in train_options.cpp.
 #pragma once
+#include <boost/program_options.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,8 +41,17 @@ struct ParsedOptions {
     std::vector<std::pair<std::string, std::string>> resolved;  ///< (name, value) in the order of --help; a valid --config
     std::string help;  ///< set if --help was given
 };
+/// How another command's options differ from those of train.
+struct OptionsOf {
+    std::string command = "train";
+    std::string usage = "usage: convoy train --data DIR --batch-per-rank N [--config RECIPE.cfg] [options]\n"
+                        "Trains a model; flags win over the config file.\n";
+    boost::program_options::options_description more{};  ///< options of its own
+    std::vector<std::string> without{};                  ///< refused on the command line; in a recipe they may stand, and do nothing
+    bool needs_data = true;
+};
 /// Parses and checks everything that needs no data. Throws Exit::usage.
-ParsedOptions parse_train_options(const std::vector<std::string>& args);
+ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& = {});
 
 // What the texts among the options mean; all throw Exit::usage naming the option.
 BackendOptions backend_options_of(const TrainOptions&);

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "comm/native.h"
 
@@ -135,6 +136,9 @@ void Comm::together(const std::function<void()>& work) {
     } catch (const Error& error) {
         code = int64_t(error.code);
         message = error.what();
+    } catch (const std::bad_alloc&) {
+        code = int64_t(Exit::out_of_memory);
+        message = out_of_host_memory;
     }
     const int64_t lowest = -max(code ? -int64_t(rank()) : INT64_MIN + 1);
     if (lowest == INT64_MAX) return;

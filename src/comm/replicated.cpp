@@ -34,10 +34,10 @@ Replicated::Replicated(Comm& comm, size_t bytes) : state_(new State{comm}) {
     comm.together([&] {
         const size_t copies = share ? 1 : size_t(comm.local_size());
         if (bytes * copies > available_memory())
-            fail(Exit::bad_input, "the data set takes " + std::to_string(bytes * copies >> 20) + " MiB of memory on " + comm.host() + ", which has " +
+            fail(Exit::out_of_memory, "the data set takes " + std::to_string(bytes * copies >> 20) + " MiB of memory on " + comm.host() + ", which has " +
                                       std::to_string(available_memory() >> 20) + " MiB free; use a smaller data set or fewer ranks a node");
         if (!share) s.own = std::malloc(std::max<size_t>(bytes, 1));
-        if (!share && !s.own) fail(Exit::bad_input, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB for the data set");
+        if (!share && !s.own) fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB for the data set");
     });
     s.data = static_cast<char*>(s.own);
     if (!share) return;

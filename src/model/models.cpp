@@ -45,6 +45,13 @@ Graph build_model(const ModelOptions& o) {
     fail(Exit::usage, "--model " + o.name + " is unknown; choose one of " + names);
 }
 
+ModelOptions usual_images(const std::string& name) {
+    ModelOptions o{name, 32, 32, 3, 10};
+    for (const Entry& e : table())
+        if (name == e.name && e.h > 0) o.h = e.h, o.w = e.w, o.c = e.c;
+    return o;
+}
+
 std::vector<std::string> model_names() {
     std::vector<std::string> names;
     for (const Entry& e : table()) names.push_back(e.name);

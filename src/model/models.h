@@ -18,6 +18,9 @@ struct ModelOptions {
 /// Builds the unfused graph. Throws Exit::usage for an unknown name, Exit::bad_input if the images do not fit the model.
 Graph build_model(const ModelOptions&);
 std::vector<std::string> model_names();
+/// A model with the images it is measured on unless told otherwise: those it takes, 32x32x3 where it takes any; 10 classes.
+/// An unknown name is left to build_model.
+ModelOptions usual_images(const std::string& name);
 
 // One a file in this folder.
 Graph build_pyramidnet(const ModelOptions&, int blocks_a_stage);

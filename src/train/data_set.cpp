@@ -8,7 +8,11 @@
 namespace convoy {
 
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader)
-    : info_(reader.info()),
+    : DataSet(comm, backend, reader.info(),
+              [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) { reader.read(first, rows, images, labels); }) {}
+
+DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read)
+    : info_(info),
       pixels_(comm, size_t(info_.images) * info_.height * info_.width * info_.channels),
       classes_(comm, size_t(info_.images) * sizeof(int32_t)) {
     const auto start = Clock::now();
@@ -24,8 +28,8 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader)
         const Doing doing(comm.activity(), "reading the data set");
         if (info_.images > INT_MAX) fail(Exit::bad_input, "the " + info_.split + " split has more than 2^31 images; split the data set");
         if (mine.count > 0)
-            reader.read(mine.first, mine.count, reinterpret_cast<uint8_t*>(pixels_.data() + pixel_offsets[comm.rank()]),
-                        reinterpret_cast<int32_t*>(classes_.data() + class_offsets[comm.rank()]));
+            read(mine.first, mine.count, reinterpret_cast<uint8_t*>(pixels_.data() + pixel_offsets[comm.rank()]),
+                 reinterpret_cast<int32_t*>(classes_.data() + class_offsets[comm.rank()]));
     });
     pixels_.complete(pixel_offsets);
     classes_.complete(class_offsets);

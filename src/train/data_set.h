@@ -1,6 +1,7 @@
 // A split in memory, in full, on every device: each rank reads its part of the rows from disk, and ranks of a node share
 // one copy. Any rank can then train on any sample, so the sample order does not depend on the number of ranks.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,9 @@ class DataSet {
 public:
     /// Collective. Throws Exit::bad_input on every rank if any rank cannot read its rows.
     DataSet(Comm&, Backend&, const SplitReader&);
+    /// As above, with rows from elsewhere: `read` fills `rows` images [rows, h, w, c] and labels [rows] from row `first` on.
+    using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)>;
+    DataSet(Comm&, Backend&, const SplitInfo&, const Read& read);
 
     const SplitInfo& info() const { return info_; }
     Tensor images() const { return images_; }  ///< device, u8 [N, h, w, c]

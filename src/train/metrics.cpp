@@ -145,6 +145,25 @@ template <class Row> std::string json_line(const Row& row) {
 
 }  // namespace
 
+MetricsFile read_metrics(const std::string& path) {
+    const auto lock = h5::exclusive();
+    const h5::Handle file = h5::open(path);
+    if (h5::string_attribute(file, "format", path) != format || h5::int_attribute(file, "version", path) != version)
+        fail(Exit::bad_input, path + ": is not a metric file of this version; give the folder of another run, or move it away");
+    MetricsFile read;
+    std::apply([&](auto&... rows) { (read_table(file, rows, path), ...); }, read.tables);
+    const h5::Handle run(H5Gopen2(file, "run", H5P_DEFAULT));
+    if (!run.valid()) fail(Exit::bad_input, path + ": /run cannot be read: the file is damaged" + h5::because());
+    for (int i = 0, count = H5Aget_num_attrs(run); i < count; ++i) {
+        const h5::Handle attribute(H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
+        const h5::Handle type(attribute.valid() ? H5Aget_type(attribute) : H5I_INVALID_HID);
+        char name[256] = "";
+        if (type.valid() && H5Tget_class(type) == H5T_STRING && H5Aget_name(attribute, sizeof name, name) > 0)
+            read.run[name] = h5::string_attribute(run, name, path);
+    }
+    return read;
+}
+
 Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume)
     : path_(run_dir + "/metrics.h5"), lines_path_(run_dir + "/metrics.jsonl") {
     struct stat status {};
@@ -201,11 +220,7 @@ void Metrics::write_line(const std::string& line) {
 }
 
 void Metrics::load(const MetricsResume& resume) {
-    const auto lock = h5::exclusive();
-    const h5::Handle file = h5::open(path_);
-    if (h5::string_attribute(file, "format", path_) != format || h5::int_attribute(file, "version", path_) != version)
-        fail(Exit::bad_input, path_ + ": is not a metric file of this version; move it away to go on without its rows");
-    std::apply([&](auto&... rows) { (read_table(file, rows, path_), ...); }, tables_);
+    tables_ = read_metrics(path_).tables;
     std::get<std::vector<RankRow>>(tables_).clear();  // who takes part is said anew
     go_back(resume);
 }

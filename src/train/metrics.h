@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -77,6 +78,16 @@ struct MetricsResume {
     bool evaluation_due = false;  ///< the evaluation at `step` will be done again
 };
 
+using MetricTables = std::tuple<std::vector<TrainRow>, std::vector<EvalRow>, std::vector<EpochRow>, std::vector<RankRow>,
+                                std::vector<RankEpochRow>, std::vector<SystemRow>, std::vector<EventRow>>;
+struct MetricsFile {
+    MetricTables tables;
+    std::map<std::string, std::string> run;  ///< those attributes of /run that are text
+    template <class Row> const std::vector<Row>& rows() const { return std::get<std::vector<Row>>(tables); }
+};
+/// Reads a metrics.h5, also of a run that goes on. Throws Exit::bad_input if it is damaged or none.
+MetricsFile read_metrics(const std::string& path);
+
 class Metrics {
 public:
     using Value = std::variant<std::string, int64_t, double>;
@@ -125,9 +136,7 @@ private:
     bool changed_ = false;           // something is not in metrics.h5 yet
     std::chrono::steady_clock::time_point published_;
     std::vector<std::pair<std::string, Value>> attributes_;
-    std::tuple<std::vector<TrainRow>, std::vector<EvalRow>, std::vector<EpochRow>, std::vector<RankRow>, std::vector<RankEpochRow>,
-               std::vector<SystemRow>, std::vector<EventRow>>
-        tables_;
+    MetricTables tables_;
 };
 
 }  // namespace convoy

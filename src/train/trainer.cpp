@@ -24,7 +24,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
     for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup.global_batch : 0, epoch_plan_.tail}) {
         if (samples == 0) continue;
         const Share mine = share_of(samples, comm.size(), comm.rank());
-        programs_.push_back({plan_program(graph, backend, {int(mine.count), samples, mine.first, true}), {}, {}, {}});
+        programs_.push_back({plan_program(graph, backend, {int(mine.count), samples, mine.first, true}), {}, {}, {}, {}});
         arena_bytes_ = std::max(arena_bytes_, programs_.back().plan.memory.bytes);
     }
     if (test) {
@@ -71,6 +71,7 @@ void Trainer::build() {
         backend_.update(update, program.tape);
         backend_.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), ring_size_, counters,
                         r.plan.spec.global_batch, program.tape);
+        r.ending.assign(program.tape.begin() + long(r.tape.size()), program.tape.end());
         r.run = backend_.finish(std::move(program.tape));
     }
     if (evaluator_) evaluator_->build(arena_);

@@ -48,6 +48,12 @@ public:
     virtual std::optional<Checkpoint> on_rollback(int64_t failed) = 0;
 };
 
+/// One entry of a training step's tape.
+struct StepTime {
+    std::string name;
+    double seconds;
+};
+
 class Trainer {
 public:
     /// Plans, and allocates parameters, gradients and optimizer state. `test` may be null.
@@ -61,7 +67,7 @@ public:
     const std::vector<Bucket>& buckets() const { return buckets_; }
     const State& state() const { return state_; }
 
-    /// Allocates activations and builds the tapes. Throws Exit::usage if there is not enough memory.
+    /// Allocates activations and builds the tapes. Throws Exit::out_of_memory.
     void build();
     /// Draws the initial weights on rank 0 and broadcasts them.
     void initialise();
@@ -69,6 +75,9 @@ public:
     void restore(Checkpoint from);
     /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite on every rank alike.
     void run(TrainListener&);
+    /// Times a step operation by operation, each ended before the next begins, so that nothing overlaps: medians of `steps`
+    /// steps on this rank, in the order of the tape. Collective. For after run(): the trainer stands at step 0 then, weights go on.
+    std::vector<StepTime> profile(int64_t steps);
     bool stopped() const { return stopped_; }
     int64_t step() const { return step_; }
     bool evaluation_due() const { return evaluation_due_; }
@@ -82,8 +91,9 @@ private:
     struct Runnable {
         ProgramPlan plan;
         std::function<void()> run;
-        Tape tape;
+        Tape tape;               ///< without what follows
         std::vector<Probe> probes;
+        Tape ending;             ///< optimizer and record
     };
 
     const Runnable& program_of(int64_t step_of_epoch) const;

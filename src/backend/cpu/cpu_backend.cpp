@@ -74,7 +74,7 @@ Buffer CpuBackend::allocate(size_t bytes) {
     const size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
     void* block = rounded <= budget_ ? std::aligned_alloc(alignment, rounded) : nullptr;
     if (!block)
-        fail(Exit::usage, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB for each of " +
+        fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB for each of " +
                               std::to_string(comm_.local_size()) + " ranks on " + comm_.host() + "; use a smaller batch or fewer ranks a node");
     budget_ -= rounded;
     char* bytes_of = static_cast<char*>(block);

@@ -4,6 +4,7 @@
 #include <dnnl.hpp>
 
 #include "backend/backend.h"
+#include "base/memory.h"
 
 namespace convoy {
 
@@ -23,6 +24,7 @@ public:
     std::string links() const override { return ""; }
     SystemSample sample() override;
     std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
+    size_t memory_taken() const override { return peak_memory(); }
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;

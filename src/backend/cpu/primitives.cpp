@@ -43,7 +43,7 @@ Calls::Operand Calls::temporary(int argument, const Desc& desc) {
     used_ += (desc.get_size() + alignment - 1) / alignment * alignment;
     if (used_ > block_->bytes) {
         block_->block = Buffer(std::aligned_alloc(alignment, used_), std::free);
-        if (!block_->block) fail(Exit::usage, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
+        if (!block_->block) fail(Exit::out_of_memory, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
         block_->bytes = used_;
     }
     return {argument, dnnl::memory(desc, engine_, nullptr), true, offset};

@@ -48,6 +48,12 @@ std::string CudaBackend::device() const {
 
 std::shared_ptr<void> CudaBackend::range(const std::string& name) const { return std::make_shared<Range>(name.c_str()); }
 
+size_t CudaBackend::memory_taken() const {
+    size_t available = 0, all = 0;
+    check(cudaMemGetInfo(&available, &all), "asking for its memory");
+    return all - available;
+}
+
 Buffer CudaBackend::allocate(size_t bytes) {
     bytes = std::max<size_t>(bytes, 1);
     Buffer buffer = sums_ ? sums_->allocate(bytes) : nullptr;
@@ -57,7 +63,7 @@ Buffer CudaBackend::allocate(size_t bytes) {
             cudaGetLastError();
             size_t available = 0, all = 0;
             cudaMemGetInfo(&available, &all);
-            fail(Exit::usage, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB on the GPU of rank " +
+            fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB on the GPU of rank " +
                                   std::to_string(comm_.rank()) + " on " + comm_.host() + ", which has " + std::to_string(available >> 20) +
                                   " MiB free; use a smaller batch");
         } else {

@@ -29,6 +29,7 @@ public:
     std::string links() const override { return nvml_.links(); }
     SystemSample sample() override { return nvml_.sample(); }
     std::shared_ptr<void> range(const std::string& name) const override;
+    size_t memory_taken() const override;
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;

@@ -33,7 +33,7 @@ public:
         try {
             block_.emplace(std::max<size_t>(bytes_, 1));
         } catch (const std::bad_alloc&) {
-            fail(Exit::usage,
+            fail(Exit::out_of_memory,
                  "out of memory: cannot allocate " + std::to_string(bytes_ >> 20) + " MiB of workspace on the GPU; use a smaller batch");
         }
     }

@@ -1,0 +1,98 @@
+#include "cli/bench_result.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/quantile.h"
+#include "base/version.h"
+#include "cli/table.h"
+
+namespace convoy {
+
+std::vector<OpClass> by_class(const std::vector<StepTime>& times, const Graph& graph, const WorkByClass& work) {
+    std::map<std::string, double> seconds;
+    for (const StepTime& t : times) seconds[class_of_step(t.name, graph)] += t.seconds;
+    std::vector<OpClass> classes;
+    for (const auto& [name, s] : seconds) {
+        const auto counted = work.find(name);
+        classes.push_back({name, s, counted == work.end() ? Work() : counted->second});
+    }
+    std::stable_sort(classes.begin(), classes.end(), [](const OpClass& a, const OpClass& b) { return a.seconds > b.seconds; });
+    return classes;
+}
+
+namespace {
+
+double sum_of(const std::vector<OpClass>& classes) {
+    double sum = 0;
+    for (const OpClass& c : classes) sum += c.seconds;
+    return sum;
+}
+
+std::string class_table(const std::vector<OpClass>& classes) {
+    const double all = sum_of(classes);
+    TextTable table{{"class of operations", "ms a step", "share", "GFLOP/s", "MB", "GB/s"}, {}};
+    for (const OpClass& c : classes) {
+        const auto rate = [&](double amount) { return amount > 0 && c.seconds > 0 ? formatted("%.1f", amount / c.seconds / 1e9) : std::string("-"); };
+        table.rows.push_back({c.name, formatted("%.3f", 1e3 * c.seconds), formatted("%.1f %%", 100 * c.seconds / all), rate(c.work.flops),
+                              c.work.bytes > 0 ? formatted("%.2f", c.work.bytes / 1e6) : "-", rate(c.work.bytes)});
+    }
+    table.rows.push_back({"all", formatted("%.3f", 1e3 * all), "100.0 %", "", "", ""});
+    return as_text(table);
+}
+
+}  // namespace
+
+std::string bench_text(const BenchResult& r) {
+    const auto count = [](int64_t n, const char* what) { return formatted("%lld %s%s", (long long)n, what, n == 1 ? "" : "s"); };
+    std::string text = formatted("bench     %s, %s, %s images of %s, %lld classes: %s on %s, batch %lld a rank, %lld in all\n", r.model.c_str(),
+                                 r.precision.c_str(), r.data.c_str(), r.image_size.c_str(), (long long)r.classes, count(r.ranks, "rank").c_str(),
+                                 count(r.hosts, "host").c_str(), (long long)r.batch_per_rank, (long long)r.global_batch);
+    text += formatted("device    %s, %s a rank\n", r.device.c_str(), count(r.threads, "thread").c_str());
+    text += formatted("steps     %zu, after %lld of warm-up\n", r.images_per_second.size(), (long long)r.warmup);
+    text += formatted("images/s  median %.1f, p10 %.1f, p90 %.1f (all ranks)", median(r.images_per_second), quantile(r.images_per_second, 0.1),
+                      quantile(r.images_per_second, 0.9));
+    text += std::isfinite(r.images_per_second_wall) ? formatted("; %.1f with what lies between the steps\n", r.images_per_second_wall) : "\n";
+    text += formatted("step      %.3f ms: data wait %.3f, compute %.3f, exposed communication %.3f (medians, mean over ranks)\n", 1e3 * r.median.step,
+                      1e3 * r.median.data, 1e3 * r.median.compute, 1e3 * r.median.exposed);
+    text += formatted("work      %.4f GFLOP an image forward and backward, %.1f GFLOP/s; peak memory %.1f MiB a rank\n", r.flops_per_image / 1e9,
+                      r.flops_per_image * median(r.images_per_second) / 1e9, r.peak_memory / (1 << 20));
+    if (!r.classes_of_operations.empty())
+        text += "\neach operation by itself, nothing overlapping; GFLOP and MB counted from the shapes:\n" + class_table(r.classes_of_operations);
+    return text;
+}
+
+std::string bench_json(const BenchResult& r) {
+    nlohmann::ordered_json j;
+    j["bench"] = r.model;
+    j["precision"] = r.precision;
+    j["device"] = r.device;
+    j["data"] = r.data;
+    j["image_size"] = r.image_size;
+    j["classes"] = r.classes;
+    j["parameters"] = r.parameters;
+    j["ranks"] = r.ranks;
+    j["hosts"] = r.hosts;
+    j["threads"] = r.threads;
+    j["batch_per_rank"] = r.batch_per_rank;
+    j["global_batch"] = r.global_batch;
+    j["warmup_steps"] = r.warmup;
+    j["steps"] = r.images_per_second.size();
+    j["images_per_second"] = {{"median", median(r.images_per_second)}, {"p10", quantile(r.images_per_second, 0.1)},
+                              {"p90", quantile(r.images_per_second, 0.9)}, {"wall", r.images_per_second_wall}};
+    j["step_seconds"] = r.median.step;
+    j["data_seconds"] = r.median.data;
+    j["compute_seconds"] = r.median.compute;
+    j["comm_exposed_seconds"] = r.median.exposed;
+    j["peak_memory_bytes"] = r.peak_memory;
+    j["flops_per_image"] = r.flops_per_image;
+    j["flops_per_second"] = r.flops_per_image * median(r.images_per_second);
+    j["operations"] = nlohmann::ordered_json::array();
+    for (const OpClass& c : r.classes_of_operations)
+        j["operations"].push_back({{"class", c.name}, {"seconds", c.seconds}, {"flops", c.work.flops}, {"bytes", c.work.bytes}});
+    j["version"] = version;
+    j["commit"] = commit();
+    return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace convoy

@@ -1,0 +1,68 @@
+// convoy report: reads the metric files of runs, and says in one table or paragraph what people look for in them.
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/report_summary.h"
+
+namespace convoy {
+namespace {
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+constexpr const char* published_file = "output/published-resnet50-v100.csv";
+
+Format format_of(const std::string& text) {
+    if (text == "text") return Format::text;
+    if (text == "markdown") return Format::markdown;
+    if (text == "csv") return Format::csv;
+    if (text == "json") return Format::json;
+    fail(Exit::usage, "--format " + text + " is unknown; choose text, markdown, csv or json");
+}
+
+/// The file that was asked for, or the one beside the executable's folder, if it is there.
+std::vector<ScalingRun> published(const std::string& given) {
+    if (!given.empty()) return read_published(given);
+    std::error_code error;
+    const fs::path project = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+    for (const fs::path& path : {fs::path(published_file), project / published_file})
+        if (fs::exists(path, error)) return read_published(path.string());
+    std::fprintf(stderr, "warning: %s is not there: the published figures are left out\n", published_file);
+    return {};
+}
+
+}  // namespace
+
+int report(const std::vector<std::string>& args) {
+    std::string format_text, published_path;
+    bool scaling = false, help = false;
+    po::options_description options("options of report", 140);
+    options.add_options()                                                                                                            //
+        ("run", po::value<std::vector<std::string>>()->value_name("RUN"), "a run folder or its metrics.h5; also as plain arguments, several")  //
+        ("scaling", po::bool_switch(&scaling), "samples/s, speed-up and efficiency by nodes, GPUs and batch, from medians over repeats")      //
+        ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"), "text, markdown, csv or json")      //
+        ("published", po::value<std::string>(&published_path)->value_name("FILE"), "figures to stand beside those of --scaling (default output/published-resnet50-v100.csv)")  //
+        ("help", po::bool_switch(&help), "print this");
+    const po::variables_map values = parse(options, args, po::positional_options_description().add("run", -1));
+    if (help) {
+        std::printf("usage: convoy report RUN... [--scaling] [--format KIND]\n%s", (std::ostringstream() << options).str().c_str());
+        return 0;
+    }
+    const Format format = format_of(format_text);
+    if (!published_path.empty() && !scaling) fail(Exit::usage, "--published is for --scaling; leave it out, or add --scaling");
+    if (!values.count("run")) fail(Exit::usage, "which run? convoy report RUN..., the folders of runs");
+    std::vector<RunSummary> runs;
+    for (const std::string& run : values["run"].as<std::vector<std::string>>()) runs.push_back(summarise(run));
+    if (!scaling) {
+        std::fputs(summaries_as(runs, format).c_str(), stdout);
+        return 0;
+    }
+    std::vector<ScalingRun> cells;
+    for (const RunSummary& s : runs) cells.push_back(as_scaling_run(s));
+    std::fputs(scaling_as(scaling_cells(cells, published(published_path)), format).c_str(), stdout);
+    return 0;
+}
+
+}  // namespace convoy

@@ -1,0 +1,41 @@
+// What `convoy report` says of one run, worked out from the rows of its metric file.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cli/scaling.h"
+#include "train/metrics.h"
+
+namespace convoy {
+
+struct RankTotals {
+    int64_t rank = 0, threads = 0;
+    std::string host, device;
+    double data = 0, compute = 0, wait = 0;  ///< seconds over all epochs; a straggler computes longer and waits less
+};
+
+struct RunSummary {
+    std::string run;                             ///< the folder, as it was given
+    std::string model, precision, image_size;    ///< empty: not known
+    std::string out_of_memory;                   ///< what it ended with, if it ended so
+    int64_t ranks = 0, hosts = 0, global_batch = 0, batch_per_rank = 0, steps = 0;
+    int64_t epochs = 0;                          ///< that were completed
+    double training_seconds = 0, eval_seconds = 0;
+    double epoch_seconds = NAN;                  ///< median
+    double images_per_second = NAN;              ///< of all ranks: global batch / median step
+    double last_accuracy = NAN, best_accuracy = NAN;  ///< on the test split, as fractions
+    int64_t last_epoch = 0, best_epoch = 0;
+    double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;  ///< medians over the steps of rank 0
+    std::vector<RankTotals> of_ranks;
+    std::vector<EventRow> events;
+};
+
+/// `run` is a run folder or its metrics.h5. Throws Exit::bad_input if there is no run, or it is damaged.
+RunSummary summarise(const std::string& run);
+
+/// A run as a cell of the scaling table.
+ScalingRun as_scaling_run(const RunSummary&);
+
+std::string summaries_as(const std::vector<RunSummary>&, Format);
+
+}  // namespace convoy

@@ -1,0 +1,30 @@
+// Times the operations of a training step one by one. Apart from the loop, so that the loop is not slowed by clocks.
+#include "base/quantile.h"
+#include "train/trainer.h"
+
+namespace convoy {
+
+std::vector<StepTime> Trainer::profile(int64_t steps) {
+    const Runnable& program = programs_.front();
+    Tape whole = program.tape;
+    whole.insert(whole.end(), program.ending.begin(), program.ending.end());
+    std::vector<std::vector<double>> times(whole.size());
+    for (int64_t s = 0; s < steps; ++s) {
+        step_ = 0;  // the schedule and the order of samples end somewhere
+        upload_counters(0);
+        comm_.barrier();  // waiting for a rank that is late is no part of the first sum
+        for (size_t i = 0; i < whole.size(); ++i) {
+            comm_.activity().enter(whole[i].name.c_str());
+            const auto start = Clock::now();
+            whole[i].run();
+            backend_.synchronize();
+            times[i].push_back(seconds_since(start));
+        }
+    }
+    std::vector<StepTime> medians;
+    for (size_t i = 0; i < whole.size(); ++i) medians.push_back({whole[i].name, median(times[i])});
+    comm_.activity().enter("host code between operations");
+    return medians;
+}
+
+}  // namespace convoy

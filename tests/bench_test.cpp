@@ -1,0 +1,216 @@
+// convoy bench: the work counted from shapes against sums by hand, the classes of a tape's steps, and what a run prints, writes and
+// refuses. Nothing here asks how fast it was.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <new>
+#include <numeric>
+#include <set>
+
+#include "base/quantile.h"
+#include "cli/bench_result.h"
+#include "cli/table.h"
+#include "cluster.h"
+#include "comm/replicated.h"
+#include "model/models.h"
+#include "model/precision.h"
+#include "tests/test_comm.h"
+
+namespace convoy::test {
+namespace {
+
+std::string last_line(std::string text) {
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    return text.substr(text.rfind('\n') + 1);
+}
+
+TEST(Bench, QuantilesAreThoseOfNumpy) {
+    EXPECT_DOUBLE_EQ(quantile({3, 1, 2, 4}, 0.1), 1.3);  // numpy.quantile([3, 1, 2, 4], 0.1)
+    EXPECT_DOUBLE_EQ(median({3, 1, 2, 4}), 2.5);
+    EXPECT_DOUBLE_EQ(quantile({5, 7}, 0.9), 6.8);
+    EXPECT_DOUBLE_EQ(quantile({5}, 0.9), 5);
+    EXPECT_TRUE(std::isnan(median({})));
+}
+
+TEST(Bench, TablesAreAligned) {
+    const TextTable table{{"who", "n"}, {{"ä, b", "1"}, {"c \"d\"", "23"}}};
+    EXPECT_EQ(as_text(table), "who     n\nä, b    1\nc \"d\"  23\n");
+    EXPECT_EQ(as_markdown(table), "| who   |  n |\n|---|---:|\n| ä, b  |  1 |\n| c \"d\" | 23 |\n");
+    EXPECT_EQ(as_markdown({{"a"}, {{"x|y"}}}), "| a    |\n|---|\n| x\\|y |\n");
+    EXPECT_EQ(as_csv(table), "who,n\n\"ä, b\",1\n\"c \"\"d\"\"\",23\n");
+}
+
+// One 3x3 convolution of 2 to 4 channels on 6x6, a ReLU, and a linear layer of 144 to 3, on 5 samples.
+TEST(Bench, WorkIsCountedFromShapes) {
+    GraphBuilder b("tiny", 6, 6, 2, 3);
+    const ValueId c = b.conv("c", b.input(), 4, 3, 1, 1, {Init::constant, 0});
+    const Graph graph = b.finish(b.linear("l", b.relu(c), 3), 0);
+    const OptimizerSpec sgd;
+    const WorkByClass one = work_of_step(graph, 5, 1, sgd);
+    EXPECT_DOUBLE_EQ(one.at("conv forward").flops, 2.0 * 5 * 36 * 4 * 9 * 2);
+    EXPECT_DOUBLE_EQ(one.at("conv weight gradient").flops, one.at("conv forward").flops);
+    EXPECT_EQ(one.count("conv data gradient"), 0u) << "nobody wants the gradient of the images";
+    EXPECT_DOUBLE_EQ(one.at("linear data gradient").flops, 2.0 * 5 * 144 * 3);
+    EXPECT_DOUBLE_EQ(one.at("conv forward").bytes, 4.0 * (5 * 72 + 72 + 5 * 144));
+    EXPECT_DOUBLE_EQ(one.at("relu forward").bytes, 4.0 * 2 * 5 * 144);
+    EXPECT_DOUBLE_EQ(one.at("gather").bytes, 5.0 * 72 * (1 + 4));
+    const double floats = double(graph.trained_count());
+    EXPECT_DOUBLE_EQ(one.at("optimizer").bytes, 4 * floats * (1 + 2 + 2));
+    EXPECT_EQ(one.count("all-reduce"), 0u);
+    EXPECT_DOUBLE_EQ(work_of_step(graph, 5, 4, sgd).at("all-reduce").bytes, 4 * floats * 2 * 3 / 4);
+    EXPECT_DOUBLE_EQ(work_of_step(with_precision(graph, Precision::bf16), 5, 1, sgd).at("gather").bytes, 5.0 * (72 + 36 * 8 * 2)) << "padded to 8";
+}
+
+// What --dry-run counts for one image forward is what the classes add up to, for every model.
+TEST(Bench, WorkAgreesWithTheGraphsOwnCount) {
+    for (const std::string& name : model_names()) {
+        const Graph graph = fuse(build_model(usual_images(name)));
+        double forward = 0, all = 0;
+        for (const auto& [c, w] : work_of_step(graph, 7, 2, {})) {
+            if (c.ends_with("forward")) forward += w.flops;
+            all += w.flops;
+        }
+        EXPECT_NEAR(forward, 7 * graph.flops_per_image(), 1e-9 * forward) << name;
+        EXPECT_GE(all, 2 * forward) << name;
+        EXPECT_LE(all, 3 * forward) << name;
+    }
+}
+
+TEST(Bench, StepsOfATapeHaveClasses) {
+    const Graph graph = fuse(build_model(usual_images("resnet18")));
+    const std::string conv = graph.params[0].name.substr(0, graph.params[0].name.rfind('.'));
+    EXPECT_EQ(class_of_step("conv forward " + conv, graph), "conv forward");
+    EXPECT_EQ(class_of_step("conv weight gradient " + conv, graph), "conv weight gradient");
+    EXPECT_EQ(class_of_step("linear gradient " + conv + " to bf16", graph), "linear gradient");
+    EXPECT_EQ(class_of_step("relu " + graph.values[1].name, graph), "relu forward");
+    EXPECT_EQ(class_of_step("relu gradient " + graph.values[1].name, graph), "relu gradient");
+    EXPECT_EQ(class_of_step("loss", graph), "loss forward");
+    EXPECT_EQ(class_of_step("loss gradient", graph), "loss gradient");
+    EXPECT_EQ(class_of_step("all-reduce 4096 KiB", graph), "all-reduce");
+    EXPECT_EQ(class_of_step("wait for all-reduce", graph), "all-reduce");
+    EXPECT_EQ(class_of_step("gather", graph), "gather");
+    const auto classes = by_class({{"gather", 1}, {"all-reduce 1 KiB", 2}, {"wait for all-reduce", 3}}, graph, {{"gather", {0, 9}}});
+    ASSERT_EQ(classes.size(), 2u);
+    EXPECT_EQ(classes[0].name, "all-reduce");
+    EXPECT_DOUBLE_EQ(classes[0].seconds, 5);
+    EXPECT_DOUBLE_EQ(classes[1].work.bytes, 9);
+}
+
+TEST(Bench, MeasuresMadeUpImages) {
+    const TempDir dir;
+    const Finished f = launch(2, "bench --model mnist-conv --batch-per-rank 6 --warmup 3 --steps 25 --threads 1 --log-interval 4 --output " + dir.path("run"), 120);
+    ASSERT_EQ("", failure(f));
+    const auto j = nlohmann::json::parse(last_line(f.out));
+    EXPECT_EQ(j["bench"], "mnist-conv");
+    EXPECT_EQ(j["data"], "synthetic");
+    EXPECT_EQ(j["image_size"], "28x28x1");
+    EXPECT_EQ(j["parameters"], 21840);
+    EXPECT_EQ(j["ranks"], 2);
+    EXPECT_EQ(j["hosts"], 1);
+    EXPECT_EQ(j["batch_per_rank"], 6);
+    EXPECT_EQ(j["global_batch"], 12);
+    EXPECT_EQ(j["steps"], 25);
+    EXPECT_EQ(j["warmup_steps"], 3);
+    const double low = j["images_per_second"]["p10"], middle = j["images_per_second"]["median"], high = j["images_per_second"]["p90"];
+    EXPECT_GT(low, 0);
+    EXPECT_LE(low, middle);
+    EXPECT_LE(middle, high);
+    EXPECT_GT(j["images_per_second"]["wall"].get<double>(), 0);
+    EXPECT_GT(j["peak_memory_bytes"].get<double>(), 1e6);
+    EXPECT_NEAR(j["flops_per_second"].get<double>(), j["flops_per_image"].get<double>() * middle, 1e-9 * j["flops_per_second"].get<double>());
+
+    // Every operation has a class, and every class that moves data has its bytes counted: a renamed step would show here.
+    std::set<std::string> classes;
+    for (const auto& o : j["operations"]) {
+        classes.insert(o["class"]);
+        if (o["class"] != "record" && o["class"] != "requests") {
+            EXPECT_GT(o["bytes"].get<double>(), 0) << o["class"];
+        }
+        if (std::string(o["class"]).starts_with("conv")) {
+            EXPECT_GT(o["flops"].get<double>(), 0) << o["class"];
+        }
+    }
+    for (const char* name : {"conv forward", "conv data gradient", "conv weight gradient", "pool forward", "pool gradient", "relu forward", "dropout gradient",
+                             "linear forward", "linear weight gradient", "loss forward", "loss gradient", "gather", "all-reduce", "optimizer"})
+        EXPECT_EQ(classes.count(name), 1u) << name;
+    EXPECT_NE(f.out.find("\nconv forward "), std::string::npos) << f.out;
+
+    std::vector<double> steps(25);
+    std::iota(steps.begin(), steps.end(), 4.0);
+    EXPECT_EQ(column(dir.path("run"), "train/step"), steps) << "the warm-up is left out";
+    const std::vector<double> step = column(dir.path("run"), "train/step_seconds");
+    std::vector<double> rates;
+    for (double s : step) rates.push_back(12 / s);
+    EXPECT_NEAR(median(rates), middle, 1e-9 * middle);
+    EXPECT_EQ(column(dir.path("run"), "ranks/rank"), (std::vector<double>{0, 1}));
+    const std::vector<double> data = column(dir.path("run"), "rank_epochs/data_seconds"), compute = column(dir.path("run"), "rank_epochs/compute_seconds"),
+                              wait = column(dir.path("run"), "rank_epochs/collective_wait_seconds");
+    ASSERT_EQ(compute.size(), 2u);
+    const double sum = std::accumulate(step.begin(), step.end(), 0.0);
+    EXPECT_NEAR(data[0] + compute[0] + wait[0], sum, 1e-9 * sum);
+    EXPECT_EQ("", refusal(launch(1, "bench --model mnist-linear --batch-per-rank 4 --output " + dir.path("run")), Exit::usage, {dir.path("run"), "--overwrite"}));
+}
+
+TEST(Bench, MeasuresRealData) {
+    const TempDir dir;
+    make_data(dir.path("data"), 50, 10, "28x28x1");
+    // 50 images are three full batches of 15 an epoch; a recipe may hold what has no meaning here.
+    write_file(dir.path("a.cfg"), "model = mnist-linear\nepochs = 3\nbatch-size = 15\non-nan = rollback\n");
+    const Finished f = launch(2, "bench --config " + dir.path("a.cfg") + " --data " + dir.path("data") +
+                                     " --warmup 0 --steps 11 --profile-steps 0 --threads 1 --output " + dir.path("run"));
+    ASSERT_EQ("", failure(f));
+    const auto j = nlohmann::json::parse(last_line(f.out));
+    EXPECT_EQ(j["data"], dir.path("data"));
+    EXPECT_EQ(j["global_batch"], 15);
+    EXPECT_EQ(j["batch_per_rank"], 8) << "the larger share";
+    EXPECT_TRUE(j["operations"].empty());
+    EXPECT_EQ(column(dir.path("run"), "train/epoch"), (std::vector<double>{1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4}));
+    EXPECT_EQ("", refusal(launch(2, "bench --model mnist-linear --batch-per-rank 26 --data " + dir.path("data")), Exit::usage, {"52", "50 training images"}));
+}
+
+TEST(Bench, MemoryThatDoesNotSufficeIsCode7) {
+    const TempDir dir;
+    const std::string enormous = "bench --model pyramidnet --batch-per-rank 200000 --threads 1 --output " + dir.path("run");
+    EXPECT_EQ("", refusal(launch(2, enormous, 120), Exit::out_of_memory, {"out of memory", "smaller batch"}));
+    const auto oom = nlohmann::json::parse(read_file(dir.path("run/oom")));
+    EXPECT_EQ(oom["model"], "pyramidnet");
+    EXPECT_EQ(oom["ranks"], 2);
+    EXPECT_EQ(oom["hosts"], 1);
+    EXPECT_EQ(oom["batch_per_rank"], 200000);
+    EXPECT_EQ(oom["image_size"], "32x32x3");
+    // The next measurement in this folder takes it away.
+    EXPECT_EQ("", failure(launch(1, "bench --model linear --batch-per-rank 2 --warmup 0 --steps 2 --output " + dir.path("run"))));
+    EXPECT_FALSE(std::filesystem::exists(dir.path("run/oom")));
+
+    const std::unique_ptr<Backend> backend = make_cpu_backend({1}, test_comm());
+    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory", "MiB"}, [&] { backend->allocate(size_t(1) << 50); }));
+    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"data set", "MiB"}, [] { Replicated(test_comm(), size_t(1) << 50); }));
+    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory"}, [] { test_comm().together([] { throw std::bad_alloc(); }); }));
+}
+
+TEST(Bench, MistakesAreRefused) {
+    const TempDir dir;
+    const std::string start = "bench --model mnist-linear --batch-per-rank 4 ";
+    const std::vector<std::tuple<std::string, Exit, std::vector<std::string>>> mistakes = {
+        {start + "--epochs 3", Exit::usage, {"--epochs", "has no meaning for bench"}},
+        {start + "--resume=auto", Exit::usage, {"--resume", "has no meaning for bench"}},
+        {start + "--steps 0", Exit::usage, {"--steps 0", "from 1"}},
+        {start + "--warmup -1", Exit::usage, {"--warmup -1"}},
+        {start + "--profile-steps x", Exit::usage, {"--profile-steps", "'x'"}},
+        {start + "--step 5", Exit::usage, {"--step", "--steps"}},
+        {start + "--image-size 28x28", Exit::usage, {"--image-size", "28x28", "HxWxC"}},
+        {start + "--image-size 32x32x3", Exit::bad_input, {"mnist-linear", "32x32x3"}},
+        {start + "--classes 5 --data " + dir.path(), Exit::usage, {"--classes", "--data"}},
+        {start + "--data " + dir.path("none"), Exit::bad_input, {dir.path("none")}},
+        {"bench --model mnist-linear", Exit::usage, {"--batch-per-rank"}},
+        {"bench --model lenet --batch-per-rank 4", Exit::usage, {"--model lenet", "resnet50"}},
+        {start + "--output /proc/none", Exit::io, {"/proc/none"}}};
+    for (const auto& [arguments, code, words] : mistakes) EXPECT_EQ("", refusal(launch(2, arguments), code, words)) << arguments;
+    const Finished help = convoy_alone("bench --help");
+    for (const char* option : {"--image-size", "--warmup", "--steps", "--profile-steps", "--precision"}) EXPECT_NE(help.out.find(option), std::string::npos) << option;
+    for (const char* option : {"--epochs", "--resume", "--dry-run"}) EXPECT_EQ(help.out.find(option), std::string::npos) << option;
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,220 @@
+// convoy report: golden files of every format from small runs that are written here, the arithmetic of the scaling table, and what is
+// refused. CONVOY_WRITE_GOLDEN=1 writes the golden files anew; look at them before they are committed.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "cli/report_summary.h"
+#include "cluster.h"
+#include "train/metrics.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+/// A training of two epochs on two ranks, of which the second is slow.
+void write_training(const std::string& dir) {
+    fs::create_directories(dir);
+    Metrics m(dir);
+    m.run_attribute("model", std::string("mnist-conv"));
+    m.run_attribute("image size", std::string("28x28x1"));
+    m.run_attribute("global batch (--batch-size)", std::string("60"));
+    m.run_attribute("configuration", std::string("model = mnist-conv\nprecision = f32\n"));
+    m.event(0, "start", "convoy train --data a|b");
+    for (int r = 0; r < 2; ++r) m.add(RankRow{r, "node" + std::to_string(r), "CPU", 4});
+    m.add(TrainRow{1, 1, 2.3, 0.1, 0.1, 5.0, 0.1, 0.1});  // pays for what is done once
+    m.add(TrainRow{2, 1, 2.0, 0.3, 0.1, 0.02, 0.001, 0.004});
+    m.add(TrainRow{3, 2, 1.5, 0.5, 0.1, 0.03, 0.002, 0.005});
+    m.add(TrainRow{4, 2, 1.2, 0.6, 0.1, 0.04, 0.003, 0.006});
+    m.add(EpochRow{1, 120, 5.25, 22.9});
+    m.add(EpochRow{2, 120, 0.25, 480.0});
+    for (int epoch = 1; epoch <= 2; ++epoch) {
+        m.add(RankEpochRow{epoch, 0, 0.25, 1.0, 1.5});
+        m.add(RankEpochRow{epoch, 1, 0.25, 2.0, 0.5});
+    }
+    m.add(EvalRow{2, 1, 1.9, 0.75, 0.5});
+    m.add(EvalRow{4, 2, 2.1, 0.625, 0.5});
+    m.event(4, "done", "test accuracy 0.6250");
+    m.publish();
+}
+
+/// A benchmark as convoy bench leaves it: `ranks` on hosts of eight, steps of these seconds.
+void write_bench(const std::string& dir, int ranks, int batch, const std::vector<double>& seconds) {
+    fs::create_directories(dir);
+    Metrics m(dir);
+    m.run_attribute("model", std::string("resnet50"));
+    m.run_attribute("image size", std::string("224x224x3"));
+    m.run_attribute("global batch (--batch-size)", std::to_string(ranks * batch));
+    m.run_attribute("configuration", std::string("precision = bf16\n"));
+    m.run_attribute("bench", std::string("{}"));
+    for (int r = 0; r < ranks; ++r) m.add(RankRow{r, "node" + std::to_string(r / 8), "GPU", 1});
+    for (size_t i = 0; i < seconds.size(); ++i) m.add(TrainRow{int64_t(21 + i), 1, 1, 0, 0.1, seconds[i], 0, 0});
+    m.publish();
+}
+
+class Report : public testing::Test {
+protected:
+    /// In the folder of the runs, so that the report holds no path of this machine.
+    Finished report(const std::string& arguments) { return run("cd " + dir_.path() + " && " + with_limit(sibling("convoy") + " report " + arguments, 60)); }
+    void expect_golden(const std::string& name, const std::string& arguments) {
+        const Finished f = report(arguments);
+        ASSERT_EQ("", failure(f)) << arguments;
+        EXPECT_EQ(f.err, "") << arguments;
+        const std::string said = std::regex_replace(f.out, std::regex("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ"), "2026-01-31T12:00:00Z"), path = "tests/golden/report/" + name;
+        if (std::getenv("CONVOY_WRITE_GOLDEN")) write_file(path, said);
+        EXPECT_EQ(said, read_file(path)) << arguments;
+    }
+    /// 1, 2, 8 and 16 GPUs at batch 128, three repeats of the first; a cell without memory at batch 256, one of each kind.
+    void write_matrix() {
+        for (int repeat = 1; repeat <= 3; ++repeat) write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)), 1, 128, {0.5, 0.4 * repeat, 9});  // medians 0.5, 0.8, 1.2
+        write_bench(dir_.path("m/1n2g-b128-r1"), 2, 128, {0.8});
+        write_bench(dir_.path("m/1n8g-b128-r1"), 8, 128, {1.0});
+        write_bench(dir_.path("m/2n16g-b128-r1"), 16, 128, {1.0});
+        write_bench(dir_.path("m/1n1g-b256-r1"), 1, 256, {1.0});
+        fs::create_directories(dir_.path("m/1n2g-b256-r1"));
+        write_file(dir_.path("m/1n2g-b256-r1/oom"), "");
+        fs::create_directories(dir_.path("m/1n4g-b256-r1"));
+        write_file(dir_.path("m/1n4g-b256-r1/oom"), R"({"model":"resnet50","precision":"bf16","ranks":4,"hosts":1,"batch_per_rank":256,"message":"out of memory: 9 MiB"})");
+    }
+    TempDir dir_;
+};
+
+TEST_F(Report, SummariesAreThoseOfTheGoldenFiles) {
+    write_training(dir_.path("slow"));
+    write_bench(dir_.path("fast"), 1, 32, {0.1, 0.2, 0.3});
+    fs::create_directories(dir_.path("1n2g-b64-r1"));
+    write_file(dir_.path("1n2g-b64-r1/oom"), "");
+    for (const auto& [format, name] : {std::pair{"text", "summary.txt"}, {"markdown", "summary.md"}, {"csv", "summary.csv"}, {"json", "summary.json"}})
+        expect_golden(name, std::string("slow fast/metrics.h5 1n2g-b64-r1/ --format ") + format);
+}
+
+TEST_F(Report, ScalingTablesAreThoseOfTheGoldenFiles) {
+    write_matrix();
+    for (const auto& [format, name] : {std::pair{"text", "scaling.txt"}, {"markdown", "scaling.md"}, {"csv", "scaling.csv"}, {"json", "scaling.json"}})
+        expect_golden(name, std::string("--scaling m/* --format ") + format);
+}
+
+TEST_F(Report, SummaryOfARun) {
+    write_training(dir_.path("run"));
+    const RunSummary s = summarise(dir_.path("run"));
+    EXPECT_EQ(s.model, "mnist-conv");
+    EXPECT_EQ(s.precision, "f32");
+    EXPECT_EQ(s.ranks, 2);
+    EXPECT_EQ(s.hosts, 2);
+    EXPECT_EQ(s.batch_per_rank, 30);
+    EXPECT_EQ(s.epochs, 2);
+    EXPECT_EQ(s.steps, 4);
+    EXPECT_DOUBLE_EQ(s.step_seconds, 0.03) << "without the first";
+    EXPECT_DOUBLE_EQ(s.images_per_second, 2000);
+    EXPECT_DOUBLE_EQ(s.training_seconds, 5.5);
+    EXPECT_DOUBLE_EQ(s.epoch_seconds, 2.75);
+    EXPECT_DOUBLE_EQ(s.eval_seconds, 1);
+    EXPECT_DOUBLE_EQ(s.best_accuracy, 0.75);
+    EXPECT_EQ(s.best_epoch, 1);
+    EXPECT_DOUBLE_EQ(s.last_accuracy, 0.625);
+    ASSERT_EQ(s.of_ranks.size(), 2u);
+    EXPECT_DOUBLE_EQ(s.of_ranks[1].compute, 4);
+    EXPECT_DOUBLE_EQ(s.of_ranks[0].wait, 3);
+    EXPECT_EQ(s.events.size(), 2u);
+}
+
+TEST_F(Report, PublishedSpeedUps) {
+    const auto published = read_published("output/published-resnet50-v100.csv");
+    EXPECT_EQ(published.size(), 24u);
+    ScalingRun mine{"Convoy", "resnet50", "f32", "224x224x3", 128, 1, 1, 400};
+    std::map<std::string, ScalingCell> at_32;
+    for (const ScalingCell& c : scaling_cells({mine}, published))
+        if (c.run.gpus == 32) at_32[c.run.source] = c;
+    ASSERT_EQ(at_32.size(), 4u);
+    EXPECT_NEAR(at_32["PyTorch"].speed_up, 5552.77 / 347.12, 1e-12);
+    EXPECT_NE(scaling_as(scaling_cells({mine}, published), Format::text).find("5552.77 (16.0)"), std::string::npos);
+    EXPECT_NEAR(at_32["PyTorch"].efficiency, 5552.77 / 347.12 / 32, 1e-12);
+    EXPECT_NEAR(at_32["OneFlow"].speed_up, 11548.451 / 383.760, 1e-12);
+    mine.precision = "bf16";  // they stand beside it, as what they are
+    for (const ScalingCell& c : scaling_cells({mine}, published)) EXPECT_EQ(c.run.precision, c.run.source == "Convoy" ? "bf16" : "f32");
+    mine.batch = 64;  // nothing was published for that
+    EXPECT_EQ(scaling_cells({mine}, published).size(), 1u);
+    mine.batch = 128, mine.image_size = "32x32x3";
+    EXPECT_EQ(scaling_cells({mine}, published).size(), 1u);
+}
+
+TEST_F(Report, CellsAreMediansOfRepeats) {
+    const auto run_of = [](int nodes, int gpus, double rate, bool oom = false) { return ScalingRun{"Convoy", "m", "f32", "1x1x1", 8, nodes, gpus, rate, oom}; };
+    const auto cells = scaling_cells({run_of(1, 4, 90), run_of(1, 2, 10), run_of(1, 2, 50), run_of(1, 2, 40), run_of(1, 4, 100), run_of(1, 4, NAN, true), run_of(1, 8, NAN, true)}, {});
+    ASSERT_EQ(cells.size(), 3u);
+    EXPECT_DOUBLE_EQ(cells[0].run.samples_per_second, 40);
+    EXPECT_EQ(cells[0].runs, 3);
+    EXPECT_DOUBLE_EQ(cells[0].speed_up, 1);
+    EXPECT_DOUBLE_EQ(cells[1].run.samples_per_second, 95);
+    EXPECT_FALSE(cells[1].run.out_of_memory) << "two of three ran";
+    EXPECT_DOUBLE_EQ(cells[1].efficiency, 95.0 / 40 / 2) << "over two GPUs, the fewest";
+    EXPECT_TRUE(cells[2].run.out_of_memory);
+    EXPECT_TRUE(std::isnan(cells[2].speed_up));
+}
+
+TEST_F(Report, ScalingIsDrawn) {
+    if (run("/usr/bin/python3 -c 'import h5py, numpy, matplotlib'").code != 0) GTEST_SKIP() << "no python3 with h5py, numpy and matplotlib";
+    const auto plot = [](const std::string& arguments) { return run("/usr/bin/python3 output/plot.py --scaling " + arguments); };
+    const std::string picture = dir_.path("scaling.png");
+    EXPECT_EQ("", failure(plot("- --out " + picture + " < tests/golden/report/scaling.json")));
+    EXPECT_EQ(read_file(picture).substr(1, 3), "PNG");
+    write_file(dir_.path("none.json"), R"([{"out_of_memory": true, "samples_per_second": null}])");
+    for (const auto& [arguments, code, word] : std::vector<std::tuple<std::string, int, std::string>>{{dir_.path("none.json"), 3, "nothing to draw"},
+                                                                                                       {"README.md", 3, "README.md"},
+                                                                                                       {"a b", 2, "one file"}}) {
+        const Finished f = plot(arguments);
+        EXPECT_EQ(f.code, code) << arguments;
+        EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
+        EXPECT_NE(f.err.find(word), std::string::npos) << f.err;
+    }
+}
+
+// What bench writes is what report reads.
+TEST_F(Report, ReadsWhatBenchWrites) {
+    ASSERT_EQ("", failure(launch(2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"))));
+    const RunSummary s = summarise(dir_.path("b"));
+    EXPECT_EQ(s.model, "mnist-linear");
+    EXPECT_EQ(s.image_size, "28x28x1");
+    EXPECT_EQ(s.precision, "f32");
+    EXPECT_EQ(s.batch_per_rank, 4);
+    EXPECT_EQ(s.steps, 10);
+    const Finished f = launch(2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --overwrite --output " + dir_.path("b"));
+    const std::string line = f.out.substr(f.out.find("\n{") + 1);
+    EXPECT_NEAR(summarise(dir_.path("b")).images_per_second, nlohmann::json::parse(line)["images_per_second"]["median"].get<double>(), 1) << "medians of odd counts agree";
+}
+
+TEST_F(Report, MistakesAreRefused) {
+    write_training(dir_.path("run"));
+    write_file(dir_.path("text"), "no HDF5");
+    for (const char* folder : {"empty", "nothing", "broken"}) fs::create_directories(dir_.path(folder));
+    write_file(dir_.path("nothing/oom"), "");
+    write_file(dir_.path("broken/oom"), R"({"ranks": "many"})");
+    Metrics(dir_.path("empty"));
+    write_file(dir_.path("bad.csv"), "source,model\nPyTorch,resnet50,f32,224x224x3,128,1,1,fast\n");
+    std::string whole = read_file(dir_.path("run/metrics.h5"));
+    whole.resize(whole.size() / 2);
+    write_file(dir_.path("half.h5"), whole);
+    const std::vector<std::tuple<std::string, Exit, std::vector<std::string>>> mistakes = {
+        {"", Exit::usage, {"report RUN"}},
+        {"run --format xml", Exit::usage, {"--format xml", "markdown"}},
+        {"run --scalin", Exit::usage, {"--scalin", "--scaling"}},
+        {"run --published x", Exit::usage, {"--published", "--scaling"}},
+        {"run none", Exit::bad_input, {"none", "no such file"}},
+        {"text", Exit::bad_input, {"text"}},
+        {"half.h5", Exit::bad_input, {"half.h5"}},
+        {"nothing", Exit::bad_input, {"nothing/oom", "2n16g-b128-r3"}},
+        {"broken", Exit::bad_input, {"broken/oom"}},
+        {"--scaling empty", Exit::bad_input, {"empty", "no timed steps"}},
+        {"--scaling run --published none.csv", Exit::bad_input, {"none.csv", "--published"}},
+        {"--scaling run --published bad.csv", Exit::bad_input, {"bad.csv:2"}}};
+    for (const auto& [arguments, code, words] : mistakes) EXPECT_EQ("", refusal(report(arguments), code, words)) << arguments;
+    EXPECT_EQ("", refusal(launch(2, "report " + dir_.path("none")), Exit::bad_input, {"none"})) << "on all ranks alike";
+    EXPECT_EQ("", failure(report("--help")));
+    EXPECT_EQ("", failure(report("empty"))) << "a run that has only begun";
+}
+
+}  // namespace
+}  // namespace convoy::test
