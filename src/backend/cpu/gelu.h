@@ -26,9 +26,9 @@ inline float erf(float x) {
     return std::max(std::min(x * p / q, 1.0f), -1.0f);
 }
 
-/// exp(x) for x <= 0: 2^n by the exponent's bits times a Taylor polynomial on |r| <= ln(2) / 2. Below -87 it is that of -87.
-inline float exp_of_negative(float x) {
-    x = std::max(x, -87.0f);
+/// exp(x) for x <= 0: 2^n by the exponent's bits times a Taylor polynomial on |r| <= ln(2) / 2; zero below -87.
+inline float exp_of_negative(float to) {
+    const float x = std::max(to, -87.0f);
     constexpr float round = 12582912;  // 1.5 * 2^23: adding it leaves an integer in the low bits
     const float shifted = x * 1.44269504f + round, n = shifted - round;
     const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln(2) in two parts, the first exact in few bits
@@ -39,7 +39,7 @@ inline float exp_of_negative(float x) {
     e = e * r + 0.5f;
     e = e * r + 1.0f;
     e = e * r + 1.0f;
-    return e * std::bit_cast<float>((std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(round) + 127) << 23);
+    return to < -87 ? 0.0f : e * std::bit_cast<float>((std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(round) + 127) << 23);
 }
 
 inline float gelu(float z) { return 0.5f * z * (1 + erf(z * 0.70710678f)); }
