@@ -32,4 +32,10 @@ CONVOY_HD void adam_update(const OptimizerSpec& o, float lr, float decay, float 
     w -= lr / correction1 * m / (sqrtf(v) / correction2 + o.epsilon);
 }
 
+/// w [1], slow [1]: the average keeps `decay` of itself, and w starts anew from it. A decay of 1 leaves the average alone.
+CONVOY_HD void look_ahead_update(float decay, float& w, float& slow) {
+    slow += (1 - decay) * (w - slow);
+    w = slow;
+}
+
 }  // namespace convoy

@@ -33,24 +33,26 @@ InfoOptions parse_info(const std::vector<std::string>& args) {
         ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100 or a100")                           //
         ("precision", po::value<std::string>(&o.precision)->default_value("bf16")->value_name("TYPE"), "f32, tf32, bf16 or f16")       //
         ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples a rank a step")                        //
-        ("image-size", po::value<std::string>(&o.size)->default_value("224x224x3")->value_name("HxWxC"), "of the images")             //
-        ("classes", po::value<int64_t>()->default_value(1000)->value_name("N"), "of the labels")                                      //
+        ("image-size", po::value<std::string>(&o.size)->default_value("")->value_name("HxWxC"), "of the images; by default what the model takes, else 224x224x3")  //
+        ("classes", po::value<int64_t>()->default_value(0)->value_name("N"), "of the labels; 0: 10 for a model of small images, else 1000")  //
         ("stem", po::value<std::string>(&o.stem)->default_value("auto")->value_name("KIND"), "of the resnets: imagenet, cifar or auto")  //
         ("help", po::bool_switch(&o.help), "print this");
     po::variables_map values = parse(options, args);
     po::notify(values);
     o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
-    o.classes = value_in_range(values, "classes", 1, 1 << 24);
+    o.classes = value_in_range(values, "classes", 0, 1 << 24);
     o.text = (std::ostringstream() << options).str();
     return o;
 }
 
 void print_plans(const InfoOptions& o) {
-    ModelOptions model;
-    const Shape size = image_size_of("image-size", o.size);
-    model.h = size.h, model.w = size.w, model.c = size.c;
-    model.name = o.plans;
-    model.classes = int(o.classes);
+    ModelOptions model = usual_images(o.plans, {1, 224, 224, 3});
+    if (model.h == 224) model.classes = 1000;
+    if (!o.size.empty()) {
+        const Shape size = image_size_of("image-size", o.size);
+        model.h = size.h, model.w = size.w, model.c = size.c;
+    }
+    if (o.classes > 0) model.classes = int(o.classes);
     model.stem = o.stem;
     const Precision precision = parse_precision(o.precision);
     std::fputs(plan_table(with_precision(fuse(build_model(model)), precision), int(o.batch), precision, o.chip).c_str(), stdout);

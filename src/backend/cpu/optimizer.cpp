@@ -28,14 +28,16 @@ void CpuBackend::update(const Update& u, Tape& tape) {
                             u.stats->skipped = 1;
                             return;
                         }
-                        const float lr = u.learning_rates[u.counters->step];
+                        const float rate = u.learning_rates[u.counters->step];
                         const double t = double(u.counters->step + 1);
                         const float c1 = float(1 - std::pow(double(u.spec.beta1), t)), c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
                         float *w = u.weights, *first = u.state, *second = u.state + u.count;
                         const float* g = u.gradients;
                         for (const UpdateSegment& s : u.segments) {
+                            if (u.counters->step >= s.steps) continue;
                             const int64_t begin = int64_t(s.begin), end = int64_t(s.end);
                             const OptimizerSpec spec = u.spec;
+                            const float lr = rate * s.learning_rate;
                             if (spec.kind == OptimizerSpec::sgd) {
 #pragma omp parallel for simd schedule(static)
                                 for (int64_t i = begin; i < end; ++i) sgd_update(spec, lr, s.weight_decay, g[i], w[i], first[i]);
@@ -45,6 +47,19 @@ void CpuBackend::update(const Update& u, Tape& tape) {
                                     adam_update(spec, lr, s.weight_decay, c1, c2, g[i], w[i], first[i], second[i]);
                             }
                         }
+                    }});
+}
+
+void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
+    tape.push_back({"look-ahead", Lane::compute, [l] {
+                        const float decay = l.decays[l.counters->step + 1];
+                        if (decay < 0 || l.stats->skipped > 0) return;
+                        const auto average = [decay](float* w, float* slow, size_t n) {
+#pragma omp parallel for simd schedule(static)
+                            for (size_t i = 0; i < n; ++i) look_ahead_update(decay, w[i], slow[i]);
+                        };
+                        average(l.weights, l.slow, l.count);
+                        average(l.running, l.slow_running, l.running_count);
                     }});
 }
 

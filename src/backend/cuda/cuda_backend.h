@@ -40,6 +40,8 @@ public:
     void forward(const Conv&, const Bound&, Tape&) override;
     void forward(const BatchNorm&, const Bound&, Tape&) override;
     void forward(const Relu&, const Bound&, Tape&) override;
+    void forward(const Gelu&, const Bound&, Tape&) override;
+    void forward(const Scale&, const Bound&, Tape&) override;
     void forward(const Add&, const Bound&, Tape&) override;
     void forward(const Pool&, const Bound&, Tape&) override;
     void forward(const PadShortcut&, const Bound&, Tape&) override;
@@ -49,6 +51,8 @@ public:
     void backward(const Conv&, const Bound&, Tape&) override;
     void backward(const BatchNorm&, const Bound&, Tape&) override;
     void backward(const Relu&, const Bound&, Tape&) override;
+    void backward(const Gelu&, const Bound&, Tape&) override;
+    void backward(const Scale&, const Bound&, Tape&) override;
     void backward(const Add&, const Bound&, Tape&) override;
     void backward(const Pool&, const Bound&, Tape&) override;
     void backward(const PadShortcut&, const Bound&, Tape&) override;
@@ -58,10 +62,12 @@ public:
 
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
+    void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
     void request(const Requests*, BatchStats*, Tape&) override;
     void allreduce(Tensor bucket, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
+    void look_ahead(const LookAhead&, Tape&) override;
     void record(const BatchStats*, const float*, StepRecord*, int64_t, Counters*, int64_t, Tape&) override;
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;

@@ -25,6 +25,20 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     });
 }
 
+void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
+    const std::vector<kernels::Segment> host = copies_.segments(l.weights, l.segments);
+    kernels::Segment all{0, int64_t(l.running_count), 0};
+    all.count = all.end;
+    const Buffer segments = allocate(host.size() * sizeof(kernels::Segment)), running = allocate(sizeof all);
+    upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
+    upload(running.get(), &all, sizeof all);
+    step(tape, "look-ahead", [=, count = int(host.size())](cudaStream_t s) {
+        const auto of = [](const Buffer& b) { return static_cast<const kernels::Segment*>(b.get()); };
+        kernels::look_ahead(l.weights, l.slow, of(segments), count, l.count, l.decays, l.counters, l.stats, s);
+        if (l.running_count > 0) kernels::look_ahead(l.running, l.slow_running, of(running), 1, l.running_count, l.decays, l.counters, l.stats, s);
+    });
+}
+
 void CudaBackend::request(const Requests* requests, BatchStats* stats, Tape& tape) {
     // A captured step cannot read the host's atomics: it reads pinned copies that are refreshed before every step.
     mirrors_.push_back({requests, std::make_shared<PinnedMemory>(2 * sizeof(int))});
