@@ -78,7 +78,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test test-faults test-gpu bench-gpu bundle data format clean help FORCE
+.PHONY: all deps info run test test-faults test-jobs test-gpu bench-gpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -155,6 +155,12 @@ test-faults: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@CONVOY_LONG=1 BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh 'Faults*:Kill*:Resume*:Shard*:TrainerLoop*'
 
+# The scripts in jobs/ on a real Slurm of four emulated nodes, and on emulated hosts: needs root.
+test-jobs: deps
+	@bash .ci/deps.sh install jobs
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/jobs/run.sh
+
 format:
 	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h tests/fibers/* kernels/*)
 
@@ -171,4 +177,5 @@ help:
 	@echo 'make test-gpu   what needs a GPU; make bench-gpu measures on one'
 	@echo 'make bundle     $(BUILD)/convoy-bundle.tar.xz: for machines with a GPU and nothing else'
 	@echo 'make test-faults   the long form of the fault tests: 50 killed ranks, 40 signals, 400 damaged files'
+	@echo 'make test-jobs     job scripts on a Slurm of four emulated nodes, and on emulated hosts (root)'
 	@echo 'make format     clang-format; make clean'

@@ -45,6 +45,8 @@ find_launcher() {
     slurm)
       if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
         launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
+        # Otherwise MPI_Init ends on one node before others are in it, and OpenMPI 4.1 ends with a segmentation fault now and then.
+        export SLURM_PMIX_FENCE_BARRIER=true
       else
         launch=("${mpirun[@]}") # reads the allocation itself
       fi
@@ -58,7 +60,8 @@ find_launcher() {
       awk '!n[$1]++ { order[++hosts] = $1 } END { for (i = 1; i <= hosts; i++) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE" >"$hosts"
       launch=("${mpirun[@]}" --hostfile "$hosts")
       # Where PBS has it, remote ranks start under PBS, which then counts and ends them; else over ssh.
-      if command -v pbs_tmrsh >/dev/null; then export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-pbs_tmrsh}; fi
+      # By its path: mpirun's daemons on those hosts look for it too.
+      export OMPI_MCA_plm_rsh_agent="$PWD/jobs/shield.sh ${OMPI_MCA_plm_rsh_agent:-$(command -v pbs_tmrsh || echo ssh)}"
       ;;
     none) [[ -n ${launch:-} ]] || fail "this is a job script: submit it with jobs/submit.sh, sbatch or qsub" ;;
   esac

@@ -3,13 +3,13 @@ import os
 import shutil
 import tempfile
 
-from cluster import sh
+from hosts import sh
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.path.join(ROOT, os.environ.get("BUILD", "build")))
 
-# Job scripts know nothing of this machine: that these tests run as root, with loopback between the nodes.
-os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+# Job scripts know nothing of this machine: that tests run as root, and many ranks on few cores.
+os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1")
 
 
 class Checkout:

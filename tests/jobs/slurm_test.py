@@ -6,11 +6,12 @@ import re
 import unittest
 
 from checkout import Checkout, parameters, ranks_by_host
-from cluster import NAMES, Cluster, sh, wait_for
+from cluster import NAMES, Cluster
+from hosts import sh, wait_for
 
 TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
 # Long enough to be interrupted, with checkpoints to go back to when nobody asks first.
-LONG = TRAIN + " --batch-per-rank 8 --epochs 60 --eval-every 20 --log-interval 1 --checkpoint-every 20"
+LONG = TRAIN + " --batch-per-rank 8 --epochs 40 --eval-every 20 --log-interval 1 --checkpoint-every 40"
 cluster = checkout = None
 
 
@@ -168,7 +169,7 @@ class Slurm(unittest.TestCase):
         self.check_resumed(job)
 
     def test_lost_node_requeues(self):
-        job = Job(f"jobs/slurm/4node.sbatch {LONG}").training(40)
+        job = Job(f"jobs/slurm/4node.sbatch {LONG}").training(42)
         sh("scontrol update nodename=n3 state=down reason=test")
         try:
             wait_for("the job back in the queue", lambda: job.state() == "PENDING", 60)
@@ -232,6 +233,21 @@ class Slurm(unittest.TestCase):
             self.assertEqual((job.fields()["Partition"], job.fields()["TimeLimit"]), ("urgent", "00:07:00"))
         finally:
             os.remove(checkout.path("jobs/site/here.env"))
+
+    def test_what_pbs_scripts_ask_for(self):
+        """Slurm reads PBS's directives too: its qsub takes them as options (sbatch, which it calls, those in the script)."""
+        for script, nodes, tasks, minutes in (("1gpu", 1, 1, 720), ("1node", 1, 8, 720), ("2node", 2, 8, 360), ("4node", 4, 8, 360), ("cpu", 1, 4, 240)):
+            with self.subTest(script):
+                words = " ".join(re.findall(r"^#PBS (-l .*|-r .*|-N .*|-j .*)$", checkout.read(f"jobs/pbs/{script}.pbs"), re.M))
+                words = re.sub(r"-l (\S+) -l (\S+) -l (\S+)", r"-l \1,\2,\3", words)  # it takes the last -l
+                job = Job.__new__(Job)
+                job.id = checkout.sh(f"qsub -h {words} jobs/pbs/{script}.pbs").splitlines()[-1]
+                self.assertRegex(job.id, r"^\d+$")
+                f = job.fields()
+                self.assertEqual((f["NumNodes"].split("-")[0], f["NtasksPerN:B:S:C"].split(":")[0]), (str(nodes), str(tasks)))
+                self.assertEqual((f["JobName"], f["Requeue"]), (f"convoy-{script}", "1"))
+                days, clock = f["TimeLimit"].split("-") if "-" in f["TimeLimit"] else ("0", f["TimeLimit"])
+                self.assertEqual(int(days) * 1440 + int(clock[:2]) * 60 + int(clock[3:5]), minutes)
 
     def test_scaling_matrix(self):
         if "bench" not in checkout.sh("build/convoy --help"):
