@@ -45,8 +45,6 @@ find_launcher() {
     slurm)
       if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
         launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
-        # Otherwise MPI_Init ends on one node before others are in it, and OpenMPI 4.1 ends with a segmentation fault now and then.
-        export SLURM_PMIX_FENCE_BARRIER=true
       else
         launch=("${mpirun[@]}") # reads the allocation itself
       fi

@@ -108,7 +108,7 @@ class Text(unittest.TestCase):
         self.assertIn("#PBS -l place=scatter", lines_of(f"{JOBS}/pbs/4node.pbs"))
 
     def test_no_path_of_one_machine_and_no_root(self):
-        for path in ALL + glob.glob(f"{JOBS}/site/*"):
+        for path in BATCH["slurm"] + BATCH["pbs"] + glob.glob(f"{JOBS}/*.sh") + glob.glob(f"{JOBS}/*/[rs]*.sh") + glob.glob(f"{JOBS}/site/*"):
             with self.subTest(path):
                 text = "\n".join(line for line in lines_of(path) if not line.startswith(("#!", "#PBS -S")))
                 self.assertNotRegex(text, r"(?<![\w.}$])/(home|root|work|mnt|scratch|opt|usr)/|RUN_AS_ROOT")
