@@ -45,6 +45,9 @@ find_launcher() {
     slurm)
       if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
         launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
+        # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its first exchange, and the first message
+        # to one of those ended it: one launch in 20 of 32 ranks on two cores, none in 80 with this.
+        export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
       else
         launch=("${mpirun[@]}") # reads the allocation itself
       fi
@@ -203,9 +206,10 @@ train_on() {
 
 # sweep_on DEVICE OPTION=V,V,... [RECIPE.cfg] [options]: this array element's value of the option.
 sweep_on() {
-  local device=$1 option=${2%%=*} index=${SLURM_ARRAY_TASK_ID:-${PBS_ARRAY_INDEX:-0}} values id
-  [[ ${2:-} == *=* ]] || fail "the first argument is what to vary, as in lr=0.05,0.1,0.2"
-  IFS=, read -ra values <<<"${2#*=}"
+  local device=$1 option=${2:-} index=${SLURM_ARRAY_TASK_ID:-${PBS_ARRAY_INDEX:-0}} values id
+  [[ $option == *=* ]] || fail "the first argument is what to vary, as in lr=0.05,0.1,0.2"
+  IFS=, read -ra values <<<"${option#*=}"
+  option=${option%%=*}
   shift 2
   [[ $index -lt ${#values[@]} ]] || { echo "convoy job: $option has ${#values[@]} values; nothing for element $index"; exit 0; }
   id=$(job_id)
