@@ -11,4 +11,6 @@ if ! "${isolated[@]}" true 2>/dev/null; then
   echo "no right to make namespaces here (that takes root): only what needs none is tested" >&2
   isolated=()
 fi
-exec timeout -k 10 900 "${isolated[@]}" "$python" -W error::ResourceWarning -m unittest --verbose "${tests[@]}"
+scratch=$(mktemp -d) && chmod 755 "$scratch"
+trap 'rm -rf "$scratch"' EXIT
+TMPDIR=$scratch timeout -k 10 900 "${isolated[@]}" "$python" -W error::ResourceWarning -m unittest --verbose "${tests[@]}"

@@ -114,7 +114,7 @@ class Text(unittest.TestCase):
                 self.assertNotRegex(text, r"(?<![\w.}$])/(home|root|work|mnt|scratch|opt|usr)/|RUN_AS_ROOT")
 
     def test_the_table_names_every_script(self):
-        readme = open(f"{JOBS}/README.md").read()
+        readme = "\n".join(lines_of(f"{JOBS}/README.md"))
         for path in ALL:
             with self.subTest(path):
                 self.assertIn(os.path.relpath(path, ROOT), readme)
