@@ -80,7 +80,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test test-faults fuzz test-gpu bench-gpu bundle data format clean help FORCE
+.PHONY: all deps info run test test-faults fuzz test-jobs test-gpu bench-gpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -166,10 +166,17 @@ $(BUILD)/convoy_fuzz: $(FUZZ_OBJECTS)
 	$(Q)$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
 fuzz: deps
+	@bash .ci/deps.sh install fuzz
 	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-fuzz CXX=clang++-16 CUDA= SANITIZE=fuzzer-no-link,address,undefined $(BUILD)-fuzz/convoy_fuzz
 	@mkdir -p $(BUILD)-fuzz/$(READER)
 	@READER=$(READER) ASAN_OPTIONS=detect_leaks=0 $(BUILD)-fuzz/convoy_fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1024 -max_len=20000 \
 	  -print_final_stats=1 -artifact_prefix=$(BUILD)-fuzz/$(READER)- $(BUILD)-fuzz/$(READER) tests/fuzz/inputs/$(READER)
+
+# The scripts in jobs/ on a real Slurm of four emulated nodes, and on emulated hosts: needs root.
+test-jobs: deps
+	@bash .ci/deps.sh install jobs
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/jobs/run.sh
 
 format:
 	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h tests/fibers/* kernels/*)
@@ -188,4 +195,5 @@ help:
 	@echo 'make bundle     $(BUILD)/convoy-bundle.tar.xz: for machines with a GPU and nothing else'
 	@echo 'make test-faults   the long form of the fault tests: 50 killed ranks, 40 signals, 400 damaged files'
 	@echo 'make fuzz       READER=shard|checkpoint|model|idx|cifar10|recipe SECONDS=600: libFuzzer invents files for one reader'
+	@echo 'make test-jobs     job scripts on a Slurm of four emulated nodes, and on emulated hosts (root)'
 	@echo 'make format     clang-format; make clean'
