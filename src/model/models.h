@@ -29,7 +29,7 @@ ImageSize image_size_of(const std::string& model);
 Graph build_pyramidnet(const ModelOptions&, int blocks_a_stage);
 Graph build_resnet18(const ModelOptions&);
 Graph build_resnet50(const ModelOptions&);
-Graph build_airbench94(const ModelOptions&);
+Graph build_airbench94(const ModelOptions&, bool muon);
 Graph build_mnist_conv(const ModelOptions&);
 Graph build_linear(const ModelOptions&);
 
