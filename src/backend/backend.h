@@ -106,6 +106,7 @@ struct UpdateSegment {
     float weight_decay;
     float learning_rate = 1;    ///< times the step's
     int64_t steps = INT64_MAX;  ///< it is trained while Counters::step is below this, and then stays
+    int rows = 0, columns = 0;  ///< a matrix at `begin` that Muon updates; 0: not one
 };
 struct Update {
     OptimizerSpec spec;

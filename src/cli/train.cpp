@@ -34,6 +34,9 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std
     s.weight_decay = weight_decay_of(o, s.global_batch);
     s.decoupled_decay = o.decay_mode == "decoupled";
     s.norm_shift_rate = o.norm_shift_lr;
+    s.filter_rate = o.filter_lr;
+    s.linear_rate = o.linear_lr;
+    s.muon = o.optimizer == "muon";
     s.whitening_bias_epochs = o.whitening_bias_epochs;
     s.look_ahead = o.look_ahead;
     s.look_ahead_decay = o.look_ahead_decay;

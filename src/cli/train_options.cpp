@@ -27,7 +27,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
     po::options_description all("options of " + command.command, 140), run("run"), batches("batches and epochs"), rule("optimizer and schedule"), input("augmentation");
     run.add_options()                                                                                              //
         ("data", text(o.data, "", "DIR"), "data set of HDF5 shards, made by 'convoy convert'")                     //
-        ("model", text(o.model, "resnet18", "NAME"), "pyramidnet, pyramidnet110, resnet18, resnet50, airbench94, mnist-conv, mnist-linear or linear")  //
+        ("model", text(o.model, "resnet18", "NAME"), "pyramidnet, pyramidnet110, resnet18, resnet50, airbench94, airbench94-muon, mnist-conv, mnist-linear or linear")  //
         ("stem", text(o.stem, "auto", "KIND"), "of the resnets: imagenet, cifar, or auto by image size")           //
         ("output", text(o.output, "", "DIR"), "run folder (default output/MODEL-DATE-TIME)")                       //
         ("overwrite", flag(o.overwrite), "replace the run that is in --output")                                    //
@@ -60,10 +60,13 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("sync-bn", flag(o.sync_bn), "batch norm over the global batch; else over each rank's own samples")        //
         ("bucket-mib", number(o.bucket_mib, 4, "MIB"), "least size of a gradient bucket; 4096: one all-reduce behind backward");
     rule.add_options()                                                                                             //
-        ("optimizer", text(o.optimizer, "sgd", "NAME"), "sgd or adam")                                             //
+        ("optimizer", text(o.optimizer, "sgd", "NAME"), "sgd, adam, or muon: convolution weights by Muon, the rest by sgd (on CPUs)")  //
         ("lr", text(o.lr, "0.1", "RATE"), "learning rate, or auto: global batch / 1000")                           //
         ("lr-unit", text(o.lr_unit, "step", "UNIT"), "step, or kilostep: --lr and --weight-decay are for 1,024 samples, and divided by the 1 + 1 / (1 - momentum) that nesterov multiplies steps with")  //
         ("norm-shift-lr", number(o.norm_shift_lr, 1, "F"), "rate of batch norms' shifts, times the rate")          //
+        ("filter-lr", number(o.filter_lr, 1, "F"), "rate of convolution weights, times the rate")                  //
+        ("linear-lr", number(o.linear_lr, 1, "F"), "rate of linear weights, times the rate")                       //
+        ("muon-momentum", number(o.muon_momentum, 0.6, "M"), "of Muon, Nesterov's")                                //
         ("whitening-bias-epochs", number(o.whitening_bias_epochs, 0, "N"), "train the bias of whitening filters for N epochs; 0: throughout")  //
         ("lr-schedule", text(o.lr_schedule, "constant", "KIND"), "constant, step, multistep, cosine or linear")    //
         ("lr-gamma", number(o.lr_gamma, 0.1, "F"), "factor at each step or milestone")                             //
@@ -142,7 +145,7 @@ void check(const TrainOptions& o, const OptionsOf& command) {
     one_of("stem", o.stem, {"auto", "imagenet", "cifar"});
     one_of("device", o.device, {"auto", "cuda", "cpu"});
     backend_options_of(o);
-    one_of("optimizer", o.optimizer, {"sgd", "adam"});
+    one_of("optimizer", o.optimizer, {"sgd", "adam", "muon"});
     one_of("on-nan", o.on_nan, {"stop", "skip", "rollback"});
     one_of("decay", o.decay, {"all", "weights"});
     one_of("decay-mode", o.decay_mode, {"l2", "decoupled"});
@@ -151,6 +154,9 @@ void check(const TrainOptions& o, const OptionsOf& command) {
     one_of("flip-mode", o.flip_mode, {"random", "alternate"});
     one_of("tta", o.tta, {"none", "mirror", "full"});
     in_range("norm-shift-lr", o.norm_shift_lr, 1e-6, 1e6);
+    in_range("filter-lr", o.filter_lr, 1e-6, 1e6);
+    in_range("linear-lr", o.linear_lr, 1e-6, 1e6);
+    in_range("muon-momentum", o.muon_momentum, 0, 1);
     in_range("whitening-bias-epochs", o.whitening_bias_epochs, 0, 1e9);
     in_range("look-ahead", double(o.look_ahead), 0, 1e6);
     in_range("look-ahead-decay", o.look_ahead_decay, 0, 1);

@@ -32,7 +32,7 @@ struct TrainOptions {
     double momentum, beta1, beta2, epsilon, weight_decay, warmup_epochs, lr_gamma, lr_step_epochs, label_smoothing;
     bool nesterov;
     std::string lr_unit, loss, decay_mode;
-    double norm_shift_lr, whitening_bias_epochs, look_ahead_decay;
+    double norm_shift_lr, filter_lr, linear_lr, muon_momentum, whitening_bias_epochs, look_ahead_decay;
     int64_t look_ahead;
 
     int64_t crop_pad;

@@ -14,6 +14,7 @@ OptimizerSpec optimizer_of(const TrainOptions& o) {
     spec.beta1 = float(o.beta1);
     spec.beta2 = float(o.beta2);
     spec.epsilon = float(o.epsilon);
+    spec.muon_momentum = float(o.muon_momentum);
     return spec;
 }
 

@@ -1,5 +1,7 @@
 // airbench94 (Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024): whitening filters from the data, then three groups of
 // two convolutions that start as the identity. Batch norms have no scale, and forget fast: a new batch weighs 0.4.
+#include <cmath>
+
 #include "model/models.h"
 
 namespace convoy {
@@ -19,13 +21,14 @@ ValueId group(GraphBuilder& g, const std::string& name, ValueId x, int width) {
 
 }  // namespace
 
-Graph build_airbench94(const ModelOptions& o) {
+Graph build_airbench94(const ModelOptions& o, bool muon) {
     GraphBuilder g(o.name, o.h, o.w, o.c, o.classes);
     ValueId x = g.gelu(g.whitening_conv("whitening", g.input(), 2));
     int k = 0;
     for (const int width : {64, 256, 256}) x = group(g, "group" + std::to_string(++k), x, width);
-    x = g.linear("fc", g.max_pool(x, 3, 3), o.classes, false);
-    return g.finish(g.scale(x, 1.0f / 9), o.label_smoothing, o.sum_loss);
+    // For Muon the last weights start with a deviation of 1, and the logits are the smaller for it.
+    x = g.linear("fc", g.max_pool(x, 3, 3), o.classes, false, muon ? std::sqrt(3.0f) : 0.0f);
+    return g.finish(g.scale(x, muon ? 1.0f / 256 : 1.0f / 9), o.label_smoothing, o.sum_loss);
 }
 
 }  // namespace convoy

@@ -194,11 +194,12 @@ ValueId GraphBuilder::pad_shortcut(ValueId x, int channels, int stride) {
     return y;
 }
 
-ValueId GraphBuilder::linear(const std::string& name, ValueId x, int out, bool bias) {
+ValueId GraphBuilder::linear(const std::string& name, ValueId x, int out, bool bias, float given) {
     const Value in = value(x);
     const int features = in.h * in.w * in.c;
     const float bound = 1.0f / std::sqrt(float(features));
-    const ParamId weight = add_param(name + ".weight", {out, 1, 1, features}, {Init::uniform, bound}, true, true);
+    const ParamId weight = add_param(name + ".weight", {out, 1, 1, features}, {Init::uniform, given > 0 ? given : bound}, true, true);
+    graph_.params[weight].group = ParamGroup::linear;
     const ParamId b = bias ? add_param(name + ".bias", {1, 1, 1, out}, {Init::uniform, bound}) : none;
     const ValueId y = add_value(name, 1, 1, out);
     graph_.ops.push_back(Linear{x, y, weight, b});

@@ -28,7 +28,7 @@ struct Init {
 };
 
 /// Which rule an optimizer has for a parameter, where a recipe tells them apart.
-enum class ParamGroup : uint8_t { other, filter, norm_shift, whitening_bias };
+enum class ParamGroup : uint8_t { other, filter, norm_shift, whitening_bias, linear };
 
 struct Value {
     std::string name;
@@ -141,7 +141,8 @@ public:
     ValueId max_pool(ValueId x, int kernel, int stride, int pad = 0);
     ValueId global_average_pool(ValueId x);
     ValueId pad_shortcut(ValueId x, int channels, int stride);
-    ValueId linear(const std::string& name, ValueId x, int out, bool bias = true);
+    /// `bound`: of the uniform initial weights; 0: PyTorch's default.
+    ValueId linear(const std::string& name, ValueId x, int out, bool bias = true, float bound = 0);
     ValueId dropout(ValueId x, float p, bool whole_channels = false);
     Graph finish(ValueId logits, float label_smoothing, bool sum_loss = false);
 

@@ -27,7 +27,7 @@ ModelOptions usual_images(const std::string& name, Shape any = {1, 32, 32, 3});
 Graph build_pyramidnet(const ModelOptions&, int blocks_a_stage);
 Graph build_resnet18(const ModelOptions&);
 Graph build_resnet50(const ModelOptions&);
-Graph build_airbench94(const ModelOptions&);
+Graph build_airbench94(const ModelOptions&, bool muon);
 Graph build_mnist_conv(const ModelOptions&);
 Graph build_linear(const ModelOptions&);
 

@@ -104,9 +104,13 @@ Update State::update(const OptimizerSpec& spec, const ParamRules& rules) const {
              arena_, {}, nullptr, nullptr, stats(), false};
     for (const Segment& s : segments_) {
         const ParamRule rule = rules(s.param);
-        const UpdateSegment next{s.begin, s.end, rule.weight_decay, rule.learning_rate, rule.steps};
+        UpdateSegment next{s.begin, s.end, rule.weight_decay, rule.learning_rate, rule.steps};
+        if (rule.muon) {
+            next.rows = s.param.shape.n;
+            next.columns = int(s.param.shape.count() / size_t(s.param.shape.n));
+        }
         UpdateSegment* last = u.segments.empty() ? nullptr : &u.segments.back();
-        if (last && last->weight_decay == next.weight_decay && last->learning_rate == next.learning_rate && last->steps == next.steps)
+        if (last && !last->rows && !next.rows && last->weight_decay == next.weight_decay && last->learning_rate == next.learning_rate && last->steps == next.steps)
             last->end = s.end;
         else
             u.segments.push_back(next);

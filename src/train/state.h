@@ -22,6 +22,7 @@ struct ParamRule {
     float weight_decay = 0;
     float learning_rate = 1;    ///< times the step's
     int64_t steps = INT64_MAX;  ///< trained for so many
+    bool muon = false;
 };
 using ParamRules = std::function<ParamRule(const Param&)>;
 

@@ -21,6 +21,8 @@ struct TrainSetup {
     bool decay_weights_only = false;
     bool decoupled_decay = false;      ///< weight_decay is what a step takes at the base rate, whatever the parameter's own rate is
     double norm_shift_rate = 1;        ///< of batch norms' shifts, times the rate
+    double filter_rate = 1, linear_rate = 1;  ///< of convolution and linear weights, times the rate
+    bool muon = false;                 ///< convolution weights by Muon, which does not decay them; the rest by `optimizer`
     double whitening_bias_epochs = 0;  ///< a whitening convolution's bias is trained for so long; 0: throughout
     int64_t look_ahead = 0;            ///< steps between two look-ahead averages; 0: none
     double look_ahead_decay = 0.95;    ///< as in look_ahead_decays

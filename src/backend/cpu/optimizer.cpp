@@ -1,6 +1,7 @@
 // The optimizer in one pass over the arenas, and the records that end a step.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gradient_sums.h"
+#include "backend/cpu/muon.h"
 
 #include <cstring>
 
@@ -21,7 +22,9 @@ bool all_finite(const float* v, int64_t n) {
 }  // namespace
 
 void CpuBackend::update(const Update& u, Tape& tape) {
-    tape.push_back({"optimizer", Lane::compute, [u] {
+    std::vector<std::function<void(float)>> matrices;  // by segment; empty where it is none
+    for (const UpdateSegment& s : u.segments) matrices.push_back(s.rows > 0 ? cpu::muon_step(engine_, stream_, u, s) : nullptr);
+    tape.push_back({"optimizer", Lane::compute, [u, matrices] {
                         const bool latched = u.latch && u.stats->skipped > 0;
                         u.stats->skipped = 0;
                         if (latched || !all_finite(u.gradients, int64_t(u.count))) {
@@ -33,8 +36,13 @@ void CpuBackend::update(const Update& u, Tape& tape) {
                         const float c1 = float(1 - std::pow(double(u.spec.beta1), t)), c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
                         float *w = u.weights, *first = u.state, *second = u.state + u.count;
                         const float* g = u.gradients;
-                        for (const UpdateSegment& s : u.segments) {
+                        for (size_t k = 0; k < u.segments.size(); ++k) {
+                            const UpdateSegment& s = u.segments[k];
                             if (u.counters->step >= s.steps) continue;
+                            if (matrices[k]) {
+                                matrices[k](rate);
+                                continue;
+                            }
                             const int64_t begin = int64_t(s.begin), end = int64_t(s.end);
                             const OptimizerSpec spec = u.spec;
                             const float lr = rate * s.learning_rate;

@@ -8,6 +8,8 @@ namespace convoy {
 constexpr int loss_scale_growth = 2000;  // good steps before the loss scale doubles, as in PyTorch's GradScaler
 
 void CudaBackend::update(const Update& u, Tape& tape) {
+    for (const UpdateSegment& s : u.segments)
+        if (s.rows > 0) fail(Exit::usage, "--optimizer muon: the CUDA backend does not have it yet; use sgd, or --device cpu");
     const std::vector<kernels::Segment> host = copies_.segments(u.weights, u.segments);
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment));
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
