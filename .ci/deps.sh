@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it prints what is missing and
-# the module that usually provides it); `info` prints what was found and where. Running `install` again changes nothing.
+# the module that usually provides it), `install jobs` and `install fuzz` also what `make test-jobs` and `make fuzz` need; `info` prints what was found and where.
+# Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}
@@ -42,6 +43,29 @@ cudnn-frontend|nvidia-cudnn-frontend (PyPI)|clone NVIDIA/cudnn-frontend, then ma
 TABLE
 }
 
+# For `make fuzz`.
+fuzz_needs() {
+  cat <<'TABLE'
+clang 16|clang-16|module load llvm|command -v clang++-16
+libFuzzer|libclang-rt-16-dev|module load llvm|ls /usr/lib/llvm-16/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a
+OpenMP of clang|libomp-16-dev|module load llvm|ls /usr/lib/llvm-16/lib/libomp.so
+TABLE
+}
+
+# A scheduler of one's own, for `make test-jobs`.
+jobs_needs() {
+  cat <<'TABLE'
+Slurm's controller|slurmctld|a test machine of your own|PATH=$PATH:/usr/sbin command -v slurmctld
+Slurm's daemon|slurmd|a test machine of your own|PATH=$PATH:/usr/sbin command -v slurmd
+sbatch|slurm-client|a test machine of your own|command -v sbatch
+Slurm's PMIx|slurm-wlm-basic-plugins|a test machine of your own|ls /usr/lib/*/slurm*/mpi_pmix.so
+Slurm's qsub|slurm-wlm-torque|a test machine of your own|command -v qsub
+munge|munge|a test machine of your own|PATH=$PATH:/usr/sbin command -v munged
+shellcheck|shellcheck|conda install shellcheck|command -v shellcheck
+pkill|procps|part of every Linux|command -v pkill
+TABLE
+}
+
 # The CPU backend's library, as Intel publishes it for GNU OpenMP (Debian 12 has only 2.6).
 install_onednn() (
   tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
@@ -80,7 +104,7 @@ missing() { # prints the table rows whose test fails
   local row
   while IFS= read -r row; do
     (eval "${row##*|}") >/dev/null 2>&1 || echo "$row"
-  done < <(needs)
+  done < <(needs; [ -z "${scope:-}" ] || "${scope}_needs")
 }
 
 install() {
@@ -140,7 +164,7 @@ info() {
 }
 
 case ${1:-} in
-  install) install ;;
+  install) scope=${2:-} && install ;;
   info) info ;;
-  *) echo "usage: deps.sh install|info" >&2; exit 2 ;;
+  *) echo "usage: deps.sh install [jobs|fuzz] | info" >&2; exit 2 ;;
 esac

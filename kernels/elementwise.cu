@@ -1,4 +1,4 @@
-// ReLU and add where fusion left them on their own, and copies of gradients.
+// ReLU, GELU and add where fusion left them on their own, scaling, and copies of gradients.
 #include "backend/activation.h"
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
@@ -44,6 +44,16 @@ struct ReluOf {
 struct Where {
     __device__ float operator()(float d, float y) const { return y > 0 ? d : 0.0f; }
 };
+struct GeluOf {
+    __device__ float operator()(float x, float) const { return gelu(x); }
+};
+struct ThroughGelu {
+    __device__ float operator()(float d, float x) const { return d * gelu_derivative(x); }
+};
+struct Times {
+    float factor;
+    __device__ float operator()(float x, float) const { return factor * x; }
+};
 struct Sum {
     __device__ float operator()(float a, float b) const { return a + b; }
 };
@@ -57,6 +67,16 @@ void relu_forward(const Tensor& x, const Tensor& y, cudaStream_t stream) { launc
 
 void relu_backward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate, cudaStream_t stream) {
     launch_map(dy, y, dx, accumulate, Where(), stream);
+}
+
+void gelu_forward(const Tensor& x, const Tensor& y, cudaStream_t stream) { launch_map(x, {}, y, false, GeluOf(), stream); }
+
+void gelu_backward(const Tensor& x, const Tensor& dy, const Tensor& dx, bool accumulate, cudaStream_t stream) {
+    launch_map(dy, x, dx, accumulate, ThroughGelu(), stream);
+}
+
+void scale(const Tensor& from, float factor, const Tensor& to, bool accumulate, cudaStream_t stream) {
+    launch_map(from, {}, to, accumulate, Times{factor}, stream);
 }
 
 void add_forward(const Tensor& a, const Tensor& b, const Tensor& y, cudaStream_t stream) { launch_map(a, b, y, false, Sum(), stream); }

@@ -78,6 +78,10 @@ void commit_finite(const Span* spans, int count, cudaStream_t);
 // ---- elementwise.cu --------------------------------------------------------------------------------------------------
 void relu_forward(const Tensor& x, const Tensor& y, cudaStream_t);
 void relu_backward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate, cudaStream_t);
+void gelu_forward(const Tensor& x, const Tensor& y, cudaStream_t);
+void gelu_backward(const Tensor& x, const Tensor& dy, const Tensor& dx, bool accumulate, cudaStream_t);
+/// to = factor * from, or to += factor * from.
+void scale(const Tensor& from, float factor, const Tensor& to, bool accumulate, cudaStream_t);
 /// y = a + b; y may be either.
 void add_forward(const Tensor& a, const Tensor& b, const Tensor& y, cudaStream_t);
 /// to = from, or to += from: the gradient of an addition, for one operand.
@@ -167,11 +171,11 @@ void adjust_loss_scale(LossScale* state, int growth_interval, cudaStream_t);
 /// One step of the optimizer over all segments and their copies; u.segments is not read. loss_scale may be null. One kernel.
 void update(const Update& u, const Segment* segments, int segment_count, const LossScale* loss_scale, cudaStream_t);
 
-/// slow += (1 - decay) * (w - slow); w = slow, copies too; only when step counters->step + 1 is a multiple of `every`.
-/// decays: device, by number of steps done, counters->step + 1 being the one in progress. slow has w's offsets. For running
-/// statistics the segments have no copies.
-void look_ahead(float* w, float* slow, const Segment* segments, int segment_count, size_t count, const float* decays, int every,
-                const Counters* counters, cudaStream_t);
+/// slow += (1 - decay) * (w - slow); w = slow, copies too. decays: device, by number of steps done, counters->step + 1 being the one
+/// in progress; below zero nothing happens, nor where stats->skipped is set. slow has w's offsets. For running statistics the
+/// segments have no copies.
+void look_ahead(float* w, float* slow, const Segment* segments, int segment_count, size_t count, const float* decays,
+                const Counters* counters, const BatchStats* stats, cudaStream_t);
 /// Refreshes every copy from w: after an upload or a broadcast.
 void refresh_copies(const float* w, const Segment* segments, int segment_count, size_t count, cudaStream_t);
 

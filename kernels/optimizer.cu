@@ -96,17 +96,17 @@ __global__ void __launch_bounds__(block_threads) update_weights(Rule r, const Se
 }
 
 __global__ void __launch_bounds__(block_threads) look_ahead_weights(float* weights, float* slow, const Segment* segments, int count,
-                                                                    const float* decays, int every, const Counters* counters) {
-    const int64_t done = counters->step + 1;
-    if (done % every != 0) return;
-    const float decay = decays[done];
+                                                                    const float* decays, const Counters* counters,
+                                                                    const BatchStats* stats) {
+    const float decay = decays[counters->step + 1];
+    if (decay < 0 || stats->skipped > 0) return;
     each_quad(segments, count, [&](const Segment& s, int64_t i) {
         float w[quad], average[quad];
         load(weights + i, w);
         load(slow + i, average);
-        for (int k = 0; k < quad; ++k) w[k] = average[k] + (1 - decay) * (w[k] - average[k]);
+        for (int k = 0; k < quad; ++k) look_ahead_update(decay, w[k], average[k]);
         store(w, weights + i);
-        store(w, slow + i);
+        store(average, slow + i);
         write_copy(s, i, w);
     });
 }
@@ -130,11 +130,11 @@ void update(const Update& u, const Segment* segments, int segment_count, const L
     launch(update_weights, chunks_of(u.count), dim3(block_threads), 2 * sizeof(float), stream, rule, segments, segment_count);
 }
 
-void look_ahead(float* w, float* slow, const Segment* segments, int segment_count, size_t count, const float* decays, int every,
-                const Counters* counters, cudaStream_t stream) {
+void look_ahead(float* w, float* slow, const Segment* segments, int segment_count, size_t count, const float* decays,
+                const Counters* counters, const BatchStats* stats, cudaStream_t stream) {
     require(count % quad == 0 && aligned16({w, slow}), "look-ahead: an arena is not aligned");
     if (segment_count == 0) return;
-    launch(look_ahead_weights, chunks_of(count), dim3(block_threads), 0, stream, w, slow, segments, segment_count, decays, every, counters);
+    launch(look_ahead_weights, chunks_of(count), dim3(block_threads), 0, stream, w, slow, segments, segment_count, decays, counters, stats);
 }
 
 void refresh_copies(const float* w, const Segment* segments, int segment_count, size_t count, cudaStream_t stream) {

@@ -2,6 +2,8 @@
 // from the jobs it starts.
 #include "cluster.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -108,6 +110,11 @@ Score score_of(const std::string& out) {
     std::sscanf(line.c_str() + loss, "loss %lf", &score.loss);
     if (bracket != std::string::npos) std::sscanf(line.c_str() + bracket, "%% (%lld of %lld)", &score.correct, &score.images);
     return score;
+}
+
+void record_fault(const std::string& fault, const std::string& promised, const std::string& observed, int runs) {
+    static int rows = 0;  // a test may have several
+    testing::Test::RecordProperty("fault" + std::to_string(rows++), fault + " | " + promised + " | " + observed + " | " + std::to_string(runs));
 }
 
 int count(const std::string& text, const std::string& what) {

@@ -42,6 +42,9 @@ struct Score {
 };
 Score score_of(const std::string& out);
 
+/// A row of the table of faults that `make test-faults` prints; the test has checked that what was promised is what was observed.
+void record_fault(const std::string& fault, const std::string& promised, const std::string& observed, int runs);
+
 /// Every place of `what` in `text`, counted.
 int count(const std::string& text, const std::string& what);
 

@@ -216,6 +216,7 @@ const Benchmark benchmarks[] = {{"pyramidnet", 32, 3, 10, {64, 768}},
                                 {"resnet18", 32, 3, 10, {512}},
                                 {"resnet50", 32, 3, 10, {512}},
                                 {"resnet50", 224, 3, 1000, {128, 256}},
+                                {"airbench94", 32, 3, 10, {1024}},
                                 {"mnist-conv", 28, 1, 10, {1024}}};
 constexpr Precision precisions[] = {Precision::f32, Precision::tf32, Precision::bf16, Precision::f16};
 

@@ -130,6 +130,7 @@ TEST_F(Faults, OutputUnderAFile) {
     refused(Exit::io, {dir_.path("file") + "/run", "--output"},
             "train --model mnist-linear --batch-size 20 --data " + data_ + " --output " + dir_.path("file") + "/run");
     EXPECT_EQ(read_file(dir_.path("file")), "not a folder");
+    record_fault("output that cannot be made", "refused, exit 5", "as promised", 2);
 }
 
 TEST_F(Faults, OutputThatHoldsARun) {
@@ -167,6 +168,16 @@ TEST_F(Faults, DiskThatIsTooSmall) {
     refused(Exit::io, {dir_.path("disk") + "/run", "MiB are free", "--keep"}, train);
     refused(Exit::io, {dir_.path("disk") + "/run", "MiB are free", "--keep"}, train + " --dry-run");
     EXPECT_FALSE(fs::exists(dir_.path("disk") + "/run")) << "a refused run must leave no folder";
+    record_fault("less room than the planned checkpoints need", "refused before the first step, exit 5", "as promised", 4);
+}
+
+TEST_F(Faults, OutputOnAReadOnlyFileSystem) {
+    const SmallDisk disk(dir_.path("disk"), 4 << 10);
+    if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
+    ASSERT_EQ(run("mount -o remount,ro " + dir_.path("disk")).code, 0);
+    refused(Exit::io, {dir_.path("disk"), "Read-only file system", "--output"},
+            "train --model mnist-linear --batch-size 2 --data " + data_ + " --output " + dir_.path("disk") + "/run");
+    record_fault("output on a read-only file system", "refused before the first step, exit 5", "as promised", 2);
 }
 
 // Rows do not fit any more: with --strict-io that is the end; else training goes on, and the end says what is missing.
@@ -177,11 +188,12 @@ TEST_F(Faults, DiskThatFillsUp) {
     const SmallDisk disk(dir_.path("disk"), 640);
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
     refused(Exit::io, {run, "No space left"}, train + " --strict-io");
-    const Finished f = launch(2, train);
+    const Finished f = launch(2, train, 180);
     EXPECT_EQ(f.code, int(Exit::io)) << f.err;
     EXPECT_EQ(count(f.err, "No space left on device; check the folder, its permissions and free space; training goes on"), 1) << f.err;
     EXPECT_NE(f.out.find("epoch 600/600"), std::string::npos) << "the training must go on";
     EXPECT_FALSE(column(run, "train/step").empty()) << "the metrics of before must stay readable";
+    record_fault("disk full at the metrics", "one warning, trained to the end, old metrics readable, exit 5; `--strict-io`: ends at once", "as promised", 3);
 }
 
 TEST_F(Faults, FullDiskAtACheckpoint) {
@@ -207,6 +219,7 @@ TEST_F(Faults, FullDiskAtACheckpoint) {
     // Asked to stop, with nowhere to put the checkpoint: that must not look like a success.
     const std::string stopped = on_a_disk_that_fills(launch_command(1, train + "--epochs 1000000 --checkpoint-every none --eval-every 0 --time-limit 8s"));
     EXPECT_NE(stopped.find("the checkpoint could not be written"), std::string::npos) << stopped;
+    record_fault("disk full in the middle of a checkpoint", "a warning, no half file, metrics intact, exit 5", "as promised", 2);
 }
 
 TEST_F(Faults, ProcessesThatDoNotSeeOneAnother) {
@@ -217,10 +230,11 @@ TEST_F(Faults, ProcessesThatDoNotSeeOneAnother) {
 TEST_F(Faults, RunFolderThatVanishes) {
     const std::string run = dir_.path("gone");
     const Finished f = test::run("(" + launch_command(2, "train --model mnist-linear --batch-size 20 --epochs 400 --log-interval 1 --data " + data_ + " --output " + run) +
-                                 ") & job=$!; for i in $(seq 500); do [ -e " + run + "/metrics.h5 ] && break; sleep 0.02; done; rm -rf " + run + "; wait $job");
+                                 ") & job=$!; for i in $(seq 500); do grep -q train " + run + "/metrics.jsonl 2>/dev/null && break; sleep 0.02; done; rm -rf " + run + "; wait $job");
     EXPECT_NE(f.out.find("epoch 400/400"), std::string::npos) << "the training must go on: " << f.err;
     EXPECT_EQ(f.code, 0) << f.err;
     EXPECT_EQ(column(run, "train/step").size(), 1200u) << "the folder is made again for what is written in the end";
+    record_fault("run folder removed", "training goes on, the folder is made again, exit 0", "as promised, no row lost", 1);
 }
 
 TEST_F(Faults, LossThatIsNotFinite) {
@@ -234,6 +248,7 @@ TEST_F(Faults, LossThatIsNotFinite) {
     const Finished back = launch(2, "train --model mnist-linear --batch-size 20 --lr 1e38 --on-nan rollback --overwrite --data " + data_ + " --output " + output_);
     EXPECT_EQ("", failure(back));
     EXPECT_NE(back.err.find("going back to step 0"), std::string::npos) << back.err;
+    record_fault("loss not finite", "exit 4 naming step, rate and operation; or skipped; or back to a checkpoint at a lower rate", "as promised", 5);
 }
 
 TEST_F(Faults, DeviceThatIsNotThere) {

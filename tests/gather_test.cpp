@@ -134,6 +134,34 @@ TEST_P(GatherOn, CropsAndFlips) {
             }
 }
 
+TEST_P(GatherOn, ShowsAFixedView) {
+    for (const int shift : {-1, 0, 1})
+        for (const bool mirror : {false, true}) {
+            Reading r;
+            r.augment.reflect = r.augment.fixed = true;
+            r.augment.dy = r.augment.dx = shift;
+            r.augment.mirror = mirror;
+            check(r, [&](int64_t) { return AugmentDraw{shift, shift, mirror}; });
+        }
+}
+
+TEST(Augmentation, AlternatingFlipsTurnOverEveryEpoch) {
+    const Augment random{2, true, true, false}, alternate{2, true, true, true};
+    constexpr uint32_t images = 10'000;
+    int mirrored = 0, turned_at_random = 0, crops_moved = 0;
+    for (uint32_t sample = 0; sample < images; ++sample) {
+        const bool first = draw_augment(alternate, 5, 0, sample).mirror;
+        mirrored += first;
+        for (uint32_t epoch = 1; epoch < 6; ++epoch) ASSERT_EQ(draw_augment(alternate, 5, epoch, sample).mirror, first != (epoch % 2 == 1));
+        turned_at_random += draw_augment(random, 5, 0, sample).mirror != draw_augment(random, 5, 1, sample).mirror;
+        const AugmentDraw a = draw_augment(alternate, 5, 0, sample), b = draw_augment(alternate, 5, 1, sample);
+        crops_moved += a.dy != b.dy || a.dx != b.dx;
+    }
+    EXPECT_NEAR(mirrored, images / 2, 250) << "five deviations";
+    EXPECT_NEAR(turned_at_random, images / 2, 250);
+    EXPECT_NEAR(crops_moved, images * 24 / 25, 100) << "crops are drawn anew";
+}
+
 // An augmented sample is a function of seed, epoch and sample, so neither the batch's order nor its split changes it.
 TEST_P(GatherOn, AugmentsASampleTheSameWhereverItLies) {
     Reading r;

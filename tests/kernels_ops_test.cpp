@@ -53,7 +53,7 @@ struct Kernels {
             n.residual = value(op.residual);
             n.residual_channels = channels(op.residual);
         }
-        n.act = op.act == Activation::relu ? kernels::Act::relu : kernels::Act::identity;
+        n.act = op.act == Activation::relu ? kernels::Act::relu : op.act == Activation::gelu ? kernels::Act::gelu : kernels::Act::identity;
         n.scale = params[size_t(op.scale)].data();
         n.bias = params[size_t(op.bias)].data();
         n.mean = mean.data();
@@ -79,12 +79,16 @@ struct Kernels {
             g.dresidual = gradient(op.residual);
             g.accumulate_dresidual = accumulate;
         }
-        g.dscale = param_gradients[size_t(op.scale)].data();
+        g.dscale = c.graph.params[size_t(op.scale)].frozen ? nullptr : param_gradients[size_t(op.scale)].data();
         g.dbias = param_gradients[size_t(op.bias)].data();
         kernels::batch_norm_backward(args(op), g, space(kernels::batch_norm_workspace(value(op.x).shape)), nullptr);
     }
     void forward(const Relu& op) { kernels::relu_forward(value(op.x), value(op.y), nullptr); }
     void backward(const Relu& op) { kernels::relu_backward(value(op.y), gradient(op.y), gradient(op.x), accumulate, nullptr); }
+    void forward(const Gelu& op) { kernels::gelu_forward(value(op.x), value(op.y), nullptr); }
+    void backward(const Gelu& op) { kernels::gelu_backward(value(op.x), gradient(op.y), gradient(op.x), accumulate, nullptr); }
+    void forward(const Scale& op) { kernels::scale(value(op.x), op.factor, value(op.y), false, nullptr); }
+    void backward(const Scale& op) { kernels::scale(gradient(op.y), op.factor, gradient(op.x), accumulate, nullptr); }
     void forward(const Add& op) { kernels::add_forward(value(op.a), value(op.b), value(op.y), nullptr); }
     void backward(const Add& op) {
         kernels::add_backward(gradient(op.y), gradient(op.a), accumulate, nullptr);
@@ -108,7 +112,7 @@ struct Kernels {
     void backward(const Dropout& op) { drop(op, gradient(op.y), gradient(op.x), accumulate); }
     kernels::LossArgs args(const SoftmaxXent& op) { return {value(op.x), channels(op.x), labels.data(), op.label_smoothing}; }
     void forward(const SoftmaxXent& op) { kernels::loss_forward(args(op), &stats, space(kernels::loss_workspace(c.batch)), nullptr); }
-    void backward(const SoftmaxXent& op) { kernels::loss_backward(args(op), gradient(op.x), c.setting.global_batch, nullptr, nullptr); }
+    void backward(const SoftmaxXent& op) { kernels::loss_backward(args(op), gradient(op.x), op.sum ? 1 : c.setting.global_batch, nullptr, nullptr); }
     // Matrix products and convolutions are not in kernels/; the bias gradient has a test of its own.
     void forward(const Linear&) {}
     void backward(const Linear&) {}

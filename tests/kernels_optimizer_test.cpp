@@ -230,22 +230,31 @@ TEST(KernelOptimizer, TheLossScaleMayStay) {
     EXPECT_EQ(scale.finite, 1);
 }
 
-TEST(KernelLookAhead, AveragesEveryFewSteps) {
+TEST(KernelLookAhead, AveragesWhereThereIsADecay) {
     Arena a;
     Floats slow = a.real(3);
-    const Floats decays = {0, 0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f}, w = a.weights, average = slow;
+    const Floats decays = {-1, -1, -1, -1, -1, 0.6f, -1, 1}, w = a.weights, average = slow;
+    BatchStats stats;
     const auto look = [&](int64_t step) {
         a.counters.step = step;
-        kernels::look_ahead(a.weights.data(), slow.data(), a.segments.data(), int(a.segments.size()), a.count, decays.data(), 3,
-                            &a.counters, nullptr);
+        kernels::look_ahead(a.weights.data(), slow.data(), a.segments.data(), int(a.segments.size()), a.count, decays.data(), &a.counters,
+                            &stats, nullptr);
     };
-    for (const int step : {0, 1, 3, 4}) look(step);
+    for (const int step : {0, 1, 3, 5}) look(step);
+    stats.skipped = 1;
+    look(4);
+    stats.skipped = 0;
     EXPECT_EQ(a.weights, w);
     EXPECT_EQ(slow, average);
-    look(5);
+    look(4);
     EXPECT_EQ(a.weights, slow);
     for (size_t i = 0; i < a.count; ++i) ASSERT_NEAR(slow[i], 0.6 * double(average[i]) + 0.4 * double(w[i]), 3e-7 * 5) << i;  // values to 5
     a.expect_copies();
+    const Floats before = slow;
+    a.weights = w;
+    look(6);
+    EXPECT_EQ(slow, before) << "at the end the weights become the average";
+    EXPECT_EQ(a.weights, before);
 }
 
 TEST(KernelCopies, AreRefreshed) {

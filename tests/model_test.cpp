@@ -31,6 +31,7 @@ TEST(Models, HaveTheirPublishedSizes) {
     EXPECT_EQ(count(options("resnet50", 32, 3, 10)), 23'520'842u);
     EXPECT_EQ(count(options("resnet18", 224, 3, 1000)), 11'689'512u);
     EXPECT_EQ(count(options("resnet18", 32, 3, 10)), 11'173'962u);
+    EXPECT_EQ(count(options("airbench94", 32, 3, 10)), 1'972'792u);
     EXPECT_EQ(count(options("mnist-conv", 28, 1, 10)), 21'840u);
     EXPECT_EQ(count(options("mnist-linear", 28, 1, 10)), 7'850u);
     EXPECT_EQ(count(options("linear", 1, 10, 10)), 110u);
@@ -49,6 +50,7 @@ TEST(Models, RefuseWhatDoesNotFitInOneLine) {
     refused(Exit::bad_input, {"mnist-conv", "28x28x1", "32x32x3"}, options("mnist-conv", 32, 3, 10));
     refused(Exit::bad_input, {"resnet18", "3", "32x32x1"}, options("resnet18", 32, 1, 10));
     refused(Exit::bad_input, {"pyramidnet", "divisible by 4", "30x30"}, options("pyramidnet", 30, 3, 10));
+    refused(Exit::bad_input, {"airbench94", "32x32x3", "28x28x3"}, options("airbench94", 28, 3, 10));
     refused(Exit::bad_input, {"linear", "1x1x10"}, options("linear", 2, 10, 10));
     ModelOptions oblong = options("resnet50", 32, 3, 10);
     oblong.w = 48;
@@ -134,6 +136,8 @@ TEST(Fusion, LeavesNoAddAndFewReluBehind) {
               (Census{{"conv", 20}, {"batch_norm", 20}, {"pool", 1}, {"linear", 1}, {"softmax_xent", 1}}));
     EXPECT_EQ(census(build_model(options("resnet18", 32, 3, 10))),
               (Census{{"conv", 20}, {"batch_norm", 20}, {"relu", 17}, {"add", 8}, {"pool", 1}, {"linear", 1}, {"softmax_xent", 1}}));
+    EXPECT_EQ(census(fuse(build_model(options("airbench94", 32, 3, 10)))),
+              (Census{{"conv", 7}, {"gelu", 1}, {"batch_norm", 6}, {"pool", 4}, {"linear", 1}, {"scale", 1}, {"softmax_xent", 1}}));
     // Two of 51 shortcuts average; the others vanish in their batch norm.
     EXPECT_EQ(census(fuse(build_model(options("pyramidnet", 32, 3, 10)))),
               (Census{{"conv", 103}, {"batch_norm", 155}, {"pad_shortcut", 2}, {"pool", 1}, {"linear", 1}, {"softmax_xent", 1}}));

@@ -74,6 +74,26 @@ OpCase norm_of_few_pixels(const char* name, int pixels) {
     return c;
 }
 
+OpCase norm_gelu(const NormSize& s) {
+    OpCase c = norm(s);
+    std::get<BatchNorm>(c.graph.ops[0]).act = Activation::gelu;
+    return c;
+}
+
+/// The scale is frozen: its gradient is not wanted.
+OpCase norm_without_scale_gradient(const NormSize& s) {
+    OpCase c = norm_gelu(s);
+    c.graph.params[size_t(std::get<BatchNorm>(c.graph.ops[0]).scale)].frozen = true;
+    return c;
+}
+
+OpCase frozen_conv(const ConvSize& s) {
+    OpCase c = conv(s);
+    c.graph.params[size_t(std::get<Conv>(c.graph.ops[0]).weight)].frozen = true;
+    c.name += "_frozen";
+    return c;
+}
+
 /// y = norm(x) + x
 OpCase norm_of_its_own_residual() {
     OpCase c = norm({"own_residual", 2, 5, 3, 21, 0, true});
@@ -87,6 +107,21 @@ OpCase relu(int batch, int h, int w, int c) {
     const ValueId x = k.value(h, w, c), y = k.value(h, w, c);
     k.graph.ops.push_back(Relu{x, y});
     return {"relu_" + std::to_string(c), k.graph, batch, 0, 1e-6, 1e-6};  // exact; the check itself sums
+}
+
+// erf strays by 4e-7, times half of x; the derivative, which differences resolve to 1e-8, likewise.
+OpCase gelu(int batch, int h, int w, int c) {
+    Sketch k;
+    const ValueId x = k.value(h, w, c), y = k.value(h, w, c);
+    k.graph.ops.push_back(Gelu{x, y});
+    return {"gelu_" + std::to_string(c), k.graph, batch, 5e-7, 2e-6, 1e-5};
+}
+
+OpCase scale(float factor) {
+    Sketch k;
+    const ValueId x = k.value(1, 1, 10), y = k.value(1, 1, 10);
+    k.graph.ops.push_back(Scale{x, y, factor});
+    return {"scale", k.graph, 5, 1e-7, 1e-6};  // one rounding
 }
 
 OpCase add(const std::string& name, bool twice) {
@@ -120,14 +155,14 @@ OpCase shortcut(int batch, int h, int w, int in, int out, int stride) {
 }
 
 // As for convolutions, with K up to 735.
-OpCase linear(int batch, int h, int w, int c, int out) {
+OpCase linear(int batch, int h, int w, int c, int out, bool biased = true) {
     Sketch k;
     const ValueId x = k.value(h, w, c), y = k.value(1, 1, out);
     const int in = h * w * c;
     const ParamId weight = k.param({out, 1, 1, in}, {Init::normal, 1 / std::sqrt(float(in))}),
-                  bias = k.param({1, 1, 1, out}, {Init::normal, 1});
+                  bias = biased ? k.param({1, 1, 1, out}, {Init::normal, 1}) : none;
     k.graph.ops.push_back(Linear{x, y, weight, bias});
-    return {"linear_" + std::to_string(in) + "to" + std::to_string(out) + "_batch" + std::to_string(batch), k.graph, batch, 2e-6, 2e-6};
+    return {"linear_" + std::to_string(in) + "to" + std::to_string(out) + "_batch" + std::to_string(batch) + (biased ? "" : "_plain"), k.graph, batch, 2e-6, 2e-6};
 }
 
 OpCase dropout(bool whole_channels) {
@@ -141,11 +176,11 @@ OpCase dropout(bool whole_channels) {
 }
 
 // The loss is summed in double and stored as a float. Its gradient is a difference of numbers up to 1, so good to 6e-8 of that.
-OpCase loss(int batch, int classes, float smoothing) {
+OpCase loss(int batch, int classes, float smoothing, bool sum = false) {
     Sketch k;
     k.graph.classes = classes;
-    k.graph.ops.push_back(SoftmaxXent{k.value(1, 1, classes), smoothing});
-    OpCase c{"loss_" + std::to_string(classes) + (smoothing > 0 ? "_smoothed" : ""), k.graph, batch, 2e-7, 1e-6, 1e-5};
+    k.graph.ops.push_back(SoftmaxXent{k.value(1, 1, classes), smoothing, sum});
+    OpCase c{"loss_" + std::to_string(classes) + (smoothing > 0 ? "_smoothed" : "") + (sum ? "_sum" : ""), k.graph, batch, 2e-7, 1e-6, 1e-5};
     c.setting.global_batch = 2 * batch + 1;
     return c;
 }
@@ -169,6 +204,8 @@ const std::vector<OpCase>& op_cases() {
                                               conv({2, 7, 5, 10, 21, 5, 1, 2, true}),
                                               conv({2, 15, 13, 3, 16, 7, 2, 3, false}),
                                               conv({1, 14, 10, 21, 3, 7, 2, 3, false}),
+                                              frozen_conv({2, 7, 9, 3, 24, 2, 1, 0, true}),
+                                              frozen_conv({1, 5, 5, 3, 16, 3, 1, 1, false}),
                                               norm({"1", 5, 3, 7, 1, 0, false}),
                                               norm({"3_relu", 2, 9, 5, 3, 0, true}),
                                               norm({"16", 1, 7, 7, 16, 0, false}),
@@ -181,17 +218,25 @@ const std::vector<OpCase>& op_cases() {
                                               norm({"far", 5, 7, 9, 21, 0, false, 1000}),
                                               norm({"far_relu", 2, 9, 7, 3, 0, true, -1000}),
                                               norm({"many_rows", 5, 15, 13, 3, 3, true}),
+                                              norm_gelu({"1_gelu", 5, 3, 7, 1, 0, false}),
+                                              norm_gelu({"26_gelu", 2, 5, 7, 26, 0, false}),
+                                              norm_without_scale_gradient({"21_gelu_frozen", 5, 5, 3, 21, 0, false}),
                                               norm_of_few_pixels("one_pixel", 1),
                                               norm_of_few_pixels("two_pixels", 2),
                                               norm_of_its_own_residual(),
                                               relu(5, 3, 7, 21),
                                               relu(1, 1, 1, 1),
+                                              gelu(5, 3, 7, 21),
+                                              gelu(1, 1, 1, 1),
+                                              scale(1.0f / 9),
                                               add("add", false),
                                               add("add_twice_the_same", true),
                                               pool(max, 2, 9, 7, 16, 3, 2, 1),
                                               pool(max, 5, 8, 8, 21, 3, 2, 1),
                                               pool(max, 2, 7, 9, 3, 2, 2, 0),
                                               pool(max, 1, 6, 4, 31, 2, 2, 0),
+                                              pool(max, 5, 3, 3, 21, 3, 3, 0),
+                                              pool(max, 2, 10, 7, 16, 3, 3, 0),
                                               pool(average, 2, 7, 7, 21, 7, 7, 0),
                                               pool(average, 5, 9, 9, 26, 9, 9, 0),
                                               pool(average, 2, 7, 9, 3, 3, 2, 1),
@@ -202,11 +247,13 @@ const std::vector<OpCase>& op_cases() {
                                               linear(1, 1, 1, 10, 10),
                                               linear(5, 5, 7, 21, 3),
                                               linear(2, 3, 3, 31, 26),
+                                              linear(5, 1, 1, 256, 10, false),
                                               dropout(false),
                                               dropout(true),
                                               loss(5, 10, 0),
                                               loss(1, 3, 0.1f),
                                               loss(2, 1000, 0.1f),
+                                              loss(5, 10, 0.2f, true),
                                               loss(5, 37, 0)};
     return cases;
 }
@@ -219,7 +266,7 @@ std::vector<ValueId> OpCase::inputs() const {
 
 std::vector<ParamId> OpCase::trained() const {
     std::vector<ParamId> ids = params_of(op());
-    std::erase_if(ids, [&](ParamId id) { return !graph.params[id].trained; });
+    std::erase_if(ids, [&](ParamId id) { return !graph.params[id].trained || graph.params[id].frozen; });
     return ids;
 }
 

@@ -34,7 +34,7 @@ OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting 
     }
     for (const Param& p : graph.params) {
         params_.push_back(allocate(p.shape));
-        param_gradients_.push_back(p.trained ? allocate(p.shape) : Tensor{nullptr, p.shape, DType::f32});
+        param_gradients_.push_back(p.trained && !p.frozen ? allocate(p.shape) : Tensor{nullptr, p.shape, DType::f32});
     }
     for (const Op& op : graph.ops) saved_.push_back(backend.allocate(backend.saved_bytes(op, graph, batch)));
     buffers_.push_back(backend.allocate(sizeof(int32_t) * size_t(batch)));

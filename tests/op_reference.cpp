@@ -19,6 +19,8 @@ template <class Body> void each(const Shape& s, Body body) {
                 for (int c = 0; c < s.c; ++c) body(offset++, n, i, j, c);
 }
 
+double gelu(double z) { return 0.5 * z * std::erfc(-z / std::sqrt(2.0)); }
+
 bool inside(const Shape& s, int i, int j) { return i >= 0 && i < s.h && j >= 0 && j < s.w; }
 
 }  // namespace
@@ -71,12 +73,20 @@ void Reference::run(const BatchNorm& op) {
     each(s, [&](size_t e, int n, int i, int j, int c) {
         double y = (values[op.x][e] - mean[c]) / std::sqrt(var[c] + op.epsilon) * params[op.scale][c] + params[op.bias][c];
         if (op.residual != none && c < shape(op.residual).c) y += at(op.residual, n, i, j, c);
-        values[op.y][e] = op.act == Activation::relu ? std::max(y, 0.0) : y;
+        values[op.y][e] = op.act == Activation::relu ? std::max(y, 0.0) : op.act == Activation::gelu ? gelu(y) : y;
     });
 }
 
 void Reference::run(const Relu& op) {
     each(shape(op.x), [&](size_t e, int, int, int, int) { values[op.y][e] = std::max(values[op.x][e], 0.0); });
+}
+
+void Reference::run(const Gelu& op) {
+    each(shape(op.x), [&](size_t e, int, int, int, int) { values[op.y][e] = gelu(values[op.x][e]); });
+}
+
+void Reference::run(const Scale& op) {
+    each(shape(op.x), [&](size_t e, int, int, int, int) { values[op.y][e] = double(op.factor) * values[op.x][e]; });
 }
 
 void Reference::run(const Add& op) {
@@ -114,7 +124,7 @@ void Reference::run(const PadShortcut& op) {
 void Reference::run(const Linear& op) {
     const size_t in = shape(op.x).count() / size_t(batch_);
     each(shape(op.y), [&](size_t e, int n, int, int, int o) {
-        double sum = params[op.bias][o];
+        double sum = op.bias == none ? 0 : params[op.bias][o];
         for (size_t k = 0; k < in; ++k) sum += values[op.x][size_t(n) * in + k] * params[op.weight][size_t(o) * in + k];
         values[op.y][e] = sum;
     });

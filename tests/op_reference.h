@@ -28,6 +28,8 @@ private:
     void run(const Conv&);
     void run(const BatchNorm&);
     void run(const Relu&);
+    void run(const Gelu&);
+    void run(const Scale&);
     void run(const Add&);
     void run(const Pool&);
     void run(const PadShortcut&);

@@ -37,7 +37,8 @@ protected:
 
     double loss(Reference reference) const {
         reference.run();
-        return y_ == none ? reference.loss_sum / double(c_.setting.global_batch) : dot(reference.values[y_], dy_);
+        const auto* xent = std::get_if<SoftmaxXent>(&c_.op());
+        return xent ? reference.loss_sum / (xent->sum ? 1 : double(c_.setting.global_batch)) : dot(reference.values[y_], dy_);
     }
 
     /// `operand` picks the vector of a Reference that `gradient` belongs to.

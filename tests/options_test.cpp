@@ -104,7 +104,16 @@ TEST(Options, RangesAreRefused) {
                                                        {"--stddev", "0,1,1"},
                                                        {"--mean", "a,b,c"},
                                                        {"--lr-milestones", "x"},
-                                                       {"--epochs", "1.5"},
+                                                       {"--epochs", "many"},
+                                                       {"--norm-shift-lr", "0"},
+                                                       {"--look-ahead", "-1"},
+                                                       {"--look-ahead-decay", "1.5"},
+                                                       {"--whitening-bias-epochs", "-1"},
+                                                       {"--lr-unit", "mile"},
+                                                       {"--loss", "median"},
+                                                       {"--decay-mode", "none"},
+                                                       {"--flip-mode", "never"},
+                                                       {"--tta", "some"},
                                                        {"--epochs", "99999999999999999999"}};
     for (std::vector<std::string> args : bad) {
         const std::string name = args[0];

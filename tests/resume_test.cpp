@@ -78,6 +78,7 @@ TEST_F(Resume, AfterASignalBitForBit) {
         expect_same("whole", signal);
         steps += 130;  // the next one in another epoch
     }
+    record_fault("SIGUSR1 or SIGTERM to one of 2 ranks", "exit 85; resumed bit for bit", "exit 85; losses, evaluations and model are the same bits", 2);
 }
 
 // A signal to mpirun, as a job script sends it, at moments spread over start-up, training, evaluations and checkpoints.
@@ -100,6 +101,10 @@ TEST_F(Resume, AfterASignalThroughMpirunAtAnyMoment) {
     }
     std::printf("%d signals: %d checkpointed and asked to be requeued, %d came before the run began\n", signals, requeued, before_there_was_anything);
     EXPECT_GT(requeued, 0);
+    record_fault("SIGUSR1 to `mpirun` at start-up, in training, evaluation and checkpoints", "exit 85 once the run has begun; resumed bit for bit",
+                 std::to_string(requeued) + " checkpointed, " + std::to_string(before_there_was_anything) + " before the run began, " +
+                     std::to_string(signals - requeued - before_there_was_anything) + " after its end; all the same bits",
+                 signals);
 }
 
 TEST_F(Resume, ASecondInterruptEndsAtOnce) {
@@ -112,6 +117,7 @@ TEST_F(Resume, ASecondInterruptEndsAtOnce) {
                                       "pkill -INT -f '^[^ ]*convoy train .*" + dir_.path("once") + "'");
     EXPECT_EQ(once.code, 130) << once.out << once.err;
     EXPECT_FALSE(checkpoints("once").empty()) << "one interrupt leaves a checkpoint";
+    record_fault("SIGINT; a second one at once", "exit 130 with a checkpoint; ends at once", "as promised", 2);
 }
 
 TEST_F(Resume, WithBatchNormAndAdamBitForBit) {
@@ -143,18 +149,21 @@ TEST_F(Resume, AfterKillOfARankBitForBit) {
     ASSERT_EQ("", failure(launch(2, train("whole"))));
     const int kills = long_form() ? 50 : 3;
     uint64_t random = 2026;
-    int resumed_in_the_middle = 0;
+    int resumed_in_the_middle = 0, slowest = 0;
     for (int i = 0; i < kills; ++i) {
         random = random * 6364136223846793005ull + 1442695040888963407ull;
         const int steps = int(random >> 33) % 380;  // 0: while it starts
         const std::string run = "killed" + std::to_string(i), pattern = "'^[^ ]*convoy train .*" + dir_.path(run) + "'";
         const std::string victim = "pgrep -f " + pattern + " | sort -n | " + (random >> 60 & 1 ? "head" : "tail") + " -n 1";
-        const auto start = std::chrono::steady_clock::now();
-        const Finished killed = interrupted(launch_command(2, train(run)), run, steps, "kill -KILL $(" + victim + ")");
+        const Finished killed = interrupted(launch_command(2, train(run)), run, steps,
+                                            "kill -KILL $(" + victim + "); start=$(date +%s%N); while pgrep -f " + pattern +
+                                                " >/dev/null; do sleep 0.05; done; echo gone after $((($(date +%s%N) - start) / 1000000)) ms");
         EXPECT_NE(killed.code, 0) << killed.out;
         EXPECT_NE(killed.code, 124) << "the job went on without one of its ranks";
-        EXPECT_NE(test::run("sleep 0.2; pgrep -f " + pattern).code, 0) << "a rank was left behind";
-        EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40));
+        const size_t gone = killed.out.find("gone after ");
+        ASSERT_NE(gone, std::string::npos) << "a rank was left behind: " << killed.out;
+        slowest = std::max(slowest, std::atoi(killed.out.c_str() + gone + 11));
+        EXPECT_LT(slowest, 10000);
         const Finished again = launch(2, train(run, resumed()));
         ASSERT_EQ("", failure(again));
         resumed_in_the_middle += again.out.find("resume    at step") != std::string::npos;
@@ -163,6 +172,10 @@ TEST_F(Resume, AfterKillOfARankBitForBit) {
     }
     std::printf("%d ranks killed, %d of the jobs went on from a checkpoint, all bit for bit\n", kills, resumed_in_the_middle);
     EXPECT_GT(resumed_in_the_middle, 0);
+    record_fault("kill -9 of a random rank of 2 at a random moment", "all processes gone in 10 s, exit code not 0; resumed bit for bit",
+                 "gone after at most " + std::to_string(slowest) + " ms; " + std::to_string(resumed_in_the_middle) + " went on from a checkpoint, " +
+                     std::to_string(kills - resumed_in_the_middle) + " had none yet; all the same bits",
+                 kills);
 }
 
 TEST_F(Resume, OnAnotherNumberOfRanks) {
@@ -171,7 +184,11 @@ TEST_F(Resume, OnAnotherNumberOfRanks) {
     ASSERT_EQ("", failure(launch(3, train("moved", resumed()))));
     // The same samples in the same order; sums in another order, which 400 steps of training amplify.
     EXPECT_EQ(column(dir_.path("moved"), "train/step"), column(dir_.path("whole"), "train/step"));
-    EXPECT_LE(deviation(column(dir_.path("moved"), "train/loss"), column(dir_.path("whole"), "train/loss")), 1e-3);
+    const double off = deviation(column(dir_.path("moved"), "train/loss"), column(dir_.path("whole"), "train/loss"));
+    EXPECT_LE(off, 1e-3);
+    char observed[96];
+    std::snprintf(observed, sizeof observed, "the same steps, losses within %.0e", off);
+    record_fault("interrupted on 2 ranks, resumed on 3", "same order of samples, losses within 1e-3", observed, 1);
 }
 
 TEST_F(Resume, TimeLimitEndsInTime) {
@@ -180,6 +197,7 @@ TEST_F(Resume, TimeLimitEndsInTime) {
     EXPECT_EQ(limited.code, int(Exit::requeue)) << limited.out << limited.err;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
     EXPECT_FALSE(checkpoints("limited").empty());
+    record_fault("`--time-limit 8s`", "exit 85 with a checkpoint, in time", "as promised", 1);
 }
 
 TEST_F(Resume, KeepsTheNewestAndTheBest) {
@@ -202,6 +220,7 @@ TEST_F(Resume, DamagedCheckpointsAreSkippedAloud) {
     EXPECT_NE(again.err.find("warning: " + newest), std::string::npos) << again.err;
     EXPECT_EQ(column(dir_.path("hurt"), "train/loss"), column(dir_.path("whole"), "train/loss"));
     EXPECT_EQ(tensors(dir_.path("hurt") + "/model.h5"), tensors(dir_.path("whole") + "/model.h5"));
+    record_fault("the newest checkpoint damaged", "a warning, and the one before is taken", "as promised; the same bits in the end", 1);
 }
 
 TEST_F(Resume, FromAnOlderCheckpointOfTheSameRun) {
@@ -250,7 +269,7 @@ TEST_F(Resume, NoFlipOrTruncationOfACheckpointIsSilent) {
     from_file["resume"] = path;
     uint64_t random = 12345;
     int refused = 0;
-    const int files = long_form() ? 400 : 30;
+    const int files = long_form() ? 250 : 30;
     for (int i = 0; i < files; ++i) {
         random = random * 6364136223846793005ull + 1442695040888963407ull;
         std::string bad = good;
@@ -270,6 +289,8 @@ TEST_F(Resume, NoFlipOrTruncationOfACheckpointIsSilent) {
     }
     std::printf("%d damaged checkpoints: %d refused, the others read as they were saved\n", files, refused);
     EXPECT_GE(refused, files / 5);
+    record_fault("a bit flipped anywhere in a checkpoint (every fifth: cut off instead)", "refused, or read as it was saved; no crash",
+                 std::to_string(refused) + " refused, " + std::to_string(files - refused) + " read as saved", files);
 }
 
 TEST_F(Resume, AChangedRunIsRefusedByName) {
@@ -295,6 +316,7 @@ TEST_F(Resume, ASecondRunInTheSameFolderIsRefused) {
     const Finished both = test::run("(" + first + ") & for i in $(seq 600); do [ -e " + dir_.path("run") + "/metrics.h5 ] && break; sleep 0.02; done\n(" +
                                     second + "); code=$?; pkill -KILL -f '^[^ ]*convoy train .*" + dir_.path("run") + "'; wait; exit $code");
     EXPECT_EQ("", refusal(both, Exit::usage, {"another run", dir_.path("run")}));
+    record_fault("a second run in a folder where one goes on", "refused, exit 2", "as promised", 1);
 }
 
 }  // namespace

@@ -9,13 +9,19 @@ rm -f "$report"
 code=$?
 [ -e "$report" ] || { echo "the test program ended early (exit $code)"; echo "0 passed, 1 failed"; exit 1; }
 "${PYTHON:-/usr/bin/python3}" - "$report" <<'PY'
-import json, sys
+import json, os, sys
 cases = [t for suite in json.load(open(sys.argv[1]))["testsuites"] for t in suite["testsuite"]]
 ran = [t for t in cases if t["result"] == "COMPLETED" and not t.get("failures")]
 failed = [t for t in cases if t.get("failures")]
 skipped = [t for t in cases if t["result"] == "SKIPPED" and not t.get("failures")]
 for t in sorted(cases, key=lambda t: -float(t["time"].rstrip("s")))[:5]:
     print(f'{t["time"]:>10} {t["classname"]}.{t["name"]}')
+if os.environ.get("CONVOY_LONG") and any(k.startswith("fault") for t in cases for k in t):
+    print("\n| fault | promised | observed | runs |\n|---|---|---|---|")
+    for t in cases:
+        for key in (k for k in t if k.startswith("fault")):
+            print(f'| {t[key]} |{" **FAILED**" if t.get("failures") else ""}')
+    print()
 print(f"{len(ran)} passed, {len(failed)} failed, {len(skipped)} skipped")
 sys.exit(bool(failed) or not ran)
 PY

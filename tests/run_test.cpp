@@ -102,19 +102,20 @@ TEST_F(Run, OutputToAFileIsPlainLines) {
     }
 }
 
-TEST_F(Run, ThirtyTwoRanksStartAndTrain) {
+TEST_F(Run, ThirtyTwoRanksTrainCheckpointAndEnd) {
     const auto start = std::chrono::steady_clock::now();
     const Finished f =
         launch(32,
-               "train --data " + data_ + " --model mnist-linear --batch-size 64 --epochs 9 --max-steps 5 --log-interval 1 --output " +
+               "train --data " + data_ + " --model mnist-linear --batch-size 64 --epochs 99 --max-steps 20 --checkpoint-every 8 --log-interval 1 --output " +
                    dir_.path("run"),
                120);
     EXPECT_EQ("", failure(f));
     std::printf("32 ranks took %.1f s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    EXPECT_EQ(of("run", "train/step").size(), 5u);
+    EXPECT_EQ(of("run", "train/step").size(), 20u);
+    EXPECT_NE(run("ls " + dir_.path("run") + "/checkpoints").out.find("step-000000000020.h5"), std::string::npos);
     EXPECT_EQ(of("run", "ranks/rank").size(), 32u);
     EXPECT_EQ(score_of(f.out).images, 37);
-    train(1, "one", "--model mnist-linear --batch-size 64 --epochs 9 --max-steps 5");
+    train(1, "one", "--model mnist-linear --batch-size 64 --epochs 99 --max-steps 20");
     EXPECT_LE(deviation(of("run", "train/loss"), of("one", "train/loss")), 1e-5);
 }
 

@@ -10,7 +10,7 @@
 
 #include "cli/commands.h"
 #include "data/digest.h"
-#include "support.h"
+#include "cluster.h"
 
 namespace convoy::test {
 namespace {
@@ -101,6 +101,8 @@ TEST_F(Shards, NoBitFlipIsSilent) {
     }
     EXPECT_GT(noticed, 100);
     EXPECT_EQ(all_of(data_), truth);
+    record_fault("a bit flipped anywhere in a shard", "refused, or read as it was; `convoy verify` always notices",
+                 std::to_string(noticed) + " refused, " + std::to_string(200 - noticed) + " read right", 200);
 }
 
 TEST_F(Shards, NoTruncationIsSilent) {
@@ -117,6 +119,7 @@ TEST_F(Shards, NoTruncationIsSilent) {
         write_file(second_, whole);
         accept_into_manifest(data_);
     }
+    record_fault("a shard cut off anywhere", "refused, exit 3", "all refused", 50);
 }
 
 TEST_F(Shards, DamagedPixelsNameFileAndDataSet) {

@@ -86,6 +86,78 @@ protected:
     }
 };
 
+// Rates and lengths of training by segment: what is behind its last step stays, momentum included.
+TEST_P(StepOn, SegmentsHaveTheirOwnRateAndEnd) {
+    const OptimizerSpec spec{OptimizerSpec::sgd, 0.85f, true};
+    const Buffer weights = upload(*backend_, normals(count, 1)), gradients = upload(*backend_, normals(count, 2)),
+                 state = upload(*backend_, Floats(count)), rates = upload(*backend_, Floats(steps, 0.01f)),
+                 stats = upload(*backend_, Floats(stats_elements)), counters = upload(*backend_, std::vector<Counters>(1));
+    const auto f = [](const Buffer& b) { return static_cast<float*>(b.get()); };
+    Tape tape;
+    backend_->update({spec, f(weights), f(gradients), f(state), count, {{0, split, 0, 64, 3}, {split, count, 0.5f}}, f(rates),
+                      static_cast<const Counters*>(counters.get()), static_cast<BatchStats*>(stats.get()), false},
+                     tape);
+    const auto run = backend_->finish(std::move(tape));
+    Doubles w = widened(normals(count, 1)), velocity(count, 0);
+    const Doubles g = widened(normals(count, 2));
+    for (int t = 0; t < 5; ++t) {
+        Counters now;
+        now.step = t;
+        backend_->upload(counters.get(), &now, sizeof now);
+        run();
+        backend_->synchronize();
+        for (size_t i = 0; i < count; ++i) {
+            if (i < split && t >= 3) continue;
+            const double step = g[i] + (i < split ? 0 : 0.5) * w[i];
+            velocity[i] = double(0.85f) * velocity[i] + step;
+            w[i] -= (i < split ? 0.64 : 0.01) * (step + double(0.85f) * velocity[i]);
+        }
+    }
+    const Floats got = download<float>(*backend_, weights.get(), count), moment = download<float>(*backend_, state.get(), count);
+    for (size_t i = 0; i < count; ++i) {
+        ASSERT_NEAR(got[i], w[i], 2e-6 * (1 + std::abs(w[i]))) << i;
+        ASSERT_NEAR(moment[i], velocity[i], 2e-6 * (1 + std::abs(velocity[i]))) << i;
+    }
+}
+
+TEST_P(StepOn, LookAheadAveragesWhereThereIsADecay) {
+    constexpr size_t running_count = 32;
+    const Floats w = normals(count, 1), average = normals(count, 2), r = normals(running_count, 3), slow_r = normals(running_count, 4);
+    const Buffer weights = upload(*backend_, w), slow = upload(*backend_, average), running = upload(*backend_, r),
+                 slow_running = upload(*backend_, slow_r), decays = upload(*backend_, Floats{-1, -1, 0.75f, -1, 1}),
+                 stats = upload(*backend_, Floats(stats_elements)), counters = upload(*backend_, std::vector<Counters>(1));
+    const auto f = [](const Buffer& b) { return static_cast<float*>(b.get()); };
+    Tape tape;
+    backend_->look_ahead({f(weights), f(slow), count, {{0, count, 0}}, f(running), f(slow_running), running_count, f(decays),
+                          static_cast<const Counters*>(counters.get()), static_cast<const BatchStats*>(stats.get())},
+                         tape);
+    const auto run = backend_->finish(std::move(tape));
+    const auto at = [&](int64_t step, float skipped = 0) {  // `step` steps were done before the one in progress
+        Counters now;
+        now.step = step;
+        BatchStats of_step;
+        of_step.skipped = skipped;
+        backend_->upload(counters.get(), &now, sizeof now);
+        backend_->upload(stats.get(), &of_step, sizeof of_step);
+        run();
+        backend_->synchronize();
+    };
+    const auto values = [&](const Buffer& b, size_t n) { return download<float>(*backend_, b.get(), n); };
+    at(0), at(2), at(1, 1);
+    EXPECT_EQ(values(weights, count), w);
+    EXPECT_EQ(values(slow_running, running_count), slow_r);
+    at(1);
+    EXPECT_EQ(values(weights, count), values(slow, count));
+    EXPECT_EQ(values(running, running_count), values(slow_running, running_count));
+    for (size_t i = 0; i < count; ++i) ASSERT_NEAR(values(slow, count)[i], 0.75 * double(average[i]) + 0.25 * double(w[i]), 1e-6);
+    for (size_t i = 0; i < running_count; ++i) ASSERT_NEAR(values(running, running_count)[i], 0.75 * double(slow_r[i]) + 0.25 * double(r[i]), 1e-6);
+    const Floats before = values(slow, count);
+    backend_->upload(weights.get(), w.data(), w.size() * sizeof(float));
+    at(3);
+    EXPECT_EQ(values(slow, count), before) << "at the end the average stays";
+    EXPECT_EQ(values(weights, count), before) << "and the weights become it";
+}
+
 TEST_P(StepOn, Sgd) {
     for (const float momentum : {0.0f, 0.9f}) check({OptimizerSpec::sgd, momentum, false});
 }

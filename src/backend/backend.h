@@ -2,6 +2,7 @@
 // Everything a step needs (graph, data set, permutation, schedule, counters) lies on the device, so a step takes no arguments.
 #pragma once
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -103,6 +104,9 @@ struct Gather {
 struct UpdateSegment {
     size_t begin, end;
     float weight_decay;
+    float learning_rate = 1;    ///< times the step's
+    int64_t steps = INT64_MAX;  ///< it is trained while Counters::step is below this, and then stays
+    int rows = 0, columns = 0;  ///< a matrix at `begin` that Muon updates; 0: not one
 };
 struct Update {
     OptimizerSpec spec;
@@ -114,6 +118,26 @@ struct Update {
     const Counters* counters;
     BatchStats* stats;  ///< after the all-reduce
     bool latch;         ///< after one update was left out, leave out all: the weights stay those that made a NaN
+};
+
+/// Look-ahead (Zhang et al., "Lookahead Optimizer", 2019): an average of all weights and running statistics that they are set back
+/// to now and then: slow += (1 - decay) * (w - slow), w = slow.
+struct LookAhead {
+    float *weights, *slow;  ///< device arenas with the same offsets
+    size_t count;
+    std::vector<UpdateSegment> segments;  ///< of the weights, as in Update
+    float *running, *slow_running;        ///< device [running_count]
+    size_t running_count;
+    const float* decays;       ///< device, by steps done, counting the one in progress; negative: nothing happens
+    const Counters* counters;  ///< the step in progress is not counted yet
+    const BatchStats* stats;   ///< nothing happens after an update that was left out
+};
+
+/// What a device and this rank do at the moment; NaN: not known.
+struct SystemSample {
+    double utilisation = NAN;   ///< busy part of the GPU; on CPUs: of this rank's threads since the sample before
+    double memory_bytes = NAN;  ///< in use on the GPU, by anybody; on CPUs: by this process
+    double power_watts = NAN, clock_hz = NAN;  ///< of the GPU
 };
 
 struct BackendOptions {
@@ -134,6 +158,12 @@ public:
 
     virtual std::string device() const = 0;  ///< one line for people: "CPU, 2 threads, oneDNN 3.2.0 (avx512_core_bf16)"
     virtual int threads() const = 0;
+    /// How the device is linked to others and to the host; empty if there is nothing to say.
+    virtual std::string links() const = 0;
+    /// May be called from one other thread at any time.
+    virtual SystemSample sample() = 0;
+    /// Marks what is done until the result is destroyed on a profiler's timeline (NVTX); null where there is none.
+    virtual std::shared_ptr<void> range(const std::string& name) const = 0;
     /// Bytes. On CPUs: what this process has had in memory at most, data set included. On GPUs: what is taken on the device now.
     virtual size_t memory_taken() const = 0;
 
@@ -153,6 +183,8 @@ public:
     virtual void forward(const Conv&, const Bound&, Tape&) = 0;
     virtual void forward(const BatchNorm&, const Bound&, Tape&) = 0;
     virtual void forward(const Relu&, const Bound&, Tape&) = 0;
+    virtual void forward(const Gelu&, const Bound&, Tape&) = 0;
+    virtual void forward(const Scale&, const Bound&, Tape&) = 0;
     virtual void forward(const Add&, const Bound&, Tape&) = 0;
     virtual void forward(const Pool&, const Bound&, Tape&) = 0;
     virtual void forward(const PadShortcut&, const Bound&, Tape&) = 0;
@@ -162,6 +194,8 @@ public:
     virtual void backward(const Conv&, const Bound&, Tape&) = 0;
     virtual void backward(const BatchNorm&, const Bound&, Tape&) = 0;
     virtual void backward(const Relu&, const Bound&, Tape&) = 0;
+    virtual void backward(const Gelu&, const Bound&, Tape&) = 0;
+    virtual void backward(const Scale&, const Bound&, Tape&) = 0;
     virtual void backward(const Add&, const Bound&, Tape&) = 0;
     virtual void backward(const Pool&, const Bound&, Tape&) = 0;
     virtual void backward(const PadShortcut&, const Bound&, Tape&) = 0;
@@ -171,6 +205,8 @@ public:
 
     virtual void gather(const Gather&, Tape&) = 0;
     virtual void zero(Tensor, Tape&) = 0;
+    /// to = factor * from, or to += factor * from.
+    virtual void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) = 0;
     /// Copies this rank's requests into the batch sums.
     virtual void request(const Requests*, BatchStats*, Tape&) = 0;
     /// Sums a slice of the gradient arena over all ranks, in place, beside the compute that follows it on the tape.
@@ -179,6 +215,8 @@ public:
     virtual void wait_allreduce(Tape&) = 0;
     /// One optimizer step; left out on all ranks alike if the loss or a gradient is not finite.
     virtual void update(const Update&, Tape&) = 0;
+    /// Behind update.
+    virtual void look_ahead(const LookAhead&, Tape&) = 0;
     /// Ends a training step: writes ring[step % ring_size] and moves the counters on.
     virtual void record(const BatchStats*, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters*,
                         int64_t global_batch, Tape&) = 0;

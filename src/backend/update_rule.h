@@ -12,6 +12,7 @@ struct OptimizerSpec {
     float momentum = 0.9f;  ///< sgd
     bool nesterov = false;  ///< sgd
     float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< adam
+    float muon_momentum = 0.6f;  ///< of segments that are matrices; nesterov
     /// Floats of state an element: momentum, or first and second moment.
     int state_per_element() const { return kind == adam ? 2 : 1; }
 };
@@ -30,6 +31,21 @@ CONVOY_HD void adam_update(const OptimizerSpec& o, float lr, float decay, float 
     m = o.beta1 * m + (1 - o.beta1) * g;
     v = o.beta2 * v + (1 - o.beta2) * g * g;
     w -= lr / correction1 * m / (sqrtf(v) / correction2 + o.epsilon);
+}
+
+constexpr int muon_iterations = 3;
+constexpr float muon_a = 3.4445f, muon_b = -4.7750f, muon_c = 2.0315f;  ///< one Newton-Schulz iteration: a x + b x^3 + c x^5 of singular values
+
+/// What Muon orthogonalises: Nesterov's gradient of one element.
+CONVOY_HD float muon_direction(float momentum, float g, float& velocity) {
+    velocity = momentum * velocity + g;
+    return g + momentum * velocity;
+}
+
+/// w [1], slow [1]: the average keeps `decay` of itself, and w starts anew from it. A decay of 1 leaves the average alone.
+CONVOY_HD void look_ahead_update(float decay, float& w, float& slow) {
+    slow += (1 - decay) * (w - slow);
+    w = slow;
 }
 
 }  // namespace convoy

@@ -20,12 +20,19 @@ enum class Exit : int {
     requeue = 85,    ///< checkpointed on request: submit me again
 };
 
+/// `text` without control characters: what a message quotes from a file must not break its line, or steer a terminal.
+inline std::string printable(std::string text) {
+    for (char& c : text)
+        if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+    return text;
+}
+
 /// What std::bad_alloc means to the user.
 constexpr const char* out_of_host_memory = "out of memory on the host; use a smaller batch or data set, or fewer ranks a node";
 
 /// A failure the user can act on. The message says what, where, and what to do, in one line.
 struct Error : std::runtime_error {
-    Error(Exit exit_code, const std::string& message) : std::runtime_error(message), code(exit_code) {}
+    Error(Exit exit_code, const std::string& message) : std::runtime_error(printable(message)), code(exit_code) {}
     Exit code;
     bool everywhere = false;  ///< every rank throws this same error: print once, finish in order
 };

@@ -174,6 +174,7 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
 }
 
 void Console::describe_ranks() {
+    sampler_.emplace(comm_.rank(), [this] { return backend_.sample(); });
     const std::vector<std::string> hosts = comm_.gather_all(comm_.host()), devices = comm_.gather_all(backend_.device());
     const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())});
     if (!comm_.root()) return;
@@ -224,6 +225,7 @@ void Console::on_epoch(int64_t epoch, double seconds, int64_t images, const std:
     const Means m(records);
     const double steps = double(records.size());
     const std::vector<double> all = comm_.gather_all(std::vector<double>{m.data * steps, (m.step - m.data - m.exposed) * steps, m.exposed * steps});
+    gather_system_rows();
     if (!comm_.root()) return;
     guarded([&] {
         metrics_->add(EpochRow{epoch, images, seconds, double(images) / seconds});
@@ -235,6 +237,22 @@ void Console::on_epoch(int64_t epoch, double seconds, int64_t images, const std:
                 1e3 * (m.step - m.data), 1e3 * m.exposed);
     std::fflush(stdout);
     guarded([&] { metrics_->publish_if_due(0); });
+}
+
+void Console::gather_system_rows() {
+    constexpr size_t width = 5;
+    const std::vector<SystemRow> own = sampler_->take();
+    std::vector<double> mine(size_t(comm_.max(int64_t(own.size()))) * width, NAN);
+    for (size_t i = 0; i < own.size(); ++i) {
+        const SystemRow& r = own[i];
+        std::copy_n(std::initializer_list<double>{r.time, r.utilisation, r.memory_bytes, r.power_watts, r.clock_hz}.begin(), width, &mine[i * width]);
+    }
+    const std::vector<double> all = comm_.gather_all(mine);
+    if (!comm_.root()) return;
+    guarded([&] {
+        for (size_t at = 0; at < all.size(); at += width)
+            if (!std::isnan(all[at])) metrics_->add(SystemRow{all[at], int64_t(at / mine.size()), all[at + 1], all[at + 2], all[at + 3], all[at + 4]});
+    });
 }
 
 void Console::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool best) {

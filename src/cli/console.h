@@ -10,6 +10,7 @@
 
 #include "train/checkpoint.h"
 #include "train/metrics.h"
+#include "train/system_sampler.h"
 #include "train/trainer.h"
 
 namespace convoy {
@@ -59,6 +60,8 @@ private:
     /// What became of the last checkpoint, if that is known and not said yet.
     void note_checkpoint();
     void finish_checkpoint();
+    /// Collective: what the ranks' samplers have.
+    void gather_system_rows();
     void warn(int64_t step, const std::string& message);
     /// Runs what writes to the run folder: a failure is a warning, once, unless --strict-io.
     void guarded(const std::function<void()>& write);
@@ -70,6 +73,7 @@ private:
     RunDescription run_;
     std::unique_ptr<Metrics> metrics_;
     std::unique_ptr<CheckpointWriter> checkpoints_;
+    std::optional<SystemSampler> sampler_;  // while training
     bool warned_of_io_ = false;
     int64_t saved_step_ = -1;  // newest checkpoint of this run that is on disk
     int64_t first_step_ = 0, total_steps_ = 0, steps_per_epoch_ = 0, epochs_ = 0;

@@ -11,7 +11,7 @@ namespace convoy {
 namespace po = boost::program_options;
 
 int evaluate(Comm& comm, const std::vector<std::string>& args) {
-    std::string path, data_dir, split, device;
+    std::string path, data_dir, split, device, tta;
     int64_t batch = 0, threads = 0;
     bool help = false;
     po::options_description options("options of evaluate");
@@ -22,6 +22,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples a rank a step")                     //
         ("device", po::value<std::string>(&device)->default_value("auto")->value_name("KIND"), "auto, cuda or cpu")                //
         ("threads", po::value<int64_t>()->default_value(0)->value_name("N"), "CPU threads a rank; 0: this rank's share of the cores")  //
+        ("tta", po::value<std::string>(&tta)->default_value("none")->value_name("VIEWS"), "mean of several views of an image: none, mirror, or full (mirrored and shifted by a pixel: 6)")  //
         ("help", po::bool_switch(&help), "print this");
     comm.together([&] {
         const po::variables_map values = parse(options, args);
@@ -29,6 +30,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         required_value(values, "model-file");
         required_value(values, "data");
         batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
+        parse_tta(tta);
         threads = value_in_range(values, "threads", 0, 4096);
     });
     if (help) {
@@ -51,7 +53,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     const DataSet data(comm, *backend, *reader);
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_model(path, state, *backend); });
-    Evaluator evaluator(comm, *backend, graph, state, data, {file.mean, file.stddev}, batch * comm.size());
+    Evaluator evaluator(comm, *backend, graph, state, data, {file.mean, file.stddev}, batch * comm.size(), parse_tta(tta));
     evaluator.build(backend->allocate(evaluator.arena_bytes()));
     const EvalResult result = *evaluator.run();
     if (comm.root())

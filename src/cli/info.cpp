@@ -1,4 +1,5 @@
 // convoy info: versions, and the table of ranks with their hosts and devices; or what cuDNN has for a model on a chip.
+#include <algorithm>
 #include <cstdio>
 #include <sstream>
 
@@ -8,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/versions.h"
 #include "comm/comm.h"
+#include "comm/network.h"
 #include "model/models.h"
 
 namespace convoy {
@@ -31,24 +33,26 @@ InfoOptions parse_info(const std::vector<std::string>& args) {
         ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100 or a100")                           //
         ("precision", po::value<std::string>(&o.precision)->default_value("bf16")->value_name("TYPE"), "f32, tf32, bf16 or f16")       //
         ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples a rank a step")                        //
-        ("image-size", po::value<std::string>(&o.size)->default_value("224x224x3")->value_name("HxWxC"), "of the images")             //
-        ("classes", po::value<int64_t>()->default_value(1000)->value_name("N"), "of the labels")                                      //
+        ("image-size", po::value<std::string>(&o.size)->default_value("")->value_name("HxWxC"), "of the images; by default what the model takes, else 224x224x3")  //
+        ("classes", po::value<int64_t>()->default_value(0)->value_name("N"), "of the labels; 0: 10 for a model of small images, else 1000")  //
         ("stem", po::value<std::string>(&o.stem)->default_value("auto")->value_name("KIND"), "of the resnets: imagenet, cifar or auto")  //
         ("help", po::bool_switch(&o.help), "print this");
     po::variables_map values = parse(options, args);
     po::notify(values);
     o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
-    o.classes = value_in_range(values, "classes", 1, 1 << 24);
+    o.classes = value_in_range(values, "classes", 0, 1 << 24);
     o.text = (std::ostringstream() << options).str();
     return o;
 }
 
 void print_plans(const InfoOptions& o) {
-    ModelOptions model;
-    const Shape size = image_size_of("image-size", o.size);
-    model.h = size.h, model.w = size.w, model.c = size.c;
-    model.name = o.plans;
-    model.classes = int(o.classes);
+    ModelOptions model = usual_images(o.plans, {1, 224, 224, 3});
+    if (model.h == 224) model.classes = 1000;
+    if (!o.size.empty()) {
+        const Shape size = image_size_of("image-size", o.size);
+        model.h = size.h, model.w = size.w, model.c = size.c;
+    }
+    if (o.classes > 0) model.classes = int(o.classes);
     model.stem = o.stem;
     const Precision precision = parse_precision(o.precision);
     std::fputs(plan_table(with_precision(fuse(build_model(model)), precision), int(o.batch), precision, o.chip).c_str(), stdout);
@@ -66,6 +70,7 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     if (options.help || !options.plans.empty()) return 0;
     const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
+    const std::vector<std::string> links = comm.gather_all(backend->links()), cards = comm.gather_all(network_cards());
     const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->threads())});
     if (!comm.root()) return 0;
     std::printf("%-12s %s (%s)\n", "convoy", version, commit());
@@ -74,7 +79,11 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     for (const auto& [library, text] : libraries) std::printf("%-12s %s\n", library.c_str(), text.c_str());
     const std::string reason = cuda_unavailable();
     std::printf("%-12s %s\n\nrank  host              threads  device\n", "gpu", reason.empty() ? "available" : reason.c_str());
-    for (int r = 0; r < comm.size(); ++r) std::printf("%4d  %-16s  %7d  %s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str());
+    for (int r = 0; r < comm.size(); ++r)
+        std::printf("%4d  %-16s  %7d  %s%s%s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str(), links[r].empty() ? "" : "; ", links[r].c_str());
+    std::printf("\nhost              network cards\n");
+    for (int r = 0; r < comm.size(); ++r)
+        if (std::find(hosts.begin(), hosts.begin() + r, hosts[r]) == hosts.begin() + r) std::printf("%-16s  %s\n", hosts[r].c_str(), cards[r].c_str());
     return 0;
 }
 

@@ -31,7 +31,16 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std
     }
     s.optimizer = optimizer_of(o);
     s.schedule = schedule_of(o, s.global_batch);
-    s.weight_decay = o.weight_decay;
+    s.weight_decay = weight_decay_of(o, s.global_batch);
+    s.decoupled_decay = o.decay_mode == "decoupled";
+    s.norm_shift_rate = o.norm_shift_lr;
+    s.filter_rate = o.filter_lr;
+    s.linear_rate = o.linear_lr;
+    s.muon = o.optimizer == "muon";
+    s.whitening_bias_epochs = o.whitening_bias_epochs;
+    s.look_ahead = o.look_ahead;
+    s.look_ahead_decay = o.look_ahead_decay;
+    s.tta = parse_tta(o.tta);
     s.decay_weights_only = o.decay == "weights";
     s.augment = augment_of(o);
     if (s.augment.reflect && s.augment.pad >= std::min(data.height, data.width))
@@ -84,6 +93,7 @@ Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSe
             {"number of classes", number(data.classes)},
             {"data set (manifest SHA-256)", data.manifest_sha256},
             {"optimizer", o.optimizer},
+            {"look-ahead", o.look_ahead > 0 ? "on" : "off"},
             {"global batch (--batch-size)", number(s.global_batch)},
             {"drop-last", o.drop_last ? "true" : "false"},
             {"seed", number(o.seed)}};
@@ -130,7 +140,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         setup = setup_of(o, data, comm.size(), deadline);
 
         // 4. Model
-        model = {o.model, data.height, data.width, data.channels, data.classes, o.stem, float(o.label_smoothing), true};
+        model = {o.model, data.height, data.width, data.channels, data.classes, o.stem, float(o.label_smoothing), true, o.loss == "sum"};
         graph = with_precision(fuse(build_model(model)), parse_precision(o.precision));
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", train_reader->info().manifest_sha256}});

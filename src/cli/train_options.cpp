@@ -1,4 +1,4 @@
-// The table of options of `convoy train`, and what their texts mean.
+// The table of options of `convoy train`, and what their texts mean; train_rules.cpp has those of the recipe.
 #include "cli/train_options.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
     po::options_description all("options of " + command.command, 140), run("run"), batches("batches and epochs"), rule("optimizer and schedule"), input("augmentation");
     run.add_options()                                                                                              //
         ("data", text(o.data, "", "DIR"), "data set of HDF5 shards, made by 'convoy convert'")                     //
-        ("model", text(o.model, "resnet18", "NAME"), "pyramidnet, pyramidnet110, resnet18, resnet50, mnist-conv, mnist-linear or linear")  //
+        ("model", text(o.model, "resnet18", "NAME"), "pyramidnet, pyramidnet110, resnet18, resnet50, airbench94, airbench94-muon, mnist-conv, mnist-linear or linear")  //
         ("stem", text(o.stem, "auto", "KIND"), "of the resnets: imagenet, cifar, or auto by image size")           //
         ("output", text(o.output, "", "DIR"), "run folder (default output/MODEL-DATE-TIME)")                       //
         ("overwrite", flag(o.overwrite), "replace the run that is in --output")                                    //
@@ -53,20 +53,26 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
     batches.add_options()                                                                                          //
         ("batch-per-rank", value<int64_t>(o.batch_per_rank, 0, "N"), "samples a rank a step")                      //
         ("batch-size", value<int64_t>(o.batch_size, 0, "N"), "samples of all ranks a step, split as evenly as possible")  //
-        ("epochs", value<int64_t>(o.epochs, 1, "N"), "passes over the training split")                             //
+        ("epochs", number(o.epochs, 1, "N"), "passes over the training split; 9.9 is nine and then 0.9 of the steps of one")  //
         ("max-steps", value<int64_t>(o.max_steps, 0, "N"), "stop after N steps; 0: no limit")                      //
         ("drop-last", flag(o.drop_last), "leave out the last batch of an epoch if it is not full")                 //
         ("eval-every", value<int64_t>(o.eval_every, 1, "EPOCHS"), "epochs between evaluations; 0: only at the end")  //
         ("sync-bn", flag(o.sync_bn), "batch norm over the global batch; else over each rank's own samples")        //
         ("bucket-mib", number(o.bucket_mib, 4, "MIB"), "least size of a gradient bucket; 4096: one all-reduce behind backward");
     rule.add_options()                                                                                             //
-        ("optimizer", text(o.optimizer, "sgd", "NAME"), "sgd or adam")                                             //
+        ("optimizer", text(o.optimizer, "sgd", "NAME"), "sgd, adam, or muon: convolution weights by Muon, the rest by sgd (on CPUs)")  //
         ("lr", text(o.lr, "0.1", "RATE"), "learning rate, or auto: global batch / 1000")                           //
+        ("lr-unit", text(o.lr_unit, "step", "UNIT"), "step, or kilostep: --lr and --weight-decay are for 1,024 samples, and divided by the 1 + 1 / (1 - momentum) that nesterov multiplies steps with")  //
+        ("norm-shift-lr", number(o.norm_shift_lr, 1, "F"), "rate of batch norms' shifts, times the rate")          //
+        ("filter-lr", number(o.filter_lr, 1, "F"), "rate of convolution weights, times the rate")                  //
+        ("linear-lr", number(o.linear_lr, 1, "F"), "rate of linear weights, times the rate")                       //
+        ("muon-momentum", number(o.muon_momentum, 0.6, "M"), "of Muon, Nesterov's")                                //
+        ("whitening-bias-epochs", number(o.whitening_bias_epochs, 0, "N"), "train the bias of whitening filters for N epochs; 0: throughout")  //
         ("lr-schedule", text(o.lr_schedule, "constant", "KIND"), "constant, step, multistep, cosine or linear")    //
         ("lr-gamma", number(o.lr_gamma, 0.1, "F"), "factor at each step or milestone")                             //
         ("lr-step-epochs", number(o.lr_step_epochs, 30, "N"), "step: epochs between two drops")                    //
         ("lr-milestones", text(o.lr_milestones, "", "E,E"), "multistep: epochs at which the rate drops")           //
-        ("lr-points", text(o.lr_points, "", "E:F,E:F"), "linear: factor F of the rate at epoch E, straight lines between")  //
+        ("lr-points", text(o.lr_points, "", "E:F,E:F"), "linear: factor F of the rate at epoch E, straight lines between; 23% as E: at that share of the run")  //
         ("warmup-epochs", number(o.warmup_epochs, 0, "N"), "linear rise from 0")                                   //
         ("momentum", number(o.momentum, 0.9, "M"), "of sgd")                                                       //
         ("nesterov", flag(o.nesterov), "of sgd")                                                                   //
@@ -74,12 +80,18 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("beta2", number(o.beta2, 0.999, "B"), "of adam")                                                          //
         ("epsilon", number(o.epsilon, 1e-8, "E"), "of adam")                                                       //
         ("weight-decay", number(o.weight_decay, 0, "D"), "L2, added to the gradient")                              //
+        ("decay-mode", text(o.decay_mode, "l2", "MODE"), "l2, or decoupled: divided by the parameter's base rate, which it then does not depend on")  //
         ("decay", text(o.decay, "all", "WHICH"), "what decays: all, or weights (neither biases nor batch norm)")   //
-        ("label-smoothing", number(o.label_smoothing, 0, "S"), "share of the target spread over all classes");
+        ("label-smoothing", number(o.label_smoothing, 0, "S"), "share of the target spread over all classes")     //
+        ("loss", text(o.loss, "mean", "KIND"), "what gradients are of: the mean over the batch, or the sum")       //
+        ("look-ahead", value<int64_t>(o.look_ahead, 0, "STEPS"), "steps between two averages of all weights, which they go on from; 0: none")  //
+        ("look-ahead-decay", number(o.look_ahead_decay, 0.95, "D"), "the average keeps D^STEPS times the cubed share of the run that is done");
     input.add_options()                                                                                            //
         ("crop-pad", value<int64_t>(o.crop_pad, 0, "N"), "pad by N pixels, then crop at random; 0: no crop")       //
         ("crop-mode", text(o.crop_mode, "zero", "MODE"), "what the padding shows: zero (black) or reflect")        //
         ("flip", flag(o.flip), "mirror half of the images left-right")                                             //
+        ("flip-mode", text(o.flip_mode, "random", "MODE"), "random, or alternate: drawn once an image, and turned over every epoch")  //
+        ("tta", text(o.tta, "none", "VIEWS"), "evaluate on the mean of several views: none, mirror, or full (mirrored and shifted by a pixel: 6)")  //
         ("mean", text(o.mean, "", "M,M,M"), "channel means of pixel / 255 (default: the data set's own)")          //
         ("stddev", text(o.stddev, "", "S,S,S"), "channel deviations of pixel / 255 (default: the data set's own)");
     all.add(run).add(batches).add(rule).add(input);
@@ -107,7 +119,7 @@ void check(const TrainOptions& o, const OptionsOf& command) {
         fail(Exit::usage, "give exactly one of --batch-per-rank and --batch-size, a positive number of samples");
     in_range("batch-per-rank", double(o.batch_per_rank), 0, 1 << 24);
     in_range("batch-size", double(o.batch_size), 0, 1 << 24);
-    in_range("epochs", double(o.epochs), 1, 1e9);
+    in_range("epochs", o.epochs, 1e-6, 1e9);
     in_range("max-steps", double(o.max_steps), 0, 1e15);
     in_range("threads", double(o.threads), 0, 4096);
     in_range("seed", double(o.seed), 0, 1e15);
@@ -133,9 +145,21 @@ void check(const TrainOptions& o, const OptionsOf& command) {
     one_of("stem", o.stem, {"auto", "imagenet", "cifar"});
     one_of("device", o.device, {"auto", "cuda", "cpu"});
     backend_options_of(o);
-    one_of("optimizer", o.optimizer, {"sgd", "adam"});
+    one_of("optimizer", o.optimizer, {"sgd", "adam", "muon"});
     one_of("on-nan", o.on_nan, {"stop", "skip", "rollback"});
     one_of("decay", o.decay, {"all", "weights"});
+    one_of("decay-mode", o.decay_mode, {"l2", "decoupled"});
+    one_of("lr-unit", o.lr_unit, {"step", "kilostep"});
+    one_of("loss", o.loss, {"mean", "sum"});
+    one_of("flip-mode", o.flip_mode, {"random", "alternate"});
+    one_of("tta", o.tta, {"none", "mirror", "full"});
+    in_range("norm-shift-lr", o.norm_shift_lr, 1e-6, 1e6);
+    in_range("filter-lr", o.filter_lr, 1e-6, 1e6);
+    in_range("linear-lr", o.linear_lr, 1e-6, 1e6);
+    in_range("muon-momentum", o.muon_momentum, 0, 1);
+    in_range("whitening-bias-epochs", o.whitening_bias_epochs, 0, 1e9);
+    in_range("look-ahead", double(o.look_ahead), 0, 1e6);
+    in_range("look-ahead-decay", o.look_ahead_decay, 0, 1);
     one_of("crop-mode", o.crop_mode, {"zero", "reflect"});
     schedule_of(o, 1);
     numbers_of("mean", o.mean);
@@ -277,46 +301,5 @@ double watchdog_of(const TrainOptions& o) {
     if (seconds < 1) fail(Exit::usage, "--watchdog " + o.watchdog + ": write a time of at least 1s, as in 300s or 10m, or none");
     return seconds;
 }
-
-OptimizerSpec optimizer_of(const TrainOptions& o) {
-    OptimizerSpec spec;
-    spec.kind = o.optimizer == "adam" ? OptimizerSpec::adam : OptimizerSpec::sgd;
-    spec.momentum = float(o.momentum);
-    spec.nesterov = o.nesterov;
-    spec.beta1 = float(o.beta1);
-    spec.beta2 = float(o.beta2);
-    spec.epsilon = float(o.epsilon);
-    return spec;
-}
-
-Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
-    Schedule s;
-    s.kind = parse_schedule(o.lr_schedule);
-    if (o.lr == "auto") {
-        s.base = double(global_batch) / 1000;
-    } else {
-        const std::vector<double> lr = numbers_of("lr", o.lr);
-        if (lr.size() != 1 || lr[0] < 0) fail(Exit::usage, "--lr " + o.lr + ": must be one number from 0, or auto for global batch / 1000");
-        s.base = lr[0];
-    }
-    s.warmup_epochs = o.warmup_epochs;
-    s.gamma = o.lr_gamma;
-    s.step_epochs = o.lr_step_epochs;
-    s.milestones = numbers_of("lr-milestones", o.lr_milestones);
-    if (s.kind == Schedule::multistep && s.milestones.empty()) fail(Exit::usage, "--lr-schedule multistep needs --lr-milestones, as in 60,120");
-    std::istringstream in(o.lr_points);
-    for (std::string item; std::getline(in, item, ',');) {
-        const size_t colon = item.find(':');
-        if (colon == std::string::npos || colon == 0 || colon + 1 == item.size())
-            fail(Exit::usage, "--lr-points " + o.lr_points + ": write epoch:factor pairs, as in 0:0.2,2:1,10:0");
-        s.points.emplace_back(numbers_of("lr-points", item.substr(0, colon)).at(0), numbers_of("lr-points", item.substr(colon + 1)).at(0));
-        if (s.points.size() > 1 && s.points.back().first <= s.points[s.points.size() - 2].first)
-            fail(Exit::usage, "--lr-points " + o.lr_points + ": epochs must rise");
-    }
-    if (s.kind == Schedule::linear && s.points.empty()) fail(Exit::usage, "--lr-schedule linear needs --lr-points, as in 0:0.2,2:1,10:0");
-    return s;
-}
-
-Augment augment_of(const TrainOptions& o) { return {int(o.crop_pad), o.crop_mode == "reflect", o.flip}; }
 
 }  // namespace convoy

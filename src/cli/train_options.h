@@ -22,7 +22,8 @@ struct TrainOptions {
     std::string on_nan, watchdog;
 
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
-    int64_t epochs, max_steps;           ///< max_steps 0: no limit
+    double epochs;
+    int64_t max_steps;  ///< 0: no limit
     bool drop_last, sync_bn;
     int64_t eval_every, log_interval;
     double bucket_mib;
@@ -30,9 +31,12 @@ struct TrainOptions {
     std::string optimizer, lr, lr_schedule, lr_milestones, lr_points, decay;
     double momentum, beta1, beta2, epsilon, weight_decay, warmup_epochs, lr_gamma, lr_step_epochs, label_smoothing;
     bool nesterov;
+    std::string lr_unit, loss, decay_mode;
+    double norm_shift_lr, filter_lr, linear_lr, muon_momentum, whitening_bias_epochs, look_ahead_decay;
+    int64_t look_ahead;
 
     int64_t crop_pad;
-    std::string crop_mode, mean, stddev;
+    std::string crop_mode, flip_mode, tta, mean, stddev;
     bool flip;
 };
 
@@ -57,6 +61,8 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
 BackendOptions backend_options_of(const TrainOptions&);
 OptimizerSpec optimizer_of(const TrainOptions&);
 Schedule schedule_of(const TrainOptions&, int64_t global_batch);
+/// What a step decays by, at a rate of 1 or, decoupled, at the base rate.
+double weight_decay_of(const TrainOptions&, int64_t global_batch);
 Augment augment_of(const TrainOptions&);
 /// What --checkpoint-every means; at most one is positive.
 struct CheckpointClock {

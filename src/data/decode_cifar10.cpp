@@ -21,8 +21,8 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int side = 32, pixels = side * side, channels = 3, classes = 10;
-constexpr size_t record_bytes = 1 + pixels * channels, official_records = 10'000;
+constexpr int side = 32, plane = side * side, colours = 3, classes = 10;
+constexpr size_t record_bytes = 1 + plane * colours, official_records = 10'000;
 constexpr size_t most_member_bytes = 10 * official_records * record_bytes;  // beyond this it is not CIFAR-10, whatever it claims
 constexpr const char* official_md5 = "c32a1d4ab5d03f1284b67883e8d87530";
 const std::array<std::string, 7> member_names = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
@@ -50,7 +50,7 @@ Images decode_batch(const std::vector<uint8_t>& bytes, int64_t limit, const std:
     size_t records = bytes.size() / record_bytes;
     if (limit > 0) records = std::min(records, size_t(limit));
     Images out;
-    out.pixels.resize(records * pixels * channels);
+    out.pixels.resize(records * plane * colours);
     out.labels.resize(records);
     for (size_t row = 0; row < records; ++row) {
         const uint8_t* record = &bytes[row * record_bytes];
@@ -59,9 +59,9 @@ Images decode_batch(const std::vector<uint8_t>& bytes, int64_t limit, const std:
                                       std::to_string(record[0]) +
                                       ", allowed is 0 to 9: this is not CIFAR-10's binary version, or it is damaged");
         out.labels[row] = record[0];
-        uint8_t* image = &out.pixels[row * pixels * channels];
-        for (int i = 0; i < pixels; ++i)
-            for (int c = 0; c < channels; ++c) image[i * channels + c] = record[1 + c * pixels + i];
+        uint8_t* image = &out.pixels[row * plane * colours];
+        for (int i = 0; i < plane; ++i)
+            for (int c = 0; c < colours; ++c) image[i * colours + c] = record[1 + c * plane + i];
     }
     return out;
 }
@@ -179,7 +179,7 @@ Split join(const std::string& split, const std::vector<std::string>& names, cons
         all.labels.insert(all.labels.end(), found->second.labels.begin(), found->second.labels.end());
         batches.images.erase(found);
     }
-    return split_in_memory(split, side, side, channels, std::move(all.pixels), std::move(all.labels));
+    return split_in_memory(split, side, side, colours, std::move(all.pixels), std::move(all.labels));
 }
 
 }  // namespace

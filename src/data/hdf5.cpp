@@ -232,9 +232,13 @@ void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, vo
 
 bool has(hid_t file, const std::string& name) {
     silence();
+    const auto linked = [&](const std::string& part) {
+        H5L_info_t link;
+        return H5Lexists(file, part.c_str(), H5P_DEFAULT) > 0 && H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD;
+    };
     for (size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))
-        if (H5Lexists(file, name.substr(0, slash).c_str(), H5P_DEFAULT) <= 0) return false;
-    return H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0;
+        if (!linked(name.substr(0, slash))) return false;
+    return linked(name);
 }
 
 Handle open_dataset(hid_t file, const std::string& name, const std::string& path) {

@@ -71,6 +71,7 @@ Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vect
 void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from, const std::string& path);
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path);
 
+/// Whether the file itself holds `name`. Soft and external links do not count: they may lead to any file, or to a pipe that never ends.
 bool has(hid_t file, const std::string& name);
 Handle open_dataset(hid_t file, const std::string& name, const std::string& path);
 

@@ -125,10 +125,7 @@ std::vector<ManifestEntry> read_manifest(const std::string& dir) {
         }
         return entries;
     } catch (const std::exception& error) {
-        std::string what = error.what();
-        std::replace_if(
-            what.begin(), what.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
-        fail(Exit::bad_input, dir + "/manifest.json: is damaged (" + what.substr(0, 120) + "); convert the data set again");
+        fail(Exit::bad_input, dir + "/manifest.json: is damaged (" + std::string(error.what()).substr(0, 120) + "); convert the data set again");
     }
 }
 

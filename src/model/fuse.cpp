@@ -1,4 +1,4 @@
-// Fusion: one batch norm absorbs the add and the ReLU behind it. A fused op stands where the last op of its pattern
+// Fusion: one batch norm absorbs the add and the ReLU, or the GELU, behind it. A fused op stands where the last op of its pattern
 // stood, because a residual may be computed after the batch norm.
 #include <algorithm>
 
@@ -21,7 +21,8 @@ public:
     Graph run() {
         for (size_t i = 0; i < graph_.ops.size(); ++i) {
             if (const auto* add = std::get_if<Add>(&graph_.ops[i])) fuse_add(int(i), *add);
-            if (const auto* relu = std::get_if<Relu>(&graph_.ops[i])) fuse_relu(int(i), *relu);
+            if (const auto* relu = std::get_if<Relu>(&graph_.ops[i])) fuse_activation(int(i), relu->x, relu->y, Activation::relu);
+            if (const auto* gelu = std::get_if<Gelu>(&graph_.ops[i])) fuse_activation(int(i), gelu->x, gelu->y, Activation::gelu);
         }
         std::vector<Op> kept;
         for (size_t i = 0; i < graph_.ops.size(); ++i)
@@ -57,13 +58,13 @@ private:
         replace(at, fused, add.a);
     }
 
-    void fuse_relu(int at, const Relu& relu) {
-        const BatchNorm* bn = fusable(relu.x);
-        if (!bn) return;
+    void fuse_activation(int at, ValueId x, ValueId y, Activation act) {
+        const BatchNorm* bn = fusable(x);
+        if (!bn || (act == Activation::gelu && bn->residual != none)) return;  // what a GELU saw cannot be read off its output
         BatchNorm fused = *bn;
-        fused.y = relu.y;
-        fused.act = Activation::relu;
-        replace(at, fused, relu.x);
+        fused.y = y;
+        fused.act = act;
+        replace(at, fused, x);
     }
 
     /// A stride-1 shortcut only appends zero channels, which a residual does by itself.

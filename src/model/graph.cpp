@@ -28,6 +28,7 @@ namespace {
 template <class... F> struct overloaded : F... {
     using F::operator()...;
 };
+template <class... F> overloaded(F...) -> overloaded<F...>;  // clang 16 still wants it
 }  // namespace
 
 std::vector<ValueId> inputs_of(const Op& op) {
@@ -61,14 +62,16 @@ std::vector<ValueId> saved_of(const Op& op) {
                                  [](const BatchNorm& o) {
                                      return o.act == Activation::relu && o.residual != none ? Ids{o.x, o.y} : Ids{o.x};
                                  },
-                                 [](const Relu& o) { return Ids{o.y}; }, [](const SoftmaxXent& o) { return Ids{o.x}; },
+                                 [](const Relu& o) { return Ids{o.y}; }, [](const Gelu& o) { return Ids{o.x}; },
+                                 [](const SoftmaxXent& o) { return Ids{o.x}; },
                                  [](const auto&) { return Ids{}; }},
                       op);
 }
 
 const char* name_of(const Op& op) {
     return std::visit(overloaded{[](const Conv&) { return "conv"; }, [](const BatchNorm&) { return "batch_norm"; },
-                                 [](const Relu&) { return "relu"; }, [](const Add&) { return "add"; },
+                                 [](const Relu&) { return "relu"; }, [](const Gelu&) { return "gelu"; },
+                                 [](const Scale&) { return "scale"; }, [](const Add&) { return "add"; },
                                  [](const Pool&) { return "pool"; }, [](const PadShortcut&) { return "pad_shortcut"; },
                                  [](const Linear&) { return "linear"; }, [](const Dropout&) { return "dropout"; },
                                  [](const SoftmaxXent&) { return "softmax_xent"; }},
@@ -76,6 +79,7 @@ const char* name_of(const Op& op) {
 }
 
 Init kaiming_fan_out(int kernel, int out) { return {Init::normal, std::sqrt(2.0f / float(kernel * kernel * out))}; }
+Init identity_fan_in(int kernel, int in) { return {Init::identity, 1 / std::sqrt(float(kernel * kernel * in))}; }
 
 namespace {
 /// Places a window of `kernel` has along n pixels; 0 if it does not fit.
@@ -104,6 +108,7 @@ ParamId GraphBuilder::add_param(const std::string& name, Shape shape, Init init,
 ValueId GraphBuilder::conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init, bool bias) {
     const Value in = value(x);
     const ParamId weight = add_param(name + ".weight", {out, kernel, kernel, in.c}, init, true, true);
+    graph_.params[weight].group = ParamGroup::filter;
     const float bound = 1.0f / std::sqrt(float(kernel * kernel * in.c));
     const ParamId b = bias ? add_param(name + ".bias", {1, 1, 1, out}, {Init::uniform, bound}) : none;
     const auto size = [&](int n) { return window_places(n, kernel, stride, pad); };
@@ -112,11 +117,23 @@ ValueId GraphBuilder::conv(const std::string& name, ValueId x, int out, int kern
     return y;
 }
 
-ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x, float epsilon, float momentum) {
+ValueId GraphBuilder::whitening_conv(const std::string& name, ValueId x, int kernel) {
+    const ValueId y = conv(name, x, 2 * kernel * kernel * value(x).c, kernel, 1, 0, {Init::whitening, 0}, true);
+    const Conv& op = std::get<Conv>(graph_.ops.back());
+    Param &weight = graph_.params[op.weight], &bias = graph_.params[op.bias];
+    weight.frozen = true;
+    bias.init = {Init::constant, 0};
+    bias.group = ParamGroup::whitening_bias;
+    return y;
+}
+
+ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x, float epsilon, float momentum, bool scaled) {
     const Value in = value(x);
     const Shape vector{1, 1, 1, in.c};
     const ParamId scale = add_param(name + ".scale", vector, {Init::constant, 1});
     const ParamId bias = add_param(name + ".bias", vector, {Init::constant, 0});
+    graph_.params[scale].frozen = !scaled;
+    graph_.params[bias].group = ParamGroup::norm_shift;
     const ParamId mean = add_param(name + ".mean", vector, {Init::constant, 0}, false);
     const ParamId var = add_param(name + ".var", vector, {Init::constant, 1}, false);
     const ValueId y = add_value(name, in.h, in.w, in.c);
@@ -128,6 +145,20 @@ ValueId GraphBuilder::relu(ValueId x) {
     const Value in = value(x);
     const ValueId y = add_value(in.name + ".relu", in.h, in.w, in.c);
     graph_.ops.push_back(Relu{x, y});
+    return y;
+}
+
+ValueId GraphBuilder::gelu(ValueId x) {
+    const Value in = value(x);
+    const ValueId y = add_value(in.name + ".gelu", in.h, in.w, in.c);
+    graph_.ops.push_back(Gelu{x, y});
+    return y;
+}
+
+ValueId GraphBuilder::scale(ValueId x, float factor) {
+    const Value in = value(x);
+    const ValueId y = add_value(in.name + ".scaled", in.h, in.w, in.c);
+    graph_.ops.push_back(Scale{x, y, factor});
     return y;
 }
 
@@ -163,14 +194,15 @@ ValueId GraphBuilder::pad_shortcut(ValueId x, int channels, int stride) {
     return y;
 }
 
-ValueId GraphBuilder::linear(const std::string& name, ValueId x, int out) {
+ValueId GraphBuilder::linear(const std::string& name, ValueId x, int out, bool bias, float given) {
     const Value in = value(x);
     const int features = in.h * in.w * in.c;
     const float bound = 1.0f / std::sqrt(float(features));
-    const ParamId weight = add_param(name + ".weight", {out, 1, 1, features}, {Init::uniform, bound}, true, true);
-    const ParamId bias = add_param(name + ".bias", {1, 1, 1, out}, {Init::uniform, bound});
+    const ParamId weight = add_param(name + ".weight", {out, 1, 1, features}, {Init::uniform, given > 0 ? given : bound}, true, true);
+    graph_.params[weight].group = ParamGroup::linear;
+    const ParamId b = bias ? add_param(name + ".bias", {1, 1, 1, out}, {Init::uniform, bound}) : none;
     const ValueId y = add_value(name, 1, 1, out);
-    graph_.ops.push_back(Linear{x, y, weight, bias});
+    graph_.ops.push_back(Linear{x, y, weight, b});
     return y;
 }
 
@@ -182,9 +214,9 @@ ValueId GraphBuilder::dropout(ValueId x, float p, bool whole_channels) {
     return y;
 }
 
-Graph GraphBuilder::finish(ValueId logits, float label_smoothing) {
+Graph GraphBuilder::finish(ValueId logits, float label_smoothing, bool sum_loss) {
     require(value(logits).h == 1 && value(logits).w == 1 && value(logits).c == graph_.classes, "logits are one number a class");
-    graph_.ops.push_back(SoftmaxXent{logits, label_smoothing});
+    graph_.ops.push_back(SoftmaxXent{logits, label_smoothing, sum_loss});
     return std::move(graph_);
 }
 

@@ -13,13 +13,22 @@ using ValueId = int;
 using ParamId = int;
 constexpr int none = -1;
 
-enum class Activation { identity, relu };
+enum class Activation { identity, relu, gelu };
 
-/// How a parameter starts: constant(a), normal(0, a) or uniform(-a, a).
+/// How a parameter starts: constant(a), normal(0, a), uniform(-a, a), or as what is special to a convolution [out, kh, kw, in].
 struct Init {
-    enum Kind { constant, normal, uniform } kind;
+    enum Kind {
+        constant,
+        normal,
+        uniform,
+        identity,   ///< uniform(-a, a), but the first `in` filters each copy their channel (Dirac's delta in the middle)
+        whitening,  ///< from training images (model/whitening.h), when a training begins; zero until then
+    } kind;
     float a;
 };
+
+/// Which rule an optimizer has for a parameter, where a recipe tells them apart.
+enum class ParamGroup : uint8_t { other, filter, norm_shift, whitening_bias, linear };
 
 struct Value {
     std::string name;
@@ -35,6 +44,8 @@ struct Param {
     Init init;
     bool trained;   ///< false: a running statistic
     bool is_weight; ///< a convolution or linear weight (what "decay weights only" decays)
+    bool frozen = false;  ///< keeps its initial value: no gradient, no optimizer state
+    ParamGroup group = ParamGroup::other;
 };
 
 // Ops: y is the output. Every parameter belongs to exactly one op, so a parameter's gradient is written once a step.
@@ -53,6 +64,13 @@ struct BatchNorm {  // y = act(normalise(x) + residual)
 struct Relu {
     ValueId x, y;
 };
+struct Gelu {  // the exact one, with erf
+    ValueId x, y;
+};
+struct Scale {  // y = factor * x
+    ValueId x, y;
+    float factor;
+};
 struct Add {  // y = a + b
     ValueId a, b, y;
 };
@@ -65,7 +83,7 @@ struct PadShortcut {  // y = 2x2 average of x if stride is 2, with zero channels
     ValueId x, y;
     int stride;
 };
-struct Linear {  // x flattened in h, w, c order -> y [1, 1, out]
+struct Linear {  // x flattened in h, w, c order -> y [1, 1, out]; bias may be none
     ValueId x, y;
     ParamId weight, bias;
 };
@@ -78,9 +96,10 @@ struct Dropout {
 struct SoftmaxXent {  // loss = mean over the global batch of the cross-entropy of softmax(x) with the smoothed label
     ValueId x;
     float label_smoothing;
+    bool sum = false;  ///< gradients are those of the sum over the global batch; what is reported stays the mean
 };
 
-using Op = std::variant<Conv, BatchNorm, Relu, Add, Pool, PadShortcut, Linear, Dropout, SoftmaxXent>;
+using Op = std::variant<Conv, BatchNorm, Relu, Gelu, Scale, Add, Pool, PadShortcut, Linear, Dropout, SoftmaxXent>;
 
 struct Graph {
     std::string model;
@@ -90,7 +109,7 @@ struct Graph {
     std::vector<Param> params;
     std::vector<Op> ops;
 
-    /// Elements of all trained parameters: the count that papers give.
+    /// Elements of all parameters, frozen ones too, without running statistics: the count that papers give.
     size_t trained_count() const;
     /// Multiply-adds times two of convolutions and linear layers for one image, forward only.
     double flops_per_image() const;
@@ -112,15 +131,20 @@ public:
     const Value& value(ValueId id) const { return graph_.values[id]; }
 
     ValueId conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init, bool bias = false);
-    ValueId batch_norm(const std::string& name, ValueId x, float epsilon = 1e-5f, float momentum = 0.1f);
+    /// Stride 1, no padding, twice as many filters as a patch has numbers: frozen, and set from training images. The bias is trained.
+    ValueId whitening_conv(const std::string& name, ValueId x, int kernel);
+    ValueId batch_norm(const std::string& name, ValueId x, float epsilon = 1e-5f, float momentum = 0.1f, bool scaled = true);  ///< not scaled: frozen at 1
     ValueId relu(ValueId x);
+    ValueId gelu(ValueId x);
+    ValueId scale(ValueId x, float factor);
     ValueId add(ValueId a, ValueId b);
     ValueId max_pool(ValueId x, int kernel, int stride, int pad = 0);
     ValueId global_average_pool(ValueId x);
     ValueId pad_shortcut(ValueId x, int channels, int stride);
-    ValueId linear(const std::string& name, ValueId x, int out);
+    /// `bound`: of the uniform initial weights; 0: PyTorch's default.
+    ValueId linear(const std::string& name, ValueId x, int out, bool bias = true, float bound = 0);
     ValueId dropout(ValueId x, float p, bool whole_channels = false);
-    Graph finish(ValueId logits, float label_smoothing);
+    Graph finish(ValueId logits, float label_smoothing, bool sum_loss = false);
 
 private:
     ValueId add_value(const std::string& name, int h, int w, int c);
@@ -131,8 +155,10 @@ private:
 
 /// Kaiming's normal initialisation of a convolution before ReLUs, by fan-out.
 Init kaiming_fan_out(int kernel, int out);
+/// PyTorch's default for a convolution, with the identity on the first `in` filters.
+Init identity_fan_in(int kernel, int in);
 
-/// Merges BatchNorm -> [+ residual] -> [ReLU], and a stride-1 PadShortcut as that residual, into single ops. The result
+/// Merges BatchNorm -> [+ residual] -> [ReLU] or BatchNorm -> GELU, and a stride-1 PadShortcut as that residual, into single ops. The result
 /// computes the same function with fewer passes over memory.
 Graph fuse(const Graph&);
 

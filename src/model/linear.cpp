@@ -5,7 +5,7 @@ namespace convoy {
 
 Graph build_linear(const ModelOptions& o) {
     GraphBuilder g(o.name, o.h, o.w, o.c, o.classes);
-    return g.finish(g.linear("fc", g.input(), o.classes), o.label_smoothing);
+    return g.finish(g.linear("fc", g.input(), o.classes), o.label_smoothing, o.sum_loss);
 }
 
 }  // namespace convoy

@@ -14,7 +14,7 @@ Graph build_mnist_conv(const ModelOptions& o) {
     x = g.dropout(g.conv("conv2", x, 20, 5, 1, 0, conv_init(10), true), half, true);
     x = g.relu(g.max_pool(x, 2, 2));
     x = g.dropout(g.relu(g.linear("fc1", x, 50)), half);
-    return g.finish(g.linear("fc2", x, o.classes), o.label_smoothing);
+    return g.finish(g.linear("fc2", x, o.classes), o.label_smoothing, o.sum_loss);
 }
 
 }  // namespace convoy

@@ -18,6 +18,8 @@ const std::vector<Entry>& table() {
         {"pyramidnet110", 0, 0, 3, [](const ModelOptions& o) { return build_pyramidnet(o, 18); }},
         {"resnet18", 0, 0, 3, build_resnet18},
         {"resnet50", 0, 0, 3, build_resnet50},
+        {"airbench94", 32, 32, 3, [](const ModelOptions& o) { return build_airbench94(o, false); }},
+        {"airbench94-muon", 32, 32, 3, [](const ModelOptions& o) { return build_airbench94(o, true); }},
         {"mnist-conv", 28, 28, 1, build_mnist_conv},
         {"mnist-linear", 28, 28, 1, build_linear},
         {"linear", 1, 1, 10, build_linear},
@@ -30,23 +32,26 @@ std::string size_text(int h, int w, int c) {
     return number(h) + "x" + number(w) + "x" + number(c);
 }
 
+const Entry& entry_of(const std::string& name) {
+    for (const Entry& e : table())
+        if (name == e.name) return e;
+    std::string names;
+    for (const std::string& known : model_names()) names += (names.empty() ? "" : ", ") + known;
+    fail(Exit::usage, "--model " + name + " is unknown; choose one of " + names);
+}
+
 }  // namespace
 
 Graph build_model(const ModelOptions& o) {
-    for (const Entry& e : table()) {
-        if (o.name != e.name) continue;
-        if ((e.h && e.h != o.h) || (e.w && e.w != o.w) || (e.c && e.c != o.c))
-            fail(Exit::bad_input, "model " + o.name + " takes images of " + size_text(e.h, e.w, e.c) + " (height x width x channels), the data has " +
-                                      size_text(o.h, o.w, o.c) + "; choose another --model or --data");
-        return e.build(o);
-    }
-    std::string names;
-    for (const std::string& name : model_names()) names += (names.empty() ? "" : ", ") + name;
-    fail(Exit::usage, "--model " + o.name + " is unknown; choose one of " + names);
+    const Entry& e = entry_of(o.name);
+    if ((e.h && e.h != o.h) || (e.w && e.w != o.w) || (e.c && e.c != o.c))
+        fail(Exit::bad_input, "model " + o.name + " takes images of " + size_text(e.h, e.w, e.c) + " (height x width x channels), the data has " +
+                                  size_text(o.h, o.w, o.c) + "; choose another --model or --data");
+    return e.build(o);
 }
 
-ModelOptions usual_images(const std::string& name) {
-    ModelOptions o{name, 32, 32, 3, 10};
+ModelOptions usual_images(const std::string& name, Shape any) {
+    ModelOptions o{name, any.h, any.w, any.c, 10};
     for (const Entry& e : table())
         if (name == e.name && e.h > 0) o.h = e.h, o.w = e.w, o.c = e.c;
     return o;

@@ -12,20 +12,22 @@ struct ModelOptions {
     int h = 0, w = 0, c = 0, classes = 0;
     std::string stem = "auto";  ///< resnets: imagenet, cifar, or auto by input size
     float label_smoothing = 0;
-    bool dropout = true;  ///< false: leave dropout out (golden values)
+    bool dropout = true;    ///< false: leave dropout out (golden values)
+    bool sum_loss = false;  ///< gradients of the loss summed over the batch, not of its mean
 };
 
 /// Builds the unfused graph. Throws Exit::usage for an unknown name, Exit::bad_input if the images do not fit the model.
 Graph build_model(const ModelOptions&);
 std::vector<std::string> model_names();
-/// A model with the images it is measured on unless told otherwise: those it takes, 32x32x3 where it takes any; 10 classes.
+/// A model with the images it is measured on unless told otherwise: those it takes, `any` where it takes any; 10 classes.
 /// An unknown name is left to build_model.
-ModelOptions usual_images(const std::string& name);
+ModelOptions usual_images(const std::string& name, Shape any = {1, 32, 32, 3});
 
 // One a file in this folder.
 Graph build_pyramidnet(const ModelOptions&, int blocks_a_stage);
 Graph build_resnet18(const ModelOptions&);
 Graph build_resnet50(const ModelOptions&);
+Graph build_airbench94(const ModelOptions&, bool muon);
 Graph build_mnist_conv(const ModelOptions&);
 Graph build_linear(const ModelOptions&);
 

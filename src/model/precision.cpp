@@ -29,11 +29,17 @@ Graph with_precision(Graph graph, Precision p) {
         v.dtype = type;
         v.padding = p == Precision::f32 ? 0 : (channel_multiple - v.c % channel_multiple) % channel_multiple;
     }
-    for (const Op& op : graph.ops)
-        if (const auto* loss = std::get_if<SoftmaxXent>(&op)) {
-            graph.values[size_t(loss->x)].dtype = DType::f32;
-            graph.values[size_t(loss->x)].padding = 0;
-        }
+    ValueId f32 = none;  // the logits, then what is only scaled to become them
+    for (auto op = graph.ops.rbegin(); op != graph.ops.rend(); ++op) {
+        if (const auto* loss = std::get_if<SoftmaxXent>(&*op))
+            f32 = loss->x;
+        else if (const auto* scale = std::get_if<Scale>(&*op); scale && scale->y == f32)
+            f32 = scale->x;
+        else
+            continue;
+        graph.values[size_t(f32)].dtype = DType::f32;
+        graph.values[size_t(f32)].padding = 0;
+    }
     return graph;
 }
 

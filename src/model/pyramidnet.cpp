@@ -32,7 +32,7 @@ Graph build_pyramidnet(const ModelOptions& o, int blocks_a_stage) {
             x = block(g, "stage" + std::to_string(stage) + ".block" + std::to_string(k), x, width, stage > 1 && k == 0 ? 2 : 1);
         }
     x = g.global_average_pool(g.relu(g.batch_norm("head.bn", x)));
-    return g.finish(g.linear("fc", x, o.classes), o.label_smoothing);
+    return g.finish(g.linear("fc", x, o.classes), o.label_smoothing, o.sum_loss);
 }
 
 }  // namespace convoy

@@ -48,7 +48,7 @@ Graph build_resnet(const ModelOptions& o, Block block, const int (&blocks)[4]) {
     for (int stage = 0; stage < 4; ++stage)
         for (int k = 0; k < blocks[stage]; ++k)
             x = block(g, "stage" + std::to_string(stage + 1) + ".block" + std::to_string(k), x, 64 << stage, stage > 0 && k == 0 ? 2 : 1);
-    return g.finish(g.linear("fc", g.global_average_pool(x), o.classes), o.label_smoothing);
+    return g.finish(g.linear("fc", g.global_average_pool(x), o.classes), o.label_smoothing, o.sum_loss);
 }
 
 }  // namespace

@@ -7,9 +7,32 @@
 
 namespace convoy {
 
+Tta parse_tta(const std::string& name) {
+    for (const auto& [text, tta] : {std::pair{"none", Tta::plain}, {"mirror", Tta::mirror}, {"full", Tta::full}})
+        if (name == text) return tta;
+    fail(Exit::usage, "--tta " + name + " is unknown; choose none, mirror or full");
+}
+
+std::vector<WeighedView> views_of(Tta tta) {
+    if (tta == Tta::plain) return {{{}, 1}};
+    std::vector<WeighedView> views;
+    const auto pair = [&](int shift, float weight) {
+        for (const bool mirror : {false, true}) {
+            Augment view;
+            view.reflect = view.fixed = true;
+            view.dy = view.dx = shift;
+            view.mirror = mirror;
+            views.push_back({view, weight / 2});
+        }
+    };
+    pair(0, tta == Tta::full ? 0.5f : 1.0f);
+    if (tta == Tta::full) pair(-1, 0.25f), pair(1, 0.25f);
+    return views;
+}
+
 Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data, Normalisation normalisation,
-                     int64_t global_batch)
-    : comm_(comm), backend_(backend), graph_(graph), state_(state), data_(data), normalisation_(std::move(normalisation)) {
+                     int64_t global_batch, Tta tta)
+    : comm_(comm), backend_(backend), graph_(graph), state_(state), data_(data), normalisation_(std::move(normalisation)), views_(views_of(tta)) {
     const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
     full_steps_ = epoch.full_steps;
     steps_ = epoch.steps();
@@ -27,15 +50,22 @@ size_t Evaluator::arena_bytes() const { return std::max(plans_.front().memory.by
 void Evaluator::build(Buffer arena) {
     arena_ = std::move(arena);
     auto* counters = static_cast<Counters*>(counters_.get());
-    const ProgramContext context{graph_, backend_, state_, arena_, 0, false, counters};
+    ProgramContext context{graph_, backend_, state_, arena_, 0, false, counters};
     for (const ProgramPlan& plan : plans_) {
-        Program program = lower(context, plan, {}, [&](Program& p) {
-            backend_.gather({data_.images(), data_.labels(), nullptr, counters, p.input, p.labels, plan.spec.first, normalisation_.mean,
-                             normalisation_.stddev, {}, 0},
-                            p.tape);
-        });
-        backend_.accumulate(state_.stats(), static_cast<EvalTotals*>(totals_.get()), plan.spec.batch, counters, plan.spec.global_batch, program.tape);
-        runs_.push_back(backend_.finish(std::move(program.tape)));
+        const Shape logits{plan.spec.batch, 1, 1, graph_.classes};
+        sums_.push_back(backend_.allocate(logits.count() * sizeof(float)));
+        Tape tape;
+        for (size_t v = 0; v < views_.size(); ++v) {
+            if (views_.size() > 1) context.view = View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
+            Program program = lower(context, plan, {}, [&](Program& p) {
+                backend_.gather({data_.images(), data_.labels(), nullptr, counters, p.input, p.labels, plan.spec.first, normalisation_.mean,
+                                 normalisation_.stddev, views_[v].view, 0},
+                                p.tape);
+            });
+            tape.insert(tape.end(), program.tape.begin(), program.tape.end());
+        }
+        backend_.accumulate(state_.stats(), static_cast<EvalTotals*>(totals_.get()), plan.spec.batch, counters, plan.spec.global_batch, tape);
+        runs_.push_back(backend_.finish(std::move(tape)));
     }
 }
 

@@ -11,6 +11,21 @@ struct EvalResult {
     int64_t correct = 0, images = 0;
 };
 
+/// Test-time augmentation: which views of an image a model sees, whose logits are then averaged.
+enum class Tta {
+    plain,
+    mirror,  ///< the image and its mirror image
+    full,    ///< half of these two, half of the same two of the image one pixel up and left, and one down and right (reflected border)
+};
+/// Throws Exit::usage.
+Tta parse_tta(const std::string&);
+/// A view, and the weight of its logits; weights sum to 1.
+struct WeighedView {
+    Augment view;
+    float weight;
+};
+std::vector<WeighedView> views_of(Tta);
+
 /// How pixels become the model's input.
 struct Normalisation {
     std::vector<float> mean, stddev;  ///< by channel, units of pixel / 255
@@ -18,7 +33,7 @@ struct Normalisation {
 
 class Evaluator {
 public:
-    Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Normalisation, int64_t global_batch);
+    Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Normalisation, int64_t global_batch, Tta = Tta::plain);
     size_t arena_bytes() const;
     /// Builds the tapes and keeps the arena, which has at least arena_bytes().
     void build(Buffer arena);
@@ -33,9 +48,11 @@ private:
     const State& state_;
     const DataSet& data_;
     Normalisation normalisation_;
+    const std::vector<WeighedView> views_;
     int64_t full_steps_ = 0, steps_ = 0;
     std::vector<ProgramPlan> plans_;           // of a full batch, then of the last one, as far as there are such
     std::vector<std::function<void()>> runs_;  // by plan
+    std::vector<Buffer> sums_;                 // by plan: the logits of all views
     Buffer arena_, counters_, totals_;
 };
 

@@ -106,9 +106,10 @@ template <class Row> void read_column(hid_t file, std::vector<Row>& rows, const 
     }
 }
 
-/// Reads a table; a column that an older version did not write keeps its default.
+/// Reads a table; what an older version did not write stays empty, and a column of its rows keeps its default.
 template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const std::string& path) {
     const std::string group = Table<Row>::group, scale = group + "/" + Table<Row>::columns[0].name;
+    if (!h5::has(file, group)) return;
     const h5::Extent extent = h5::extent(file, scale, path);
     hsize_t bytes = 0;
     H5Fget_filesize(file, &bytes);
@@ -196,6 +197,7 @@ template void Metrics::append(const EvalRow&);
 template void Metrics::append(const EpochRow&);
 template void Metrics::append(const RankRow&);
 template void Metrics::append(const RankEpochRow&);
+template void Metrics::append(const SystemRow&);
 
 void Metrics::event(int64_t step, const std::string& kind, const std::string& message) {
     const auto now = std::chrono::system_clock::now();

@@ -56,6 +56,13 @@ struct RankEpochRow {
     double data_seconds = NAN, compute_seconds = NAN, collective_wait_seconds = NAN;
 };
 
+/// /system: what a rank's device and process did, averaged over ten seconds.
+struct SystemRow {
+    double time = NAN;  ///< seconds since 1970, of the last sample
+    int64_t rank = 0;
+    double utilisation = NAN, memory_bytes = NAN, power_watts = NAN, clock_hz = NAN;
+};
+
 /// /events: restart, checkpoint, signal, warning. Written by Metrics::event.
 struct EventRow {
     double time = NAN;  ///< seconds since 1970-01-01 UTC
@@ -72,7 +79,7 @@ struct MetricsResume {
 };
 
 using MetricTables = std::tuple<std::vector<TrainRow>, std::vector<EvalRow>, std::vector<EpochRow>, std::vector<RankRow>,
-                                std::vector<RankEpochRow>, std::vector<EventRow>>;
+                                std::vector<RankEpochRow>, std::vector<SystemRow>, std::vector<EventRow>>;
 struct MetricsFile {
     MetricTables tables;
     std::map<std::string, std::string> run;  ///< those attributes of /run that are text
@@ -104,6 +111,7 @@ public:
     void add(const EpochRow& row) { append(row); }
     void add(const RankRow& row) { append(row); }
     void add(const RankEpochRow& row) { append(row); }
+    void add(const SystemRow& row) { append(row); }
     /// Appends to /events with the time of now, in UTC. In metrics.jsonl the event's kind is called "event".
     void event(int64_t step, const std::string& kind, const std::string& message);
 

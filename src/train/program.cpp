@@ -141,6 +141,11 @@ Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vecto
             program.probes.push_back({program.tape.size(), title_of(c.graph, c.graph.ops[op]) + " (" + name_of(c.graph.ops[op]) + direction + ")", output});
     };
     for (size_t i = 0; i < c.graph.ops.size(); ++i) {
+        if (c.view && spec.batch > 0 && std::holds_alternative<SoftmaxXent>(c.graph.ops[i])) {
+            c.backend.add_scaled(program.logits, c.view->weight, c.view->sum, !c.view->first, program.tape);
+            if (!c.view->last) break;
+            c.backend.add_scaled(c.view->sum, 1, program.logits, false, program.tape);
+        }
         if (runs(c.graph.ops[i])) std::visit([&](const auto& op) { c.backend.forward(op, bound(i), program.tape); }, c.graph.ops[i]);
         if (const ValueId y = output_of(c.graph.ops[i]); y != none) probe(i, "", binding.values[y]);
     }

@@ -31,6 +31,13 @@ struct ProgramPlan {
 };
 ProgramPlan plan_program(const Graph&, Backend&, const ProgramSpec&);
 
+/// One of several views of a batch: logits are summed over them by weight, and the last view's program measures the sum.
+struct View {
+    Tensor sum;  ///< f32, like the logits
+    float weight;
+    bool first, last;
+};
+
 /// What a program works on besides the graph.
 struct ProgramContext {
     const Graph& graph;
@@ -41,6 +48,7 @@ struct ProgramContext {
     bool sync_bn = false;
     Counters* counters = nullptr;        ///< device
     const Requests* requests = nullptr;  ///< host flags that a training step takes along; null: none
+    std::optional<View> view{};          ///< of an evaluation
 };
 
 /// What one op wrote, to be looked at when a step went wrong.

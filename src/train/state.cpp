@@ -1,6 +1,7 @@
 #include "train/state.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace convoy {
 namespace {
@@ -10,12 +11,12 @@ size_t padded(size_t elements) { return (elements + stats_elements - 1) / stats_
 
 Tensor view(const Buffer& buffer, size_t offset, Shape shape) { return {static_cast<float*>(buffer.get()) + offset, shape, DType::f32}; }
 
-/// Trained parameters in the order in which backward reaches them.
-std::vector<ParamId> backward_order(const Graph& graph) {
+/// Parameters in the order in which backward reaches them, either the trained or the frozen ones.
+std::vector<ParamId> backward_order(const Graph& graph, bool frozen) {
     std::vector<ParamId> order;
     for (auto op = graph.ops.rbegin(); op != graph.ops.rend(); ++op)
         for (ParamId id : params_of(*op))
-            if (graph.params[id].trained) order.push_back(id);
+            if (graph.params[id].trained && graph.params[id].frozen == frozen) order.push_back(id);
     return order;
 }
 
@@ -25,46 +26,66 @@ uint32_t fnv1a(const std::string& text) {
     return hash;
 }
 
+/// The first `in` filters of a convolution weight [out, kh, kw, in] copy one channel each.
+void copy_channels(const Shape& s, std::vector<float>& weight) {
+    const size_t filter = size_t(s.h) * s.w * s.c, middle = (size_t(s.h / 2) * s.w + size_t(s.w / 2)) * s.c;
+    for (size_t o = 0; o < size_t(std::min(s.n, s.c)); ++o) {
+        std::fill_n(weight.begin() + ptrdiff_t(o * filter), filter, 0.0f);
+        weight[o * filter + middle + o] = 1;
+    }
+}
+
 }  // namespace
 
-State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec) {
+State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bool look_ahead) {
     const size_t count = graph.params.size();
     params_.resize(count);
     gradients_.resize(count);
     end_.assign(count, 0);
 
-    const std::vector<ParamId> order = backward_order(graph);
+    const std::vector<ParamId> order = backward_order(graph, false), frozen = backward_order(graph, true);
     counts_ = {stats_elements};
     arena_ = stats_elements;
     for (ParamId id : order) {
         const Param& p = graph.params[id];
         counts_.push_back(padded(p.shape.count()));
-        segments_.push_back({arena_, arena_ + counts_.back(), p.is_weight ? 1.0f : 0.0f});
+        segments_.push_back({arena_, arena_ + counts_.back(), p});
         arena_ += counts_.back();
         end_[id] = arena_;
     }
-    weights_ = backend.allocate(arena_ * sizeof(float));
-    weights_tensor_ = view(weights_, 0, {1, 1, 1, int(arena_)});
+    size_t weights = arena_;
+    for (ParamId id : frozen) weights += padded(graph.params[id].shape.count());
+    weights_ = backend.allocate(weights * sizeof(float));
+    weights_tensor_ = view(weights_, 0, {1, 1, 1, int(weights)});
+    weights = arena_;
+    for (ParamId id : frozen) {
+        params_[id] = view(weights_, weights, graph.params[id].shape);
+        weights += padded(graph.params[id].shape.count());
+    }
     gradients_buffer_ = backend.allocate((spec ? arena_ : stats_elements) * sizeof(float));
     if (spec) {
-        optimizer_buffer_ = backend.allocate(arena_ * spec->state_per_element() * sizeof(float));
-        optimizer_tensor_ = view(optimizer_buffer_, 0, {spec->state_per_element(), 1, 1, int(arena_)});
+        if (look_ahead) look_ahead_ = spec->state_per_element();
+        const int planes = spec->state_per_element() + int(look_ahead);
+        optimizer_buffer_ = backend.allocate(arena_ * size_t(planes) * sizeof(float));
+        optimizer_tensor_ = view(optimizer_buffer_, 0, {planes, 1, 1, int(arena_)});
     }
     for (size_t i = 0; i < order.size(); ++i) {
         const Param& p = graph.params[order[i]];
         params_[order[i]] = view(weights_, segments_[i].begin, p.shape);
         if (!spec) continue;
         gradients_[order[i]] = view(gradients_buffer_, segments_[i].begin, p.shape);
-        for (int k = 0; k < spec->state_per_element(); ++k) {
-            const std::string suffix = spec->kind == OptimizerSpec::sgd ? ".velocity" : ".moment" + std::to_string(k + 1);
-            optimizer_.push_back({p.name + suffix, view(optimizer_buffer_, k * arena_ + segments_[i].begin, p.shape)});
+        for (int k = 0; k < optimizer_tensor_.shape.n; ++k) {
+            const std::string suffix =
+                k == look_ahead_ ? ".slow" : spec->kind == OptimizerSpec::sgd ? ".velocity" : ".moment" + std::to_string(k + 1);
+            optimizer_.push_back({p.name + suffix, view(optimizer_buffer_, size_t(k) * arena_ + segments_[i].begin, p.shape)});
         }
     }
 
     size_t running = 0;
     for (const Param& p : graph.params) running += p.trained ? 0 : padded(p.shape.count());
-    running_ = backend.allocate(running * sizeof(float));
-    running_tensor_ = view(running_, 0, {1, 1, 1, int(running)});
+    const size_t all = look_ahead_ < 0 ? running : 2 * running;
+    running_ = backend.allocate(all * sizeof(float));
+    running_tensor_ = view(running_, 0, {1, 1, 1, int(all)});
     running = 0;
     for (size_t id = 0; id < count; ++id) {
         const Param& p = graph.params[id];
@@ -78,25 +99,53 @@ State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec) {
 
 Tensor State::gradient_slice(size_t begin, size_t end) const { return view(gradients_buffer_, begin, {1, 1, 1, int(end - begin)}); }
 
-Update State::update(const OptimizerSpec& spec, float weight_decay, bool decay_weights_only) const {
+Update State::update(const OptimizerSpec& spec, const ParamRules& rules) const {
     Update u{spec,   static_cast<float*>(weights_.get()), static_cast<float*>(gradients_buffer_.get()), static_cast<float*>(optimizer_buffer_.get()),
              arena_, {}, nullptr, nullptr, stats(), false};
-    for (const UpdateSegment& s : segments_) {
-        const float decay = decay_weights_only ? weight_decay * s.weight_decay : weight_decay;
-        if (!u.segments.empty() && u.segments.back().weight_decay == decay)
-            u.segments.back().end = s.end;
+    for (const Segment& s : segments_) {
+        const ParamRule rule = rules(s.param);
+        UpdateSegment next{s.begin, s.end, rule.weight_decay, rule.learning_rate, rule.steps};
+        if (rule.muon) {
+            next.rows = s.param.shape.n;
+            next.columns = int(s.param.shape.count() / size_t(s.param.shape.n));
+        }
+        UpdateSegment* last = u.segments.empty() ? nullptr : &u.segments.back();
+        if (last && !last->rows && !next.rows && last->weight_decay == next.weight_decay && last->learning_rate == next.learning_rate && last->steps == next.steps)
+            last->end = s.end;
         else
-            u.segments.push_back({s.begin, s.end, decay});
+            u.segments.push_back(next);
     }
     return u;
+}
+
+Update State::update(const OptimizerSpec& spec, float weight_decay, bool decay_weights_only) const {
+    return update(spec, [&](const Param& p) { return ParamRule{p.is_weight || !decay_weights_only ? weight_decay : 0.0f}; });
+}
+
+LookAhead State::look_ahead(const Update& update) const {
+    require(look_ahead_ >= 0, "a state without averages is not asked for look-ahead");
+    const size_t running = running_tensor_.count() / 2;
+    auto* first = running_tensor_.as<float>();
+    return {update.weights, update.state + size_t(look_ahead_) * arena_, arena_, update.segments, first, first + running, running, nullptr, nullptr, nullptr};
+}
+
+void State::start_look_ahead(Backend& backend) const {
+    if (look_ahead_ < 0) return;
+    const LookAhead l = look_ahead(update({}, 0, false));
+    std::vector<float> values(std::max(l.count, l.running_count));
+    for (const auto& [from, to, count] : {std::tuple{l.weights, l.slow, l.count}, {l.running, l.slow_running, l.running_count}}) {
+        backend.download(values.data(), from, count * sizeof(float));
+        backend.upload(to, values.data(), count * sizeof(float));
+    }
 }
 
 void State::initialise(const Graph& graph, Backend& backend, uint64_t seed) {
     std::vector<float> values;
     for (size_t id = 0; id < graph.params.size(); ++id) {
         const Param& p = graph.params[id];
+        const bool draws = p.init.kind != Init::constant && p.init.kind != Init::whitening;
         values.assign(p.shape.count(), p.init.a);
-        for (size_t i = 0; p.init.kind != Init::constant && i < values.size(); i += 4) {
+        for (size_t i = 0; draws && i < values.size(); i += 4) {
             const Random4 r = philox(seed, uint32_t(i / 4), fnv1a(p.name), 0, purpose_init);
             float draw[4];
             if (p.init.kind == Init::normal) {
@@ -107,6 +156,7 @@ void State::initialise(const Graph& graph, Backend& backend, uint64_t seed) {
             }
             for (size_t k = 0; k < 4 && i + k < values.size(); ++k) values[i + k] = p.init.a * draw[k];
         }
+        if (p.init.kind == Init::identity) copy_channels(p.shape, values);
         backend.upload(params_[id].data, values.data(), values.size() * sizeof(float));
     }
 }

@@ -1,6 +1,9 @@
 // The tensors of a training: parameters, gradients and optimizer state in arenas with one offset table, so that the
-// optimizer is one pass and a gradient bucket is a slice. Parameters lie in the order in which backward reaches them.
+// optimizer is one pass and a gradient bucket is a slice. Parameters lie in the order in which backward reaches them, frozen ones
+// behind all others. With look-ahead the average of the weights is optimizer state and that of the running statistics lies behind them,
+// so that checkpoints have both.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,17 +13,26 @@
 namespace convoy {
 
 struct NamedTensor {
-    std::string name;  ///< "stage1.block0.conv1.weight"; optimizer state has ".velocity" or ".moment1", ".moment2" appended
+    std::string name;  ///< "stage1.block0.conv1.weight"; optimizer state has ".velocity" or ".moment1", ".moment2" appended, or ".slow"
     Tensor tensor;     ///< on the device
 };
+
+/// What the optimizer does with one parameter besides its spec.
+struct ParamRule {
+    float weight_decay = 0;
+    float learning_rate = 1;    ///< times the step's
+    int64_t steps = INT64_MAX;  ///< trained for so many
+    bool muon = false;
+};
+using ParamRules = std::function<ParamRule(const Param&)>;
 
 class State {
 public:
     /// Allocates everything, zeroed. `optimizer` may be null: no gradients, no optimizer state (evaluation).
-    State(const Graph&, Backend&, const OptimizerSpec* optimizer);
+    State(const Graph&, Backend&, const OptimizerSpec* optimizer, bool look_ahead = false);
 
     const std::vector<Tensor>& params() const { return params_; }        ///< by ParamId
-    const std::vector<Tensor>& gradients() const { return gradients_; }  ///< by ParamId; no data for running statistics
+    const std::vector<Tensor>& gradients() const { return gradients_; }  ///< by ParamId; no data for running statistics and what is frozen
     BatchStats* stats() const { return static_cast<BatchStats*>(gradients_buffer_.get()); }
 
     /// Element counts of the gradient arena in order: the batch sums first, then each trained parameter (padded).
@@ -29,7 +41,12 @@ public:
     size_t end_of_arena() const { return arena_; }
     /// Arena offset behind this parameter's gradient: all before it is complete once it is written.
     size_t end_of(ParamId id) const { return end_[id]; }
+    Update update(const OptimizerSpec&, const ParamRules&) const;
     Update update(const OptimizerSpec&, float weight_decay, bool decay_weights_only) const;
+    /// Without decays, counters and stats. `update` gives the segments.
+    LookAhead look_ahead(const Update& update) const;
+    /// The averages start as what the weights and running statistics are now.
+    void start_look_ahead(Backend&) const;
 
     /// Draws initial values from (seed, parameter name, element); equal on every rank.
     void initialise(const Graph&, Backend&, uint64_t seed);
@@ -37,7 +54,7 @@ public:
     /// Parameters and running statistics: what a model file holds.
     const std::vector<NamedTensor>& model() const { return model_; }
     const std::vector<NamedTensor>& optimizer() const { return optimizer_; }
-    /// Running statistics alone, as one dense block (they are averaged over ranks before an evaluation).
+    /// Running statistics and their look-ahead averages, as one dense block (they are averaged over ranks before an evaluation).
     Tensor running() const { return running_tensor_; }
     /// All weights as one dense block, for the broadcast at the start and for checkpoints.
     Tensor weights() const { return weights_tensor_; }
@@ -52,11 +69,16 @@ public:
 private:
     std::vector<Tensor> params_, gradients_;
     std::vector<size_t> counts_, end_;
-    std::vector<UpdateSegment> segments_;  // one a parameter; weight_decay 1 where the parameter is a weight, else 0
+    struct Segment {
+        size_t begin, end;
+        Param param;
+    };
+    std::vector<Segment> segments_;  // of the gradient arena, one a parameter
     Buffer weights_, gradients_buffer_, optimizer_buffer_, running_;
     Tensor weights_tensor_, running_tensor_, optimizer_tensor_;
     std::vector<NamedTensor> model_, optimizer_;
-    size_t arena_ = 0;  // elements
+    size_t arena_ = 0;    // elements of gradients
+    int look_ahead_ = -1;  // which plane of the optimizer state is the average of the weights
 };
 
 }  // namespace convoy

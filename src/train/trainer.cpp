@@ -13,13 +13,14 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       train_(train),
       setup_(setup),
       epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
-      state_(graph, backend, &setup.optimizer),
+      state_(graph, backend, &setup.optimizer, setup.look_ahead > 0),
       requests_(requests) {
-    const int64_t all = setup.epochs * epoch_plan_.steps();
-    total_steps_ = setup.max_steps > 0 ? std::min(all, setup.max_steps) : all;
+    const double steps = std::ceil(setup.epochs * double(epoch_plan_.steps()) - 1e-9);
     constexpr int64_t most_steps = 100'000'000;  // the schedule lies on the device, four bytes a step
+    const int64_t all = int64_t(std::min(steps, 2.0 * most_steps));
+    total_steps_ = setup.max_steps > 0 ? std::min(all, setup.max_steps) : all;
     if (total_steps_ > most_steps)
-        fail(Exit::usage, "--epochs " + std::to_string(setup.epochs) + " means " + std::to_string(total_steps_) + " steps, more than Convoy can do; lower it");
+        fail(Exit::usage, "--epochs means " + std::to_string(int64_t(std::min(steps, 1e18))) + " steps, more than Convoy can do; lower it");
     buckets_ = plan_buckets(state_.counts(), setup.bucket_bytes / sizeof(float));
     for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup.global_batch : 0, epoch_plan_.tail}) {
         if (samples == 0) continue;
@@ -28,13 +29,14 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
         arena_bytes_ = std::max(arena_bytes_, programs_.back().plan.memory.bytes);
     }
     if (test) {
-        evaluator_ = std::make_unique<Evaluator>(comm, backend, graph, state_, *test, setup.normalisation, setup.global_batch);
+        evaluator_ = std::make_unique<Evaluator>(comm, backend, graph, state_, *test, setup.normalisation, setup.global_batch, setup.tta);
         arena_bytes_ = std::max(arena_bytes_, evaluator_->arena_bytes());
     }
 }
 
 void Trainer::initialise() {
     state_.initialise(graph_, backend_, setup_.seed);
+    if (comm_.root()) set_whitening_filters();
     std::vector<char> host;
     for (const Tensor& block : {state_.weights(), state_.running()}) {
         host.resize(block.bytes());
@@ -42,6 +44,7 @@ void Trainer::initialise() {
         comm_.broadcast(host.data(), host.size());
         backend_.upload(block.data, host.data(), block.bytes());
     }
+    state_.start_look_ahead(backend_);
 }
 
 void Trainer::build() {
@@ -52,10 +55,11 @@ void Trainer::build() {
     ring_ = backend_.allocate(sizeof(StepRecord) * ring_size_);
     order_ = backend_.allocate(sizeof(int32_t) * train_.info().images);
     learning_rates_ = backend_.allocate(sizeof(float) * total_steps_);
+    if (setup_.look_ahead > 0) decays_ = backend_.allocate(sizeof(float) * size_t(total_steps_ + 1));
     upload_rates();
 
     auto* counters = static_cast<Counters*>(counters_.get());
-    Update update = state_.update(setup_.optimizer, float(setup_.weight_decay), setup_.decay_weights_only);
+    Update update = state_.update(setup_.optimizer, param_rules(setup_, epoch_plan_.steps()));
     update.learning_rates = static_cast<float*>(learning_rates_.get());
     update.counters = counters;
     update.latch = setup_.on_nan != OnNan::skip;
@@ -69,6 +73,13 @@ void Trainer::build() {
         r.tape = program.tape;
         r.probes = std::move(program.probes);
         backend_.update(update, program.tape);
+        if (setup_.look_ahead > 0) {
+            LookAhead average = state_.look_ahead(update);
+            average.decays = static_cast<float*>(decays_.get());
+            average.counters = counters;
+            average.stats = state_.stats();
+            backend_.look_ahead(average, program.tape);
+        }
         backend_.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), ring_size_, counters,
                         r.plan.spec.global_batch, program.tape);
         r.ending.assign(program.tape.begin() + long(r.tape.size()), program.tape.end());
@@ -79,13 +90,6 @@ void Trainer::build() {
 
 const Trainer::Runnable& Trainer::program_of(int64_t step_of_epoch) const {
     return step_of_epoch < epoch_plan_.full_steps ? programs_.front() : programs_.back();
-}
-
-void Trainer::upload_rates() {
-    std::vector<float> rates(static_cast<size_t>(total_steps_));
-    for (int64_t s = 0; s < total_steps_; ++s)
-        rates[size_t(s)] = float(rate_factor_ * learning_rate(setup_.schedule, s, epoch_plan_.steps(), total_steps_));
-    backend_.upload(learning_rates_.get(), rates.data(), rates.size() * sizeof(float));
 }
 
 void Trainer::run(TrainListener& listener) {
@@ -111,6 +115,7 @@ void Trainer::upload_counters(int64_t epoch) {
 }
 
 void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
+    const auto range = backend_.range("epoch " + std::to_string(epoch + 1));
     const auto start = Clock::now();
     upload_counters(epoch);
     const int64_t first = step_ % epoch_plan_.steps();  // not 0 if the run was resumed here
@@ -266,6 +271,7 @@ void Trainer::average_running_statistics() {
 }
 
 void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
+    const auto range = backend_.range("evaluation");
     average_running_statistics();
     const std::optional<EvalResult> result = evaluator_->run([this] {
         watch_clocks(0);

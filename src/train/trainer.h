@@ -19,9 +19,18 @@ struct TrainSetup {
     Schedule schedule;
     double weight_decay = 0;
     bool decay_weights_only = false;
+    bool decoupled_decay = false;      ///< weight_decay is what a step takes at the base rate, whatever the parameter's own rate is
+    double norm_shift_rate = 1;        ///< of batch norms' shifts, times the rate
+    double filter_rate = 1, linear_rate = 1;  ///< of convolution and linear weights, times the rate
+    bool muon = false;                 ///< convolution weights by Muon, which does not decay them; the rest by `optimizer`
+    double whitening_bias_epochs = 0;  ///< a whitening convolution's bias is trained for so long; 0: throughout
+    int64_t look_ahead = 0;            ///< steps between two look-ahead averages; 0: none
+    double look_ahead_decay = 0.95;    ///< as in look_ahead_decays
+    Tta tta = Tta::plain;
     Augment augment;
     Normalisation normalisation;
-    int64_t global_batch = 0, epochs = 1, max_steps = 0, eval_every = 1, log_interval = 10;
+    double epochs = 1;  ///< the last one may be a part, in whole steps
+    int64_t global_batch = 0, max_steps = 0, eval_every = 1, log_interval = 10;
     bool drop_last = false, sync_bn = false;
     size_t bucket_bytes = size_t(4) << 20;
     uint64_t seed = 1;
@@ -31,6 +40,9 @@ struct TrainSetup {
     double checkpoint_seconds = 0;
     std::optional<Clock::time_point> deadline;  ///< checkpoint and stop before this
 };
+
+/// What a recipe says of each parameter.
+ParamRules param_rules(const TrainSetup&, int64_t steps_per_epoch);
 
 /// What a training reports, called on every rank; rank 0 prints and writes.
 class TrainListener {
@@ -97,7 +109,9 @@ private:
     };
 
     const Runnable& program_of(int64_t step_of_epoch) const;
+    // trainer_rules.cpp: the schedules on the device, and whitening filters from the data.
     void upload_rates();
+    void set_whitening_filters();
     void upload_counters(int64_t epoch);
     void run_epoch(int64_t epoch, TrainListener&);
     /// Evaluates after `epoch` if its turn has come, and takes the checkpoint that is due then.
@@ -128,7 +142,7 @@ private:
     std::vector<Bucket> buckets_;
     std::vector<Runnable> programs_;  // of a full batch, then of the last one of an epoch, as far as there are such
     size_t arena_bytes_ = 0;
-    Buffer arena_, counters_, order_, learning_rates_, ring_;
+    Buffer arena_, counters_, order_, learning_rates_, decays_, ring_;
     int64_t ring_size_ = 0;
     Requests& requests_;
     Clock::time_point checkpointed_ = Clock::now();

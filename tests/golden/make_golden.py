@@ -20,7 +20,7 @@ A file, with batch statistics throughout and all numbers float64:
   /              attributes: what was trained and how, by the names of Case below
   /logits /loss  of the first forward pass; loss is the mean cross-entropy
   /running/X     running mean or variance X after that pass
-  /gradients/X   of parameter X, in Convoy's order. Attribute whole = 1: all of it; whole = 0: its L2 norm, its dot products
+  /gradients/X   of parameter X, in Convoy's order, unless it is frozen. Attribute whole = 1: all of it; whole = 0: its L2 norm, its dot products
                  with stream("X#k", count) for k = 0..3, and 64 samples at indices floor(j * count / 64).
                  f32_relative is |g32 - g64| / |g64| and norm is |g64|, L2 over the full tensor. Both only tell noise where
                  the gradient is zero in theory (norm < 1e-10): in PyramidNets, biases that the next batch norms undo
@@ -69,6 +69,7 @@ class Case:
 CASES = {
     "linear": Case("linear", 5, 1, 1, 10, 10, 110, 0.1),
     "mnist-linear": Case("mnist-linear", 7, 28, 28, 1, 10, 7_850, 0.002, adam=True),
+    "airbench94": Case("airbench94", 5, 32, 32, 3, 10, 1_972_792, 0.001, momentum=0.85, nesterov=True, label_smoothing=0.2),
     "mnist-conv": Case("mnist-conv", 5, 28, 28, 1, 10, 21_840, 0.02),
     "resnet18-cifar": Case("resnet18", 4, 32, 32, 3, 10, 11_173_962, 2e-4, "cifar", nesterov=True, label_smoothing=0.1),
     "resnet18-imagenet": Case("resnet18", 3, 64, 64, 3, 37, 11_195_493, 1e-4, "imagenet"),
@@ -115,27 +116,28 @@ class Net:
     """Layers that make their parameters when first used, with Convoy's names and in Convoy's layout."""
 
     def __init__(self, dtype, layout):
-        self.dtype, self.layout, self.parameters, self.running = dtype, layout, {}, {}
+        self.dtype, self.layout, self.parameters, self.frozen, self.running = dtype, layout, {}, {}, {}
 
-    def parameter(self, name, *shape):
-        if name not in self.parameters:
-            self.parameters[name] = torch.from_numpy(initial(name, shape)).to(self.dtype).requires_grad_()
-        return self.parameters[name]
+    def parameter(self, name, *shape, frozen=False):
+        group = self.frozen if frozen else self.parameters
+        if name not in group:
+            group[name] = torch.from_numpy(initial(name, shape)).to(self.dtype).requires_grad_(not frozen)
+        return group[name]
 
-    def conv(self, name, x, out, kernel, stride=1, pad=0, bias=False):
-        weight = self.parameter(f"{name}.weight", out, kernel, kernel, x.shape[1])
+    def conv(self, name, x, out, kernel, stride=1, pad=0, bias=False, frozen=False):
+        weight = self.parameter(f"{name}.weight", out, kernel, kernel, x.shape[1], frozen=frozen)
         weight = weight.permute(0, 3, 1, 2).contiguous(memory_format=self.layout)
         return F.conv2d(x, weight, self.parameter(f"{name}.bias", out) if bias else None, stride, pad)
 
-    def linear(self, name, x, out):
-        return F.linear(x, self.parameter(f"{name}.weight", out, x.shape[1]), self.parameter(f"{name}.bias", out))
+    def linear(self, name, x, out, bias=True):
+        return F.linear(x, self.parameter(f"{name}.weight", out, x.shape[1]), self.parameter(f"{name}.bias", out) if bias else None)
 
-    def norm(self, name, x):
+    def norm(self, name, x, momentum=0.1, eps=1e-5, frozen=False):
         c = x.shape[1]
         mean = self.running.setdefault(f"{name}.mean", torch.zeros(c, dtype=self.dtype))
         var = self.running.setdefault(f"{name}.var", torch.ones(c, dtype=self.dtype))
-        scale, bias = self.parameter(f"{name}.scale", c), self.parameter(f"{name}.bias", c)
-        return F.batch_norm(x, mean, var, scale, bias, training=True, momentum=0.1, eps=1e-5)
+        scale, bias = self.parameter(f"{name}.scale", c, frozen=frozen), self.parameter(f"{name}.bias", c)
+        return F.batch_norm(x, mean, var, scale, bias, training=True, momentum=momentum, eps=eps)
 
 
 def flatten(x):
@@ -152,6 +154,17 @@ def mnist_conv(net, x, case):
     x = F.relu(F.max_pool2d(net.conv("conv1", x, 10, 5, bias=True), 2))
     x = F.relu(F.max_pool2d(net.conv("conv2", x, 20, 5, bias=True), 2))
     return net.linear("fc2", F.relu(net.linear("fc1", flatten(x), 50)), case.classes)
+
+
+def airbench94(net, x, case):
+    """Whitening filters and the scales of batch norms are frozen, at their streams like everything else."""
+    x = F.gelu(net.conv("whitening", x, 24, 2, bias=True, frozen=True))
+    for k, width in enumerate((64, 256, 256), 1):
+        x = F.max_pool2d(net.conv(f"group{k}.conv1", x, width, 3, 1, 1), 2)
+        x = F.gelu(net.norm(f"group{k}.bn1", x, 0.4, 1e-12, frozen=True))
+        x = net.conv(f"group{k}.conv2", x, width, 3, 1, 1)
+        x = F.gelu(net.norm(f"group{k}.bn2", x, 0.4, 1e-12, frozen=True))
+    return net.linear("fc", flatten(F.max_pool2d(x, 3)), case.classes, bias=False) / 9
 
 
 def resnet(net, x, case, depths, bottleneck):
@@ -192,6 +205,7 @@ def pyramidnet(net, x, case, depth):
 MODELS = {
     "linear": linear,
     "mnist-linear": linear,
+    "airbench94": airbench94,
     "mnist-conv": mnist_conv,
     "resnet18": partial(resnet, depths=(2, 2, 2, 2), bottleneck=False),
     "resnet50": partial(resnet, depths=(3, 4, 6, 3), bottleneck=True),
@@ -224,7 +238,7 @@ def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=Fals
         loss.backward()
         losses.append(loss.item())
         if result is None:
-            assert sum(p.numel() for p in net.parameters.values()) == case.parameters, case.model
+            assert sum(p.numel() for group in (net.parameters, net.frozen) for p in group.values()) == case.parameters, case.model
             result = SimpleNamespace(
                 logits=logits.detach()[order].double().numpy(),
                 gradients={name: p.grad.flatten().double().numpy().copy() for name, p in net.parameters.items()},

@@ -1,60 +1,20 @@
-// Batch norm with fused residual and ReLU: two passes over memory forward, two backward. Sums are taken about a pivot (the
+// Batch norm with fused residual and ReLU, or GELU: two passes over memory forward, two backward. Sums are taken about a pivot (the
 // first row) in float over short runs of rows and in double beyond, so a mean far from zero costs no digits.
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/gelu.h"
+#include "backend/cpu/rows.h"
 
 namespace convoy {
 namespace {
-
-constexpr int64_t run_rows = 32;  // rows summed in float before they go to double
-
-/// Calls body(thread, first row, last row) on every thread; the split depends only on the number of threads.
-template <class Body> void over_rows(int threads, int64_t rows, Body body) {
-#pragma omp parallel num_threads(threads)
-    {
-        const int t = omp_get_thread_num();
-        body(t, rows * t / threads, rows * (t + 1) / threads);
-    }
-}
-
-/// A thread's own scratch: double totals [2][c], float sums [2][c], one float row [c].
-struct ThreadScratch {
-    double* totals;
-    float *s, *q, *row;
-    static size_t doubles(int c) { return 4 * size_t(c); }
-    ThreadScratch(double* base, int thread, int c)
-        : totals(base + thread * doubles(c)), s(reinterpret_cast<float*>(totals + 2 * c)), q(s + c), row(q + c) {}
-};
-
-/// Two sums a channel. `add_row(r, scratch)` adds row r into the float sums s and q; the totals of all rows land in
-/// sums [2][c].
-template <class AddRow> void sum_rows(int threads, int64_t rows, int c, double* scratch, double* sums, AddRow add_row) {
-    over_rows(threads, rows, [&](int t, int64_t first, int64_t last) {
-        const ThreadScratch mine(scratch, t, c);
-        double* total = mine.totals;
-        float* s = mine.s;
-        std::fill_n(total, 2 * c, 0.0);
-        for (int64_t r0 = first; r0 < last; r0 += run_rows) {
-            std::fill_n(s, 2 * c, 0.0f);
-            for (int64_t r = r0; r < std::min(r0 + run_rows, last); ++r) add_row(r, mine);
-#pragma omp simd
-            for (int i = 0; i < 2 * c; ++i) total[i] += double(s[i]);
-        }
-    });
-    std::fill_n(sums, 2 * c, 0.0);
-    for (int t = 0; t < threads; ++t)
-        for (int i = 0; i < 2 * c; ++i) sums[i] += ThreadScratch(scratch, t, c).totals[i];
-}
 
 /// Everything a batch norm's passes need; pointers are resolved once, when the tape is built.
 struct Work {
     int threads, c, residual_c;  // residual_c: 0 without residual
     int64_t rows;
-    bool relu;
+    bool relu, gelu;
     const float *x, *residual, *scale, *bias;
     float *y, *mean, *invstd;  // mean, invstd [c]: of this batch
     float *a, *b;              // [c]: normalise(x) = a * x + b
@@ -113,6 +73,9 @@ void apply(const Work& w) {
             if (w.relu) {
 #pragma omp simd
                 for (int i = 0; i < c; ++i) y[i] = std::max(y[i], 0.0f);
+            } else if (w.gelu) {
+#pragma omp simd
+                for (int i = 0; i < c; ++i) y[i] = cpu::gelu(y[i]);
             }
         }
     });
@@ -135,6 +98,7 @@ Work make_work(const BatchNorm& op, const Bound& b, int threads, void* block) {
     w.residual_c = op.residual == none ? 0 : b.values[op.residual].shape.c;
     w.rows = int64_t(x.shape.pixels());
     w.relu = op.act == Activation::relu;
+    w.gelu = op.act == Activation::gelu;
     w.x = x.as<float>();
     w.residual = op.residual == none ? nullptr : b.values[op.residual].as<float>();
     w.scale = b.params[op.scale].as<float>();
@@ -188,18 +152,21 @@ void CpuBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
 
 namespace {
 
-/// Backward's view: the gradient that reaches the normalisation is dy, masked by the ReLU.
+/// Backward's view: the gradient that reaches the normalisation is dy, masked by the ReLU or times the GELU's derivative.
 struct Gradient {
     Work w;
     const float *dy, *y;
-    float *dx, *dresidual, *dscale, *dbias;
+    float *dx, *dresidual, *dscale, *dbias;  // dscale: null if the scale is frozen
     bool add_dx, add_dresidual;
 
     /// g [c] = masked dy of row r. Without a residual the mask is recomputed from x.
     void masked(int64_t r, float* g) const {
         const int c = w.c;
         const float *d = dy + r * c, *x = w.x + r * c;
-        if (!w.relu) {
+        if (w.gelu) {
+#pragma omp simd
+            for (int i = 0; i < c; ++i) g[i] = d[i] * cpu::gelu_derivative(w.a[i] * x[i] + w.b[i]);
+        } else if (!w.relu) {
             std::copy_n(d, c, g);
         } else if (w.residual_c == 0) {
 #pragma omp simd
@@ -284,7 +251,7 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
                         }
                         for (int i = 0; i < w.c; ++i) {  // of this rank: the gradient all-reduce adds the others
                             g.dbias[i] = float(w.sums[i]);
-                            g.dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
+                            if (g.dscale) g.dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
                         }
                         w.sums[2 * w.c] = double(w.rows);
                         if (sync) sum_now(w.sums, 2 * w.c + 1);

@@ -1,6 +1,7 @@
 // Convolution on plain NHWC activations; only the weights are reordered, once a direction and step.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/primitives.h"
+#include "backend/cpu/rows.h"
 
 namespace convoy {
 namespace {
@@ -29,6 +30,20 @@ dnnl::convolution_forward::primitive_desc forward_desc(const dnnl::engine& engin
 
 }  // namespace
 
+void CpuBackend::bias_gradient(const Tensor& dy, float* to, const std::string& name, Tape& tape) {
+    const int c = dy.shape.c;
+    const Buffer scratch = allocate(sizeof(double) * (2 * size_t(c) + size_t(threads_) * ThreadScratch::doubles(c)));
+    tape.push_back({name, Lane::compute, [=, this, rows = int64_t(dy.shape.pixels()), from = dy.as<float>()] {
+                        auto* sums = static_cast<double*>(scratch.get());
+                        sum_rows(threads_, rows, c, sums + 2 * c, sums, [=](int64_t r, const ThreadScratch& t) {
+                            const float* row = from + r * c;
+#pragma omp simd
+                            for (int i = 0; i < c; ++i) t.s[i] += row[i];
+                        });
+                        std::copy_n(sums, c, to);
+                    }});
+}
+
 void CpuBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
     const Descs d(op, b);
     const auto pd = forward_desc(engine_, d, b.training);
@@ -48,22 +63,26 @@ void CpuBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     const Tensor& dy = b.value_gradients[op.y];
     const Tensor& dx = b.value_gradients[op.x];
 
-    Calls weights(engine_, stream_, temporary_);
-    const auto make_weights = [&]() -> dnnl::convolution_backward_weights::primitive_desc {
-        const Desc dw = any_layout(d.weight);
-        if (d.bias) return {engine_, direct, d.x, dw, d.bias, d.y, d.stride, d.pad, d.pad, hint, Calls::attributes()};
-        return {engine_, direct, d.x, dw, d.y, d.stride, d.pad, d.pad, hint, Calls::attributes()};
-    };
-    const auto pw = make_weights();
-    const auto gradient = weights.fixed(DNNL_ARG_DIFF_WEIGHTS, d.weight, b.param_gradients[op.weight].data);
-    const bool plain = pw.diff_weights_desc() == d.weight;
-    const auto written = plain ? gradient : weights.temporary(DNNL_ARG_DIFF_WEIGHTS, pw.diff_weights_desc());
-    std::vector<Calls::Operand> operands = {weights.fixed(DNNL_ARG_SRC, d.x, b.values[op.x].data),
-                                            weights.fixed(DNNL_ARG_DIFF_DST, d.y, dy.data), written};
-    if (op.bias != none) operands.push_back(weights.fixed(DNNL_ARG_DIFF_BIAS, d.bias, b.param_gradients[op.bias].data));
-    weights.add(dnnl::convolution_backward_weights(pw), operands, pw.scratchpad_desc());
-    if (!plain) weights.copy(written, gradient);
-    weights.onto(tape, "conv weight gradient " + b.name);
+    if (!b.param_gradients[op.weight].data) {  // frozen
+        if (op.bias != none) bias_gradient(dy, b.param_gradients[op.bias].as<float>(), "conv bias gradient " + b.name, tape);
+    } else {
+        Calls weights(engine_, stream_, temporary_);
+        const auto make_weights = [&]() -> dnnl::convolution_backward_weights::primitive_desc {
+            const Desc dw = any_layout(d.weight);
+            if (d.bias) return {engine_, direct, d.x, dw, d.bias, d.y, d.stride, d.pad, d.pad, hint, Calls::attributes()};
+            return {engine_, direct, d.x, dw, d.y, d.stride, d.pad, d.pad, hint, Calls::attributes()};
+        };
+        const auto pw = make_weights();
+        const auto gradient = weights.fixed(DNNL_ARG_DIFF_WEIGHTS, d.weight, b.param_gradients[op.weight].data);
+        const bool plain = pw.diff_weights_desc() == d.weight;
+        const auto written = plain ? gradient : weights.temporary(DNNL_ARG_DIFF_WEIGHTS, pw.diff_weights_desc());
+        std::vector<Calls::Operand> operands = {weights.fixed(DNNL_ARG_SRC, d.x, b.values[op.x].data),
+                                                weights.fixed(DNNL_ARG_DIFF_DST, d.y, dy.data), written};
+        if (op.bias != none) operands.push_back(weights.fixed(DNNL_ARG_DIFF_BIAS, d.bias, b.param_gradients[op.bias].data));
+        weights.add(dnnl::convolution_backward_weights(pw), operands, pw.scratchpad_desc());
+        if (!plain) weights.copy(written, gradient);
+        weights.onto(tape, "conv weight gradient " + b.name);
+    }
 
     if (!dx.data) return;
     Calls data(engine_, stream_, temporary_);

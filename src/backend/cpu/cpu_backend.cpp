@@ -2,11 +2,14 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <omp.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "backend/cpu/gradient_sums.h"
 #include "backend/cpu/primitives.h"
@@ -83,6 +86,18 @@ Buffer CpuBackend::allocate(size_t bytes) {
 Buffer CpuBackend::resident(void* host, size_t bytes) {
     budget_ -= std::min(budget_, bytes / size_t(comm_.local_size()));  // the ranks of a node share it
     return Buffer(host, [](void*) {});
+}
+
+SystemSample CpuBackend::sample() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+    const double time = now(), used = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    SystemSample s;
+    s.utilisation = (used - std::exchange(used_, used)) / ((time - std::exchange(sampled_, time)) * threads_);
+    std::ifstream pages("/proc/self/statm");
+    if (size_t size = 0, resident = 0; pages >> size >> resident) s.memory_bytes = double(resident) * double(sysconf(_SC_PAGESIZE));
+    return s;
 }
 
 void CpuBackend::upload(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }

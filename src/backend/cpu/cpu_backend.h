@@ -11,6 +11,9 @@ namespace convoy {
 class GradientSums;  // allreduce.cpp
 struct Temporary;    // primitives.h
 
+/// Seconds on a steady clock.
+double now();
+
 class CpuBackend : public Backend {
 public:
     CpuBackend(const BackendOptions&, Comm&);  ///< threads are given
@@ -18,6 +21,9 @@ public:
 
     std::string device() const override;
     int threads() const override { return threads_; }
+    std::string links() const override { return ""; }
+    SystemSample sample() override;
+    std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
     size_t memory_taken() const override { return peak_memory(); }
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
@@ -29,6 +35,8 @@ public:
     void forward(const Conv&, const Bound&, Tape&) override;
     void forward(const BatchNorm&, const Bound&, Tape&) override;
     void forward(const Relu&, const Bound&, Tape&) override;
+    void forward(const Gelu&, const Bound&, Tape&) override;
+    void forward(const Scale&, const Bound&, Tape&) override;
     void forward(const Add&, const Bound&, Tape&) override;
     void forward(const Pool&, const Bound&, Tape&) override;
     void forward(const PadShortcut&, const Bound&, Tape&) override;
@@ -38,6 +46,8 @@ public:
     void backward(const Conv&, const Bound&, Tape&) override;
     void backward(const BatchNorm&, const Bound&, Tape&) override;
     void backward(const Relu&, const Bound&, Tape&) override;
+    void backward(const Gelu&, const Bound&, Tape&) override;
+    void backward(const Scale&, const Bound&, Tape&) override;
     void backward(const Add&, const Bound&, Tape&) override;
     void backward(const Pool&, const Bound&, Tape&) override;
     void backward(const PadShortcut&, const Bound&, Tape&) override;
@@ -47,10 +57,12 @@ public:
 
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
+    void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
     void request(const Requests*, BatchStats*, Tape&) override;
     void allreduce(Tensor bucket, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
+    void look_ahead(const LookAhead&, Tape&) override;
     void record(const BatchStats*, const float*, StepRecord*, int64_t, Counters*, int64_t, Tape&) override;
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;
@@ -58,6 +70,8 @@ public:
     bool synchronous() const override { return true; }
 
 private:
+    /// to [c] = sum over the rows (pixels) of dy; conv.cpp.
+    void bias_gradient(const Tensor& dy, float* to, const std::string& name, Tape&);
     void sum_now(double* values, int count);  // GradientSums::sum_now, for files without mpi.h
 
     Comm& comm_;
@@ -69,9 +83,7 @@ private:
     std::shared_ptr<Temporary> temporary_;
     std::unique_ptr<GradientSums> sums_;
     double step_started_ = 0, gathered_ = 0;  // seconds on a steady clock
+    double sampled_ = now(), used_ = 0;       // of the last sample: when, and processor seconds until then
 };
-
-/// Seconds on a steady clock.
-double now();
 
 }  // namespace convoy

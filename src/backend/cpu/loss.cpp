@@ -47,7 +47,7 @@ void CpuBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     float* dx = b.value_gradients[op.x].as<float>();
     const int32_t* label = b.labels.as<int32_t>();
     const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
-    tape.push_back({"loss gradient", Lane::compute, [=, scale = 1.0 / double(b.global_batch), smoothing = double(op.label_smoothing)] {
+    tape.push_back({"loss gradient", Lane::compute, [=, scale = op.sum ? 1.0 : 1.0 / double(b.global_batch), smoothing = double(op.label_smoothing)] {
 #pragma omp parallel for schedule(static)
                         for (int i = 0; i < n; ++i) {
                             const float* row = x + int64_t(i) * k;

@@ -1,6 +1,7 @@
 // The optimizer in one pass over the arenas, and the records that end a step.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gradient_sums.h"
+#include "backend/cpu/muon.h"
 
 #include <cstring>
 
@@ -21,21 +22,30 @@ bool all_finite(const float* v, int64_t n) {
 }  // namespace
 
 void CpuBackend::update(const Update& u, Tape& tape) {
-    tape.push_back({"optimizer", Lane::compute, [u] {
+    std::vector<std::function<void(float)>> matrices;  // by segment; empty where it is none
+    for (const UpdateSegment& s : u.segments) matrices.push_back(s.rows > 0 ? cpu::muon_step(engine_, stream_, u, s) : nullptr);
+    tape.push_back({"optimizer", Lane::compute, [u, matrices] {
                         const bool latched = u.latch && u.stats->skipped > 0;
                         u.stats->skipped = 0;
                         if (latched || !all_finite(u.gradients, int64_t(u.count))) {
                             u.stats->skipped = 1;
                             return;
                         }
-                        const float lr = u.learning_rates[u.counters->step];
+                        const float rate = u.learning_rates[u.counters->step];
                         const double t = double(u.counters->step + 1);
                         const float c1 = float(1 - std::pow(double(u.spec.beta1), t)), c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
                         float *w = u.weights, *first = u.state, *second = u.state + u.count;
                         const float* g = u.gradients;
-                        for (const UpdateSegment& s : u.segments) {
+                        for (size_t k = 0; k < u.segments.size(); ++k) {
+                            const UpdateSegment& s = u.segments[k];
+                            if (u.counters->step >= s.steps) continue;
+                            if (matrices[k]) {
+                                matrices[k](rate);
+                                continue;
+                            }
                             const int64_t begin = int64_t(s.begin), end = int64_t(s.end);
                             const OptimizerSpec spec = u.spec;
+                            const float lr = rate * s.learning_rate;
                             if (spec.kind == OptimizerSpec::sgd) {
 #pragma omp parallel for simd schedule(static)
                                 for (int64_t i = begin; i < end; ++i) sgd_update(spec, lr, s.weight_decay, g[i], w[i], first[i]);
@@ -45,6 +55,19 @@ void CpuBackend::update(const Update& u, Tape& tape) {
                                     adam_update(spec, lr, s.weight_decay, c1, c2, g[i], w[i], first[i], second[i]);
                             }
                         }
+                    }});
+}
+
+void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
+    tape.push_back({"look-ahead", Lane::compute, [l] {
+                        const float decay = l.decays[l.counters->step + 1];
+                        if (decay < 0 || l.stats->skipped > 0) return;
+                        const auto average = [decay](float* w, float* slow, size_t n) {
+#pragma omp parallel for simd schedule(static)
+                            for (size_t i = 0; i < n; ++i) look_ahead_update(decay, w[i], slow[i]);
+                        };
+                        average(l.weights, l.slow, l.count);
+                        average(l.running, l.slow_running, l.running_count);
                     }});
 }
 

@@ -1,5 +1,5 @@
 // Batch norm: cuDNN's fused one in bf16 and f16 where it has an engine, else the kernels, which also do what cuDNN does not: f32 to
-// the last digit, residuals with fewer channels, gradients that are added, statistics over all ranks.
+// the last digit, GELU, frozen scales, residuals with fewer channels, gradients that are added, statistics over all ranks.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy {
@@ -18,7 +18,7 @@ kernels::BatchNormArgs args_of(const BatchNorm& op, const Bound& b) {
         a.residual = b.values[op.residual];
         a.residual_channels = a.residual.channels();
     }
-    a.act = op.act == Activation::relu ? kernels::Act::relu : kernels::Act::identity;
+    a.act = op.act == Activation::relu ? kernels::Act::relu : op.act == Activation::gelu ? kernels::Act::gelu : kernels::Act::identity;
     a.scale = b.params[op.scale].as<float>();
     a.bias = b.params[op.bias].as<float>();
     a.mean = static_cast<float*>(b.saved);
@@ -115,6 +115,7 @@ bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, Tape& ta
     const Tensor &x = b.values[op.x], &dx = b.value_gradients[op.x], &dy = b.value_gradients[op.y];
     const bool residual = op.residual != none;
     if (!norm_by_cudnn(op, x.shape, residual ? &b.values[op.residual].shape : nullptr, options_.precision)) return false;
+    if (!b.param_gradients[op.scale].data) return false;  // frozen
     if (!dx.data || b.accumulate[op.x] || (residual && (!b.value_gradients[op.residual].data || b.accumulate[op.residual]))) return false;
     const PlanSpec spec = norm_spec(PlanSpec::norm_gradient, op, x.shape, x.dtype);
     const Plan* found = plans_.find(spec);

@@ -4,17 +4,8 @@
 
 namespace convoy {
 
-namespace {
-
-/// A range on the timeline of Nsight Systems, from here to the end of the block; free where nobody looks.
-class Range {
-public:
-    explicit Range(const char* name) { nvtxRangePushA(name); }
-    ~Range() { nvtxRangePop(); }
-    Range(const Range&) = delete;
-};
-
-}  // namespace
+Range::Range(const char* name) { nvtxRangePushA(name); }
+Range::~Range() { nvtxRangePop(); }
 
 void CapturedTape::run(int generation) {
     const Range range("step");

@@ -6,6 +6,14 @@
 
 namespace convoy {
 
+/// A range on the timeline of Nsight Systems, from here to the end of the block; free where nobody looks.
+class Range {
+public:
+    explicit Range(const char* name);
+    ~Range();
+    Range(const Range&) = delete;
+};
+
 enum class RunMode { eager, capture, replay };
 
 /// What the next run does. `runs` are those done so far, `moved` says that addresses have changed since the capture.

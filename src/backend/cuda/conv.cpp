@@ -16,8 +16,9 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     const CopyShape copy = weight_copy(w.shape, x.shape, dy.shape, x.dtype);
     const auto spec = [&](PlanSpec::Kind kind) { return conv_spec(kind, op, x.shape, dy.shape, x.dtype, options_.precision); };
     const Operand gradient{Slot::dy, dy.data};
-    weight_gradient(tape, "conv weight gradient " + b.name, spec(PlanSpec::conv_weight_gradient), gradient, x.data,
-                    b.param_gradients[op.weight], copy);
+    if (b.param_gradients[op.weight].data)  // else it is frozen
+        weight_gradient(tape, "conv weight gradient " + b.name, spec(PlanSpec::conv_weight_gradient), gradient, x.data,
+                        b.param_gradients[op.weight], copy);
     if (op.bias != none) bias_gradient(tape, "conv bias gradient " + b.name, dy, b.param_gradients[op.bias]);
     if (dx.data)
         data_gradient(tape, "conv data gradient " + b.name, spec(PlanSpec::conv_data_gradient), gradient, weight(w, copy), dx,

@@ -17,6 +17,7 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
     : comm_(comm),
       options_(options),
       info_(info),
+      nvml_(info.bus),
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
@@ -44,6 +45,8 @@ std::string CudaBackend::device() const {
            ", " + std::to_string(info_.memory >> 30) + " GiB, " + info_.bus + "), cuDNN " + Cudnn::version() + ", " +
            name_of(options_.precision);
 }
+
+std::shared_ptr<void> CudaBackend::range(const std::string& name) const { return std::make_shared<Range>(name.c_str()); }
 
 size_t CudaBackend::memory_taken() const {
     size_t available = 0, all = 0;

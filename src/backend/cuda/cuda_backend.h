@@ -8,6 +8,7 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/gradient_sums.h"
 #include "backend/cuda/handles.h"
+#include "backend/cuda/nvml.h"
 #include "backend/cuda/plans.h"
 #include "backend/cuda/weight_copies.h"
 #include "backend/cuda/workspace.h"
@@ -25,6 +26,9 @@ public:
 
     std::string device() const override;
     int threads() const override { return 1; }
+    std::string links() const override { return nvml_.links(); }
+    SystemSample sample() override { return nvml_.sample(); }
+    std::shared_ptr<void> range(const std::string& name) const override;
     size_t memory_taken() const override;
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
@@ -36,6 +40,8 @@ public:
     void forward(const Conv&, const Bound&, Tape&) override;
     void forward(const BatchNorm&, const Bound&, Tape&) override;
     void forward(const Relu&, const Bound&, Tape&) override;
+    void forward(const Gelu&, const Bound&, Tape&) override;
+    void forward(const Scale&, const Bound&, Tape&) override;
     void forward(const Add&, const Bound&, Tape&) override;
     void forward(const Pool&, const Bound&, Tape&) override;
     void forward(const PadShortcut&, const Bound&, Tape&) override;
@@ -45,6 +51,8 @@ public:
     void backward(const Conv&, const Bound&, Tape&) override;
     void backward(const BatchNorm&, const Bound&, Tape&) override;
     void backward(const Relu&, const Bound&, Tape&) override;
+    void backward(const Gelu&, const Bound&, Tape&) override;
+    void backward(const Scale&, const Bound&, Tape&) override;
     void backward(const Add&, const Bound&, Tape&) override;
     void backward(const Pool&, const Bound&, Tape&) override;
     void backward(const PadShortcut&, const Bound&, Tape&) override;
@@ -54,10 +62,12 @@ public:
 
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
+    void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
     void request(const Requests*, BatchStats*, Tape&) override;
     void allreduce(Tensor bucket, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
+    void look_ahead(const LookAhead&, Tape&) override;
     void record(const BatchStats*, const float*, StepRecord*, int64_t, Counters*, int64_t, Tape&) override;
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;
@@ -100,6 +110,7 @@ private:
     Comm& comm_;
     const BackendOptions options_;
     const DeviceInfo info_;
+    Nvml nvml_;
     Stream compute_, communication_;
     std::shared_ptr<Workspace> workspace_;
     Cudnn cudnn_;

@@ -1,4 +1,4 @@
-// ReLU and add where fusion left them on their own.
+// ReLU, GELU and add where fusion left them on their own, and scaling.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy {
@@ -12,6 +12,27 @@ void CudaBackend::backward(const Relu& op, const Bound& b, Tape& tape) {
     if (!dx.data) return;
     step(tape, "relu gradient " + b.name,
          [=, add = bool(b.accumulate[op.x])](cudaStream_t s) { kernels::relu_backward(y, dy, dx, add, s); });
+}
+
+void CudaBackend::forward(const Gelu& op, const Bound& b, Tape& tape) {
+    step(tape, "gelu " + b.name, [x = b.values[op.x], y = b.values[op.y]](cudaStream_t s) { kernels::gelu_forward(x, y, s); });
+}
+
+void CudaBackend::backward(const Gelu& op, const Bound& b, Tape& tape) {
+    const Tensor x = b.values[op.x], dy = b.value_gradients[op.y], dx = b.value_gradients[op.x];
+    if (!dx.data) return;
+    step(tape, "gelu gradient " + b.name,
+         [=, add = bool(b.accumulate[op.x])](cudaStream_t s) { kernels::gelu_backward(x, dy, dx, add, s); });
+}
+
+void CudaBackend::forward(const Scale& op, const Bound& b, Tape& tape) { add_scaled(b.values[op.x], op.factor, b.values[op.y], false, tape); }
+
+void CudaBackend::backward(const Scale& op, const Bound& b, Tape& tape) {
+    if (b.value_gradients[op.x].data) add_scaled(b.value_gradients[op.y], op.factor, b.value_gradients[op.x], b.accumulate[op.x], tape);
+}
+
+void CudaBackend::add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape& tape) {
+    step(tape, "scale", [=](cudaStream_t s) { kernels::scale(from, factor, to, accumulate, s); });
 }
 
 void CudaBackend::forward(const Add& op, const Bound& b, Tape& tape) {

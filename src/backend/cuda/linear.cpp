@@ -1,4 +1,4 @@
-// Linear layers as convolutions of one pixel a sample: y [n, out] = x [n, in] * weight [out, in]^T + bias. Outside f32 the product is
+// Linear layers as convolutions of one pixel a sample: y [n, out] = x [n, in] * weight [out, in]^T, + bias if there is one. Outside f32 the product is
 // in the layer's low precision; logits and their gradients are f32 all the same.
 #include "backend/cuda/cuda_backend.h"
 
@@ -20,12 +20,18 @@ void CudaBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     void* copy = weight(w, copy_of(x, w.shape.n, options_.precision));
     if (y.dtype == x.dtype && y.shape.c == spec.y.c) {
         step(tape, "linear forward " + b.name, product, {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, y.data}});
-        return add_bias(tape, "linear bias " + b.name, y, {}, b.params[op.bias], y);
+        if (op.bias != none) add_bias(tape, "linear bias " + b.name, y, {}, b.params[op.bias], y);
+        return;
     }
     const Tensor low{nullptr, spec.y, x.dtype, spec.y.c - w.shape.n};
     const Workspace::Part part = workspace_->part(0, low.bytes());
     step(tape, "linear forward " + b.name, product, {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, nullptr, part}});
-    add_bias(tape, "linear bias " + b.name, low, part, b.params[op.bias], y);
+    if (op.bias != none) return add_bias(tape, "linear bias " + b.name, low, part, b.params[op.bias], y);
+    require(y.dtype == DType::f32 && y.padding == 0, "a linear layer without bias ends in dense f32");
+    step(tape, "linear forward " + b.name + " to f32", [=, workspace = workspace_, from = low](cudaStream_t s) mutable {
+        from.data = workspace->at(part);
+        kernels::crop(from, y.shape.n, y.shape.c, y.as<float>(), s);
+    });
 }
 
 void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
@@ -33,7 +39,7 @@ void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
     const auto spec = [&](PlanSpec::Kind kind) { return linear_spec(kind, x.shape, w.shape.n, x.dtype, options_.precision); };
     const CopyShape copy = copy_of(x, w.shape.n, options_.precision);
     Operand gradient{Slot::dy, dy.data};
-    bias_gradient(tape, "linear bias gradient " + b.name, dy, b.param_gradients[op.bias]);
+    if (op.bias != none) bias_gradient(tape, "linear bias gradient " + b.name, dy, b.param_gradients[op.bias]);
     if (dy.dtype != x.dtype || dy.shape.c != spec(PlanSpec::conv).y.c) {
         Tensor low{nullptr, spec(PlanSpec::conv).y, x.dtype, spec(PlanSpec::conv).y.c - w.shape.n};
         gradient = {Slot::dy, nullptr, workspace_->part(0, low.bytes())};

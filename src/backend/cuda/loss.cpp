@@ -17,7 +17,7 @@ void CudaBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const kernels::LossArgs args{x, x.channels(), b.labels.as<int32_t>(), op.label_smoothing};
     const float* scale = options_.precision == Precision::f16 ? &static_cast<kernels::LossScale*>(loss_scale_.get())->scale : nullptr;
     step(tape, "loss gradient",
-         [=, global_batch = b.global_batch](cudaStream_t s) { kernels::loss_backward(args, dx, global_batch, scale, s); });
+         [=, global_batch = op.sum ? 1 : b.global_batch](cudaStream_t s) { kernels::loss_backward(args, dx, global_batch, scale, s); });
 }
 
 }  // namespace convoy

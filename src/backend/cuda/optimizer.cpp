@@ -8,6 +8,8 @@ namespace convoy {
 constexpr int loss_scale_growth = 2000;  // good steps before the loss scale doubles, as in PyTorch's GradScaler
 
 void CudaBackend::update(const Update& u, Tape& tape) {
+    for (const UpdateSegment& s : u.segments)
+        if (s.rows > 0) fail(Exit::usage, "--optimizer muon: the CUDA backend does not have it yet; use sgd, or --device cpu");
     const std::vector<kernels::Segment> host = copies_.segments(u.weights, u.segments);
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment));
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
@@ -22,6 +24,20 @@ void CudaBackend::update(const Update& u, Tape& tape) {
         kernels::decide_update(scale, u.stats, u.latch, scaled, s);
         kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
         kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
+    });
+}
+
+void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
+    const std::vector<kernels::Segment> host = copies_.segments(l.weights, l.segments);
+    kernels::Segment all{0, int64_t(l.running_count), 0};
+    all.count = all.end;
+    const Buffer segments = allocate(host.size() * sizeof(kernels::Segment)), running = allocate(sizeof all);
+    upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
+    upload(running.get(), &all, sizeof all);
+    step(tape, "look-ahead", [=, count = int(host.size())](cudaStream_t s) {
+        const auto of = [](const Buffer& b) { return static_cast<const kernels::Segment*>(b.get()); };
+        kernels::look_ahead(l.weights, l.slow, of(segments), count, l.count, l.decays, l.counters, l.stats, s);
+        if (l.running_count > 0) kernels::look_ahead(l.running, l.slow_running, of(running), 1, l.running_count, l.decays, l.counters, l.stats, s);
     });
 }
 

@@ -45,7 +45,7 @@ PlanSpec norm_spec(PlanSpec::Kind kind, const BatchNorm& op, const Shape& x, DTy
 }
 
 bool norm_by_cudnn(const BatchNorm& op, const Shape& x, const Shape* residual, Precision precision) {
-    if (precision == Precision::f32 || precision == Precision::tf32 || x.pixels() < 2) return false;
+    if (precision == Precision::f32 || precision == Precision::tf32 || x.pixels() < 2 || op.act == Activation::gelu) return false;
     return op.residual == none || (*residual == x && op.residual != op.x);
 }
 
@@ -109,7 +109,7 @@ private:
     template <class Other> void forward(const Other&) {}
 
     void backward(const Conv& o) {
-        conv(PlanSpec::conv_weight_gradient, o);
+        if (!graph_.params[size_t(o.weight)].frozen) conv(PlanSpec::conv_weight_gradient, o);
         if (o.x != graph_.input) conv(PlanSpec::conv_data_gradient, o, written_[size_t(o.x)]);
     }
     void backward(const Linear& o) {

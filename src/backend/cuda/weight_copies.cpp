@@ -35,7 +35,7 @@ std::vector<kernels::Segment> WeightCopies::segments(const float* weights, const
         int64_t at = int64_t(s.begin);
         const auto plain = [&](int64_t end) {
             if (end == at) return;
-            kernels::Segment segment{at, end, s.weight_decay};
+            kernels::Segment segment{at, end, s.weight_decay, s.learning_rate, s.steps};
             segment.count = end - at;
             cut.push_back(segment);
             at = end;

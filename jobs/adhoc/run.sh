@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Trains on bare machines over ssh, those in a hostfile (jobs/adhoc/hostfile, or HOSTFILE=FILE): jobs/adhoc/run.sh RECIPE.cfg [options]
+#   cp jobs/adhoc/hostfile.example jobs/adhoc/hostfile    # then write your machines into it
+#   jobs/adhoc/run.sh input/recipes/resnet50.cfg --output output/mine
+# All machines see this folder under the same path (NFS), and ssh to them asks for no password. Ctrl-C or a TERM checkpoints; the
+# same command with the same --output goes on.
+# Expected: as the job script for as many GPUs. Proven with CPU ranks on emulated hosts (make test-jobs), never on GPUs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source jobs/common.sh
+hostfile=${HOSTFILE:-jobs/adhoc/hostfile}
+[[ -e $hostfile ]] || fail "there is no $hostfile: copy jobs/adhoc/hostfile.example to it and write your machines into it"
+mapfile -t hosts < <(sed -E 's/#.*//; /^[[:space:]]*$/d; s/^[[:space:]]*([^[:space:]]+).*/\1/' "$hostfile")
+[[ ${#hosts[@]} -gt 0 ]] || fail "$hostfile names no host"
+agent=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes -o ConnectTimeout=10}
+for host in "${hosts[@]}"; do
+  # shellcheck disable=SC2086
+  answer=$(timeout 20 $agent "$host" "test -x '$PWD/build/convoy' && echo found || echo none" </dev/null 2>&1) || fail "$host: $agent does not get in: ${answer##*$'\n'}"
+  [[ $answer == *found ]] || fail "$host does not see $PWD/build/convoy: all machines need this folder under the same path"
+done
+launch=("${mpirun[@]}" --hostfile "$hostfile")
+# Remote ranks inherit nothing; these are what a site file sets.
+for name in $(compgen -e | grep -E '^(NCCL|UCX|CONVOY)_|^LD_LIBRARY_PATH$' || true); do launch+=(-x "$name"); done
+train_on auto "$@"

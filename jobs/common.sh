@@ -1,0 +1,266 @@
+# shellcheck shell=bash
+# Sourced by every job script from the repository's folder. Reads the site file, finds out where the ranks go, and gives the
+# scripts their launch lines: train_on, sweep_on, bench_on. A run that was asked to stop (exit 85) is put back into the queue.
+set -euo pipefail
+
+fail() {
+  echo "convoy job: $*" >&2
+  exit 2
+}
+
+# ---- the site file: the only one a user edits --------------------------------------------------------------------------
+read_site() {
+  local files=(jobs/site/*.env) names
+  if [[ -n ${CONVOY_SITE:-} ]]; then
+    files=("jobs/site/$CONVOY_SITE.env")
+    [[ -e ${files[0]} ]] || fail "${files[0]} is not there: copy jobs/site/cluster.env.example to it and fill it in, or unset CONVOY_SITE"
+  fi
+  names=$(basename -a -s .env "${files[@]}" | paste -sd ' ' -)
+  [[ ${#files[@]} -eq 1 ]] || fail "there are several site files; set CONVOY_SITE to one of: $names"
+  [[ -e ${files[0]} ]] || return 0 # none: the scheduler's defaults
+  set +eu                          # module systems do not stand these
+  # shellcheck disable=SC1090
+  source "${files[0]}"
+  set -eu
+}
+read_site
+
+if [[ -n ${SLURM_JOB_ID:-} ]]; then
+  scheduler=slurm
+elif [[ -n ${PBS_JOBID:-} ]]; then
+  scheduler=pbs
+else
+  scheduler=none
+fi
+
+# ---- where the ranks go, and who starts them ---------------------------------------------------------------------------
+# Ranks see all cores that their node has for the job and take equal shares; mpirun's own binding and PBS's OMP_NUM_THREADS
+# would leave them one core, or all of them to each.
+mpirun=(mpirun --bind-to none)
+unset OMP_NUM_THREADS
+
+# Sets `launch`, the words before the executable's name.
+find_launcher() {
+  case $scheduler in
+    slurm)
+      if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
+        launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
+        # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its first exchange, and the first message
+        # to one of those ended it: one launch in 20 of 32 ranks on two cores, none in 80 with this.
+        export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
+      else
+        launch=("${mpirun[@]}") # reads the allocation itself
+      fi
+      slurm_end_time
+      ;;
+    pbs)
+      [[ -e ${PBS_NODEFILE:-} ]] || fail "PBS_NODEFILE=${PBS_NODEFILE:-} is not there: this job has no nodes"
+      hosts=$(mktemp "${TMPDIR:-/tmp}/convoy-hosts-XXXXXX")
+      trap 'rm -f "$hosts"' EXIT
+      # One line a rank becomes one line a host, in PBS's order.
+      awk '!n[$1]++ { order[++hosts] = $1 } END { for (i = 1; i <= hosts; i++) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE" >"$hosts"
+      launch=("${mpirun[@]}" --hostfile "$hosts")
+      # Where PBS has it, remote ranks start under PBS, which then counts and ends them; else over ssh.
+      # By its path: mpirun's daemons on those hosts look for it too.
+      export OMPI_MCA_plm_rsh_agent="$PWD/jobs/shield.sh ${OMPI_MCA_plm_rsh_agent:-$(command -v pbs_tmrsh || echo ssh)}"
+      ;;
+    none) [[ -n ${launch:-} ]] || fail "this is a job script: submit it with jobs/submit.sh, sbatch or qsub" ;;
+  esac
+  if [[ -n ${CONVOY_COMMAND:-} ]]; then
+    read -ra convoy <<<"$CONVOY_COMMAND" # as in 'apptainer exec --nv convoy.sif convoy'
+  else
+    convoy=(build/convoy)
+    [[ -x build/convoy ]] || fail "build/convoy is not there: run make first (on a node like those of the job)"
+  fi
+}
+
+job_id() {
+  case $scheduler in
+    slurm) echo "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}" ;;
+    pbs) echo "${PBS_JOBID%%.*}" ;;
+    none) date +%Y%m%d-%H%M%S ;;
+  esac
+}
+job_name() { echo "${SLURM_JOB_NAME:-${PBS_JOBNAME:-convoy}}"; }
+
+# ---- one launch, and what comes after it -------------------------------------------------------------------------------
+child='' asked=''
+pass_on() {
+  asked=$1 interrupted=yes
+  [[ -z $child ]] || kill -USR1 "$child" 2>/dev/null || true
+}
+trap 'pass_on USR1' USR1
+trap 'pass_on TERM' TERM
+trap 'pass_on INT' INT
+
+# Runs a command in the background, so that signals reach this shell at once; `code` is its exit code.
+supervise() {
+  "$@" </dev/null & # PBS may feed this script to bash through stdin
+  child=$!
+  [[ -z $asked ]] || kill -USR1 "$child" # it came before the child
+  interrupted=yes
+  while [[ -n $interrupted ]]; do
+    interrupted='' code=0
+    wait "$child" || code=$?
+  done
+  child=''
+}
+
+# Exit 85 puts the job back; but not one that its user is cancelling.
+finish() {
+  if ((code == 85)); then
+    case $scheduler in
+      slurm)
+        local state
+        state=$(squeue -h -j "$(job_id)" -o %T)
+        if [[ $state == RUNNING ]]; then
+          echo "convoy job: checkpointed; back into the queue"
+          scontrol requeue "$(job_id)"
+        else
+          echo "convoy job: checkpointed; the job is $state and stays so"
+        fi
+        ;;
+      pbs) requeue_pbs ;;
+      none) echo "convoy job: checkpointed; the same command with --output $output goes on" ;;
+    esac
+  fi
+  exit "$code"
+}
+
+# PBS lets only operators call qrerun, so a copy of the job takes over; after a TERM (qdel, or PBS requeues by itself) it does not.
+requeue_pbs() {
+  local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs
+  export CONVOY_OUTPUT=$output
+  if [[ $asked == TERM ]]; then
+    echo "convoy job: checkpointed; ended by PBS, and only PBS starts it again. To go on by hand: CONVOY_OUTPUT=$output jobs/submit.sh $script ${CONVOY_ARGS:-}"
+  elif qrerun "$PBS_JOBID" 2>/dev/null; then
+    echo "convoy job: checkpointed; back into the queue"
+  elif [[ -z ${PBS_ARRAY_INDEX:-}${CELL:-} && -e $script ]]; then
+    echo "convoy job: checkpointed; goes on as job $(eval "jobs/submit.sh -W depend=afterany:$PBS_JOBID $script ${CONVOY_ARGS:-}")"
+  else
+    echo "convoy job: stopped; submit it again with CONVOY_OUTPUT=$output, or call scaling.sh again"
+  fi
+}
+
+# Convoy stops in time for this; Slurm before 23.02 does not say it to a job.
+slurm_end_time() {
+  local end=${SLURM_JOB_END_TIME:-}
+  [[ -n $end ]] || end=$(squeue -h -j "$(job_id)" -o %e) || return 0
+  [[ $end != *T* ]] || end=$(date -d "$end" +%s)
+  [[ ! $end =~ ^[0-9]+$ ]] || export SLURM_JOB_END_TIME=$end
+}
+
+# Seconds until PBS ends the job, less two minutes; empty if it cannot be known. (Slurm's limit is in SLURM_JOB_END_TIME.)
+pbs_time_limit() {
+  local h m s
+  IFS=: read -r h m s < <(qstat -f "$PBS_JOBID" 2>/dev/null | sed -n 's/.*Resource_List.walltime = //p') || return 0
+  s=$((10#$h * 3600 + 10#$m * 60 + 10#$s - 120))
+  ((s <= 0)) || echo "${s}s"
+}
+
+# ---- the launch lines --------------------------------------------------------------------------------------------------
+# Sets `recipe` and `args` from the arguments of a script: [RECIPE.cfg] [options].
+read_arguments() {
+  recipe='' args=()
+  if [[ $# -gt 0 && $1 != -* ]]; then
+    recipe=$1
+    [[ -e $recipe ]] || fail "there is no recipe $recipe; input/recipes/ has some"
+    args=(--config "$recipe")
+    shift
+  fi
+  args+=("$@")
+}
+# standard OPTION VALUE: adds it where neither the arguments nor the recipe have it.
+standard() {
+  local a
+  for a in "${args[@]}"; do [[ $a != "--$1" && $a != "--$1="* ]] || return 0; done
+  [[ -z $recipe ]] || ! grep -Eq "^[[:space:]]*$1[[:space:]]*=" "$recipe" || return 0
+  args+=("--$1" "$2")
+}
+value_of() { # of an option in `args`
+  local i
+  for i in "${!args[@]}"; do
+    [[ ${args[i]} != "--$1" ]] || echo "${args[i + 1]:-}"
+    [[ ${args[i]} != "--$1="* ]] || echo "${args[i]#*=}"
+  done
+}
+
+# train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, going on from the newest checkpoint.
+train_on() {
+  local device=$1 data limit
+  shift
+  read_arguments "$@"
+  standard data "${CONVOY_DATA:-input/cifar10}"
+  standard output "${CONVOY_OUTPUT:-output/$(job_name)-$(job_id)}"
+  standard resume auto
+  standard device "$device"
+  data=$(value_of data) output=$(value_of output)
+  [[ -z $data || -e $data/manifest.json ]] ||
+    fail "there is no data set in $data: 'make data' fetches CIFAR-10, 'build/convoy convert' makes others; --data DIR, or CONVOY_DATA in the site file, says where it is"
+  find_launcher
+  if [[ $scheduler == pbs ]] && limit=$(pbs_time_limit) && [[ -n $limit ]]; then standard time-limit "$limit"; fi
+  echo "convoy job: $(job_name) $(job_id) in $output: ${launch[*]} ${convoy[*]} train ${args[*]}"
+  supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
+  finish
+}
+
+# sweep_on DEVICE OPTION=V,V,... [RECIPE.cfg] [options]: this array element's value of the option.
+sweep_on() {
+  local device=$1 option=${2:-} index=${SLURM_ARRAY_TASK_ID:-${PBS_ARRAY_INDEX:-0}} values id
+  [[ $option == *=* ]] || fail "the first argument is what to vary, as in lr=0.05,0.1,0.2"
+  IFS=, read -ra values <<<"${option#*=}"
+  option=${option%%=*}
+  shift 2
+  [[ $index -lt ${#values[@]} ]] || { echo "convoy job: $option has ${#values[@]} values; nothing for element $index"; exit 0; }
+  id=$(job_id)
+  CONVOY_OUTPUT=output/$(job_name)-${id%%[_[]*}/$option-${values[index]}
+  train_on "$device" "$@" "--$option" "${values[index]}"
+}
+
+# bench_on DEVICE MODEL OUT [options of convoy bench]: BATCHES x REPEATS cells on the ranks of this job, one folder each. A folder
+# gets its name when its cell has ended, so a second call does what is missing. No memory (exit 7) is a result: the file `oom`.
+bench_on() {
+  local device=$1 model=${2:-} out=${3:-} batch repeat cell partial
+  [[ -n $out && -n ${CELL:-} ]] || fail "the cells of the scaling matrix are submitted by scaling.sh"
+  shift 3
+  output=$out
+  recipe='' args=("$@")
+  standard steps 100
+  standard device "$device"
+  find_launcher
+  for repeat in $(seq "$REPEATS"); do
+    for batch in $BATCHES; do
+      cell=$out/$CELL-b$batch-r$repeat partial=$out/.$CELL-b$batch-r$repeat
+      [[ ! -e $cell ]] || continue
+      rm -rf "$partial"
+      mkdir -p "$out"
+      supervise "${launch[@]}" "${convoy[@]}" bench --model "$model" --batch-per-rank "$batch" --output "$partial" "${args[@]}"
+      [[ -z $asked ]] || code=85 # the job ends soon, and then goes on with the next cell
+      case $code in
+        0) ;;
+        7) mkdir -p "$partial" && touch "$partial/oom" ;;
+        *) finish ;;
+      esac
+      mv "$partial" "$cell"
+      echo "convoy job: $cell$([[ $code -eq 0 ]] || echo ': out of memory')"
+    done
+  done
+}
+
+# scaling SUBMIT [MODEL] [OUT] [options of convoy bench]: calls SUBMIT CELL NODES GPUS_A_NODE MODEL OUT [options] for every
+# allocation of the matrix that has something left to do.
+scaling() {
+  local submit=$1 model=${2:-resnet50} out=${3:-output/scaling-${2:-resnet50}} cell nodes gpus ended wanted
+  shift $(($# < 3 ? $# : 3))
+  export BATCHES=${BATCHES:-32 64 128 160 256} REPEATS=${REPEATS:-5} CELL
+  wanted=$(($(wc -w <<<"$BATCHES") * REPEATS))
+  for cell in ${CELLS:-1n1g 1n2g 1n4g 1n8g 2n16g 4n32g}; do
+    [[ $cell =~ ^([0-9]+)n([0-9]+)g$ ]] || fail "CELLS: $cell is not of the form 2n16g (nodes, GPUs of all nodes)"
+    nodes=${BASH_REMATCH[1]} gpus=${BASH_REMATCH[2]}
+    ended=$(find "$out" -maxdepth 1 -name "$cell-b*-r*" 2>/dev/null | wc -l) || true
+    ((ended < wanted)) || { echo "$cell: done"; continue; }
+    CELL=$cell
+    "$submit" "$nodes" $((gpus / nodes)) "$model" "$out" "$@"
+  done
+  echo "when they have ended: build/convoy report --scaling $out/*"
+}

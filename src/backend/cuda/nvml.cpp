@@ -1,0 +1,62 @@
+#include "backend/cuda/nvml.h"
+
+#include <dlfcn.h>
+
+#include <utility>
+
+namespace convoy {
+namespace {
+
+// As in nvml.h, which only some toolkits have.
+struct Utilisation {
+    unsigned gpu, memory;  // per cent of the time since the driver's sample before
+};
+struct Memory {
+    unsigned long long total, available, used;  // bytes
+};
+constexpr int sm_clock = 1, most_links = 18;
+
+}  // namespace
+
+Nvml::Lookup Nvml::library() {
+    void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);  // stays loaded
+    return [library](const char* name) { return library ? dlsym(library, name) : nullptr; };
+}
+
+template <class... Args> bool Nvml::call(const char* function, Args... args) const {
+    const auto f = reinterpret_cast<int (*)(Args...)>(lookup_(function));
+    return f && f(args...) == 0;
+}
+
+Nvml::Nvml(const std::string& bus, Lookup lookup) : lookup_(std::move(lookup)) {
+    if (!call("nvmlInit_v2") || !call("nvmlDeviceGetHandleByPciBusId_v2", bus.c_str(), &device_)) device_ = nullptr;
+}
+
+Nvml::~Nvml() { call("nvmlShutdown"); }
+
+SystemSample Nvml::sample() const {
+    SystemSample s;
+    if (!device_) return s;
+    if (Utilisation u{}; call("nvmlDeviceGetUtilizationRates", device_, &u)) s.utilisation = u.gpu / 100.0;
+    if (Memory m{}; call("nvmlDeviceGetMemoryInfo", device_, &m)) s.memory_bytes = double(m.used);
+    if (unsigned milliwatts = 0; call("nvmlDeviceGetPowerUsage", device_, &milliwatts)) s.power_watts = milliwatts / 1e3;
+    if (unsigned mhz = 0; call("nvmlDeviceGetClockInfo", device_, sm_clock, &mhz)) s.clock_hz = mhz * 1e6;
+    return s;
+}
+
+std::string Nvml::links() const {
+    if (!device_) return "";
+    unsigned count = 0, version = 0;
+    for (unsigned link = 0; link < most_links; ++link) {
+        int active = 0;
+        if (!call("nvmlDeviceGetNvLinkState", device_, link, &active) || !active) continue;
+        if (++count == 1) call("nvmlDeviceGetNvLinkVersion", device_, link, &version);
+    }
+    std::string text = count == 0 ? "no NVLink" : std::to_string(count) + " NVLinks of version " + std::to_string(version);
+    unsigned generation = 0, width = 0;
+    if (call("nvmlDeviceGetCurrPcieLinkGeneration", device_, &generation) && call("nvmlDeviceGetCurrPcieLinkWidth", device_, &width))
+        text += ", PCIe generation " + std::to_string(generation) + " x" + std::to_string(width);
+    return text;
+}
+
+}  // namespace convoy

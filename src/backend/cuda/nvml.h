@@ -1,0 +1,36 @@
+// What the driver's management library says of one GPU: how busy it is, and how it is linked. The library comes with the driver, so
+// it is looked for at run time; without it nothing is known, and nothing fails.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "backend/backend.h"
+
+namespace convoy {
+
+class Nvml {
+public:
+    /// Finds a function of the library by name; null if it has none.
+    using Lookup = std::function<void*(const char*)>;
+    /// `bus`: the GPU's PCI bus id, as CUDA gives it.
+    explicit Nvml(const std::string& bus, Lookup = library());
+    ~Nvml();
+    Nvml(const Nvml&) = delete;
+    Nvml& operator=(const Nvml&) = delete;
+
+    /// NaN where the driver does not say.
+    SystemSample sample() const;
+    /// "18 NVLinks of version 4, PCIe generation 5 x16"; empty if the driver does not say.
+    std::string links() const;
+
+    /// libnvidia-ml.so.1 of the machine's driver.
+    static Lookup library();
+
+private:
+    template <class... Args> bool call(const char* function, Args... args) const;
+
+    Lookup lookup_;
+    void* device_ = nullptr;
+};
+
+}  // namespace convoy

@@ -1,0 +1,44 @@
+#include "comm/network.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace convoy {
+namespace {
+namespace fs = std::filesystem;
+
+std::string line_of(const fs::path& file) {
+    std::ifstream in(file);
+    std::string line;
+    std::getline(in, line);
+    return line;
+}
+
+std::set<fs::path> entries(const fs::path& folder) {
+    std::error_code none;
+    std::set<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder, none)) found.insert(entry.path());
+    return found;
+}
+
+}  // namespace
+
+std::string network_cards(const std::string& sys) {
+    std::string text;
+    const auto add = [&](const std::string& name, const std::string& rate) { text += (text.empty() ? "" : ", ") + name + " " + rate; };
+    for (const fs::path& card : entries(sys + "/class/infiniband"))
+        for (const fs::path& port : entries(card / "ports"))
+            if (line_of(port / "state").find("ACTIVE") != std::string::npos) add(card.filename(), line_of(port / "rate"));
+    for (const fs::path& card : entries(sys + "/class/net")) {
+        if (!fs::exists(card / "device") || line_of(card / "operstate") != "up") continue;  // loopback and bridges have no device
+        const int megabits = std::atoi(line_of(card / "speed").c_str());
+        char rate[32] = "of unknown speed";
+        if (megabits > 0) std::snprintf(rate, sizeof rate, "%g Gb/s", megabits / 1e3);
+        add(card.filename(), rate);
+    }
+    return text.empty() ? "none" : text;
+}
+
+}  // namespace convoy

@@ -1,0 +1,29 @@
+// libFuzzer's entry: feeds what it invents to the reader that READER names, in an empty folder of a RAM disk.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/fuzz_readers.h"
+#include "tests/test_comm.h"
+
+namespace {
+convoy::Comm* the_comm = nullptr;
+std::string reader;
+const std::string folder = "/dev/shm/convoy-fuzz-" + std::to_string(getpid());
+}  // namespace
+
+convoy::Comm& convoy::test_comm() { return *the_comm; }
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+    the_comm = new convoy::Comm(argc, argv);
+    reader = std::getenv("READER") ? std::getenv("READER") : "shard";
+    return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    std::filesystem::create_directories(folder);
+    convoy::test::feed(reader, folder, {data, size});
+    std::filesystem::remove_all(folder);
+    return 0;
+}

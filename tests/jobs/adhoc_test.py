@@ -1,0 +1,75 @@
+"""jobs/adhoc/run.sh as it is, over emulated hosts and what stands for ssh."""
+import os
+import subprocess
+import unittest
+
+from checkout import Checkout, parameters, ranks_by_host
+from hosts import Hosts, wait_for
+
+NAMES = ["m1", "m2", "m3"]
+LONG = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu --batch-per-rank 50 --epochs 20 --log-interval 1"
+hosts = checkout = None
+
+
+def setUpModule():
+    global hosts, checkout
+    if os.geteuid() != 0:
+        raise unittest.SkipTest("network namespaces need root")
+    hosts = Hosts(NAMES)
+    unittest.addModuleCleanup(hosts.stop)
+    checkout = Checkout()
+    unittest.addModuleCleanup(checkout.remove)
+    with open(checkout.path("jobs/adhoc/hostfile"), "w") as f:
+        f.write("# ours\nm1 slots=2\n\n  m2 slots=1 # a small one\nm3 slots=2\n")
+
+
+class Adhoc(unittest.TestCase):
+    def start(self, arguments, **environment):
+        self.log = open(checkout.path("output/adhoc.log"), "w+")
+        self.addCleanup(self.log.close)
+        command = hosts.on("m1", f"{checkout.path('jobs/adhoc/run.sh')} {arguments}").split()
+        job = subprocess.Popen(command, cwd="/", stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
+                               env={**os.environ, "OMPI_MCA_plm_rsh_agent": hosts.path("agent"), **environment})  # fmt: skip
+        self.addCleanup(job.kill)
+        return job
+
+    def run_to_end(self, arguments, code=0, **environment):
+        job = self.start(arguments, **environment)
+        result = job.wait(90)
+        self.assertEqual(result, code, self.said())
+        return self.said()
+
+    def said(self):
+        return checkout.read("output/adhoc.log")
+
+    def test_ranks_on_all_hosts_and_resume(self):
+        self.run_to_end(LONG + " --output output/whole")
+        self.assertEqual(ranks_by_host(checkout.path("output/whole/metrics.h5")), {"m1": 2, "m2": 1, "m3": 2})
+        job = self.start(LONG + " --output output/cut")
+        wait_for("training", lambda: checkout.read("output/cut/metrics.jsonl").count('"kind":"train"') > 10, 60)
+        job.terminate()
+        self.assertEqual(job.wait(60), 85, self.said())
+        self.assertIn("the same command with --output output/cut goes on", self.said())
+        self.assertIn("resume    at step", self.run_to_end(LONG + " --output output/cut"))
+        self.assertEqual(parameters(checkout.path("output/cut/model.h5")), parameters(checkout.path("output/whole/model.h5")))
+
+    def test_mistakes_are_said_before_anything_starts(self):
+        for text, words in (("m1 slots=1\nm9 slots=1\n", "m9: .*: No route to host"), ("# none\n", "names no host"), (None, "there is no .*: copy jobs/adhoc/hostfile.example")):
+            with self.subTest(words):
+                if text is not None:
+                    with open(checkout.path("hosts.txt"), "w") as f:
+                        f.write(text)
+                said = self.run_to_end(LONG, 2, HOSTFILE="hosts.txt" if text is not None else "nowhere.txt")
+                self.assertRegex(said, "convoy job: .*" + words)
+                self.assertEqual(said.count("\n"), 1, said)
+
+    def test_a_host_without_the_folder(self):
+        agent = checkout.path("agent-of-another")
+        with open(agent, "w") as f:
+            f.write(f'#!/bin/sh\n[ "$1" = m1 ] && exec {hosts.path("agent")} "$@"\necho none\n')
+        os.chmod(agent, 0o755)
+        self.assertIn("convoy job: m2 does not see", self.run_to_end(LONG, 2, OMPI_MCA_plm_rsh_agent=agent))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

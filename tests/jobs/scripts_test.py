@@ -1,0 +1,240 @@
+"""What holds for the text of the job scripts, and what they say before anything starts. Needs neither root nor a scheduler."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+JOBS = os.path.join(ROOT, "jobs")
+BATCH = {s: sorted(glob.glob(f"{JOBS}/{s}/*.{e}")) for s, e in (("slurm", "sbatch"), ("pbs", "pbs"))}
+SHELL = sorted(glob.glob(f"{JOBS}/*.sh") + glob.glob(f"{JOBS}/*/*.sh"))
+ALL = BATCH["slurm"] + BATCH["pbs"] + SHELL
+
+
+def lines_of(path):
+    with open(path) as f:
+        return f.read().splitlines()
+
+
+def directive_errors(lines, prefix):
+    """What is wrong with the directives of a script, as lines of text. PBS stops reading at the first line that is no directive."""
+    errors = []
+    at = [i for i, line in enumerate(lines) if line.startswith(prefix + " ")]
+    if not at:
+        return ["no directive"]
+    between = lines[at[0] : at[-1] + 1]
+    allowed = prefix + " " if prefix == "#PBS" else (prefix, "##SBATCH")
+    errors += [f"between directives: {line}" for line in between if not line.startswith(allowed)]
+    errors += [f"command before directives: {line}" for line in lines[: at[0]] if line and not line.startswith("#")]
+    for line in between if prefix == "#PBS" else ():
+        if not re.fullmatch(r"#PBS -[A-Za-z] [^ #]+", line):
+            errors.append(f"PBS takes one option and one word without spaces: {line}")
+        name = re.fullmatch(r"#PBS -N (.*)", line)
+        if name and not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,14}", name.group(1)):
+            errors.append(f"older PBS takes names of up to 15 characters: {line}")
+        select = re.fullmatch(r"#PBS -l select=(.*)", line)
+        if select:
+            chunk = re.fullmatch(r"(\d+):ncpus=(\d+):mpiprocs=(\d+)(?::ngpus=(\d+))?:ompthreads=(\d+)", select.group(1))
+            if not chunk:
+                errors.append(f"select is not N:ncpus=:mpiprocs=[:ngpus=]:ompthreads=: {line}")
+            elif chunk.group(4) not in (None, chunk.group(3)) or int(chunk.group(2)) != int(chunk.group(3)) * int(chunk.group(5)):
+                errors.append(f"ranks, GPUs, cores and threads do not fit: {line}")
+    return errors
+
+
+class Text(unittest.TestCase):
+    def test_bash_reads_every_script(self):
+        self.assertGreater(len(ALL), 15)
+        for path in ALL + glob.glob(f"{JOBS}/site/*.env*"):
+            with self.subTest(path):
+                done = subprocess.run(["bash", "-n", path], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_shellcheck(self):
+        if not shutil.which("shellcheck"):
+            self.skipTest("shellcheck is not installed")
+        scripts = [os.path.relpath(p, ROOT) for p in ALL + glob.glob(f"{ROOT}/tests/jobs/*.sh")]
+        done = subprocess.run(["shellcheck", "-x", "-s", "bash", *scripts], cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_both_schedulers_have_the_same_scripts(self):
+        names = [{os.path.basename(p).split(".")[0] for p in paths} for paths in BATCH.values()]
+        self.assertEqual(names[0], names[1])
+        self.assertLessEqual({"1gpu", "1node", "2node", "4node", "cpu", "array-sweep"}, names[0])
+        for s in BATCH:
+            self.assertTrue(os.access(f"{JOBS}/{s}/scaling.sh", os.X_OK))
+
+    def test_directives(self):
+        for scheduler, prefix in (("slurm", "#SBATCH"), ("pbs", "#PBS")):
+            for path in BATCH[scheduler]:
+                with self.subTest(path):
+                    self.assertEqual(directive_errors(lines_of(path), prefix), [])
+
+    def test_directive_rules_find_mistakes(self):
+        good = ["#!/bin/bash", "#PBS -N x", "#PBS -l select=1:ncpus=8:mpiprocs=8:ngpus=8:ompthreads=1", "true"]
+        self.assertEqual(directive_errors(good, "#PBS"), [])
+        for at, line in ((2, "# comment"), (2, ""), (1, "true"), (2, "#PBS -q a b"), (2, "#PBS -r y # comment"), (2, "#PBS -N name-of-16-chars"),
+                         (2, "#PBS -l select=4:ncpus=8"), (2, "#PBS -l select=1:ncpus=8:mpiprocs=8:ngpus=4:ompthreads=1")):  # fmt: skip
+            self.assertTrue(directive_errors(good[:at] + [line] + good[at:], "#PBS"), line)
+
+    def test_a_script_is_directives_common_and_one_launch_line(self):
+        launch = r'(eval ")?(train_on|sweep_on|bench_on) (cuda|cpu) ("\$@"|\$\{CONVOY_ARGS:-\}")'
+        for path in BATCH["slurm"] + BATCH["pbs"]:
+            with self.subTest(path):
+                commands = [line for line in lines_of(path) if line and not line.startswith("#")]
+                self.assertEqual(len(commands), 2)
+                self.assertIn("source jobs/common.sh || exit 2", commands[0])
+                self.assertRegex(commands[1], launch)
+
+    def test_headers_say_what_to_expect(self):
+        for path in ALL:
+            if os.path.basename(path) in ("common.sh", "submit.sh", "shield.sh"):
+                continue
+            with self.subTest(path):
+                header = re.match(r"(#.*\n)+", "\n".join(lines_of(path)) + "\n").group()
+                self.assertIn("Expected", header)
+
+    def test_what_a_requeued_job_needs(self):
+        for path in BATCH["slurm"]:
+            with self.subTest(path):
+                self.assertLessEqual({"#SBATCH --open-mode=append", "#SBATCH --requeue", "#SBATCH --signal=B:USR1@120"}, set(lines_of(path)))
+        for path in BATCH["pbs"]:
+            with self.subTest(path):
+                self.assertIn("#PBS -r y", lines_of(path))
+        self.assertIn("#PBS -l select=4:ncpus=8:mpiprocs=8:ngpus=8:ompthreads=1", lines_of(f"{JOBS}/pbs/4node.pbs"))
+        self.assertIn("#PBS -l place=scatter", lines_of(f"{JOBS}/pbs/4node.pbs"))
+
+    def test_no_path_of_one_machine_and_no_root(self):
+        for path in BATCH["slurm"] + BATCH["pbs"] + glob.glob(f"{JOBS}/*.sh") + glob.glob(f"{JOBS}/*/[rs]*.sh") + glob.glob(f"{JOBS}/site/*"):
+            with self.subTest(path):
+                text = "\n".join(line for line in lines_of(path) if not line.startswith(("#!", "#PBS -S")))
+                self.assertNotRegex(text, r"(?<![\w.}$])/(home|root|work|mnt|scratch|opt|usr)/|RUN_AS_ROOT")
+
+    def test_the_table_names_every_script(self):
+        readme = "\n".join(lines_of(f"{JOBS}/README.md"))
+        for path in ALL:
+            with self.subTest(path):
+                self.assertIn(os.path.relpath(path, ROOT), readme)
+
+
+class Words(unittest.TestCase):
+    """What a job says before it starts anything."""
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="convoy-words-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        shutil.copytree(JOBS, f"{self.dir}/jobs", ignore=shutil.ignore_patterns("*.env", "hostfile"))
+        os.makedirs(f"{self.dir}/data")
+        open(f"{self.dir}/data/manifest.json", "w").close()
+        self.stub("build/convoy", 'echo "$@"')
+
+    def stub(self, name, body):
+        path = f"{self.dir}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(f"#!/bin/bash\n{body}\n")
+        os.chmod(path, 0o755)
+
+    def site(self, name, text):
+        with open(f"{self.dir}/jobs/site/{name}.env", "w") as f:
+            f.write(text + "\n")
+
+    def bash(self, command, **environment):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "PBS_", "CONVOY_", "SBATCH_"))}
+        clean.update(environment, PATH=f"{self.dir}/bin:{clean['PATH']}")
+        done = subprocess.run(["bash", "-c", command], cwd=self.dir, env=clean, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        return done.returncode, done.stdout, done.stderr
+
+    def refused(self, words, command, **environment):
+        code, _, err = self.bash(command, **environment)
+        self.assertEqual(code, 2, err)
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertIn(words, err)
+
+    def trained(self, arguments, before="", **environment):
+        """The words after `convoy train`, from a launch on this machine alone."""
+        code, out, err = self.bash(f"source jobs/common.sh; launch=(env); {before} train_on auto {arguments}", **environment)
+        self.assertEqual(code, 0, err)
+        return out.splitlines()[-1]
+
+    def test_a_script_is_not_started_by_hand(self):
+        self.refused("submit it", "bash jobs/slurm/4node.sbatch --data data")
+
+    def test_no_executable(self):
+        os.remove(f"{self.dir}/build/convoy")
+        self.refused("build/convoy is not there: run make first", "source jobs/common.sh; launch=(env); train_on auto --data data")
+
+    def test_no_data(self):
+        self.refused("there is no data set in input/cifar10", "source jobs/common.sh; launch=(env); train_on auto")
+
+    def test_site_files(self):
+        self.refused("jobs/site/x.env is not there: copy", "source jobs/common.sh", CONVOY_SITE="x")
+        self.site("a", "CONVOY_DATA=data")
+        self.assertIn("--data data", self.trained(""))
+        self.site("b", "CONVOY_COMMAND='echo in a container: convoy'\nCONVOY_DATA=data")
+        self.refused("several site files; set CONVOY_SITE to one of: a b", "source jobs/common.sh")
+        self.assertIn("in a container: convoy train --data data", self.trained("", CONVOY_SITE="b"))
+
+    def test_arguments_and_recipes_win(self):
+        with open(f"{self.dir}/mine.cfg", "w") as f:
+            f.write("data = data\ndevice=cpu\n")
+        words = self.trained("mine.cfg --output=here --epochs 3")
+        self.assertEqual(words, "train --config mine.cfg --output=here --epochs 3 --resume auto")
+
+    def test_arguments_with_spaces_arrive_at_pbs(self):
+        self.stub("bin/qsub", 'printf "%s\\n" "$@" "ARGS: $CONVOY_ARGS"')
+        self.site("a", 'QSUB_OPTIONS="-q gpu"')
+        code, out, err = self.bash("jobs/submit.sh -l walltime=1:00:00 jobs/pbs/1gpu.pbs --data 'a b' --lr-milestones 1,2", CONVOY_DATA="d")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(out.splitlines()[:-1], ["-q", "gpu", "-l", "walltime=1:00:00", "-v", "CONVOY_ARGS,CONVOY_DATA", "jobs/pbs/1gpu.pbs"])
+        arguments = out.splitlines()[-1].removeprefix("ARGS: ")
+        self.assertEqual(self.bash(f'eval "printf %s\\|  {arguments}"')[1], "--data|a b|--lr-milestones|1,2|")
+
+    def test_no_scheduler_here(self):
+        self.refused("sbatch is not here", 'PATH=$(dirname "$(command -v basename)"):/bin; hash -r; enable -n type; command() { return 1; }; set -- jobs/slurm/1gpu.sbatch; source jobs/submit.sh')
+
+    def test_scaling_submits_what_is_missing(self):
+        self.stub("bin/sbatch", 'echo "$CELL: $*"')
+        command = "CELLS='1n1g 2n16g' BATCHES='32 64' REPEATS=2 jobs/slurm/scaling.sh resnet18 out --precision bf16"
+        code, out, err = self.bash(command)
+        self.assertEqual(code, 0, err)
+        bench = "jobs/slurm/bench.sbatch resnet18 out --precision bf16"
+        self.assertEqual(out.splitlines()[0], f"1n1g: --job-name=convoy-1n1g --nodes=1 --ntasks-per-node=1 --gpus-per-node=1 {bench}")
+        self.assertEqual(out.splitlines()[1], f"2n16g: --job-name=convoy-2n16g --nodes=2 --ntasks-per-node=8 --gpus-per-node=8 {bench}")
+        for batch in (32, 64):
+            for repeat in (1, 2):
+                os.makedirs(f"{self.dir}/out/1n1g-b{batch}-r{repeat}")
+        out = self.bash(command)[1].splitlines()
+        self.assertEqual(out[0], "1n1g: done")
+        self.assertEqual(out[-1], "when they have ended: build/convoy report --scaling out/*")
+        self.refused("not of the form", "CELLS=2x16 jobs/slurm/scaling.sh")
+
+    def test_scaling_cells(self):
+        # Batch 64 does not fit; batch 96 fails once; what has ended is not measured again.
+        self.stub("build/convoy", 'echo "$@" >>calls; [[ $* != *"rank 64"* ]] || exit 7; [[ $* != *"rank 96"* || -e once ]] || { touch once; exit 6; }; '
+                  'while [[ $1 != --output ]]; do shift; done; mkdir -p "$2"; touch "$2/metrics.h5"')  # fmt: skip
+        command = "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES='32 64 96' REPEATS=1; bench_on cpu linear out"
+        self.assertEqual(self.bash(command)[0], 6)
+        self.assertEqual(sorted(f"{d}/{f}" for d, _, files in os.walk(f"{self.dir}/out") for f in files),
+                         [f"{self.dir}/out/1n1g-b32-r1/metrics.h5", f"{self.dir}/out/1n1g-b64-r1/oom"])  # fmt: skip
+        code, out, err = self.bash(command)
+        self.assertEqual(code, 0, err)
+        self.assertTrue(os.path.exists(f"{self.dir}/out/1n1g-b96-r1/metrics.h5"))
+        calls = lines_of(f"{self.dir}/calls")
+        self.assertEqual(len(calls), 4)
+        self.assertEqual(calls[0], "bench --model linear --batch-per-rank 32 --output out/.1n1g-b32-r1 --steps 100 --device cpu")
+
+    def test_a_signal_reaches_the_launcher_and_its_exit_code_comes_back(self):
+        self.stub("build/convoy", "trap 'sleep 0.5; exit 85' USR1; for i in $(seq 100); do sleep 0.1; done")
+        command = "bash -c 'source jobs/common.sh; launch=(env); train_on auto --data data --output run' & job=$!; sleep 1; kill -%s $job; wait $job"
+        for signal in ("USR1", "TERM"):
+            code, out, err = self.bash(command % signal)
+            self.assertEqual(code, 85, err)
+            self.assertIn("checkpointed; the same command with --output run goes on", out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

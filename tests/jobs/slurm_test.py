@@ -1,0 +1,288 @@
+"""The shipped Slurm scripts, as they are, on a real Slurm of four emulated nodes: allocation, launch, and every way a job is interrupted."""
+import glob
+import json
+import os
+import re
+import unittest
+
+from checkout import Checkout, parameters, ranks_by_host
+from cluster import NAMES, Cluster
+from hosts import sh, wait_for
+
+TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
+# Long enough to be interrupted, with checkpoints to go back to when nobody asks first.
+LONG = TRAIN + " --batch-per-rank 8 --epochs 40 --eval-every 20 --log-interval 1 --checkpoint-every 40"
+cluster = checkout = None
+
+
+def setUpModule():
+    global cluster, checkout
+    if os.geteuid() != 0:
+        raise unittest.SkipTest("a Slurm of one's own needs root")
+    cluster = Cluster()
+    unittest.addModuleCleanup(cluster.stop)
+    try:
+        cluster.start()
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{cluster.logs()}") from None
+    checkout = Checkout()
+    unittest.addModuleCleanup(checkout.remove)
+
+
+class Job:
+    def __init__(self, command):
+        """`command` without its sbatch, as in 'jobs/slurm/1gpu.sbatch RECIPE'."""
+        self.command, self.tries = command, 0
+        self._submit()
+
+    @classmethod
+    def submitted(cls, id, name):
+        """A job that was not submitted with sbatch."""
+        job = cls.__new__(cls)
+        job.id, job.tries, job.run = id, 3, checkout.path("output", f"{name}-{id}")
+        return job
+
+    def _submit(self):
+        answer = checkout.sh("sbatch " + self.command)
+        self.id = re.search(r"Submitted batch job (\d+)", answer).group(1)
+        self.run = checkout.path("output", f"{self.fields()['JobName']}-{self.id}")
+
+    def died_in_mpi_init(self):
+        """OpenMPI 4.1 under srun, with many ranks on few cores: a launch now and then ends in MPI_Init, before
+        Convoy has a word (see jobs/common.sh). Submits it again."""
+        if self.tries == 3 or self.fields()["ExitCode"] != "139:0" or "ranks\n" in self.log():
+            return False
+        self.tries += 1
+        print("(MPI_Init failed; submitted again)", end=" ", flush=True)
+        self._submit()
+        return True
+
+    def fields(self):
+        """What scontrol says of the job; of the first element, if it is an array."""
+        text = sh(f"scontrol show job -o {self.id}").splitlines()[0]
+        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
+    def state(self):
+        return self.fields()["JobState"]
+
+    def log(self):
+        return checkout.read(self.run + ".log")
+
+    def steps(self):
+        """Training steps in the metrics so far."""
+        return sum('"kind":"train"' in line for line in checkout.read(self.run, "metrics.jsonl").splitlines())
+
+    def events(self):
+        lines = [json.loads(line) for line in checkout.read(self.run, "metrics.jsonl").splitlines() if line.endswith("}")]
+        return [line["event"] if "event" in line else line.get("type", "") for line in lines if line["kind"] == "event"]
+
+    def training(self, steps=10, timeout=60):
+        self._await(f"step {steps}", lambda: self.steps() >= steps or self.died_in_mpi_init() and False, timeout)
+        return self
+
+    def restarted(self, timeout=90):
+        self._await("a second start", lambda: self.fields()["Restarts"] != "0" and self.log().count("convoy job: convoy-") >= 2, timeout)
+        return self
+
+    def ended(self, state="COMPLETED", timeout=120):
+        over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY")
+        self._await("the end", lambda: self.state() in over and not self.died_in_mpi_init(), timeout)
+        if self.state() != state:
+            raise AssertionError(f"job {self.id} is {self.state()} ({self.fields()['ExitCode']}), not {state}:\n{self.log()}")
+        return self
+
+    def _await(self, what, condition, timeout):
+        try:
+            wait_for(f"job {self.id}: {what}", condition, timeout)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{sh(f'scontrol show job {self.id}', check=False)}\n{self.log()[-6000:]}") from None
+
+
+class Slurm(unittest.TestCase):
+    maxDiff = None
+
+    def tearDown(self):
+        sh("scancel -u root")
+        wait_for("an empty cluster", lambda: not sh("squeue -h -t all -t pending,running,completing"), 40)
+
+    def check_allocation(self, job, nodes, tasks_a_node, gpus=True):
+        f = job.fields()
+        self.assertEqual(f["NumNodes"], str(nodes))
+        self.assertEqual(f["NumTasks"], str(nodes * tasks_a_node))
+        if gpus:
+            self.assertIn(f["TresPerNode"], (f"gres:gpu:{tasks_a_node}", f"gpu:{tasks_a_node}"))
+        self.assertEqual(ranks_by_host(job.run + "/metrics.h5"), {n: tasks_a_node for n in f_hosts(f)})
+
+    def test_scheduler_accepts_every_script(self):
+        scripts = sorted(glob.glob(checkout.path("jobs/slurm/*.sbatch")))
+        self.assertEqual(len(scripts), 7)
+        for script in scripts:
+            with self.subTest(os.path.basename(script)):
+                self.assertRegex(checkout.sh(f"sbatch --test-only {script}"), "to start at .* using .* processors")
+
+    def test_32_ranks_on_4_nodes(self):
+        job = Job(f"jobs/slurm/4node.sbatch {LONG}").training()
+        # Ranks know when Slurm will end them.
+        rank = sh("pgrep -f '^[^ ]*build/convoy train .*" + job.run.split("/")[-1] + "' | head -n 1")
+        with open(f"/proc/{rank}/environ") as f:
+            said = re.search(r"SLURM_JOB_END_TIME=(\d+)", f.read())
+        self.assertTrue(said, "SLURM_JOB_END_TIME is not in a rank's environment")
+        self.assertEqual(int(said.group(1)), int(sh(f"date -d {job.fields()['EndTime']} +%s")))
+        job.ended()
+        self.check_allocation(job, 4, 8)
+        self.assertEqual(set(ranks_by_host(job.run + "/metrics.h5")), set(NAMES))
+        self.assertIn("srun --mpi=pmix", job.log())
+
+    def test_smaller_scripts(self):
+        for script, nodes, tasks, gpus in (("1gpu", 1, 1, True), ("1node", 1, 8, True), ("2node", 2, 8, True), ("cpu", 1, 4, False)):
+            with self.subTest(script):
+                job = Job(f"jobs/slurm/{script}.sbatch {TRAIN} --epochs 1").ended()
+                self.check_allocation(job, nodes, tasks, gpus)
+
+    def test_array_sweep(self):
+        job = Job(f"jobs/slurm/array-sweep.sbatch lr=0.001,0.002 {TRAIN} --epochs 1")
+        wait_for("the array's end", lambda: not sh(f"squeue -h -j {job.id}", check=False), 90)
+        states = re.findall(r"JobState=(\S+)", sh(f"scontrol show job -o {job.id}"))
+        self.assertEqual(states, ["COMPLETED"] * 8)
+        for value in ("0.001", "0.002"):
+            self.assertTrue(parameters(f"{job.run}/lr-{value}/model.h5"))
+        self.assertEqual(sorted(os.listdir(job.run)), ["lr-0.001", "lr-0.002"])
+
+    def test_mpirun_where_srun_has_no_pmix(self):
+        job = Job(f"--export=ALL,CONVOY_LAUNCHER=mpirun jobs/slurm/2node.sbatch {LONG}").training()
+        self.assertIn("mpirun --bind-to none", job.log())
+        sh(f"scancel --batch --signal=USR1 {job.id}")
+        job.restarted().ended()
+        self.check_allocation(job, 2, 8)
+
+    # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing happened to ----
+    def reference(self):
+        """The model of 4node.sbatch LONG without interruption."""
+        if not hasattr(Slurm, "undisturbed"):
+            Slurm.undisturbed = parameters(Job(f"jobs/slurm/4node.sbatch {LONG}").ended().run + "/model.h5")
+        return Slurm.undisturbed
+
+    def check_resumed(self, job, restarts=1):
+        job.ended()
+        self.assertEqual(job.fields()["Restarts"], str(restarts))
+        self.assertIn("resume    at step", job.log())
+        mine = parameters(job.run + "/model.h5")
+        self.assertTrue(mine and mine == self.reference(), "the model differs from that of an uninterrupted run")
+
+    def test_signal_checkpoints_and_requeues(self):
+        job = Job(f"jobs/slurm/4node.sbatch {LONG}").training()
+        sh(f"scancel --batch --signal=USR1 {job.id}")
+        job.restarted()
+        self.assertIn("convoy job: checkpointed; back into the queue", job.log())
+        self.check_resumed(job)
+
+    def test_end_of_time_checkpoints_and_requeues(self):
+        # Slurm signals a first time soon after the start: it looks at time limits every 30 s.
+        job = Job(f"--time=3 --signal=B:USR1@170 jobs/slurm/1gpu.sbatch {TRAIN} --batch-per-rank 8 --epochs 100000 --log-interval 50")
+        job.training().restarted()
+        self.assertIn("back into the queue", job.log())
+
+    def test_preemption_requeues(self):
+        job = Job(f"jobs/slurm/4node.sbatch {LONG}").training()
+        urgent = Job("--partition=urgent --nodes=4 --exclusive --wrap 'sleep 3'")
+        urgent.ended()
+        self.assertIn("checkpointed", job.log())
+        self.check_resumed(job)
+
+    def test_lost_node_requeues(self):
+        job = Job(f"jobs/slurm/4node.sbatch {LONG}").training(42)
+        sh("scontrol update nodename=n3 state=down reason=test")
+        try:
+            wait_for("the job back in the queue", lambda: job.state() == "PENDING", 60)
+        finally:
+            sh("scontrol update nodename=n3 state=resume", check=False)  # a healthy slurmd brings it back by itself
+        self.check_resumed(job)
+
+    def test_cancelled_stays_cancelled(self):
+        job = Job(f"jobs/slurm/1node.sbatch {LONG}").training()
+        sh(f"scancel {job.id}")
+        job.ended("CANCELLED")
+        wait_for("the end of its processes", lambda: sh(f"squeue -h -j {job.id}", check=False) == "", 40)
+        self.assertEqual(job.state(), "CANCELLED")
+        self.assertIn("checkpointed; the job is", job.log())
+
+    def test_killed_rank_ends_the_job(self):
+        job = Job(f"jobs/slurm/2node.sbatch {LONG}").training()
+        sh("kill -9 $(pgrep -f '^[^ ]*build/convoy train .*" + job.run.split("/")[-1] + "' | tail -n 1)")
+        job.ended("FAILED", timeout=40)
+        self.assertEqual(job.fields()["Restarts"], "0")
+
+    # ---- mistakes ----
+    def test_mistakes_are_said_in_one_line(self):
+        for command, code, line in (
+            (f"jobs/slurm/1gpu.sbatch {TRAIN} --epoch 3", "2:0", "convoy: .*--epoch"),
+            ("jobs/slurm/1gpu.sbatch input/recipes/none.cfg", "2:0", "convoy job: there is no recipe input/recipes/none.cfg"),
+            ("jobs/slurm/1gpu.sbatch input/recipes/resnet50.cfg", "2:0", "convoy job: there is no data set in input/cifar10: 'make data'"),
+            ("jobs/slurm/1gpu.sbatch --data input/other", "2:0", "convoy job: there is no data set in input/other"),
+            ("jobs/slurm/1gpu.sbatch input/recipes/mnist-linear.cfg --data input/mnist", "2:0", "convoy: --device cuda"),
+            (f"jobs/slurm/array-sweep.sbatch {TRAIN}", "2:0", "convoy job: the first argument is what to vary"),
+            (f"--export=ALL,CONVOY_SITE=elsewhere jobs/slurm/1gpu.sbatch {TRAIN}", "2:0", "convoy job: jobs/site/elsewhere.env is not there"),
+        ):
+            with self.subTest(command):
+                job = Job(("--array=0 " if "array" in command else "") + command).ended("FAILED", timeout=40)
+                log = job.log() or checkout.read("output", f"convoy-sweep-{job.id}_0.log")
+                self.assertRegex(log, line)
+                self.assertEqual((job.fields()["ExitCode"], job.fields()["Restarts"]), (code, "0"), log)
+
+    def test_impossible_requests_are_refused_by_slurm(self):
+        for options in ("--nodes=5", "--gpus-per-node=9", "--no-such-option"):
+            with self.subTest(options), self.assertRaises(AssertionError):
+                Job(f"{options} jobs/slurm/4node.sbatch {TRAIN}")
+
+    def test_no_executable(self):
+        os.rename(checkout.path("build"), checkout.path("build.away"))
+        try:
+            job = Job(f"jobs/slurm/1gpu.sbatch {TRAIN}").ended("FAILED", timeout=40)
+        finally:
+            os.rename(checkout.path("build.away"), checkout.path("build"))
+        self.assertIn("convoy job: build/convoy is not there: run make first", job.log())
+
+    def test_submit_takes_the_account_from_the_site_file(self):
+        with open(checkout.path("jobs/site/here.env"), "w") as f:
+            f.write("export SBATCH_PARTITION=urgent\nCONVOY_DATA=input/mnist\n")
+        try:
+            answer = checkout.sh("jobs/submit.sh --time=7 jobs/slurm/1gpu.sbatch input/recipes/mnist-linear.cfg --device cpu --epochs 1")
+            job = Job.submitted(re.search(r"\d+", answer).group(), "convoy-1gpu").ended()
+            self.assertEqual((job.fields()["Partition"], job.fields()["TimeLimit"]), ("urgent", "00:07:00"))
+        finally:
+            os.remove(checkout.path("jobs/site/here.env"))
+
+    def test_what_pbs_scripts_ask_for(self):
+        """Slurm reads PBS's directives too: its qsub takes them as options (sbatch, which it calls, those in the script)."""
+        for script, nodes, tasks, minutes in (("1gpu", 1, 1, 720), ("1node", 1, 8, 720), ("2node", 2, 8, 360), ("4node", 4, 8, 360), ("cpu", 1, 4, 240)):
+            with self.subTest(script):
+                words = " ".join(re.findall(r"^#PBS (-l .*|-r .*|-N .*|-j .*)$", checkout.read(f"jobs/pbs/{script}.pbs"), re.M))
+                words = re.sub(r"-l (\S+) -l (\S+) -l (\S+)", r"-l \1,\2,\3", words)  # it takes the last -l
+                answer = checkout.sh(f"qsub -h {words} jobs/pbs/{script}.pbs").splitlines()[-1]
+                self.assertRegex(answer, r"^\d+$")
+                f = Job.submitted(answer, script).fields()
+                self.assertEqual((f["NumNodes"].split("-")[0], f["NtasksPerN:B:S:C"].split(":")[0]), (str(nodes), str(tasks)))
+                self.assertEqual((f["JobName"], f["Requeue"]), (f"convoy-{script}", "1"))
+                days, clock = f["TimeLimit"].split("-") if "-" in f["TimeLimit"] else ("0", f["TimeLimit"])
+                self.assertEqual(int(days) * 1440 + int(clock[:2]) * 60 + int(clock[3:5]), minutes)
+
+    def test_scaling_matrix(self):
+        if "bench" not in checkout.sh("build/convoy --help"):
+            self.skipTest("this executable has no convoy bench")
+        command = "CELLS='1n1g 2n4g' BATCHES='4 8' REPEATS=1 jobs/slurm/scaling.sh mnist-linear output/scaling --steps 5 --device cpu"
+        self.assertIn("build/convoy report --scaling output/scaling/*", checkout.sh(command))
+        wait_for("the matrix", lambda: not sh("squeue -h"), 120)
+        cells = ["1n1g-b4-r1", "1n1g-b8-r1", "2n4g-b4-r1", "2n4g-b8-r1"]
+        self.assertEqual(sorted(c for c in os.listdir(checkout.path("output/scaling")) if c[0] != "."), cells)
+        for cell in cells:
+            self.assertTrue(os.path.exists(checkout.path("output/scaling", cell, "metrics.h5")), cell)
+        self.assertIn("2n4g: done", checkout.sh(command))
+        self.assertFalse(sh("squeue -h"), "a finished matrix was submitted again")
+
+
+def f_hosts(fields):
+    return sh(f"scontrol show hostnames {fields['NodeList']}").split()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
