@@ -23,12 +23,14 @@ HDF5_CFLAGS  := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5 2>/de
 HDF5_LIBS    := $(shell pkg-config --libs hdf5 2>/dev/null)
 # GCC 12 sees overlaps in std::string that are not there (its bug 105651).
 WNO := $(if $(filter 12,$(shell $(CXX) -dumpversion 2>/dev/null)),-Wno-restrict)
+# Sanitized, GCC 12 takes std::regex's members for uninitialised.
+WNO += $(if $(SANITIZE),-Wno-maybe-uninitialized)
 # Clang complains where it does not vectorise a loop marked simd, as in sanitized builds.
-WNO += $(if $(findstring clang,$(CXX)),-Wno-pass-failed)
+WNO += $(if $(findstring clang,$(CXX)),-Wno-pass-failed -Wno-unknown-warning-option)
 CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) -isystem $(ONEDNN)/include
 CXXFLAGS += -std=c++20 $(OPT) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
 LDFLAGS  += $(OPT) -fopenmp -L$(ONEDNN)/lib -Wl,-rpath,'$$ORIGIN/../$(ONEDNN)/lib'
-LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -larchive -lcrypto -lz
+LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -lcrypto -lz
 
 # ---- CUDA: src/backend/cuda and kernels/ where the toolkit, cuDNN, NCCL and cudnn-frontend's headers are, else cuda_absent.cpp ----
 CUDA_NEEDS := $(if $(CUDA),$(CUDA)/bin/nvcc $(CUDA)/include/cudnn.h $(CUDA)/include/nccl.h $(CUDNN_FRONTEND)/include/cudnn_frontend.h)

@@ -25,6 +25,7 @@ git|git|module load git|command -v git
 OpenMPI|libopenmpi-dev|module load openmpi|header mpi.h "$(mpi_flags)"
 mpirun|openmpi-bin|module load openmpi|command -v mpirun
 HDF5|libhdf5-dev|module load hdf5 (serial)|header hdf5.h "$(hdf5_flags)"
+hwloc|libhwloc-dev|module load hwloc|header hwloc.h
 h5dump|hdf5-tools|module load hdf5|command -v h5dump
 Boost.Program_options|libboost-program-options-dev|module load boost|header boost/program_options.hpp
 libarchive|libarchive-dev|conda install libarchive|header archive.h

@@ -145,6 +145,8 @@ struct BackendOptions {
     bool sync_bn = false; ///< batch statistics over all ranks
     Precision precision = Precision::f32;  ///< what with_precision() made of the graph
 
+    bool bind = true;  ///< share the node's cores out among its ranks, unless their launcher did; false: leave that
+
     // On GPUs only.
     std::vector<int> devices{};   ///< which of the visible GPUs this node's ranks take, in order; empty: all
     bool share_device = false;    ///< several ranks may use one GPU; gradients then go through the host
@@ -158,6 +160,8 @@ public:
 
     virtual std::string device() const = 0;  ///< one line for people: "CPU, 2 threads, oneDNN 3.2.0 (avx512_core_bf16)"
     virtual int threads() const = 0;
+    /// Which processors of the host this rank's threads run on.
+    virtual std::string placement() const = 0;
     /// How the device is linked to others and to the host; empty if there is nothing to say.
     virtual std::string links() const = 0;
     /// May be called from one other thread at any time.

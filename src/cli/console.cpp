@@ -175,18 +175,19 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
 
 void Console::describe_ranks() {
     sampler_.emplace(comm_.rank(), [this] { return backend_.sample(); });
-    const std::vector<std::string> hosts = comm_.gather_all(comm_.host()), devices = comm_.gather_all(backend_.device());
+    const std::vector<std::string> hosts = comm_.gather_all(comm_.host()), devices = comm_.gather_all(backend_.device()),
+                                   places = comm_.gather_all(backend_.placement());
     const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())});
     if (!comm_.root()) return;
+    std::vector<std::string> lines;
     for (int r = 0; r < comm_.size(); ++r) {
-        metrics_->add(RankRow{r, hosts[r], devices[r], int64_t(threads[r])});
-        // Equal lines are said once.
-        if (r > 0 && hosts[r] == hosts[r - 1] && devices[r] == devices[r - 1] && threads[r] == threads[r - 1]) continue;
-        int last = r;
-        while (last + 1 < comm_.size() && hosts[last + 1] == hosts[r] && devices[last + 1] == devices[r] && threads[last + 1] == threads[r]) ++last;
-        const std::string who = last == r ? format("rank %d", r) : format("ranks %d-%d", r, last);
-        std::printf("%-9s %s: %s, %d thread%s%s\n", who.c_str(), hosts[r].c_str(), devices[r].c_str(), int(threads[r]), threads[r] == 1 ? "" : "s",
-                    last == r ? "" : " each");
+        metrics_->add(RankRow{r, hosts[r], devices[r], int64_t(threads[r]), places[r]});
+        lines.push_back(format("%s: %s, %d thread%s on %s", hosts[r].c_str(), devices[r].c_str(), int(threads[r]), threads[r] == 1 ? "" : "s", places[r].c_str()));
+    }
+    for (size_t r = 0, next = 0; r < lines.size(); r = next) {  // equal lines are said once
+        for (next = r + 1; next < lines.size() && lines[next] == lines[r];) ++next;
+        const std::string who = next == r + 1 ? format("rank %zu", r) : format("ranks %zu-%zu", r, next - 1);
+        std::printf("%-9s %s%s\n", who.c_str(), lines[r].c_str(), next == r + 1 ? "" : ", each");
     }
     std::fflush(stdout);
     training_started_ = Clock::now();

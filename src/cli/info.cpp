@@ -70,7 +70,7 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     if (options.help || !options.plans.empty()) return 0;
     const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
-    const std::vector<std::string> links = comm.gather_all(backend->links()), cards = comm.gather_all(network_cards());
+    const std::vector<std::string> places = comm.gather_all(backend->placement()), links = comm.gather_all(backend->links()), cards = comm.gather_all(network_cards());
     const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->threads())});
     if (!comm.root()) return 0;
     std::printf("%-12s %s (%s)\n", "convoy", version, commit());
@@ -80,7 +80,7 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     const std::string reason = cuda_unavailable();
     std::printf("%-12s %s\n\nrank  host              threads  device\n", "gpu", reason.empty() ? "available" : reason.c_str());
     for (int r = 0; r < comm.size(); ++r)
-        std::printf("%4d  %-16s  %7d  %s%s%s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str(), links[r].empty() ? "" : "; ", links[r].c_str());
+        std::printf("%4d  %-16s  %7d  %s; %s%s%s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str(), places[r].c_str(), links[r].empty() ? "" : "; ", links[r].c_str());
     std::printf("\nhost              network cards\n");
     for (int r = 0; r < comm.size(); ++r)
         if (std::find(hosts.begin(), hosts.begin() + r, hosts[r]) == hosts.begin() + r) std::printf("%-16s  %s\n", hosts[r].c_str(), cards[r].c_str());

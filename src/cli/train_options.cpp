@@ -44,6 +44,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("share-device", flag(o.share_device), "let several ranks use one GPU; gradients then go through the host")  //
         ("no-graph", flag(o.no_graph), "launch the operations of a step one by one, not as one CUDA graph")        //
         ("bf16-gradients", flag(o.bf16_gradients), "sum gradients over GPUs in bf16")                              //
+        ("bind", text(o.bind, "auto", "HOW"), "auto: the ranks of a node share its cores out, each near its GPU, unless the launcher did; none: leave that")  //
         ("threads", value<int64_t>(o.threads, 0, "N"), "CPU threads a rank; 0: this rank's share of the cores")    //
         ("seed", value<int64_t>(o.seed, 1, "N"), "of initial weights, sample order and augmentation")              //
         ("log-interval", value<int64_t>(o.log_interval, 10, "STEPS"), "steps between progress lines and checks of the loss")  //
@@ -144,6 +145,7 @@ void check(const TrainOptions& o, const OptionsOf& command) {
     in_range("crop-pad", double(o.crop_pad), 0, 4096);
     one_of("stem", o.stem, {"auto", "imagenet", "cifar"});
     one_of("device", o.device, {"auto", "cuda", "cpu"});
+    one_of("bind", o.bind, {"auto", "none"});
     backend_options_of(o);
     one_of("optimizer", o.optimizer, {"sgd", "adam", "muon"});
     one_of("on-nan", o.on_nan, {"stop", "skip", "rollback"});
@@ -289,6 +291,7 @@ BackendOptions backend_options_of(const TrainOptions& o) {
         if (d < 0 || d != std::floor(d) || d > 1024) fail(Exit::usage, "--devices " + o.devices + ": write device numbers separated by commas, as in 0,1");
         b.devices.push_back(int(d));
     }
+    b.bind = o.bind == "auto";
     b.share_device = o.share_device;
     b.capture = !o.no_graph;
     b.bf16_gradients = o.bf16_gradients;

@@ -11,7 +11,7 @@
 namespace convoy {
 
 struct TrainOptions {
-    std::string data, model, stem, output, device, precision, devices;
+    std::string data, model, stem, output, device, precision, devices, bind;
     int64_t threads, seed;
     bool share_device, no_graph, bf16_gradients;  ///< GPUs only
     bool overwrite, dry_run, print_config, help;

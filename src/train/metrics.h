@@ -47,6 +47,7 @@ struct RankRow {
     int64_t rank = 0;
     std::string host, device;
     int64_t threads = 0;
+    std::string placement{};
 };
 
 /// /rank_epochs: the time of one rank in one epoch, in three parts. An all-reduce makes every rank's wall time equal, so a

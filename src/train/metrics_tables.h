@@ -56,6 +56,7 @@ template <> struct Table<RankRow> {
         {"host", "none", "host name", &RankRow::host},
         {"device", "none", "device the rank computes on", &RankRow::device},
         {"threads", "1", "processor threads of the rank", &RankRow::threads},
+        {"placement", "none", "processors the rank's threads run on", &RankRow::placement},
     };
 };
 

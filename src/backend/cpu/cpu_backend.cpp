@@ -14,14 +14,16 @@
 #include "backend/cpu/gradient_sums.h"
 #include "backend/cpu/primitives.h"
 #include "base/memory.h"
+#include "comm/binding.h"
 
 namespace convoy {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm)
+CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::string& placement)
     : comm_(comm),
       options_(options),
+      placement_(placement),
       budget_(available_memory() / size_t(comm.local_size())),
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
@@ -119,13 +121,14 @@ std::function<void()> CpuBackend::finish(Tape tape) {
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& comm) {
     BackendOptions own = options;
+    const std::string placement = bind_rank(comm, "", options.bind);
     const int fair = comm.fair_threads();
     if (own.threads == 0) own.threads = fair;
     std::unique_ptr<Backend> backend;
     comm.together([&] {
         if (options.precision != Precision::f32)
             fail(Exit::usage, "--precision " + std::string(name_of(options.precision)) + ": the CPU backend computes in f32 only; leave it out, or use --device cuda");
-        backend = std::make_unique<CpuBackend>(own, comm);
+        backend = std::make_unique<CpuBackend>(own, comm, placement);
     });
     return backend;
 }

@@ -16,11 +16,12 @@ double now();
 
 class CpuBackend : public Backend {
 public:
-    CpuBackend(const BackendOptions&, Comm&);  ///< threads are given
+    CpuBackend(const BackendOptions&, Comm&, const std::string& placement = "");  ///< threads are given
     ~CpuBackend() override;
 
     std::string device() const override;
     int threads() const override { return threads_; }
+    std::string placement() const override { return placement_; }
     std::string links() const override { return ""; }
     SystemSample sample() override;
     std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
@@ -76,6 +77,7 @@ private:
 
     Comm& comm_;
     BackendOptions options_;
+    std::string placement_;
     int threads_ = 1;
     size_t budget_;  // bytes this rank may still allocate: its share of what the node had when the backends were made
     dnnl::engine engine_;

@@ -9,15 +9,17 @@
 
 #include "backend/cuda/captured_tape.h"
 #include "comm/activity.h"
+#include "comm/binding.h"
 #include "comm/comm.h"
 
 namespace convoy {
 
-CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, Comm& comm)
+CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, Comm& comm, const std::string& placement)
     : comm_(comm),
       options_(options),
       info_(info),
       nvml_(info.bus),
+      placement_(placement),
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
@@ -180,10 +182,11 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& 
     comm.together([&] {
         if (!shared.empty() && !options.share_device) fail(Exit::usage, shared);
     });
+    const std::string placement = bind_rank(comm, info.bus, options.bind);
     std::unique_ptr<CudaBackend> backend;
     comm.together([&] {
         check(cudaSetDevice(info.index), "choosing the device");
-        backend = std::make_unique<CudaBackend>(options, info, comm);
+        backend = std::make_unique<CudaBackend>(options, info, comm, placement);
     });
     backend->connect();
     return backend;

@@ -19,13 +19,14 @@ namespace convoy {
 class CudaBackend final : public Backend {
 public:
     /// On the current device. The caller agrees with other ranks on failures.
-    CudaBackend(const BackendOptions&, const DeviceInfo&, Comm&);
+    CudaBackend(const BackendOptions&, const DeviceInfo&, Comm&, const std::string& placement = "");
     ~CudaBackend() override;
     /// Connects to the other ranks; collective.
     void connect();
 
     std::string device() const override;
     int threads() const override { return 1; }
+    std::string placement() const override { return placement_; }
     std::string links() const override { return nvml_.links(); }
     SystemSample sample() override { return nvml_.sample(); }
     std::shared_ptr<void> range(const std::string& name) const override;
@@ -111,6 +112,7 @@ private:
     const BackendOptions options_;
     const DeviceInfo info_;
     Nvml nvml_;
+    const std::string placement_;
     Stream compute_, communication_;
     std::shared_ptr<Workspace> workspace_;
     Cudnn cudnn_;
