@@ -44,7 +44,7 @@ TEST(Binding, ThisMachineIsSharedOutAndSaidSo) {
         const std::string run_dir = dir.path(bind);
         const Finished f = launch(2, "train --model mnist-linear --batch-size 20 --data " + dir.path("data") + " --bind " + bind + " --output " + run_dir);
         EXPECT_EQ("", failure(f));
-        return run("h5dump -d /ranks/placement -y -w 200 " + run_dir + "/metrics.h5 | grep -o 'processors\\? [-0-9,]*'").out;
+        return run("h5dump -d /ranks/placement -y -w 200 " + run_dir + "/metrics.h5 | grep -o 'processors\\? [0-9][-0-9,]*'").out;
     };
     const std::string bound = places("auto"), free = places("none");
     const size_t line = bound.find('\n'), line_free = free.find('\n');
