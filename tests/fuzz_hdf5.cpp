@@ -72,11 +72,11 @@ Handle a_space(Choices& c) {
     return Handle(H5Screate_simple(int(rank), dims.data(), nullptr));
 }
 
-/// Writes zeros, or the choices' own bytes, where that is little.
+/// Writes zeros, or the choices' own bytes, where that is little: HDF5 takes memory for every chunk, and chunks may be small.
 template <class Write> void fill(hid_t type, hid_t space, Choices& c, Write write) {
     const hssize_t count = H5Sget_simple_extent_npoints(space);
     const size_t size = H5Tget_size(type);
-    if (count <= 0 || H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tis_variable_str(type) > 0 || size_t(count) > (size_t(1) << 20) / size) return;
+    if (count <= 0 || count > 4096 || H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tis_variable_str(type) > 0 || size_t(count) > (size_t(1) << 20) / size) return;
     std::vector<uint8_t> bytes(size_t(count) * size);
     for (size_t i = 0; i < std::min<size_t>(bytes.size(), 32); ++i) bytes[i] = uint8_t(c.number(1));
     write(bytes.data());

@@ -155,7 +155,7 @@ void measure_sums(Comm& comm, Backend& backend, const std::vector<size_t>& sizes
 
 std::vector<size_t> sizes_of(const std::string& text) {
     constexpr size_t least = 4, most = size_t(4) << 30;  // an MPI call counts elements in an int
-    const auto refuse = [&] [[noreturn]] {
+    const auto refuse = [&]() {
         fail(Exit::usage, "--bytes " + text + ": write a size from 4 to 4G or a range, as in 64M or 1K..1G");
     };
     const auto size = [&](const std::string& word) {

@@ -88,6 +88,11 @@ template <class Action> void translate(const Options& options, const std::string
     }
 }
 
+/// Boost takes an empty name for the beginning of every option's, and throws.
+const po::option_description* known_option(const Options& options, const std::string& name) {
+    return name.empty() ? nullptr : options.find_nothrow(name, false);
+}
+
 std::string trimmed(const std::string& text) {
     const size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
     return first == std::string::npos ? "" : text.substr(first, last - first + 1);
@@ -119,7 +124,7 @@ void store_config(const Options& options, const std::string& path, po::variables
         const size_t equals = text.find('=');
         if (equals == std::string::npos) fail(Exit::usage, where + "'" + text + "' is not of the form key = value");
         const std::string key = trimmed(text.substr(0, equals)), value = trimmed(text.substr(equals + 1));
-        if (key == "config" || key == "help" || !options.find_nothrow(key, false)) {
+        if (key == "config" || key == "help" || !known_option(options, key)) {
             std::vector<std::string> known = names_of(options);
             std::erase_if(known, [](const std::string& name) { return name == "config" || name == "help"; });
             fail(Exit::usage,
@@ -139,7 +144,7 @@ void store_config(const Options& options, const std::string& path, po::variables
 
 /// Boost takes `--images --to DIR` for images = "--to"; an option's name is never a value here.
 void check_values_present(const Options& options, const std::vector<std::string>& args) {
-    const auto find = [&](const std::string& arg) { return arg.starts_with("--") ? options.find_nothrow(arg.substr(2), false) : nullptr; };
+    const auto find = [&](const std::string& arg) { return arg.starts_with("--") ? known_option(options, arg.substr(2)) : nullptr; };
     for (size_t i = 0; i + 1 < args.size() && args[i] != "--"; ++i) {
         const po::option_description* option = find(args[i]);
         if (option && option->semantic()->min_tokens() > 0 && find(args[i + 1]))
