@@ -230,7 +230,7 @@ TEST_F(Faults, ProcessesThatDoNotSeeOneAnother) {
 TEST_F(Faults, RunFolderThatVanishes) {
     const std::string run = dir_.path("gone");
     const Finished f = test::run("(" + launch_command(2, "train --model mnist-linear --batch-size 20 --epochs 400 --log-interval 1 --data " + data_ + " --output " + run) +
-                                 ") & job=$!; for i in $(seq 500); do grep -q train " + run + "/metrics.jsonl 2>/dev/null && break; sleep 0.02; done; rm -rf " + run + "; wait $job");
+                                 ") & job=$!; for i in $(seq 500); do grep -q '\"train\"' " + run + "/metrics.jsonl 2>/dev/null && break; sleep 0.02; done; rm -rf " + run + "; wait $job");
     EXPECT_NE(f.out.find("epoch 400/400"), std::string::npos) << "the training must go on: " << f.err;
     EXPECT_EQ(f.code, 0) << f.err;
     EXPECT_EQ(column(run, "train/step").size(), 1200u) << "the folder is made again for what is written in the end";

@@ -5,6 +5,7 @@
 
 #include "base/quantile.h"
 #include "base/version.h"
+#include "base/text.h"
 #include "cli/table.h"
 
 namespace convoy {

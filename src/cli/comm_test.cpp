@@ -13,7 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/preflight.h"
-#include "cli/table.h"
+#include "base/text.h"
 #include "comm/watchdog.h"
 
 namespace convoy {

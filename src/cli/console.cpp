@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "base/version.h"
 #include "cli/run_folder.h"
 #include "cli/signals.h"
@@ -20,37 +20,8 @@
 namespace convoy {
 namespace {
 
-std::string format(const char* pattern, ...) {
-    va_list args, again;
-    va_start(args, pattern);
-    va_copy(again, args);
-    std::string text(size_t(std::vsnprintf(nullptr, 0, pattern, args)), '\0');
-    std::vsnprintf(text.data(), text.size() + 1, pattern, again);
-    va_end(args);
-    va_end(again);
-    return text;
-}
-
 /// printf shows the sign of a NaN, which means nothing.
 double unsigned_nan(double v) { return std::isnan(v) ? std::abs(v) : v; }
-
-double mib(size_t bytes) { return double(bytes) / (1 << 20); }
-
-/// 24253410 -> "24,253,410"
-std::string grouped(size_t n) {
-    const std::string digits = std::to_string(n);
-    std::string text;
-    for (size_t i = 0; i < digits.size(); ++i) {
-        if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-        text += digits[i];
-    }
-    return text;
-}
-
-std::string duration(double seconds) {
-    const auto s = int64_t(seconds + 0.5);
-    return s >= 3600 ? format("%lldh%02lldm", (long long)(s / 3600), (long long)(s / 60 % 60)) : format("%lldm%02llds", (long long)(s / 60), (long long)(s % 60));
-}
 
 /// Whether people watch stdout. mpirun gives its first rank a pseudo-terminal even if its own output goes to a file, so
 /// under a launcher it is the parent's stdout that tells.
@@ -83,48 +54,6 @@ std::string config_text(const ConfigPairs& pairs) {
 }
 
 Console::Console(Comm& comm, Backend& backend, const State& state) : comm_(comm), backend_(backend), state_(state), terminal_(watched()) {}
-
-void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train, const DataSet& test,
-                         const Graph& graph, const TrainSetup& s, const Trainer& t) {
-    total_steps_ = t.total_steps();
-    steps_per_epoch_ = t.steps_per_epoch();
-    epochs_ = (total_steps_ + steps_per_epoch_ - 1) / steps_per_epoch_;
-    if (!comm_.root()) return;
-    const SplitInfo& d = train.info();
-    std::printf("convoy %s (%s), %d rank%s\n", version, commit(), comm_.size(), comm_.size() == 1 ? "" : "s");
-    std::string line = "options  ";
-    for (const auto& [key, value] : config) {
-        if (value.empty()) continue;
-        if (line.size() + key.size() + value.size() > 120) {
-            std::printf("%s\n", line.c_str());
-            line = "         ";
-        }
-        line += " " + key + "=" + value;
-    }
-    std::printf("%s\n", line.c_str());
-    std::printf("data      %s: %lld training and %lld test images of %dx%dx%d, %d classes; read in %.2f s\n", data_dir.c_str(),
-                (long long)d.images, (long long)test.info().images, d.height, d.width, d.channels, d.classes, train.seconds() + test.seconds());
-    std::printf("model     %s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)\n", graph.model.c_str(),
-                grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9);
-    size_t bytes = 0;
-    for (size_t count : t.state().counts()) bytes += count * sizeof(float);
-    std::printf("memory    %.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations a rank\n", mib(bytes),
-                mib(bytes) * s.optimizer.state_per_element(), mib(t.arena_bytes()));
-    std::string sizes;
-    for (const Bucket& b : t.buckets()) sizes += format("%s%.1f", sizes.empty() ? "" : " ", mib((b.end - b.begin) * sizeof(float)));
-    std::printf("buckets   %zu of gradients, in backward order: %s MiB\n", t.buckets().size(), sizes.c_str());
-    const int64_t small = s.global_batch / comm_.size(), large = small + (s.global_batch % comm_.size() ? 1 : 0);
-    const std::string a_rank = small == large ? std::to_string(small) : format("%lld or %lld", (long long)small, (long long)large);
-    std::printf("batch     %lld global, %s a rank; %lld steps an epoch%s; %lld steps in all\n", (long long)s.global_batch, a_rank.c_str(),
-                (long long)steps_per_epoch_,
-                t.tail() ? format(", the last of %lld samples", (long long)t.tail()).c_str() : "", (long long)total_steps_);
-    std::printf("rate      %g at first, %g at the end, base %g\n", learning_rate(s.schedule, 0, steps_per_epoch_, total_steps_),
-                learning_rate(s.schedule, total_steps_ - 1, steps_per_epoch_, total_steps_), s.schedule.base);
-    if (comm_.size() > 1)
-        std::printf("batchnorm %s\n", s.sync_bn ? "statistics over the global batch (--sync-bn)"
-                                                : "statistics of each rank's own samples; running statistics averaged before an evaluation");
-    std::fflush(stdout);
-}
 
 namespace {
 
@@ -182,11 +111,11 @@ void Console::describe_ranks() {
     std::vector<std::string> lines;
     for (int r = 0; r < comm_.size(); ++r) {
         metrics_->add(RankRow{r, hosts[r], devices[r], int64_t(threads[r]), places[r]});
-        lines.push_back(format("%s: %s, %d thread%s on %s", hosts[r].c_str(), devices[r].c_str(), int(threads[r]), threads[r] == 1 ? "" : "s", places[r].c_str()));
+        lines.push_back(formatted("%s: %s, %d thread%s on %s", hosts[r].c_str(), devices[r].c_str(), int(threads[r]), threads[r] == 1 ? "" : "s", places[r].c_str()));
     }
     for (size_t r = 0, next = 0; r < lines.size(); r = next) {  // equal lines are said once
         for (next = r + 1; next < lines.size() && lines[next] == lines[r];) ++next;
-        const std::string who = next == r + 1 ? format("rank %zu", r) : format("ranks %zu-%zu", r, next - 1);
+        const std::string who = next == r + 1 ? formatted("rank %zu", r) : formatted("ranks %zu-%zu", r, next - 1);
         std::printf("%-9s %s%s\n", who.c_str(), lines[r].c_str(), next == r + 1 ? "" : ", each");
     }
     std::fflush(stdout);
@@ -199,9 +128,9 @@ void Console::clear_progress() {
 
 void Console::progress(int64_t epoch, const StepRecord& r) {
     const double left = seconds_since(training_started_) / double(r.step - first_step_) * double(total_steps_ - r.step);
-    const std::string line = format("epoch %lld/%lld  step %lld/%lld  loss %.4f  accuracy %5.2f %%  rate %.4g  step %.1f ms  %s left",
+    const std::string line = formatted("epoch %lld/%lld  step %lld/%lld  loss %.4f  accuracy %5.2f %%  rate %.4g  step %.1f ms  %s left",
                                     (long long)epoch, (long long)epochs_, (long long)r.step, (long long)total_steps_, unsigned_nan(r.loss), 100 * r.accuracy,
-                                    r.learning_rate, 1e3 * r.step_seconds, duration(left).c_str());
+                                    r.learning_rate, 1e3 * r.step_seconds, duration_text(left).c_str());
     if (terminal_)
         std::printf("\r\033[K%s", line.c_str());
     else
@@ -303,7 +232,7 @@ void Console::note_checkpoint() {
     if (!outcome) return;
     if (outcome->failure.empty()) {
         saved_step_ = outcome->step;
-        guarded([&] { metrics_->event(outcome->step, "checkpoint", format("%s, written in %.2f s", outcome->path.c_str(), outcome->seconds)); });
+        guarded([&] { metrics_->event(outcome->step, "checkpoint", formatted("%s, written in %.2f s", outcome->path.c_str(), outcome->seconds)); });
     } else if (run_.strict_io) {
         fail(Exit::io, outcome->failure);
     } else {
@@ -356,10 +285,10 @@ void Console::finish(const Trainer& t) {
                     (long long)t.step(), dir, dir);
         return;
     }
-    guarded([&] { metrics_->event(t.step(), "done", format("test accuracy %.4f", t.last_accuracy())); });
+    guarded([&] { metrics_->event(t.step(), "done", formatted("test accuracy %.4f", t.last_accuracy())); });
     metrics_->publish();
     std::printf("done: test accuracy %.2f %% (best %.2f %%) after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s\n",
-                100 * t.last_accuracy(), 100 * t.best_accuracy(), (long long)t.step(), duration(seconds_since(started_)).c_str(), dir, dir, dir);
+                100 * t.last_accuracy(), 100 * t.best_accuracy(), (long long)t.step(), duration_text(seconds_since(started_)).c_str(), dir, dir, dir);
 }
 
 }  // namespace convoy

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/quantile.h"
+#include "base/text.h"
 #include "cli/table.h"
 
 namespace convoy {

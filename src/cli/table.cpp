@@ -1,8 +1,6 @@
 #include "cli/table.h"
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 
 namespace convoy {
 namespace {
@@ -74,17 +72,6 @@ std::string as_csv(const TextTable& t) {
         }
         return line + "\n";
     });
-}
-
-std::string formatted(const char* pattern, ...) {
-    va_list args, again;
-    va_start(args, pattern);
-    va_copy(again, args);
-    std::string text(size_t(std::vsnprintf(nullptr, 0, pattern, args)), '\0');
-    std::vsnprintf(text.data(), text.size() + 1, pattern, again);
-    va_end(args);
-    va_end(again);
-    return text;
 }
 
 }  // namespace convoy

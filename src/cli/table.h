@@ -17,7 +17,4 @@ std::string as_markdown(const TextTable&);
 /// RFC 4180: quoted where a comma, a quote or a line break is within.
 std::string as_csv(const TextTable&);
 
-/// printf into a string.
-[[gnu::format(printf, 1, 2)]] std::string formatted(const char* pattern, ...);
-
 }  // namespace convoy

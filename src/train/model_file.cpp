@@ -62,8 +62,10 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
 
 void write_tensor(hid_t file, const std::string& name, Shape shape, const float* values, const std::string& path) {
     const std::vector<hsize_t> dims = dims_of(shape);
-    std::vector<hsize_t> chunk = dims;  // about 1 MiB
-    chunk[0] = std::max<hsize_t>(1, std::min<hsize_t>(dims[0], (size_t(1) << 18) / std::max<size_t>(1, shape.count() / shape.n)));
+    // Chunks of about 1 MiB, equal ones: the last is stored as large as the others.
+    std::vector<hsize_t> chunk = dims;
+    const hsize_t most = std::max<hsize_t>(1, (size_t(1) << 18) / std::max<size_t>(1, shape.count() / shape.n)), chunks = (dims[0] + most - 1) / most;
+    chunk[0] = (dims[0] + chunks - 1) / chunks;
     const h5::Handle set = h5::create_dataset(file, dataset_of(name), H5T_IEEE_F32LE, dims, chunk, path);
     h5::write_rows(set, H5T_NATIVE_FLOAT, 0, dims[0], values, path);
 }

@@ -1,0 +1,57 @@
+// What a training is going to do, said before it starts; --dry-run ends behind it.
+#include <cstdio>
+
+#include "base/text.h"
+#include "base/version.h"
+#include "cli/console.h"
+
+namespace convoy {
+namespace {
+
+double mib(size_t bytes) { return double(bytes) / (1 << 20); }
+
+}  // namespace
+
+void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train, const DataSet& test,
+                         const Graph& graph, const TrainSetup& s, const Trainer& t) {
+    total_steps_ = t.total_steps();
+    steps_per_epoch_ = t.steps_per_epoch();
+    epochs_ = (total_steps_ + steps_per_epoch_ - 1) / steps_per_epoch_;
+    if (!comm_.root()) return;
+    const SplitInfo& d = train.info();
+    std::printf("convoy %s (%s), %d rank%s\n", version, commit(), comm_.size(), comm_.size() == 1 ? "" : "s");
+    std::string line = "options  ";
+    for (const auto& [key, value] : config) {
+        if (value.empty()) continue;
+        if (line.size() + key.size() + value.size() > 120) {
+            std::printf("%s\n", line.c_str());
+            line = "         ";
+        }
+        line += " " + key + "=" + value;
+    }
+    std::printf("%s\n", line.c_str());
+    std::printf("data      %s: %lld training and %lld test images of %dx%dx%d, %d classes; read in %.2f s\n", data_dir.c_str(),
+                (long long)d.images, (long long)test.info().images, d.height, d.width, d.channels, d.classes, train.seconds() + test.seconds());
+    std::printf("model     %s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)\n", graph.model.c_str(),
+                grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9);
+    size_t bytes = 0;
+    for (size_t count : t.state().counts()) bytes += count * sizeof(float);
+    std::printf("memory    %.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations a rank\n", mib(bytes),
+                mib(bytes) * s.optimizer.state_per_element(), mib(t.arena_bytes()));
+    std::string sizes;
+    for (const Bucket& b : t.buckets()) sizes += formatted("%s%.1f", sizes.empty() ? "" : " ", mib((b.end - b.begin) * sizeof(float)));
+    std::printf("buckets   %zu of gradients, in backward order: %s MiB\n", t.buckets().size(), sizes.c_str());
+    const int64_t small = s.global_batch / comm_.size(), large = small + (s.global_batch % comm_.size() ? 1 : 0);
+    const std::string a_rank = small == large ? std::to_string(small) : formatted("%lld or %lld", (long long)small, (long long)large);
+    std::printf("batch     %lld global, %s a rank; %lld steps an epoch%s; %lld steps in all\n", (long long)s.global_batch, a_rank.c_str(),
+                (long long)steps_per_epoch_,
+                t.tail() ? formatted(", the last of %lld samples", (long long)t.tail()).c_str() : "", (long long)total_steps_);
+    std::printf("rate      %g at first, %g at the end, base %g\n", learning_rate(s.schedule, 0, steps_per_epoch_, total_steps_),
+                learning_rate(s.schedule, total_steps_ - 1, steps_per_epoch_, total_steps_), s.schedule.base);
+    if (comm_.size() > 1)
+        std::printf("batchnorm %s\n", s.sync_bn ? "statistics over the global batch (--sync-bn)"
+                                                : "statistics of each rank's own samples; running statistics averaged before an evaluation");
+    std::fflush(stdout);
+}
+
+}  // namespace convoy
