@@ -102,8 +102,10 @@ SystemSample CpuBackend::sample() {
     return s;
 }
 
-void CpuBackend::upload(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
-void CpuBackend::download(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void CpuBackend::upload(void* to, const void* from, size_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);  // there may be no pointers then
+}
+void CpuBackend::download(void* to, const void* from, size_t bytes) { upload(to, from, bytes); }
 
 void CpuBackend::zero(Tensor t, Tape& tape) {
     tape.push_back({"zero", Lane::compute, [t] { std::memset(t.data, 0, t.bytes()); }});
