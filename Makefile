@@ -159,12 +159,14 @@ test-faults: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@CONVOY_LONG=1 BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh 'Faults*:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*'
 
-# The whole suite with address, leak and undefined-behaviour checks; then the threads that Convoy starts (checkpoints, watchdog, sampler)
+# The whole suite with address and undefined-behaviour checks; a part of it, slowly, for leaks; the threads that Convoy starts (checkpoints, watchdog, sampler)
 # with the thread sanitizer.
 test-sanitized: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-asan SANITIZE=address,undefined $(BUILD)-asan/convoy $(BUILD)-asan/convoy_tests
 	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-tsan SANITIZE=thread CUDA= $(BUILD)-tsan/convoy $(BUILD)-tsan/convoy_tests
 	@BUILD='$(BUILD)-asan' PYTHON='$(PYTHON)' ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 bash tests/run.sh '$(T)'
+	@BUILD='$(BUILD)-asan' PYTHON='$(PYTHON)' ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0 \
+	  LSAN_OPTIONS="suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0" bash tests/run.sh 'Shards*:TrainerLoop*:ModelFile*:SystemSampler*:MetricsTest.C*'
 	@BUILD='$(BUILD)-tsan' PYTHON='$(PYTHON)' OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" \
 	  bash tests/run.sh 'TrainerLoop*:SystemSampler*:Run.*:Resume.AfterASignalBitForBit:Kill.StoppedRankIsNamed'
 
@@ -204,7 +206,7 @@ help:
 	@echo 'make test       all tests; T=pattern for some, as in T="Golden.*"'
 	@echo 'make test-gpu   what needs a GPU; make bench-gpu measures on one'
 	@echo 'make bundle     $(BUILD)/convoy-bundle.tar.xz: for machines with a GPU and nothing else'
-	@echo 'make test-faults   the long form of the fault tests: 50 killed ranks, 40 signals, 400 damaged files'
+	@echo 'make test-faults   the long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files'
 	@echo 'make test-sanitized   all tests with the address, leak and undefined-behaviour sanitizers; threads with the thread sanitizer'
 	@echo 'make fuzz       READER=shard|checkpoint|model|idx|cifar10|recipe SECONDS=600: libFuzzer invents files for one reader'
 	@echo 'make test-jobs     job scripts on a Slurm of four emulated nodes, and on emulated hosts (root)'
