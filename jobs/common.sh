@@ -33,11 +33,22 @@ else
   scheduler=none
 fi
 
+# PBS takes the values of variables apart at commas and backslashes: values that hold such come in base64.
+packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
+unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
+CONVOY_ARGS=$(unpacked "${CONVOY_ARGS:-}") CONVOY_SUBMIT=$(unpacked "${CONVOY_SUBMIT:-}")
+
 # ---- where the ranks go, and who starts them ---------------------------------------------------------------------------
 # Ranks see all cores that their node has for the job and take equal shares; mpirun's own binding and PBS's OMP_NUM_THREADS
 # would leave them one core, or all of them to each.
 mpirun=(mpirun --bind-to none)
 unset OMP_NUM_THREADS
+
+# Ranks that mpirun starts over ssh or pbs_tmrsh inherit nothing; these are what a site file and its modules set.
+pass_environment() {
+  local name
+  for name in $(compgen -e | grep -E '^(NCCL|UCX|CONVOY)_|^LD_LIBRARY_PATH$' || true); do launch+=(-x "$name"); done
+}
 
 # Sets `launch`, the words before the executable's name.
 find_launcher() {
@@ -60,6 +71,7 @@ find_launcher() {
       # One line a rank becomes one line a host, in PBS's order.
       awk '!n[$1]++ { order[++hosts] = $1 } END { for (i = 1; i <= hosts; i++) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE" >"$hosts"
       launch=("${mpirun[@]}" --hostfile "$hosts")
+      pass_environment
       # Where PBS has it, remote ranks start under PBS, which then counts and ends them; else over ssh.
       # By its path: mpirun's daemons on those hosts look for it too.
       export OMPI_MCA_plm_rsh_agent="$PWD/jobs/shield.sh ${OMPI_MCA_plm_rsh_agent:-$(command -v pbs_tmrsh || echo ssh)}"
@@ -95,6 +107,10 @@ trap 'pass_on INT' INT
 
 # Runs a command in the background, so that signals reach this shell at once; `code` is its exit code.
 supervise() {
+  if [[ -n $asked ]]; then # it came before there was anything to stop
+    code=85
+    return
+  fi
   "$@" </dev/null & # PBS may feed this script to bash through stdin
   child=$!
   [[ -z $asked ]] || kill -USR1 "$child" # it came before the child
@@ -108,14 +124,19 @@ supervise() {
 
 # Exit 85 puts the job back; but not one that its user is cancelling.
 finish() {
+  if [[ -n $asked ]] && ((code == 138 || code == 143)); then code=85; fi # the launcher was signalled before it knew what to do
   if ((code == 85)); then
     case $scheduler in
       slurm)
         local state
-        state=$(squeue -h -j "$(job_id)" -o %T)
+        state=$(squeue -h -j "$(job_id)" -o %T) || state=RUNNING # the controller is busy
         if [[ $state == RUNNING ]]; then
           echo "convoy job: checkpointed; back into the queue"
-          scontrol requeue "$(job_id)"
+          local tries=0
+          until scontrol requeue "$(job_id)"; do
+            ((++tries < 6)) || break
+            sleep 5
+          done
         else
           echo "convoy job: checkpointed; the job is $state and stays so"
         fi
@@ -129,24 +150,30 @@ finish() {
 
 # PBS lets only operators call qrerun, so a copy of the job takes over; after a TERM (qdel, or PBS requeues by itself) it does not.
 requeue_pbs() {
-  local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs
+  local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs by_hand id
+  by_hand="CONVOY_OUTPUT=$output jobs/submit.sh ${CONVOY_SUBMIT:-}${again:-$script ${CONVOY_ARGS:-}}"
+  [[ -z ${CELL:-} ]] || by_hand='call scaling.sh again'
   export CONVOY_OUTPUT=$output
   if [[ $asked == TERM ]]; then
-    echo "convoy job: checkpointed; ended by PBS, and only PBS starts it again. To go on by hand: CONVOY_OUTPUT=$output jobs/submit.sh $script ${CONVOY_ARGS:-}"
+    echo "convoy job: checkpointed; ended by PBS, and only PBS starts it again. To go on by hand: $by_hand"
   elif qrerun "$PBS_JOBID" 2>/dev/null; then
     echo "convoy job: checkpointed; back into the queue"
   elif [[ -z ${PBS_ARRAY_INDEX:-}${CELL:-} && -e $script ]]; then
-    echo "convoy job: checkpointed; goes on as job $(eval "jobs/submit.sh -W depend=afterany:$PBS_JOBID $script ${CONVOY_ARGS:-}")"
+    if id=$(eval "jobs/submit.sh ${CONVOY_SUBMIT:-}-W depend=afterany:$PBS_JOBID $script ${CONVOY_ARGS:-}"); then
+      echo "convoy job: checkpointed; goes on as job $id"
+    else
+      echo "convoy job: checkpointed, but it could not be submitted from here. To go on: $by_hand"
+    fi
   else
-    echo "convoy job: stopped; submit it again with CONVOY_OUTPUT=$output, or call scaling.sh again"
+    echo "convoy job: checkpointed. To go on: $by_hand"
   fi
 }
 
 # Convoy stops in time for this; Slurm before 23.02 does not say it to a job.
 slurm_end_time() {
   local end=${SLURM_JOB_END_TIME:-}
-  [[ -n $end ]] || end=$(squeue -h -j "$(job_id)" -o %e) || return 0
-  [[ $end != *T* ]] || end=$(date -d "$end" +%s)
+  [[ -n $end ]] || end=$(SLURM_TIME_FORMAT=standard squeue -h -j "$(job_id)" -o %e) || return 0
+  [[ $end != *T* ]] || end=$(date -d "$end" +%s) || return 0
   [[ ! $end =~ ^[0-9]+$ ]] || export SLURM_JOB_END_TIME=$end
 }
 
@@ -214,6 +241,7 @@ sweep_on() {
   [[ $index -lt ${#values[@]} ]] || { echo "convoy job: $option has ${#values[@]} values; nothing for element $index"; exit 0; }
   id=$(job_id)
   CONVOY_OUTPUT=output/$(job_name)-${id%%[_[]*}/$option-${values[index]}
+  again="jobs/pbs/1gpu.pbs $* --$option ${values[index]}"
   train_on "$device" "$@" "--$option" "${values[index]}"
 }
 
@@ -250,15 +278,17 @@ bench_on() {
 # scaling SUBMIT [MODEL] [OUT] [options of convoy bench]: calls SUBMIT CELL NODES GPUS_A_NODE MODEL OUT [options] for every
 # allocation of the matrix that has something left to do.
 scaling() {
-  local submit=$1 model=${2:-resnet50} out=${3:-output/scaling-${2:-resnet50}} cell nodes gpus ended wanted
+  local submit=$1 model=${2:-resnet50} out=${3:-output/scaling-${2:-resnet50}} cell nodes gpus batch repeat left
   shift $(($# < 3 ? $# : 3))
   export BATCHES=${BATCHES:-32 64 128 160 256} REPEATS=${REPEATS:-5} CELL
-  wanted=$(($(wc -w <<<"$BATCHES") * REPEATS))
   for cell in ${CELLS:-1n1g 1n2g 1n4g 1n8g 2n16g 4n32g}; do
     [[ $cell =~ ^([0-9]+)n([0-9]+)g$ ]] || fail "CELLS: $cell is not of the form 2n16g (nodes, GPUs of all nodes)"
     nodes=${BASH_REMATCH[1]} gpus=${BASH_REMATCH[2]}
-    ended=$(find "$out" -maxdepth 1 -name "$cell-b*-r*" 2>/dev/null | wc -l) || true
-    ((ended < wanted)) || { echo "$cell: done"; continue; }
+    left=0
+    for batch in $BATCHES; do
+      for repeat in $(seq "$REPEATS"); do [[ -e $out/$cell-b$batch-r$repeat ]] || left=$((left + 1)); done
+    done
+    ((left > 0)) || { echo "$cell: done"; continue; }
     CELL=$cell
     "$submit" "$nodes" $((gpus / nodes)) "$model" "$out" "$@"
   done

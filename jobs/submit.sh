@@ -19,10 +19,14 @@ if [[ $script == *.sbatch ]]; then
   exec sbatch "${options[@]}" "$script" "$@" # the site file has exported SBATCH_ACCOUNT and SBATCH_PARTITION
 fi
 command -v qsub >/dev/null || fail "qsub is not here: this is not a login node of a PBS cluster"
-CONVOY_ARGS=''
-[[ $# -eq 0 ]] || printf -v CONVOY_ARGS '%q ' "$@"
-export CONVOY_ARGS
-passed=CONVOY_ARGS
+quoted() { [[ $# -eq 0 ]] || printf '%q ' "$@"; }
+kept=() # what a copy of the job is submitted with; what it waited for is over then
+for ((i = 0; i < ${#options[@]}; i++)); do
+  if [[ ${options[i]} == -W && ${options[i + 1]:-} == depend=* ]]; then ((++i)); else kept+=("${options[i]}"); fi
+done
+CONVOY_ARGS=$(packed "$(quoted "$@")") CONVOY_SUBMIT=$(packed "$(quoted "${kept[@]}")")
+export CONVOY_ARGS CONVOY_SUBMIT
+passed=CONVOY_ARGS,CONVOY_SUBMIT
 for name in CONVOY_SITE CONVOY_OUTPUT CONVOY_DATA CELL BATCHES REPEATS; do [[ -z ${!name:-} ]] || { export "${name?}" && passed+=,$name; }; done
 # shellcheck disable=SC2086
 exec qsub ${QSUB_OPTIONS:-} "${options[@]}" -v "$passed" "$script"

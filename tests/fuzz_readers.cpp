@@ -142,7 +142,7 @@ void read_cifar10(const std::string& dir, Bytes bytes) {
 
 void read_recipe(const std::string& dir, Bytes bytes) {
     write_file(dir + "/my.cfg", text(bytes));
-    parse_train_options({"--config", dir + "/my.cfg"});
+    parse_train_options({"--config", dir + "/my.cfg", "--data", "x", "--batch-size", "1", "--batch-per-rank", "0"});
 }
 
 const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {

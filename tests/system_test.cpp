@@ -24,9 +24,9 @@ TEST(SystemSampler, RowsAreMeansOfSamples) {
     }
     ASSERT_GE(rows.size(), 2u);
     EXPECT_EQ(rows[0].rank, 3);
-    EXPECT_EQ(rows[0].utilisation, 2.5);  // of 1, 2, 3, 4
-    EXPECT_EQ(rows[1].utilisation, 6.5);
-    EXPECT_EQ(rows[1].memory_bytes, 65);
+    EXPECT_EQ(rows[0].utilisation, 3.5);  // of 2, 3, 4, 5: the first is dropped
+    EXPECT_EQ(rows[1].utilisation, 7.5);
+    EXPECT_EQ(rows[1].memory_bytes, 75);
     EXPECT_TRUE(std::isnan(rows[0].power_watts));
     EXPECT_GE(rows[1].time, rows[0].time);
 }

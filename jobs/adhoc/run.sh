@@ -19,6 +19,5 @@ for host in "${hosts[@]}"; do
   [[ $answer == *found ]] || fail "$host does not see $PWD/build/convoy: all machines need this folder under the same path"
 done
 launch=("${mpirun[@]}" --hostfile "$hostfile")
-# Remote ranks inherit nothing; these are what a site file sets.
-for name in $(compgen -e | grep -E '^(NCCL|UCX|CONVOY)_|^LD_LIBRARY_PATH$' || true); do launch+=(-x "$name"); done
+pass_environment
 train_on auto "$@"

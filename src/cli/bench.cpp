@@ -180,7 +180,7 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
         setup.epochs = (total + steps_an_epoch - 1) / steps_an_epoch;
         setup.max_steps = total;
         setup.on_nan = OnNan::skip;
-        const ModelOptions model{o.model, info.height, info.width, info.channels, info.classes, o.stem, float(o.label_smoothing), true};
+        const ModelOptions model{o.model, info.height, info.width, info.channels, info.classes, o.stem, float(o.label_smoothing), true, o.loss == "sum"};
         graph = with_precision(fuse(build_model(model)), parse_precision(o.precision));
     });
     const Source made_up = make_synthetic({info.images, 0, info.height, info.width, info.channels, info.classes, uint64_t(o.seed)});

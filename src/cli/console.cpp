@@ -201,6 +201,7 @@ void Console::note_best(double accuracy, int64_t step) {
 }
 
 void Console::on_checkpoint(Checkpoint&& c) {
+    gather_system_rows();  // an epoch that is interrupted has no other end
     if (!comm_.root()) return;
     finish_checkpoint();
     c.model = run_.model;

@@ -95,9 +95,10 @@ RunSummary without_memory(const std::string& run) {
 RunSummary summarise(const std::string& given) {
     std::string run = given;
     while (run.size() > 1 && run.ends_with("/")) run.pop_back();
-    if (fs::exists(run + "/oom")) return without_memory(run);
-    const std::string path = fs::is_directory(run) ? run + "/metrics.h5" : run;
-    if (!fs::exists(path)) fail(Exit::bad_input, path + ": there is no such file; give the folder of a run, or its metrics.h5");
+    std::error_code unseen;  // a folder that may not be read looks like one that is not there
+    if (fs::exists(run + "/oom", unseen)) return without_memory(run);
+    const std::string path = fs::is_directory(run, unseen) ? run + "/metrics.h5" : run;
+    if (!fs::exists(path, unseen)) fail(Exit::bad_input, path + ": there is no such file; give the folder of a run, or its metrics.h5");
     const MetricsFile file = read_metrics(path);
     RunSummary s;
     s.run = run;

@@ -87,16 +87,17 @@ size_t planned_bytes(const TrainOptions& o, const State& state, int ranks) {
 /// What a resumed run must share with the one before.
 Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s) {
     const auto number = [](int64_t n) { return std::to_string(n); };
-    return {{"model", o.model},
-            {"stem", o.stem},
-            {"image size", number(data.height) + "x" + number(data.width) + "x" + number(data.channels)},
-            {"number of classes", number(data.classes)},
-            {"data set (manifest SHA-256)", data.manifest_sha256},
-            {"optimizer", o.optimizer},
-            {"look-ahead", o.look_ahead > 0 ? "on" : "off"},
-            {"global batch (--batch-size)", number(s.global_batch)},
-            {"drop-last", o.drop_last ? "true" : "false"},
-            {"seed", number(o.seed)}};
+    Identity identity = {{"model", o.model},
+                         {"stem", o.stem},
+                         {"image size", number(data.height) + "x" + number(data.width) + "x" + number(data.channels)},
+                         {"number of classes", number(data.classes)},
+                         {"data set (manifest SHA-256)", data.manifest_sha256},
+                         {"optimizer", o.optimizer},
+                         {"global batch (--batch-size)", number(s.global_batch)},
+                         {"drop-last", o.drop_last ? "true" : "false"},
+                         {"seed", number(o.seed)}};
+    if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
+    return identity;
 }
 
 }  // namespace

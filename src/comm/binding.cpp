@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "comm/comm.h"
+#include "comm/native.h"
 
 namespace convoy {
 namespace {
@@ -102,11 +102,14 @@ std::string bind_rank(Comm& comm, const std::string& bus, bool wanted) {
     const CpuSet near = empty_set();
     if (place) hwloc_bitmap_copy(near.get(), place->cpuset);
 
-    const std::vector<std::string> hosts = comm.gather_all(comm.host()), all = comm.gather_all(list_of(allowed) + " " + list_of(near));
+    int leader = comm.rank();  // tells nodes apart; host names may be the same
+    MPI_Bcast(&leader, 1, MPI_INT, 0, comm.native().node);
+    const std::vector<double> nodes = comm.gather_all(std::vector<double>{double(leader)});
+    const std::vector<std::string> all = comm.gather_all(list_of(allowed) + " " + list_of(near));
     std::vector<Unbound> ranks;
     size_t own = 0;
     for (int r = 0; r < comm.size(); ++r) {
-        if (hosts[size_t(r)] != comm.host()) continue;
+        if (nodes[size_t(r)] != leader) continue;
         if (r == comm.rank()) own = ranks.size();
         const size_t space = all[size_t(r)].find(' ');
         ranks.push_back({all[size_t(r)].substr(0, space), all[size_t(r)].substr(space + 1)});

@@ -98,9 +98,10 @@ int64_t Comm::sum(int64_t v) { return reduced(activity_, v, MPI_INT64_T, MPI_SUM
 int64_t Comm::max(int64_t v) { return reduced(activity_, v, MPI_INT64_T, MPI_MAX, native_->world); }
 
 void Comm::average(std::vector<float>& values) {
-    const Doing doing(activity_, "average over ranks");
-    MPI_Allreduce(MPI_IN_PLACE, values.data(), int(values.size()), MPI_FLOAT, MPI_SUM, native_->world);
-    for (float& v : values) v /= float(size());
+    const Doing doing(activity_, "average over all ranks");
+    std::vector<double> sums(values.begin(), values.end());  // in double the mean of equal floats is that float
+    MPI_Allreduce(MPI_IN_PLACE, sums.data(), int(sums.size()), MPI_DOUBLE, MPI_SUM, native_->world);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = float(sums[i] / size());
 }
 
 std::vector<float> Comm::gather(const std::vector<float>& mine) {

@@ -33,7 +33,7 @@ public:
     double sum(double);
     int64_t sum(int64_t);
     int64_t max(int64_t);
-    /// Replaces each value by its mean over ranks.
+    /// Replaces each value by its mean over ranks; values that are equal on all ranks stay what they are.
     void average(std::vector<float>& values);
     /// Every rank's values behind one another on rank 0; nothing elsewhere.
     std::vector<float> gather(const std::vector<float>& mine);

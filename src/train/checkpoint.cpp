@@ -44,13 +44,18 @@ std::vector<std::string> column(const Identity& identity, bool values) {
 }  // namespace
 
 void check_identity(const std::string& path, const Identity& checkpoint, const Identity& run) {
+    const auto differs = [&](const std::string& name, const std::string& before, const std::string& now) {
+        fail(Exit::usage, path + ": " + name + " was " + before + ", this run has " + now + "; resume with what it was, or start anew with --resume none");
+    };
     for (const auto& [name, value] : run) {
         const auto same_name = [&, n = name](const auto& entry) { return entry.first == n; };
         const auto found = std::find_if(checkpoint.begin(), checkpoint.end(), same_name);
-        const std::string before = found == checkpoint.end() ? "unknown" : found->second;
+        const std::string before = found == checkpoint.end() ? "none" : found->second;
         if (before != value)
-            fail(Exit::usage, path + ": " + name + " was " + before + ", this run has " + value + "; resume with what it was, or start anew with --resume none");
+            differs(name, before, value);
     }
+    for (const auto& [name, value] : checkpoint)
+        if (std::none_of(run.begin(), run.end(), [&, n = name](const auto& entry) { return entry.first == n; })) differs(name, value, "none");
 }
 
 void write_checkpoint(const std::string& path, const Checkpoint& c, const State& state) {

@@ -33,6 +33,8 @@ std::vector<WeighedView> views_of(Tta tta) {
 Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data, Normalisation normalisation,
                      int64_t global_batch, Tta tta)
     : comm_(comm), backend_(backend), graph_(graph), state_(state), data_(data), normalisation_(std::move(normalisation)), views_(views_of(tta)) {
+    if (tta == Tta::full && std::min(data.info().height, data.info().width) < 2)
+        fail(Exit::usage, "--tta full shifts images by a pixel, and these have only one; choose none or mirror");
     const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
     full_steps_ = epoch.full_steps;
     steps_ = epoch.steps();

@@ -28,6 +28,7 @@ std::vector<SystemRow> SystemSampler::take() {
 }
 
 void SystemSampler::watch() {
+    sample_();  // what was before does not count
     SystemSample sum;
     int samples = 0;
     std::unique_lock lock(mutex_);

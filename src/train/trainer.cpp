@@ -218,12 +218,11 @@ void Trainer::restore(Checkpoint from) {
     from.running.resize(count * size_t(from.ranks));
     comm_.broadcast(from.running.data(), from.running.size() * sizeof(float));
     std::vector<float> running(count, 0.0f);
-    for (int64_t r = 0; r < from.ranks; ++r)  // each rank its own; on another number of ranks, the mean
-        for (size_t i = 0; i < count; ++i)
-            if (from.ranks != comm_.size())
-                running[i] += from.running[size_t(r) * count + i] / float(from.ranks);
-            else if (r == comm_.rank())
-                running[i] = from.running[size_t(r) * count + i];
+    for (size_t i = 0; i < count; ++i) {  // each rank its own; on another number of ranks, the mean, as Comm::average takes it
+        double sum = 0;
+        for (int64_t r = 0; r < from.ranks; ++r) sum += from.running[size_t(r) * count + i];
+        running[i] = from.ranks == comm_.size() ? from.running[size_t(comm_.rank()) * count + i] : float(sum / double(from.ranks));
+    }
     backend_.upload(state_.running().data, running.data(), state_.running().bytes());
 
     const Tensor kept = backend_.kept_state();

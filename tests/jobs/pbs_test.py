@@ -82,6 +82,18 @@ class Pbs(unittest.TestCase):
                 self.assertIn("--time-limit 43080s", log)
                 self.assertEqual(set(threads(self.run_folder + "/metrics.h5")), {max(1, len(os.sched_getaffinity(0)) // ranks)})
 
+    def test_remote_ranks_have_the_settings_of_the_site_and_a_copy_may_be_refused(self):
+        self.stand_in("qsub", 'echo "qsub: not from this host" >&2; exit 1')
+        job = self.training(self.start("2node", LONG, NCCL_SOCKET_IFNAME="ib0"))
+        pids = subprocess.run(["pgrep", "-f", "^build/convoy train"], capture_output=True, text=True).stdout.split()
+        ranks = [e for e in (checkout.read(f"/proc/{pid}/environ") for pid in pids) if "OMPI_COMM_WORLD_RANK=" in e]
+        self.assertEqual(len(ranks), 16)
+        self.assertTrue(all("NCCL_SOCKET_IFNAME=ib0" in e for e in ranks))
+        self.ask_to_stop(job, signal.SIGUSR1.value)
+        log = self.ended(job, 85)
+        self.assertNotIn("goes on as", log)
+        self.assertIn(f"could not be submitted from here. To go on: CONVOY_OUTPUT={os.path.relpath(self.run_folder, checkout.dir)} jobs/submit.sh", log)
+
     def test_time_is_up_and_a_copy_goes_on(self):
         job = self.start("4node", LONG)
         self.ended(job)
@@ -92,11 +104,12 @@ class Pbs(unittest.TestCase):
         self.assertIn("goes on as job 99.server", log)
         self.stand_in("qstat", "exit 1")  # and without a qstat there is no limit
 
-        job = self.training(self.start("4node", LONG))
+        job = self.training(self.start("4node", LONG, CONVOY_SUBMIT="-l walltime=2:00:00 "))
         self.ask_to_stop(job, signal.SIGUSR1.value)
         self.ended(job, 85)
         submitted, arguments, output = checkout.read("qsub").splitlines()
-        self.assertEqual(submitted.split(), ["-W", f"depend=afterany:{Pbs.jobs}.server", "-v", "CONVOY_ARGS,CONVOY_OUTPUT", "jobs/pbs/4node.pbs"])
+        self.assertEqual(submitted.split(), ["-l", "walltime=2:00:00", "-W", f"depend=afterany:{Pbs.jobs}.server",
+                                             "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_OUTPUT", "jobs/pbs/4node.pbs"])  # fmt: skip
         self.assertEqual(shlex.split(arguments), LONG.split())
         log = self.ended(self.start("4node", arguments, CONVOY_OUTPUT=output))
         self.assertIn("resume    at step", log)

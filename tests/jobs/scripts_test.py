@@ -189,9 +189,11 @@ class Words(unittest.TestCase):
         self.site("a", 'QSUB_OPTIONS="-q gpu"')
         code, out, err = self.bash("jobs/submit.sh -l walltime=1:00:00 jobs/pbs/1gpu.pbs --data 'a b' --lr-milestones 1,2", CONVOY_DATA="d")
         self.assertEqual(code, 0, err)
-        self.assertEqual(out.splitlines()[:-1], ["-q", "gpu", "-l", "walltime=1:00:00", "-v", "CONVOY_ARGS,CONVOY_DATA", "jobs/pbs/1gpu.pbs"])
-        arguments = out.splitlines()[-1].removeprefix("ARGS: ")
-        self.assertEqual(self.bash(f'eval "printf %s\\|  {arguments}"')[1], "--data|a b|--lr-milestones|1,2|")
+        self.assertEqual(out.splitlines()[:-1], ["-q", "gpu", "-l", "walltime=1:00:00", "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_DATA", "jobs/pbs/1gpu.pbs"])
+        packed = out.splitlines()[-1].removeprefix("ARGS: ")
+        self.assertRegex(packed, "^base64:[A-Za-z0-9+/=]+$")  # PBS takes values apart at commas and backslashes
+        unpacked = self.bash(f'source jobs/common.sh; eval "printf %s\\|  $(unpacked {packed})"')[1]
+        self.assertEqual(unpacked, "--data|a b|--lr-milestones|1,2|")
 
     def test_no_scheduler_here(self):
         self.refused("sbatch is not here", 'PATH=$(dirname "$(command -v basename)"):/bin; hash -r; enable -n type; command() { return 1; }; set -- jobs/slurm/1gpu.sbatch; source jobs/submit.sh')
