@@ -224,7 +224,7 @@ TEST_F(AirbenchRuns, GoOnBitForBit) {
         EXPECT_EQ(column(dir_.path(run), "train/loss"), std::vector<double>(losses.begin() + from, losses.end()));
         EXPECT_EQ(tensors(dir_.path(run) + "/model.h5"), tensors(dir_.path("whole") + "/model.h5"));
     }
-    EXPECT_EQ("", refusal(convoy_alone(train("other", "--look-ahead 0 --resume " + checkpoint_path(dir_.path("whole"), 7))), Exit::usage, {"look-ahead", "was on", "has off"}));
+    EXPECT_EQ("", refusal(convoy_alone(train("other", "--look-ahead 0 --resume " + checkpoint_path(dir_.path("whole"), 7))), Exit::usage, {"look-ahead", "was on", "has none"}));
 }
 
 TEST_F(AirbenchRuns, EndWithTheAverage) {
