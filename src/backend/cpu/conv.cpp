@@ -1,7 +1,10 @@
 // Convolution on plain NHWC activations; only the weights are reordered, once a direction and step.
+#include <optional>
+
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/primitives.h"
 #include "backend/cpu/rows.h"
+#include "backend/cpu/winograd.h"
 
 namespace convoy {
 namespace {
@@ -28,6 +31,13 @@ dnnl::convolution_forward::primitive_desc forward_desc(const dnnl::engine& engin
     return {engine, prop, direct, d.x, any_layout(d.weight), d.y, d.stride, d.pad, d.pad, Calls::attributes()};
 }
 
+std::optional<cpu::Winograd> winograd_of(const Conv& op, const Bound& b, int threads) {
+    if (op.kernel != 3 || op.stride != 1 || op.pad != 1 || op.bias != none) return {};
+    const Shape& x = b.values[op.x].shape;
+    const cpu::Winograd w{x.n, x.h, x.w, x.c, b.values[op.y].shape.c, threads};
+    return w.worthwhile() ? std::optional(w) : std::nullopt;
+}
+
 }  // namespace
 
 void CpuBackend::bias_gradient(const Tensor& dy, float* to, const std::string& name, Tape& tape) {
@@ -45,6 +55,14 @@ void CpuBackend::bias_gradient(const Tensor& dy, float* to, const std::string& n
 }
 
 void CpuBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
+    if (const auto w = winograd_of(op, b, threads_)) {
+        Calls calls(engine_, stream_, temporary_);
+        calls.add(calls.reserve(w->workspace_bytes()),
+                  [w = *w, x = b.values[op.x].as<float>(), weight = b.params[op.weight].as<float>(), y = b.values[op.y].as<float>()](void* space) {
+                      w.forward(x, weight, y, space);
+                  });
+        return calls.onto(tape, "conv forward " + b.name);
+    }
     const Descs d(op, b);
     const auto pd = forward_desc(engine_, d, b.training);
     Calls calls(engine_, stream_, temporary_);
@@ -58,10 +76,23 @@ void CpuBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
 }
 
 void CpuBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
-    const Descs d(op, b);
-    const auto hint = forward_desc(engine_, d, true);
     const Tensor& dy = b.value_gradients[op.y];
     const Tensor& dx = b.value_gradients[op.x];
+    if (const auto w = winograd_of(op, b, threads_); w && b.param_gradients[op.weight].data) {
+        Calls calls(engine_, stream_, temporary_);
+        calls.add(calls.reserve(w->workspace_bytes()),
+                  [w = *w, x = b.values[op.x].as<float>(), from = dy.as<float>(), to = b.param_gradients[op.weight].as<float>()](void* space) {
+                      w.weight_gradient(x, from, to, space);
+                  });
+        calls.onto(tape, "conv weight gradient " + b.name);
+        if (!dx.data) return;
+        Calls data(engine_, stream_, temporary_);
+        data.add(data.reserve(w->workspace_bytes()), [w = *w, from = dy.as<float>(), weight = b.params[op.weight].as<float>(), to = dx.as<float>(),
+                                                      add = bool(b.accumulate[op.x])](void* space) { w.data_gradient(from, weight, to, add, space); });
+        return data.onto(tape, "conv data gradient " + b.name);
+    }
+    const Descs d(op, b);
+    const auto hint = forward_desc(engine_, d, true);
 
     if (!b.param_gradients[op.weight].data) {  // frozen
         if (op.bias != none) bias_gradient(dy, b.param_gradients[op.bias].as<float>(), "conv bias gradient " + b.name, tape);

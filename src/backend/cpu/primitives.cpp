@@ -37,15 +37,20 @@ Calls::Operand Calls::fixed(int argument, const Desc& desc, void* data) const {
     return {argument, dnnl::memory(desc, engine_, data), false, 0};
 }
 
-Calls::Operand Calls::temporary(int argument, const Desc& desc) {
+size_t Calls::reserve(size_t bytes) {
     constexpr size_t alignment = 4096;
     const size_t offset = used_;
-    used_ += (desc.get_size() + alignment - 1) / alignment * alignment;
+    used_ += (bytes + alignment - 1) / alignment * alignment;
     if (used_ > block_->bytes) {
         block_->block = Buffer(std::aligned_alloc(alignment, used_), std::free);
         if (!block_->block) fail(Exit::out_of_memory, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
         block_->bytes = used_;
     }
+    return offset;
+}
+
+Calls::Operand Calls::temporary(int argument, const Desc& desc) {
+    const size_t offset = reserve(desc.get_size());
     return {argument, dnnl::memory(desc, engine_, nullptr), true, offset};
 }
 
@@ -75,6 +80,10 @@ void Calls::add(dnnl::primitive primitive, std::vector<Operand> operands, const 
 }
 
 void Calls::add(std::function<void()> call) { calls_.push_back(std::move(call)); }
+
+void Calls::add(size_t offset, std::function<void(void*)> run) {
+    calls_.push_back([block = block_, offset, run = std::move(run)] { run(block->at(offset)); });
+}
 
 void Calls::accumulate(Operand from, Tensor to) {
     calls_.push_back([block = block_, offset = from.offset, y = to.as<float>(), n = int64_t(to.count())] {

@@ -39,12 +39,16 @@ public:
     Operand fixed(int argument, const Desc&, void* data) const;
     /// Reserves a part of the temporary block; offsets of one op do not overlap.
     Operand temporary(int argument, const Desc&);
+    /// Reserves bytes of the temporary block, which run() hands over as a pointer.
+    size_t reserve(size_t bytes);
     /// `operand` as it is, or a temporary of layout `wanted` with a reorder in front that fills it.
     Operand as_layout(Operand, const Desc& wanted);
 
     /// `scratchpad` may be empty (size 0).
     void add(dnnl::primitive, std::vector<Operand>, const Desc& scratchpad = {});
     void add(std::function<void()>);
+    /// Calls run(the temporary block at `offset`).
+    void add(size_t offset, std::function<void(void*)> run);
     /// A reorder from one operand to another.
     void copy(Operand from, Operand to);
     /// to += from, element by element, both dense f32.
