@@ -164,6 +164,8 @@ public:
     virtual std::string placement() const = 0;
     /// How the device is linked to others and to the host; empty if there is nothing to say.
     virtual std::string links() const = 0;
+    /// What the channels of values are padded to in low precision (with_precision).
+    virtual int channel_multiple() const = 0;
     /// May be called from one other thread at any time.
     virtual SystemSample sample() = 0;
     /// Marks what is done until the result is destroyed on a profiler's timeline (NVTX); null where there is none.

@@ -181,7 +181,7 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
         setup.max_steps = total;
         setup.on_nan = OnNan::skip;
         const ModelOptions model{o.model, info.height, info.width, info.channels, info.classes, o.stem, float(o.label_smoothing), true, o.loss == "sum"};
-        graph = with_precision(fuse(build_model(model)), parse_precision(o.precision));
+        graph = with_precision(fuse(build_model(model)), parse_precision(o.precision), backend->channel_multiple());
     });
     const Source made_up = make_synthetic({info.images, 0, info.height, info.width, info.channels, info.classes, uint64_t(o.seed)});
     const DataSet data = reader ? DataSet(comm, *backend, *reader) : DataSet(comm, *backend, info, repeated(made_up));

@@ -142,7 +142,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
 
         // 4. Model
         model = {o.model, data.height, data.width, data.channels, data.classes, o.stem, float(o.label_smoothing), true, o.loss == "sum"};
-        graph = with_precision(fuse(build_model(model)), parse_precision(o.precision));
+        graph = with_precision(fuse(build_model(model)), parse_precision(o.precision), backend->channel_multiple());
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", train_reader->info().manifest_sha256}});
     const DataSet train_data(comm, *backend, *train_reader), test_data(comm, *backend, *test_reader);

@@ -23,7 +23,7 @@ Precision parse_precision(const std::string& text) {
 
 const char* name_of(Precision p) { return table[int(p)].name; }
 
-Graph with_precision(Graph graph, Precision p) {
+Graph with_precision(Graph graph, Precision p, int channel_multiple) {
     const DType type = table[int(p)].type;
     for (Value& v : graph.values) {
         v.dtype = type;

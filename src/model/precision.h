@@ -13,12 +13,12 @@ enum class Precision {
     f16,  ///< with loss scaling
 };
 
-constexpr int channel_multiple = 8;  ///< what tensor cores take: 16 bytes of a 2-byte type
+constexpr int tensor_core_multiple = 8;  ///< channels that tensor cores take: 16 bytes of a 2-byte type
 
 /// Throws Exit::usage.
 Precision parse_precision(const std::string&);
 const char* name_of(Precision);
-/// Sets the types of values, and outside f32 pads their channels to channel_multiple. The logits stay f32 and dense.
-Graph with_precision(Graph, Precision);
+/// Sets the types of values, and outside f32 pads their channels to a multiple. The logits stay f32 and dense.
+Graph with_precision(Graph, Precision, int channel_multiple = tensor_core_multiple);
 
 }  // namespace convoy

@@ -10,40 +10,78 @@
 namespace convoy {
 namespace {
 
-/// Everything a batch norm's passes need; pointers are resolved once, when the tape is built.
-struct Work {
+/// Everything a batch norm's passes need; pointers are resolved once, when the tape is built. E: of values and gradients.
+template <class E> struct Work {
     int threads, c, residual_c;  // residual_c: 0 without residual
     int64_t rows;
-    bool relu, gelu;
-    const float *x, *residual, *scale, *bias;
-    float *y, *mean, *invstd;  // mean, invstd [c]: of this batch
-    float *a, *b;              // [c]: normalise(x) = a * x + b
-    double *sums, *scratch;    // [2][c] and one for the row count; a ThreadScratch a thread
+    Activation act;
+    const E *x, *residual;
+    const float *scale, *bias;
+    E* y;
+    float *mean, *invstd;    // [c]: of this batch
+    double *sums, *scratch;  // [2][c] and one for the row count; a ThreadScratch a thread
+    float *pivot, *a, *b;    // [c]: row 0 of x; normalise(x) = a * x + b
+    float *k1, *k2;          // [c]: of backward
 
-    /// Bytes behind `sums`, `scratch`, `a`, `b` and two more vectors [c] that backward needs.
+    /// Bytes behind `sums` and what follows it.
     static size_t bytes(int c, int threads) {
-        return sizeof(double) * (2 * size_t(c) + 1 + threads * ThreadScratch::doubles(c)) + sizeof(float) * 4 * c;
+        return sizeof(double) * (2 * size_t(c) + 1 + threads * ThreadScratch::doubles(c)) + sizeof(float) * 5 * c;
+    }
+
+    /// `block` has bytes().
+    Work(const BatchNorm& op, const Bound& bound, int threads_, void* block) : threads(threads_), act(op.act) {
+        const Tensor& from = bound.values[op.x];
+        c = from.shape.c;
+        residual_c = op.residual == none ? 0 : bound.values[op.residual].shape.c;
+        rows = int64_t(from.shape.pixels());
+        x = from.as<E>();
+        residual = op.residual == none ? nullptr : bound.values[op.residual].as<E>();
+        scale = bound.params[op.scale].template as<float>();
+        bias = bound.params[op.bias].template as<float>();
+        y = bound.values[op.y].as<E>();
+        mean = static_cast<float*>(bound.saved);
+        invstd = mean + c;
+        sums = static_cast<double*>(block);
+        scratch = sums + 2 * c + 1;
+        pivot = reinterpret_cast<float*>(scratch + threads * ThreadScratch::doubles(c));
+        a = pivot + c;
+        b = a + c;
+        k1 = b + c;
+        k2 = k1 + c;
+    }
+
+    void normalise_by(const float* mean_, const float* invstd_) const {
+        for (int i = 0; i < c; ++i) {
+            a[i] = scale[i] * invstd_[i];
+            b[i] = bias[i] - mean_[i] * a[i];
+        }
     }
 };
 
-/// Batch mean and variance of all ranks' rows (or this rank's), as doubles in sums[0..c) and sums[c..2c); returns the rows.
-template <class SumNow> int64_t moments(const Work& w, SumNow sum_now) {
-    const int c = w.c;
-    const float* pivot = w.x;  // row 0
-    if (w.rows > 0)
-        sum_rows(w.threads, w.rows, c, w.scratch, w.sums, [&](int64_t r, const ThreadScratch& t) {
-            const float* x = w.x + r * c;
+template <class E>
+CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __restrict pivot, float* __restrict s, float* __restrict q) {
+    for (int64_t r = 0; r < rows; ++r, x += c) {
 #pragma omp simd
-            for (int i = 0; i < c; ++i) {
-                const float d = x[i] - pivot[i];
-                t.s[i] += d;
-                t.q[i] += d * d;
-            }
+        for (int i = 0; i < c; ++i) {
+            const float d = to_float(x[i]) - pivot[i];
+            s[i] += d;
+            q[i] += d * d;
+        }
+    }
+}
+
+/// Batch mean and variance of all ranks' rows (or this rank's), as doubles in sums[0..c) and sums[c..2c); returns the rows.
+template <class E, class SumNow> int64_t moments(const Work<E>& w, SumNow sum_now) {
+    const int c = w.c;
+    for (int i = 0; i < c && w.rows > 0; ++i) w.pivot[i] = to_float(w.x[i]);
+    if (w.rows > 0)
+        sum_rows(w.threads, w.rows, c, w.scratch, w.sums, [&](int64_t first, int64_t last, const ThreadScratch& t) {
+            add_moments(w.x + first * c, last - first, c, w.pivot, t.s, t.q);
         });
     else
         std::fill_n(w.sums, 2 * c, 0.0);
     for (int i = 0; i < c && w.rows > 0; ++i) {  // from about the pivot to about zero
-        const double p = pivot[i], s = w.sums[i];
+        const double p = w.pivot[i], s = w.sums[i];
         w.sums[i] = s + double(w.rows) * p;
         w.sums[c + i] += 2 * p * s + double(w.rows) * p * p;
     }
@@ -57,212 +95,192 @@ template <class SumNow> int64_t moments(const Work& w, SumNow sum_now) {
     return int64_t(n);
 }
 
-void apply(const Work& w) {
-    over_rows(w.threads, w.rows, [&](int, int64_t first, int64_t last) {
-        const int c = w.c, rc = w.residual_c;
-        for (int64_t r = first; r < last; ++r) {
-            const float* x = w.x + r * c;
-            float* y = w.y + r * c;
+/// y [rows, c] = activation(a * x + b + residual).
+template <class E>
+CONVOY_WIDE void apply_rows(Activation act, const E* x, const E* residual, E* y, int64_t rows, int c, int residual_c,
+                            const float* __restrict a, const float* __restrict b, float* __restrict z) {
+    for (int64_t r = 0; r < rows; ++r, x += c, y += c, residual += residual_c) {
+        if (act == Activation::gelu) {
 #pragma omp simd
-            for (int i = 0; i < c; ++i) y[i] = w.a[i] * x[i] + w.b[i];
-            if (rc > 0) {
-                const float* residual = w.residual + r * rc;
+            for (int i = 0; i < c; ++i) assign(y[i], cpu::gelu(a[i] * to_float(x[i]) + b[i]));
+        } else if (residual_c == 0) {
+            const float least = act == Activation::relu ? 0.0f : -INFINITY;
 #pragma omp simd
-                for (int i = 0; i < rc; ++i) y[i] += residual[i];
-            }
-            if (w.relu) {
+            for (int i = 0; i < c; ++i) assign(y[i], std::max(a[i] * to_float(x[i]) + b[i], least));
+        } else {
+            const float least = act == Activation::relu ? 0.0f : -INFINITY;
 #pragma omp simd
-                for (int i = 0; i < c; ++i) y[i] = std::max(y[i], 0.0f);
-            } else if (w.gelu) {
+            for (int i = 0; i < c; ++i) z[i] = a[i] * to_float(x[i]) + b[i];
 #pragma omp simd
-                for (int i = 0; i < c; ++i) y[i] = cpu::gelu(y[i]);
-            }
+            for (int i = 0; i < residual_c; ++i) z[i] += to_float(residual[i]);
+#pragma omp simd
+            for (int i = 0; i < c; ++i) assign(y[i], std::max(z[i], least));
         }
-    });
-}
-
-void normalise_by(const Work& w, const float* mean, const float* invstd) {
-    for (int i = 0; i < w.c; ++i) {
-        w.a[i] = w.scale[i] * invstd[i];
-        w.b[i] = w.bias[i] - mean[i] * w.a[i];
     }
 }
 
-/// `block` has Work::bytes.
-Work make_work(const BatchNorm& op, const Bound& b, int threads, void* block) {
-    const Tensor& x = b.values[op.x];
-    const int c = x.shape.c;
-    Work w{};
-    w.threads = threads;
-    w.c = c;
-    w.residual_c = op.residual == none ? 0 : b.values[op.residual].shape.c;
-    w.rows = int64_t(x.shape.pixels());
-    w.relu = op.act == Activation::relu;
-    w.gelu = op.act == Activation::gelu;
-    w.x = x.as<float>();
-    w.residual = op.residual == none ? nullptr : b.values[op.residual].as<float>();
-    w.scale = b.params[op.scale].as<float>();
-    w.bias = b.params[op.bias].as<float>();
-    w.y = b.values[op.y].as<float>();
-    w.mean = static_cast<float*>(b.saved);
-    w.invstd = w.mean + c;
-    w.sums = static_cast<double*>(block);
-    w.scratch = w.sums + 2 * c + 1;
-    w.a = reinterpret_cast<float*>(w.scratch + threads * ThreadScratch::doubles(c));
-    w.b = w.a + c;
-    return w;
+template <class E> void apply(const Work<E>& w) {
+    over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
+        const int c = w.c, rc = w.residual_c;
+        apply_rows(w.act, w.x + first * c, w.residual + first * rc, w.y + first * c, last - first, c, rc, w.a, w.b,
+                   ThreadScratch(w.scratch, thread, c).row);
+    });
 }
 
 }  // namespace
 
 void CpuBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
     const int c = b.values[op.x].shape.c;
-    const Buffer small = allocate(Work::bytes(c, threads_));
-    const Work w = make_work(op, b, threads_, small.get());
     float *running_mean = b.params[op.mean].as<float>(), *running_var = b.params[op.var].as<float>();
-    if (!b.training) {
-        tape.push_back({"batch norm " + b.name, Lane::compute, [=, small = small, epsilon = op.epsilon] {
+    with_type(b.values[op.x].dtype, [&]<class E>(E) {
+        const Buffer small = allocate(Work<E>::bytes(c, threads_));
+        const Work<E> w(op, b, threads_, small.get());
+        if (!b.training) {
+            tape.push_back({"batch norm " + b.name, Lane::compute, [=, small = small, epsilon = op.epsilon] {
+                                for (int i = 0; i < w.c; ++i) {
+                                    w.a[i] = w.scale[i] / std::sqrt(running_var[i] + epsilon);
+                                    w.b[i] = w.bias[i] - running_mean[i] * w.a[i];
+                                }
+                                apply(w);
+                            }});
+            return;
+        }
+        tape.push_back({"batch norm forward " + b.name, Lane::compute,
+                        [=, this, small = small, sync = options_.sync_bn, epsilon = op.epsilon, momentum = op.momentum] {
+                            const int64_t n = moments(w, [&](double* values, int count) {
+                                if (sync) sum_now(values, count);
+                            });
+                            if (n == 0) return;
+                            const double unbiased = n > 1 ? double(n) / double(n - 1) : 1;
                             for (int i = 0; i < w.c; ++i) {
-                                w.a[i] = w.scale[i] / std::sqrt(running_var[i] + epsilon);
-                                w.b[i] = w.bias[i] - running_mean[i] * w.a[i];
+                                const double mean = w.sums[i], var = w.sums[w.c + i];
+                                w.mean[i] = float(mean);
+                                w.invstd[i] = float(1 / std::sqrt(var + double(epsilon)));
+                                if (!std::isfinite(w.mean[i]) || !std::isfinite(w.invstd[i])) continue;  // the update will be left out
+                                running_mean[i] += momentum * (float(mean) - running_mean[i]);
+                                running_var[i] += momentum * (float(var * unbiased) - running_var[i]);
                             }
+                            w.normalise_by(w.mean, w.invstd);
                             apply(w);
                         }});
-        return;
-    }
-    tape.push_back({"batch norm forward " + b.name, Lane::compute,
-                    [=, this, small = small, sync = options_.sync_bn, epsilon = op.epsilon, momentum = op.momentum] {
-                        const int64_t n = moments(w, [&](double* values, int count) {
-                            if (sync) sum_now(values, count);
-                        });
-                        if (n == 0) return;
-                        const double unbiased = n > 1 ? double(n) / double(n - 1) : 1;
-                        for (int i = 0; i < w.c; ++i) {
-                            const double mean = w.sums[i], var = w.sums[w.c + i];
-                            w.mean[i] = float(mean);
-                            w.invstd[i] = float(1 / std::sqrt(var + double(epsilon)));
-                            if (!std::isfinite(w.mean[i]) || !std::isfinite(w.invstd[i])) continue;  // the update will be left out
-                            running_mean[i] += momentum * (float(mean) - running_mean[i]);
-                            running_var[i] += momentum * (float(var * unbiased) - running_var[i]);
-                        }
-                        normalise_by(w, w.mean, w.invstd);
-                        apply(w);
-                    }});
+    });
 }
 
 namespace {
 
-/// Backward's view: the gradient that reaches the normalisation is dy, masked by the ReLU or times the GELU's derivative.
-struct Gradient {
-    Work w;
-    const float *dy, *y;
-    float *dx, *dresidual, *dscale, *dbias;  // dscale: null if the scale is frozen
-    bool add_dx, add_dresidual;
+/// g [c] = the gradient that reaches the normalisation: dy, masked by the ReLU or times the GELU's derivative. `y` is given where a
+/// residual took part; else the mask is computed again from x.
+template <class E>
+[[gnu::always_inline]] inline void masked(Activation act, const E* dy, const E* x, const E* y, int c, const float* __restrict a,
+                                          const float* __restrict b, float* __restrict g) {
+    if (act == Activation::gelu) {
+#pragma omp simd
+        for (int i = 0; i < c; ++i) g[i] = to_float(dy[i]) * cpu::gelu_derivative(a[i] * to_float(x[i]) + b[i]);
+    } else if (act == Activation::identity) {
+#pragma omp simd
+        for (int i = 0; i < c; ++i) g[i] = to_float(dy[i]);
+    } else if (!y) {
+#pragma omp simd
+        for (int i = 0; i < c; ++i) g[i] = a[i] * to_float(x[i]) + b[i] > 0 ? to_float(dy[i]) : 0.0f;
+    } else {
+#pragma omp simd
+        for (int i = 0; i < c; ++i) g[i] = to_float(y[i]) > 0 ? to_float(dy[i]) : 0.0f;
+    }
+}
 
-    /// g [c] = masked dy of row r. Without a residual the mask is recomputed from x.
-    void masked(int64_t r, float* g) const {
-        const int c = w.c;
-        const float *d = dy + r * c, *x = w.x + r * c;
-        if (w.gelu) {
+/// s += g, q += g * (x - mean), over rows.
+template <class E>
+CONVOY_WIDE void add_gradient_sums(Activation act, const E* dy, const E* x, const E* y, int64_t rows, int c, const float* __restrict a,
+                                   const float* __restrict b, const float* __restrict mean, float* __restrict g, float* __restrict s,
+                                   float* __restrict q) {
+    for (int64_t r = 0; r < rows; ++r) {
+        masked(act, dy + r * c, x + r * c, y ? y + r * c : nullptr, c, a, b, g);
+        const E* at = x + r * c;
 #pragma omp simd
-            for (int i = 0; i < c; ++i) g[i] = d[i] * cpu::gelu_derivative(w.a[i] * x[i] + w.b[i]);
-        } else if (!w.relu) {
-            std::copy_n(d, c, g);
-        } else if (w.residual_c == 0) {
-#pragma omp simd
-            for (int i = 0; i < c; ++i) g[i] = w.a[i] * x[i] + w.b[i] > 0 ? d[i] : 0.0f;
-        } else {
-            const float* out = y + r * c;
-#pragma omp simd
-            for (int i = 0; i < c; ++i) g[i] = out[i] > 0 ? d[i] : 0.0f;
+        for (int i = 0; i < c; ++i) {
+            s[i] += g[i];
+            q[i] += g[i] * (to_float(at[i]) - mean[i]);
         }
     }
+}
 
-    void sums() const {
-        const int c = w.c;
-        sum_rows(w.threads, w.rows, c, w.scratch, w.sums, [&](int64_t r, const ThreadScratch& t) {
-            float* g = t.row;
-            masked(r, g);
-            const float* x = w.x + r * c;
+/// to (+)= v, for [c].
+template <class E> [[gnu::always_inline]] inline void put(bool add, E* to, const float* __restrict v, int c) {
+    if (add) {
 #pragma omp simd
-            for (int i = 0; i < c; ++i) {
-                t.s[i] += g[i];
-                t.q[i] += g[i] * (x[i] - w.mean[i]);
-            }
-        });
+        for (int i = 0; i < c; ++i) assign(to[i], to_float(to[i]) + v[i]);
+    } else {
+#pragma omp simd
+        for (int i = 0; i < c; ++i) assign(to[i], v[i]);
     }
+}
 
-    /// dx = a * (g - k1 - (x - mean) * k2), with k1 and k2 [c].
-    void apply(const float* k1, const float* k2) const {
-        over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
-            const int c = w.c, rc = w.residual_c;
-            float* g = ThreadScratch(w.scratch, thread, c).row;
-            for (int64_t r = first; r < last; ++r) {
-                masked(r, g);
-                const float* x = w.x + r * c;
-                if (dresidual) {
-                    float* to = dresidual + r * rc;
-                    if (add_dresidual) {
-#pragma omp simd
-                        for (int i = 0; i < rc; ++i) to[i] += g[i];
-                    } else {
-                        std::copy_n(g, rc, to);
-                    }
-                }
-                if (!dx) continue;
-                float* to = dx + r * c;
-                if (add_dx) {
-#pragma omp simd
-                    for (int i = 0; i < c; ++i) to[i] += w.a[i] * (g[i] - k1[i] - (x[i] - w.mean[i]) * k2[i]);
-                } else {
-#pragma omp simd
-                    for (int i = 0; i < c; ++i) to[i] = w.a[i] * (g[i] - k1[i] - (x[i] - w.mean[i]) * k2[i]);
-                }
-            }
-        });
-    }
+/// What the second pass of backward writes; null: not wanted.
+template <class E> struct Gradients {
+    const E *dy, *y;  // y: null unless a residual took part
+    E *dx, *dresidual;
+    bool add_dx, add_dresidual;
 };
+
+/// dx = a * (g - k1 - (x - mean) * k2), dresidual = g.
+template <class E>
+CONVOY_WIDE void apply_gradient(const Work<E>& w, const Gradients<E>& to, int64_t first, int64_t last, float* __restrict g) {
+    const int c = w.c, rc = w.residual_c;
+    const float* __restrict a = w.a, * __restrict k1 = w.k1, * __restrict k2 = w.k2, * __restrict mean = w.mean;
+    for (int64_t r = first; r < last; ++r) {
+        const E* x = w.x + r * c;
+        masked(w.act, to.dy + r * c, x, to.y ? to.y + r * c : nullptr, c, a, w.b, g);
+        if (to.dresidual) put(to.add_dresidual, to.dresidual + r * rc, g, rc);
+        if (!to.dx) continue;
+#pragma omp simd
+        for (int i = 0; i < c; ++i) g[i] = a[i] * (g[i] - k1[i] - (to_float(x[i]) - mean[i]) * k2[i]);
+        put(to.add_dx, to.dx + r * c, g, c);
+    }
+}
 
 }  // namespace
 
 void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     const int c = b.values[op.x].shape.c;
-    const Buffer small = allocate(Work::bytes(c, threads_));
-    Gradient g{};
-    g.w = make_work(op, b, threads_, small.get());
-    g.dy = b.value_gradients[op.y].as<float>();
-    g.y = b.values[op.y].as<float>();
-    g.dx = b.value_gradients[op.x].as<float>();
-    g.add_dx = b.accumulate[op.x] || op.residual == op.x;  // a row's residual gradient is written first
-    if (op.residual != none) {
-        g.dresidual = b.value_gradients[op.residual].as<float>();
-        g.add_dresidual = b.accumulate[op.residual];
-    }
-    g.dscale = b.param_gradients[op.scale].as<float>();
-    g.dbias = b.param_gradients[op.bias].as<float>();
-    float *k1 = g.w.b + c, *k2 = k1 + c;
-    tape.push_back({"batch norm gradient " + b.name, Lane::compute, [=, this, small = small, sync = options_.sync_bn] {
-                        const Work& w = g.w;
-                        if (w.rows > 0) {
-                            normalise_by(w, w.mean, w.invstd);
-                            g.sums();
-                        } else {
-                            std::fill_n(w.sums, 2 * w.c, 0.0);
-                        }
-                        for (int i = 0; i < w.c; ++i) {  // of this rank: the gradient all-reduce adds the others
-                            g.dbias[i] = float(w.sums[i]);
-                            if (g.dscale) g.dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
-                        }
-                        w.sums[2 * w.c] = double(w.rows);
-                        if (sync) sum_now(w.sums, 2 * w.c + 1);
-                        const double n = w.sums[2 * w.c];
-                        if (w.rows == 0) return;
-                        for (int i = 0; i < w.c; ++i) {
-                            k1[i] = float(w.sums[i] / n);
-                            k2[i] = float(w.sums[w.c + i] / n * w.invstd[i] * w.invstd[i]);
-                        }
-                        g.apply(k1, k2);
-                    }});
+    float *dscale = b.param_gradients[op.scale].as<float>(), *dbias = b.param_gradients[op.bias].as<float>();  // dscale: null if frozen
+    with_type(b.values[op.x].dtype, [&]<class E>(E) {
+        const Buffer small = allocate(Work<E>::bytes(c, threads_));
+        const Work<E> w(op, b, threads_, small.get());
+        Gradients<E> g{b.value_gradients[op.y].as<E>(),           op.residual == none ? nullptr : b.values[op.y].as<E>(),
+                       b.value_gradients[op.x].as<E>(),           nullptr,
+                       b.accumulate[op.x] || op.residual == op.x, false};  // a row's residual gradient is written first
+        if (op.residual != none) {
+            g.dresidual = b.value_gradients[op.residual].as<E>();
+            g.add_dresidual = b.accumulate[op.residual];
+        }
+        tape.push_back({"batch norm gradient " + b.name, Lane::compute, [=, this, small = small, sync = options_.sync_bn] {
+                            if (w.rows > 0) {
+                                w.normalise_by(w.mean, w.invstd);
+                                sum_rows(
+                                    w.threads, w.rows, w.c, w.scratch, w.sums, [&](int64_t first, int64_t last, const ThreadScratch& t) {
+                                        add_gradient_sums(w.act, g.dy + first * w.c, w.x + first * w.c, g.y ? g.y + first * w.c : nullptr,
+                                                          last - first, w.c, w.a, w.b, w.mean, t.row, t.s, t.q);
+                                    });
+                            } else {
+                                std::fill_n(w.sums, 2 * w.c, 0.0);
+                            }
+                            for (int i = 0; i < w.c; ++i) {  // of this rank: the gradient all-reduce adds the others
+                                dbias[i] = float(w.sums[i]);
+                                if (dscale) dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
+                            }
+                            w.sums[2 * w.c] = double(w.rows);
+                            if (sync) sum_now(w.sums, 2 * w.c + 1);
+                            const double n = w.sums[2 * w.c];
+                            if (w.rows == 0) return;
+                            for (int i = 0; i < w.c; ++i) {
+                                w.k1[i] = float(w.sums[i] / n);
+                                w.k2[i] = float(w.sums[w.c + i] / n * w.invstd[i] * w.invstd[i]);
+                            }
+                            over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
+                                apply_gradient(w, g, first, last, ThreadScratch(w.scratch, thread, w.c).row);
+                            });
+                        }});
+    });
 }
 
 }  // namespace convoy

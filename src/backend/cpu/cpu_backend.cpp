@@ -20,24 +20,6 @@ namespace convoy {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::string& placement)
-    : comm_(comm),
-      options_(options),
-      placement_(placement),
-      budget_(available_memory() / size_t(comm.local_size())),
-      engine_(dnnl::engine::kind::cpu, 0),
-      stream_(engine_),
-      temporary_(std::make_shared<Temporary>()),
-      sums_(std::make_unique<GradientSums>(comm)) {
-    omp_set_dynamic(0);
-    omp_set_num_threads(options.threads);  // oneDNN uses the same OpenMP threads
-#pragma omp parallel
-#pragma omp single
-    threads_ = omp_get_num_threads();  // fewer than asked for under OMP_THREAD_LIMIT
-}
-
-CpuBackend::~CpuBackend() = default;
-
 namespace {
 
 std::string cpu_model() {
@@ -63,11 +45,48 @@ const char* isa_name() {
     }
 }
 
+bool has_avx512() { return (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_isa::avx512_core)) == int(dnnl::cpu_isa::avx512_core); }
+
+/// Whether bf16 products are faster than f32's: with AMX, and on processors whose vdpbf16ps takes no longer than their vfmadd. Intel's
+/// without AMX take four times as long for twice the work.
+bool multiplies_bf16() {
+    using Isa = dnnl::cpu_isa;
+    switch (dnnl::get_effective_cpu_isa()) {
+        case Isa::avx512_core_amx_fp16:
+        case Isa::avx512_core_amx: return true;
+        case Isa::avx512_core_fp16:
+        case Isa::avx512_core_bf16: return !__builtin_cpu_is("intel");
+        default: return false;
+    }
+}
+
 }  // namespace
+
+CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::string& placement)
+    : comm_(comm),
+      options_(options),
+      placement_(placement),
+      budget_(available_memory() / size_t(comm.local_size())),
+      engine_(dnnl::engine::kind::cpu, 0),
+      stream_(engine_),
+      temporary_(std::make_shared<Temporary>()),
+      sums_(std::make_unique<GradientSums>(comm)),
+      multiplies_bf16_(multiplies_bf16()) {
+    omp_set_dynamic(0);
+    omp_set_num_threads(options.threads);  // oneDNN uses the same OpenMP threads
+#pragma omp parallel
+#pragma omp single
+    threads_ = omp_get_num_threads();  // fewer than asked for under OMP_THREAD_LIMIT
+}
+
+CpuBackend::~CpuBackend() = default;
+
+DType CpuBackend::products_of(DType type) const { return type == DType::bf16 && !multiplies_bf16_ ? DType::f32 : type; }
 
 std::string CpuBackend::device() const {
     const dnnl_version_t* v = dnnl_version();
-    return cpu_model() + " (" + isa_name() + "), oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+    return cpu_model() + " (" + isa_name() + "), oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
+           std::to_string(v->patch);
 }
 
 Buffer CpuBackend::allocate(size_t bytes) {
@@ -77,7 +96,8 @@ Buffer CpuBackend::allocate(size_t bytes) {
     void* block = rounded <= budget_ ? std::aligned_alloc(alignment, rounded) : nullptr;
     if (!block)
         fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB for each of " +
-                              std::to_string(comm_.local_size()) + " ranks on " + comm_.host() + "; use a smaller batch or fewer ranks a node");
+                                      std::to_string(comm_.local_size()) + " ranks on " + comm_.host() +
+                                      "; use a smaller batch or fewer ranks a node");
     budget_ -= rounded;
     char* bytes_of = static_cast<char*>(block);
 #pragma omp parallel for schedule(static)  // first touch by the threads that will use it
@@ -128,8 +148,11 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& c
     if (own.threads == 0) own.threads = fair;
     std::unique_ptr<Backend> backend;
     comm.together([&] {
-        if (options.precision != Precision::f32)
-            fail(Exit::usage, "--precision " + std::string(name_of(options.precision)) + ": the CPU backend computes in f32 only; leave it out, or use --device cuda");
+        const std::string asked = "--precision " + std::string(name_of(options.precision)) + ": ";
+        if (options.precision != Precision::f32 && options.precision != Precision::bf16)
+            fail(Exit::usage, asked + "on CPUs there are f32 and bf16; choose one, or use --device cuda");
+        if (options.precision == Precision::bf16 && !has_avx512())
+            fail(Exit::usage, asked + "this processor has no AVX-512 (" + comm.host() + "); leave it out");
         backend = std::make_unique<CpuBackend>(own, comm, placement);
     });
     return backend;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/rows.h"
 
 namespace convoy {
 namespace {
@@ -18,7 +19,7 @@ struct Mask {
 
     /// out = in where the draw keeps it, scaled by 1 / (1 - p), else 0; added to out if `add`. Four elements share one
     /// Philox block; with whole_channels four channels do, over all pixels.
-    void apply(const float* in, float* out, bool add) const {
+    template <class E> void apply(const E* in, E* out, bool add) const {
         const int64_t pixels = whole_channels ? int64_t(shape.h) * shape.w : 1;
         const int64_t draws = whole_channels ? shape.c : int64_t(shape.h) * shape.w * shape.c;
         const uint32_t step = uint32_t(counters->step);
@@ -32,7 +33,7 @@ struct Mask {
                 for (int64_t i = 0; i < pixels; ++i)
                     for (int64_t k = 0; k < width; ++k) {
                         const int64_t at = (n * pixels + i) * draws + d + k;
-                        out[at] = (add ? out[at] : 0.0f) + factor[k] * in[at];
+                        assign(out[at], (add ? to_float(out[at]) : 0.0f) + factor[k] * to_float(in[at]));
                     }
             }
     }
@@ -45,21 +46,25 @@ Mask mask_of(const Dropout& op, const Bound& b) {
 }  // namespace
 
 void CpuBackend::forward(const Dropout& op, const Bound& b, Tape& tape) {
-    const float* x = b.values[op.x].as<float>();
-    float* y = b.values[op.y].as<float>();
-    if (!b.training) {
-        tape.push_back({"dropout (identity) " + b.name, Lane::compute, [x, y, n = b.values[op.x].count()] { std::copy_n(x, n, y); }});
-        return;
-    }
-    tape.push_back({"dropout " + b.name, Lane::compute, [mask = mask_of(op, b), x, y] { mask.apply(x, y, false); }});
+    with_type(b.values[op.x].dtype, [&]<class E>(E) {
+        const E* x = b.values[op.x].as<E>();
+        E* y = b.values[op.y].as<E>();
+        if (!b.training) {
+            tape.push_back({"dropout (identity) " + b.name, Lane::compute, [x, y, n = b.values[op.x].count()] { std::copy_n(x, n, y); }});
+            return;
+        }
+        tape.push_back({"dropout " + b.name, Lane::compute, [mask = mask_of(op, b), x, y] { mask.apply(x, y, false); }});
+    });
 }
 
 void CpuBackend::backward(const Dropout& op, const Bound& b, Tape& tape) {
-    const float* dy = b.value_gradients[op.y].as<float>();
-    float* dx = b.value_gradients[op.x].as<float>();
-    if (!dx) return;
-    tape.push_back({"dropout gradient " + b.name, Lane::compute,
-                    [mask = mask_of(op, b), dy, dx, add = bool(b.accumulate[op.x])] { mask.apply(dy, dx, add); }});
+    if (!b.value_gradients[op.x].data) return;
+    with_type(b.values[op.x].dtype, [&]<class E>(E) {
+        const E* dy = b.value_gradients[op.y].as<E>();
+        E* dx = b.value_gradients[op.x].as<E>();
+        tape.push_back({"dropout gradient " + b.name, Lane::compute,
+                        [mask = mask_of(op, b), dy, dx, add = bool(b.accumulate[op.x])] { mask.apply(dy, dx, add); }});
+    });
 }
 
 }  // namespace convoy

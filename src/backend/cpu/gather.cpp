@@ -2,11 +2,12 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/rows.h"
 
 namespace convoy {
 namespace {
 
-void gather_sample(const Gather& g, int64_t sample, const float* scale, const float* shift, float* to) {
+template <class E> void gather_sample(const Gather& g, int64_t sample, const float* scale, const float* shift, E* to) {
     const Shape s = g.x.shape;
     const uint8_t* image = g.images.as<uint8_t>() + sample * s.h * s.w * s.c;
     const AugmentDraw draw = draw_augment(g.augment, g.seed, uint32_t(g.counters->epoch), uint32_t(sample));
@@ -15,11 +16,11 @@ void gather_sample(const Gather& g, int64_t sample, const float* scale, const fl
         for (int j = 0; j < s.w; ++j, to += s.c) {
             const int column = source_index(g.augment, draw.mirror ? s.w - 1 - j : j, draw.dx, s.w);
             if (row < 0 || column < 0) {
-                for (int c = 0; c < s.c; ++c) to[c] = shift[c];  // black
+                for (int c = 0; c < s.c; ++c) assign(to[c], shift[c]);  // black
                 continue;
             }
             const uint8_t* from = image + (int64_t(row) * s.w + column) * s.c;
-            for (int c = 0; c < s.c; ++c) to[c] = float(from[c]) * scale[c] + shift[c];
+            for (int c = 0; c < s.c; ++c) assign(to[c], float(from[c]) * scale[c] + shift[c]);
         }
     }
 }
@@ -32,17 +33,19 @@ void CpuBackend::gather(const Gather& g, Tape& tape) {
         scale.push_back(1 / (255 * g.stddev[c]));
         shift.push_back(-g.mean[c] / g.stddev[c]);
     }
-    tape.push_back({"gather", Lane::compute, [this, g, scale, shift] {
-                        step_started_ = now();
-                        const int64_t start = g.counters->offset + g.first, elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
+    with_type(g.x.dtype, [&]<class E>(E) {
+        tape.push_back({"gather", Lane::compute, [this, g, scale, shift] {
+                            step_started_ = now();
+                            const int64_t start = g.counters->offset + g.first, elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)
-                        for (int i = 0; i < g.x.shape.n; ++i) {
-                            const int64_t sample = g.order ? g.order[start + i] : start + i;
-                            gather_sample(g, sample, scale.data(), shift.data(), g.x.as<float>() + i * elements);
-                            g.y.as<int32_t>()[i] = g.labels.as<int32_t>()[sample];
-                        }
-                        gathered_ = now();
-                    }});
+                            for (int i = 0; i < g.x.shape.n; ++i) {
+                                const int64_t sample = g.order ? g.order[start + i] : start + i;
+                                gather_sample(g, sample, scale.data(), shift.data(), g.x.as<E>() + i * elements);
+                                g.y.as<int32_t>()[i] = g.labels.as<int32_t>()[sample];
+                            }
+                            gathered_ = now();
+                        }});
+    });
 }
 
 }  // namespace convoy

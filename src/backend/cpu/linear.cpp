@@ -1,53 +1,59 @@
-// Linear layers as matrix products on plain row-major matrices: y [n, out] = x [n, in] * weight [out, in]^T + bias.
+// Linear layers as matrix products on plain row-major matrices, in f32 whatever the values are: y [n, out] = x [n, in] * weight
+// [out, in]^T + bias. They are small: what is bf16 is converted on the way in and out.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/primitives.h"
 
 namespace convoy {
+namespace {
+
+/// A value [n, ...] as an f32 matrix with `columns` columns; transposed if the product wants that.
+Calls::Operand matrix_of(Calls& calls, int argument, const Tensor& t, int columns, bool transposed = false) {
+    const int n = t.shape.n;
+    const auto desc = [&](DType type) { return transposed ? matrix(columns, n, type, true) : matrix(n, columns, type); };
+    return calls.as_layout(calls.fixed(argument, desc(t.dtype), t.data), desc(DType::f32));
+}
+
+}  // namespace
 
 void CpuBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &weight = b.params[op.weight];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
-    const Desc dx = matrix(n, in, x.dtype), dw = matrix(in, out, weight.dtype, true), db = matrix(1, out, DType::f32), dy = matrix(n, out, y.dtype);
+    constexpr DType f32 = DType::f32;
+    const Desc dx = matrix(n, in, f32), dw = matrix(in, out, f32, true), db = matrix(1, out, f32), dy = matrix(n, out, f32);
     const auto make = [&]() -> dnnl::matmul::primitive_desc {
         if (op.bias == none) return {engine_, dx, dw, dy, Calls::attributes()};
         return {engine_, dx, dw, db, dy, Calls::attributes()};
     };
     const dnnl::matmul::primitive_desc pd = make();
     Calls calls(engine_, stream_, temporary_);
-    std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_SRC, dx, x.data), calls.fixed(DNNL_ARG_WEIGHTS, dw, weight.data),
-                                            calls.fixed(DNNL_ARG_DST, dy, y.data)};
+    const auto target = calls.target(DNNL_ARG_DST, y, dy, false);
+    std::vector<Calls::Operand> operands = {matrix_of(calls, DNNL_ARG_SRC, x, in), calls.fixed(DNNL_ARG_WEIGHTS, dw, weight.data), target};
     if (op.bias != none) operands.push_back(calls.fixed(DNNL_ARG_BIAS, db, b.params[op.bias].data));
     calls.add(dnnl::matmul(pd), operands, pd.scratchpad_desc());
+    calls.deliver(target, y, false);
     calls.onto(tape, "linear forward " + b.name);
 }
 
 void CpuBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &weight = b.params[op.weight], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
-    const auto product = [&](Calls& calls, const Desc& a, void* from_a, const Desc& c, void* from_c, Calls::Operand to) {
-        const dnnl::matmul::primitive_desc pd(engine_, a, c, to.memory.get_desc(), Calls::attributes());
-        calls.add(dnnl::matmul(pd), {calls.fixed(DNNL_ARG_SRC, a, from_a), calls.fixed(DNNL_ARG_WEIGHTS, c, from_c), to}, pd.scratchpad_desc());
+    const auto product = [&](Calls& calls, Calls::Operand left, Calls::Operand right, Calls::Operand to) {
+        const dnnl::matmul::primitive_desc pd(engine_, left.memory.get_desc(), right.memory.get_desc(), to.memory.get_desc(),
+                                              Calls::attributes());
+        calls.add(dnnl::matmul(pd), {left, right, to}, pd.scratchpad_desc());
     };
 
     Calls calls(engine_, stream_, temporary_);
-    product(calls, matrix(out, n, dy.dtype, true), dy.data, matrix(n, in, x.dtype), x.data,
+    product(calls, matrix_of(calls, DNNL_ARG_SRC, dy, out, true), matrix_of(calls, DNNL_ARG_WEIGHTS, x, in),
             calls.fixed(DNNL_ARG_DST, matrix(out, in, DType::f32), b.param_gradients[op.weight].data));
-    if (op.bias != none)
-        calls.add([n, out, from = dy.as<float>(), to = b.param_gradients[op.bias].as<float>()] {
-            for (int c = 0; c < out; ++c) {
-                double sum = 0;
-                for (int i = 0; i < n; ++i) sum += from[int64_t(i) * out + c];
-                to[c] = float(sum);
-            }
-        });
     calls.onto(tape, "linear weight gradient " + b.name);
+    if (op.bias != none) bias_gradient(dy, b.param_gradients[op.bias].as<float>(), "linear bias gradient " + b.name, tape);
 
     if (!dx.data) return;
     Calls data(engine_, stream_, temporary_);
-    const Desc d = matrix(n, in, dx.dtype);
-    const auto target = b.accumulate[op.x] ? data.temporary(DNNL_ARG_DST, d) : data.fixed(DNNL_ARG_DST, d, dx.data);
-    product(data, matrix(n, out, dy.dtype), dy.data, matrix(out, in, weight.dtype), weight.data, target);
-    if (b.accumulate[op.x]) data.accumulate(target, dx);
+    const auto target = data.target(DNNL_ARG_DST, dx, matrix(n, in, DType::f32), b.accumulate[op.x]);
+    product(data, matrix_of(data, DNNL_ARG_SRC, dy, out), data.fixed(DNNL_ARG_WEIGHTS, matrix(out, in, DType::f32), weight.data), target);
+    data.deliver(target, dx, b.accumulate[op.x]);
     data.onto(tape, "linear data gradient " + b.name);
 }
 

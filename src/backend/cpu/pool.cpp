@@ -5,7 +5,8 @@
 namespace convoy {
 namespace {
 
-dnnl::pooling_forward::primitive_desc forward_desc(const dnnl::engine& engine, const Pool& op, const Tensor& x, const Tensor& y, bool training) {
+dnnl::pooling_forward::primitive_desc forward_desc(const dnnl::engine& engine, const Pool& op, const Tensor& x, const Tensor& y,
+                                                   bool training) {
     const auto algorithm = op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
     const auto prop = training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0}, pad{op.pad, op.pad};
@@ -41,11 +42,11 @@ void CpuBackend::backward(const Pool& op, const Bound& b, Tape& tape) {
     const dnnl::pooling_backward::primitive_desc pd(engine_, algorithm, nhwc(dx), nhwc(dy), stride, kernel, dilation, pad, pad, hint,
                                                     Calls::attributes());
     Calls calls(engine_, stream_, temporary_);
-    const auto target = b.accumulate[op.x] ? calls.temporary(DNNL_ARG_DIFF_SRC, nhwc(dx)) : calls.fixed(DNNL_ARG_DIFF_SRC, nhwc(dx), dx.data);
+    const auto target = calls.target(DNNL_ARG_DIFF_SRC, dx, nhwc(dx), b.accumulate[op.x]);
     std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_DIFF_DST, nhwc(dy), dy.data), target};
     if (op.kind == Pool::max) operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, hint.workspace_desc(), b.saved));
     calls.add(dnnl::pooling_backward(pd), operands, pd.scratchpad_desc());
-    if (b.accumulate[op.x]) calls.accumulate(target, dx);
+    calls.deliver(target, dx, b.accumulate[op.x]);
     calls.onto(tape, "pool gradient " + b.name);
 }
 

@@ -2,7 +2,23 @@
 
 #include <cstdlib>
 
+#include "backend/cpu/rows.h"
+
 namespace convoy {
+namespace {
+
+/// to (+)= from.
+template <class From, class To> CONVOY_WIDE void put_elements(const From* from, To* to, int64_t n, bool add) {
+    if (add) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) assign(to[i], to_float(to[i]) + to_float(from[i]));
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; ++i) assign(to[i], to_float(from[i]));
+    }
+}
+
+}  // namespace
 
 dnnl::memory::data_type dnnl_type(DType type) {
     using T = dnnl::memory::data_type;
@@ -24,6 +40,7 @@ Desc ohwi(const Tensor& t) {
     const Shape& s = t.shape;
     return {{s.n, s.c, s.h, s.w}, dnnl_type(t.dtype), dnnl::memory::format_tag::ohwi};
 }
+Desc of_type(const Desc& d, DType type) { return {d.get_dims(), dnnl_type(type), d.get_strides()}; }
 Desc any_layout(const Desc& d) { return {d.get_dims(), d.get_data_type(), dnnl::memory::format_tag::any}; }
 Desc matrix(int rows, int columns, DType type, bool transposed) {
     using Tag = dnnl::memory::format_tag;
@@ -43,7 +60,8 @@ size_t Calls::reserve(size_t bytes) {
     used_ += (bytes + alignment - 1) / alignment * alignment;
     if (used_ > block_->bytes) {
         block_->block = Buffer(std::aligned_alloc(alignment, used_), std::free);
-        if (!block_->block) fail(Exit::out_of_memory, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
+        if (!block_->block)
+            fail(Exit::out_of_memory, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
         block_->bytes = used_;
     }
     return offset;
@@ -85,11 +103,24 @@ void Calls::add(size_t offset, std::function<void(void*)> run) {
     calls_.push_back([block = block_, offset, run = std::move(run)] { run(block->at(offset)); });
 }
 
-void Calls::accumulate(Operand from, Tensor to) {
-    calls_.push_back([block = block_, offset = from.offset, y = to.as<float>(), n = int64_t(to.count())] {
-        const float* x = reinterpret_cast<const float*>(block->at(offset));
-#pragma omp parallel for simd schedule(static)
-        for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+Calls::Operand Calls::target(int argument, const Tensor& to, const Desc& wanted, bool add) {
+    if (!add && wanted.get_data_type() == dnnl_type(to.dtype)) return fixed(argument, wanted, to.data);
+    return temporary(argument, wanted);
+}
+
+void Calls::deliver(Operand from, const Tensor& to, bool add) {
+    if (!from.temporary) return;
+    const auto put = [&]<class From, class To>(From, To) {
+        calls_.push_back([=, block = block_, offset = from.offset, y = to.as<To>(), n = int64_t(to.count())] {
+            const auto* x = reinterpret_cast<const From*>(block->at(offset));
+            over_rows(omp_get_max_threads(), n, [&](int, int64_t i, int64_t end) { put_elements(x + i, y + i, end - i, add); });
+        });
+    };
+    with_type(to.dtype, [&](auto type) {
+        if (from.memory.get_desc().get_data_type() == dnnl_type(DType::f32))
+            put(float{}, type);
+        else
+            put(bf16{}, type);
     });
 }
 

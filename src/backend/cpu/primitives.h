@@ -21,6 +21,8 @@ dnnl::memory::data_type dnnl_type(DType);
 Desc nhwc(const Tensor&);
 /// A weight tensor [out, kh, kw, in], which oneDNN describes with dimensions out, in, kh, kw.
 Desc ohwi(const Tensor&);
+/// The same dimensions and layout with elements of another type.
+Desc of_type(const Desc&, DType);
 /// The same dimensions in whatever layout the primitive likes best.
 Desc any_layout(const Desc&);
 Desc matrix(int rows, int columns, DType, bool transposed = false);
@@ -41,7 +43,7 @@ public:
     Operand temporary(int argument, const Desc&);
     /// Reserves bytes of the temporary block, which run() hands over as a pointer.
     size_t reserve(size_t bytes);
-    /// `operand` as it is, or a temporary of layout `wanted` with a reorder in front that fills it.
+    /// `operand` as it is, or a temporary of layout and type `wanted` with a reorder in front that fills it.
     Operand as_layout(Operand, const Desc& wanted);
 
     /// `scratchpad` may be empty (size 0).
@@ -51,8 +53,11 @@ public:
     void add(size_t offset, std::function<void(void*)> run);
     /// A reorder from one operand to another.
     void copy(Operand from, Operand to);
-    /// to += from, element by element, both dense f32.
-    void accumulate(Operand from, Tensor to);
+    /// Where a primitive writes what belongs in `to`, as `wanted`: there, or, if the type differs or `add` is set, into a temporary
+    /// that deliver() puts there.
+    Operand target(int argument, const Tensor& to, const Desc& wanted, bool add);
+    /// Behind the primitive: adds (`add`) or converts a temporary into `to`; nothing if it was written there.
+    void deliver(Operand from, const Tensor& to, bool add);
 
     static dnnl::primitive_attr attributes();  ///< user scratchpad
 

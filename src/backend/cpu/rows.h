@@ -6,9 +6,25 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/bf16.h"
+
+// On a function of plain loops: compiled for AVX-512 as well, and chosen as the program starts. Sanitizers cannot follow that.
+#if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CONVOY_WIDE
+#else
+#define CONVOY_WIDE __attribute__((target_clones("arch=x86-64-v4", "default")))
+#endif
+
 namespace convoy {
 
 constexpr int64_t run_rows = 32;  // rows summed in float before they go to double
+
+/// Calls body(E{}) with E float or bf16: what values and their gradients can be on a CPU.
+template <class Body> void with_type(DType type, Body body) {
+    if (type == DType::bf16) return body(bf16{});
+    require(type == DType::f32, "a value on a CPU is f32 or bf16");
+    body(float{});
+}
 
 /// Calls body(thread, first row, last row) on every thread; the split depends only on the number of threads.
 template <class Body> void over_rows(int threads, int64_t rows, Body body) {
@@ -28,17 +44,17 @@ struct ThreadScratch {
         : totals(base + thread * doubles(c)), s(reinterpret_cast<float*>(totals + 2 * c)), q(s + c), row(q + c) {}
 };
 
-/// Two sums a channel. `add_row(r, scratch)` adds row r into the float sums s and q; the totals of all rows land in
+/// Two sums a channel. `add_rows(first, last, scratch)` adds a few rows into the float sums s and q; the totals of all rows land in
 /// sums [2][c].
-template <class AddRow> void sum_rows(int threads, int64_t rows, int c, double* scratch, double* sums, AddRow add_row) {
+template <class AddRows> void sum_rows(int threads, int64_t rows, int c, double* scratch, double* sums, AddRows add_rows) {
     over_rows(threads, rows, [&](int t, int64_t first, int64_t last) {
         const ThreadScratch mine(scratch, t, c);
         double* total = mine.totals;
         float* s = mine.s;
         std::fill_n(total, 2 * c, 0.0);
-        for (int64_t r0 = first; r0 < last; r0 += run_rows) {
+        for (int64_t r = first; r < last; r += run_rows) {
             std::fill_n(s, 2 * c, 0.0f);
-            for (int64_t r = r0; r < std::min(r0 + run_rows, last); ++r) add_row(r, mine);
+            add_rows(r, std::min(r + run_rows, last), mine);
 #pragma omp simd
             for (int i = 0; i < 2 * c; ++i) total[i] += double(s[i]);
         }

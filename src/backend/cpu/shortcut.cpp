@@ -2,52 +2,60 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/rows.h"
 
 namespace convoy {
 
 void CpuBackend::forward(const PadShortcut& op, const Bound& b, Tape& tape) {
     const Shape in = b.values[op.x].shape, out = b.values[op.y].shape;
-    const float* x = b.values[op.x].as<float>();
-    float* y = b.values[op.y].as<float>();
     const int stride = op.stride;
-    tape.push_back({"shortcut " + b.name, Lane::compute, [=] {
-                        const int64_t rows = int64_t(out.n) * out.h;
+    with_type(b.values[op.x].dtype, [&]<class E>(E) {
+        const E* x = b.values[op.x].as<E>();
+        E* y = b.values[op.y].as<E>();
+        tape.push_back({"shortcut " + b.name, Lane::compute, [=] {
+                            const int64_t rows = int64_t(out.n) * out.h;
 #pragma omp parallel for schedule(static)
-                        for (int64_t row = 0; row < rows; ++row)
-                            for (int j = 0; j < out.w; ++j) {
-                                const float* from = x + ((row * stride) * in.w + j * stride) * in.c;
-                                const float* below = from + int64_t(in.w) * in.c;
-                                float* to = y + (row * out.w + j) * out.c;
-                                if (stride == 1) {
-                                    std::copy_n(from, in.c, to);
-                                } else {
+                            for (int64_t row = 0; row < rows; ++row)
+                                for (int j = 0; j < out.w; ++j) {
+                                    const E* from = x + ((row * stride) * in.w + j * stride) * in.c;
+                                    const E* below = from + int64_t(in.w) * in.c;
+                                    E* to = y + (row * out.w + j) * out.c;
+                                    if (stride == 1) {
+                                        std::copy_n(from, in.c, to);
+                                    } else {
 #pragma omp simd
-                                    for (int c = 0; c < in.c; ++c) to[c] = 0.25f * (from[c] + from[in.c + c] + below[c] + below[in.c + c]);
+                                        for (int c = 0; c < in.c; ++c)
+                                            assign(to[c], 0.25f * (to_float(from[c]) + to_float(from[in.c + c]) + to_float(below[c]) +
+                                                                   to_float(below[in.c + c])));
+                                    }
+                                    std::fill(to + in.c, to + out.c, E{});
                                 }
-                                std::fill(to + in.c, to + out.c, 0.0f);
-                            }
-                    }});
+                        }});
+    });
 }
 
 void CpuBackend::backward(const PadShortcut& op, const Bound& b, Tape& tape) {
     const Shape in = b.values[op.x].shape, out = b.values[op.y].shape;
-    const float* dy = b.value_gradients[op.y].as<float>();
-    float* dx = b.value_gradients[op.x].as<float>();
-    if (!dx) return;
+    if (!b.value_gradients[op.x].data) return;
     const int stride = op.stride;
     const bool add = b.accumulate[op.x];
-    tape.push_back({"shortcut gradient " + b.name, Lane::compute, [=] {
-                        const float share = stride == 1 ? 1.0f : 0.25f;
-                        const int64_t rows = int64_t(in.n) * in.h;  // in.h is even if the stride is 2: rows never straddle images
+    with_type(b.values[op.x].dtype, [&]<class E>(E) {
+        const E* dy = b.value_gradients[op.y].as<E>();
+        E* dx = b.value_gradients[op.x].as<E>();
+        tape.push_back({"shortcut gradient " + b.name, Lane::compute, [=] {
+                            const float share = stride == 1 ? 1.0f : 0.25f;
+                            const int64_t rows = int64_t(in.n) * in.h;  // in.h is even if the stride is 2: rows never straddle images
 #pragma omp parallel for schedule(static)
-                        for (int64_t row = 0; row < rows; ++row)
-                            for (int j = 0; j < in.w; ++j) {
-                                const float* from = dy + ((row / stride) * out.w + j / stride) * out.c;
-                                float* to = dx + (row * in.w + j) * in.c;
+                            for (int64_t row = 0; row < rows; ++row)
+                                for (int j = 0; j < in.w; ++j) {
+                                    const E* from = dy + ((row / stride) * out.w + j / stride) * out.c;
+                                    E* to = dx + (row * in.w + j) * in.c;
 #pragma omp simd
-                                for (int c = 0; c < in.c; ++c) to[c] = (add ? to[c] : 0.0f) + share * from[c];
-                            }
-                    }});
+                                    for (int c = 0; c < in.c; ++c)
+                                        assign(to[c], (add ? to_float(to[c]) : 0.0f) + share * to_float(from[c]));
+                                }
+                        }});
+    });
 }
 
 }  // namespace convoy

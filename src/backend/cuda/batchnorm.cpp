@@ -7,7 +7,7 @@ namespace {
 
 // A parameter's slot in the arena is padded with zeros to a multiple of the channels stored: a padded channel has scale 0 and bias
 // 0, so cuDNN may treat it as a channel, and zero stays zero.
-static_assert(stats_elements % channel_multiple == 0);
+static_assert(stats_elements % tensor_core_multiple == 0);
 
 kernels::BatchNormArgs args_of(const BatchNorm& op, const Bound& b) {
     kernels::BatchNormArgs a;

@@ -27,6 +27,7 @@ public:
     std::string device() const override;
     int threads() const override { return 1; }
     std::string placement() const override { return placement_; }
+    int channel_multiple() const override { return tensor_core_multiple; }
     std::string links() const override { return nvml_.links(); }
     SystemSample sample() override { return nvml_.sample(); }
     std::shared_ptr<void> range(const std::string& name) const override;

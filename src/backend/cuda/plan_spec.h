@@ -56,7 +56,7 @@ struct PlanSpec {
 };
 
 /// n rounded up to what tensor cores take.
-constexpr int padded_channels(int n) { return (n + channel_multiple - 1) / channel_multiple * channel_multiple; }
+constexpr int padded_channels(int n) { return (n + tensor_core_multiple - 1) / tensor_core_multiple * tensor_core_multiple; }
 
 /// A parameter's copy in the precision of the convolutions: rows of `channels` real numbers in rows of `stored`, and whole
 /// zero rows behind them up to `stored_rows`.
