@@ -7,6 +7,7 @@
 
 #include "data/hdf5.h"
 #include "model/models.h"
+#include "model/precision.h"
 #include "tests/model_runner.h"
 #include "tests/op_cases.h"
 
@@ -214,6 +215,69 @@ TEST_P(GoldenAdamValues, AreMet) {
     check_losses("adam_losses", run);
 }
 
+// How far PyTorch's own bf16 strays from float64 (make_golden.py --bf16), in units of the largest value or of a gradient's norm; Convoy
+// may stray twice as far, and by an eighth of bf16's last place, because one small number may be near by chance. Of the deepest networks the golden batch is too small for any bf16 to have gradients: those are not compared,
+// the losses of ten steps are.
+struct Bf16Errors {
+    double logits, loss, running, gradient, losses;
+};
+const std::map<std::string, Bf16Errors> bf16_errors = {
+    {"linear", {3.3e-3, 3.5e-5, 0, 3.2e-3, 6.9e-4}},
+    {"mnist-linear", {3.0e-3, 1.0e-4, 0, 2.9e-3, 3.6e-4}},
+    {"mnist-conv", {5.6e-3, 2.0e-4, 0, 9.0e-2, 2.5e-3}},
+    {"airbench94", {1.8e-2, 4.7e-4, 7.5e-3, 2.8e-1, 1.2e-3}},
+    {"resnet18-cifar", {1.8e-2, 1.4e-3, 8.2e-3, 3.7e-1, 2.3e-3}},
+    {"resnet18-imagenet", {4.1e-2, 2.5e-3, 2.3e-2, 4.1e-1, 6.3e-3}},
+    {"resnet50-cifar", {1.8e-1, 1.3e-2, 6.9e-2, 1.3, 2.5e-1}},
+    {"resnet50-imagenet", {2.6e-1, 2.0e-2, 1.6e-1, 1.4, 1.6e-1}},
+    {"pyramidnet", {1.9e-2, 1.5e-3, 2.7e-2, 5.2e-1, 3.4e-3}},
+    {"pyramidnet110", {2.2e-2, 7.2e-4, 3.2e-2, 5.6e-1, 5.1e-3}},
+};
+
+class GoldenBf16Values : public GoldenValues {};
+
+TEST_P(GoldenBf16Values, AreNear) {
+    const Bf16Errors& theirs = bf16_errors.at(GetParam().name);
+    const Graph g = with_precision(graph(), Precision::bf16, 1);
+    ModelRunner run(*backend_, g, file_.integer("batch"), sgd());
+    set_batch(run, g);
+    run.forward_backward();
+    const auto near = [&](const std::string& kind, const Doubles& got, const Doubles& truth, double error) {
+        double farthest = 0;
+        for (size_t i = 0; i < got.size(); ++i) farthest = std::max(farthest, std::abs(got[i] - truth[i]) / largest(truth));
+        worst_[kind] = std::max(worst_[kind], farthest);
+        EXPECT_LE(farthest, 2 * error + 0x1p-11) << kind;
+    };
+    near("logits", widened(run.logits()), file_.read("logits").values, theirs.logits);
+    near("loss", {run.loss()}, file_.read("loss").values, theirs.loss);
+    for (size_t id = 0; id < g.params.size(); ++id) {
+        const Param& p = g.params[id];
+        if (p.frozen) continue;
+        if (!p.trained) {
+            near("running", widened(run.param(ParamId(id))), file_.read("running/" + p.name).values, theirs.running);
+            continue;
+        }
+        const Golden golden = file_.read("gradients/" + p.name);
+        if (golden.norm < 1e-10 || !p.is_weight || theirs.gradient >= 0.5) continue;
+        const Doubles got = widened(run.gradient(ParamId(id)));
+        if (golden.whole) {
+            near("gradient", {distance(got, golden.values) / golden.norm + 1}, {1}, theirs.gradient);
+        } else {
+            Doubles samples;
+            for (size_t j = 0; j < 64; ++j) samples.push_back(got[j * got.size() / 64]);
+            const Doubles expected(golden.values.begin() + 5, golden.values.end());
+            near("gradient", {distance(samples, expected) / length(expected) + 1}, {1}, theirs.gradient);
+        }
+    }
+    Doubles losses = {run.loss()};
+    while (losses.size() < size_t(steps)) {
+        run.update();
+        run.forward_backward();
+        losses.push_back(run.loss());
+    }
+    near("losses", losses, file_.read("losses").values, theirs.losses);
+}
+
 std::vector<Case> on_devices(const std::vector<std::string>& names) {
     std::vector<Case> all;
     for (const std::string& device : test_devices())
@@ -232,6 +296,12 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenValues,
                          testing::ValuesIn(on_devices({"linear", "mnist-linear", "mnist-conv", "airbench94", "resnet18-cifar", "resnet18-imagenet",
                                                        "resnet50-cifar", "resnet50-imagenet", "pyramidnet", "pyramidnet110"})),
                          name_of_test);
+std::vector<Case> on_cpus() {
+    std::vector<Case> all;
+    for (const auto& [name, errors] : bf16_errors) all.push_back({"cpu", name});
+    return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, GoldenBf16Values, testing::ValuesIn(on_cpus()), name_of_test);
 INSTANTIATE_TEST_SUITE_P(All, GoldenAdamValues, testing::ValuesIn(on_devices({"mnist-linear"})), name_of_test);
 
 }  // namespace

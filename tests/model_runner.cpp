@@ -71,7 +71,7 @@ void ModelRunner::set_batch(const Floats& input, const std::vector<int32_t>& lab
 }
 
 void ModelRunner::forward_backward() {  // the arena shares memory: a step leaves nothing of its input
-    backend_.upload(program_.input.data, input_.data(), program_.input.bytes());
+    put(backend_, program_.input, input_);
     backend_.upload(program_.labels.data, labels_.data(), program_.labels.bytes());
     forward_backward_();
     backend_.synchronize();

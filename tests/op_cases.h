@@ -20,11 +20,13 @@ struct OpCase {
     float offset = 0;           ///< mean of the inputs
     OpSetting setting{};
 
+    DType type() const { return graph.values[0].dtype; }
     const Op& op() const { return graph.ops[0]; }
     std::vector<ValueId> inputs() const;  ///< each once
     std::vector<ParamId> trained() const;
 };
 
+/// In f32, then those that are not losses in bf16 too.
 const std::vector<OpCase>& op_cases();
 
 /// n normal draws, equal everywhere.
@@ -38,7 +40,7 @@ struct Pair {
     Pair(Backend&, const OpCase&, OpSetting);
 };
 
-/// For TEST_P over all devices and cases: "cpu", index of the case.
+/// For TEST_P over all devices and cases: "cpu", index of the case. In bf16 only CPUs take any number of channels.
 struct OnDevice {
     std::string device;
     size_t index;

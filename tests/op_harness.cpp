@@ -20,6 +20,32 @@ std::unique_ptr<Backend> make_test_backend(const std::string& device) {
     return make_backend(device, options, test_comm());
 }
 
+Floats rounded(DType type, Floats values) {
+    require(type == DType::f32 || type == DType::bf16, "tests use values in f32 and bf16");
+    if (type == DType::bf16)
+        for (float& v : values) {
+            bf16 low;
+            assign(low, v);
+            v = to_float(low);
+        }
+    return values;
+}
+
+void put(Backend& backend, const Tensor& t, const Floats& v) {
+    require(v.size() == t.count(), "a test sets as many elements as a tensor has");
+    if (t.dtype == DType::f32) return backend.upload(t.data, v.data(), t.bytes());
+    std::vector<bf16> low(v.size());
+    for (size_t i = 0; i < v.size(); ++i) assign(low[i], v[i]);
+    backend.upload(t.as<bf16>(), low.data(), t.bytes());
+}
+
+Floats get(Backend& backend, const Tensor& t) {
+    if (t.dtype == DType::f32) return download<float>(backend, t.data, t.count());
+    Floats v;
+    for (const bf16 low : download<bf16>(backend, t.as<bf16>(), t.count())) v.push_back(to_float(low));
+    return v;
+}
+
 void run_tape(Backend& backend, Tape tape) {
     backend.finish(std::move(tape))();
     backend.synchronize();
@@ -29,8 +55,8 @@ OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting 
     : backend_(backend), graph_(graph), setting_(setting), accumulate_(graph.values.size(), false) {
     if (setting_.global_batch == 0) setting_.global_batch = batch;
     for (const Value& v : graph.values) {
-        values_.push_back(allocate(v.batched(batch)));
-        value_gradients_.push_back(allocate(v.batched(batch)));
+        values_.push_back(allocate(v.batched(batch), v.dtype));
+        value_gradients_.push_back(allocate(v.batched(batch), v.dtype));
     }
     for (const Param& p : graph.params) {
         params_.push_back(allocate(p.shape));
@@ -45,17 +71,12 @@ OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting 
     counters_ = upload<Counters>(backend, {counters});
 }
 
-Tensor OpHarness::allocate(Shape shape) {
-    buffers_.push_back(upload(backend_, Floats(shape.count(), std::numeric_limits<float>::quiet_NaN())));
-    return {buffers_.back().get(), shape, DType::f32};
+Tensor OpHarness::allocate(Shape shape, DType type) {
+    buffers_.push_back(backend_.allocate(shape.count() * size_of(type)));
+    const Tensor t{buffers_.back().get(), shape, type};
+    put(backend_, t, Floats(shape.count(), std::numeric_limits<float>::quiet_NaN()));
+    return t;
 }
-
-void OpHarness::put(const Tensor& t, const Floats& v) {
-    require(v.size() == t.count(), "a test sets as many elements as a tensor has");
-    backend_.upload(t.data, v.data(), t.bytes());
-}
-
-Floats OpHarness::get(const Tensor& t) const { return download<float>(backend_, t.data, t.count()); }
 
 void OpHarness::set_labels(const std::vector<int32_t>& labels) { backend_.upload(labels_.data, labels.data(), labels_.bytes()); }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/bf16.h"
 
 namespace convoy::test {
 
@@ -27,6 +28,11 @@ template <class T> std::vector<T> download(Backend& backend, const void* from, s
     backend.download(values.data(), from, count * sizeof(T));
     return values;
 }
+/// The nearest values of that type.
+Floats rounded(DType, Floats);
+/// The same through a tensor of any type that holds numbers.
+void put(Backend&, const Tensor&, const Floats&);
+Floats get(Backend&, const Tensor&);
 /// Finishes a tape, runs it once and waits for it.
 void run_tape(Backend&, Tape);
 
@@ -44,9 +50,9 @@ class OpHarness {
 public:
     OpHarness(Backend&, const Graph&, int batch, OpSetting = {});
 
-    void set_value(ValueId id, const Floats& v) { put(values_[id], v); }
-    void set_gradient(ValueId id, const Floats& v) { put(value_gradients_[id], v); }
-    void set_param(ParamId id, const Floats& v) { put(params_[id], v); }
+    void set_value(ValueId id, const Floats& v) { put(backend_, values_[id], v); }
+    void set_gradient(ValueId id, const Floats& v) { put(backend_, value_gradients_[id], v); }
+    void set_param(ParamId id, const Floats& v) { put(backend_, params_[id], v); }
     void set_labels(const std::vector<int32_t>&);
     /// Backward adds to the gradient of this value.
     void accumulate(ValueId id) { accumulate_[id] = true; }
@@ -56,16 +62,14 @@ public:
     void forward();   ///< all ops in order
     void backward();  ///< all ops in reverse order
 
-    Floats value(ValueId id) const { return get(values_[id]); }
-    Floats gradient(ValueId id) const { return get(value_gradients_[id]); }
-    Floats param(ParamId id) const { return get(params_[id]); }
-    Floats param_gradient(ParamId id) const { return get(param_gradients_[id]); }
+    Floats value(ValueId id) const { return get(backend_, values_[id]); }
+    Floats gradient(ValueId id) const { return get(backend_, value_gradients_[id]); }
+    Floats param(ParamId id) const { return get(backend_, params_[id]); }
+    Floats param_gradient(ParamId id) const { return get(backend_, param_gradients_[id]); }
     BatchStats stats() const;
 
 private:
-    Tensor allocate(Shape);
-    void put(const Tensor&, const Floats&);
-    Floats get(const Tensor&) const;
+    Tensor allocate(Shape, DType = DType::f32);
     Bound bound(size_t op) const;
 
     Backend& backend_;

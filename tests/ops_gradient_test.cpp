@@ -20,7 +20,7 @@ protected:
     const OpCase& c_ = GetParam().op_case();
     std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device);
     const ValueId y_ = output_of(c_.op());
-    Floats dy_ = y_ == none ? Floats{} : normals(c_.graph.values[y_].batched(c_.batch).count(), 300);
+    Floats dy_ = y_ == none ? Floats{} : rounded(c_.type(), normals(c_.graph.values[y_].batched(c_.batch).count(), 300));
 
     /// Forward and backward, after `prepare` changed what it likes.
     template <class Prepare> Pair ran(Prepare prepare) {
@@ -75,15 +75,16 @@ class InputGradients : public OpGradients {};
 
 TEST_P(InputGradients, AreAddedToWhatIsThere) {
     const Pair plain = ran();
+    const double rounding = c_.type() == DType::bf16 ? 0x1p-7 : 5e-7;
     for (const ValueId id : c_.inputs()) {
-        const Floats written = plain.backend.gradient(id), there = normals(written.size(), 500);
+        const Floats written = plain.backend.gradient(id), there = rounded(c_.type(), normals(written.size(), 500));
         const Pair added = ran([&](OpHarness& ops) {
             ops.accumulate(id);
             ops.set_gradient(id, there);
         });
         const Floats sum = added.backend.gradient(id);
         for (size_t i = 0; i < sum.size(); ++i)  // one rounding more, or one less where the addition is fused into the op
-            ASSERT_NEAR(sum[i], there[i] + written[i], 5e-7 * (std::abs(there[i]) + std::abs(written[i]) + 1e-2))
+            ASSERT_NEAR(sum[i], there[i] + written[i], rounding * (std::abs(there[i]) + std::abs(written[i]) + 1e-2))
                 << "value " << id << " at " << i;
         for (const ValueId other : c_.inputs()) {
             if (other == id) continue;

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Writes the golden files <case>.h5 beside itself: what PyTorch computes for Convoy's models, for a test without PyTorch.
 
-    python3 tests/golden/make_golden.py [case ...]        needs torch, h5py and numpy; CPU only; no case means all
+    python3 tests/golden/make_golden.py [--bf16] [case ...]        needs torch, h5py and numpy; CPU only; no case means all
+
+With --bf16 it writes nothing, but prints how far bfloat16 (autocast) strays from float64, as golden_test.cpp's bounds for bf16 want it.
 
 Every case is computed in float64, which the files hold as the truth, and in float32 with several of PyTorch's kernels. How
 far float32 strays from float64 is stored with every number: it is the yardstick for Convoy's own rounding. One float32 run
@@ -221,7 +223,7 @@ def make_optimizer(case, parameters, adam):
                            weight_decay=case.weight_decay)
 
 
-def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=False, adam=False):
+def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=False, adam=False, autocast=False):
     """Logits, gradients and running statistics of the first step, and the losses before every step."""
     torch.backends.mkldnn.enabled = onednn
     shape = (case.batch, case.height, case.width, case.channels)
@@ -231,7 +233,8 @@ def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=Fals
     labels = torch.tensor([(7 * i + 3) % case.classes for i in order])
     net, optimizer, result, losses = Net(dtype, layout), None, None, []
     for _ in range(STEPS):
-        logits = MODELS[case.model](net, images, case)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            logits = MODELS[case.model](net, images, case).to(dtype)
         loss = F.cross_entropy(logits, labels, label_smoothing=case.label_smoothing)
         optimizer = optimizer or make_optimizer(case, net.parameters.values(), adam)
         optimizer.zero_grad()
@@ -306,7 +309,24 @@ def generate(name, case, folder):
           f"gradients off by {np.median(errors):.1e} (median) to {np.max(errors):.1e} of their norm", flush=True)
 
 
+def print_bf16(name, case):
+    """How far bfloat16 strays, in units of the largest value or of a gradient's norm (of weights, the worst); the worst of four runs."""
+    truth = train(case, torch.float64)
+    ways = itertools.product((torch.contiguous_format, torch.channels_last), (True,), (False, True))
+    worst = {}
+    for low in (train(case, torch.float32, *way, autocast=True) for way in ways):
+        off = {"logits": np.max(np.abs(low.logits - truth.logits)) / np.max(np.abs(truth.logits)),
+               "loss": abs(low.losses[0] / truth.losses[0] - 1),
+               "running": max((np.max(np.abs(low.running[k] - r)) / np.max(np.abs(r)) for k, r in truth.running.items()), default=0),
+               "gradient": max(np.linalg.norm(low.gradients[k] - g) / np.linalg.norm(g) for k, g in truth.gradients.items()
+                               if k.endswith(".weight")),
+               "losses": np.max(np.abs(low.losses - truth.losses)) / np.max(truth.losses)}
+        worst = {key: max(value, worst.get(key, 0)) for key, value in off.items()}
+    print(f"{name}:", ", ".join(f"{key} {value:.1e}" for key, value in worst.items()), flush=True)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)  # the same sums in the same order, however many cores there are
-    for chosen in sys.argv[1:] or CASES:
-        generate(chosen, CASES[chosen], os.path.dirname(os.path.abspath(__file__)))
+    bf16 = "--bf16" in sys.argv
+    for chosen in [a for a in sys.argv[1:] if a != "--bf16"] or CASES:
+        print_bf16(chosen, CASES[chosen]) if bf16 else generate(chosen, CASES[chosen], os.path.dirname(os.path.abspath(__file__)))

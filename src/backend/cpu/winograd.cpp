@@ -9,10 +9,9 @@
 namespace convoy::cpu {
 namespace {
 
-constexpr int points = 36;     // of a 6x6 tile
-constexpr int lanes = 16;      // floats of a vector
-constexpr int panel = 32;      // columns that the matrix kernel takes at once
-constexpr int block_tiles = 56;  // tiles transformed together: four times the rows of the matrix kernel
+constexpr int points = 36;  // of a 6x6 tile
+constexpr int lanes = 16;   // floats of a vector
+constexpr int panel = 32;   // columns that the matrix kernel takes at once
 
 constexpr float a = 0.625f, b = 1.5f;  // the points
 constexpr float a2 = a * a, b2 = b * b, a3 = a * a2, b3 = b * b2;
@@ -25,11 +24,15 @@ struct Block {
     float* data;
     int channels;
     size_t stride;  // between points; off a multiple of 4 KiB, or all points fall on the same lines of the first cache
-    static size_t stride_of(int c) { return size_t(block_tiles) * rounded(c, lanes) + lanes; }
-    Block(float* at, int c) : data(at), channels(rounded(c, lanes)), stride(stride_of(c)) {}
-    static size_t floats(int c) { return points * stride_of(c); }
-    float* at(int point, int tile) const { return data + point * stride + size_t(tile) * channels; }
+    static size_t stride_of(int64_t tiles, int c) { return size_t(tiles) * rounded(c, lanes) + lanes; }
+    Block(float* at, int64_t tiles, int c) : data(at), channels(rounded(c, lanes)), stride(stride_of(tiles, c)) {}
+    static size_t floats(int64_t tiles, int c) { return points * stride_of(tiles, c); }
+    float* at(int point, int64_t tile) const { return data + point * stride + size_t(tile) * channels; }
 };
+
+/// Tiles that a thread transforms together: of few channels so many that a block stays in the second cache, of many so many that reading
+/// the weights again for each block does not show.
+int block_tiles(int c, int d) { return c + d <= 128 ? 28 : c + d <= 256 ? 56 : 112; }
 
 struct Tiling {
     int n, h, w, down, across;
@@ -47,16 +50,30 @@ struct Tiling {
 
 size_t transformed_floats(int rows, int columns) { return size_t(points) * rows * rounded(columns, panel); }
 
+// With few tiles the weights are the larger part: then a thread takes some of the columns (outputs; inputs in the weight gradient) of all
+// tiles instead of all columns of some tiles, transforms their weights a panel at a time, and no two threads transform the same. Where that
+// begins to pay was measured.
+bool convolves_by_columns(const Tiling& tiling, int threads) { return tiling.count() <= 32 * threads; }
+bool gradient_by_columns(const Tiling& tiling, int threads) { return tiling.count() <= 16 * threads; }
+
 }  // namespace
 
 bool Winograd::worthwhile() const {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           in >= 16 && out >= 16 && Tiling(n, h, w).count() >= 24 * threads;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && in >= 16 &&
+           out >= 16 && Tiling(n, h, w).count() >= 16;
 }
 
 size_t Winograd::workspace_bytes() const {
+    const Tiling tiling(n, h, w);
+    const int block = std::max(56, block_tiles(in, out));
     const size_t weights = std::max(transformed_floats(in, out), transformed_floats(out, in)) * size_t(threads);
-    return sizeof(float) * (weights + size_t(threads) * (Block::floats(in) + Block::floats(out)));
+    size_t floats = weights + size_t(threads) * (Block::floats(block, in) + Block::floats(block, out));
+    if (convolves_by_columns(tiling, threads)) {
+        const int64_t tiles = tiling.count();
+        const size_t each = points * size_t(std::max(in, out)) * panel + Block::floats(tiles, panel);
+        floats = std::max(floats, Block::floats(tiles, in) + Block::floats(tiles, out) + threads * each);
+    }
+    return sizeof(float) * floats;
 }
 
 #pragma GCC push_options
@@ -158,7 +175,8 @@ template <int From, int To, void (*transform)(const Vector*, Vector*), class In,
     }
 }
 
-/// Tiles [first, last) of x [n, h, w, c] into `to`, seen through a window of Size x Size pixels that begins `before` pixels before the tile.
+/// Tiles [first, last) of x [n, h, w, c] into `to`, seen through a window of Size x Size pixels that begins `before` pixels before the
+/// tile.
 template <int Size, void (*transform)(const Vector*, Vector*), class E>
 void read_tiles(const E* x, const Tiling& tiling, int c, int before, int64_t first, int64_t last, const Block& to) {
     alignas(64) static constexpr E zeros[lanes] = {};
@@ -172,7 +190,7 @@ void read_tiles(const E* x, const Tiling& tiling, int c, int before, int64_t fir
                 inside[i][j] = row >= 0 && row < tiling.h && column >= 0 && column < tiling.w;
                 from[i][j] = inside[i][j] ? x + ((at.image * tiling.h + row) * tiling.w + column) * c : zeros;
             }
-        float* out = to.at(0, int(tile - first));
+        float* out = to.at(0, tile - first);
         for (int channel = 0; channel < c; channel += lanes) {
             const __mmask16 mask = mask_of(c - channel);
             both_ways<Size, 6, transform>([&](int i, int j) { return load(from[i][j] + (inside[i][j] ? channel : 0), mask); },
@@ -181,15 +199,17 @@ void read_tiles(const E* x, const Tiling& tiling, int c, int before, int64_t fir
     }
 }
 
+/// Outputs of tiles [first, last), of channels [begin, begin + count), to y [n, h, w, c]; added to it if `add`. `from` begins with channel
+/// `begin` of tile `first`.
 template <class E>
-void write_tiles(const Block& from, const Tiling& tiling, int c, int64_t first, int64_t last, E* y, bool add) {
+void write_tiles(const Block& from, const Tiling& tiling, int c, int begin, int count, int64_t first, int64_t last, E* y, bool add) {
     for (int64_t tile = first; tile < last; ++tile) {
         const Tiling::Place at = tiling.place(tile);
-        E* corner = y + ((at.image * tiling.h + at.y) * tiling.w + at.x) * c;
+        E* corner = y + ((at.image * tiling.h + at.y) * tiling.w + at.x) * c + begin;
         const int rows = std::min(4, tiling.h - at.y), columns = std::min(4, tiling.w - at.x);
-        const float* in = from.at(0, int(tile - first));
-        for (int channel = 0; channel < c; channel += lanes) {
-            const __mmask16 mask = mask_of(c - channel);
+        const float* in = from.at(0, tile - first);
+        for (int channel = 0; channel < count; channel += lanes) {
+            const __mmask16 mask = mask_of(count - channel);
             Vector half[4][6];
 #pragma GCC unroll 6
             for (int j = 0; j < 6; ++j) {
@@ -237,12 +257,24 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
 }
 
 template <int V>
-void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride, float* c_, size_t c_stride,
-                    bool add) {
+void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride, float* c_,
+                    size_t c_stride, bool add) {
     using Kernel = void (*)(int, const float*, size_t, size_t, const float*, size_t, float*, size_t, bool);
-    static constexpr Kernel kernels[] = {nullptr,           multiply_rows<1, V>, multiply_rows<2, V>,  multiply_rows<3, V>,  multiply_rows<4, V>,
-                                         multiply_rows<5, V>, multiply_rows<6, V>, multiply_rows<7, V>,  multiply_rows<8, V>,  multiply_rows<9, V>,
-                                         multiply_rows<10, V>, multiply_rows<11, V>, multiply_rows<12, V>, multiply_rows<13, V>, multiply_rows<14, V>};
+    static constexpr Kernel kernels[] = {nullptr,
+                                         multiply_rows<1, V>,
+                                         multiply_rows<2, V>,
+                                         multiply_rows<3, V>,
+                                         multiply_rows<4, V>,
+                                         multiply_rows<5, V>,
+                                         multiply_rows<6, V>,
+                                         multiply_rows<7, V>,
+                                         multiply_rows<8, V>,
+                                         multiply_rows<9, V>,
+                                         multiply_rows<10, V>,
+                                         multiply_rows<11, V>,
+                                         multiply_rows<12, V>,
+                                         multiply_rows<13, V>,
+                                         multiply_rows<14, V>};
     constexpr int most = 14;
     for (int left = rows; left > 0;) {  // the last two runs share what is left, so that none is short
         const int now = left >= 2 * most || left <= most ? std::min(left, most) : (left + 1) / 2;
@@ -258,7 +290,8 @@ struct Panels {
     float* data;
     int rows, columns;
     int count() const { return rounded(columns, panel) / panel; }
-    float* at(int point, int p) const { return data + (size_t(point) * count() + p) * rows * panel; }
+    size_t stride() const { return size_t(count()) * rows * panel; }  // between points
+    float* at(int point, int p) const { return data + point * stride() + size_t(p) * rows * panel; }
 };
 
 /// Calls body(thread) on all threads.
@@ -267,17 +300,17 @@ template <class Body> void on_threads(int threads, Body body) {
     body(omp_get_thread_num());
 }
 
-/// to(in, out) by point; vectors along the outputs are gathered.
-void transform_weights(const float* weight, int in, int out, const Panels& to, int thread, int threads) {
-    const __m512i steps = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi32(9 * in));
-    const int vectors = rounded(out, panel) / lanes;
-    for (int v = vectors * thread / threads; v < vectors * (thread + 1) / threads; ++v) {
-        const int o = v * lanes;
+/// Columns [begin, end) of the transformed weights, rows in and columns out; `to` begins with column `origin`. Vectors along the outputs
+/// are gathered.
+void transform_weights(const float* weight, int in, int out, const Panels& to, int origin, int begin, int end) {
+    const __m512i steps =
+        _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi32(9 * in));
+    const size_t stride = to.stride();
+    for (int o = begin; o < end; o += lanes) {
         const __mmask16 mask = o < out ? mask_of(out - o) : __mmask16(0);
         for (int i = 0; i < in; ++i) {
             const float* from = weight + size_t(o) * 9 * in + i;
-            float* const at = to.at(0, o / panel) + size_t(i) * panel + o % panel;
-            const size_t stride = size_t(to.count()) * to.rows * panel;
+            float* const at = to.at(0, (o - origin) / panel) + size_t(i) * panel + (o - origin) % panel;
             both_ways<3, 6, weight_transform>(
                 [&](int y, int x) { return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, steps, from + (y * 3 + x) * in, 4); },
                 [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * 6 + x) * stride, u); });
@@ -285,14 +318,14 @@ void transform_weights(const float* weight, int in, int out, const Panels& to, i
     }
 }
 
-/// to(out, in) by point, of the mirrored kernel.
-void transform_mirrored_weights(const float* weight, int in, int out, const Panels& to, int thread, int threads) {
-    const size_t stride = size_t(to.count()) * to.rows * panel;
-    for (int o = out * thread / threads; o < out * (thread + 1) / threads; ++o)
-        for (int i = 0; i < rounded(in, panel); i += lanes) {
+/// The same of the mirrored kernel, rows out and columns in.
+void transform_mirrored_weights(const float* weight, int in, int out, const Panels& to, int origin, int begin, int end) {
+    const size_t stride = to.stride();
+    for (int o = 0; o < out; ++o)
+        for (int i = begin; i < end; i += lanes) {
             const __mmask16 mask = i < in ? mask_of(in - i) : __mmask16(0);
             const float* from = weight + size_t(o) * 9 * in + i;
-            float* const at = to.at(0, i / panel) + size_t(o) * panel + i % panel;
+            float* const at = to.at(0, (i - origin) / panel) + size_t(o) * panel + (i - origin) % panel;
             both_ways<3, 6, weight_transform>([&](int y, int x) { return load(from + ((2 - y) * 3 + 2 - x) * in, mask); },
                                               [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * 6 + x) * stride, u); });
         }
@@ -303,76 +336,137 @@ void multiply(const Block& from, const Panels& weights, const Block& to, int til
     for (int point = 0; point < points; ++point)
         for (int p = 0; p < weights.count(); ++p) {
             const bool half = to.channels - p * panel < panel;
-            (half ? multiply_panel<1> : multiply_panel<2>)(tiles, weights.rows, from.at(point, 0), size_t(from.channels), 1, weights.at(point, p), panel,
-                                                           to.at(point, 0) + p * panel, size_t(to.channels), false);
+            (half ? multiply_panel<1> : multiply_panel<2>)(tiles, weights.rows, from.at(point, 0), size_t(from.channels), 1,
+                                                           weights.at(point, p), panel, to.at(point, 0) + p * panel, size_t(to.channels),
+                                                           false);
         }
 }
 
-/// The convolution that both forward and the data gradient are: `from` [n, h, w, c] with transformed weights to `to` [n, h, w, d].
+/// Calls body(panel's first column, its columns) for this thread's share of the columns.
+template <class Body> void over_panels(int columns, int thread, int threads, Body body) {
+    const int vectors = rounded(columns, lanes) / lanes, end = vectors * (thread + 1) / threads;
+    for (int v = vectors * thread / threads; v < end; v += 2) body(v * lanes, std::min(std::min(v + 2, end) * lanes, columns) - v * lanes);
+}
+
+/// The convolution that both forward and the data gradient are: `from` [n, h, w, c] to `to` [n, h, w, d]. `transform(panels, origin, begin,
+/// end)` fills columns of the transformed weights.
 template <class E, class Transform>
 void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace, Transform transform) {
     const Tiling tiling(w.n, w.h, w.w);
+    const int64_t tiles = tiling.count();
+    if (convolves_by_columns(tiling, w.threads)) {
+        const Block in(workspace, tiles, c);
+        float* const rest = workspace + Block::floats(tiles, c);
+        on_threads(w.threads, [&](int thread) {
+            const int64_t first = tiles * thread / w.threads;
+            read_tiles<6, input_transform>(from, tiling, c, 1, first, tiles * (thread + 1) / w.threads, {in.at(0, first), tiles, c});
+            const Panels weights{rest + thread * (size_t(points) * c * panel + Block::floats(tiles, panel)), c, panel};
+            const Block out(weights.data + weights.stride() * points, tiles, panel);
+#pragma omp barrier
+            over_panels(d, thread, w.threads, [&](int begin, int count) {
+                transform(weights, begin, begin, begin + rounded(count, lanes));
+                for (int point = 0; point < points; ++point)
+                    (count <= lanes ? multiply_panel<1> : multiply_panel<2>)(int(tiles), c, in.at(point, 0), size_t(in.channels), 1,
+                                                                             weights.at(point, 0), panel, out.at(point, 0), panel, false);
+                write_tiles(out, tiling, d, begin, count, 0, tiles, to, add);
+            });
+        });
+        return;
+    }
     const Panels weights{workspace, c, d};
     float* const blocks = workspace + transformed_floats(c, d);
+    const int64_t block = block_tiles(c, d);
     on_threads(w.threads, [&](int thread) {
-        transform(weights, thread);
-        const Block in(blocks + thread * (Block::floats(c) + Block::floats(d)), c), out(in.data + Block::floats(c), d);
+        const int vectors = rounded(d, panel) / lanes;
+        transform(weights, 0, vectors * thread / w.threads * lanes, vectors * (thread + 1) / w.threads * lanes);
+        const Block in(blocks + thread * (Block::floats(block, c) + Block::floats(block, d)), block, c),
+            out(in.data + Block::floats(block, c), block, d);
 #pragma omp barrier
-        const int64_t end = tiling.count() * (thread + 1) / w.threads;
-        for (int64_t first = tiling.count() * thread / w.threads; first < end; first += block_tiles) {
-            const int64_t last = std::min(first + block_tiles, end);
+        const int64_t end = tiles * (thread + 1) / w.threads;
+        for (int64_t first = tiles * thread / w.threads; first < end; first += block) {
+            const int64_t last = std::min(first + block, end);
             read_tiles<6, input_transform>(from, tiling, c, 1, first, last, in);
             multiply(in, weights, out, int(last - first));
-            write_tiles(out, tiling, d, first, last, to, add);
+            write_tiles(out, tiling, d, 0, d, first, last, to, add);
         }
     });
+}
+
+/// sums [36][out][columns] (+)= the products of a block's gradients with columns [0, count) of what they saw.
+void multiply_gradients(const Block& gradients, int out, const Block& seen, int column, int count, int tiles, float* sums, int columns,
+                        bool add) {
+    for (int point = 0; point < points; ++point)
+        for (int i = 0; i < count; i += panel)
+            (count - i <= lanes ? multiply_panel<1> : multiply_panel<2>)(out, tiles, gradients.at(point, 0), 1, size_t(gradients.channels),
+                                                                         seen.at(point, 0) + column + i, size_t(seen.channels),
+                                                                         sums + size_t(point) * out * columns + i, size_t(columns), add);
+}
+
+/// dweight [out, 3, 3, in], of output o and inputs [begin, begin + count): from sum(point, input - begin).
+template <class Sum> void write_weight_gradient(int o, int begin, int count, int in, float* dweight, Sum sum) {
+    for (int i = 0; i < count; i += lanes)
+        both_ways<6, 3, weight_gradient_transform>(
+            [&](int y, int x) { return sum(y * 6 + x, i); },
+            [&](int y, int x, Vector g) { store(dweight + size_t(o * 9 + y * 3 + x) * in + begin + i, mask_of(count - i), g); });
 }
 
 }  // namespace
 
 template <class E> void Winograd::forward(const E* x, const float* weight, E* y, void* workspace) const {
     convolve(*this, x, in, y, out, false, static_cast<float*>(workspace),
-             [&](const Panels& to, int thread) { transform_weights(weight, in, out, to, thread, threads); });
+             [&](const Panels& to, int origin, int begin, int end) { transform_weights(weight, in, out, to, origin, begin, end); });
 }
 
 template <class E> void Winograd::data_gradient(const E* dy, const float* weight, E* dx, bool add, void* workspace) const {
-    convolve(*this, dy, out, dx, in, add, static_cast<float*>(workspace),
-             [&](const Panels& to, int thread) { transform_mirrored_weights(weight, in, out, to, thread, threads); });
+    convolve(*this, dy, out, dx, in, add, static_cast<float*>(workspace), [&](const Panels& to, int origin, int begin, int end) {
+        transform_mirrored_weights(weight, in, out, to, origin, begin, end);
+    });
 }
 
 template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float* dweight, void* workspace) const {
     const Tiling tiling(n, h, w);
-    const int columns = rounded(in, lanes);
-    const size_t sums = size_t(points) * out * columns;
+    const int64_t tiles = tiling.count();
     float* const base = static_cast<float*>(workspace);
+    if (gradient_by_columns(tiling, threads)) {
+        const Block seen(base, tiles, in), gradients(base + Block::floats(tiles, in), tiles, out);
+        float* const rest = gradients.data + Block::floats(tiles, out);
+        on_threads(threads, [&](int thread) {
+            const int64_t first = tiles * thread / threads, last = tiles * (thread + 1) / threads;
+            read_tiles<6, input_transform>(x, tiling, in, 1, first, last, {seen.at(0, first), tiles, in});
+            read_tiles<4, gradient_transform>(dy, tiling, out, 0, first, last, {gradients.at(0, first), tiles, out});
+            float* const sums = rest + thread * size_t(points) * out * panel;
+#pragma omp barrier
+            over_panels(in, thread, threads, [&](int begin, int count) {
+                multiply_gradients(gradients, out, seen, begin, count, int(tiles), sums, panel, false);
+                for (int o = 0; o < out; ++o)
+                    write_weight_gradient(o, begin, count, in, dweight,
+                                          [&](int point, int i) { return _mm512_load_ps(sums + (size_t(point) * out + o) * panel + i); });
+            });
+        });
+        return;
+    }
+    const int columns = rounded(in, lanes);
+    const int64_t block = std::max(56, block_tiles(in, out));
+    const size_t sums = size_t(points) * out * columns;
     on_threads(threads, [&](int thread) {
         float* const mine = base + thread * sums;  // [36][out][columns]
-        const Block seen(base + threads * sums + thread * (Block::floats(in) + Block::floats(out)), in), gradient(seen.data + Block::floats(in), out);
-        const int64_t begin = tiling.count() * thread / threads, end = tiling.count() * (thread + 1) / threads;
-        for (int64_t first = begin; first < end; first += block_tiles) {
-            const int64_t last = std::min(first + block_tiles, end);
+        const Block seen(base + threads * sums + thread * (Block::floats(block, in) + Block::floats(block, out)), block, in);
+        const Block gradients(seen.data + Block::floats(block, in), block, out);
+        const int64_t begin = tiles * thread / threads, end = tiles * (thread + 1) / threads;
+        for (int64_t first = begin; first < end; first += block) {
+            const int64_t last = std::min(first + block, end);
             read_tiles<6, input_transform>(x, tiling, in, 1, first, last, seen);
-            read_tiles<4, gradient_transform>(dy, tiling, out, 0, first, last, gradient);
-            for (int point = 0; point < points; ++point)
-                for (int i = 0; i < columns; i += panel)
-                    (columns - i < panel ? multiply_panel<1> : multiply_panel<2>)(
-                        out, int(last - first), gradient.at(point, 0), 1, size_t(gradient.channels), seen.at(point, 0) + i, size_t(columns),
-                        mine + size_t(point) * out * columns + i, size_t(columns), first > begin);
+            read_tiles<4, gradient_transform>(dy, tiling, out, 0, first, last, gradients);
+            multiply_gradients(gradients, out, seen, 0, in, int(last - first), mine, columns, first > begin);
         }
 #pragma omp barrier
         for (int o = out * thread / threads; o < out * (thread + 1) / threads; ++o)
-            for (int i = 0; i < in; i += lanes) {
-                const __mmask16 mask = mask_of(in - i);
-                const float* from = base + size_t(o) * columns + i;
-                both_ways<6, 3, weight_gradient_transform>(
-                    [&](int y, int x_) {
-                        const float* at = from + size_t(y * 6 + x_) * out * columns;
-                        Vector sum = _mm512_load_ps(at);
-                        for (int t = 1; t < threads; ++t) sum += _mm512_load_ps(at + t * sums);
-                        return sum;
-                    },
-                    [&](int y, int x_, Vector g) { store(dweight + size_t(o * 9 + y * 3 + x_) * in + i, mask, g); });
-            }
+            write_weight_gradient(o, 0, in, in, dweight, [&](int point, int i) {
+                const float* at = base + (size_t(point) * out + o) * columns + i;
+                Vector sum = _mm512_load_ps(at);
+                for (int t = 1; t < threads; ++t) sum += _mm512_load_ps(at + t * sums);
+                return sum;
+            });
     });
 }
 

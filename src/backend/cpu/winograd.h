@@ -1,7 +1,7 @@
 // Convolutions of 3x3 kernels and stride 1 by Winograd's minimal filtering (Lavin and Gray, "Fast Algorithms for Convolutional Neural
 // Networks", 2016): output tiles of 4x4 from input tiles of 6x6, 36 products where the direct sum takes 144. The points are 0, +-5/8,
 // +-3/2 and infinity, whose error in float is about twice that of a direct sum (that of 0, +-1, +-2 is four times it).
-// Wants AVX-512. Sums are taken in float; their order does not depend on the number of threads but for weight gradients.
+// Wants AVX-512. Sums are taken in float; their order does not depend on the number of threads but for weight gradients of many tiles.
 #pragma once
 #include <cstddef>
 
