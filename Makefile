@@ -82,7 +82,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bundle data format clean help FORCE
+.PHONY: all deps info run test test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bench-peers bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -154,6 +154,17 @@ test-gpu bench-gpu: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/gpu.sh $(@:%-gpu=%)
 
+# Beside PyTorch on the same two cores. PEER_PYTHON: a Python that has it, else .deps/peers, fetched at first use. PEER: another script with
+# the options of tests/peers/torch_step.py. LINES from the command line only: a terminal may export its height under that name.
+PEER_PYTHON ?=
+PEER   ?= tests/peers/torch_step.py
+ROUNDS ?= 2
+bench-peers: deps
+	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers)
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@$(PYTHON) tests/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
+	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))'
+
 bundle: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' bash tests/bundle.sh
@@ -210,6 +221,7 @@ help:
 	@echo 'make data       fetch CIFAR-10 and convert it to input/cifar10'
 	@echo 'make test       all tests; T=pattern for some, as in T="Golden.*"'
 	@echo 'make test-gpu   what needs a GPU; make bench-gpu measures on one'
+	@echo 'make bench-peers   images/s beside PyTorch, as a table: ROUNDS=2 LINES="pyramidnet.*bf16" PEER_PYTHON=/path/to/python PEER=script'
 	@echo 'make bundle     $(BUILD)/convoy-bundle.tar.xz: for machines with a GPU and nothing else'
 	@echo 'make test-faults   the long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files'
 	@echo 'make test-sanitized   all tests with the address, leak and undefined-behaviour sanitizers; threads with the thread sanitizer'
