@@ -13,11 +13,11 @@ import argparse, collections, datetime, json, os, re, signal, socket, statistics
 
 # peer's name, batch a rank, steps (after one of warm-up), Convoy's options, also on two ranks
 MODELS = [
-    ("airbench94", 256, 4, "--model airbench94", True),
-    ("pyramidnet", 16, 3, "--model pyramidnet", True),
+    ("airbench94", 256, 3, "--model airbench94", True),
+    ("pyramidnet", 16, 2, "--model pyramidnet", True),
     ("pyramidnet", 64, 2, "--model pyramidnet", False),
-    ("resnet50-cifar", 32, 4, "--model resnet50 --stem cifar --image-size 32x32x3", True),
-    ("resnet50", 8, 4, "--model resnet50 --stem imagenet --image-size 224x224x3 --classes 1000", False),
+    ("resnet50-cifar", 32, 3, "--model resnet50 --stem cifar --image-size 32x32x3", True),
+    ("resnet50", 8, 3, "--model resnet50 --stem imagenet --image-size 224x224x3 --classes 1000", False),
     ("mnist-conv", 1024, 40, "--model mnist-conv", True),
 ]
 Line = collections.namedtuple("Line", "model batch steps options precision ranks threads")
