@@ -97,16 +97,24 @@ def measure(line, a):
     return [*cells, f"{statistics.median(ratios):.2f}" if not reasons else "-"], not reasons
 
 
-def head(a):
-    """When, where, and with what."""
+def machine():
+    """The day and the processor, in one line."""
     cpu = dict(re.split(r"\s*:\s*", line.strip(), maxsplit=1) for line in open("/proc/cpuinfo") if ":" in line)
     flags = cpu.get("flags", "").split()
     has = ", ".join(f"{flag}: {'yes' if flag in flags else 'no'}" for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16"))
+    return f"{datetime.date.today()}, {cpu.get('model name', 'unknown CPU')}, {has}"
+
+
+def convoy_versions(convoy):
+    info = dict(line.split(None, 1) for line in run([convoy, "info"], 60).splitlines() if line.startswith(("convoy ", "onednn ")))
+    return f"Convoy {info['convoy']} with oneDNN {info['onednn']}"
+
+
+def head(a):
     torch = run([a.python, "-W", "ignore", "-c", "import torch; print(torch.__version__); print(torch.__config__.show())"], a.limit)
     dnn = re.search(r"MKL-DNN v([\d.]+)", torch)
-    info = dict(line.split(None, 1) for line in run([a.convoy, "info"], a.limit).splitlines() if line.startswith(("convoy ", "onednn ")))
-    print(f"{datetime.date.today()}, {cpu.get('model name', 'unknown CPU')}, {has}; cores {','.join(map(str, a.cores))}\n"
-          f"PyTorch {torch.splitlines()[0]} with oneDNN {dnn.group(1) if dnn else 'none'}; Convoy {info['convoy']} with oneDNN {info['onednn']}\n"
+    print(f"{machine()}; cores {','.join(map(str, a.cores))}\n"
+          f"PyTorch {torch.splitlines()[0]} with oneDNN {dnn.group(1) if dnn else 'none'}; {convoy_versions(a.convoy)}\n"
           f"{a.rounds} round{'s' if a.rounds > 1 else ''}, in each PyTorch, then Convoy\n", flush=True)
 
 
