@@ -7,9 +7,9 @@ Both train on made-up images with SGD, momentum and weight decay, and take turns
 medians over the rounds (of medians over the steps), the ratio is the median of the rounds' ratios. One rank has all cores; two ranks have
 half of them each, the batch of one rank each, and sum gradients by MPI (Convoy) or DDP over gloo (PyTorch). Convoy draws another batch
 every step, PyTorch has one. --lines takes the lines whose label, like 'resnet50-cifar 32 bf16 2x1', the expression is found in. A line
-that fails says why, the others go on, and the exit code is 1.
+that fails says why, the others go on, and the exit code is 1; one during which other programs had more than a twentieth of the cores says so.
 """
-import argparse, collections, datetime, json, os, re, signal, socket, statistics, subprocess, sys
+import argparse, collections, datetime, json, os, re, signal, socket, statistics, subprocess, sys, time
 
 # peer's name, batch a rank, steps (after one of warm-up), Convoy's options, also on two ranks
 MODELS = [
@@ -80,8 +80,16 @@ def convoy_rate(line, a):
         raise Failed("convoy bench printed no JSON") from None
 
 
+def clocks(cores):
+    """Seconds: of the day, that these cores were busy or taken away by a hypervisor, and that this program and its children had."""
+    times = {line.split()[0]: line.split()[1:9] for line in open("/proc/stat") if line.startswith("cpu")}
+    busy = sum(int(n) for core in cores for i, n in enumerate(times[f"cpu{core}"]) if i not in (3, 4))  # not: idle, waiting for a disk
+    return time.monotonic(), busy / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
+
+
 def measure(line, a):
     """The table's cells for one line: both rates and their ratio; and whether all is well."""
+    before = clocks(a.cores)
     sides = {torch_rate: [], convoy_rate: []}
     reasons = {}
     for _ in range(a.rounds):
@@ -94,7 +102,10 @@ def measure(line, a):
                 reasons[side] = f"failed: {error}".replace("|", "/")
     cells = [reasons.get(side) or f"{statistics.median(rates):,.1f}" for side, rates in sides.items()]
     ratios = [ours / theirs for theirs, ours in zip(*sides.values())]
-    return [*cells, f"{statistics.median(ratios):.2f}" if not reasons else "-"], not reasons
+    wall, busy, own = (now - then for now, then in zip(clocks(a.cores), before))
+    others = (busy - own) / (wall * len(a.cores))
+    ratio = f"{statistics.median(ratios):.2f}" if not reasons else "-"
+    return [*cells, ratio + (f" (others had {100 * others:.0f} % of the cores)" if others > 0.05 else "")], not reasons
 
 
 def machine():

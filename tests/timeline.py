@@ -71,9 +71,8 @@ def draw(ranks, about, out):
             mine = [(at, long) for k, at, long in rank.spans if k == kind]
             axes.broken_barh(mine, (-2.5 * r - 0.45, 0.9), color=COLORS[kind], linewidth=0.4 if kind in (WAIT, MOVE) else 0)
         for i, (at, long) in enumerate(rank.sums):  # those that overlap beside one another
-            height = 0.9 / 4
-            axes.broken_barh([(at, long)], (-2.5 * r - 1.45 + i % 4 * height, height * 0.85), color=COLORS["all-reduce in flight"], edgecolor="#B07030",
-                             linewidth=0.4)
+            place = (-2.5 * r - 1.45 + 0.225 * (i % 4), 0.19)
+            axes.broken_barh([(at, long)], place, color=COLORS["all-reduce in flight"], edgecolor="#B07030", linewidth=0.4)
         labels += [(-2.5 * r, f"{rank.name[0]}\ncompute"), (-2.5 * r - 1, "all-reduces")]
     axes.set_yticks([at for at, _ in labels], [text for _, text in labels])
     axes.set_xlabel("ms since the step began")
@@ -83,8 +82,8 @@ def draw(ranks, about, out):
     said = f"all-reduces take {100 * exposed:.1f} % of a step of {step:,.0f} ms: {100 * wait:.1f} % waiting, the rest starting and moving them"
     axes.set_title(f"{about['bench']} {about['precision']}, {about['image_size']}, batch {about['batch_per_rank']} a rank, {len(ranks)} ranks × "
                    f"{about['threads']} thread{'s' if about['threads'] > 1 else ''}\n{said}")
-    axes.legend(handles=[Patch(color=color, label=kind) for kind, color in COLORS.items()], loc="upper center", bbox_to_anchor=(0.5, -0.25 / len(ranks) - 0.12),
-                ncol=5, frameon=False)
+    patches = [Patch(color=color, label=kind) for kind, color in COLORS.items()]
+    axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.25 / len(ranks) - 0.12), ncol=5, frameon=False)
     figure.savefig(out, dpi=150)
     print(f"{out}: {said}")
 
