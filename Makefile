@@ -38,7 +38,7 @@ CUDA_LACKS := $(filter-out $(wildcard $(CUDA_NEEDS)),$(CUDA_NEEDS))
 CUDA_ON    := $(if $(CUDA_NEEDS),$(if $(CUDA_LACKS),,yes))
 # A toolkit that is there but not complete is worth a word; no toolkit at all is not.
 ifneq ($(and $(CUDA_LACKS),$(wildcard $(CUDA)/bin/nvcc)),)
-ifeq ($(filter deps info clean help run data test test-gpu bench-gpu bundle,$(MAKECMDGOALS)),)
+ifeq ($(filter deps info clean help run data test test-gpu bench-gpu bench-peers record-cpu bundle,$(MAKECMDGOALS)),)
 $(warning CUDA is left out: $(CUDA_LACKS) is missing (make deps fetches cudnn-frontend))
 endif
 endif
@@ -82,7 +82,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bundle data format clean help FORCE
+.PHONY: all deps info run test test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bench-peers record-cpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -154,6 +154,28 @@ test-gpu bench-gpu: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/gpu.sh $(@:%-gpu=%)
 
+# Beside PyTorch on the same two cores. PEER_PYTHON: a Python that has it, else .deps/peers, fetched at first use. PEER: another script with
+# the options of tests/peers/torch_step.py. LINES from the command line only: a terminal may export its height under that name.
+PEER_PYTHON ?=
+PEER   ?= tests/peers/torch_step.py
+ROUNDS ?= 2
+bench-peers: deps
+	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers)
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@$(PYTHON) tests/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
+	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))'
+
+# Seconds to 94 %, or what these cores come to, on the full CIFAR-10.
+DATA      ?=
+SEEDS     ?= 1 2 3
+RANKS     ?= 1
+PRECISION ?= bf16
+EPOCHS    ?=
+record-cpu: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@$(PYTHON) tests/record_cpu.py --convoy '$(BUILD)/convoy' --data '$(DATA)' --seeds '$(SEEDS)' --ranks '$(RANKS)' --precision '$(PRECISION)' \
+	  --epochs '$(EPOCHS)'
+
 bundle: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' bash tests/bundle.sh
@@ -210,6 +232,8 @@ help:
 	@echo 'make data       fetch CIFAR-10 and convert it to input/cifar10'
 	@echo 'make test       all tests; T=pattern for some, as in T="Golden.*"'
 	@echo 'make test-gpu   what needs a GPU; make bench-gpu measures on one'
+	@echo 'make bench-peers   images/s beside PyTorch, as a table: ROUNDS=2 LINES="pyramidnet.*bf16" PEER_PYTHON=/path/to/python PEER=script'
+	@echo 'make record-cpu   airbench94 on the full CIFAR-10, timed: DATA=archive-or-folder SEEDS="1 2 3" RANKS=1 PRECISION=bf16'
 	@echo 'make bundle     $(BUILD)/convoy-bundle.tar.xz: for machines with a GPU and nothing else'
 	@echo 'make test-faults   the long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files'
 	@echo 'make test-sanitized   all tests with the address, leak and undefined-behaviour sanitizers; threads with the thread sanitizer'

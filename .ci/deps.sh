@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it prints what is missing and
-# the module that usually provides it), `install jobs` and `install fuzz` also what `make test-jobs` and `make fuzz` need; `info` prints what was found and where.
+# the module that usually provides it), `install jobs` and `install fuzz` also what `make test-jobs` and `make fuzz` need; `peers` fetches PyTorch for
+# `make bench-peers`; `info` prints what was found and where.
 # Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -101,6 +102,16 @@ SUMS
   cp "$tmp"/x/nvidia_cudnn_frontend-*.dist-info/licenses/LICENSE.txt "$CUDNN_FRONTEND/LICENSE"
 )
 
+# PyTorch to measure against, in a virtual environment of its own: nothing else uses it. It needs no root.
+peers() {
+  local venv=.deps/peers
+  "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null && return 0
+  echo "fetching PyTorch, the newest on PyPI, into $venv: 5 GB and some minutes (PEER_PYTHON=/path/to/python takes one that is there)"
+  "$PYTHON" -m venv --without-pip "$venv"
+  "$PYTHON" -m pip --python "$venv/bin/python" install --quiet torch numpy ||
+    { echo "PyTorch could not be installed into $venv; give a Python that has it: make bench-peers PEER_PYTHON=/path/to/python" >&2; exit 1; }
+}
+
 missing() { # prints the table rows whose test fails
   local row
   while IFS= read -r row; do
@@ -166,6 +177,7 @@ info() {
 
 case ${1:-} in
   install) scope=${2:-} && install ;;
+  peers) peers ;;
   info) info ;;
-  *) echo "usage: deps.sh install [jobs|fuzz] | info" >&2; exit 2 ;;
+  *) echo "usage: deps.sh install [jobs|fuzz] | peers | info" >&2; exit 2 ;;
 esac

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -159,6 +160,53 @@ TEST(Bench, MeasuresMadeUpImages) {
                           {dir.path("run"), "--overwrite"}));
 }
 
+/// The events of one rank in a trace of `--timeline`, by phase.
+std::vector<nlohmann::json> events_of(const nlohmann::json& trace, int rank, const std::string& phase) {
+    std::vector<nlohmann::json> events;
+    for (const auto& e : trace["traceEvents"])
+        if (e["pid"] == rank && e["ph"] == phase) events.push_back(e);
+    return events;
+}
+
+TEST(Bench, TimelineIsATraceOfEveryRank) {
+    const TempDir dir;
+    const std::string file = dir.path("new/trace.json");
+    const std::string few = "--warmup 1 --steps 3 --profile-steps 0 --threads 1 ";
+    const Finished f = launch(2, "bench --model mnist-conv --batch-per-rank 6 --bucket-mib 0.02 " + few + "--timeline " + file);
+    ASSERT_EQ("", failure(f));
+    const auto trace = nlohmann::json::parse(read_file(file));
+    EXPECT_EQ(trace["otherData"]["bench"], "mnist-conv");
+    std::vector<std::vector<std::string>> sums(2);
+    for (int rank = 0; rank < 2; ++rank) {
+        std::map<std::string, int> classes, names;
+        double time = 0, waited = 0;  // what one thread does comes one after the other
+        for (const auto& e : events_of(trace, rank, "X")) {
+            EXPECT_GE(e["ts"].get<double>(), time) << e;
+            EXPECT_GE(e["dur"].get<double>(), 0) << e;
+            time = e["ts"].get<double>() + e["dur"].get<double>();
+            if (e["name"] == "wait for all-reduce") waited = time;
+            ++classes[e["cat"]], ++names[e["name"]];
+        }
+        for (const char* name : {"gather", "wait for all-reduce", "record"}) EXPECT_EQ(names[name], 1) << name;
+        for (const char* name : {"conv forward", "conv data gradient", "conv weight gradient", "optimizer"})
+            EXPECT_GE(classes[name], 1) << name;
+
+        const auto begins = events_of(trace, rank, "b"), ends = events_of(trace, rank, "e");
+        ASSERT_EQ(begins.size(), ends.size());
+        EXPECT_GE(begins.size(), 2u) << "several buckets";
+        EXPECT_EQ(classes["all-reduce"], int(begins.size()) + 1) << "each is started once, and all are waited for";
+        for (size_t i = 0; i < begins.size(); ++i) {
+            EXPECT_EQ(begins[i]["id"], ends[i]["id"]);
+            EXPECT_LT(begins[i]["ts"].get<double>(), ends[i]["ts"].get<double>());
+            EXPECT_LE(ends[i]["ts"].get<double>(), waited);
+            sums[size_t(rank)].push_back(begins[i]["name"]);
+        }
+    }
+    EXPECT_EQ(sums[0], sums[1]);
+    EXPECT_TRUE(events_of(trace, 2, "X").empty());
+    EXPECT_EQ("", refusal(launch(1, "bench --model linear --batch-per-rank 2 " + few + "--timeline /proc/none/t"), Exit::io, {"/proc/none"}));
+}
+
 TEST(Bench, MeasuresRealData) {
     const TempDir dir;
     make_data(dir.path("data"), 50, 10, "28x28x1");
@@ -216,7 +264,7 @@ TEST(Bench, MistakesAreRefused) {
         {start + "--output /proc/none", Exit::io, {"/proc/none"}}};
     for (const auto& [arguments, code, words] : mistakes) EXPECT_EQ("", refusal(launch(2, arguments), code, words)) << arguments;
     const Finished help = convoy_alone("bench --help");
-    for (const char* option : {"--image-size", "--warmup", "--steps", "--profile-steps", "--precision"})
+    for (const char* option : {"--image-size", "--warmup", "--steps", "--profile-steps", "--timeline", "--precision"})
         EXPECT_NE(help.out.find(option), std::string::npos) << option;
     for (const char* option : {"--epochs", "--resume", "--dry-run"}) EXPECT_EQ(help.out.find(option), std::string::npos) << option;
 }

@@ -28,6 +28,14 @@ struct Step {
 };
 using Tape = std::vector<Step>;
 
+/// Something that happened in a step, on a steady clock. On the communication lane: a sum over ranks, from its start until it was seen to
+/// be complete.
+struct Span {
+    std::string name;
+    Lane lane;
+    double begin, end;  ///< seconds
+};
+
 /// Device memory, zeroed; owned by whoever holds it.
 using Buffer = std::shared_ptr<void>;
 
@@ -231,6 +239,9 @@ public:
 
     /// Makes a tape runnable. CPU: a loop over the steps. CUDA: captured once, then replayed.
     virtual std::function<void()> finish(Tape) = 0;
+    /// From now on what is run writes down when each of its steps ran; null: no longer. Nothing where steps only launch: a profiler sees
+    /// those.
+    virtual void trace(std::vector<Span>*) {}
     virtual void synchronize() = 0;
     /// Whether a step has ended when its call returns, so that reading the ring after every step costs nothing.
     virtual bool synchronous() const = 0;

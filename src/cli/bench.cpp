@@ -9,6 +9,7 @@
 #include "base/quantile.h"
 #include "base/version.h"
 #include "cli/bench_result.h"
+#include "cli/bench_timeline.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -27,6 +28,7 @@ namespace po = boost::program_options;
 struct BenchOptions {
     std::string size;                                         ///< empty: the model's usual
     int64_t classes = 0, warmup = 0, steps = 0, profile = 0;  ///< classes 0: the usual
+    std::string timeline;                                     ///< a file; empty: none
 };
 
 ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b) {
@@ -45,7 +47,9 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
         ("warmup", po::value<int64_t>(&b.warmup)->default_value(20)->value_name("STEPS"), "first steps, which do not count")  //
         ("steps", po::value<int64_t>(&b.steps)->default_value(100)->value_name("STEPS"), "steps to measure")                  //
         ("profile-steps", po::value<int64_t>(&b.profile)->default_value(10)->value_name("STEPS"),
-         "further steps, run operation by operation; 0: none");
+         "further steps, run operation by operation; 0: none")  //
+        ("timeline", po::value<std::string>(&b.timeline)->default_value("")->value_name("FILE"),
+         "write the median of 5 further steps as a trace of every rank: for Perfetto, or tests/timeline.py; on CPUs");
     ParsedOptions parsed = parse_train_options(args, command);
     if (parsed.options.help) return parsed;
     const auto within = [](const char* option, int64_t v, int64_t low, int64_t high) {
@@ -136,6 +140,7 @@ struct Measured {
     std::vector<RankRow> ranks;
     std::vector<RankEpochRow> parts;
     double seconds = 0;
+    std::string timeline;  ///< JSON, on rank 0
 };
 
 void add_ranks(Comm& comm, const Backend& backend, const Measurement& m, Measured& all) {
@@ -173,6 +178,8 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
     o.drop_last = true;  // a smaller batch would be another measurement
     o.checkpoint_every = "none";
     comm.together([&] {
+        if (!b.timeline.empty() && !backend->synchronous())
+            fail(Exit::usage, "--timeline is of CPUs, and this runs on " + backend->device() + "; use nsys profile there, or --device cpu");
         if (!o.data.empty()) reader = std::make_unique<SplitReader>(o.data, "train");
         info = reader ? reader->info() : synthetic_info(b, o.model, o.batch_size > 0 ? o.batch_size : o.batch_per_rank * comm.size());
         setup = setup_of(o, info, comm.size(), std::nullopt);
@@ -199,6 +206,8 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
     Measured all;
     BenchResult& r = all.result;
     const int mine = int(share_of(setup.global_batch, comm.size(), comm.rank()).count);
+    constexpr int64_t traced = 5;
+    const std::vector<Span> timeline = b.timeline.empty() ? std::vector<Span>() : trainer->timeline(traced);
     const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer);
     if (b.profile > 0) r.classes_of_operations = by_class(trainer->profile(b.profile), graph, work);
     for (const auto& [name, w] : work) r.flops_per_image += w.flops / mine;
@@ -209,6 +218,7 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
     r.image_size = size_text(info);
     r.classes = info.classes, r.parameters = int64_t(graph.trained_count()), r.ranks = comm.size(), r.threads = backend->threads();
     r.global_batch = setup.global_batch, r.batch_per_rank = share_of(setup.global_batch, comm.size(), 0).count, r.warmup = b.warmup;
+    if (!timeline.empty()) all.timeline = timeline_json(comm, timeline, graph, r);
     all.rows = std::move(measurement.rows);
     all.seconds = measurement.seconds;
     return all;
@@ -285,6 +295,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
         if (!comm.root()) return;
         if (folder) write_metrics(o.output, all, args, parsed.resolved);
         std::printf("%s\n%s\n", bench_text(all.result).c_str(), bench_json(all.result).c_str());
+        if (!b.timeline.empty()) replace_file(b.timeline, {all.timeline.begin(), all.timeline.end()});
     });
     return 0;
 }

@@ -90,6 +90,9 @@ public:
     /// Times a step operation by operation, each ended before the next begins, so that nothing overlaps: medians of `steps`
     /// steps on this rank, in the order of the tape. Collective. For after run(): the trainer stands at step 0 then, weights go on.
     std::vector<StepTime> profile(int64_t steps);
+    /// Traces `steps` steps that run as those of a training do, with everything overlapping: the one that is median on rank 0, as it was
+    /// on this rank. Seconds are from a moment that all ranks share. Otherwise as profile().
+    std::vector<Span> timeline(int64_t steps);
     bool stopped() const { return stopped_; }
     int64_t step() const { return step_; }
     bool evaluation_due() const { return evaluation_due_; }

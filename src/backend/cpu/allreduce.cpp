@@ -3,25 +3,47 @@
 #include "backend/cpu/gradient_sums.h"
 
 namespace convoy {
+namespace {
+
+std::string kibibytes(size_t bytes) { return std::to_string(bytes >> 10) + " KiB"; }
+
+}  // namespace
 
 void GradientSums::start(float* values, size_t count) {
     if (size_ == 1) return;
     requests_.emplace_back();
+    ended_.emplace_back();
+    ++in_flight_;
+    if (trace_) {
+        spans_.push_back(trace_->size());
+        trace_->push_back({"all-reduce " + kibibytes(count * sizeof(float)), Lane::communication, now(), 0});
+    }
     MPI_Iallreduce(MPI_IN_PLACE, values, int(count), MPI_FLOAT, MPI_SUM, comm_, &requests_.back());
 }
 
 void GradientSums::progress() {
-    if (requests_.empty()) return;
-    int done = 0;
-    MPI_Testall(int(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
-    if (done) requests_.clear();
+    if (in_flight_ == 0) return;
+    const double begin = trace_ ? now() : 0;
+    int count = 0;
+    MPI_Testsome(int(requests_.size()), requests_.data(), &count, ended_.data(), MPI_STATUSES_IGNORE);
+    settle(count);
+    if (trace_) trace_->push_back({"all-reduce progress", Lane::compute, begin, now()});
 }
 
 void GradientSums::wait() {
     const double start = now();
-    MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
-    requests_.clear();
+    while (in_flight_ > 0) {
+        int count = 0;
+        MPI_Waitsome(int(requests_.size()), requests_.data(), &count, ended_.data(), MPI_STATUSES_IGNORE);
+        settle(count);
+    }
     waited_ += now() - start;
+}
+
+void GradientSums::settle(int count) {
+    for (int i = 0; trace_ && i < count; ++i) (*trace_)[spans_[size_t(ended_[size_t(i)])]].end = now();
+    in_flight_ -= count;
+    if (in_flight_ == 0) requests_.clear(), ended_.clear(), spans_.clear();
 }
 
 void GradientSums::sum_now(double* values, int count) {
@@ -32,7 +54,7 @@ void GradientSums::sum_now(double* values, int count) {
 }
 
 void CpuBackend::allreduce(Tensor bucket, Tape& tape) {
-    tape.push_back({"all-reduce " + std::to_string(bucket.bytes() >> 10) + " KiB", Lane::communication,
+    tape.push_back({"all-reduce " + kibibytes(bucket.bytes()), Lane::communication,
                     [this, data = bucket.as<float>(), n = bucket.count()] { sums_->start(data, n); }});
 }
 

@@ -135,10 +135,17 @@ std::function<void()> CpuBackend::finish(Tape tape) {
     return [this, tape = std::move(tape)] {
         for (const Step& step : tape) {
             comm_.activity().enter(step.name.c_str());
+            const double begin = trace_ ? now() : 0;
             step.run();
+            if (trace_) trace_->push_back({step.name, Lane::compute, begin, now()});
             sums_->progress();
         }
     };
+}
+
+void CpuBackend::trace(std::vector<Span>* to) {
+    trace_ = to;
+    sums_->trace(to);
 }
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& comm) {

@@ -68,6 +68,7 @@ public:
     void record(const BatchStats*, const float*, StepRecord*, int64_t, Counters*, int64_t, Tape&) override;
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;
+    void trace(std::vector<Span>*) override;
     void synchronize() override {}
     bool synchronous() const override { return true; }
 
@@ -91,6 +92,7 @@ private:
     std::shared_ptr<Temporary> temporary_;
     std::unique_ptr<GradientSums> sums_;
     const bool multiplies_bf16_;
+    std::vector<Span>* trace_ = nullptr;
     double step_started_ = 0, gathered_ = 0;  // seconds on a steady clock
     double sampled_ = now(), used_ = 0;       // of the last sample: when, and processor seconds until then
 };
