@@ -91,9 +91,9 @@ TEST(CudaAbsent, TheProgramRefusesOnceOnEveryNumberOfRanks) {
                                              " --output " + dir.path("run"));
         EXPECT_EQ("", refusal(f, Exit::usage, {"--device cuda", "no NVIDIA driver", "--device cpu"}));
     }
-    const Finished low = convoy_alone("train --precision bf16 --batch-per-rank 4 --model mnist-linear --data " + dir.path("data") +
+    const Finished low = convoy_alone("train --precision f16 --batch-per-rank 4 --model mnist-linear --data " + dir.path("data") +
                                       " --output " + dir.path("run"));
-    EXPECT_EQ("", refusal(low, Exit::usage, {"--precision bf16", "CPU"}));
+    EXPECT_EQ("", refusal(low, Exit::usage, {"--precision f16", "CPU", "bf16"}));
 }
 
 }  // namespace

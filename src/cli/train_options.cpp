@@ -39,7 +39,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("on-nan", text(o.on_nan, "stop", "WHAT"), "when loss or gradients are not finite: stop (exit 4), skip the update, or rollback to the last checkpoint at half the rate")  //
         ("watchdog", text(o.watchdog, "300s", "TIME"), "end the job (exit 6) when a rank is in one operation for so long; none: never")  //
         ("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu")                                            //
-        ("precision", text(o.precision, "f32", "TYPE"), "of activations and gradients: f32, tf32, bf16 or f16; on CPUs f32")  //
+        ("precision", text(o.precision, "f32", "TYPE"), "of activations and gradients: f32, tf32, bf16 or f16; on CPUs f32 or bf16")  //
         ("devices", text(o.devices, "", "I,J"), "GPUs that the ranks of a node take, counted among the visible ones; all by default")  //
         ("share-device", flag(o.share_device), "let several ranks use one GPU; gradients then go through the host")  //
         ("no-graph", flag(o.no_graph), "launch the operations of a step one by one, not as one CUDA graph")        //

@@ -12,10 +12,10 @@ public:
 
     void operator()(const Conv& op) {
         const Shape w = graph_.params[size_t(op.weight)].shape;
-        products("conv", op.x, op.y, op.weight, 2.0 * double(batch_) * value(op.y).h * value(op.y).w * double(w.count()));
+        products("conv", op.x, op.y, op.weight, 2.0 * double(batch_) * value(op.y).h * value(op.y).w * double(w.count()), op.bias);
     }
     void operator()(const Linear& op) {
-        products("linear", op.x, op.y, op.weight, 2.0 * double(batch_) * double(graph_.params[size_t(op.weight)].shape.count()));
+        products("linear", op.x, op.y, op.weight, 2.0 * double(batch_) * double(graph_.params[size_t(op.weight)].shape.count()), op.bias);
     }
     void operator()(const BatchNorm& op) {
         const double residual = op.residual == none ? 0 : bytes(op.residual);
@@ -55,12 +55,13 @@ private:
         add(name + " forward", bytes(x) + bytes(y));
         add(name + " gradient", bytes(x) + bytes(y));
     }
-    void products(const std::string& name, ValueId x, ValueId y, ParamId weight, double flops) {
+    void products(const std::string& name, ValueId x, ValueId y, ParamId weight, double flops, ParamId bias) {
         const double w = double(graph_.params[size_t(weight)].shape.count()), in_type = w * double(size_of(value(x).dtype)),
                      gradient = w * sizeof(float);
         add(name + " forward", bytes(x) + in_type + bytes(y), flops);
         add(name + " weight gradient", bytes(x) + bytes(y) + gradient, flops);
         if (x != graph_.input) add(name + " data gradient", bytes(y) + in_type + bytes(x), flops);  // nobody wants that of the images
+        if (bias != none) add(name + " bias gradient", bytes(y));
     }
 
     const Graph& graph_;
