@@ -10,4 +10,8 @@ size_t available_memory();
 /// Bytes of memory this process has held at most (VmHWM); 0 where the system does not say.
 size_t peak_memory();
 
+/// `bytes` of memory that nobody has touched, at least aligned to a page if large, in huge pages where the system has them; null if there is
+/// none. Given back by std::free.
+void* allocate_pages(size_t bytes);
+
 }  // namespace convoy

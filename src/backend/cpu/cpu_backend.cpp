@@ -101,10 +101,8 @@ std::string CpuBackend::device() const {
 }
 
 Buffer CpuBackend::allocate(size_t bytes) {
-    constexpr size_t huge_page = size_t(2) << 20;
-    const size_t alignment = bytes >= huge_page ? huge_page : 64;
-    const size_t rounded = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-    void* block = rounded <= budget_ ? std::aligned_alloc(alignment, rounded) : nullptr;
+    const size_t rounded = (std::max<size_t>(bytes, 1) + 63) / 64 * 64;
+    void* block = rounded <= budget_ ? allocate_pages(rounded) : nullptr;
     if (!block)
         fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB for each of " +
                                       std::to_string(comm_.local_size()) + " ranks on " + comm_.host() +

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "backend/cpu/rows.h"
+#include "base/memory.h"
 
 namespace convoy {
 namespace {
@@ -59,7 +60,7 @@ size_t Calls::reserve(size_t bytes) {
     const size_t offset = used_;
     used_ += (bytes + alignment - 1) / alignment * alignment;
     if (used_ > block_->bytes) {
-        block_->block = Buffer(std::aligned_alloc(alignment, used_), std::free);
+        block_->block = Buffer(allocate_pages(used_), std::free);
         if (!block_->block)
             fail(Exit::out_of_memory, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
         block_->bytes = used_;
