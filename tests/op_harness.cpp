@@ -14,6 +14,8 @@ std::vector<std::string> test_devices() {
     return devices;
 }
 
+bool has_bf16() { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"); }
+
 std::unique_ptr<Backend> make_test_backend(const std::string& device) {
     BackendOptions options;
     options.threads = 2;

@@ -14,6 +14,8 @@ using Floats = std::vector<float>;
 
 /// The devices that tests run on: cpu, and cuda where there is one.
 std::vector<std::string> test_devices();
+/// Whether CPU ranks can have values in bf16 here.
+bool has_bf16();
 /// A backend of two threads on the process's one-rank Comm.
 std::unique_ptr<Backend> make_test_backend(const std::string& device);
 

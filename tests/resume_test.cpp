@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "cluster.h"
+#include "op_harness.h"
 #include "train/checkpoint.h"
 
 namespace convoy::test {
@@ -121,8 +122,8 @@ TEST_F(Resume, ASecondInterruptEndsAtOnce) {
 }
 
 TEST_F(Resume, WithBatchNormAndAdamBitForBit) {
-    const Options model = {{"model", "resnet18"},   {"optimizer", "adam"}, {"lr", "0.0001"},           {"data", dir_.path("colour")},
-                           {"batch-size", "32"}, {"epochs", "2"},       {"checkpoint-every", "none"}};
+    const Options model = {{"model", "resnet18"}, {"optimizer", "adam"}, {"lr", "0.0001"},           {"data", dir_.path("colour")},
+                           {"batch-size", "32"},  {"epochs", "2"},       {"checkpoint-every", "none"}, {"precision", has_bf16() ? "bf16" : "f32"}};
     make_data(dir_.path("colour"), 200, 40, "12x12x3", 2);
     ASSERT_EQ("", failure(launch(2, train("whole", model))));
     Options half = model;

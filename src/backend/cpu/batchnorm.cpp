@@ -1,5 +1,6 @@
 // Batch norm with fused residual and ReLU, or GELU: two passes over memory forward, two backward. Sums are taken about a pivot (the
 // first row) in float over short runs of rows and in double beyond, so a mean far from zero costs no digits.
+// With --sync-bn they are taken in double from the first element on: then they hardly depend on how ranks share the rows.
 #include <algorithm>
 #include <cmath>
 
@@ -70,13 +71,28 @@ CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __res
     }
 }
 
+/// The same about zero, in double: totals [2][c].
+template <class E> CONVOY_WIDE void add_moments_in_double(const E* x, int64_t rows, int c, double* __restrict totals) {
+    for (int64_t r = 0; r < rows; ++r, x += c) {
+#pragma omp simd
+        for (int i = 0; i < c; ++i) {
+            const double v = to_float(x[i]);
+            totals[i] += v;
+            totals[c + i] += v * v;
+        }
+    }
+}
+
 /// Batch mean and variance of all ranks' rows (or this rank's), as doubles in sums[0..c) and sums[c..2c); returns the rows.
-template <class E, class SumNow> int64_t moments(const Work<E>& w, SumNow sum_now) {
+template <class E, class SumNow> int64_t moments(const Work<E>& w, bool in_double, SumNow sum_now) {
     const int c = w.c;
-    for (int i = 0; i < c && w.rows > 0; ++i) w.pivot[i] = to_float(w.x[i]);
+    for (int i = 0; i < c && w.rows > 0; ++i) w.pivot[i] = in_double ? 0.0f : to_float(w.x[i]);
     if (w.rows > 0)
         sum_rows(w.threads, w.rows, c, w.scratch, w.sums, [&](int64_t first, int64_t last, const ThreadScratch& t) {
-            add_moments(w.x + first * c, last - first, c, w.pivot, t.s, t.q);
+            if (in_double)
+                add_moments_in_double(w.x + first * c, last - first, c, t.totals);
+            else
+                add_moments(w.x + first * c, last - first, c, w.pivot, t.s, t.q);
         });
     else
         std::fill_n(w.sums, 2 * c, 0.0);
@@ -147,7 +163,7 @@ void CpuBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
         }
         tape.push_back({"batch norm forward " + b.name, Lane::compute,
                         [=, this, small = small, sync = options_.sync_bn, epsilon = op.epsilon, momentum = op.momentum] {
-                            const int64_t n = moments(w, [&](double* values, int count) {
+                            const int64_t n = moments(w, sync, [&](double* values, int count) {
                                 if (sync) sum_now(values, count);
                             });
                             if (n == 0) return;
@@ -204,6 +220,22 @@ CONVOY_WIDE void add_gradient_sums(Activation act, const E* dy, const E* x, cons
     }
 }
 
+/// The same into totals [2][c] in double.
+template <class E>
+CONVOY_WIDE void add_gradient_sums_in_double(Activation act, const E* dy, const E* x, const E* y, int64_t rows, int c,
+                                             const float* __restrict a, const float* __restrict b, const float* __restrict mean,
+                                             float* __restrict g, double* __restrict totals) {
+    for (int64_t r = 0; r < rows; ++r) {
+        masked(act, dy + r * c, x + r * c, y ? y + r * c : nullptr, c, a, b, g);
+        const E* at = x + r * c;
+#pragma omp simd
+        for (int i = 0; i < c; ++i) {
+            totals[i] += g[i];
+            totals[c + i] += double(g[i]) * double(to_float(at[i]) - mean[i]);
+        }
+    }
+}
+
 /// to (+)= v, for [c].
 template <class E> [[gnu::always_inline]] inline void put(bool add, E* to, const float* __restrict v, int c) {
     if (add) {
@@ -253,33 +285,36 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
             g.dresidual = b.value_gradients[op.residual].as<E>();
             g.add_dresidual = b.accumulate[op.residual];
         }
-        tape.push_back({"batch norm gradient " + b.name, Lane::compute, [=, this, small = small, sync = options_.sync_bn] {
-                            if (w.rows > 0) {
-                                w.normalise_by(w.mean, w.invstd);
-                                sum_rows(
-                                    w.threads, w.rows, w.c, w.scratch, w.sums, [&](int64_t first, int64_t last, const ThreadScratch& t) {
-                                        add_gradient_sums(w.act, g.dy + first * w.c, w.x + first * w.c, g.y ? g.y + first * w.c : nullptr,
-                                                          last - first, w.c, w.a, w.b, w.mean, t.row, t.s, t.q);
-                                    });
-                            } else {
-                                std::fill_n(w.sums, 2 * w.c, 0.0);
-                            }
-                            for (int i = 0; i < w.c; ++i) {  // of this rank: the gradient all-reduce adds the others
-                                dbias[i] = float(w.sums[i]);
-                                if (dscale) dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
-                            }
-                            w.sums[2 * w.c] = double(w.rows);
-                            if (sync) sum_now(w.sums, 2 * w.c + 1);
-                            const double n = w.sums[2 * w.c];
-                            if (w.rows == 0) return;
-                            for (int i = 0; i < w.c; ++i) {
-                                w.k1[i] = float(w.sums[i] / n);
-                                w.k2[i] = float(w.sums[w.c + i] / n * w.invstd[i] * w.invstd[i]);
-                            }
-                            over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
-                                apply_gradient(w, g, first, last, ThreadScratch(w.scratch, thread, w.c).row);
-                            });
-                        }});
+        tape.push_back(
+            {"batch norm gradient " + b.name, Lane::compute, [=, this, small = small, sync = options_.sync_bn] {
+                 if (w.rows > 0) {
+                     w.normalise_by(w.mean, w.invstd);
+                     sum_rows(w.threads, w.rows, w.c, w.scratch, w.sums, [&](int64_t first, int64_t last, const ThreadScratch& t) {
+                         const E *dy = g.dy + first * w.c, *x = w.x + first * w.c, *y = g.y ? g.y + first * w.c : nullptr;
+                         if (sync)
+                             add_gradient_sums_in_double(w.act, dy, x, y, last - first, w.c, w.a, w.b, w.mean, t.row, t.totals);
+                         else
+                             add_gradient_sums(w.act, dy, x, y, last - first, w.c, w.a, w.b, w.mean, t.row, t.s, t.q);
+                     });
+                 } else {
+                     std::fill_n(w.sums, 2 * w.c, 0.0);
+                 }
+                 for (int i = 0; i < w.c; ++i) {  // of this rank: the gradient all-reduce adds the others
+                     dbias[i] = float(w.sums[i]);
+                     if (dscale) dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
+                 }
+                 w.sums[2 * w.c] = double(w.rows);
+                 if (sync) sum_now(w.sums, 2 * w.c + 1);
+                 const double n = w.sums[2 * w.c];
+                 if (w.rows == 0) return;
+                 for (int i = 0; i < w.c; ++i) {
+                     w.k1[i] = float(w.sums[i] / n);
+                     w.k2[i] = float(w.sums[w.c + i] / n * w.invstd[i] * w.invstd[i]);
+                 }
+                 over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
+                     apply_gradient(w, g, first, last, ThreadScratch(w.scratch, thread, w.c).row);
+                 });
+             }});
     });
 }
 

@@ -60,7 +60,7 @@ bool gradient_by_columns(const Tiling& tiling, int threads) { return tiling.coun
 
 bool Winograd::worthwhile() const {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && in >= 16 &&
-           out >= 16 && Tiling(n, h, w).count() >= 16;
+           out >= 16 && h >= 3 && w >= 3;
 }
 
 size_t Winograd::workspace_bytes() const {
