@@ -118,7 +118,7 @@ def machine():
 
 def convoy_versions(convoy):
     info = dict(line.split(None, 1) for line in run([convoy, "info"], 60).splitlines() if line.startswith(("convoy ", "onednn ")))
-    return f"Convoy {info['convoy']} with oneDNN {info['onednn']}"
+    return f"Convoy {info.get('convoy', '?')} with oneDNN {info.get('onednn', '?')}"
 
 
 def head(a):
@@ -129,13 +129,20 @@ def head(a):
           f"{a.rounds} round{'s' if a.rounds > 1 else ''}, in each PyTorch, then Convoy\n", flush=True)
 
 
+def expression(text):
+    try:
+        return re.compile(text)
+    except re.error as wrong:
+        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {wrong}") from None
+
+
 def options():
     here = os.path.dirname(os.path.abspath(__file__))
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1])
     p.add_argument("--python", required=True), p.add_argument("--convoy", default="build/convoy")
     p.add_argument("--peer", default=os.path.join(here, "peers", "torch_step.py"))
     p.add_argument("--cores", type=lambda text: [int(core) for core in text.split(",")], default=sorted(os.sched_getaffinity(0))[:2])
-    p.add_argument("--rounds", type=int, default=2), p.add_argument("--lines", type=re.compile, default="")
+    p.add_argument("--rounds", type=int, default=2), p.add_argument("--lines", type=expression, default="")
     p.add_argument("--limit", type=float, default=300)
     a = p.parse_args()
     for path in (a.convoy, a.python, a.peer):

@@ -275,7 +275,7 @@ TEST(KernelBias, IsTheSumOfTheRows) {
 template <class Wanted> std::vector<size_t> cases(Wanted wanted) {
     std::vector<size_t> all;
     for (size_t i = 0; i < op_cases().size(); ++i)
-        if (wanted(op_cases()[i].op())) all.push_back(i);
+        if (op_cases()[i].type() == DType::f32 && wanted(op_cases()[i].op())) all.push_back(i);
     return all;
 }
 std::string name_of_case(const testing::TestParamInfo<size_t>& test) { return op_cases()[test.param].name; }

@@ -144,6 +144,17 @@ TEST_F(Ranks, ARunRepeatsBitForBit) {
     EXPECT_FALSE(tensors(model("c")) == tensors(model("a")));
 }
 
+// OpenMP may give a rank fewer threads than it asks for.
+TEST_F(Ranks, FewerThreadsThanAskedForComputeTheSame) {
+    const std::string arguments = data(41, 23, "16x16x3") + "--model resnet18 --batch-size 13 --max-steps 2 --lr 0.05 ";
+    train(1, "one", arguments + "--threads 1");
+    setenv("OMP_THREAD_LIMIT", "1", 1);
+    train(1, "limited", arguments + "--threads 2");
+    unsetenv("OMP_THREAD_LIMIT");
+    EXPECT_EQ(losses("limited"), losses("one"));
+    EXPECT_EQ(tensors(model("limited")), tensors(model("one")));
+}
+
 // With 2 ranks a sum has one order, however gradients are cut into buckets.
 TEST_F(Ranks, BucketsDoNotChangeTheResult) {
     const std::string arguments = data(41, 23, "16x16x3") + "--model resnet18 --sync-bn --batch-size 13 --max-steps 3 --lr 0.05 ";

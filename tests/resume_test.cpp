@@ -24,9 +24,16 @@ protected:
     using Options = std::map<std::string, std::string>;
     /// `train` into folder `run`: 100 steps an epoch, 400 in all, the last of each epoch smaller; `changes` win over the defaults.
     std::string train(const std::string& run, const Options& changes = {}) const {
-        Options options = {{"data", dir_.path("data")}, {"model", "mnist-conv"},  {"batch-size", "20"}, {"epochs", "4"},
-                           {"lr", "0.01"},              {"crop-pad", "2"},        {"flip", "true"},     {"log-interval", "1"},
-                           {"checkpoint-every", "30"},  {"output", dir_.path(run)}};
+        Options options = {{"data", dir_.path("data")},
+                           {"model", "mnist-conv"},
+                           {"batch-size", "20"},
+                           {"epochs", "4"},
+                           {"lr", "0.01"},
+                           {"crop-pad", "2"},
+                           {"flip", "true"},
+                           {"log-interval", "1"},
+                           {"checkpoint-every", "30"},
+                           {"output", dir_.path(run)}};
         for (const auto& [name, value] : changes) options[name] = value;
         std::string text = "train";
         for (const auto& [name, value] : options) text.append(" --").append(name).append(" ").append(value);
@@ -79,7 +86,8 @@ TEST_F(Resume, AfterASignalBitForBit) {
         expect_same("whole", signal);
         steps += 130;  // the next one in another epoch
     }
-    record_fault("SIGUSR1 or SIGTERM to one of 2 ranks", "exit 85; resumed bit for bit", "exit 85; losses, evaluations and model are the same bits", 2);
+    record_fault("SIGUSR1 or SIGTERM to one of 2 ranks", "exit 85; resumed bit for bit",
+                 "exit 85; losses, evaluations and model are the same bits", 2);
 }
 
 // A signal to mpirun, as a job script sends it, at moments spread over start-up, training, evaluations and checkpoints.
@@ -91,18 +99,23 @@ TEST_F(Resume, AfterASignalThroughMpirunAtAnyMoment) {
     for (int i = 0; i < signals; ++i) {
         const std::string run = "signal" + std::to_string(i);
         std::ostringstream script;
-        script << "( " << launch_command(2, train(run, busy)) << " ) & sleep " << 0.3 + 1.6 * i / signals
-               << "\npkill -USR1 -f '^mpirun .*" << dir_.path(run) << "'; wait $!";
+        script << "( " << launch_command(2, train(run, busy)) << " ) & sleep " << 0.3 + 1.6 * i / signals << "\npkill -USR1 -f '^mpirun .*"
+               << dir_.path(run) << "'; wait $!";
         const Finished f = test::run(script.str());
-        if (f.code == int(Exit::requeue)) ++requeued;
-        else if (!fs::exists(dir_.path(run) + "/metrics.h5")) ++before_there_was_anything;  // mpirun or MPI_Init itself got it
-        else EXPECT_EQ(f.code, 0) << f.out << f.err;  // it was done already
+        if (f.code == int(Exit::requeue))
+            ++requeued;
+        else if (!fs::exists(dir_.path(run) + "/metrics.h5"))
+            ++before_there_was_anything;  // mpirun or MPI_Init itself got it
+        else
+            EXPECT_EQ(f.code, 0) << f.out << f.err;  // it was done already
         ASSERT_EQ("", failure(launch(2, train(run, resumed(busy)))));
         expect_same("whole", run);
     }
-    std::printf("%d signals: %d checkpointed and asked to be requeued, %d came before the run began\n", signals, requeued, before_there_was_anything);
+    std::printf("%d signals: %d checkpointed and asked to be requeued, %d came before the run began\n", signals, requeued,
+                before_there_was_anything);
     EXPECT_GT(requeued, 0);
-    record_fault("SIGUSR1 to `mpirun` at start-up, in training, evaluation and checkpoints", "exit 85 once the run has begun; resumed bit for bit",
+    record_fault("SIGUSR1 to `mpirun` at start-up, in training, evaluation and checkpoints",
+                 "exit 85 once the run has begun; resumed bit for bit",
                  std::to_string(requeued) + " checkpointed, " + std::to_string(before_there_was_anything) + " before the run began, " +
                      std::to_string(signals - requeued - before_there_was_anything) + " after its end; all the same bits",
                  signals);
@@ -122,21 +135,26 @@ TEST_F(Resume, ASecondInterruptEndsAtOnce) {
 }
 
 TEST_F(Resume, WithBatchNormAndAdamBitForBit) {
-    const Options model = {{"model", "resnet18"}, {"optimizer", "adam"}, {"lr", "0.0001"},           {"data", dir_.path("colour")},
-                           {"batch-size", "32"},  {"epochs", "2"},       {"checkpoint-every", "none"}, {"precision", has_bf16() ? "bf16" : "f32"}};
     make_data(dir_.path("colour"), 200, 40, "12x12x3", 2);
-    ASSERT_EQ("", failure(launch(2, train("whole", model))));
-    Options half = model;
-    half["max-steps"] = "4";  // in the middle of an epoch: the ranks' own running statistics must survive
-    ASSERT_EQ("", failure(launch(2, train("half", half))));
-    ASSERT_EQ("", failure(launch(2, train("half", resumed(model)))));
-    // The first leg ended with an evaluation of its own, which averaged the running statistics: only what follows from them differs.
-    EXPECT_EQ(column(dir_.path("half"), "train/loss"), column(dir_.path("whole"), "train/loss"));
-    const auto a = tensors(dir_.path("half") + "/model.h5"), b = tensors(dir_.path("whole") + "/model.h5");
-    for (const auto& [name, values] : a)
-        if (!name.ends_with(".mean") && !name.ends_with(".var")) {
-            EXPECT_EQ(values, b.at(name)) << name;
-        }
+    for (const std::string precision : {"f32", "bf16"}) {
+        if (precision == "bf16" && !has_bf16()) continue;
+        const Options model = {{"model", "resnet18"},         {"optimizer", "adam"},   {"lr", "0.0001"},
+                               {"data", dir_.path("colour")}, {"batch-size", "32"},    {"epochs", "2"},
+                               {"checkpoint-every", "none"},  {"precision", precision}};
+        const std::string whole = "whole-" + precision, parts = "parts-" + precision;
+        ASSERT_EQ("", failure(launch(2, train(whole, model))));
+        Options half = model;
+        half["max-steps"] = "4";  // in the middle of an epoch: the ranks' own running statistics must survive
+        ASSERT_EQ("", failure(launch(2, train(parts, half))));
+        ASSERT_EQ("", failure(launch(2, train(parts, resumed(model)))));
+        // The first leg ended with an evaluation of its own, which averaged the running statistics: only what follows from them differs.
+        EXPECT_EQ(column(dir_.path(parts), "train/loss"), column(dir_.path(whole), "train/loss")) << precision;
+        const auto a = tensors(dir_.path(parts) + "/model.h5"), b = tensors(dir_.path(whole) + "/model.h5");
+        for (const auto& [name, values] : a)
+            if (!name.ends_with(".mean") && !name.ends_with(".var")) {
+                EXPECT_EQ(values, b.at(name)) << precision << " " << name;
+            }
+    }
 }
 
 TEST_F(Resume, AtTheEndOfAnEpochNothingIsEvaluatedTwice) {
@@ -156,9 +174,10 @@ TEST_F(Resume, AfterKillOfARankBitForBit) {
         const int steps = int(random >> 33) % 380;  // 0: while it starts
         const std::string run = "killed" + std::to_string(i), pattern = "'^[^ ]*convoy train .*" + dir_.path(run) + "'";
         const std::string victim = "pgrep -f " + pattern + " | sort -n | " + (random >> 60 & 1 ? "head" : "tail") + " -n 1";
-        const Finished killed = interrupted(launch_command(2, train(run)), run, steps,
-                                            "kill -KILL $(" + victim + "); start=$(date +%s%N); while pgrep -f " + pattern +
-                                                " >/dev/null; do sleep 0.05; done; echo gone after $((($(date +%s%N) - start) / 1000000)) ms");
+        const Finished killed =
+            interrupted(launch_command(2, train(run)), run, steps,
+                        "kill -KILL $(" + victim + "); start=$(date +%s%N); while pgrep -f " + pattern +
+                            " >/dev/null; do sleep 0.05; done; echo gone after $((($(date +%s%N) - start) / 1000000)) ms");
         EXPECT_NE(killed.code, 0) << killed.out;
         EXPECT_NE(killed.code, 124) << "the job went on without one of its ranks";
         const size_t gone = killed.out.find("gone after ");
@@ -174,8 +193,8 @@ TEST_F(Resume, AfterKillOfARankBitForBit) {
     std::printf("%d ranks killed, %d of the jobs went on from a checkpoint, all bit for bit\n", kills, resumed_in_the_middle);
     EXPECT_GT(resumed_in_the_middle, 0);
     record_fault("kill -9 of a random rank of 2 at a random moment", "all processes gone in 10 s, exit code not 0; resumed bit for bit",
-                 "gone after at most " + std::to_string(slowest) + " ms; " + std::to_string(resumed_in_the_middle) + " went on from a checkpoint, " +
-                     std::to_string(kills - resumed_in_the_middle) + " had none yet; all the same bits",
+                 "gone after at most " + std::to_string(slowest) + " ms; " + std::to_string(resumed_in_the_middle) +
+                     " went on from a checkpoint, " + std::to_string(kills - resumed_in_the_middle) + " had none yet; all the same bits",
                  kills);
 }
 
@@ -248,7 +267,8 @@ TEST_F(Resume, FromAnotherFolderStartsARunOfItsOwn) {
 
 TEST_F(Resume, RunsThatEndBeforeTheCheckpointAreRefused) {
     ASSERT_EQ("", failure(launch(1, train("run", {{"max-steps", "130"}}))));
-    EXPECT_EQ("", refusal(launch(2, train("run", resumed({{"max-steps", "100"}}))), Exit::usage, {"after step 130", "ends at step 100", "--max-steps"}));
+    EXPECT_EQ("", refusal(launch(2, train("run", resumed({{"max-steps", "100"}}))), Exit::usage,
+                          {"after step 130", "ends at step 100", "--max-steps"}));
     EXPECT_EQ(checkpoints("run").back(), checkpoint_path(dir_.path("run"), 130)) << "a refused run must move nothing";
 }
 
@@ -314,8 +334,9 @@ TEST_F(Resume, AChangedRunIsRefusedByName) {
 TEST_F(Resume, ASecondRunInTheSameFolderIsRefused) {
     const std::string first = launch_command(1, train("run", {{"epochs", "10000"}})) + " >/dev/null 2>&1";
     const std::string second = launch_command(1, train("run", {{"overwrite", "true"}}));
-    const Finished both = test::run("(" + first + ") & for i in $(seq 600); do [ -e " + dir_.path("run") + "/metrics.h5 ] && break; sleep 0.02; done\n(" +
-                                    second + "); code=$?; pkill -KILL -f '^[^ ]*convoy train .*" + dir_.path("run") + "'; wait; exit $code");
+    const Finished both =
+        test::run("(" + first + ") & for i in $(seq 600); do [ -e " + dir_.path("run") + "/metrics.h5 ] && break; sleep 0.02; done\n(" +
+                  second + "); code=$?; pkill -KILL -f '^[^ ]*convoy train .*" + dir_.path("run") + "'; wait; exit $code");
     EXPECT_EQ("", refusal(both, Exit::usage, {"another run", dir_.path("run")}));
     record_fault("a second run in a folder where one goes on", "refused, exit 2", "as promised", 1);
 }

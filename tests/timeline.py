@@ -4,7 +4,7 @@
 timeline.py TRACE.json [--out FILE.png]
 
 A rank has two lanes: what its threads did, by class of operation, and the all-reduces in flight, each from its start until it was seen
-to be complete. Red is what communication costs the step: waiting for all-reduces, and, paler, starting them and moving them on between
+to be complete. Red is what the all-reduces cost the step (not what --sync-bn's sums do, which are part of batch norm): waiting for all-reduces, and, paler, starting them and moving them on between
 operations, which MPI wants done by the thread that computes. The title has the shares of the rank where they are largest.
 """
 import argparse, collections, json, os, sys

@@ -23,13 +23,17 @@ size_t bytes_of(const char* path, const std::string& key, size_t otherwise) {
 size_t available_memory() { return bytes_of("/proc/meminfo", "MemAvailable:", std::numeric_limits<size_t>::max()); }
 size_t peak_memory() { return bytes_of("/proc/self/status", "VmHWM:", 0); }
 
+namespace {
+constexpr size_t line = 64, huge_page = size_t(2) << 20;
+size_t alignment_of(size_t bytes) { return bytes >= huge_page ? huge_page : line; }
+}  // namespace
+
+size_t whole_pages(size_t bytes) { return (bytes + alignment_of(bytes) - 1) / alignment_of(bytes) * alignment_of(bytes); }
 
 void* allocate_pages(size_t bytes) {
-    constexpr size_t huge_page = size_t(2) << 20;
-    const size_t alignment = bytes >= huge_page ? huge_page : 64;
-    const size_t whole = (bytes + alignment - 1) / alignment * alignment;
-    void* block = std::aligned_alloc(alignment, whole);
-    if (block && alignment == huge_page) madvise(block, whole, MADV_HUGEPAGE);  // a wish: without it there are more page faults, no other harm
+    void* block = std::aligned_alloc(alignment_of(bytes), whole_pages(bytes));
+    if (block && bytes >= huge_page)
+        madvise(block, whole_pages(bytes), MADV_HUGEPAGE);  // a wish: without them there are only more page faults
     return block;
 }
 

@@ -10,8 +10,10 @@ size_t available_memory();
 /// Bytes of memory this process has held at most (VmHWM); 0 where the system does not say.
 size_t peak_memory();
 
-/// `bytes` of memory that nobody has touched, at least aligned to a page if large, in huge pages where the system has them; null if there is
-/// none. Given back by std::free.
+/// What allocate_pages(bytes) takes: whole cache lines, or whole huge pages (2 MiB) if it is that large.
+size_t whole_pages(size_t bytes);
+/// Memory that is not initialised, aligned to a cache line, or to a huge page if it is that large, and in huge pages where the system has
+/// them; null if there is none. Given back by std::free.
 void* allocate_pages(size_t bytes);
 
 }  // namespace convoy

@@ -50,9 +50,7 @@ bool has_avx512() { return (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_i
 
 /// Of this thread: numbers below 1e-38 become zero. A gradient that dies away is otherwise computed a hundred times slower.
 void flush_denormals() {
-#if defined(__SSE2__)
     _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, and denormals are zero
-#endif
 }
 
 /// Whether bf16 products are faster than f32's: with AMX, and on processors whose vdpbf16ps takes no longer than their vfmadd. Intel's
@@ -77,7 +75,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
       budget_(available_memory() / size_t(comm.local_size())),
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
-      temporary_(std::make_shared<Temporary>()),
+      temporary_(std::make_shared<Temporary>(Temporary{budget_})),
       sums_(std::make_unique<GradientSums>(comm)),
       multiplies_bf16_(multiplies_bf16()) {
     omp_set_dynamic(0);
@@ -88,6 +86,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
 #pragma omp single
         threads_ = omp_get_num_threads();  // fewer than asked for under OMP_THREAD_LIMIT
     }
+    omp_set_num_threads(threads_);
 }
 
 CpuBackend::~CpuBackend() = default;
@@ -101,7 +100,7 @@ std::string CpuBackend::device() const {
 }
 
 Buffer CpuBackend::allocate(size_t bytes) {
-    const size_t rounded = (std::max<size_t>(bytes, 1) + 63) / 64 * 64;
+    const size_t rounded = whole_pages(std::max<size_t>(bytes, 1));
     void* block = rounded <= budget_ ? allocate_pages(rounded) : nullptr;
     if (!block)
         fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB for each of " +

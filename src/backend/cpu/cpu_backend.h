@@ -75,8 +75,8 @@ public:
 private:
     void weight_gradient(const Conv&, const Bound&, Tape&);
     void data_gradient(const Conv&, const Bound&, Tape&);
-    /// The type in which convolutions multiply values of this type: bf16 where the processor is faster in it; products and sums of bf16
-    /// are the same in f32.
+    /// The type in which convolutions multiply values of this type: bf16 where the processor is faster in it, and then weights are
+    /// rounded to it too; else f32, which holds products of bf16 exactly.
     DType products_of(DType) const;
     /// to [c] = sum over the rows (pixels) of dy; conv.cpp.
     void bias_gradient(const Tensor& dy, float* to, const std::string& name, Tape&);

@@ -60,10 +60,13 @@ size_t Calls::reserve(size_t bytes) {
     const size_t offset = used_;
     used_ += (bytes + alignment - 1) / alignment * alignment;
     if (used_ > block_->bytes) {
-        block_->block = Buffer(allocate_pages(used_), std::free);
+        block_->block.reset();
+        block_->budget += block_->bytes;
+        block_->bytes = whole_pages(used_);
+        if (block_->bytes <= block_->budget) block_->block = Buffer(allocate_pages(block_->bytes), std::free);
         if (!block_->block)
             fail(Exit::out_of_memory, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
-        block_->bytes = used_;
+        block_->budget -= block_->bytes;
     }
     return offset;
 }
@@ -97,8 +100,6 @@ void Calls::add(dnnl::primitive primitive, std::vector<Operand> operands, const 
         primitive.execute(stream, arguments);
     });
 }
-
-void Calls::add(std::function<void()> call) { calls_.push_back(std::move(call)); }
 
 void Calls::add(size_t offset, std::function<void(void*)> run) {
     calls_.push_back([block = block_, offset, run = std::move(run)] { run(block->at(offset)); });

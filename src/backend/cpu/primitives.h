@@ -9,7 +9,8 @@ namespace convoy {
 
 /// One block as large as the most that any op needs for itself.
 struct Temporary {
-    Buffer block;
+    size_t& budget;  // bytes that this rank may still allocate
+    Buffer block{};
     size_t bytes = 0;
     char* at(size_t offset) const { return static_cast<char*>(block.get()) + offset; }
 };
@@ -48,7 +49,6 @@ public:
 
     /// `scratchpad` may be empty (size 0).
     void add(dnnl::primitive, std::vector<Operand>, const Desc& scratchpad = {});
-    void add(std::function<void()>);
     /// Calls run(the temporary block at `offset`).
     void add(size_t offset, std::function<void(void*)> run);
     /// A reorder from one operand to another.

@@ -13,10 +13,6 @@ constexpr int points = 36;  // of a 6x6 tile
 constexpr int lanes = 16;   // floats of a vector
 constexpr int panel = 32;   // columns that the matrix kernel takes at once
 
-constexpr float a = 0.625f, b = 1.5f;  // the points
-constexpr float a2 = a * a, b2 = b * b, a3 = a * a2, b3 = b * b2;
-constexpr float n0 = 1 / (a2 * b2), na = 1 / (2 * a2 * (a2 - b2)), nb = 1 / (2 * b2 * (b2 - a2));
-
 constexpr int rounded(int c, int to) { return (c + to - 1) / to * to; }
 
 /// Matrices of a block of tiles, one a point: [36][tiles][channels, rounded up to vectors].
@@ -59,27 +55,37 @@ bool gradient_by_columns(const Tiling& tiling, int threads) { return tiling.coun
 }  // namespace
 
 bool Winograd::worthwhile() const {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && in >= 16 &&
-           out >= 16 && h >= 3 && w >= 3;
+#ifdef __clang__
+    return false;  // it does not take the pragma below
+#else
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma") && in >= 16 && out >= 16 && h >= 3 && w >= 3;
+#endif
 }
 
 size_t Winograd::workspace_bytes() const {
     const Tiling tiling(n, h, w);
-    const int block = std::max(56, block_tiles(in, out));
-    const size_t weights = std::max(transformed_floats(in, out), transformed_floats(out, in)) * size_t(threads);
-    size_t floats = weights + size_t(threads) * (Block::floats(block, in) + Block::floats(block, out));
-    if (convolves_by_columns(tiling, threads)) {
-        const int64_t tiles = tiling.count();
-        const size_t each = points * size_t(std::max(in, out)) * panel + Block::floats(tiles, panel);
-        floats = std::max(floats, Block::floats(tiles, in) + Block::floats(tiles, out) + threads * each);
-    }
-    return sizeof(float) * floats;
+    const int64_t tiles = tiling.count(), block = std::max(56, block_tiles(in, out));
+    const size_t blocks = size_t(threads) * (Block::floats(block, in) + Block::floats(block, out));
+    const size_t all_tiles = Block::floats(tiles, in) + Block::floats(tiles, out);
+    const size_t own_columns = size_t(threads) * (points * size_t(std::max(in, out)) * panel + Block::floats(tiles, panel));
+    const size_t convolution = convolves_by_columns(tiling, threads)
+                                   ? all_tiles + own_columns
+                                   : blocks + std::max(transformed_floats(in, out), transformed_floats(out, in));
+    const size_t gradient =
+        gradient_by_columns(tiling, threads) ? all_tiles + own_columns : blocks + size_t(threads) * transformed_floats(out, in);
+    return sizeof(float) * std::max(convolution, gradient);
 }
 
+#ifndef __clang__
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")
 
 namespace {
+
+constexpr float a = 0.625f, b = 1.5f;  // the points
+constexpr float a2 = a * a, b2 = b * b, a3 = a * a2, b3 = b * b2;
+constexpr float n0 = 1 / (a2 * b2), na = 1 / (2 * a2 * (a2 - b2)), nb = 1 / (2 * b2 * (b2 - a2));
 
 using Vector = __m512;
 
@@ -470,6 +476,20 @@ template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float
     });
 }
 
+#else
+
+template <class E> void Winograd::forward(const E*, const float*, E*, void*) const {
+    require(false, "asked first whether it is worthwhile");
+}
+template <class E> void Winograd::data_gradient(const E*, const float*, E*, bool, void*) const {
+    require(false, "asked first whether it is worthwhile");
+}
+template <class E> void Winograd::weight_gradient(const E*, const E*, float*, void*) const {
+    require(false, "asked first whether it is worthwhile");
+}
+
+#endif
+
 template void Winograd::forward(const float*, const float*, float*, void*) const;
 template void Winograd::forward(const bf16*, const float*, bf16*, void*) const;
 template void Winograd::data_gradient(const float*, const float*, float*, bool, void*) const;
@@ -477,6 +497,8 @@ template void Winograd::data_gradient(const bf16*, const float*, bf16*, bool, vo
 template void Winograd::weight_gradient(const float*, const float*, float*, void*) const;
 template void Winograd::weight_gradient(const bf16*, const bf16*, float*, void*) const;
 
-#pragma GCC pop_options
+#ifndef __clang__
+#pragma GCC pop_options  // behind the instantiations, which take their target from where they stand
+#endif
 
 }  // namespace convoy::cpu
