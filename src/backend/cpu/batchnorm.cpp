@@ -59,26 +59,15 @@ template <class E> struct Work {
     }
 };
 
-template <class E>
-CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __restrict pivot, float* __restrict s, float* __restrict q) {
+/// s += d, q += d^2 over rows, d = x - pivot; Sum is float, or double where the sums must not depend on the split.
+template <class E, class Sum>
+CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __restrict pivot, Sum* __restrict s, Sum* __restrict q) {
     for (int64_t r = 0; r < rows; ++r, x += c) {
 #pragma omp simd
         for (int i = 0; i < c; ++i) {
-            const float d = to_float(x[i]) - pivot[i];
+            const Sum d = Sum(to_float(x[i])) - Sum(pivot[i]);
             s[i] += d;
             q[i] += d * d;
-        }
-    }
-}
-
-/// The same about zero, in double: totals [2][c].
-template <class E> CONVOY_WIDE void add_moments_in_double(const E* x, int64_t rows, int c, double* __restrict totals) {
-    for (int64_t r = 0; r < rows; ++r, x += c) {
-#pragma omp simd
-        for (int i = 0; i < c; ++i) {
-            const double v = to_float(x[i]);
-            totals[i] += v;
-            totals[c + i] += v * v;
         }
     }
 }
@@ -90,7 +79,7 @@ template <class E, class SumNow> int64_t moments(const Work<E>& w, bool in_doubl
     if (w.rows > 0)
         sum_rows(w.threads, w.rows, c, w.scratch, w.sums, [&](int64_t first, int64_t last, const ThreadScratch& t) {
             if (in_double)
-                add_moments_in_double(w.x + first * c, last - first, c, t.totals);
+                add_moments(w.x + first * c, last - first, c, w.pivot, t.totals, t.totals + c);
             else
                 add_moments(w.x + first * c, last - first, c, w.pivot, t.s, t.q);
         });
@@ -204,38 +193,6 @@ template <class E>
     }
 }
 
-/// s += g, q += g * (x - mean), over rows.
-template <class E>
-CONVOY_WIDE void add_gradient_sums(Activation act, const E* dy, const E* x, const E* y, int64_t rows, int c, const float* __restrict a,
-                                   const float* __restrict b, const float* __restrict mean, float* __restrict g, float* __restrict s,
-                                   float* __restrict q) {
-    for (int64_t r = 0; r < rows; ++r) {
-        masked(act, dy + r * c, x + r * c, y ? y + r * c : nullptr, c, a, b, g);
-        const E* at = x + r * c;
-#pragma omp simd
-        for (int i = 0; i < c; ++i) {
-            s[i] += g[i];
-            q[i] += g[i] * (to_float(at[i]) - mean[i]);
-        }
-    }
-}
-
-/// The same into totals [2][c] in double.
-template <class E>
-CONVOY_WIDE void add_gradient_sums_in_double(Activation act, const E* dy, const E* x, const E* y, int64_t rows, int c,
-                                             const float* __restrict a, const float* __restrict b, const float* __restrict mean,
-                                             float* __restrict g, double* __restrict totals) {
-    for (int64_t r = 0; r < rows; ++r) {
-        masked(act, dy + r * c, x + r * c, y ? y + r * c : nullptr, c, a, b, g);
-        const E* at = x + r * c;
-#pragma omp simd
-        for (int i = 0; i < c; ++i) {
-            totals[i] += g[i];
-            totals[c + i] += double(g[i]) * double(to_float(at[i]) - mean[i]);
-        }
-    }
-}
-
 /// to (+)= v, for [c].
 template <class E> [[gnu::always_inline]] inline void put(bool add, E* to, const float* __restrict v, int c) {
     if (add) {
@@ -247,12 +204,29 @@ template <class E> [[gnu::always_inline]] inline void put(bool add, E* to, const
     }
 }
 
-/// What the second pass of backward writes; null: not wanted.
+/// What backward reads and writes besides; null: not wanted.
 template <class E> struct Gradients {
     const E *dy, *y;  // y: null unless a residual took part
     E *dx, *dresidual;
     bool add_dx, add_dresidual;
 };
+
+/// s += g, q += g * (x - mean), over rows [first, last); g: room for a row.
+template <class E, class Sum>
+CONVOY_WIDE void add_gradient_sums(const Work<E>& w, const Gradients<E>& from, int64_t first, int64_t last, float* __restrict g,
+                                   Sum* __restrict s, Sum* __restrict q) {
+    const int c = w.c;
+    const float* __restrict mean = w.mean;
+    for (int64_t r = first; r < last; ++r) {
+        const E* x = w.x + r * c;
+        masked(w.act, from.dy + r * c, x, from.y ? from.y + r * c : nullptr, c, w.a, w.b, g);
+#pragma omp simd
+        for (int i = 0; i < c; ++i) {
+            s[i] += Sum(g[i]);
+            q[i] += Sum(g[i]) * Sum(to_float(x[i]) - mean[i]);
+        }
+    }
+}
 
 /// dx = a * (g - k1 - (x - mean) * k2), dresidual = g.
 template <class E>
@@ -290,11 +264,10 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
                  if (w.rows > 0) {
                      w.normalise_by(w.mean, w.invstd);
                      sum_rows(w.threads, w.rows, w.c, w.scratch, w.sums, [&](int64_t first, int64_t last, const ThreadScratch& t) {
-                         const E *dy = g.dy + first * w.c, *x = w.x + first * w.c, *y = g.y ? g.y + first * w.c : nullptr;
                          if (sync)
-                             add_gradient_sums_in_double(w.act, dy, x, y, last - first, w.c, w.a, w.b, w.mean, t.row, t.totals);
+                             add_gradient_sums(w, g, first, last, t.row, t.totals, t.totals + w.c);
                          else
-                             add_gradient_sums(w.act, dy, x, y, last - first, w.c, w.a, w.b, w.mean, t.row, t.s, t.q);
+                             add_gradient_sums(w, g, first, last, t.row, t.s, t.q);
                      });
                  } else {
                      std::fill_n(w.sums, 2 * w.c, 0.0);

@@ -94,7 +94,7 @@ void CpuBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
 
 void CpuBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     if (b.param_gradients[op.weight].data) weight_gradient(op, b, tape);  // null: frozen
-    if (op.bias != none)                                                  // oneDNN takes twice as long for both at once
+    if (op.bias != none)                                                  // of one channel in, oneDNN takes twice as long for both at once
         bias_gradient(b.value_gradients[op.y], b.param_gradients[op.bias].as<float>(), "conv bias gradient " + b.name, tape);
     if (b.value_gradients[op.x].data) data_gradient(op, b, tape);
 }

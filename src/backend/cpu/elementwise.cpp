@@ -8,32 +8,27 @@
 namespace convoy {
 namespace {
 
+inline float activate(const Relu&, float x) { return std::max(x, 0.0f); }
+inline float activate(const Gelu&, float x) { return cpu::gelu(x); }
+/// dx, from dy and what the op keeps for it: its output or its input.
+inline float gradient(const Relu&, float y, float dy) { return y > 0 ? dy : 0.0f; }
+inline float gradient(const Gelu&, float x, float dy) { return dy * cpu::gelu_derivative(x); }
+ValueId kept_by(const Relu& op) { return op.y; }
+ValueId kept_by(const Gelu& op) { return op.x; }
+
 // Loops over [0, n), one by one so that each is compiled for AVX-512 too. Gradients are written, or added where `add`.
 
-template <class E> CONVOY_WIDE void relu_forward(const E* x, E* y, int64_t n) {
+template <class Op, class E> CONVOY_WIDE void forward_elements(const Op& op, const E* x, E* y, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) assign(y[i], std::max(to_float(x[i]), 0.0f));
+    for (int64_t i = 0; i < n; ++i) assign(y[i], activate(op, to_float(x[i])));
 }
-template <class E> CONVOY_WIDE void relu_backward(const E* y, const E* dy, E* dx, int64_t n, bool add) {
+template <class Op, class E> CONVOY_WIDE void backward_elements(const Op& op, const E* kept, const E* dy, E* dx, int64_t n, bool add) {
     if (!add) {
 #pragma omp simd
-        for (int64_t i = 0; i < n; ++i) assign(dx[i], to_float(y[i]) > 0 ? to_float(dy[i]) : 0.0f);
+        for (int64_t i = 0; i < n; ++i) assign(dx[i], gradient(op, to_float(kept[i]), to_float(dy[i])));
     } else {
 #pragma omp simd
-        for (int64_t i = 0; i < n; ++i) assign(dx[i], to_float(dx[i]) + (to_float(y[i]) > 0 ? to_float(dy[i]) : 0.0f));
-    }
-}
-template <class E> CONVOY_WIDE void gelu_forward(const E* x, E* y, int64_t n) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) assign(y[i], cpu::gelu(to_float(x[i])));
-}
-template <class E> CONVOY_WIDE void gelu_backward(const E* x, const E* dy, E* dx, int64_t n, bool add) {
-    if (!add) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i) assign(dx[i], to_float(dy[i]) * cpu::gelu_derivative(to_float(x[i])));
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < n; ++i) assign(dx[i], to_float(dx[i]) + to_float(dy[i]) * cpu::gelu_derivative(to_float(x[i])));
+        for (int64_t i = 0; i < n; ++i) assign(dx[i], to_float(dx[i]) + gradient(op, to_float(kept[i]), to_float(dy[i])));
     }
 }
 template <class E> CONVOY_WIDE void scaled(const E* x, float factor, E* y, int64_t n, bool add) {
@@ -50,49 +45,34 @@ template <class E> CONVOY_WIDE void sum(const E* x, const E* z, E* y, int64_t n)
     for (int64_t i = 0; i < n; ++i) assign(y[i], to_float(x[i]) + to_float(z[i]));
 }
 
+template <class Op> void forward_activation(int threads, const char* name, const Op& op, const Bound& b, Tape& tape) {
+    const Tensor &x = b.values[op.x], &y = b.values[op.y];
+    with_type(x.dtype, [&]<class E>(E) {
+        tape.push_back({name + b.name, Lane::compute, [=, from = x.as<E>(), to = y.as<E>(), n = int64_t(x.count())] {
+                            over_rows(threads, n, [=](int, int64_t i, int64_t end) { forward_elements(op, from + i, to + i, end - i); });
+                        }});
+    });
+}
+
+template <class Op> void backward_activation(int threads, const char* name, const Op& op, const Bound& b, Tape& tape) {
+    const Tensor &kept = b.values[kept_by(op)], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
+    const bool add = b.accumulate[op.x];
+    if (!dx.data) return;
+    with_type(dx.dtype, [&]<class E>(E) {
+        tape.push_back({name + b.name, Lane::compute, [=, at = kept.as<E>(), from = dy.as<E>(), to = dx.as<E>(), n = int64_t(dx.count())] {
+                            over_rows(threads, n, [=](int, int64_t i, int64_t end) {
+                                backward_elements(op, at + i, from + i, to + i, end - i, add);
+                            });
+                        }});
+    });
+}
+
 }  // namespace
 
-void CpuBackend::forward(const Relu& op, const Bound& b, Tape& tape) {
-    with_type(b.values[op.x].dtype, [&]<class E>(E) {
-        tape.push_back({"relu " + b.name, Lane::compute,
-                        [=, this, x = b.values[op.x].as<E>(), y = b.values[op.y].as<E>(), n = int64_t(b.values[op.x].count())] {
-                            over_rows(threads_, n, [=](int, int64_t i, int64_t end) { relu_forward(x + i, y + i, end - i); });
-                        }});
-    });
-}
-
-void CpuBackend::backward(const Relu& op, const Bound& b, Tape& tape) {
-    if (!b.value_gradients[op.x].data) return;
-    with_type(b.values[op.x].dtype, [&]<class E>(E) {
-        const E *y = b.values[op.y].as<E>(), *dy = b.value_gradients[op.y].as<E>();
-        tape.push_back(
-            {"relu gradient " + b.name, Lane::compute,
-             [=, this, dx = b.value_gradients[op.x].as<E>(), n = int64_t(b.values[op.x].count()), add = bool(b.accumulate[op.x])] {
-                 over_rows(threads_, n, [=](int, int64_t i, int64_t end) { relu_backward(y + i, dy + i, dx + i, end - i, add); });
-             }});
-    });
-}
-
-void CpuBackend::forward(const Gelu& op, const Bound& b, Tape& tape) {
-    with_type(b.values[op.x].dtype, [&]<class E>(E) {
-        tape.push_back({"gelu " + b.name, Lane::compute,
-                        [=, this, x = b.values[op.x].as<E>(), y = b.values[op.y].as<E>(), n = int64_t(b.values[op.x].count())] {
-                            over_rows(threads_, n, [=](int, int64_t i, int64_t end) { gelu_forward(x + i, y + i, end - i); });
-                        }});
-    });
-}
-
-void CpuBackend::backward(const Gelu& op, const Bound& b, Tape& tape) {
-    if (!b.value_gradients[op.x].data) return;
-    with_type(b.values[op.x].dtype, [&]<class E>(E) {
-        const E *x = b.values[op.x].as<E>(), *dy = b.value_gradients[op.y].as<E>();
-        tape.push_back(
-            {"gelu gradient " + b.name, Lane::compute,
-             [=, this, dx = b.value_gradients[op.x].as<E>(), n = int64_t(b.values[op.x].count()), add = bool(b.accumulate[op.x])] {
-                 over_rows(threads_, n, [=](int, int64_t i, int64_t end) { gelu_backward(x + i, dy + i, dx + i, end - i, add); });
-             }});
-    });
-}
+void CpuBackend::forward(const Relu& op, const Bound& b, Tape& tape) { forward_activation(threads_, "relu ", op, b, tape); }
+void CpuBackend::backward(const Relu& op, const Bound& b, Tape& tape) { backward_activation(threads_, "relu gradient ", op, b, tape); }
+void CpuBackend::forward(const Gelu& op, const Bound& b, Tape& tape) { forward_activation(threads_, "gelu ", op, b, tape); }
+void CpuBackend::backward(const Gelu& op, const Bound& b, Tape& tape) { backward_activation(threads_, "gelu gradient ", op, b, tape); }
 
 void CpuBackend::forward(const Scale& op, const Bound& b, Tape& tape) {
     add_scaled(b.values[op.x], op.factor, b.values[op.y], false, tape);
