@@ -42,7 +42,10 @@ ifeq ($(filter deps info clean help run data test test-gpu bench-gpu bench-peers
 $(warning CUDA is left out: $(CUDA_LACKS) is missing (make deps fetches cudnn-frontend))
 endif
 endif
-SOURCES := $(filter-out $(if $(CUDA_ON),src/backend/cuda_absent.cpp,src/backend/cuda/%),$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
+# winograd.cpp is GCC's: see winograd_absent.cpp.
+ABSENT  := $(if $(CUDA_ON),src/backend/cuda_absent.cpp,src/backend/cuda/%) \
+           src/backend/cpu/$(if $(findstring clang,$(CXX)),winograd.cpp,winograd_absent.cpp)
+SOURCES := $(filter-out $(ABSENT),$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
 OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
 ifdef CUDA_ON
 KERNELS  := $(wildcard kernels/*.cu)

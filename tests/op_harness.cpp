@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/cpu/rows.h"
 #include "tests/test_comm.h"
 
 namespace convoy::test {
@@ -14,7 +15,7 @@ std::vector<std::string> test_devices() {
     return devices;
 }
 
-bool has_bf16() { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"); }
+bool has_bf16() { return has_avx512(); }
 
 std::unique_ptr<Backend> make_test_backend(const std::string& device) {
     BackendOptions options;

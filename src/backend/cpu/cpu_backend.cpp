@@ -14,6 +14,7 @@
 
 #include "backend/cpu/gradient_sums.h"
 #include "backend/cpu/primitives.h"
+#include "backend/cpu/rows.h"
 #include "base/memory.h"
 #include "comm/binding.h"
 
@@ -45,8 +46,6 @@ const char* isa_name() {
         default: return "SSE4.1";
     }
 }
-
-bool has_avx512() { return (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_isa::avx512_core)) == int(dnnl::cpu_isa::avx512_core); }
 
 /// Of this thread: numbers below 1e-38 become zero. A gradient that dies away is otherwise computed a hundred times slower.
 void flush_denormals() {

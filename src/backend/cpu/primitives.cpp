@@ -21,6 +21,8 @@ template <class From, class To> CONVOY_WIDE void put_elements(const From* from, 
 
 }  // namespace
 
+bool has_avx512() { return (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_isa::avx512_core)) == int(dnnl::cpu_isa::avx512_core); }
+
 dnnl::memory::data_type dnnl_type(DType type) {
     using T = dnnl::memory::data_type;
     switch (type) {

@@ -17,6 +17,10 @@
 
 namespace convoy {
 
+/// Whether this processor has AVX-512 (F, BW, VL, DQ), and oneDNN may use it: ONEDNN_MAX_CPU_ISA=AVX2 holds Convoy's own loops to AVX2 too,
+/// but for those marked CONVOY_WIDE. In primitives.cpp.
+bool has_avx512();
+
 constexpr int64_t run_rows = 32;  // rows summed in float before they go to double
 
 /// Calls body(E{}) with E float or bf16: what values and their gradients can be on a CPU.

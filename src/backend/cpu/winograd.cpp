@@ -1,48 +1,16 @@
 #include "backend/cpu/winograd.h"
 
-#include <immintrin.h>
-#include <omp.h>
-
 #include <algorithm>
-#include <cstdint>
+
+#include "backend/cpu/rows.h"
+#include "backend/cpu/winograd_tiles.h"
 
 namespace convoy::cpu {
 namespace {
 
-constexpr int points = 36;  // of a 6x6 tile
-constexpr int lanes = 16;   // floats of a vector
-constexpr int panel = 32;   // columns that the matrix kernel takes at once
-
-constexpr int rounded(int c, int to) { return (c + to - 1) / to * to; }
-
-/// Matrices of a block of tiles, one a point: [36][tiles][channels, rounded up to vectors].
-struct Block {
-    float* data;
-    int channels;
-    size_t stride;  // between points; off a multiple of 4 KiB, or all points fall on the same lines of the first cache
-    static size_t stride_of(int64_t tiles, int c) { return size_t(tiles) * rounded(c, lanes) + lanes; }
-    Block(float* at, int64_t tiles, int c) : data(at), channels(rounded(c, lanes)), stride(stride_of(tiles, c)) {}
-    static size_t floats(int64_t tiles, int c) { return points * stride_of(tiles, c); }
-    float* at(int point, int64_t tile) const { return data + point * stride + size_t(tile) * channels; }
-};
-
 /// Tiles that a thread transforms together: of few channels so many that a block stays in the second cache, of many so many that reading
 /// the weights again for each block does not show.
 int block_tiles(int c, int d) { return c + d <= 128 ? 28 : c + d <= 256 ? 56 : 112; }
-
-struct Tiling {
-    int n, h, w, down, across;
-    Tiling(int n_, int h_, int w_) : n(n_), h(h_), w(w_), down((h_ + 3) / 4), across((w_ + 3) / 4) {}
-    int64_t count() const { return int64_t(n) * down * across; }
-    struct Place {
-        int64_t image;
-        int y, x;  // of the tile's first output
-    };
-    Place place(int64_t tile) const {
-        const int in_image = int(tile % (down * across));
-        return {tile / (down * across), in_image / across * 4, in_image % across * 4};
-    }
-};
 
 size_t transformed_floats(int rows, int columns) { return size_t(points) * rows * rounded(columns, panel); }
 
@@ -54,14 +22,7 @@ bool gradient_by_columns(const Tiling& tiling, int threads) { return tiling.coun
 
 }  // namespace
 
-bool Winograd::worthwhile() const {
-#ifdef __clang__
-    return false;  // it does not take the pragma below
-#else
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma") && in >= 16 && out >= 16 && h >= 3 && w >= 3;
-#endif
-}
+bool Winograd::worthwhile() const { return has_avx512() && in >= lanes && out >= lanes && h >= 3 && w >= 3; }
 
 size_t Winograd::workspace_bytes() const {
     const Tiling tiling(n, h, w);
@@ -77,219 +38,9 @@ size_t Winograd::workspace_bytes() const {
     return sizeof(float) * std::max(convolution, gradient);
 }
 
-#ifndef __clang__
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512")
+CONVOY_AVX512_BEGIN
 
 namespace {
-
-constexpr float a = 0.625f, b = 1.5f;  // the points
-constexpr float a2 = a * a, b2 = b * b, a3 = a * a2, b3 = b * b2;
-constexpr float n0 = 1 / (a2 * b2), na = 1 / (2 * a2 * (a2 - b2)), nb = 1 / (2 * b2 * (b2 - a2));
-
-using Vector = __m512;
-
-inline __mmask16 mask_of(int count) { return count >= lanes ? __mmask16(0xffff) : __mmask16((1u << count) - 1); }
-
-inline Vector load(const float* p, __mmask16 m) { return _mm512_maskz_loadu_ps(m, p); }
-inline Vector load(const bf16* p, __mmask16 m) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p)), 16));
-}
-inline void store(float* p, __mmask16 m, Vector v) { _mm512_mask_storeu_ps(p, m, v); }
-inline void store(bf16* p, __mmask16 m, Vector v) {
-    const __m512i u = _mm512_castps_si512(v), high = _mm512_srli_epi32(u, 16);
-    const __m512i even = _mm512_and_si512(high, _mm512_set1_epi32(1));
-    const __m512i nearest = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff))), 16);
-    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    _mm256_mask_storeu_epi16(p, m, _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40))));
-}
-
-// The one-dimensional transforms; the two-dimensional ones apply them to columns, then to rows.
-
-/// B^T d: six input pixels at the points.
-inline void input_transform(const Vector* d, Vector* v) {
-    const Vector even_a = d[4] - b2 * d[2], odd_a = a * (d[3] - b2 * d[1]);
-    const Vector even_b = d[4] - a2 * d[2], odd_b = b * (d[3] - a2 * d[1]);
-    v[0] = d[4] - (a2 + b2) * d[2] + (a2 * b2) * d[0];
-    v[1] = even_a + odd_a;
-    v[2] = even_a - odd_a;
-    v[3] = even_b + odd_b;
-    v[4] = even_b - odd_b;
-    v[5] = d[5] - (a2 + b2) * d[3] + (a2 * b2) * d[1];
-}
-
-/// G g: three weights at the points.
-inline void weight_transform(const Vector* g, Vector* u) {
-    const Vector even_a = na * g[0] + (na * a2) * g[2], odd_a = (na * a) * g[1];
-    const Vector even_b = nb * g[0] + (nb * b2) * g[2], odd_b = (nb * b) * g[1];
-    u[0] = n0 * g[0];
-    u[1] = even_a + odd_a;
-    u[2] = even_a - odd_a;
-    u[3] = even_b + odd_b;
-    u[4] = even_b - odd_b;
-    u[5] = g[2];
-}
-
-/// A^T m: four outputs from the points.
-inline void output_transform(const Vector* m, Vector* y) {
-    const Vector even_a = m[1] + m[2], odd_a = m[1] - m[2], even_b = m[3] + m[4], odd_b = m[3] - m[4];
-    y[0] = m[0] + even_a + even_b;
-    y[1] = a * odd_a + b * odd_b;
-    y[2] = a2 * even_a + b2 * even_b;
-    y[3] = a3 * odd_a + b3 * odd_b + m[5];
-}
-
-/// A y, the transpose of the output's transform: four gradients at the points.
-inline void gradient_transform(const Vector* y, Vector* m) {
-    const Vector even_a = y[0] + a2 * y[2], odd_a = a * y[1] + a3 * y[3];
-    const Vector even_b = y[0] + b2 * y[2], odd_b = b * y[1] + b3 * y[3];
-    m[0] = y[0];
-    m[1] = even_a + odd_a;
-    m[2] = even_a - odd_a;
-    m[3] = even_b + odd_b;
-    m[4] = even_b - odd_b;
-    m[5] = y[3];
-}
-
-/// G^T u, the transpose of the weights' transform.
-inline void weight_gradient_transform(const Vector* u, Vector* g) {
-    const Vector even_a = na * (u[1] + u[2]), odd_a = (na * a) * (u[1] - u[2]);
-    const Vector even_b = nb * (u[3] + u[4]), odd_b = (nb * b) * (u[3] - u[4]);
-    g[0] = n0 * u[0] + even_a + even_b;
-    g[1] = odd_a + odd_b;
-    g[2] = a2 * even_a + b2 * even_b + u[5];
-}
-
-/// Applies a transform of `From` values to `To` both ways: in [From][From], read by `in(row, column)`, to `out(row, column, value)`.
-template <int From, int To, void (*transform)(const Vector*, Vector*), class In, class Out> inline void both_ways(In in, Out out) {
-    Vector half[To][From];
-#pragma GCC unroll 6
-    for (int j = 0; j < From; ++j) {
-        Vector column[From], result[To];
-#pragma GCC unroll 6
-        for (int i = 0; i < From; ++i) column[i] = in(i, j);
-        transform(column, result);
-#pragma GCC unroll 6
-        for (int i = 0; i < To; ++i) half[i][j] = result[i];
-    }
-#pragma GCC unroll 6
-    for (int i = 0; i < To; ++i) {
-        Vector result[To];
-        transform(half[i], result);
-#pragma GCC unroll 6
-        for (int j = 0; j < To; ++j) out(i, j, result[j]);
-    }
-}
-
-/// Tiles [first, last) of x [n, h, w, c] into `to`, seen through a window of Size x Size pixels that begins `before` pixels before the
-/// tile.
-template <int Size, void (*transform)(const Vector*, Vector*), class E>
-void read_tiles(const E* x, const Tiling& tiling, int c, int before, int64_t first, int64_t last, const Block& to) {
-    alignas(64) static constexpr E zeros[lanes] = {};
-    for (int64_t tile = first; tile < last; ++tile) {
-        const Tiling::Place at = tiling.place(tile);
-        const E* from[Size][Size];
-        bool inside[Size][Size];
-        for (int i = 0; i < Size; ++i)
-            for (int j = 0; j < Size; ++j) {
-                const int row = at.y - before + i, column = at.x - before + j;
-                inside[i][j] = row >= 0 && row < tiling.h && column >= 0 && column < tiling.w;
-                from[i][j] = inside[i][j] ? x + ((at.image * tiling.h + row) * tiling.w + column) * c : zeros;
-            }
-        float* out = to.at(0, tile - first);
-        for (int channel = 0; channel < c; channel += lanes) {
-            const __mmask16 mask = mask_of(c - channel);
-            both_ways<Size, 6, transform>([&](int i, int j) { return load(from[i][j] + (inside[i][j] ? channel : 0), mask); },
-                                          [&](int i, int j, Vector v) { _mm512_store_ps(out + (i * 6 + j) * to.stride + channel, v); });
-        }
-    }
-}
-
-/// Outputs of tiles [first, last), of channels [begin, begin + count), to y [n, h, w, c]; added to it if `add`. `from` begins with channel
-/// `begin` of tile `first`.
-template <class E>
-void write_tiles(const Block& from, const Tiling& tiling, int c, int begin, int count, int64_t first, int64_t last, E* y, bool add) {
-    for (int64_t tile = first; tile < last; ++tile) {
-        const Tiling::Place at = tiling.place(tile);
-        E* corner = y + ((at.image * tiling.h + at.y) * tiling.w + at.x) * c + begin;
-        const int rows = std::min(4, tiling.h - at.y), columns = std::min(4, tiling.w - at.x);
-        const float* in = from.at(0, tile - first);
-        for (int channel = 0; channel < count; channel += lanes) {
-            const __mmask16 mask = mask_of(count - channel);
-            Vector half[4][6];
-#pragma GCC unroll 6
-            for (int j = 0; j < 6; ++j) {
-                Vector column[6], result[4];
-#pragma GCC unroll 6
-                for (int i = 0; i < 6; ++i) column[i] = _mm512_load_ps(in + (i * 6 + j) * from.stride + channel);
-                output_transform(column, result);
-#pragma GCC unroll 4
-                for (int i = 0; i < 4; ++i) half[i][j] = result[i];
-            }
-            for (int i = 0; i < rows; ++i) {
-                Vector result[4];
-                output_transform(half[i], result);
-                E* to = corner + int64_t(i) * tiling.w * c + channel;
-                for (int j = 0; j < columns; ++j, to += c) store(to, mask, add ? result[j] + load(to, mask) : result[j]);
-            }
-        }
-    }
-}
-
-/// c [R][32 or 16 columns] = (or +=) sum over k of a(row, k) b(k, column): a by its two strides, b with `b_stride` between k.
-template <int R, int V>
-void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t a_k, const float* __restrict b_, size_t b_stride,
-                   float* __restrict c_, size_t c_stride, bool add) {
-    Vector sum[R][V];
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 2
-        for (int v = 0; v < V; ++v) sum[r][v] = add ? _mm512_loadu_ps(c_ + r * c_stride + v * lanes) : _mm512_setzero_ps();
-    for (int k = 0; k < k_count; ++k) {
-        Vector row[V];
-#pragma GCC unroll 2
-        for (int v = 0; v < V; ++v) row[v] = _mm512_load_ps(b_ + k * b_stride + v * lanes);
-#pragma GCC unroll 16
-        for (int r = 0; r < R; ++r) {
-            const Vector x = _mm512_set1_ps(a_[r * a_row + k * a_k]);
-#pragma GCC unroll 2
-            for (int v = 0; v < V; ++v) sum[r][v] = _mm512_fmadd_ps(x, row[v], sum[r][v]);
-        }
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 2
-        for (int v = 0; v < V; ++v) _mm512_store_ps(c_ + r * c_stride + v * lanes, sum[r][v]);
-}
-
-template <int V>
-void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride, float* c_,
-                    size_t c_stride, bool add) {
-    using Kernel = void (*)(int, const float*, size_t, size_t, const float*, size_t, float*, size_t, bool);
-    static constexpr Kernel kernels[] = {nullptr,
-                                         multiply_rows<1, V>,
-                                         multiply_rows<2, V>,
-                                         multiply_rows<3, V>,
-                                         multiply_rows<4, V>,
-                                         multiply_rows<5, V>,
-                                         multiply_rows<6, V>,
-                                         multiply_rows<7, V>,
-                                         multiply_rows<8, V>,
-                                         multiply_rows<9, V>,
-                                         multiply_rows<10, V>,
-                                         multiply_rows<11, V>,
-                                         multiply_rows<12, V>,
-                                         multiply_rows<13, V>,
-                                         multiply_rows<14, V>};
-    constexpr int most = 14;
-    for (int left = rows; left > 0;) {  // the last two runs share what is left, so that none is short
-        const int now = left >= 2 * most || left <= most ? std::min(left, most) : (left + 1) / 2;
-        kernels[now](k_count, a_, a_row, a_k, b_, b_stride, c_, c_stride, add);
-        a_ += now * a_row;
-        c_ += now * c_stride;
-        left -= now;
-    }
-}
 
 /// Transformed weights in panels: [36][panel][rows][32 columns]; the last panel is as wide, its last columns zero.
 struct Panels {
@@ -299,12 +50,6 @@ struct Panels {
     size_t stride() const { return size_t(count()) * rows * panel; }  // between points
     float* at(int point, int p) const { return data + point * stride() + size_t(p) * rows * panel; }
 };
-
-/// Calls body(thread) on all threads.
-template <class Body> void on_threads(int threads, Body body) {
-#pragma omp parallel num_threads(threads)
-    body(omp_get_thread_num());
-}
 
 /// Columns [begin, end) of the transformed weights, rows in and columns out; `to` begins with column `origin`. Vectors along the outputs
 /// are gathered.
@@ -476,20 +221,6 @@ template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float
     });
 }
 
-#else
-
-template <class E> void Winograd::forward(const E*, const float*, E*, void*) const {
-    require(false, "asked first whether it is worthwhile");
-}
-template <class E> void Winograd::data_gradient(const E*, const float*, E*, bool, void*) const {
-    require(false, "asked first whether it is worthwhile");
-}
-template <class E> void Winograd::weight_gradient(const E*, const E*, float*, void*) const {
-    require(false, "asked first whether it is worthwhile");
-}
-
-#endif
-
 template void Winograd::forward(const float*, const float*, float*, void*) const;
 template void Winograd::forward(const bf16*, const float*, bf16*, void*) const;
 template void Winograd::data_gradient(const float*, const float*, float*, bool, void*) const;
@@ -497,8 +228,6 @@ template void Winograd::data_gradient(const bf16*, const float*, bf16*, bool, vo
 template void Winograd::weight_gradient(const float*, const float*, float*, void*) const;
 template void Winograd::weight_gradient(const bf16*, const bf16*, float*, void*) const;
 
-#ifndef __clang__
-#pragma GCC pop_options  // behind the instantiations, which take their target from where they stand
-#endif
+CONVOY_AVX512_END  // behind the instantiations, which take their target from where they stand
 
 }  // namespace convoy::cpu

@@ -1,0 +1,107 @@
+// Vectors of 16 floats, and the product of small matrices in them. What stands between CONVOY_AVX512_BEGIN and _END is compiled for AVX-512
+// whatever the rest is compiled for, and may run only where has_avx512(). By GCC: clang has no such pragma.
+#pragma once
+#include <immintrin.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/bf16.h"
+
+#define CONVOY_AVX512_BEGIN \
+    _Pragma("GCC push_options") _Pragma("GCC target(\"avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512\")")
+#define CONVOY_AVX512_END _Pragma("GCC pop_options")
+
+namespace convoy::cpu {
+namespace {
+
+constexpr int lanes = 16;  // floats of a vector
+constexpr int panel = 32;  // columns that the matrix kernel takes at once
+
+constexpr int rounded(int c, int to) { return (c + to - 1) / to * to; }
+
+/// Calls body(thread) on all threads.
+template <class Body> void on_threads(int threads, Body body) {
+#pragma omp parallel num_threads(threads)
+    body(omp_get_thread_num());
+}
+
+CONVOY_AVX512_BEGIN
+
+using Vector = __m512;
+
+inline __mmask16 mask_of(int count) { return count >= lanes ? __mmask16(0xffff) : __mmask16((1u << count) - 1); }
+
+inline Vector load(const float* p, __mmask16 m) { return _mm512_maskz_loadu_ps(m, p); }
+inline Vector load(const bf16* p, __mmask16 m) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p)), 16));
+}
+inline void store(float* p, __mmask16 m, Vector v) { _mm512_mask_storeu_ps(p, m, v); }
+inline void store(bf16* p, __mmask16 m, Vector v) {
+    const __m512i u = _mm512_castps_si512(v), high = _mm512_srli_epi32(u, 16);
+    const __m512i even = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    const __m512i nearest = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff))), 16);
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    _mm256_mask_storeu_epi16(p, m, _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40))));
+}
+
+/// c [R][32 or 16 columns] = (or +=) sum over k of a(row, k) b(k, column): a by its two strides, b with `b_stride` between k.
+template <int R, int V>
+void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t a_k, const float* __restrict b_, size_t b_stride,
+                   float* __restrict c_, size_t c_stride, bool add) {
+    Vector sum[R][V];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) sum[r][v] = add ? _mm512_loadu_ps(c_ + r * c_stride + v * lanes) : _mm512_setzero_ps();
+    for (int k = 0; k < k_count; ++k) {
+        Vector row[V];
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) row[v] = _mm512_load_ps(b_ + k * b_stride + v * lanes);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) {
+            const Vector x = _mm512_set1_ps(a_[r * a_row + k * a_k]);
+#pragma GCC unroll 2
+            for (int v = 0; v < V; ++v) sum[r][v] = _mm512_fmadd_ps(x, row[v], sum[r][v]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) _mm512_store_ps(c_ + r * c_stride + v * lanes, sum[r][v]);
+}
+
+template <int V>
+void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride, float* c_,
+                    size_t c_stride, bool add) {
+    using Kernel = void (*)(int, const float*, size_t, size_t, const float*, size_t, float*, size_t, bool);
+    static constexpr Kernel kernels[] = {nullptr,
+                                         multiply_rows<1, V>,
+                                         multiply_rows<2, V>,
+                                         multiply_rows<3, V>,
+                                         multiply_rows<4, V>,
+                                         multiply_rows<5, V>,
+                                         multiply_rows<6, V>,
+                                         multiply_rows<7, V>,
+                                         multiply_rows<8, V>,
+                                         multiply_rows<9, V>,
+                                         multiply_rows<10, V>,
+                                         multiply_rows<11, V>,
+                                         multiply_rows<12, V>,
+                                         multiply_rows<13, V>,
+                                         multiply_rows<14, V>};
+    constexpr int most = 14;
+    for (int left = rows; left > 0;) {  // the last two runs share what is left, so that none is short
+        const int now = left >= 2 * most || left <= most ? std::min(left, most) : (left + 1) / 2;
+        kernels[now](k_count, a_, a_row, a_k, b_, b_stride, c_, c_stride, add);
+        a_ += now * a_row;
+        c_ += now * c_stride;
+        left -= now;
+    }
+}
+
+CONVOY_AVX512_END
+
+}  // namespace
+}  // namespace convoy::cpu
