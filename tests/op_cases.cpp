@@ -228,6 +228,9 @@ const std::vector<OpCase>& op_cases() {
                                                             conv({2, 7, 5, 10, 21, 5, 1, 2, true}),
                                                             conv({2, 15, 13, 3, 16, 7, 2, 3, false}),
                                                             conv({1, 14, 10, 21, 3, 7, 2, 3, false}),
+                                                            conv({2, 3, 5, 1024, 1030, 1, 1, 0, false}),  // many weights
+                                                            conv({1, 4, 5, 1027, 1024, 1, 2, 0, false}),
+                                                            conv({2, 5, 4, 171, 683, 3, 2, 1, false}),
                                                             winograd({12, 9, 7, 16, 21, 3, 1, 1, false}),
                                                             winograd({50, 4, 5, 31, 33, 3, 1, 1, false}),
                                                             winograd({3, 17, 19, 33, 48, 3, 1, 1, false}),

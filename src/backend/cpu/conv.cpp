@@ -1,8 +1,10 @@
-// Convolution on plain NHWC activations: 3x3 of stride 1 by Winograd where the processor multiplies fastest in f32, all others by oneDNN,
-// which wants the weights reordered, once a direction and step.
+// Convolution on plain NHWC activations. Where the processor multiplies fastest in f32, those of 3x3 and stride 1 go by Winograd, and those
+// whose weights outgrow the second cache as a matrix product of patches; all others by oneDNN's convolutions, which want the weights
+// reordered, once a direction and step.
 #include <optional>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/patches.h"
 #include "backend/cpu/primitives.h"
 #include "backend/cpu/rows.h"
 #include "backend/cpu/winograd.h"
@@ -47,6 +49,26 @@ std::optional<cpu::Winograd> winograd_of(const Conv& op, const Bound& b, DType p
     return w.worthwhile() ? std::optional(w) : std::nullopt;
 }
 
+/// From how many weights on oneDNN's matrix product is faster than its convolutions, which keep half of their speed: 4 MiB, measured.
+constexpr size_t many_weights = 1 << 20;
+
+/// The patches that this convolution is a product of, if that is the faster way, or `anyhow`.
+std::optional<cpu::Patches> patches_of(const Conv& op, const Bound& b, DType products, int threads, bool anyhow = false) {
+    if (op.bias != none || products != DType::f32 || (!anyhow && b.params[op.weight].count() < many_weights)) return {};
+    const Shape &x = b.values[op.x].shape, &y = b.values[op.y].shape;
+    return cpu::Patches{x.n, x.h, x.w, x.c, op.kernel, op.stride, op.pad, y.h, y.w, threads};
+}
+
+/// The matrix of patches: x itself, or gathered into a temporary.
+Calls::Operand gathered(Calls& calls, int argument, const Tensor& x, const cpu::Patches& p) {
+    if (p.are_pixels()) return calls.matrix_of(argument, x, x.shape.c);
+    const auto to = calls.temporary(argument, matrix(p.rows(), p.columns(), DType::f32));
+    with_type(x.dtype, [&]<class E>(E) {
+        calls.add(to.offset, [p, from = x.as<E>()](void* patches) { p.gather(from, static_cast<float*>(patches)); });
+    });
+    return to;
+}
+
 template <class E> CONVOY_WIDE void add_rows(const E* from, int64_t rows, int c, float* s) {
     for (int64_t r = 0; r < rows; ++r, from += c) {
 #pragma omp simd
@@ -58,14 +80,24 @@ template <class E> CONVOY_WIDE void add_rows(const E* from, int64_t rows, int c,
 
 void CpuBackend::bias_gradient(const Tensor& dy, float* to, const std::string& name, Tape& tape) {
     const int c = dy.shape.c;
-    const Buffer scratch = allocate(sizeof(double) * (2 * size_t(c) + size_t(threads_) * ThreadScratch::doubles(c)));
+    int together = 1;  // rows that are summed as one, so that its channels fill vectors
+    while (together < 16 && together * c % 16 != 0) together *= 2;
+    const int wide = together * c;
+    const Buffer scratch = allocate(sizeof(double) * (2 * size_t(wide) + size_t(threads_) * ThreadScratch::doubles(wide)));
     with_type(dy.dtype, [&]<class E>(E) {
         tape.push_back({name, Lane::compute, [=, this, rows = int64_t(dy.shape.pixels()), from = dy.as<E>()] {
                             auto* sums = static_cast<double*>(scratch.get());
-                            sum_rows(threads_, rows, c, sums + 2 * c, sums, [=](int64_t first, int64_t last, const ThreadScratch& t) {
-                                add_rows(from + first * c, last - first, c, t.s);
-                            });
-                            std::copy_n(sums, c, to);
+                            sum_rows(threads_, rows / together, wide, sums + 2 * wide, sums,
+                                     [=](int64_t first, int64_t last, const ThreadScratch& t) {
+                                         add_rows(from + first * wide, last - first, wide, t.s);
+                                     });
+                            const int rest = int(rows % together);
+                            for (int i = 0; i < c; ++i) {
+                                double sum = 0;
+                                for (int k = 0; k < together; ++k) sum += sums[k * c + i];
+                                for (int k = 0; k < rest; ++k) sum += to_float(from[(rows - rest + k) * c + i]);
+                                to[i] = float(sum);
+                            }
                         }});
     });
 }
@@ -78,6 +110,13 @@ void CpuBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
             calls.add(calls.reserve(w->workspace_bytes()), [=, w = *w, from = x.as<E>(), by = weight.as<float>(),
                                                             to = y.as<E>()](void* space) { w.forward(from, by, to, space); });
         });
+        return calls.onto(tape, "conv forward " + b.name);
+    }
+    if (const auto p = patches_of(op, b, products_of(x.dtype), threads_)) {
+        const auto target = calls.target(DNNL_ARG_DST, y, matrix(p->rows(), y.shape.c, DType::f32), false);
+        calls.multiply(gathered(calls, DNNL_ARG_SRC, x, *p),
+                       calls.fixed(DNNL_ARG_WEIGHTS, matrix(p->columns(), y.shape.c, DType::f32, true), weight.data), target);
+        calls.deliver(target, y, false);
         return calls.onto(tape, "conv forward " + b.name);
     }
     const Descs d(op, b, products_of(x.dtype));
@@ -109,6 +148,11 @@ void CpuBackend::weight_gradient(const Conv& op, const Bound& b, Tape& tape) {
         });
         return calls.onto(tape, "conv weight gradient " + b.name);
     }
+    if (const auto p = patches_of(op, b, products_of(x.dtype), threads_)) {
+        calls.multiply(calls.matrix_of(DNNL_ARG_SRC, dy, dy.shape.c, true), gathered(calls, DNNL_ARG_WEIGHTS, x, *p),
+                       calls.fixed(DNNL_ARG_DST, matrix(dy.shape.c, p->columns(), DType::f32), dweight.data));
+        return calls.onto(tape, "conv weight gradient " + b.name);
+    }
     const Descs d(op, b, products_of(x.dtype));
     const auto hint = forward_desc(engine_, d, true);
     const dnnl::convolution_backward_weights::primitive_desc pd(engine_, direct, d.x, any_layout(d.weight), d.y, d.stride, d.pad, d.pad,
@@ -131,6 +175,27 @@ void CpuBackend::data_gradient(const Conv& op, const Bound& b, Tape& tape) {
             calls.add(calls.reserve(w->workspace_bytes()), [=, w = *w, from = dy.as<E>(), by = weight.as<float>(),
                                                             to = dx.as<E>()](void* space) { w.data_gradient(from, by, to, add, space); });
         });
+        return calls.onto(tape, "conv data gradient " + b.name);
+    }
+    const bool adds_product = add && dx.dtype == DType::f32 && op.kernel == 1 && op.stride == 1;  // in the product's own pass over dx
+    if (const auto p = patches_of(op, b, products_of(dx.dtype), threads_, adds_product)) {
+        const auto left = calls.matrix_of(DNNL_ARG_SRC, dy, dy.shape.c);
+        const auto right = calls.fixed(DNNL_ARG_WEIGHTS, matrix(dy.shape.c, p->columns(), DType::f32), weight.data);
+        const Desc product = matrix(p->rows(), p->columns(), DType::f32);
+        if (adds_product) {
+            calls.multiply(left, right, calls.fixed(DNNL_ARG_DST, product, dx.data), true);
+        } else if (p->are_pixels()) {
+            const auto target = calls.target(DNNL_ARG_DST, dx, product, add);
+            calls.multiply(left, right, target);
+            calls.deliver(target, dx, add);
+        } else {
+            const auto target = calls.temporary(DNNL_ARG_DST, product);
+            calls.multiply(left, right, target);
+            with_type(dx.dtype, [&]<class E>(E) {
+                calls.add(target.offset,
+                          [p = *p, to = dx.as<E>(), add](void* patches) { p.scatter(static_cast<const float*>(patches), to, add); });
+            });
+        }
         return calls.onto(tape, "conv data gradient " + b.name);
     }
     const Descs d(op, b, products_of(dx.dtype));

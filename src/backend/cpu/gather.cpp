@@ -1,5 +1,6 @@
 // Reads a batch out of the resident uint8 images: crop, flip, normalise, in one pass.
 #include <algorithm>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rows.h"
@@ -7,40 +8,60 @@
 namespace convoy {
 namespace {
 
-template <class E> void gather_sample(const Gather& g, int64_t sample, const float* scale, const float* shift, E* to) {
+/// v / 255 normalised is v * scale + shift; [w * c], of the channels of a row of pixels.
+struct Normalise {
+    std::vector<float> scale, shift;
+    explicit Normalise(const Gather& g) {
+        for (int i = 0; i < g.x.shape.w; ++i)
+            for (size_t c = 0; c < g.mean.size(); ++c) {
+                scale.push_back(1 / (255 * g.stddev[c]));
+                shift.push_back(-g.mean[c] / g.stddev[c]);
+            }
+    }
+};
+
+template <class E>
+CONVOY_WIDE void normalise(const uint8_t* from, int count, const float* __restrict scale, const float* __restrict shift, E* to) {
+#pragma omp simd
+    for (int i = 0; i < count; ++i) assign(to[i], float(from[i]) * scale[i] + shift[i]);
+}
+
+template <class E> void gather_sample(const Gather& g, int64_t sample, const Normalise& by, E* to) {
     const Shape s = g.x.shape;
     const uint8_t* image = g.images.as<uint8_t>() + sample * s.h * s.w * s.c;
+    const float *scale = by.scale.data(), *shift = by.shift.data();
     const AugmentDraw draw = draw_augment(g.augment, g.seed, uint32_t(g.counters->epoch), uint32_t(sample));
-    for (int i = 0; i < s.h; ++i) {
+    // Columns [begin, end) lie in the image one behind the other; the others are mirrored, reflected or black.
+    const int begin = draw.mirror ? s.w : std::clamp(-draw.dx, 0, s.w), end = draw.mirror ? s.w : std::clamp(s.w - draw.dx, begin, s.w);
+    for (int i = 0; i < s.h; ++i, to += s.w * s.c) {
         const int row = source_index(g.augment, i, draw.dy, s.h);
-        for (int j = 0; j < s.w; ++j, to += s.c) {
-            const int column = source_index(g.augment, draw.mirror ? s.w - 1 - j : j, draw.dx, s.w);
-            if (row < 0 || column < 0) {
-                for (int c = 0; c < s.c; ++c) assign(to[c], shift[c]);  // black
-                continue;
-            }
-            const uint8_t* from = image + (int64_t(row) * s.w + column) * s.c;
-            for (int c = 0; c < s.c; ++c) assign(to[c], float(from[c]) * scale[c] + shift[c]);
+        if (row < 0) {
+            for (int k = 0; k < s.w * s.c; ++k) assign(to[k], shift[k]);  // black
+            continue;
         }
+        const uint8_t* line = image + int64_t(row) * s.w * s.c;
+        const auto pixel = [&](int j) {
+            const int column = source_index(g.augment, draw.mirror ? s.w - 1 - j : j, draw.dx, s.w);
+            for (int c = 0; c < s.c; ++c)
+                assign(to[j * s.c + c], column < 0 ? shift[c] : float(line[column * s.c + c]) * scale[c] + shift[c]);
+        };
+        for (int j = 0; j < begin; ++j) pixel(j);
+        normalise(line + (begin + draw.dx) * s.c, (end - begin) * s.c, scale, shift, to + begin * s.c);
+        for (int j = end; j < s.w; ++j) pixel(j);
     }
 }
 
 }  // namespace
 
 void CpuBackend::gather(const Gather& g, Tape& tape) {
-    std::vector<float> scale, shift;  // (v / 255 - mean) / stddev = v * scale + shift
-    for (size_t c = 0; c < g.mean.size(); ++c) {
-        scale.push_back(1 / (255 * g.stddev[c]));
-        shift.push_back(-g.mean[c] / g.stddev[c]);
-    }
     with_type(g.x.dtype, [&]<class E>(E) {
-        tape.push_back({"gather", Lane::compute, [this, g, scale, shift] {
+        tape.push_back({"gather", Lane::compute, [this, g, by = Normalise(g)] {
                             step_started_ = now();
                             const int64_t start = g.counters->offset + g.first, elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)
                             for (int i = 0; i < g.x.shape.n; ++i) {
                                 const int64_t sample = g.order ? g.order[start + i] : start + i;
-                                gather_sample(g, sample, scale.data(), shift.data(), g.x.as<E>() + i * elements);
+                                gather_sample(g, sample, by, g.x.as<E>() + i * elements);
                                 g.y.as<int32_t>()[i] = g.labels.as<int32_t>()[sample];
                             }
                             gathered_ = now();

@@ -4,17 +4,6 @@
 #include "backend/cpu/primitives.h"
 
 namespace convoy {
-namespace {
-
-/// A value [n, ...] as an f32 matrix with `columns` columns; transposed if the product wants that.
-Calls::Operand matrix_of(Calls& calls, int argument, const Tensor& t, int columns, bool transposed = false) {
-    const int n = t.shape.n;
-    const auto desc = [&](DType type) { return transposed ? matrix(columns, n, type, true) : matrix(n, columns, type); };
-    return calls.as_layout(calls.fixed(argument, desc(t.dtype), t.data), desc(DType::f32));
-}
-
-}  // namespace
-
 void CpuBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &weight = b.params[op.weight];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
@@ -27,7 +16,7 @@ void CpuBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     const dnnl::matmul::primitive_desc pd = make();
     Calls calls(engine_, stream_, temporary_);
     const auto target = calls.target(DNNL_ARG_DST, y, dy, false);
-    std::vector<Calls::Operand> operands = {matrix_of(calls, DNNL_ARG_SRC, x, in), calls.fixed(DNNL_ARG_WEIGHTS, dw, weight.data), target};
+    std::vector<Calls::Operand> operands = {calls.matrix_of(DNNL_ARG_SRC, x, in), calls.fixed(DNNL_ARG_WEIGHTS, dw, weight.data), target};
     if (op.bias != none) operands.push_back(calls.fixed(DNNL_ARG_BIAS, db, b.params[op.bias].data));
     calls.add(dnnl::matmul(pd), operands, pd.scratchpad_desc());
     calls.deliver(target, y, false);
@@ -37,22 +26,16 @@ void CpuBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
 void CpuBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &weight = b.params[op.weight], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
-    const auto product = [&](Calls& calls, Calls::Operand left, Calls::Operand right, Calls::Operand to) {
-        const dnnl::matmul::primitive_desc pd(engine_, left.memory.get_desc(), right.memory.get_desc(), to.memory.get_desc(),
-                                              Calls::attributes());
-        calls.add(dnnl::matmul(pd), {left, right, to}, pd.scratchpad_desc());
-    };
-
     Calls calls(engine_, stream_, temporary_);
-    product(calls, matrix_of(calls, DNNL_ARG_SRC, dy, out, true), matrix_of(calls, DNNL_ARG_WEIGHTS, x, in),
-            calls.fixed(DNNL_ARG_DST, matrix(out, in, DType::f32), b.param_gradients[op.weight].data));
+    calls.multiply(calls.matrix_of(DNNL_ARG_SRC, dy, out, true), calls.matrix_of(DNNL_ARG_WEIGHTS, x, in),
+                   calls.fixed(DNNL_ARG_DST, matrix(out, in, DType::f32), b.param_gradients[op.weight].data));
     calls.onto(tape, "linear weight gradient " + b.name);
     if (op.bias != none) bias_gradient(dy, b.param_gradients[op.bias].as<float>(), "linear bias gradient " + b.name, tape);
 
     if (!dx.data) return;
     Calls data(engine_, stream_, temporary_);
     const auto target = data.target(DNNL_ARG_DST, dx, matrix(n, in, DType::f32), b.accumulate[op.x]);
-    product(data, matrix_of(data, DNNL_ARG_SRC, dy, out), data.fixed(DNNL_ARG_WEIGHTS, matrix(out, in, DType::f32), weight.data), target);
+    data.multiply(data.matrix_of(DNNL_ARG_SRC, dy, out), data.fixed(DNNL_ARG_WEIGHTS, matrix(out, in, DType::f32), weight.data), target);
     data.deliver(target, dx, b.accumulate[op.x]);
     data.onto(tape, "linear data gradient " + b.name);
 }

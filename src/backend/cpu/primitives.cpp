@@ -78,6 +78,12 @@ Calls::Operand Calls::temporary(int argument, const Desc& desc) {
     return {argument, dnnl::memory(desc, engine_, nullptr), true, offset};
 }
 
+Calls::Operand Calls::matrix_of(int argument, const Tensor& t, int columns, bool transposed) {
+    const int rows = int(t.count() / size_t(columns));
+    const auto desc = [&](DType type) { return transposed ? matrix(columns, rows, type, true) : matrix(rows, columns, type); };
+    return as_layout(fixed(argument, desc(t.dtype), t.data), desc(DType::f32));
+}
+
 Calls::Operand Calls::as_layout(Operand operand, const Desc& wanted) {
     if (operand.memory.get_desc() == wanted) return operand;
     Operand other = temporary(operand.argument, wanted);
@@ -101,6 +107,17 @@ void Calls::add(dnnl::primitive primitive, std::vector<Operand> operands, const 
             if (o.temporary) o.memory.set_data_handle(block->at(o.offset));
         primitive.execute(stream, arguments);
     });
+}
+
+void Calls::multiply(Operand left, Operand right, Operand to, bool add_to) {
+    dnnl::primitive_attr attr = attributes();
+    if (add_to) {
+        dnnl::post_ops sum;
+        sum.append_sum();
+        attr.set_post_ops(sum);
+    }
+    const dnnl::matmul::primitive_desc pd(engine_, left.memory.get_desc(), right.memory.get_desc(), to.memory.get_desc(), attr);
+    add(dnnl::matmul(pd), {left, right, to}, pd.scratchpad_desc());
 }
 
 void Calls::add(size_t offset, std::function<void(void*)> run) {

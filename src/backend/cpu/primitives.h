@@ -44,11 +44,16 @@ public:
     Operand temporary(int argument, const Desc&);
     /// Reserves bytes of the temporary block, which run() hands over as a pointer.
     size_t reserve(size_t bytes);
+    /// A tensor as an f32 matrix of `columns` columns, converted into a temporary if it is of another type; transposed if a product wants
+    /// that.
+    Operand matrix_of(int argument, const Tensor&, int columns, bool transposed = false);
     /// `operand` as it is, or a temporary of layout and type `wanted` with a reorder in front that fills it.
     Operand as_layout(Operand, const Desc& wanted);
 
     /// `scratchpad` may be empty (size 0).
     void add(dnnl::primitive, std::vector<Operand>, const Desc& scratchpad = {});
+    /// to = (or +=, if `add`) left * right: matrices that are the arguments SRC, WEIGHTS and DST.
+    void multiply(Operand left, Operand right, Operand to, bool add = false);
     /// Calls run(the temporary block at `offset`).
     void add(size_t offset, std::function<void(void*)> run);
     /// A reorder from one operand to another.

@@ -1,0 +1,27 @@
+// A convolution as one product of matrices: patches [pixels of y][kernel x kernel x in] times weights [out][kernel x kernel x in] are y.
+#pragma once
+#include <cstdint>
+
+#include "base/bf16.h"
+
+namespace convoy::cpu {
+
+/// The patches of x [n, h, w, c], plain NHWC, that the pixels of y [n, h_out, w_out, out] see.
+struct Patches {
+    int n, h, w, c;
+    int kernel, stride, pad;
+    int h_out, w_out;
+    int threads;
+
+    int rows() const { return n * h_out * w_out; }
+    int columns() const { return kernel * kernel * c; }
+    /// Whether x itself is the matrix.
+    bool are_pixels() const { return kernel == 1 && stride == 1; }
+
+    /// patches [rows][columns] from x, zeros beyond its edge.
+    template <class E> void gather(const E* x, float* patches) const;
+    /// dx = (or +=, if `add`) at each pixel the sum of its gradients in all patches.
+    template <class E> void scatter(const float* patches, E* dx, bool add) const;
+};
+
+}  // namespace convoy::cpu
