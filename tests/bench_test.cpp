@@ -136,6 +136,13 @@ TEST(Bench, MeasuresMadeUpImages) {
             EXPECT_GT(o["flops"].get<double>(), 0) << o["class"];
         }
     }
+    double least = 0;
+    const double flops = j["ceilings"]["flops_per_second"], bytes = j["ceilings"]["bytes_per_second"];
+    EXPECT_GT(flops, 1e8);
+    EXPECT_GT(bytes, 1e7);
+    for (const auto& o : j["operations"])
+        if (o["class"] != "all-reduce") least += std::max(o["flops"].get<double>() / flops, o["bytes"].get<double>() / bytes);
+    EXPECT_NEAR(j["ceilings"]["roofline_seconds"].get<double>(), least, 1e-9 * least);
     for (const char* name :
          {"conv forward", "conv data gradient", "conv weight gradient", "pool forward", "pool gradient", "relu forward", "dropout gradient",
           "linear forward", "linear weight gradient", "loss forward", "loss gradient", "gather", "all-reduce", "optimizer"})
@@ -220,6 +227,7 @@ TEST(Bench, MeasuresRealData) {
     EXPECT_EQ(j["global_batch"], 15);
     EXPECT_EQ(j["batch_per_rank"], 8) << "the larger share";
     EXPECT_TRUE(j["operations"].empty());
+    EXPECT_FALSE(j.contains("ceilings")) << "measured with the operations only";
     EXPECT_EQ(column(dir.path("run"), "train/epoch"), (std::vector<double>{1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4}));
     EXPECT_EQ("", refusal(launch(2, "bench --model mnist-linear --batch-per-rank 26 --data " + dir.path("data")), Exit::usage,
                           {"52", "50 training images"}));

@@ -209,7 +209,11 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
     constexpr int64_t traced = 5;
     const std::vector<Span> timeline = b.timeline.empty() ? std::vector<Span>() : trainer->timeline(traced);
     const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer);
-    if (b.profile > 0) r.classes_of_operations = by_class(trainer->profile(b.profile), graph, work);
+    if (b.profile > 0) {
+        r.classes_of_operations = by_class(trainer->profile(b.profile), graph, work);
+        comm.barrier();
+        r.ceilings = measure_ceilings(*backend, graph.values.at(1).dtype);
+    }
     for (const auto& [name, w] : work) r.flops_per_image += w.flops / mine;
     for (const TrainRow& row : measurement.rows) r.images_per_second.push_back(double(setup.global_batch) / row.step_seconds);
     if (measurement.steps > 0) r.images_per_second_wall = double(measurement.steps * setup.global_batch) / measurement.seconds;

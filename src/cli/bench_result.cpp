@@ -30,21 +30,33 @@ double sum_of(const std::vector<OpClass>& classes) {
     return sum;
 }
 
-std::string class_table(const std::vector<OpClass>& classes) {
+std::string class_table(const std::vector<OpClass>& classes, const Ceilings& ceilings) {
     const double all = sum_of(classes);
-    TextTable table{{"class of operations", "ms a step", "share", "GFLOP/s", "MB", "GB/s"}, {}};
+    TextTable table{{"class of operations", "ms a step", "share", "GFLOP/s", "of peak", "MB", "GB/s", "of copy"}, {}};
     for (const OpClass& c : classes) {
         const auto rate = [&](double amount) {
             return amount > 0 && c.seconds > 0 ? formatted("%.1f", amount / c.seconds / 1e9) : std::string("-");
         };
+        const auto part = [&](double amount, double ceiling) {
+            return amount > 0 && c.seconds > 0 && ceiling > 0 ? formatted("%.0f %%", 100 * amount / c.seconds / ceiling) : std::string("-");
+        };
         table.rows.push_back({c.name, formatted("%.3f", 1e3 * c.seconds), formatted("%.1f %%", 100 * c.seconds / all), rate(c.work.flops),
-                              c.work.bytes > 0 ? formatted("%.2f", c.work.bytes / 1e6) : "-", rate(c.work.bytes)});
+                              part(c.work.flops, ceilings.flops), c.work.bytes > 0 ? formatted("%.2f", c.work.bytes / 1e6) : "-",
+                              rate(c.work.bytes), part(c.work.bytes, ceilings.bytes)});
     }
-    table.rows.push_back({"all", formatted("%.3f", 1e3 * all), "100.0 %", "", "", ""});
+    table.rows.push_back({"all", formatted("%.3f", 1e3 * all), "100.0 %", "", "", "", "", ""});
     return as_text(table);
 }
 
 }  // namespace
+
+double roofline_seconds(const BenchResult& r) {
+    if (r.ceilings.flops <= 0 || r.ceilings.bytes <= 0) return 0;
+    double seconds = 0;
+    for (const OpClass& c : r.classes_of_operations)
+        if (c.name != "all-reduce") seconds += std::max(c.work.flops / r.ceilings.flops, c.work.bytes / r.ceilings.bytes);
+    return seconds;
+}
 
 std::string bench_text(const BenchResult& r) {
     const auto count = [](int64_t n, const char* what) { return formatted("%lld %s%s", (long long)n, what, n == 1 ? "" : "s"); };
@@ -62,9 +74,13 @@ std::string bench_text(const BenchResult& r) {
                       1e3 * r.median.step, 1e3 * r.median.data, 1e3 * r.median.compute, 1e3 * r.median.exposed);
     text += formatted("work      %.4f GFLOP an image forward and backward, %.1f GFLOP/s; peak memory %.1f MiB a rank\n",
                       r.flops_per_image / 1e9, r.flops_per_image * median(r.images_per_second) / 1e9, r.peak_memory / (1 << 20));
-    if (!r.classes_of_operations.empty())
-        text += "\neach operation by itself, nothing overlapping; GFLOP and MB counted from the shapes:\n" +
-                class_table(r.classes_of_operations);
+    if (r.classes_of_operations.empty()) return text;
+    const double least = roofline_seconds(r);
+    if (least > 0)
+        text += formatted("ceilings  measured on rank 0: %.1f GFLOP/s multiplying, %.1f GB/s copying; the classes below at these take %.3f ms\n",
+                          r.ceilings.flops / 1e9, r.ceilings.bytes / 1e9, 1e3 * least);
+    text += "\neach operation by itself, nothing overlapping; GFLOP and MB counted from the shapes:\n" +
+            class_table(r.classes_of_operations, r.ceilings);
     return text;
 }
 
@@ -98,6 +114,10 @@ std::string bench_json(const BenchResult& r) {
     j["operations"] = nlohmann::ordered_json::array();
     for (const OpClass& c : r.classes_of_operations)
         j["operations"].push_back({{"class", c.name}, {"seconds", c.seconds}, {"flops", c.work.flops}, {"bytes", c.work.bytes}});
+    if (!r.classes_of_operations.empty())
+        j["ceilings"] = {{"flops_per_second", r.ceilings.flops},
+                         {"bytes_per_second", r.ceilings.bytes},
+                         {"roofline_seconds", roofline_seconds(r)}};
     j["version"] = version;
     j["commit"] = commit();
     return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench_ceilings.h"
 #include "plan/work.h"
 #include "train/trainer.h"
 
@@ -31,8 +32,12 @@ struct BenchResult {
     double peak_memory = 0;                      ///< bytes, of the rank that has most
     double flops_per_image = 0;                  ///< forward and backward, counted from the graph
     std::vector<OpClass> classes_of_operations;  ///< on rank 0; empty if not asked for
+    Ceilings ceilings;                           ///< of rank 0, with them
 };
 
+/// Seconds that the classes of operations take at the ceilings, one behind the other, each having to do what was counted for it; 0: not
+/// known. A direct convolution's work is counted: Winograd's can be below that.
+double roofline_seconds(const BenchResult&);
 /// The readable table.
 std::string bench_text(const BenchResult&);
 /// One line of JSON, without a line break; every time in seconds, every size in bytes.

@@ -8,6 +8,19 @@
 namespace convoy {
 namespace {
 
+/// out (+)= in * factor [c], by rows.
+template <class E> CONVOY_WIDE void scale_rows(const E* in, int64_t rows, int64_t c, const float* __restrict factor, E* out, bool add) {
+    for (int64_t r = 0; r < rows; ++r, in += c, out += c) {
+        if (add) {
+#pragma omp simd
+            for (int64_t i = 0; i < c; ++i) assign(out[i], to_float(out[i]) + factor[i] * to_float(in[i]));
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < c; ++i) assign(out[i], factor[i] * to_float(in[i]));
+        }
+    }
+}
+
 struct Mask {
     uint64_t seed;
     uint32_t purpose;
@@ -16,31 +29,40 @@ struct Mask {
     Shape shape;
     int64_t first;
     const Counters* counters;
+    int threads;
+    std::shared_ptr<float[]> factors;  // of one image, a thread each
 
-    /// out = in where the draw keeps it, scaled by 1 / (1 - p), else 0; added to out if `add`. Four elements share one
-    /// Philox block; with whole_channels four channels do, over all pixels.
+    /// out = in where the draw keeps it, scaled by 1 / (1 - p), else 0; added to out if `add`. Four elements share one Philox block; with
+    /// whole_channels four channels do, over all pixels.
     template <class E> void apply(const E* in, E* out, bool add) const {
         const int64_t pixels = whole_channels ? int64_t(shape.h) * shape.w : 1;
         const int64_t draws = whole_channels ? shape.c : int64_t(shape.h) * shape.w * shape.c;
         const uint32_t step = uint32_t(counters->step);
-#pragma omp parallel for schedule(static)
-        for (int n = 0; n < shape.n; ++n)
-            for (int64_t d = 0; d < draws; d += 4) {
-                const Random4 r = philox(seed, uint32_t(d / 4), uint32_t(first + n), step, purpose);
-                float factor[4];
-                for (int k = 0; k < 4; ++k) factor[k] = uniform01(r.word[k]) >= p ? 1 / (1 - p) : 0.0f;
-                const int64_t width = std::min<int64_t>(4, draws - d);
-                for (int64_t i = 0; i < pixels; ++i)
-                    for (int64_t k = 0; k < width; ++k) {
-                        const int64_t at = (n * pixels + i) * draws + d + k;
-                        assign(out[at], (add ? to_float(out[at]) : 0.0f) + factor[k] * to_float(in[at]));
-                    }
+        over_rows(threads, shape.n, [=, this](int thread, int64_t begin, int64_t end) {
+            float* const mine = factors.get() + thread * (draws + 3);
+            for (int64_t n = begin; n < end; ++n) {
+                for (int64_t d = 0; d < draws; d += 4) {
+                    const Random4 r = philox(seed, uint32_t(d / 4), uint32_t(first + n), step, purpose);
+                    for (int k = 0; k < 4; ++k) mine[d + k] = uniform01(r.word[k]) >= p ? 1 / (1 - p) : 0.0f;
+                }
+                scale_rows(in + n * pixels * draws, pixels, draws, mine, out + n * pixels * draws, add);
             }
+        });
     }
 };
 
-Mask mask_of(const Dropout& op, const Bound& b) {
-    return {b.seed, purpose_dropout + uint32_t(op.stream), op.p, op.whole_channels, b.values[op.x].shape, b.first, b.counters};
+Mask mask_of(const Dropout& op, const Bound& b, int threads) {
+    const Shape& shape = b.values[op.x].shape;
+    const size_t draws = op.whole_channels ? size_t(shape.c) : size_t(shape.h) * shape.w * shape.c;
+    return {b.seed,
+            purpose_dropout + uint32_t(op.stream),
+            op.p,
+            op.whole_channels,
+            shape,
+            b.first,
+            b.counters,
+            threads,
+            std::make_shared<float[]>(size_t(threads) * (draws + 3))};
 }
 
 }  // namespace
@@ -53,7 +75,7 @@ void CpuBackend::forward(const Dropout& op, const Bound& b, Tape& tape) {
             tape.push_back({"dropout (identity) " + b.name, Lane::compute, [x, y, n = b.values[op.x].count()] { std::copy_n(x, n, y); }});
             return;
         }
-        tape.push_back({"dropout " + b.name, Lane::compute, [mask = mask_of(op, b), x, y] { mask.apply(x, y, false); }});
+        tape.push_back({"dropout " + b.name, Lane::compute, [mask = mask_of(op, b, threads_), x, y] { mask.apply(x, y, false); }});
     });
 }
 
@@ -63,7 +85,7 @@ void CpuBackend::backward(const Dropout& op, const Bound& b, Tape& tape) {
         const E* dy = b.value_gradients[op.y].as<E>();
         E* dx = b.value_gradients[op.x].as<E>();
         tape.push_back({"dropout gradient " + b.name, Lane::compute,
-                        [mask = mask_of(op, b), dy, dx, add = bool(b.accumulate[op.x])] { mask.apply(dy, dx, add); }});
+                        [mask = mask_of(op, b, threads_), dy, dx, add = bool(b.accumulate[op.x])] { mask.apply(dy, dx, add); }});
     });
 }
 

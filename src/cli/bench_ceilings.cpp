@@ -1,0 +1,90 @@
+#include "cli/bench_ceilings.h"
+
+#include <vector>
+
+#include "base/bf16.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/philox.h"
+#include "base/quantile.h"
+
+namespace convoy {
+namespace {
+
+/// Median seconds of one of `repeats` runs of the same step, launched together.
+double seconds_of(Backend& backend, const std::function<void(Tape&)>& append) {
+    constexpr int together = 2, rounds = 5;
+    Tape tape;
+    for (int i = 0; i < together; ++i) append(tape);
+    const auto run = backend.finish(std::move(tape));
+    run();  // whatever the first time takes
+    backend.synchronize();
+    std::vector<double> seconds;
+    for (int i = 0; i < rounds; ++i) {
+        const auto start = Clock::now();
+        run();
+        backend.synchronize();
+        seconds.push_back(seconds_since(start) / together);
+    }
+    return median(seconds);
+}
+
+double copied_bytes(Backend& backend) {
+    const Shape shape{64, 1024, 1024, 1};
+    const Tensor bytes{nullptr, shape, DType::f32};
+    const Buffer from = backend.allocate(bytes.bytes()), to = backend.allocate(bytes.bytes());
+    return 2 * double(bytes.bytes()) / seconds_of(backend, [&](Tape& tape) {
+               backend.add_scaled({from.get(), shape, DType::f32}, 1, {to.get(), shape, DType::f32}, false, tape);
+           });
+}
+
+/// Random numbers, which come again and again: a GPU is faster at zeros.
+void fill(Backend& backend, const Tensor& t) {
+    std::vector<float> drawn(1 << 16);
+    for (size_t i = 0; i < drawn.size(); ++i) drawn[i] = uniform01(philox(1, uint32_t(i), 0, 0, 0).word[0]) - 0.5f;
+    std::vector<bf16> low(drawn.size());  // their bits are numbers in f16 too
+    for (size_t i = 0; i < drawn.size(); ++i) assign(low[i], drawn[i]);
+    const size_t element = size_of(t.dtype), block = drawn.size() * element;
+    for (size_t at = 0; at < t.bytes(); at += block)
+        backend.upload(static_cast<char*>(t.data) + at, element == sizeof(float) ? static_cast<const void*>(drawn.data()) : low.data(),
+                       std::min(block, t.bytes() - at));
+}
+
+double multiplied_flops(Backend& backend, DType type, int images) {
+    constexpr int side = 16, channels = 1024;
+    std::vector<Buffer> buffers;
+    const auto tensor = [&](Shape shape, DType of) {
+        const Tensor t{nullptr, shape, of};
+        buffers.push_back(backend.allocate(t.bytes()));
+        return Tensor{buffers.back().get(), shape, of};
+    };
+    const Shape pixels{images, side, side, channels};
+    const std::vector<Tensor> values = {tensor(pixels, type), tensor(pixels, type)};
+    const std::vector<Tensor> params = {tensor({channels, 1, 1, channels}, DType::f32)};
+    fill(backend, values[0]);
+    fill(backend, params[0]);
+    const std::vector<Tensor> none_of_values(2), none_of_params(1);
+    const std::vector<bool> accumulate(2);
+    const Bound bound{"ceiling", values, none_of_values, params, none_of_params, accumulate, nullptr, {}, nullptr, nullptr, images, 0,
+                      0,         true};
+    const Conv conv{0, 1, 0, none, 1, 1, 0};
+    return 2.0 * double(pixels.pixels()) * channels * channels /
+           seconds_of(backend, [&](Tape& tape) { backend.forward(conv, bound, tape); });
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(Backend& backend, DType values) {
+    Ceilings c;
+    try {
+        c.bytes = copied_bytes(backend);
+        // As large as a GPU wants it, where that takes a moment only.
+        c.flops = multiplied_flops(backend, values, 16);
+        if (c.flops > 1e13) c.flops = multiplied_flops(backend, values, 512);
+    } catch (const Error& error) {
+        if (error.code != Exit::out_of_memory) throw;
+    }
+    return c;
+}
+
+}  // namespace convoy
