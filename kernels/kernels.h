@@ -151,6 +151,7 @@ struct Segment {
     DType copy_type = DType::f32;
     int64_t count = 0;             ///< real elements from `begin`, [count / channels, channels]; behind them is arena padding
     int channels = 1, stored = 1;  ///< channels of the arena's tensor and of the copy, whose padding is left alone
+    const float *direction = nullptr, *rescale = nullptr;  ///< of a MuonMatrix: w = *rescale * w - rate * direction
 };
 
 /// A step whose loss or gradients are not finite is left out; in f16 gradients come multiplied by `scale`. On the device.
@@ -172,12 +173,28 @@ void adjust_loss_scale(LossScale* state, int growth_interval, cudaStream_t);
 void update(const Update& u, const Segment* segments, int segment_count, const LossScale* loss_scale, cudaStream_t);
 
 /// slow += (1 - decay) * (w - slow); w = slow, copies too. decays: device, by number of steps done, counters->step + 1 being the one
-/// in progress; below zero nothing happens, nor where stats->skipped is set. slow has w's offsets. For running statistics the
+/// in progress; below zero nothing happens, nor where stats (unless null) has `skipped` set. slow has w's offsets. For running statistics the
 /// segments have no copies.
 void look_ahead(float* w, float* slow, const Segment* segments, int segment_count, size_t count, const float* decays,
                 const Counters* counters, const BatchStats* stats, cudaStream_t);
 /// Refreshes every copy from w: after an upload or a broadcast.
 void refresh_copies(const float* w, const Segment* segments, int segment_count, size_t count, cudaStream_t);
+
+// ---- muon.cu ---------------------------------------------------------------------------------------------------------
+/// A matrix [rows, columns] at `begin` of the arenas that Muon updates, and memory of its own.
+struct MuonMatrix {
+    static constexpr int parts = 64;  ///< that sums over a matrix are made of
+    int64_t begin, steps;             ///< steps as in Segment
+    int rows, columns;
+    float* x[2];                ///< [rows * columns, rounded up to 16]; orthogonalise leaves the direction in direction()
+    float *gram, *polynomial;   ///< [n, n], n the smaller of rows and columns
+    double* squares;            ///< [parts][2]
+    float* rescale;             ///< what the weights are to be multiplied by: root(rows) / their norm
+    const float* direction() const { return x[muon_iterations % 2]; }
+};
+/// The directions of all matrices, which the update behind it takes; velocities (u.state) move on. Nothing after a step that is not finite.
+/// `matrices` lies on the device and `host` here. u.segments is not read. Several kernels.
+void orthogonalise(const Update& u, const MuonMatrix* matrices, const std::vector<MuonMatrix>& host, const LossScale* loss_scale, cudaStream_t);
 
 // ---- record.cu -------------------------------------------------------------------------------------------------------
 /// Marks of the running step, in nanoseconds of the device's clock.

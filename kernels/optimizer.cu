@@ -78,6 +78,12 @@ __global__ void __launch_bounds__(block_threads) update_weights(Rule r, const Se
         if (step >= s.steps) return;
         float w[quad], g[quad], m[quad], v[quad];
         load(r.weights + i, w);
+        if (s.direction) {
+            load(s.direction + (i - s.begin), m);
+            for (int k = 0; k < quad; ++k) w[k] = *s.rescale * w[k] - rate * s.learning_rate * m[k];
+            store(w, r.weights + i);
+            return write_copy(s, i, w);
+        }
         load(r.gradients + i, g);
         load(r.first + i, m);
         if (adam) load(r.second + i, v);
@@ -99,7 +105,7 @@ __global__ void __launch_bounds__(block_threads) look_ahead_weights(float* weigh
                                                                     const float* decays, const Counters* counters,
                                                                     const BatchStats* stats) {
     const float decay = decays[counters->step + 1];
-    if (decay < 0 || stats->skipped > 0) return;
+    if (decay < 0 || (stats && stats->skipped > 0)) return;
     each_quad(segments, count, [&](const Segment& s, int64_t i) {
         float w[quad], average[quad];
         load(weights + i, w);

@@ -1,4 +1,4 @@
-// Muon on the CPU against its formulas in double, on wide and tall matrices, and the rates of its recipe.
+// Muon on every device against its formulas in double, on wide and tall matrices, and the rates of its recipe.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,13 +41,15 @@ Doubles orthogonalised(Doubles x, size_t n, size_t m) {
     return x;
 }
 
-TEST(Muon, StepsAlongOrthogonalMatrices) {
-    const std::unique_ptr<Backend> cpu = make_test_backend("cpu");
+class MuonOn : public testing::TestWithParam<std::string> {};
+
+TEST_P(MuonOn, StepsAlongOrthogonalMatrices) {
+    const std::unique_ptr<Backend> backend = make_test_backend(GetParam());
     for (const auto& [rows, columns] : {std::pair<size_t, size_t>{6, 18}, {16, 5}, {1, 7}, {8, 8}}) {
         const size_t n = rows * columns, begin = 32, count = begin + (n + 15) / 16 * 16;
-        const Buffer weights = upload(*cpu, normals(count, 1)), gradients = upload(*cpu, normals(count, 2)), state = upload(*cpu, Floats(count)),
-                     rates = upload(*cpu, Floats(3, 0.1f)), stats = upload(*cpu, Floats(stats_elements)),
-                     counters = upload(*cpu, std::vector<Counters>(1));
+        const Buffer weights = upload(*backend, normals(count, 1)), gradients = upload(*backend, normals(count, 2)), state = upload(*backend, Floats(count)),
+                     rates = upload(*backend, Floats(3, 0.1f)), stats = upload(*backend, Floats(stats_elements)),
+                     counters = upload(*backend, std::vector<Counters>(1));
         const auto f = [](const Buffer& b) { return static_cast<float*>(b.get()); };
         OptimizerSpec spec{OptimizerSpec::sgd, 0.85f, true};
         spec.muon_momentum = 0.6f;
@@ -55,14 +57,15 @@ TEST(Muon, StepsAlongOrthogonalMatrices) {
         matrix.rows = int(rows);
         matrix.columns = int(columns);
         Tape tape;
-        cpu->update({spec, f(weights), f(gradients), f(state), count, {{0, begin, 0}, matrix}, f(rates), static_cast<const Counters*>(counters.get()),
+        backend->update({spec, f(weights), f(gradients), f(state), count, {{0, begin, 0}, matrix}, f(rates), static_cast<const Counters*>(counters.get()),
                      static_cast<BatchStats*>(stats.get()), false},
                     tape);
-        const auto run = cpu->finish(std::move(tape));
+        const auto run = backend->finish(std::move(tape));
         const Doubles all = widened(normals(count, 1)), all_gradients = widened(normals(count, 2));
         Doubles w(all.begin() + ptrdiff_t(begin), all.begin() + ptrdiff_t(begin + n)), buffer(n);
         for (int step = 0; step < 3; ++step) {
             run();
+            backend->synchronize();
             Doubles x(n);
             for (size_t i = 0; i < n; ++i) {
                 const double g = all_gradients[begin + i];
@@ -73,7 +76,7 @@ TEST(Muon, StepsAlongOrthogonalMatrices) {
             x = orthogonalised(x, rows, columns);
             for (size_t i = 0; i < n; ++i) w[i] = scale * w[i] - 0.24 * x[i];
         }
-        const Floats got = download<float>(*cpu, weights.get(), count), moment = download<float>(*cpu, state.get(), count);
+        const Floats got = download<float>(*backend, weights.get(), count), moment = download<float>(*backend, state.get(), count);
         for (size_t i = 0; i < n; ++i) {
             ASSERT_NEAR(got[begin + i], w[i], 2e-5) << rows << "x" << columns << " element " << i;
             ASSERT_NEAR(moment[begin + i], buffer[i], 2e-6);
@@ -82,6 +85,8 @@ TEST(Muon, StepsAlongOrthogonalMatrices) {
         EXPECT_NE(got[0], float(all[0])) << "the rest is trained by sgd";
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, MuonOn, testing::ValuesIn(test_devices()), [](const auto& test) { return test.param; });
 
 TEST(Muon, RecipeHasItsRates) {
     const TrainOptions o = parse_train_options({"--config", "input/recipes/airbench94-muon.cfg", "--data", "x"}).options;

@@ -156,6 +156,21 @@ TEST_P(StepOn, LookAheadAveragesWhereThereIsADecay) {
     at(3);
     EXPECT_EQ(values(slow, count), before) << "at the end the average stays";
     EXPECT_EQ(values(weights, count), before) << "and the weights become it";
+
+    Tape anyhow;  // nobody asks what became of the update
+    backend_->look_ahead({f(weights), f(slow), count, {{0, count, 0}}, f(running), f(slow_running), running_count, f(decays),
+                          static_cast<const Counters*>(counters.get()), nullptr},
+                         anyhow);
+    const auto run_anyhow = backend_->finish(std::move(anyhow));
+    backend_->upload(weights.get(), w.data(), w.size() * sizeof(float));
+    run_anyhow();
+    backend_->synchronize();
+    EXPECT_EQ(values(weights, count), before) << "step 3 again, the update of which was not left out";
+    at(1, 1);
+    EXPECT_EQ(values(slow, count), before);
+    run_anyhow();
+    backend_->synchronize();
+    EXPECT_NE(values(running, running_count), r);
 }
 
 TEST_P(StepOn, Sgd) {

@@ -138,7 +138,7 @@ struct LookAhead {
     size_t running_count;
     const float* decays;       ///< device, by steps done, counting the one in progress; negative: nothing happens
     const Counters* counters;  ///< the step in progress is not counted yet
-    const BatchStats* stats;   ///< nothing happens after an update that was left out
+    const BatchStats* stats;   ///< nothing happens after an update that was left out; null: it happens all the same
 };
 
 /// What a device and this rank do at the moment; NaN: not known.

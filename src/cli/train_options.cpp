@@ -61,7 +61,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("sync-bn", flag(o.sync_bn), "batch norm over the global batch; else over each rank's own samples")        //
         ("bucket-mib", number(o.bucket_mib, 4, "MIB"), "least size of a gradient bucket; 4096: one all-reduce behind backward");
     rule.add_options()                                                                                             //
-        ("optimizer", text(o.optimizer, "sgd", "NAME"), "sgd, adam, or muon: convolution weights by Muon, the rest by sgd (on CPUs)")  //
+        ("optimizer", text(o.optimizer, "sgd", "NAME"), "sgd, adam, or muon: convolution weights by Muon, the rest by sgd")  //
         ("lr", text(o.lr, "0.1", "RATE"), "learning rate, or auto: global batch / 1000")                           //
         ("lr-unit", text(o.lr_unit, "step", "UNIT"), "step, or kilostep: --lr and --weight-decay are for 1,024 samples, and divided by the 1 + 1 / (1 - momentum) that nesterov multiplies steps with")  //
         ("norm-shift-lr", number(o.norm_shift_lr, 1, "F"), "rate of batch norms' shifts, times the rate")          //

@@ -77,7 +77,7 @@ void Trainer::build() {
             LookAhead average = state_.look_ahead(update);
             average.decays = static_cast<float*>(decays_.get());
             average.counters = counters;
-            average.stats = state_.stats();
+            if (update.latch) average.stats = state_.stats();
             backend_.look_ahead(average, program.tape);
         }
         backend_.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), ring_size_, counters,

@@ -61,7 +61,7 @@ void CpuBackend::update(const Update& u, Tape& tape) {
 void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
     tape.push_back({"look-ahead", Lane::compute, [l] {
                         const float decay = l.decays[l.counters->step + 1];
-                        if (decay < 0 || l.stats->skipped > 0) return;
+                        if (decay < 0 || (l.stats && l.stats->skipped > 0)) return;
                         const auto average = [decay](float* w, float* slow, size_t n) {
 #pragma omp parallel for simd schedule(static)
                             for (size_t i = 0; i < n; ++i) look_ahead_update(decay, w[i], slow[i]);

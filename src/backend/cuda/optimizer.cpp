@@ -1,4 +1,5 @@
 // The optimizer in one launch over the arenas and the weight copies, the host's requests, and the records that end a step.
+#include <algorithm>
 #include <utility>
 
 #include "backend/cuda/cuda_backend.h"
@@ -7,10 +8,38 @@ namespace convoy {
 
 constexpr int loss_scale_growth = 2000;  // good steps before the loss scale doubles, as in PyTorch's GradScaler
 
+namespace {
+
+/// The matrices among an update's segments, with memory for each, and the segments told where their directions will be.
+std::vector<kernels::MuonMatrix> muon_matrices(Backend& backend, const Update& u, std::vector<kernels::Segment>& segments,
+                                               std::vector<Buffer>& memory) {
+    const auto floats = [&](size_t count) {
+        memory.push_back(backend.allocate((count + 15) / 16 * 16 * sizeof(float)));
+        return static_cast<float*>(memory.back().get());
+    };
+    std::vector<kernels::MuonMatrix> matrices;
+    for (const UpdateSegment& s : u.segments) {
+        if (s.rows == 0) continue;
+        const size_t count = size_t(s.rows) * size_t(s.columns), side = size_t(std::min(s.rows, s.columns));
+        kernels::MuonMatrix m{int64_t(s.begin), s.steps, s.rows, s.columns, {floats(count), floats(count)}, floats(side * side), floats(side * side),
+                              reinterpret_cast<double*>(floats(4 * kernels::MuonMatrix::parts)), floats(1)};
+        const auto own = std::find_if(segments.begin(), segments.end(), [&](const kernels::Segment& k) { return k.begin == m.begin; });
+        require(own != segments.end() && own->end == int64_t(s.end), "a matrix of Muon is one segment");
+        own->direction = m.direction();
+        own->rescale = m.rescale;
+        matrices.push_back(m);
+    }
+    return matrices;
+}
+
+}  // namespace
+
 void CudaBackend::update(const Update& u, Tape& tape) {
-    for (const UpdateSegment& s : u.segments)
-        if (s.rows > 0) fail(Exit::usage, "--optimizer muon: the CUDA backend does not have it yet; use sgd, or --device cpu");
-    const std::vector<kernels::Segment> host = copies_.segments(u.weights, u.segments);
+    std::vector<kernels::Segment> host = copies_.segments(u.weights, u.segments);
+    std::vector<Buffer> memory;
+    const std::vector<kernels::MuonMatrix> muon = muon_matrices(*this, u, host, memory);
+    const Buffer matrices = allocate(muon.size() * sizeof(kernels::MuonMatrix));
+    upload(matrices.get(), muon.data(), muon.size() * sizeof(kernels::MuonMatrix));
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment));
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
     auto* scale = static_cast<kernels::LossScale*>(loss_scale_.get());
@@ -18,10 +47,11 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     const Buffer spans = allocate(running.size() * sizeof(kernels::Span));
     upload(spans.get(), running.data(), running.size() * sizeof(kernels::Span));
     const bool scaled = options_.precision == Precision::f16;
-    step(tape, "optimizer", [=, count = int(host.size()), span_count = int(running.size())](cudaStream_t s) {
+    step(tape, "optimizer", [=, memory = std::move(memory), count = int(host.size()), span_count = int(running.size())](cudaStream_t s) {
         kernels::check_finite(u.gradients, u.count, scale, s);
         kernels::commit_finite(static_cast<const kernels::Span*>(spans.get()), span_count, s);
         kernels::decide_update(scale, u.stats, u.latch, scaled, s);
+        kernels::orthogonalise(u, static_cast<const kernels::MuonMatrix*>(matrices.get()), muon, scale, s);
         kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
         kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
     });
