@@ -134,6 +134,25 @@ TEST_F(Recipe, SaysTheRest) {
     EXPECT_TRUE(o_.look_ahead == 5 && o_.look_ahead_decay == 0.95 && o_.tta == "full");
 }
 
+// A backend may do both in one pass, which writes the pool's gradient while it reads what belongs to the batch norm.
+TEST(Airbench94, MemoryOfABatchNormsGradientOutlivesThatOfThePoolInFront) {
+    const std::unique_ptr<Backend> cpu = make_test_backend("cpu");
+    const Graph graph = fuse(build_model(usual_images("airbench94")));
+    const ProgramPlan plan = plan_program(graph, *cpu, {2, 2, 0, true});
+    int found = 0;
+    for (const Op& op : graph.ops)
+        for (size_t i = 0; i < graph.ops.size(); ++i) {
+            const auto* pool = std::get_if<Pool>(&op);
+            const auto* norm = std::get_if<BatchNorm>(&graph.ops[i]);
+            if (!pool || !norm || norm->x != pool->y) continue;
+            ++found;
+            const Lifetime& written = plan.buffers.at(size_t(plan.gradient.at(size_t(pool->x))));
+            for (const int read : {plan.gradient.at(size_t(norm->y)), plan.value.at(size_t(norm->x)), plan.saved.at(i)})
+                EXPECT_GE(plan.buffers.at(size_t(read)).last, written.first);
+        }
+    EXPECT_EQ(found, 3);
+}
+
 TEST(LookAhead, KeepsMoreAndMore) {
     const std::vector<float> d = look_ahead_decays(5, 0.95, 476);
     ASSERT_EQ(d.size(), 477u);

@@ -9,16 +9,18 @@ namespace {
 
 class Planner {
 public:
-    Planner(const Graph& graph, Backend& backend, const ProgramSpec& spec) : graph_(graph), ops_(int(graph.ops.size())) {
+    Planner(const Graph& graph, Backend& backend, const ProgramSpec& spec) : graph_(graph), ops_(int(graph.ops.size())), producer_(graph.values.size(), none) {
         plan_.spec = spec;
         plan_.value.assign(graph.values.size(), none);
         plan_.gradient.assign(graph.values.size(), none);
         plan_.saved.assign(graph.ops.size(), none);
+        for (int i = 0; i < ops_; ++i)
+            if (const ValueId y = output_of(graph.ops[i]); y != none) producer_.at(size_t(y)) = i;
         plan_values();
         if (spec.training) plan_gradients();
         for (int i = 0; i < ops_; ++i)
             if (const size_t bytes = backend.saved_bytes(graph.ops[i], graph, spec.batch); bytes > 0 && spec.training)
-                plan_.saved[i] = add({bytes, forward(i), backward(i)});
+                plan_.saved[i] = add({bytes, forward(i), last_read(i)});
         plan_.memory = plan_memory(plan_.buffers);
     }
     ProgramPlan take() { return std::move(plan_); }
@@ -26,6 +28,13 @@ public:
 private:
     int forward(int op) const { return 1 + op; }
     int backward(int op) const { return 2 * ops_ - op; }
+    /// When backward last reads what belongs to an op: a backend may do a batch norm's gradient together with that of the max-pool in front.
+    int last_read(int op) const {
+        const auto* norm = std::get_if<BatchNorm>(&graph_.ops[size_t(op)]);
+        const int before = norm ? producer_[size_t(norm->x)] : none;
+        const bool pooled = before != none && std::holds_alternative<Pool>(graph_.ops[size_t(before)]);
+        return backward(pooled ? before : op);
+    }
     int end() const { return 2 * ops_ + 1; }
     int add(Lifetime life) {
         plan_.buffers.push_back(life);
@@ -44,7 +53,7 @@ private:
             for (ValueId x : inputs_of(op)) use(x, forward(i));
             if (const ValueId y = output_of(op); y != none) plan_.value[y] = add({bytes_of(y), forward(i), forward(i)});
             if (plan_.spec.training)
-                for (ValueId v : saved_of(op)) use(v, backward(i));
+                for (ValueId v : saved_of(op)) use(v, last_read(i));
             if (const auto* loss = std::get_if<SoftmaxXent>(&op)) use(loss->x, end());
         }
     }
@@ -70,12 +79,13 @@ private:
             const ValueId y = output_of(graph_.ops[i]);
             if (y == none) continue;
             require(plan_.gradient[y] != none, "what an op writes is read by an op after it");
-            plan_.buffers[plan_.gradient[y]].last = backward(i);
+            plan_.buffers[plan_.gradient[y]].last = last_read(i);
         }
     }
 
     const Graph& graph_;
     const int ops_;
+    std::vector<int> producer_;  // by value
     ProgramPlan plan_;
 };
 

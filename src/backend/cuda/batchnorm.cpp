@@ -51,7 +51,12 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
             kernels::batch_norm_normalise(args, totals, s);
         });
     } else if (!forward_by_plan(op, b, tape)) {
-        step(tape, name, [=, workspace = workspace_](cudaStream_t s) { kernels::batch_norm_forward(args, workspace->at(part), s); });
+        kernels::BatchNormArgs with_pool = args;
+        if (last_pool_.steps > 0 && last_pool_.steps == tape.size() && last_pool_.of.x.data == args.x.data) {
+            with_pool.image = last_pool_.of.image, with_pool.pool = last_pool_.of.pool, with_pool.index = last_pool_.of.index;
+            tape.pop_back();
+        }
+        step(tape, name, [=, workspace = workspace_](cudaStream_t s) { kernels::batch_norm_forward(with_pool, workspace->at(part), s); });
     }
 }
 
@@ -109,6 +114,7 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
         sums_->sum_now(totals, count);
         kernels::batch_norm_gradient_apply(args, g, totals, s);
     });
+    last_norm_ = {synchronised || g.accumulate_dx || !g.dx.data ? 0 : tape.size(), args, g, part};
 }
 
 bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {

@@ -104,6 +104,21 @@ private:
     /// cuDNN's batch norm, if it has one for this op; false: nothing was appended.
     bool forward_by_plan(const BatchNorm&, const Bound&, Tape&);
     bool backward_by_plan(const BatchNorm&, const Bound&, Tape&);
+    /// Behind a max-pool whose step ends the tape, that step and a batch norm's are one. The pooled values are written as before, for whoever
+    /// else reads them.
+    struct PoolStep {
+        size_t steps = 0;  ///< of the tape, this one being the last
+        kernels::BatchNormArgs of{};  ///< x (the pool's y), image, pool, index
+    };
+    /// The same backward: a batch norm's gradient that a max-pool's may absorb.
+    struct NormStep {
+        size_t steps = 0;
+        kernels::BatchNormArgs args{};
+        kernels::BatchNormGradients to{};
+        Workspace::Part part{};
+    };
+    PoolStep last_pool_;
+    NormStep last_norm_;
     /// Says once, on rank 0, what runs instead of what cuDNN does not have.
     void note(const std::string&);
     /// What a program needs from the host before it runs.
