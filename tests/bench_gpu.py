@@ -1,77 +1,96 @@
 #!/usr/bin/env python3
-"""images/s of Convoy on one GPU beside PyTorch, as a table. Both train on made-up images; warm-up, plan timing and compilation are left
-out. PyTorch (tests/peers/torch_step.py) is compiled with max-autotune, as far as the time allows; a line without it says why.
+"""images/s of Convoy on one GPU beside PyTorch, as a table, and where a step's time goes. Both train on made-up images; warm-up, plan
+timing, capture and compilation are left out. PyTorch (tests/peers/torch_step.py) is compiled with max-autotune, as far as the time allows;
+a line without it says why. 'Of the roofline': the time that the step's classes of operations would take at the rates that `convoy bench`
+saw the device multiply and copy at, as a part of the step's. 'Gap': what lies between a step's end and the next one's start.
 
-bench_gpu.py [--build DIR] [--budget SECONDS] [--peer compile|eager|none] [--only MODEL]
+bench_gpu.py [--build DIR] [--budget SECONDS] [--peer compile|eager|none] [--only MODEL] [options of convoy bench]
 """
-import argparse, json, os, re, subprocess, sys, tempfile, time
+import argparse, json, os, re, subprocess, sys, time
 
 # model, peer's name, image size, classes, batch, precision, options
 LINES = [
-    ("resnet50", "resnet50", "224x224x3", 1000, 128, "bf16", []),
-    ("resnet50", "resnet50", "224x224x3", 1000, 256, "bf16", []),
-    ("resnet50", "resnet50", "224x224x3", 1000, 256, "f16", []),
+    ("resnet50", "resnet50", "224x224x3", 1000, 128, "bf16", ["--stem", "imagenet"]),
+    ("resnet50", "resnet50", "224x224x3", 1000, 256, "bf16", ["--stem", "imagenet"]),
+    ("resnet50", "resnet50", "224x224x3", 1000, 256, "f16", ["--stem", "imagenet"]),
     ("resnet50", "resnet50-cifar", "32x32x3", 10, 512, "bf16", ["--stem", "cifar"]),
     ("pyramidnet", "pyramidnet", "32x32x3", 10, 64, "bf16", []),
     ("pyramidnet", "pyramidnet", "32x32x3", 10, 768, "bf16", []),
+    ("airbench94", "airbench94", "32x32x3", 10, 1024, "bf16", []),
 ]
-STEPS = 10
 
 
-def data_set(convoy, folder, size, classes, batch):
-    path = os.path.join(folder, f"{size}-{batch}")
-    if not os.path.isdir(path):
-        subprocess.run([convoy, "convert", "synthetic", "--images", str(batch * STEPS), "--size", size, "--classes", str(classes), "--to", path],
-                       check=True, stdout=subprocess.DEVNULL)
-    return path
-
-
-def convoy_rate(convoy, folder, model, size, classes, batch, precision, options, extra):
-    """Of the last of three epochs: the first has an eager step and the capture."""
-    out = os.path.join(folder, "run")
-    command = [convoy, "train", "--device", "cuda", "--data", data_set(convoy, folder, size, classes, batch), "--model", model, "--batch-per-rank",
-               str(batch), "--precision", precision, "--epochs", "3", "--eval-every", "0", "--checkpoint-every", "none", "--drop-last",
-               "--log-interval", str(STEPS), "--lr", "0.001", "--output", out, "--overwrite", *options, *extra]
+def convoy_result(a, line, more):
+    """What convoy bench measured, or why it did not."""
+    model, _, size, classes, batch, precision, options = line
+    command = [os.path.join(a.build, "convoy"), "bench", "--device", a.device, "--model", model, "--image-size", size, "--classes", str(classes),
+               "--batch-per-rank", str(batch), "--precision", precision, "--lr", "0.001", "--warmup", str(a.warmup), "--steps", str(a.steps),
+               "--log-interval", str(a.warmup), "--profile-steps", "5", *options, *more]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        return None, None, done.stderr.strip().splitlines()[-1][:100] if done.stderr.strip() else "failed"
-    rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))]
-    rate = [r["images_per_second"] for r in rows if r["kind"] == "epoch"][-1]
-    steps = [r["step_seconds"] for r in rows if r["kind"] == "train" and r["epoch"] == 3]
-    gap = batch / rate - sorted(steps)[len(steps) // 2]  # between the end of a step and the start of the next
-    return rate, gap, ""
+        said = [s for s in done.stderr.splitlines() if s.strip()]
+        return None, (said or [f"exit code {done.returncode}"])[-1][:100]
+    return json.loads(done.stdout.splitlines()[-1]), ""
 
 
-def peer_rate(name, batch, precision, mode, limit):
-    if mode == "none":
+def peer_rate(a, line, limit):
+    _, name, _, _, batch, precision, _ = line
+    if a.peer == "none":
         return None, "left out"
-    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "torch_step.py"), "--model", name, "--batch", str(batch),
-               "--dtype", precision, "--device", "cuda", "--warmup", "5", "--steps", "20"] + (["--compile"] if mode == "compile" else [])
+    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "torch_step.py"), "--model", name, "--batch",
+               str(batch), "--dtype", precision, "--device", "cuda", "--warmup", "5", "--steps", "20"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=max(1, limit))
+        done = subprocess.run(command + (["--compile"] if a.peer == "compile" else []), capture_output=True, text=True, timeout=max(1, limit))
     except subprocess.TimeoutExpired:
         return None, "no time left"
     found = re.search(r"([\d.]+) images/s", done.stdout)
     return (float(found.group(1)), "") if found else (None, (done.stderr.strip().splitlines() or ["no output"])[-1][:60])
 
 
+def table(rows, right):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip() for row in rows)
+
+
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--build", default="build"), p.add_argument("--budget", type=float, default=470)
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--build", default="build"), p.add_argument("--budget", type=float, default=470), p.add_argument("--device", default="cuda")
     p.add_argument("--peer", default="compile", choices=["compile", "eager", "none"]), p.add_argument("--only", default="")
-    a, extra = p.parse_known_args()
-    convoy, start = os.path.join(a.build, "convoy"), time.time()
+    p.add_argument("--warmup", type=int, default=10), p.add_argument("--steps", type=int, default=30)
+    a, more = p.parse_known_args()
+    start = time.time()
     lines = [line for line in LINES if a.only in line[0]]
-    print(f"{'model':<12}{'image':<11}{'batch':>6} {'type':<5}{'Convoy images/s':>16}{'gap a step':>12}{'PyTorch':>10}{'ratio':>7}")
-    with tempfile.TemporaryDirectory() as folder:
-        for i, (model, peer, size, classes, batch, precision, options) in enumerate(lines):
-            rate, gap, problem = convoy_rate(convoy, folder, model, size, classes, batch, precision, options, extra)
-            share = (a.budget - (time.time() - start)) / (len(lines) - i)
-            other, reason = peer_rate(peer, batch, precision, a.peer, share)
-            ours = f"{rate:16.0f}{gap * 1e6:9.0f} us" if rate else f"{problem:>28}"
-            ratio = f"{other:10.0f}{rate / other:7.2f}" if rate and other else f"{'-':>10}{'-':>7}  {reason}"
-            print(f"{model:<12}{size:<11}{batch:>6} {precision:<5}{ours}{ratio}", flush=True)
-    print(f"{time.time() - start:.0f} s")
+    rows = [["model", "image", "batch", "type", "Convoy images/s", "of the roofline", "gap us", "PyTorch", "ratio", ""]]
+    shares = {}  # class of operations -> by line, its share of the step
+    device = ""
+    for i, line in enumerate(lines):
+        result, problem = convoy_result(a, line, more)
+        rate, reason = peer_rate(a, line, (a.budget - (time.time() - start)) / (len(lines) - i))
+        row = [line[0], line[2], str(line[4]), line[5], "-", "-", "-", f"{rate:.0f}" if rate else "-", "-", problem or reason]
+        if result:
+            device = result["device"]
+            ours, wall = (result["images_per_second"][k] for k in ("median", "wall"))
+            row[4] = f"{ours:.0f}"
+            if result["ceilings"]["roofline_seconds"] > 0:
+                row[5] = f"{100 * result['ceilings']['roofline_seconds'] / result['step_seconds']:.0f} %"
+            if wall:
+                row[6] = f"{1e6 * line[4] * (1 / wall - 1 / ours):.0f}"
+            if rate:
+                row[8] = f"{ours / rate:.2f}"
+            whole = sum(o["seconds"] for o in result["operations"])
+            for o in result["operations"]:
+                shares.setdefault(o["class"], {})[i] = o["seconds"] / whole
+        rows.append(row)
+        print(f"{line[0]} {line[4]} {line[5]}: Convoy {row[4]}, PyTorch {row[7]} {row[9]}", file=sys.stderr, flush=True)
+    print(device)
+    print(table(rows, {2, 4, 5, 6, 7, 8}))
+    print("\nshare of each class of operations, run by itself:")
+    order = sorted(shares, key=lambda c: -max(shares[c].values()))
+    print(table([["", *(f"{line[0]} {line[4]} {line[5]}" for line in lines)]] +
+                [[c, *(f"{100 * shares[c][i]:.1f} %" if i in shares[c] else "-" for i in range(len(lines)))] for c in order if
+                 max(shares[c].values()) >= 0.001], set(range(1, len(lines) + 1))))
+    print(f"\n{time.time() - start:.0f} s")
+    return 0 if all(row[4] != "-" for row in rows[1:]) else 1
 
 
-main()
+sys.exit(main())

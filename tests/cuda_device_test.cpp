@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 
 #include "backend/cuda/captured_tape.h"
@@ -228,6 +231,31 @@ TEST_F(Cuda, TwoRanksOnOneGpuEqualOne) {
     }
     const Finished refused = launch(2, arguments + " --model mnist-linear --devices 0 --output " + dir.path("no"), 60);
     EXPECT_EQ("", refusal(refused, Exit::usage, {"--share-device"}));
+}
+
+// A process of its own, which the next test starts: what a device leaves behind that is gone is nothing to free in order.
+TEST_F(Cuda, DISABLED_LosesItsDevice) {
+    const std::unique_ptr<Backend> gpu = backend(Precision::f32);
+    const Graph g = model(cases[0], Precision::f32);
+    StepRunner run(*gpu, g, 4);
+    run.step(), run.step(), run.step();  // eager, captured, replayed
+    std::fprintf(stderr, "three steps done\n");
+    cudaDeviceReset();
+    try {
+        run.step();
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "convoy: %s\n", error.what());
+        std::_Exit(1);
+    }
+    std::_Exit(0);
+}
+
+TEST_F(Cuda, ADeviceThatIsTakenAwayEndsTheRun) {
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+    const Finished f = run(with_limit(self + " --gtest_also_run_disabled_tests --gtest_filter=Cuda.DISABLED_LosesItsDevice", 60));
+    EXPECT_NE(f.err.find("three steps done"), std::string::npos) << f.err;
+    EXPECT_EQ(f.code, 1) << f.err << "0: nobody noticed; 124: it hung; above 128: it crashed";
+    EXPECT_NE(f.err.find("failed on the GPU"), std::string::npos) << f.err;
 }
 
 TEST_F(Cuda, AResumedRunEqualsOneThatWasNotInterrupted) {

@@ -8,7 +8,7 @@ record_cpu.py [--convoy FILE] [--data PATH] [--seeds "1 2 3"] [--ranks 1] [--pre
 share all cores. Accuracy is that of the recipe, by six views of each image; the one by the image alone is measured afterwards, off the
 clock. The runs stay in --output.
 """
-import argparse, os, signal, statistics, sys, tempfile, time
+import argparse, os, re, signal, statistics, sys, tempfile, time
 
 try:
     import h5py
@@ -54,13 +54,16 @@ def train(a, data, seed):
          "--data", data, "--device", "cpu", "--precision", a.precision, "--seed", str(seed), "--output", out, "--overwrite",
          *(["--epochs", a.epochs] if a.epochs else [])], None)
     seconds = time.perf_counter() - clock
-    alone = run([a.convoy, "evaluate", "--model-file", os.path.join(out, "model.h5"), "--data", data, "--device", "cpu", "--tta", "none"], 600)
+    said = run([a.convoy, "evaluate", "--model-file", os.path.join(out, "model.h5"), "--data", data, "--device", "cpu", "--tta", "none"], 600)
+    alone = re.search(r"accuracy ([\d.]+)", said)
+    if not alone:
+        raise Failed("convoy evaluate printed no accuracy")
     with h5py.File(os.path.join(out, "metrics.h5"), "r") as file:
         epochs = {name: sum(file["epochs"][name][()]) for name in ("seconds", "images")}
         return {"seconds": seconds, "first step": file["events/time"][0] - started,  # the event "start" is written right before it
                 "steps": len(file["train/step"]), "training": epochs["seconds"], "evaluation": file["eval/seconds"][-1],
                 "images/s": epochs["images"] / epochs["seconds"], "accuracy": 100 * file["eval/accuracy"][-1],
-                "one view": float(alone.split("accuracy ")[1].split()[0])}
+                "one view": float(alone.group(1))}
 
 
 # title, what of a training, digits

@@ -8,6 +8,8 @@ std::vector<StepTime> Trainer::profile(int64_t steps) {
     const Runnable& program = programs_.front();
     Tape whole = program.tape;
     whole.insert(whole.end(), program.ending.begin(), program.ending.end());
+    Tape waiting;
+    backend_.wait_allreduce(waiting);
     std::vector<std::vector<double>> times(whole.size());
     for (int64_t s = 0; s < steps; ++s) {
         step_ = 0;  // the schedule and the order of samples end somewhere
@@ -17,6 +19,8 @@ std::vector<StepTime> Trainer::profile(int64_t steps) {
             comm_.activity().enter(whole[i].name.c_str());
             const auto start = Clock::now();
             whole[i].run();
+            if (whole[i].lane == Lane::communication)
+                for (const Step& wait : waiting) wait.run();
             backend_.synchronize();
             times[i].push_back(seconds_since(start));
         }
