@@ -43,8 +43,9 @@ $(warning CUDA is left out: $(CUDA_LACKS) is missing (make deps fetches cudnn-fr
 endif
 endif
 # winograd.cpp is GCC's: see winograd_absent.cpp.
+CLANG   := $(shell echo | $(CXX) -dM -E -x c++ - 2>/dev/null | grep __clang__)
 ABSENT  := $(if $(CUDA_ON),src/backend/cuda_absent.cpp,src/backend/cuda/%) \
-           src/backend/cpu/$(if $(findstring clang,$(CXX)),winograd.cpp,winograd_absent.cpp)
+           src/backend/cpu/$(if $(CLANG),winograd.cpp,winograd_absent.cpp)
 SOURCES := $(filter-out $(ABSENT),$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
 OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
 ifdef CUDA_ON

@@ -78,6 +78,11 @@ __global__ void statistics_of_sums(const double* sums, int channels, Statistics 
     if (c < channels && sums[2 * channels] > 0) statistics(c, sums[2 * channels], sums[c], sums[channels + c]);
 }
 
+__global__ void statistics_of_conv(const float* sum, const float* squares, int channels, int64_t rows, Statistics statistics) {
+    const int c = int(global_index());
+    if (c < channels) statistics(c, double(rows), double(sum[c]), double(squares[c]));
+}
+
 struct Normalise {
     int64_t rows;
     int stored, channels, residual_stored;  // residual_stored: 0 without residual
@@ -170,6 +175,14 @@ void batch_norm_forward(const BatchNormArgs& n, void* workspace, cudaStream_t st
         using T = decltype(t);
         launch_finish<2>(partial, rows, n.x.shape.c, n.channels, WriteStatistics<T>{{data_of<T>(n.x), rows}, statistics_of(n)}, stream);
     });
+    launch_normalise(n, false, stream);
+}
+
+void batch_norm_forward(const BatchNormArgs& n, const float* sum, const float* squares, cudaStream_t stream) {
+    check(n);
+    const int64_t rows = int64_t(n.x.shape.pixels());
+    if (rows == 0) return;
+    launch(statistics_of_conv, dim3(blocks_for(n.channels)), dim3(block_threads), 0, stream, sum, squares, n.channels, rows, statistics_of(n));
     launch_normalise(n, false, stream);
 }
 

@@ -52,6 +52,8 @@ size_t batch_norm_workspace(const Shape& x);
 
 /// Training: statistics of this rank's batch, running statistics, y. Three kernels.
 void batch_norm_forward(const BatchNormArgs&, void* workspace, cudaStream_t);
+/// The same where a convolution left the sums of x and x^2 over its rows, each [stored]. Two kernels.
+void batch_norm_forward(const BatchNormArgs&, const float* sum, const float* squares, cudaStream_t);
 /// y by the running statistics.
 void batch_norm_inference(const BatchNormArgs&, cudaStream_t);
 /// Reads x, mean, invstd, and y for ReLU with a residual, else recomputes what the activation saw. Three kernels.
@@ -192,7 +194,7 @@ struct MuonMatrix {
     float* rescale;             ///< what the weights are to be multiplied by: root(rows) / their norm
     const float* direction() const { return x[muon_iterations % 2]; }
 };
-/// The directions of all matrices, which the update behind it takes; velocities (u.state) move on. Nothing after a step that is not finite.
+/// The directions of all matrices, which the update behind it takes; velocities (u.state) move on, but not in a step that is not finite.
 /// `matrices` lies on the device and `host` here. u.segments is not read. Several kernels.
 void orthogonalise(const Update& u, const MuonMatrix* matrices, const std::vector<MuonMatrix>& host, const LossScale* loss_scale, cudaStream_t);
 

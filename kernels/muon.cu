@@ -1,6 +1,6 @@
 // Muon's directions of all matrices together: Nesterov's gradients, scaled to norm one, their singular values made about one by
-// Newton-Schulz iterations in f32. A launch does one stage of every matrix; what a matrix does not need of it ends at once. Sums are
-// taken in one order, so that equal gradients give equal steps.
+// Newton-Schulz iterations in f32. A launch does one stage of every matrix; blocks beyond a matrix's own end at once. Sums are taken in one
+// order, so that equal gradients give equal steps. Where a step is left out, all but the first stage run on what is left of the last one.
 #include <algorithm>
 
 #include "kernels/elements.cuh"

@@ -2,7 +2,8 @@
 """images/s of Convoy on one GPU beside PyTorch, as a table, and where a step's time goes. Both train on made-up images; warm-up, plan
 timing, capture and compilation are left out. PyTorch (tests/peers/torch_step.py) is compiled with max-autotune, as far as the time allows;
 a line without it says why. 'Of the roofline': the time that the step's classes of operations would take at the rates that `convoy bench`
-saw the device multiply and copy at, as a part of the step's. 'Gap': what lies between a step's end and the next one's start.
+saw the device multiply and copy at, as a part of the step's. 'Gap': the mean time of a step with what lies between steps, less the
+median time of a step by itself.
 
 bench_gpu.py [--build DIR] [--budget SECONDS] [--peer compile|eager|none] [--only MODEL] [options of convoy bench]
 """

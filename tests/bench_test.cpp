@@ -97,6 +97,12 @@ TEST(Bench, StepsOfATapeHaveClasses) {
     EXPECT_EQ(classes[0].name, "all-reduce");
     EXPECT_DOUBLE_EQ(classes[0].seconds, 5);
     EXPECT_DOUBLE_EQ(classes[1].work.bytes, 9);
+    const auto merged = by_class({{"pool and batch norm forward " + conv, 1}, {"pool forward " + conv, 2}, {"batch norm forward " + conv, 4}}, graph,
+                                 {{"pool forward", {0, 5}}, {"batch norm forward", {0, 7}}});
+    ASSERT_EQ(merged.size(), 1u);
+    EXPECT_EQ(merged[0].name, "pool and batch norm forward");
+    EXPECT_DOUBLE_EQ(merged[0].seconds, 7);
+    EXPECT_DOUBLE_EQ(merged[0].work.bytes, 12);
 }
 
 TEST(Bench, MeasuresMadeUpImages) {

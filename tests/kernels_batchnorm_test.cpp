@@ -205,6 +205,27 @@ TEST(KernelBatchNorm, InHalvesOverRanksIsTheSame) {
     check(whole, {y, dx, dscale, dbias}, layout.type);
 }
 
+// A convolution sums in float about zero what the kernels sum about a pivot; values are about one.
+TEST(KernelBatchNorm, TakesTheSumsOfAConvolution) {
+    for (const Layout& layout : layouts()) {
+        SCOPED_TRACE(name_of(layout));
+        const Norm norm({6, 5, 3, 21}, Act::relu, layout.type);
+        Rank own(norm, layout), given(norm, layout);
+        own.run();
+        const size_t stored = size_t(given.args().x.shape.c);
+        Floats sum(stored, NAN), squares(stored, NAN);
+        std::fill_n(sum.begin(), 21, 0.0f), std::fill_n(squares.begin(), 21, 0.0f);
+        const Floats x = given.x.get();
+        for (size_t i = 0; i < x.size(); ++i) sum[i % 21] += x[i], squares[i % 21] += x[i] * x[i];
+        kernels::batch_norm_forward(given.args(), sum.data(), squares.data(), nullptr);
+        const double near = 2e-6 + (layout.type == DType::f32 ? 0 : 2 * rounding(layout.type));
+        EXPECT_LE(test::distance(given.y.get(), own.y.get()), near * test::length(own.y.get()));
+        EXPECT_LE(test::distance(given.running_mean, own.running_mean), 2e-6 * test::length(own.running_mean));
+        EXPECT_LE(test::distance(given.running_var, own.running_var), 2e-6 * test::length(own.running_var));
+        EXPECT_TRUE(given.y.padding_is_zero());
+    }
+}
+
 // With an image in front it is the pool's kernels and then its own, bit for bit: the same values, the same sums in the same order.
 // Only a gradient that is added is rounded once less, because it is not stored in between.
 TEST(KernelBatchNorm, BehindAMaxPoolIsBothInOne) {

@@ -199,16 +199,17 @@ TEST_F(Resume, AfterKillOfARankBitForBit) {
 }
 
 TEST_F(Resume, OnAnotherNumberOfRanks) {
-    ASSERT_EQ("", failure(launch(2, train("whole"))));
+    ASSERT_EQ("", failure(launch(2, train("whole", {{"max-steps", "250"}}))));
     ASSERT_EQ("", failure(launch(2, train("moved", {{"max-steps", "150"}}))));
-    ASSERT_EQ("", failure(launch(3, train("moved", resumed()))));
-    // The same samples in the same order; sums in another order, which 400 steps of training amplify.
+    ASSERT_EQ("", failure(launch(3, train("moved", resumed({{"max-steps", "250"}})))));
+    // The same samples in the same order; sums in another order. 100 steps and the turn of an epoch later losses are 4e-6 apart, with any of six
+    // seeds; from the 300th step on, where they come near zero, maxima that change places make it anything.
     EXPECT_EQ(column(dir_.path("moved"), "train/step"), column(dir_.path("whole"), "train/step"));
     const double off = deviation(column(dir_.path("moved"), "train/loss"), column(dir_.path("whole"), "train/loss"));
-    EXPECT_LE(off, 1e-3);
+    EXPECT_LE(off, 1e-4);
     char observed[96];
     std::snprintf(observed, sizeof observed, "the same steps, losses within %.0e", off);
-    record_fault("interrupted on 2 ranks, resumed on 3", "same order of samples, losses within 1e-3", observed, 1);
+    record_fault("interrupted on 2 ranks, resumed on 3", "same order of samples, losses of the next 100 steps within 1e-4", observed, 1);
 }
 
 TEST_F(Resume, TimeLimitEndsInTime) {

@@ -86,7 +86,7 @@ struct Bound {
     const std::vector<Tensor>& params;
     const std::vector<Tensor>& param_gradients;
     const std::vector<bool>& accumulate;  ///< by ValueId: add to the gradient instead of writing it (backward)
-    void* saved;                          ///< saved_bytes() of scratch that lives from this op's forward to its backward
+    void* saved;                          ///< saved_bytes() of scratch that lives from this op's forward to its backward, a batch norm's to that of a pool in front
     Tensor labels;                        ///< i32 [n]
     BatchStats* stats;                    ///< device
     const Counters* counters;             ///< device

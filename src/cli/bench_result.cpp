@@ -13,10 +13,23 @@ namespace convoy {
 std::vector<OpClass> by_class(const std::vector<StepTime>& times, const Graph& graph, const WorkByClass& work) {
     std::map<std::string, double> seconds;
     for (const StepTime& t : times) seconds[class_of_step(t.name, graph)] += t.seconds;
+    // Where some pools and batch norms are one step, all are one class: work is counted before anybody knows which.
+    for (const char* direction : {"forward", "gradient"}) {
+        const std::string both = std::string("pool and batch norm ") + direction;
+        if (!seconds.contains(both)) continue;
+        for (const char* part : {"pool ", "batch norm "})
+            if (const auto own = seconds.extract(part + std::string(direction))) seconds[both] += own.mapped();
+    }
     std::vector<OpClass> classes;
     for (const auto& [name, s] : seconds) {
-        const auto counted = work.find(name);
-        classes.push_back({name, s, counted == work.end() ? Work() : counted->second});
+        OpClass c{name, s, {}};
+        const auto count = [&](const std::string& counted_as) {
+            const auto counted = work.find(counted_as);
+            if (counted != work.end()) c.work.flops += counted->second.flops, c.work.bytes += counted->second.bytes;
+        };
+        count(name);
+        if (name.starts_with("pool and ")) count("pool" + name.substr(name.rfind(' '))), count(name.substr(9));
+        classes.push_back(c);
     }
     std::stable_sort(classes.begin(), classes.end(), [](const OpClass& a, const OpClass& b) { return a.seconds > b.seconds; });
     return classes;

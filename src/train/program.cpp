@@ -163,7 +163,11 @@ Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vecto
 
     size_t complete = stats_elements, next = 0;
     for (size_t i = c.graph.ops.size(); i-- > 0;) {
+        const size_t before = program.tape.size();
         if (runs(c.graph.ops[i])) std::visit([&](const auto& op) { c.backend.backward(op, bound(i), program.tape); }, c.graph.ops[i]);
+        // An op that became one step with the one before: nobody wrote what lay between them.
+        if (const ValueId y = output_of(c.graph.ops[i]); y != none && program.tape.size() == before)
+            std::erase_if(program.probes, [&](const Probe& p) { return p.after == before && p.output.data == binding.gradients[y].data; });
         for (ValueId x : inputs_of(c.graph.ops[i])) probe(i, " backward", binding.gradients[x]);
         for (ParamId id : params_of(c.graph.ops[i])) {
             probe(i, " backward", c.state.gradients()[id]);

@@ -177,7 +177,7 @@ void CpuBackend::data_gradient(const Conv& op, const Bound& b, Tape& tape) {
         });
         return calls.onto(tape, "conv data gradient " + b.name);
     }
-    const bool adds_product = add && dx.dtype == DType::f32 && op.kernel == 1 && op.stride == 1;  // in the product's own pass over dx
+    const bool adds_product = add && dx.dtype == DType::f32 && op.kernel == 1 && op.stride == 1 && op.pad == 0;  // in the product's own pass over dx
     if (const auto p = patches_of(op, b, products_of(dx.dtype), threads_, adds_product)) {
         const auto left = calls.matrix_of(DNNL_ARG_SRC, dy, dy.shape.c);
         const auto right = calls.fixed(DNNL_ARG_WEIGHTS, matrix(dy.shape.c, p->columns(), DType::f32), weight.data);

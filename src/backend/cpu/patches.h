@@ -16,7 +16,7 @@ struct Patches {
     int rows() const { return n * h_out * w_out; }
     int columns() const { return kernel * kernel * c; }
     /// Whether x itself is the matrix.
-    bool are_pixels() const { return kernel == 1 && stride == 1; }
+    bool are_pixels() const { return kernel == 1 && stride == 1 && pad == 0; }
 
     /// patches [rows][columns] from x, zeros beyond its edge.
     template <class E> void gather(const E* x, float* patches) const;

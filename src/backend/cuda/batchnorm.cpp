@@ -40,7 +40,7 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
         return;
     }
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
-    const std::string name = "batch norm forward " + b.name;
+    std::string name = "batch norm forward " + b.name;
     if (options_.sync_bn && sums_) {
         const int count = 2 * args.channels + 1;
         const Workspace::Part sums = workspace_->part(part.end(), size_t(count) * sizeof(double));
@@ -50,14 +50,52 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
             sums_->sum_now(totals, count);
             kernels::batch_norm_normalise(args, totals, s);
         });
-    } else if (!forward_by_plan(op, b, tape)) {
+    } else if (!forward_by_conv_sums(op, b, tape) && !forward_by_plan(op, b, tape)) {
         kernels::BatchNormArgs with_pool = args;
         if (last_pool_.steps > 0 && last_pool_.steps == tape.size() && last_pool_.of.x.data == args.x.data) {
             with_pool.image = last_pool_.of.image, with_pool.pool = last_pool_.of.pool, with_pool.index = last_pool_.of.index;
             tape.pop_back();
+            name = "pool and " + name;  // its input is read by the first kernel alone, behind which its memory may be y's
+            last_pool_ = {};
         }
         step(tape, name, [=, workspace = workspace_](cudaStream_t s) { kernels::batch_norm_forward(with_pool, workspace->at(part), s); });
     }
+}
+
+bool CudaBackend::forward_by_conv_sums(const BatchNorm& op, const Bound& b, Tape& tape) {
+    const kernels::BatchNormArgs args = args_of(op, b);
+    const auto found = conv_steps_.find(args.x.data);
+    if (!sums_by_conv(op, args.x.dtype) || args.x.shape.n == 0 || found == conv_steps_.end()) return false;
+    const ConvStep& conv = found->second;
+    if (conv.at >= tape.size() || tape[conv.at].name != conv.name || conv.spec.y != args.x.shape) return false;  // of another tape
+    PlanSpec spec = conv.spec;
+    spec.statistics = true;
+    const Plan* fused = plans_.find(spec);
+    if (!fused) {
+        note("cuDNN has no engine for '" + spec.family() + "' in some sizes: the batch norm behind sums by itself");
+        return false;
+    }
+    const Buffer sums = allocate(2 * size_t(args.x.shape.c) * sizeof(float));
+    auto* sum = static_cast<float*>(sums.get());
+    float* squares = sum + args.x.shape.c;
+    const bool residual = op.residual != none;
+    if (norm_by_cudnn(op, args.x.shape, residual ? &b.values[op.residual].shape : nullptr, options_.precision)) {
+        const PlanSpec norm = norm_spec(PlanSpec::norm, op, args.x.shape, args.x.dtype);
+        const Plan* whole = plans_.find(norm);
+        kernels::BatchNormArgs trial = args;  // which leaves the running statistics alone
+        trial.running_mean = sum, trial.running_var = squares;
+        const float normalise =
+            plans_.measured("normalise " + norm.key(), [&] { kernels::batch_norm_forward(trial, sum, squares, compute_.get()); });
+        if (whole && plan(conv.spec).microseconds + whole->microseconds < fused->microseconds + normalise) return false;
+    }
+    sums_of_convs_.push_back(sums);
+    std::vector<Operand> operands = conv.operands;
+    operands.insert(operands.end(), {{Slot::sum, sum}, {Slot::squares, squares}});
+    Tape replacement;
+    step(replacement, conv.name, *fused, operands);
+    tape[conv.at] = std::move(replacement.front());
+    step(tape, "batch norm forward " + b.name, [=](cudaStream_t s) { kernels::batch_norm_forward(args, sum, squares, s); });
+    return true;
 }
 
 bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {
@@ -93,6 +131,7 @@ bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tap
 
 void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     const kernels::BatchNormArgs args = args_of(op, b);
+    last_norm_ = {};
     kernels::BatchNormGradients g;
     g.dy = b.value_gradients[op.y];
     g.dx = b.value_gradients[op.x];

@@ -1,6 +1,7 @@
 // The CUDA backend of one rank on one GPU: cuDNN plans and the kernels of kernels/, launched on a compute stream, with NCCL beside
 // it. A tape's steps only launch; run once eagerly and then captured, they are one CUDA graph.
 #pragma once
+#include <map>
 #include <optional>
 #include <set>
 
@@ -104,6 +105,16 @@ private:
     /// cuDNN's batch norm, if it has one for this op; false: nothing was appended.
     bool forward_by_plan(const BatchNorm&, const Bound&, Tape&);
     bool backward_by_plan(const BatchNorm&, const Bound&, Tape&);
+    /// The step of a convolution without bias, which a batch norm that reads its output may replace by one that leaves the sums it needs.
+    struct ConvStep {
+        size_t at = 0;  ///< on the tape
+        std::string name;
+        PlanSpec spec{};
+        std::vector<Operand> operands{};
+    };
+    std::map<const void*, ConvStep> conv_steps_;  // by the output, of the tape that is being built
+    /// False: nothing was changed.
+    bool forward_by_conv_sums(const BatchNorm&, const Bound&, Tape&);
     /// Behind a max-pool whose step ends the tape, that step and a batch norm's are one. The pooled values are written as before, for whoever
     /// else reads them.
     struct PoolStep {
@@ -137,7 +148,10 @@ private:
     std::unique_ptr<GradientSums> sums_;      // null on one rank
     Buffer times_, loss_scale_;               // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
     std::vector<Buffer> next_statistics_;     // [2][channels] of each batch norm by a plan
+    std::vector<Buffer> sums_of_convs_;       // [2][channels] of each convolution that leaves them
     std::vector<kernels::Span> new_running_;  // of the program that is being built, until its update takes them
+    Buffer muon_;  // what Muon's matrices take
+    size_t muon_floats_ = 0;
     struct Mirror {
         const Requests* requests;
         std::shared_ptr<PinnedMemory> flags;  // int [2]

@@ -90,6 +90,9 @@ private:
         const Node y =
             g_.conv_fprop(input(Slot::x, s_.x, s_.type), input(Slot::weight, weight(), s_.type), window<fg::Conv_fprop_attributes>());
         output(y, Slot::y, s_.y, s_.type);
+        if (!s_.statistics) return;
+        auto [sum, squares] = g_.genstats(y, fg::Genstats_attributes());
+        for (const auto& [node, slot] : {std::pair{sum, Slot::sum}, {squares, Slot::squares}}) output(node, slot, {1, 1, 1, s_.y.c}, DType::f32);
     }
 
     void data_gradient() {

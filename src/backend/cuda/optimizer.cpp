@@ -10,34 +10,49 @@ constexpr int loss_scale_growth = 2000;  // good steps before the loss scale dou
 
 namespace {
 
-/// The matrices among an update's segments, with memory for each, and the segments told where their directions will be.
-std::vector<kernels::MuonMatrix> muon_matrices(Backend& backend, const Update& u, std::vector<kernels::Segment>& segments,
-                                               std::vector<Buffer>& memory) {
-    const auto floats = [&](size_t count) {
-        memory.push_back(backend.allocate((count + 15) / 16 * 16 * sizeof(float)));
-        return static_cast<float*>(memory.back().get());
-    };
+constexpr size_t rounded(size_t floats) { return (floats + 63) / 64 * 64; }  // kernels load 16 bytes, sums are doubles
+
+/// Floats of memory that Muon takes for a matrix.
+size_t muon_floats(const UpdateSegment& s) {
+    const size_t count = size_t(s.rows) * size_t(s.columns), side = size_t(std::min(s.rows, s.columns));
+    return s.rows == 0 ? 0 : 2 * rounded(count) + 2 * rounded(side * side) + rounded(4 * kernels::MuonMatrix::parts) + rounded(1);
+}
+
+/// The matrices among an update's segments, in memory of that many floats each.
+std::vector<kernels::MuonMatrix> muon_matrices(const Update& u, float* memory) {
+    const auto floats = [&](size_t count) { return std::exchange(memory, memory + rounded(count)); };
     std::vector<kernels::MuonMatrix> matrices;
     for (const UpdateSegment& s : u.segments) {
         if (s.rows == 0) continue;
         const size_t count = size_t(s.rows) * size_t(s.columns), side = size_t(std::min(s.rows, s.columns));
-        kernels::MuonMatrix m{int64_t(s.begin), s.steps, s.rows, s.columns, {floats(count), floats(count)}, floats(side * side), floats(side * side),
-                              reinterpret_cast<double*>(floats(4 * kernels::MuonMatrix::parts)), floats(1)};
-        const auto own = std::find_if(segments.begin(), segments.end(), [&](const kernels::Segment& k) { return k.begin == m.begin; });
-        require(own != segments.end() && own->end == int64_t(s.end), "a matrix of Muon is one segment");
-        own->direction = m.direction();
-        own->rescale = m.rescale;
-        matrices.push_back(m);
+        matrices.push_back({int64_t(s.begin), s.steps, s.rows, s.columns, {floats(count), floats(count)}, floats(side * side), floats(side * side),
+                            reinterpret_cast<double*>(floats(4 * kernels::MuonMatrix::parts)), floats(1)});
     }
     return matrices;
+}
+
+/// Tells the segments of matrices where their directions will be.
+void direct(std::vector<kernels::Segment>& segments, const std::vector<kernels::MuonMatrix>& matrices) {
+    for (const kernels::MuonMatrix& m : matrices) {
+        const auto own = std::find_if(segments.begin(), segments.end(), [&](const kernels::Segment& s) { return s.begin == m.begin; });
+        require(own != segments.end() && own->end - own->begin >= int64_t(m.rows) * m.columns, "a matrix of Muon is one segment");
+        own->direction = m.direction();
+        own->rescale = m.rescale;
+    }
 }
 
 }  // namespace
 
 void CudaBackend::update(const Update& u, Tape& tape) {
     std::vector<kernels::Segment> host = copies_.segments(u.weights, u.segments);
-    std::vector<Buffer> memory;
-    const std::vector<kernels::MuonMatrix> muon = muon_matrices(*this, u, host, memory);
+    size_t floats = 0;
+    for (const UpdateSegment& s : u.segments) floats += muon_floats(s);
+    if (floats > muon_floats_) {  // all programs share it: one runs at a time
+        muon_ = allocate(floats * sizeof(float));
+        muon_floats_ = floats;
+    }
+    const std::vector<kernels::MuonMatrix> muon = muon_matrices(u, static_cast<float*>(muon_.get()));
+    direct(host, muon);
     const Buffer matrices = allocate(muon.size() * sizeof(kernels::MuonMatrix));
     upload(matrices.get(), muon.data(), muon.size() * sizeof(kernels::MuonMatrix));
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment));
@@ -47,7 +62,7 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     const Buffer spans = allocate(running.size() * sizeof(kernels::Span));
     upload(spans.get(), running.data(), running.size() * sizeof(kernels::Span));
     const bool scaled = options_.precision == Precision::f16;
-    step(tape, "optimizer", [=, memory = std::move(memory), count = int(host.size()), span_count = int(running.size())](cudaStream_t s) {
+    step(tape, "optimizer", [=, memory = muon_, count = int(host.size()), span_count = int(running.size())](cudaStream_t s) {
         kernels::check_finite(u.gradients, u.count, scale, s);
         kernels::commit_finite(static_cast<const kernels::Span*>(spans.get()), span_count, s);
         kernels::decide_update(scale, u.stats, u.latch, scaled, s);

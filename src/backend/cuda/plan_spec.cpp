@@ -7,7 +7,7 @@ namespace convoy {
 
 std::string PlanSpec::family() const {
     constexpr const char* names[] = {"conv", "conv-data-gradient", "conv-weight-gradient", "norm", "norm-gradient"};
-    return names[kind] + (' ' + std::string(name_of(type))) + (exact ? "-exact" : "") + (add ? " add" : "") + (relu ? " relu" : "");
+    return names[kind] + (' ' + std::string(name_of(type))) + (exact ? "-exact" : "") + (add ? " add" : "") + (relu ? " relu" : "") + (statistics ? " statistics" : "");
 }
 
 std::string PlanSpec::key() const {
@@ -43,6 +43,8 @@ PlanSpec norm_spec(PlanSpec::Kind kind, const BatchNorm& op, const Shape& x, DTy
     s.momentum = op.momentum;
     return s;
 }
+
+bool sums_by_conv(const BatchNorm& op, DType type) { return type == DType::f16 && op.act != Activation::gelu; }
 
 bool norm_by_cudnn(const BatchNorm& op, const Shape& x, const Shape* residual, Precision precision) {
     if (precision == Precision::f32 || precision == Precision::tf32 || x.pixels() < 2 || op.act == Activation::gelu) return false;
@@ -80,6 +82,12 @@ private:
     DType type(ValueId v) const { return graph_.values[size_t(v)].dtype; }
     std::string title(ParamId p) const { return graph_.params[size_t(p)].name.substr(0, graph_.params[size_t(p)].name.rfind('.')); }
 
+    const Conv* conv_of(ValueId y) const {
+        for (const Op& op : graph_.ops)
+            if (const auto* conv = std::get_if<Conv>(&op); conv && conv->y == y) return conv;
+        return nullptr;
+    }
+
     void add(const std::string& name, const PlanSpec& spec) {
         const auto same = std::find_if(plans_.begin(), plans_.end(), [&](const NamedPlan& p) { return p.spec.key() == spec.key(); });
         if (same == plans_.end())
@@ -105,7 +113,14 @@ private:
 
     void forward(const Conv& o) { conv(PlanSpec::conv, o); }
     void forward(const Linear& o) { linear(PlanSpec::conv, o); }
-    void forward(const BatchNorm& o) { norm(PlanSpec::norm, o); }
+    void forward(const BatchNorm& o) {
+        norm(PlanSpec::norm, o);
+        const auto* before = sums_by_conv(o, type(o.x)) ? conv_of(o.x) : nullptr;
+        if (!before || before->bias != none) return;
+        PlanSpec spec = conv_spec(PlanSpec::conv, *before, stored(before->x), stored(before->y), type(before->x), precision_);
+        spec.statistics = true;
+        add(title(before->weight), spec);
+    }
     template <class Other> void forward(const Other&) {}
 
     void backward(const Conv& o) {

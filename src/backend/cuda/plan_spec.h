@@ -28,12 +28,14 @@ enum class Slot : int64_t {
     next_mean,
     next_var,
     dscale,
-    dbias
+    dbias,
+    sum,
+    squares
 };
 
 struct PlanSpec {
     enum Kind {
-        conv,                  ///< y = x * weight
+        conv,                  ///< y = x * weight; `statistics`: and the sums of y and y^2 by channel, for a batch norm behind it
         conv_data_gradient,    ///< dx = dy * weight; `add`: what is in slot residual is added
         conv_weight_gradient,  ///< dweight = dy * x
         norm,                  ///< y = act(batch norm(x) + residual), statistics of the batch; `add`: there is a residual
@@ -43,7 +45,7 @@ struct PlanSpec {
     int kernel = 1, stride = 1, pad = 0;
     DType type = DType::f32;  ///< of everything but a batch norm's vectors
     bool exact = false;       ///< f32 products without tensor cores
-    bool add = false, relu = false;
+    bool add = false, relu = false, statistics = false;
     float epsilon = 0, momentum = 0;
 
     /// Operation, type and fusions, without sizes: "norm bf16 add relu".
@@ -67,6 +69,7 @@ struct CopyShape {
     /// The master serves as it is.
     bool is_master() const { return type == DType::f32 && rows == stored_rows && channels == stored; }
     size_t bytes() const { return size_t(stored_rows) * size_t(stored) * size_of(type); }
+    bool operator==(const CopyShape&) const = default;
 };
 
 /// The parts that depend only on shapes; x and y are stored shapes.
@@ -74,6 +77,8 @@ PlanSpec conv_spec(PlanSpec::Kind, const Conv&, const Shape& x, const Shape& y, 
 /// A linear layer is a 1x1 convolution of one pixel a sample.
 PlanSpec linear_spec(PlanSpec::Kind, const Shape& x, int out, DType, Precision);
 PlanSpec norm_spec(PlanSpec::Kind, const BatchNorm&, const Shape& x, DType);
+/// Whether a convolution is asked for the sums that a batch norm behind it needs: cuDNN has engines for that in f16.
+bool sums_by_conv(const BatchNorm&, DType);
 /// Whether cuDNN's fused batch norm is asked at all: f32 keeps the exact kernels, and a residual must have y's stored shape.
 bool norm_by_cudnn(const BatchNorm&, const Shape& x, const Shape* residual, Precision);
 

@@ -12,6 +12,7 @@ namespace {
 
 std::string fallback_of(const PlanSpec& s) {
     if (s.is_norm()) return "kernels/batchnorm";
+    if (s.statistics) return "the batch norm sums by itself";
     return s.kind == PlanSpec::conv_data_gradient && s.add ? "data gradient, then kernels/elementwise" : "";
 }
 

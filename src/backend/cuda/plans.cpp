@@ -56,7 +56,7 @@ std::vector<Slot> operands_of(const PlanSpec& s) {
     using enum Slot;
     std::vector<Slot> slots;
     switch (s.kind) {
-        case PlanSpec::conv: return {x, weight, y};
+        case PlanSpec::conv: return s.statistics ? std::vector{x, weight, y, sum, squares} : std::vector{x, weight, y};
         case PlanSpec::conv_data_gradient: slots = {dy, weight, dx}; break;
         case PlanSpec::conv_weight_gradient: return {dy, x, dweight};
         case PlanSpec::norm: slots = {x, scale, bias, running_mean, running_var, mean, invstd, next_mean, next_var, y}; break;
@@ -76,6 +76,8 @@ size_t operand_bytes(const PlanSpec& s, Slot slot) {
         case Slot::dy: return s.y.count() * size_of(s.type);
         case Slot::weight:
         case Slot::dweight: return size_t(s.y.c) * s.kernel * s.kernel * s.x.c * size_of(s.type);
+        case Slot::sum:
+        case Slot::squares: return size_t(s.y.c) * sizeof(float);
         default: return size_t(s.x.c) * sizeof(float);
     }
 }

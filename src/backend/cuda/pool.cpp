@@ -43,7 +43,8 @@ void CudaBackend::backward(const Pool& op, const Bound& b, Tape& tape) {
         require(apart(dx, norm.to.dy) && apart(dx, norm.args.x), "what a batch norm's gradient reads is kept until that of the max-pool in front");
         norm.args.image = b.values[op.x], norm.args.pool = op.kernel, norm.args.index = index;
         norm.to.dx = dx, norm.to.accumulate_dx = b.accumulate[op.x];
-        const std::string name = tape.back().name;
+        const std::string name = "pool and " + tape.back().name;
+        last_norm_ = {};
         tape.pop_back();
         return step(tape, name, [=, workspace = workspace_](cudaStream_t s) {
             kernels::batch_norm_backward(norm.args, norm.to, workspace->at(norm.part), s);

@@ -1,30 +1,32 @@
 #include "backend/cuda/weight_copies.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace convoy {
 
 void* WeightCopies::of(Backend& backend, const Tensor& master, const CopyShape& shape) {
     const float* data = master.as<float>();
     const auto at = std::lower_bound(copies_.begin(), copies_.end(), data, [](const Copy& c, const float* p) { return c.master < p; });
-    if (at != copies_.end() && at->master == data) return at->buffer.get();
-    stale_ = true;
+    if (at != copies_.end() && at->master == data) {
+        if (at->shape != shape) *at = {data, shape, backend.allocate(shape.bytes())};  // another master lies where one was that is gone
+        return at->buffer.get();
+    }
     return copies_.insert(at, {data, shape, backend.allocate(shape.bytes())})->buffer.get();
 }
 
 void WeightCopies::touched(const void* to, size_t bytes) {
     const auto *begin = static_cast<const char*>(to), *end = begin + bytes;
-    for (const Copy& c : copies_) {
+    for (Copy& c : copies_) {
         const auto* first = reinterpret_cast<const char*>(c.master);
-        stale_ = stale_ || (first < end && begin < first + c.count() * sizeof(float));
+        c.stale = c.stale || (first < end && begin < first + c.count() * sizeof(float));
     }
 }
 
 void WeightCopies::refresh(cudaStream_t stream) {
-    if (!stale_) return;
-    stale_ = false;
-    for (const Copy& c : copies_)
-        kernels::pad(c.master, c.shape.rows, c.shape.channels,
+    for (Copy& c : copies_)
+        if (std::exchange(c.stale, false))  // others' masters may be gone
+            kernels::pad(c.master, c.shape.rows, c.shape.channels,
                      {c.buffer.get(), {int(c.shape.stored_rows), 1, 1, c.shape.stored}, c.shape.type, c.shape.stored - c.shape.channels},
                      stream);
 }

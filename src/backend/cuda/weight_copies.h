@@ -25,10 +25,10 @@ private:
         const float* master;
         CopyShape shape;
         Buffer buffer;
+        bool stale = true;
         size_t count() const { return size_t(shape.rows) * size_t(shape.channels); }
     };
     std::vector<Copy> copies_;  // by rising address of the master
-    bool stale_ = false;
 };
 
 }  // namespace convoy
