@@ -15,6 +15,15 @@ namespace {
 
 using kernels::Segment;
 
+/// Values of all elements of an arena, zero in its padding.
+Floats values_of(const std::vector<Segment>& segments, size_t count, uint64_t seed) {
+    const Floats values = normals(count, seed);
+    Floats v(count);
+    for (const Segment& s : segments)
+        for (int64_t i = s.begin; i < s.begin + s.count; ++i) v[size_t(i)] = values[size_t(i)];
+    return v;
+}
+
 /// An arena like State's: the batch sums, then parameters, each padded to 16 elements.
 struct Arena {
     struct Parameter {
@@ -57,14 +66,7 @@ struct Arena {
         gradients = real(2);
         state = Floats(count * size_t(spec.state_per_element()));
     }
-    /// Values of all elements, zero in the arena's padding.
-    Floats real(uint64_t seed) const {
-        const Floats values = normals(count, seed);
-        Floats v(count);
-        for (const Segment& s : segments)
-            for (int64_t i = s.begin; i < s.begin + s.count; ++i) v[size_t(i)] = values[size_t(i)];
-        return v;
-    }
+    Floats real(uint64_t seed) const { return values_of(segments, count, seed); }
     Update update() { return {spec, weights.data(), gradients.data(), state.data(), count, {}, rates.data(), &counters, &stats, false}; }
     void step(const kernels::LossScale* scale = nullptr) {
         kernels::update(update(), segments.data(), int(segments.size()), scale, nullptr);
@@ -272,13 +274,7 @@ struct MuonArena {
         weights = real(1);
         state = Floats(count);
     }
-    Floats real(uint64_t seed) const {
-        const Floats values = normals(count, seed);
-        Floats v(count);
-        for (size_t k = 0; k < updates.size(); ++k)
-            for (size_t i = updates[k].begin; i < updates[k].begin + size_t(segments[k].count); ++i) v[i] = values[i];
-        return v;
-    }
+    Floats real(uint64_t seed) const { return values_of(segments, count, seed); }
     Update update() { return {spec, weights.data(), gradients.data(), state.data(), count, updates, rates.data(), &counters, &stats, false}; }
     void step(const kernels::LossScale* scale = nullptr) {
         kernels::orthogonalise(update(), matrices.data(), matrices, scale, nullptr);

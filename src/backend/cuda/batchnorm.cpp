@@ -64,10 +64,10 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
 
 bool CudaBackend::forward_by_conv_sums(const BatchNorm& op, const Bound& b, Tape& tape) {
     const kernels::BatchNormArgs args = args_of(op, b);
-    const auto found = conv_steps_.find(args.x.data);
+    const auto found = conv_steps_.find(op.x);
     if (!sums_by_conv(op, args.x.dtype) || args.x.shape.n == 0 || found == conv_steps_.end()) return false;
     const ConvStep& conv = found->second;
-    if (conv.at >= tape.size() || tape[conv.at].name != conv.name || conv.spec.y != args.x.shape) return false;  // of another tape
+    if (conv.at >= tape.size() || tape[conv.at].name != conv.name || conv.operands.back().data != args.x.data) return false;  // of another tape
     PlanSpec spec = conv.spec;
     spec.statistics = true;
     const Plan* fused = plans_.find(spec);

@@ -8,7 +8,7 @@ void CudaBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
     void* copy = weight(w, weight_copy(w.shape, x.shape, y.shape, x.dtype));
     const PlanSpec spec = conv_spec(PlanSpec::conv, op, x.shape, y.shape, x.dtype, options_.precision);
     const std::vector<Operand> operands = {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, y.data}};
-    if (op.bias == none) conv_steps_[y.data] = {tape.size(), "conv forward " + b.name, spec, operands};
+    if (op.bias == none) conv_steps_[op.y] = {tape.size(), "conv forward " + b.name, spec, operands};
     step(tape, "conv forward " + b.name, plan(spec), operands);
     if (op.bias != none) add_bias(tape, "conv bias " + b.name, y, {}, b.params[op.bias], y);
 }

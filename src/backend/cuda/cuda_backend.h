@@ -112,7 +112,7 @@ private:
         PlanSpec spec{};
         std::vector<Operand> operands{};
     };
-    std::map<const void*, ConvStep> conv_steps_;  // by the output, of the tape that is being built
+    std::map<ValueId, ConvStep> conv_steps_;  // by the output, of the tape that is being built
     /// False: nothing was changed.
     bool forward_by_conv_sums(const BatchNorm&, const Bound&, Tape&);
     /// Behind a max-pool whose step ends the tape, that step and a batch norm's are one. The pooled values are written as before, for whoever
