@@ -38,11 +38,16 @@ template <class T> struct AboutZero {
     }
 };
 
-/// Mean, deviation and running statistics of one channel.
+/// Mean, deviation and running statistics of one channel. Those of padding are zero, for cuDNN's backward takes it for channels.
 struct Statistics {
     float *mean, *invstd, *running_mean, *running_var;
     float epsilon, momentum;
+    int stored, channels;
     __device__ void operator()(int c, double n, double sum, double squares) const {
+        if (c >= channels) {
+            mean[c] = invstd[c] = 0;
+            return;
+        }
         const double m = sum / n, raw = squares / n - m * m, var = raw < 0 ? 0 : raw;  // a NaN stays one
         mean[c] = float(m);
         invstd[c] = float(1 / sqrt(var + double(epsilon)));
@@ -78,9 +83,20 @@ __global__ void statistics_of_sums(const double* sums, int channels, Statistics 
     if (c < channels && sums[2 * channels] > 0) statistics(c, sums[2 * channels], sums[c], sums[channels + c]);
 }
 
-__global__ void statistics_of_conv(const float* sum, const float* squares, int channels, int64_t rows, Statistics statistics) {
+__global__ void statistics_of_conv(const float* sum, const float* squares, int64_t rows, Statistics statistics) {
     const int c = int(global_index());
-    if (c < channels) statistics(c, double(rows), double(sum[c]), double(squares[c]));
+    if (c < statistics.stored) statistics(c, double(rows), double(sum[c]), double(squares[c]));
+}
+
+template <class T>
+__global__ void statistics_for_reader(const float* sum, const float* squares, int64_t rows, Statistics statistics, const float* scale,
+                                      const float* bias, T* to_scale, T* to_bias) {
+    const int c = int(global_index());
+    if (c >= statistics.stored) return;
+    statistics(c, double(rows), double(sum[c]), double(squares[c]));
+    const Coefficients<1> n(c, statistics.channels, scale, bias, statistics.mean, statistics.invstd, -1.0f);
+    store(n.a, to_scale + c);
+    store(n.b, to_bias + c);
 }
 
 struct Normalise {
@@ -157,7 +173,9 @@ void launch_moments(const BatchNormArgs& n, float* partial, cudaStream_t stream)
     });
 }
 
-Statistics statistics_of(const BatchNormArgs& n) { return {n.mean, n.invstd, n.running_mean, n.running_var, n.epsilon, n.momentum}; }
+Statistics statistics_of(const BatchNormArgs& n) {
+    return {n.mean, n.invstd, n.running_mean, n.running_var, n.epsilon, n.momentum, n.x.shape.c, n.channels};
+}
 
 }  // namespace
 
@@ -173,7 +191,7 @@ void batch_norm_forward(const BatchNormArgs& n, void* workspace, cudaStream_t st
     launch_moments(n, partial, stream);
     with_type(n.x.dtype, [&](auto t) {
         using T = decltype(t);
-        launch_finish<2>(partial, rows, n.x.shape.c, n.channels, WriteStatistics<T>{{data_of<T>(n.x), rows}, statistics_of(n)}, stream);
+        launch_finish<2>(partial, rows, n.x.shape.c, n.x.shape.c, WriteStatistics<T>{{data_of<T>(n.x), rows}, statistics_of(n)}, stream);
     });
     launch_normalise(n, false, stream);
 }
@@ -182,8 +200,19 @@ void batch_norm_forward(const BatchNormArgs& n, const float* sum, const float* s
     check(n);
     const int64_t rows = int64_t(n.x.shape.pixels());
     if (rows == 0) return;
-    launch(statistics_of_conv, dim3(blocks_for(n.channels)), dim3(block_threads), 0, stream, sum, squares, n.channels, rows, statistics_of(n));
+    launch(statistics_of_conv, dim3(blocks_for(n.x.shape.c)), dim3(block_threads), 0, stream, sum, squares, rows, statistics_of(n));
     launch_normalise(n, false, stream);
+}
+
+void batch_norm_statistics(const BatchNormArgs& n, const float* sum, const float* squares, void* scale, void* bias, cudaStream_t stream) {
+    check(n);
+    const int64_t rows = int64_t(n.x.shape.pixels());
+    if (rows == 0) return;
+    with_type(n.x.dtype, [&](auto t) {
+        using T = decltype(t);
+        launch(statistics_for_reader<T>, dim3(blocks_for(n.x.shape.c)), dim3(block_threads), 0, stream, sum, squares, rows, statistics_of(n),
+               n.scale, n.bias, static_cast<T*>(scale), static_cast<T*>(bias));
+    });
 }
 
 void batch_norm_inference(const BatchNormArgs& n, cudaStream_t stream) {

@@ -71,6 +71,15 @@ struct WriteGradients {
     }
 };
 
+/// What WriteGradients was given, from what it made.
+__global__ void sums_of_gradients(WriteGradients of) {
+    const int c = int(global_index());
+    if (c >= of.channels) return;
+    of.sums[c] = double(of.dbias[c]);
+    of.sums[of.channels + c] = double(of.dscale[c]) / double(of.invstd[c]);
+    if (c == 0) of.sums[2 * of.channels] = double(of.rows);
+}
+
 /// The residual's share; stored is 0 without one.
 template <class T> struct Residual {
     T* gradient;
@@ -165,6 +174,15 @@ void batch_norm_backward(const BatchNormArgs& n, const BatchNormGradients& g, vo
     double* sums = sums_in(workspace, n.x.shape);
     batch_norm_gradient_sums(n, g, sums, workspace, stream);
     batch_norm_gradient_apply(n, g, sums, stream);
+}
+
+void batch_norm_backward_of_sums(const BatchNormArgs& n, const BatchNormGradients& g, void* workspace, cudaStream_t stream) {
+    double* sums = sums_in(workspace, n.x.shape);
+    const WriteGradients of{sums, n.channels, int64_t(n.x.shape.pixels()), n.invstd, g.dscale, g.dbias};
+    launch(sums_of_gradients, dim3(blocks_for(n.channels)), dim3(block_threads), 0, stream, of);
+    BatchNormArgs masked = n;
+    masked.act = Act::identity;
+    batch_norm_gradient_apply(masked, g, sums, stream);
 }
 
 }  // namespace convoy::kernels

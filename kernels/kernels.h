@@ -30,7 +30,7 @@ struct BatchNormArgs {
     int residual_channels = 0;  ///< real ones of residual, at most `channels`: the missing ones count as zero
     Act act = Act::identity;
     const float *scale = nullptr, *bias = nullptr;          ///< [channels]; no scale: 1
-    float *mean = nullptr, *invstd = nullptr;               ///< [channels], of the batch: from forward to backward
+    float *mean = nullptr, *invstd = nullptr;               ///< [stored], of the batch, 0 in padding: from forward to backward
     float *running_mean = nullptr, *running_var = nullptr;  ///< [channels]
     float epsilon = 0, momentum = 0;                        ///< a new batch weighs `momentum` in the running statistics
 
@@ -54,10 +54,15 @@ size_t batch_norm_workspace(const Shape& x);
 void batch_norm_forward(const BatchNormArgs&, void* workspace, cudaStream_t);
 /// The same where a convolution left the sums of x and x^2 over its rows, each [stored]. Two kernels.
 void batch_norm_forward(const BatchNormArgs&, const float* sum, const float* squares, cudaStream_t);
+/// Only the statistics then, for a reader of x that makes relu(scale * x + bias) of it: both vectors like a pixel of x, in its type, 0 in padding.
+/// One kernel.
+void batch_norm_statistics(const BatchNormArgs&, const float* sum, const float* squares, void* scale, void* bias, cudaStream_t);
 /// y by the running statistics.
 void batch_norm_inference(const BatchNormArgs&, cudaStream_t);
 /// Reads x, mean, invstd, and y for ReLU with a residual, else recomputes what the activation saw. Three kernels.
 void batch_norm_backward(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
+/// dx where dy is masked already and dscale and dbias are given. Two kernels.
+void batch_norm_backward_of_sums(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
 
 // The same in halves for statistics over all ranks: sum `sums` [2 * channels + 1], the last element being the rows, over
 // ranks in between. A rank may have no rows.

@@ -76,7 +76,8 @@ struct Rank {
     Rank(const Norm& n, Layout layout)
         : norm(n), x(n.shape, layout, n.x), y(n.shape, layout), dy(n.shape, layout, n.dy), dx(n.shape, layout) {
         const size_t c = n.scale.size();
-        mean = invstd = dscale = dbias = Floats(c, NAN);
+        dscale = dbias = Floats(c, NAN);
+        mean = invstd = Floats(size_t(x.tensor().shape.c), NAN);
         running_mean = Floats(c, 0.25f);
         running_var = Floats(c, 1.5f);
         workspace.assign(kernels::batch_norm_workspace(x.tensor().shape), 0xff);
@@ -132,6 +133,7 @@ TEST(KernelBatchNorm, Activates) {
                           Rank rank(n, layout);
                           rank.run();
                           EXPECT_TRUE(rank.y.padding_is_zero() && rank.dx.padding_is_zero());
+                          for (size_t c = 21; c < rank.mean.size(); ++c) EXPECT_TRUE(rank.mean[c] == 0 && rank.invstd[c] == 0);
                           return rank.results();
                       }),
                       layout.type);
@@ -223,7 +225,50 @@ TEST(KernelBatchNorm, TakesTheSumsOfAConvolution) {
         EXPECT_LE(test::distance(given.running_mean, own.running_mean), 2e-6 * test::length(own.running_mean));
         EXPECT_LE(test::distance(given.running_var, own.running_var), 2e-6 * test::length(own.running_var));
         EXPECT_TRUE(given.y.padding_is_zero());
+
+        // For a reader that normalises by itself: vectors in x's type, all else as before.
+        Rank left(norm, layout);
+        KernelTensor scale({1, 1, 1, 21}, layout), bias({1, 1, 1, 21}, layout);
+        kernels::batch_norm_statistics(left.args(), sum.data(), squares.data(), scale.tensor().data, bias.tensor().data, nullptr);
+        EXPECT_EQ(left.mean, given.mean);
+        EXPECT_EQ(left.invstd, given.invstd);
+        EXPECT_EQ(left.running_mean, given.running_mean);
+        EXPECT_EQ(left.running_var, given.running_var);
+        for (size_t c = 21; c < stored; ++c) EXPECT_TRUE(left.mean[c] == 0 && left.invstd[c] == 0);
+        EXPECT_TRUE(scale.padding_is_zero() && bias.padding_is_zero());
+        const Floats a = scale.get(), b = bias.get();
+        Floats y(x.size());
+        for (size_t i = 0; i < x.size(); ++i) y[i] = std::max(a[i % 21] * x[i] + b[i % 21], 0.0f);
+        EXPECT_LE(test::distance(y, own.y.get()), 2 * near * test::length(own.y.get()));
     }
+}
+
+// A convolution's data gradient that masks dy and leaves dscale and dbias: dx is the same.
+TEST(KernelBatchNorm, TakesTheSumsOfADataGradient) {
+    for (const Layout& layout : layouts())
+        for (const bool accumulate : {false, true}) {
+            SCOPED_TRACE(name_of(layout) + (accumulate ? " added" : ""));
+            const Norm norm({6, 5, 3, 21}, Act::relu, layout.type);
+            Rank own(norm, layout), given(norm, layout);
+            const Floats there = rounded(normals(norm.x.size(), 8), layout.type);
+            for (Rank* rank : {&own, &given}) {
+                kernels::batch_norm_forward(rank->args(), rank->workspace.data(), nullptr);
+                rank->dx.put(there);
+            }
+            kernels::BatchNormGradients of_own = own.gradients(), of_given = given.gradients();
+            of_own.accumulate_dx = of_given.accumulate_dx = accumulate;
+            kernels::batch_norm_backward(own.args(), of_own, own.workspace.data(), nullptr);
+            Floats masked = norm.dy;
+            const Floats y = given.y.get();
+            for (size_t i = 0; i < y.size(); ++i) masked[i] = y[i] > 0 ? masked[i] : 0;
+            given.dy.put(masked);
+            given.dscale = own.dscale, given.dbias = own.dbias;
+            given.workspace.assign(given.workspace.size(), 0xff);
+            kernels::batch_norm_backward_of_sums(given.args(), of_given, given.workspace.data(), nullptr);
+            EXPECT_LE(test::distance(given.dx.get(), own.dx.get()), (1e-6 + (layout.type == DType::f32 ? 0 : rounding(layout.type))) * test::length(own.dx.get()));
+            EXPECT_EQ(given.dscale, own.dscale);
+            EXPECT_TRUE(given.dx.padding_is_zero());
+        }
 }
 
 // With an image in front it is the pool's kernels and then its own, bit for bit: the same values, the same sums in the same order.

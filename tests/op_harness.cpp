@@ -55,7 +55,7 @@ void run_tape(Backend& backend, Tape tape) {
 }
 
 OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting setting)
-    : backend_(backend), graph_(graph), setting_(setting), accumulate_(graph.values.size(), false) {
+    : backend_(backend), graph_(graph), setting_(setting), accumulate_(graph.values.size(), false), readers_(readers_of(graph)) {
     if (setting_.global_batch == 0) setting_.global_batch = batch;
     for (const Value& v : graph.values) {
         values_.push_back(allocate(v.batched(batch), v.dtype));
@@ -92,6 +92,7 @@ Bound OpHarness::bound(size_t op) const {
             params_,
             param_gradients_,
             accumulate_,
+            readers_,
             saved_[op].get(),
             labels_,
             static_cast<BatchStats*>(stats_.get()),

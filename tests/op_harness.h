@@ -80,6 +80,7 @@ private:
     std::vector<Buffer> buffers_, saved_;  // saved_ by op
     std::vector<Tensor> values_, value_gradients_, params_, param_gradients_;
     std::vector<bool> accumulate_;
+    std::vector<int> readers_;
     Tensor labels_;
     Buffer stats_, counters_;
 };

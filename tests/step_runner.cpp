@@ -41,6 +41,7 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
     update.counters = counters;
     backend.update(update, p.tape);
     backend.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), ring_size, counters, batch, p.tape);
+    for (const Step& s : p.tape) unwritten_ += !s.writes;
     run_ = backend.finish(std::move(p.tape));
     state_.initialise(graph, backend, seed);
 }

@@ -19,6 +19,8 @@ public:
     Floats gradients() const { return get(state_.gradient_slice(0, state_.end_of_arena())); }
     Floats gradient(ParamId id) const { return get(state_.gradients()[size_t(id)]); }
     Floats logits() const { return get(logits_); }
+    /// Operations whose output is not written.
+    int unwritten() const { return unwritten_; }
     const State& state() const { return state_; }
 
 private:
@@ -31,6 +33,7 @@ private:
     Tensor logits_;
     std::function<void()> run_;
     int64_t done_ = 0;
+    int unwritten_ = 0;
 };
 
 }  // namespace convoy::test

@@ -25,6 +25,7 @@ struct Step {
     std::string name;  ///< operation and parameter, for timelines, profiles and error messages
     Lane lane;
     std::function<void()> run;
+    bool writes = true;  ///< false: its op's output is not written, for its reader works it out
 };
 using Tape = std::vector<Step>;
 
@@ -86,6 +87,7 @@ struct Bound {
     const std::vector<Tensor>& params;
     const std::vector<Tensor>& param_gradients;
     const std::vector<bool>& accumulate;  ///< by ValueId: add to the gradient instead of writing it (backward)
+    const std::vector<int>& readers;      ///< by ValueId: how many ops read it
     void* saved;                          ///< saved_bytes() of scratch that lives from this op's forward to its backward, a batch norm's to that of a pool in front
     Tensor labels;                        ///< i32 [n]
     BatchStats* stats;                    ///< device
@@ -148,6 +150,10 @@ struct SystemSample {
     double power_watts = NAN, clock_hz = NAN;  ///< of the GPU
 };
 
+/// How batch norms are done on GPUs: as was measured to be fastest; or, for tests, wherever there is a way by the convolutions around them, by
+/// cuDNN's own, by kernels alone.
+enum class NormBy { measured, convolutions, plans, kernels };
+
 struct BackendOptions {
     int threads = 0;      ///< CPU threads of this rank; 0: this rank's share of the cores
     bool sync_bn = false; ///< batch statistics over all ranks
@@ -159,6 +165,7 @@ struct BackendOptions {
     std::vector<int> devices{};   ///< which of the visible GPUs this node's ranks take, in order; empty: all
     bool share_device = false;    ///< several ranks may use one GPU; gradients then go through the host
     bool capture = true;          ///< replay a step as one CUDA graph; else launch its operations one by one
+    NormBy norm_by = NormBy::measured;
     bool bf16_gradients = false;  ///< sum gradients over ranks in bf16
 };
 

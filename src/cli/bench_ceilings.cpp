@@ -61,7 +61,8 @@ double multiplied_flops(Backend& backend, DType type, const Tensor& weight, int 
     fill(backend, values[0]);
     const std::vector<Tensor> none_of_values(2), none_of_params(1);
     const std::vector<bool> accumulate(2);
-    const Bound bound{"ceiling", values, none_of_values, params, none_of_params, accumulate, nullptr, {}, nullptr, nullptr, images, 0, 0, true};
+    const std::vector<int> readers = {1, 0};
+    const Bound bound{"ceiling", values, none_of_values, params, none_of_params, accumulate, readers, nullptr, {}, nullptr, nullptr, images, 0, 0, true};
     const Conv conv{0, 1, 0, none, 1, 1, 0};
     return 2.0 * double(pixels.pixels()) * channels * channels / seconds_of(backend, [&](Tape& tape) { backend.forward(conv, bound, tape); });
 }

@@ -44,6 +44,13 @@ ValueId output_of(const Op& op) {
     return std::visit(overloaded{[](const SoftmaxXent&) { return none; }, [](const auto& o) { return o.y; }}, op);
 }
 
+std::vector<int> readers_of(const Graph& graph) {
+    std::vector<int> readers(graph.values.size(), 0);
+    for (const Op& op : graph.ops)
+        for (ValueId x : inputs_of(op)) ++readers[size_t(x)];
+    return readers;
+}
+
 std::vector<ParamId> params_of(const Op& op) {
     std::vector<ParamId> all =
         std::visit(overloaded{[](const Conv& o) { return std::vector<ParamId>{o.weight, o.bias}; },

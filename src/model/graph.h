@@ -117,6 +117,8 @@ struct Graph {
 
 std::vector<ValueId> inputs_of(const Op&);
 ValueId output_of(const Op&);  ///< none for the loss
+/// How many ops read each value.
+std::vector<int> readers_of(const Graph&);
 std::vector<ParamId> params_of(const Op&);
 /// Values that an op's backward reads besides the gradient of its output.
 std::vector<ValueId> saved_of(const Op&);

@@ -124,10 +124,11 @@ Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vecto
     const Binding binding(c.graph, plan, arena);
     const ProgramSpec& spec = plan.spec;
     const std::vector<bool> fresh(c.graph.values.size(), false);
+    const std::vector<int> readers = readers_of(c.graph);
     const auto bound = [&](size_t i) {
         void* saved = plan.saved[i] == none ? nullptr : arena + plan.memory.offset[plan.saved[i]];
         return Bound{title_of(c.graph, c.graph.ops[i]), binding.values, binding.gradients, c.state.params(), c.state.gradients(),
-                     spec.training ? plan.accumulate[i] : fresh, saved, binding.labels, c.state.stats(), c.counters,
+                     spec.training ? plan.accumulate[i] : fresh, readers, saved, binding.labels, c.state.stats(), c.counters,
                      spec.global_batch, spec.first, c.seed, spec.training};
     };
     // A rank without samples still takes part in what its peers wait for.
@@ -160,6 +161,7 @@ Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vecto
         if (const ValueId y = output_of(c.graph.ops[i]); y != none) probe(i, "", binding.values[y]);
     }
     if (!spec.training) return program;
+    std::erase_if(program.probes, [&](const Probe& p) { return p.after > 0 && !program.tape[p.after - 1].writes; });
 
     size_t complete = stats_elements, next = 0;
     for (size_t i = c.graph.ops.size(); i-- > 0;) {

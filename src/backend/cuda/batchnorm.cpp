@@ -9,7 +9,9 @@ namespace {
 // 0, so cuDNN may treat it as a channel, and zero stays zero.
 static_assert(stats_elements % tensor_core_multiple == 0);
 
-kernels::BatchNormArgs args_of(const BatchNorm& op, const Bound& b) {
+}  // namespace
+
+kernels::BatchNormArgs CudaBackend::args_of(const BatchNorm& op, const Bound& b) {
     kernels::BatchNormArgs a;
     a.x = b.values[op.x];
     a.y = b.values[op.y];
@@ -29,8 +31,6 @@ kernels::BatchNormArgs args_of(const BatchNorm& op, const Bound& b) {
     a.momentum = op.momentum;
     return a;
 }
-
-}  // namespace
 
 void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
     const kernels::BatchNormArgs args = args_of(op, b);
@@ -62,55 +62,45 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
     }
 }
 
-bool CudaBackend::forward_by_conv_sums(const BatchNorm& op, const Bound& b, Tape& tape) {
+CudaBackend::NormWay CudaBackend::norm_way(bool by_cudnn, const PlanSpec& spec, const std::function<void()>& kernels) {
+    if (options_.norm_by == NormBy::kernels) by_cudnn = false;
+    const Plan* found = by_cudnn ? plans_.find(spec) : nullptr;
+    if (by_cudnn && !found) note("cuDNN has no engine for '" + spec.family() + "' in some sizes: kernels/batchnorm runs");
+    if (found && options_.norm_by == NormBy::plans) return {found, found->microseconds};
+    const float t = plans_.measured("kernels for " + spec.key(), kernels);
+    return found && found->microseconds <= t ? NormWay{found, found->microseconds} : NormWay{nullptr, t};
+}
+
+CudaBackend::NormWay CudaBackend::norm_forward(const BatchNorm& op, const Bound& b, float* scratch) {
+    kernels::BatchNormArgs trial = args_of(op, b);  // which leaves the running statistics alone
+    trial.running_mean = scratch, trial.running_var = scratch + trial.x.shape.c;
+    const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(trial.x.shape));
+    return norm_way(norm_by_cudnn(op, trial.x, op.residual == none ? nullptr : &b.values[op.residual], options_.precision),
+                    norm_spec(PlanSpec::norm, op, trial.x.shape, trial.x.dtype),
+                    [&] { kernels::batch_norm_forward(trial, workspace_->at(part), compute_.get()); });
+}
+
+CudaBackend::NormWay CudaBackend::norm_backward(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g) {
+    // cuDNN's writes gradients, and all of them; the kernels can also add to them.
+    const bool whole = g.dscale && g.dx.data && !g.accumulate_dx && (op.residual == none || (g.dresidual.data && !g.accumulate_dresidual));
     const kernels::BatchNormArgs args = args_of(op, b);
-    const auto found = conv_steps_.find(op.x);
-    if (!sums_by_conv(op, args.x.dtype) || args.x.shape.n == 0 || found == conv_steps_.end()) return false;
-    const ConvStep& conv = found->second;
-    if (conv.at >= tape.size() || tape[conv.at].name != conv.name || conv.operands.back().data != args.x.data) return false;  // of another tape
-    PlanSpec spec = conv.spec;
-    spec.statistics = true;
-    const Plan* fused = plans_.find(spec);
-    if (!fused) {
-        note("cuDNN has no engine for '" + spec.family() + "' in some sizes: the batch norm behind sums by itself");
-        return false;
-    }
-    const Buffer sums = allocate(2 * size_t(args.x.shape.c) * sizeof(float));
-    auto* sum = static_cast<float*>(sums.get());
-    float* squares = sum + args.x.shape.c;
-    const bool residual = op.residual != none;
-    if (norm_by_cudnn(op, args.x.shape, residual ? &b.values[op.residual].shape : nullptr, options_.precision)) {
-        const PlanSpec norm = norm_spec(PlanSpec::norm, op, args.x.shape, args.x.dtype);
-        const Plan* whole = plans_.find(norm);
-        kernels::BatchNormArgs trial = args;  // which leaves the running statistics alone
-        trial.running_mean = sum, trial.running_var = squares;
-        const float normalise =
-            plans_.measured("normalise " + norm.key(), [&] { kernels::batch_norm_forward(trial, sum, squares, compute_.get()); });
-        if (whole && plan(conv.spec).microseconds + whole->microseconds < fused->microseconds + normalise) return false;
-    }
-    sums_of_convs_.push_back(sums);
-    std::vector<Operand> operands = conv.operands;
-    operands.insert(operands.end(), {{Slot::sum, sum}, {Slot::squares, squares}});
-    Tape replacement;
-    step(replacement, conv.name, *fused, operands);
-    tape[conv.at] = std::move(replacement.front());
-    step(tape, "batch norm forward " + b.name, [=](cudaStream_t s) { kernels::batch_norm_forward(args, sum, squares, s); });
-    return true;
+    const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
+    return norm_way(whole && norm_by_cudnn(op, args.x, op.residual == none ? nullptr : &b.values[op.residual], options_.precision),
+                    norm_spec(PlanSpec::norm_gradient, op, args.x.shape, args.x.dtype),
+                    [&] { kernels::batch_norm_backward(args, g, workspace_->at(part), compute_.get()); });
 }
 
 bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y];
-    if (!norm_by_cudnn(op, x.shape, op.residual == none ? nullptr : &b.values[op.residual].shape, options_.precision)) return false;
     const PlanSpec spec = norm_spec(PlanSpec::norm, op, x.shape, x.dtype);
-    const Plan* found = plans_.find(spec);
-    if (!found) {
-        note("cuDNN has no engine for '" + spec.family() + "' in some sizes: kernels/batchnorm runs");
-        return false;
-    }
+    if (exact()) return false;
+    const Buffer statistics = allocate(2 * size_t(x.shape.c) * sizeof(float));
+    auto* next = static_cast<float*>(statistics.get());
+    const Plan* found = norm_forward(op, b, next).plan;
+    if (!found) return false;
     const kernels::BatchNormArgs a = args_of(op, b);
     // The update moves the running statistics to their place, unless the step went wrong.
-    next_statistics_.push_back(allocate(2 * size_t(x.shape.c) * sizeof(float)));
-    auto* next = static_cast<float*>(next_statistics_.back().get());
+    next_statistics_.push_back(statistics);
     new_running_.push_back({next, a.running_mean, a.channels});
     new_running_.push_back({next + x.shape.c, a.running_var, a.channels});
     void *scale = b.params[op.scale].data, *bias = b.params[op.bias].data;
@@ -142,7 +132,7 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     g.accumulate_dresidual = op.residual != none && b.accumulate[op.residual];
     const std::string name = "batch norm gradient " + b.name;
     const bool synchronised = options_.sync_bn && sums_;
-    if (!synchronised && backward_by_plan(op, b, tape)) return;
+    if (!synchronised && (backward_by_conv_sums(op, b, g, tape) || backward_by_plan(op, b, g, tape))) return;
     const int count = 2 * args.channels + 1;
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape)),
                           sums = workspace_->part(part.end(), synchronised ? size_t(count) * sizeof(double) : 0);
@@ -156,18 +146,13 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     last_norm_ = {synchronised || g.accumulate_dx || !g.dx.data ? 0 : tape.size(), args, g, part};
 }
 
-bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {
-    const Tensor &x = b.values[op.x], &dx = b.value_gradients[op.x], &dy = b.value_gradients[op.y];
+bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g, Tape& tape) {
+    if (exact()) return false;
+    const Tensor &x = b.values[op.x], &dx = g.dx, &dy = g.dy;
     const bool residual = op.residual != none;
-    if (!norm_by_cudnn(op, x.shape, residual ? &b.values[op.residual].shape : nullptr, options_.precision)) return false;
-    if (!b.param_gradients[op.scale].data) return false;  // frozen
-    if (!dx.data || b.accumulate[op.x] || (residual && (!b.value_gradients[op.residual].data || b.accumulate[op.residual]))) return false;
     const PlanSpec spec = norm_spec(PlanSpec::norm_gradient, op, x.shape, x.dtype);
-    const Plan* found = plans_.find(spec);
-    if (!found) {
-        note("cuDNN has no engine for '" + spec.family() + "' in some sizes: kernels/batchnorm_gradient runs");
-        return false;
-    }
+    const Plan* found = norm_backward(op, b, g).plan;
+    if (!found) return false;
     const std::string name = "batch norm gradient " + b.name;
     void* masked = dy.data;
     if (residual) {  // what the residual gets is also what the norm gets

@@ -12,7 +12,7 @@ void CapturedTape::run(int generation) {
     const RunMode mode = next_mode(runs_++, may_capture_, bool(graph_), generation != generation_);
     if (mode == RunMode::eager) return launch_steps();
     if (mode == RunMode::capture) {
-        capture();
+        graph_ = capture(stream_, [this] { launch_steps(); });
         generation_ = generation;
     }
     check(cudaGraphLaunch(graph_.get(), stream_), "launching a step");
@@ -25,22 +25,22 @@ void CapturedTape::launch_steps() const {
     }
 }
 
-void CapturedTape::capture() {
+ExecutableGraph capture(cudaStream_t stream, const std::function<void()>& work) {
     // Relaxed: NCCL launches from a thread of its own.
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "capturing a step");
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "capturing a step");
     cudaGraph_t captured = nullptr;
     try {
-        launch_steps();
+        work();
     } catch (...) {
-        cudaStreamEndCapture(stream_, &captured);
+        cudaStreamEndCapture(stream, &captured);
         if (captured) cudaGraphDestroy(captured);
         throw;
     }
-    check(cudaStreamEndCapture(stream_, &captured), "capturing a step");
+    check(cudaStreamEndCapture(stream, &captured), "capturing a step");
     const CapturedGraph owner(captured);
     cudaGraphExec_t executable = nullptr;
     check(cudaGraphInstantiate(&executable, captured, 0), "making a graph of a step");
-    graph_ = ExecutableGraph(executable);
+    return ExecutableGraph(executable);
 }
 
 }  // namespace convoy

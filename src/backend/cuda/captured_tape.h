@@ -22,6 +22,9 @@ constexpr RunMode next_mode(int64_t runs, bool may_capture, bool captured, bool 
     return captured && !moved ? RunMode::replay : RunMode::capture;
 }
 
+/// What `work` puts on the stream, as a graph.
+ExecutableGraph capture(cudaStream_t, const std::function<void()>& work);
+
 class CapturedTape {
 public:
     CapturedTape(Tape tape, cudaStream_t stream, bool may_capture) : tape_(std::move(tape)), stream_(stream), may_capture_(may_capture) {}
@@ -30,7 +33,6 @@ public:
 
 private:
     void launch_steps() const;
-    void capture();
 
     const Tape tape_;
     const cudaStream_t stream_;

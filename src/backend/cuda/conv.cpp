@@ -8,7 +8,8 @@ void CudaBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
     void* copy = weight(w, weight_copy(w.shape, x.shape, y.shape, x.dtype));
     const PlanSpec spec = conv_spec(PlanSpec::conv, op, x.shape, y.shape, x.dtype, options_.precision);
     const std::vector<Operand> operands = {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, y.data}};
-    if (op.bias == none) conv_steps_[op.y] = {tape.size(), "conv forward " + b.name, spec, operands};
+    conv_steps_.erase(op.y);
+    if (op.bias == none) conv_steps_[op.y] = {tape.size(), "conv forward " + b.name, op, spec, operands, y.data};
     step(tape, "conv forward " + b.name, plan(spec), operands);
     if (op.bias != none) add_bias(tape, "conv bias " + b.name, y, {}, b.params[op.bias], y);
 }
@@ -18,25 +19,38 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     const CopyShape copy = weight_copy(w.shape, x.shape, dy.shape, x.dtype);
     const auto spec = [&](PlanSpec::Kind kind) { return conv_spec(kind, op, x.shape, dy.shape, x.dtype, options_.precision); };
     const Operand gradient{Slot::dy, dy.data};
-    if (b.param_gradients[op.weight].data)  // else it is frozen
-        weight_gradient(tape, "conv weight gradient " + b.name, spec(PlanSpec::conv_weight_gradient), gradient, x.data,
-                        b.param_gradients[op.weight], copy);
+    if (b.param_gradients[op.weight].data) {  // else it is frozen
+        const auto norm = norms_in_convs_.find(op.x);
+        PlanSpec of_weight = spec(PlanSpec::conv_weight_gradient);
+        of_weight.normalise = norm != norms_in_convs_.end();
+        weight_gradient(tape, "conv weight gradient " + b.name, of_weight, gradient,
+                        of_weight.normalise ? norm->second.operands() : std::vector<Operand>{{Slot::x, x.data}}, b.param_gradients[op.weight], copy);
+    }
     if (op.bias != none) bias_gradient(tape, "conv bias gradient " + b.name, dy, b.param_gradients[op.bias]);
-    if (dx.data)
-        data_gradient(tape, "conv data gradient " + b.name, spec(PlanSpec::conv_data_gradient), gradient, weight(w, copy), dx,
-                      b.accumulate[op.x]);
+    data_gradients_.erase(op.x);
+    if (!dx.data) return;
+    const std::string name = "conv data gradient " + b.name;
+    void* weights = weight(w, copy);
+    data_gradient(tape, name, spec(PlanSpec::conv_data_gradient), gradient, weights, dx, b.accumulate[op.x]);
+    if (!b.accumulate[op.x])
+        data_gradients_[op.x] = {tape.size() - 1, name, op, spec(PlanSpec::conv_data_gradient), {gradient, {Slot::weight, weights}, {Slot::dx, dx.data}}, dx.data};
 }
 
 void* CudaBackend::weight(const Tensor& master, const CopyShape& shape) {
     return shape.is_master() ? master.data : copies_.of(*this, master, shape);
 }
 
-void CudaBackend::weight_gradient(Tape& tape, const std::string& name, const PlanSpec& spec, const Operand& dy, void* x,
+void CudaBackend::weight_gradient(Tape& tape, const std::string& name, const PlanSpec& spec, const Operand& dy, std::vector<Operand> operands,
                                   const Tensor& gradient, const CopyShape& shape) {
     const Plan& chosen = plan(spec);
-    if (shape.is_master()) return step(tape, name, chosen, {dy, {Slot::x, x}, {Slot::dweight, gradient.data}});
+    operands.push_back(dy);
+    if (shape.is_master()) {
+        operands.push_back({Slot::dweight, gradient.data});
+        return step(tape, name, chosen, operands);
+    }
     const Workspace::Part part = workspace_->part(dy.part ? dy.part->end() : 0, shape.bytes());
-    step(tape, name, chosen, {dy, {Slot::x, x}, {Slot::dweight, nullptr, part}});
+    operands.push_back({Slot::dweight, nullptr, part});
+    step(tape, name, chosen, operands);
     Tensor from{nullptr, {int(shape.stored_rows), 1, 1, shape.stored}, shape.type, shape.stored - shape.channels};
     step(tape, name + " to f32",
          [=, workspace = workspace_, rows = shape.rows, channels = shape.channels, to = gradient.as<float>()](cudaStream_t s) mutable {

@@ -94,7 +94,7 @@ private:
     void* weight(const Tensor& master, const CopyShape&);
     // What convolutions and linear layers share; conv.cpp. dy is slot dy of the plan.
     /// Writes the gradient of a weight to its place in the f32 arena.
-    void weight_gradient(Tape&, const std::string& name, const PlanSpec&, const Operand& dy, void* x, const Tensor& gradient,
+    void weight_gradient(Tape&, const std::string& name, const PlanSpec&, const Operand& dy, std::vector<Operand> x, const Tensor& gradient,
                          const CopyShape&);
     /// Writes dx, or adds to it.
     void data_gradient(Tape&, const std::string& name, PlanSpec, const Operand& dy, void* weight, const Tensor& dx, bool accumulate);
@@ -102,19 +102,63 @@ private:
                   const Tensor& to);
     void bias_gradient(Tape&, const std::string& name, const Tensor& dy, const Tensor& gradient);
 
-    /// cuDNN's batch norm, if it has one for this op; false: nothing was appended.
+    /// Batch norms in f32 are the kernels', whatever the products are.
+    bool exact() const { return options_.precision == Precision::f32 || options_.precision == Precision::tf32; }
+    /// The faster of cuDNN's batch norm and the kernels', and its time. No plan: the kernels.
+    struct NormWay {
+        const Plan* plan;
+        float microseconds;
+    };
+    NormWay norm_way(bool by_cudnn, const PlanSpec&, const std::function<void()>& kernels);
+    NormWay norm_forward(const BatchNorm&, const Bound&, float* scratch);  ///< scratch [2][stored]
+    NormWay norm_backward(const BatchNorm&, const Bound&, const kernels::BatchNormGradients&);
+    /// cuDNN's batch norm, if it has a faster one for this op; false: nothing was appended.
     bool forward_by_plan(const BatchNorm&, const Bound&, Tape&);
-    bool backward_by_plan(const BatchNorm&, const Bound&, Tape&);
-    /// The step of a convolution without bias, which a batch norm that reads its output may replace by one that leaves the sums it needs.
+    bool backward_by_plan(const BatchNorm&, const Bound&, const kernels::BatchNormGradients&, Tape&);
+    static kernels::BatchNormArgs args_of(const BatchNorm&, const Bound&);
+
+    // What convolutions take over from the batch norms around them; fusion.cpp. By value, of the tape that is being built.
+    /// The step of a convolution, forward or data gradient, that another plan may replace.
     struct ConvStep {
         size_t at = 0;  ///< on the tape
         std::string name;
+        Conv op{};
         PlanSpec spec{};
         std::vector<Operand> operands{};
+        const void* output = nullptr;
     };
-    std::map<ValueId, ConvStep> conv_steps_;  // by the output, of the tape that is being built
-    /// False: nothing was changed.
+    std::map<ValueId, ConvStep> conv_steps_;      // by y: those without bias
+    std::map<ValueId, ConvStep> data_gradients_;  // by x: those that nothing was added to
+    /// A batch norm whose sums a convolution left, and whose output one convolution reads.
+    struct SummedNorm {
+        size_t at = 0;
+        kernels::BatchNormArgs args{};
+        Buffer sums{};  ///< [2][stored]
+        float normalise = 0;  ///< microseconds
+        float* sum() const { return static_cast<float*>(sums.get()); }
+        float* squares() const { return sum() + args.x.shape.c; }
+    };
+    std::map<ValueId, SummedNorm> summed_norms_;  // by y
+    /// What takes the place of a batch norm's output where it is not written: relu(scale * x + bias).
+    struct NormInConv {
+        void* x = nullptr;
+        Buffer vectors{};
+        size_t second = 0;  ///< bytes to the second vector
+        void* scale() const { return vectors.get(); }
+        void* bias() const { return static_cast<char*>(vectors.get()) + second; }
+        std::vector<Operand> operands() const { return {{Slot::x, x}, {Slot::scale, scale()}, {Slot::bias, bias()}}; }
+    };
+    std::map<ValueId, NormInConv> norms_in_convs_;  // by y
+    bool prefer(float fused_microseconds, float plain_microseconds) const;
+    /// Null if cuDNN has none, or fusion is off.
+    const Plan* fused_plan(const PlanSpec&, const char* instead);
+    static const ConvStep* conv_step(const std::map<ValueId, ConvStep>&, ValueId, const Tensor& output, const Tape&);
+    /// Another plan for a step of the tape: with more operands, without the one at `instead_of`.
+    void replace(Tape&, const ConvStep&, const Plan&, std::vector<Operand> more, const void* instead_of = nullptr);
+    /// These replace steps and append one, or return false and change nothing.
     bool forward_by_conv_sums(const BatchNorm&, const Bound&, Tape&);
+    bool take_norm_in_front(const ConvStep&, const Plan& plain, const std::vector<Operand>& sums, const Bound&, Tape&);
+    bool backward_by_conv_sums(const BatchNorm&, const Bound&, const kernels::BatchNormGradients&, Tape&);
     /// Behind a max-pool whose step ends the tape, that step and a batch norm's are one. The pooled values are written as before, for whoever
     /// else reads them.
     struct PoolStep {
@@ -148,7 +192,7 @@ private:
     std::unique_ptr<GradientSums> sums_;      // null on one rank
     Buffer times_, loss_scale_;               // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
     std::vector<Buffer> next_statistics_;     // [2][channels] of each batch norm by a plan
-    std::vector<Buffer> sums_of_convs_;       // [2][channels] of each convolution that leaves them
+    std::vector<Buffer> kept_;                // memory that plans write and nobody reads
     std::vector<kernels::Span> new_running_;  // of the program that is being built, until its update takes them
     Buffer muon_;  // what Muon's matrices take
     size_t muon_floats_ = 0;

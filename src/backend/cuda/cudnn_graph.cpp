@@ -86,9 +86,21 @@ private:
         return g_.pointwise(a, b, fg::Pointwise_attributes().set_mode(mode));
     }
 
+    /// x as a convolution multiplies it. The engines that normalise it want everything in x's type.
+    Node source() {
+        Node x = input(Slot::x, s_.x, s_.type);
+        if (!s_.normalise) return x;
+        x = pointwise(x, input(Slot::scale, vector(), s_.type), fe::PointwiseMode_t::MUL);
+        x->set_data_type(fe_type(s_.type));
+        x = pointwise(x, input(Slot::bias, vector(), s_.type), fe::PointwiseMode_t::ADD);
+        x->set_data_type(fe_type(s_.type));
+        x = g_.pointwise(x, fg::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+        x->set_data_type(fe_type(s_.type));
+        return x;
+    }
+
     void conv() {
-        const Node y =
-            g_.conv_fprop(input(Slot::x, s_.x, s_.type), input(Slot::weight, weight(), s_.type), window<fg::Conv_fprop_attributes>());
+        const Node y = g_.conv_fprop(source(), input(Slot::weight, weight(), s_.type), window<fg::Conv_fprop_attributes>());
         output(y, Slot::y, s_.y, s_.type);
         if (!s_.statistics) return;
         auto [sum, squares] = g_.genstats(y, fg::Genstats_attributes());
@@ -100,11 +112,30 @@ private:
             g_.conv_dgrad(input(Slot::dy, s_.y, s_.type), input(Slot::weight, weight(), s_.type), window<fg::Conv_dgrad_attributes>());
         dx->set_dim(dims(s_.x)).set_stride(strides(s_.x));
         if (s_.add) dx = pointwise(dx, input(Slot::residual, s_.x, s_.type), fe::PointwiseMode_t::ADD);
+        if (s_.statistics) dx = masked(dx);
         output(dx, Slot::dx, s_.x, s_.type);
     }
 
+    /// dx where the ReLU let x through; and what it sums to.
+    Node masked(const Node& dx) {
+        const Node x = input(Slot::x, s_.x, s_.type), mean = per_channel(Slot::mean), invstd = per_channel(Slot::invstd),
+                   scale = per_channel(Slot::scale);
+        Node seen = pointwise(x, mean, fe::PointwiseMode_t::SUB);
+        seen = pointwise(seen, invstd, fe::PointwiseMode_t::MUL);
+        seen = pointwise(seen, scale, fe::PointwiseMode_t::MUL);
+        seen = pointwise(seen, per_channel(Slot::bias), fe::PointwiseMode_t::ADD);
+        const Node g = pointwise(dx, seen, fe::PointwiseMode_t::RELU_BWD);
+        auto [dscale, dbias, dy_factor, x_factor, offset] = g_.dbn_weight(g, x, mean, invstd, scale, fg::DBN_weight_attributes());
+        per_channel(dscale, Slot::dscale);
+        per_channel(dbias, Slot::dbias);
+        per_channel(dy_factor, Slot::dy_factor);
+        per_channel(x_factor, Slot::x_factor);
+        per_channel(offset, Slot::offset);
+        return g;
+    }
+
     void weight_gradient() {
-        const Node dw = g_.conv_wgrad(input(Slot::dy, s_.y, s_.type), input(Slot::x, s_.x, s_.type), window<fg::Conv_wgrad_attributes>());
+        const Node dw = g_.conv_wgrad(input(Slot::dy, s_.y, s_.type), source(), window<fg::Conv_wgrad_attributes>());
         output(dw, Slot::dweight, weight(), s_.type);
     }
 

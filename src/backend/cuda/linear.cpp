@@ -49,7 +49,7 @@ void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
                  kernels::pad(dy.as<float>(), dy.shape.n, dy.shape.c, low, s);
              });
     }
-    weight_gradient(tape, "linear weight gradient " + b.name, spec(PlanSpec::conv_weight_gradient), gradient, x.data,
+    weight_gradient(tape, "linear weight gradient " + b.name, spec(PlanSpec::conv_weight_gradient), gradient, {{Slot::x, x.data}},
                     b.param_gradients[op.weight], copy);
     if (dx.data)
         data_gradient(tape, "linear data gradient " + b.name, spec(PlanSpec::conv_data_gradient), gradient, weight(w, copy), dx,

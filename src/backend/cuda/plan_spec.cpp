@@ -7,7 +7,7 @@ namespace convoy {
 
 std::string PlanSpec::family() const {
     constexpr const char* names[] = {"conv", "conv-data-gradient", "conv-weight-gradient", "norm", "norm-gradient"};
-    return names[kind] + (' ' + std::string(name_of(type))) + (exact ? "-exact" : "") + (add ? " add" : "") + (relu ? " relu" : "") + (statistics ? " statistics" : "");
+    return names[kind] + (' ' + std::string(name_of(type))) + (exact ? "-exact" : "") + (add ? " add" : "") + (relu ? " relu" : "") + (normalise ? " normalise" : "") + (statistics ? " statistics" : "");
 }
 
 std::string PlanSpec::key() const {
@@ -44,11 +44,13 @@ PlanSpec norm_spec(PlanSpec::Kind kind, const BatchNorm& op, const Shape& x, DTy
     return s;
 }
 
-bool sums_by_conv(const BatchNorm& op, DType type) { return type == DType::f16 && op.act != Activation::gelu; }
+bool sums_by_conv(const BatchNorm& op, DType type) { return type != DType::f32 && op.act != Activation::gelu; }
 
-bool norm_by_cudnn(const BatchNorm& op, const Shape& x, const Shape* residual, Precision precision) {
-    if (precision == Precision::f32 || precision == Precision::tf32 || x.pixels() < 2 || op.act == Activation::gelu) return false;
-    return op.residual == none || (*residual == x && op.residual != op.x);
+bool norm_in_conv(const BatchNorm& op, DType type) { return type == DType::f16 && op.act == Activation::relu && op.residual == none; }
+
+bool norm_by_cudnn(const BatchNorm& op, const Tensor& x, const Tensor* residual, Precision precision) {
+    if (precision == Precision::f32 || precision == Precision::tf32 || x.shape.pixels() < 2 || op.act == Activation::gelu) return false;
+    return op.residual == none || (residual->shape == x.shape && residual->padding == x.padding && op.residual != op.x);
 }
 
 CopyShape weight_copy(const Shape& weight, const Shape& x, const Shape& y, DType type) {
@@ -66,7 +68,7 @@ namespace {
 class Lister {
 public:
     Lister(const Graph& graph, int batch, Precision precision)
-        : graph_(graph), batch_(batch), precision_(precision), written_(graph.values.size()) {}
+        : graph_(graph), batch_(batch), precision_(precision), written_(graph.values.size()), readers_(readers_of(graph)) {}
 
     std::vector<NamedPlan> list() {
         for (const Op& op : graph_.ops) std::visit([&](const auto& o) { forward(o); }, op);
@@ -79,13 +81,25 @@ public:
 
 private:
     Shape stored(ValueId v) const { return graph_.values[size_t(v)].batched(batch_); }
+    Tensor tensor(ValueId v) const { return {nullptr, stored(v), type(v), graph_.values[size_t(v)].padding}; }
     DType type(ValueId v) const { return graph_.values[size_t(v)].dtype; }
     std::string title(ParamId p) const { return graph_.params[size_t(p)].name.substr(0, graph_.params[size_t(p)].name.rfind('.')); }
 
-    const Conv* conv_of(ValueId y) const {
+    /// The op of that kind that writes y, if there is one.
+    template <class Kind> const Kind* writer(ValueId y) const {
         for (const Op& op : graph_.ops)
-            if (const auto* conv = std::get_if<Conv>(&op); conv && conv->y == y) return conv;
+            if (const auto* found = std::get_if<Kind>(&op); found && found->y == y) return found;
         return nullptr;
+    }
+    /// The convolution in front that sums for a batch norm.
+    const Conv* summing(const BatchNorm& norm) const {
+        const auto* conv = sums_by_conv(norm, type(norm.x)) ? writer<Conv>(norm.x) : nullptr;
+        return conv && conv->bias == none ? conv : nullptr;
+    }
+    /// The batch norm that convolutions may do as they read x.
+    const BatchNorm* norm_in(const Conv& conv) const {
+        const auto* norm = readers_[size_t(conv.x)] == 1 ? writer<BatchNorm>(conv.x) : nullptr;
+        return norm && norm_in_conv(*norm, type(conv.x)) ? norm : nullptr;
     }
 
     void add(const std::string& name, const PlanSpec& spec) {
@@ -96,10 +110,13 @@ private:
             ++same->uses;
     }
 
-    void conv(PlanSpec::Kind kind, const Conv& o, bool accumulate = false) {
-        PlanSpec spec = conv_spec(kind, o, stored(o.x), stored(o.y), type(o.x), precision_);
-        spec.add = accumulate;
+    PlanSpec spec_of(PlanSpec::Kind kind, const Conv& o) const { return conv_spec(kind, o, stored(o.x), stored(o.y), type(o.x), precision_); }
+    /// And where the batch norm in front may be done on the way, that.
+    void add_with_norm(const Conv& o, PlanSpec spec) {
         add(title(o.weight), spec);
+        const BatchNorm* norm = norm_in(o);
+        spec.normalise = true;
+        if (norm && summing(*norm)) add(title(o.weight), spec);
     }
     void linear(PlanSpec::Kind kind, const Linear& o, bool accumulate = false) {
         PlanSpec spec = linear_spec(kind, stored(o.x), graph_.values[size_t(o.y)].c, type(o.x), precision_);
@@ -107,25 +124,30 @@ private:
         add(title(o.weight), spec);
     }
     void norm(PlanSpec::Kind kind, const BatchNorm& o) {
-        const Shape residual = o.residual == none ? Shape{} : stored(o.residual);
-        if (norm_by_cudnn(o, stored(o.x), &residual, precision_)) add(title(o.scale), norm_spec(kind, o, stored(o.x), type(o.x)));
+        const Tensor x = tensor(o.x), residual = o.residual == none ? Tensor{} : tensor(o.residual);
+        if (norm_by_cudnn(o, x, &residual, precision_)) add(title(o.scale), norm_spec(kind, o, stored(o.x), type(o.x)));
     }
 
-    void forward(const Conv& o) { conv(PlanSpec::conv, o); }
+    void forward(const Conv& o) { add(title(o.weight), spec_of(PlanSpec::conv, o)); }
     void forward(const Linear& o) { linear(PlanSpec::conv, o); }
     void forward(const BatchNorm& o) {
         norm(PlanSpec::norm, o);
-        const auto* before = sums_by_conv(o, type(o.x)) ? conv_of(o.x) : nullptr;
-        if (!before || before->bias != none) return;
-        PlanSpec spec = conv_spec(PlanSpec::conv, *before, stored(before->x), stored(before->y), type(before->x), precision_);
+        const Conv* before = summing(o);
+        if (!before) return;
+        PlanSpec spec = spec_of(PlanSpec::conv, *before);
         spec.statistics = true;
-        add(title(before->weight), spec);
+        add_with_norm(*before, spec);
     }
     template <class Other> void forward(const Other&) {}
 
     void backward(const Conv& o) {
-        if (!graph_.params[size_t(o.weight)].frozen) conv(PlanSpec::conv_weight_gradient, o);
-        if (o.x != graph_.input) conv(PlanSpec::conv_data_gradient, o, written_[size_t(o.x)]);
+        if (!graph_.params[size_t(o.weight)].frozen) add_with_norm(o, spec_of(PlanSpec::conv_weight_gradient, o));
+        if (o.x == graph_.input) return;
+        PlanSpec spec = spec_of(PlanSpec::conv_data_gradient, o);
+        spec.add = written_[size_t(o.x)];
+        add(title(o.weight), spec);
+        spec.statistics = true;
+        if (norm_in(o)) add(title(o.weight), spec);
     }
     void backward(const Linear& o) {
         linear(PlanSpec::conv_weight_gradient, o);
@@ -141,6 +163,7 @@ private:
     const int batch_;
     const Precision precision_;
     std::vector<bool> written_;  // by value: a later op wrote its gradient
+    const std::vector<int> readers_;
     std::vector<NamedPlan> plans_;
 };
 

@@ -30,22 +30,28 @@ enum class Slot : int64_t {
     dscale,
     dbias,
     sum,
-    squares
+    squares,
+    // A batch norm's dx is dy_factor * dy + x_factor * x + offset.
+    dy_factor,
+    x_factor,
+    offset
 };
 
 struct PlanSpec {
     enum Kind {
         conv,                  ///< y = x * weight; `statistics`: and the sums of y and y^2 by channel, for a batch norm behind it
-        conv_data_gradient,    ///< dx = dy * weight; `add`: what is in slot residual is added
+        conv_data_gradient,    ///< dx = dy * weight; `add`: what is in slot residual is added; `statistics`: x went through a batch norm and its
+                               ///< ReLU in front, dx is masked by that ReLU and the norm's dscale and dbias are left
         conv_weight_gradient,  ///< dweight = dy * x
         norm,                  ///< y = act(batch norm(x) + residual), statistics of the batch; `add`: there is a residual
         norm_gradient,         ///< `relu`: dy is masked by the ReLU behind the norm, which is recomputed from x
     } kind = conv;
     Shape x{}, y{};  ///< as stored
     int kernel = 1, stride = 1, pad = 0;
-    DType type = DType::f32;  ///< of everything but a batch norm's vectors
+    DType type = DType::f32;  ///< of everything but a batch norm's vectors; with `normalise` of those too
     bool exact = false;       ///< f32 products without tensor cores
     bool add = false, relu = false, statistics = false;
+    bool normalise = false;  ///< conv with `statistics`, conv_weight_gradient: relu(scale * x + bias), by channel, takes the place of x
     float epsilon = 0, momentum = 0;
 
     /// Operation, type and fusions, without sizes: "norm bf16 add relu".
@@ -77,10 +83,14 @@ PlanSpec conv_spec(PlanSpec::Kind, const Conv&, const Shape& x, const Shape& y, 
 /// A linear layer is a 1x1 convolution of one pixel a sample.
 PlanSpec linear_spec(PlanSpec::Kind, const Shape& x, int out, DType, Precision);
 PlanSpec norm_spec(PlanSpec::Kind, const BatchNorm&, const Shape& x, DType);
-/// Whether a convolution is asked for the sums that a batch norm behind it needs: cuDNN has engines for that in f16.
+/// Whether a convolution is asked for the sums that a batch norm behind it needs: cuDNN has engines for that in f16 and bf16.
 bool sums_by_conv(const BatchNorm&, DType);
-/// Whether cuDNN's fused batch norm is asked at all: f32 keeps the exact kernels, and a residual must have y's stored shape.
-bool norm_by_cudnn(const BatchNorm&, const Shape& x, const Shape* residual, Precision);
+/// Whether the convolution behind a batch norm, the only reader of its output, is asked to normalise as it reads, and its data gradient for the
+/// sums that the norm's gradient needs: engines for a plain ReLU, in f16.
+bool norm_in_conv(const BatchNorm&, DType);
+/// Whether cuDNN's fused batch norm is asked at all: f32 keeps the exact kernels, and a residual must have y's shape, stored and real: cuDNN
+/// would give channels to a residual that has padding there.
+bool norm_by_cudnn(const BatchNorm&, const Tensor& x, const Tensor* residual, Precision);
 
 CopyShape weight_copy(const Shape& weight, const Shape& x, const Shape& y, DType);
 /// For a linear layer behind x [n, h, w, c]: its rows are the pixels of each output.

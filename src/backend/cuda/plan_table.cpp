@@ -12,7 +12,8 @@ namespace {
 
 std::string fallback_of(const PlanSpec& s) {
     if (s.is_norm()) return "kernels/batchnorm";
-    if (s.statistics) return "the batch norm sums by itself";
+    if (s.normalise) return "the batch norm in front writes what it makes";
+    if (s.statistics) return s.kind == PlanSpec::conv ? "the batch norm sums by itself" : "kernels/batchnorm_gradient sums";
     return s.kind == PlanSpec::conv_data_gradient && s.add ? "data gradient, then kernels/elementwise" : "";
 }
 
@@ -22,8 +23,8 @@ PlanRow row_of(const Cudnn& cudnn, const NamedPlan& plan) {
     row.fallback = fallback_of(plan.spec);
     CudnnGraph graph(cudnn, plan.spec);
     row.candidates = graph.candidates();
-    // Fused graphs compile their kernels, for half a second each, before they miss the driver: one try tells as much as all.
-    const bool compiled = plan.spec.is_norm() || plan.spec.add;
+    // Most fused graphs compile their kernels, for half a second each, before they miss the driver: one try tells as much as all.
+    const bool compiled = plan.spec.is_norm() || plan.spec.add || plan.spec.statistics;
     std::string why;
     for (int i = 0; i < (compiled ? std::min(row.candidates, 1) : row.candidates); ++i)
         if (graph.build(i, why)) {

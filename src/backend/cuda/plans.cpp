@@ -4,19 +4,21 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <sstream>
 
+#include "backend/cuda/captured_tape.h"
 #include "backend/cuda/check.h"
+#include "base/clock.h"
 #include "base/durable.h"
 
 namespace convoy {
 namespace {
 
-// Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down.
-constexpr int most_timed = 6;
-constexpr int most_failed = 12;  // failing to build takes up to a second each
-constexpr int timed_runs = 5;
+// Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down. Some are compiled for the device, up to two
+// seconds each.
+constexpr int most_timed = 6, most_failed = 12;
+constexpr double patience = 2, patience_without_any = 10;  // seconds
+constexpr int timed_runs = 5, timed_together = 4;
 
 }  // namespace
 
@@ -56,12 +58,19 @@ std::vector<Slot> operands_of(const PlanSpec& s) {
     using enum Slot;
     std::vector<Slot> slots;
     switch (s.kind) {
-        case PlanSpec::conv: return s.statistics ? std::vector{x, weight, y, sum, squares} : std::vector{x, weight, y};
-        case PlanSpec::conv_data_gradient: slots = {dy, weight, dx}; break;
-        case PlanSpec::conv_weight_gradient: return {dy, x, dweight};
+        case PlanSpec::conv:
+            slots = {x, weight, y};
+            if (s.statistics) slots.insert(slots.end(), {sum, squares});
+            break;
+        case PlanSpec::conv_data_gradient:
+            slots = {dy, weight, dx};
+            if (s.statistics) slots.insert(slots.end(), {x, scale, bias, mean, invstd, dscale, dbias, dy_factor, x_factor, offset});
+            break;
+        case PlanSpec::conv_weight_gradient: slots = {dy, x, dweight}; break;
         case PlanSpec::norm: slots = {x, scale, bias, running_mean, running_var, mean, invstd, next_mean, next_var, y}; break;
         case PlanSpec::norm_gradient: slots = {dy, x, scale, mean, invstd, dx, dscale, dbias}; break;
     }
+    if (s.normalise) slots.insert(slots.end(), {scale, bias});
     if (s.add) slots.push_back(residual);
     if (s.kind == PlanSpec::norm_gradient && s.relu) slots.push_back(bias);
     return slots;
@@ -78,7 +87,7 @@ size_t operand_bytes(const PlanSpec& s, Slot slot) {
         case Slot::dweight: return size_t(s.y.c) * s.kernel * s.kernel * s.x.c * size_of(s.type);
         case Slot::sum:
         case Slot::squares: return size_t(s.y.c) * sizeof(float);
-        default: return size_t(s.x.c) * sizeof(float);
+        default: return size_t(s.x.c) * (s.normalise ? size_of(s.type) : sizeof(float));
     }
 }
 
@@ -104,18 +113,21 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
         for (int i = 0; i < graph->candidates(); ++i)
             if (graph->name(i) == known->second.engine && graph->build(i, why)) return {graph, i, known->second.microseconds};
     }
-    Plan best{nullptr, 0, std::numeric_limits<float>::infinity()};
+    Plan best{nullptr, 0, untimed};
     int timed = 0, failed = 0;
-    for (int i = 0; i < graph->candidates() && timed < most_timed; ++i) {
-        if (!graph->build(i, why)) {
-            if (timed > 0 && ++failed == most_failed) break;
-            continue;
-        }
-        const float t = time_candidate(*graph, i, spec);
-        ++timed;
-        if (!best.graph || t < best.microseconds) best = {graph, i, t};
+    const Clock::time_point start = Clock::now();
+    const auto enough = [&] {
+        return timed == most_timed || (best.graph && failed >= most_failed) || seconds_since(start) > (best.graph ? patience : patience_without_any);
+    };
+    for (int i = 0; i < graph->candidates() && !enough(); ++i) {
+        const std::optional<float> t = graph->build(i, why) ? time_candidate(*graph, i, spec) : std::nullopt;
+        ++(t ? timed : failed);
+        if (t && (!best.graph || *t < best.microseconds)) best = {graph, i, *t};
     }
-    choices_[key] = best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{};
+    // What was not for want of memory, or of a library, may be better another time.
+    if (graph->candidates() == 0) choices_[key] = {};
+    else if (best.graph && best.microseconds < untimed) choices_[key] = {graph->name(best.candidate), best.microseconds};
+    else return best;
     changed_ = true;
     return best;
 }
@@ -128,7 +140,7 @@ float Plans::measured(const std::string& key, const std::function<void()>& work)
     return t;
 }
 
-float Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) try {
+std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) try {
     std::vector<DeviceMemory> memory;
     std::vector<std::pair<Slot, void*>> operands;
     for (Slot slot : operands_of(spec)) {
@@ -138,20 +150,30 @@ float Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSp
     const DeviceMemory workspace(std::max<size_t>(graph.workspace(candidate), 1));
     return time([&] { graph.run(candidate, operands, workspace.get()); });
 } catch (const std::bad_alloc&) {
-    return std::numeric_limits<float>::max();  // no room to try it: heuristics decide
+    return untimed;  // no room to try it: heuristics decide
+} catch (const std::runtime_error&) {
+    // Some are built and then cannot run. If the device itself has failed, this says so.
+    cudaGetLastError();
+    check(cudaStreamSynchronize(stream_), "timing a plan");
+    return std::nullopt;
 }
 
 float Plans::time(const std::function<void()>& work) {
+    work();  // loads the kernels
+    // As steps run: some at a time from a graph, so that the host has no part in it.
+    const ExecutableGraph together = capture(stream_, [&] {
+        for (int i = 0; i < timed_together; ++i) work();
+    });
     const Event start(true), stop(true);
-    float least = std::numeric_limits<float>::infinity();
-    for (int run = -1; run < timed_runs; ++run) {  // the first loads the kernels
+    float least = untimed;
+    for (int run = -1; run < timed_runs; ++run) {
         check(cudaEventRecord(start.get(), stream_), "timing a plan");
-        work();
+        check(cudaGraphLaunch(together.get(), stream_), "timing a plan");
         check(cudaEventRecord(stop.get(), stream_), "timing a plan");
         check(cudaEventSynchronize(stop.get()), "timing a plan");
         float milliseconds = 0;
         check(cudaEventElapsedTime(&milliseconds, start.get(), stop.get()), "timing a plan");
-        if (run >= 0) least = std::min(least, 1000 * milliseconds);
+        if (run >= 0) least = std::min(least, 1000 * milliseconds / timed_together);
     }
     return least;
 }

@@ -2,17 +2,21 @@
 // a second run on the same kind of GPU starts at once and computes the same bits.
 #pragma once
 #include <functional>
+#include <limits>
 #include <map>
+#include <optional>
 
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/handles.h"
 
 namespace convoy {
 
+constexpr float untimed = std::numeric_limits<float>::max();
+
 struct Plan {
     std::shared_ptr<CudnnGraph> graph;
     int candidate = 0;
-    float microseconds = 0;  ///< as measured when it was chosen
+    float microseconds = 0;  ///< as measured when it was chosen, or `untimed`
     size_t workspace() const { return graph->workspace(candidate); }
     void run(const std::vector<std::pair<Slot, void*>>& operands, void* workspace_at) const {
         graph->run(candidate, operands, workspace_at);
@@ -47,7 +51,8 @@ public:
 
 private:
     Plan choose(const PlanSpec&, std::shared_ptr<CudnnGraph>);
-    float time_candidate(const CudnnGraph&, int candidate, const PlanSpec&);
+    /// Nothing if it cannot run after all.
+    std::optional<float> time_candidate(const CudnnGraph&, int candidate, const PlanSpec&);
     float time(const std::function<void()>& work);
 
     const Cudnn& cudnn_;
