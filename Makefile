@@ -111,6 +111,8 @@ $(BUILD)/%.o: %.cu $(BUILD)/flags
 $(BUILD)/src/backend/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 # Only reads and writes descriptors: its headers take long enough without optimisation.
 $(BUILD)/src/backend/cuda/cudnn_graph.o: CXXFLAGS += -O1
+# System headers are in no dependency file.
+$(BUILD)/src/backend/cuda/cudnn_graph.o: $(CUDNN_FRONTEND)/include/cudnn_frontend_version.h
 $(BUILD)/tests/cuda_%.o: CPPFLAGS += $(CUDA_FLAGS)
 
 # GCC 12 takes the undefined halves of its own AVX-512 intrinsics for a mistake of ours (its bug 105593).

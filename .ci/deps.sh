@@ -13,6 +13,13 @@ header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2
 mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
 hdf5_flags() { pkg-config --cflags hdf5 2>/dev/null || true; }
 links() { echo 'int main() {}' | g++ -x c++ - -o /dev/null "$@" 2>/dev/null; }
+# From 1.18 to 1.32 it asks cuDNN for sums in an integer or double type instead of float, for which cuDNN has few engines or none. A folder of the
+# user's own is taken as it is.
+frontend_version=1.17.0
+has_frontend() {
+  test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h" || return 1
+  [ "$CUDNN_FRONTEND" != .deps/cudnn-frontend ] || [ "$(cat "$CUDNN_FRONTEND/VERSION" 2>/dev/null)" = "$frontend_version" ]
+}
 has_cuda() { [ -n "$CUDA" ] && [ -x "$CUDA/bin/nvcc" ]; }
 python_has() { "$PYTHON" -c "import $1" 2>/dev/null; }
 
@@ -41,7 +48,7 @@ curl|curl|module load curl|command -v curl
 Boost.Context|libboost-context-dev|module load boost|! test -e "$CUDA/include/cuda_fp16.h" || links -lboost_context
 ip|iproute2|part of every Linux|PATH=$PATH:/usr/sbin command -v ip
 oneDNN 3.x|onednn (PyPI)|module load onednn, then make ONEDNN=prefix|test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp"
-cudnn-frontend|nvidia-cudnn-frontend (PyPI)|clone NVIDIA/cudnn-frontend, then make CUDNN_FRONTEND=clone|! has_cuda || test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h"
+cudnn-frontend|nvidia-cudnn-frontend (PyPI)|clone NVIDIA/cudnn-frontend, then make CUDNN_FRONTEND=clone|! has_cuda || has_frontend
 TABLE
 }
 
@@ -91,15 +98,16 @@ install_cudnn_frontend() (
   tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
   echo "fetching cudnn-frontend into $CUDNN_FRONTEND"
   "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: --python-version 3.11 --implementation cp \
-    --platform manylinux_2_28_x86_64 nvidia-cudnn-frontend==1.23.0
+    --platform manylinux_2_28_x86_64 "nvidia-cudnn-frontend==$frontend_version"
   (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
-7bdae232a3071501012611fab14aae34dd16983205e56d3c1641317910fdd385  nvidia_cudnn_frontend-1.23.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl
+6ea44a8f2c0cfd20868b239ea13a2e0f32895dab868f6ff2bee01caf3778d273  nvidia_cudnn_frontend-1.17.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl
 SUMS
   )
   "$PYTHON" -m zipfile -e "$tmp"/*.whl "$tmp/x"
   rm -rf "$CUDNN_FRONTEND" && mkdir -p "$CUDNN_FRONTEND"
   cp -r "$tmp/x/include" "$CUDNN_FRONTEND/include"
   cp "$tmp"/x/nvidia_cudnn_frontend-*.dist-info/licenses/LICENSE.txt "$CUDNN_FRONTEND/LICENSE"
+  echo "$frontend_version" > "$CUDNN_FRONTEND/VERSION"
 )
 
 # PyTorch to measure against, in a virtual environment of its own: nothing else uses it. It needs no root.
@@ -143,7 +151,7 @@ install() {
     apt-get install -y -qq "${packages[@]}" >/dev/null
   fi
   test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp" || install_onednn
-  ! has_cuda || test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h" || install_cudnn_frontend
+  ! has_cuda || has_frontend || install_cudnn_frontend
   rows=$(missing)
   [ -z "$rows" ] || { echo "still missing after the installation: $(cut -d'|' -f1 <<<"$rows" | paste -sd, -)" >&2; exit 1; }
 }

@@ -3,7 +3,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include "base/error.h"
+#include "backend/cuda/check.h"
 
 #ifdef __CUDACC__
 namespace convoy::kernels {
@@ -11,8 +11,7 @@ namespace convoy::kernels {
 template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, A... arguments) {
     kernel<<<grid, block, shared_bytes, stream>>>(arguments...);
-    const cudaError_t status = cudaGetLastError();
-    require(status == cudaSuccess, cudaGetErrorString(status));
+    check(cudaGetLastError(), "starting a kernel");
 }
 
 /// The shared memory asked for at the launch.

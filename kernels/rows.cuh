@@ -9,6 +9,8 @@
 
 namespace convoy::kernels {
 
+constexpr int64_t most_rows = int64_t(1) << 31;
+
 /// blockIdx.x counts chunks of rows, blockIdx.y tiles of channel groups.
 struct RowGrid {
     dim3 grid, block;
@@ -22,6 +24,7 @@ inline RowGrid row_grid(int groups, int64_t chunks) {
 
 /// For passes without sums: enough blocks to fill any chip some times over, so that a thread's channel constants serve many rows.
 inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
+    require(rows < most_rows, "a tensor has too many pixels");
     RowGrid g = row_grid(groups, 1);
     g.grid.x = unsigned(std::clamp<int64_t>((rows + g.block.y - 1) / g.block.y, 1, std::max<int64_t>(1, most_blocks / g.grid.y)));
     return g;
@@ -29,8 +32,10 @@ inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
 
 /// Calls body(row) for this thread's rows of its block's chunk: all rows if chunks are the whole grid.
 template <class Body> __device__ void each_row(int64_t rows, Body body) {
-    const int64_t first = rows * blockIdx.x / gridDim.x, last = rows * (blockIdx.x + 1) / gridDim.x;
-    for (int64_t row = first + threadIdx.y; row < last; row += blockDim.y) body(row);
+    // In 32 bits: a thread may have one row, and dividing 64 bits would take it longer than its row.
+    const uint32_t each = uint32_t(rows) / gridDim.x, more = uint32_t(rows) % gridDim.x;
+    const uint32_t first = blockIdx.x * each + (blockIdx.x < more ? blockIdx.x : more), last = first + each + (blockIdx.x < more);
+    for (uint32_t row = first + threadIdx.y; row < last; row += blockDim.y) body(int64_t(row));
 }
 
 /// Where a row lies in images [n, h, w].
@@ -46,7 +51,10 @@ struct Pixel {
 template <int V> __device__ int first_channel() { return int(blockIdx.y * blockDim.x + threadIdx.x) * V; }
 
 /// Chunks that sums over this many rows are made of: a partial sum costs a sixteenth of what it sums, at most.
-inline int64_t sum_chunks(int64_t rows) { return std::min<int64_t>((rows + 63) / 64, 1024); }
+inline int64_t sum_chunks(int64_t rows) {
+    require(rows < most_rows, "a tensor has too many pixels");
+    return std::min<int64_t>((rows + 63) / 64, 1024);
+}
 
 template <int S, int V> size_t sum_shared_bytes(const RowGrid& g) { return size_t(g.block.x) * g.block.y * S * V * sizeof(float); }
 

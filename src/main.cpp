@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <new>
 
 #include "base/version.h"
 #include "cli/commands.h"
@@ -62,16 +61,13 @@ int run(Comm& comm, const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
     Comm comm(&argc, &argv);
+    int code = 0;
     try {
-        return run(comm, {argv + 1, argv + argc});
-    } catch (const Error& error) {
-        if (!error.everywhere) comm.abort(error.code, error.what());  // the other ranks do not know
+        comm.or_abort([&] { code = run(comm, {argv + 1, argv + argc}); });
+    } catch (const Error& error) {  // on all ranks
         if (comm.root()) std::fprintf(stderr, "convoy: %s\n", error.what());
         comm.barrier();
-        return int(error.code);
-    } catch (const std::bad_alloc&) {
-        comm.abort(Exit::out_of_memory, out_of_host_memory);
-    } catch (const std::exception& error) {
-        comm.abort(Exit(1), error.what());
+        code = int(error.code);
     }
+    return code;
 }

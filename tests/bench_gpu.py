@@ -40,8 +40,10 @@ def peer_rate(a, line, limit):
         return None, "left out"
     command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers", "torch_step.py"), "--model", name, "--batch",
                str(batch), "--dtype", precision, "--device", "cuda", "--warmup", "5", "--steps", "20"]
+    # The bundle's libraries are not for others.
+    environment = {**os.environ, "LD_LIBRARY_PATH": os.environ.get("CONVOY_HOST_LIBRARY_PATH", os.environ.get("LD_LIBRARY_PATH", ""))}
     try:
-        done = subprocess.run(command + (["--compile"] if a.peer == "compile" else []), capture_output=True, text=True, timeout=max(1, limit))
+        done = subprocess.run(command + (["--compile"] if a.peer == "compile" else []), capture_output=True, text=True, env=environment, timeout=max(1, limit))
     except subprocess.TimeoutExpired:
         return None, "no time left"
     found = re.search(r"([\d.]+) images/s", done.stdout)

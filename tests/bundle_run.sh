@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Runs what lies in this folder with its own libraries: ./run info | train … | mpirun … | test-gpu | bench-gpu.
-# CUDA's libraries: CONVOY_CUDA=folder, a toolkit or the nvidia/ folder of Python wheels; by default /usr/local/cuda, then what
-# python3 has.
+# CUDA's libraries: CONVOY_CUDA=folder, a toolkit or the nvidia/ folder of Python wheels; by default /usr/local/cuda and then what
+# python3 has, for a toolkit may lack cuDNN and NCCL.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cuda=${CONVOY_CUDA:-}
-[ -n "$cuda" ] || { [ ! -d /usr/local/cuda ] || cuda=/usr/local/cuda; }
-[ -n "$cuda" ] || cuda=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null || true)
+cuda=${CONVOY_CUDA:-/usr/local/cuda
+$(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null || true)}
 path=$here/lib
-for dir in "$cuda"/lib64 "$cuda"/lib "$cuda"/*/lib; do [ ! -d "$dir" ] || path=$path:$dir; done
+while read -r root; do
+  for dir in "$root"/lib64 "$root"/lib "$root"/*/lib; do [ -z "$root" ] || [ ! -d "$dir" ] || path=$path:$dir; done
+done <<<"$cuda"
+export CONVOY_HOST_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 export LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH=$here/openmpi:$here/build:${PATH:-/usr/bin:/bin}
 export OMPI_MCA_mca_base_component_path=$here/openmpi/plugins PMIX_MCA_mca_base_component_path=$here/openmpi/pmix

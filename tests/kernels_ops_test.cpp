@@ -34,7 +34,7 @@ struct Kernels {
             param_gradients.emplace_back(p.shape.count(), NAN);
         }
         counters.step = c.setting.step;
-        mean = invstd = Floats(size_t(c.graph.values[inputs_of(c.op())[0]].c), NAN);
+        mean = invstd = Floats(size_t(value(inputs_of(c.op())[0]).shape.c), NAN);
     }
     const Tensor& value(ValueId id) const { return values[size_t(id)].tensor(); }
     const Tensor& gradient(ValueId id) const { return gradients[size_t(id)].tensor(); }

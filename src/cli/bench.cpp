@@ -201,7 +201,7 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
     });
     trainer->initialise();
     Measurement measurement(*backend, b.warmup, total);
-    trainer->run(measurement);
+    comm.or_abort([&] { trainer->run(measurement); });
 
     Measured all;
     BenchResult& r = all.result;

@@ -197,12 +197,14 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     console.describe_ranks();
 
     // 7. Training
-    try {
-        trainer->run(console);
-    } catch (const Error& error) {
-        console.record_failure(trainer->step(), error.what());
-        throw;
-    }
+    comm.or_abort([&] {
+        try {
+            trainer->run(console);
+        } catch (const std::exception& error) {
+            console.record_failure(trainer->step(), error.what());
+            throw;
+        }
+    });
     comm.together([&] {
         if (!comm.root()) return;
         if (!trainer->stopped()) save_model(output + "/model.h5", model_file, trainer->state(), *backend);

@@ -147,6 +147,19 @@ void Comm::together(const std::function<void()>& work) {
     fail_everywhere(Exit(code), broadcast(message, int(lowest)));
 }
 
+void Comm::or_abort(const std::function<void()>& work) {
+    try {
+        work();
+    } catch (const Error& error) {
+        if (!error.everywhere) abort(error.code, error.what());
+        throw;
+    } catch (const std::bad_alloc&) {
+        abort(Exit::out_of_memory, out_of_host_memory);
+    } catch (const std::exception& error) {
+        abort(Exit(1), error.what());
+    }
+}
+
 int Comm::fair_threads() {
     cpu_set_t mine;
     CPU_ZERO(&mine);

@@ -45,6 +45,9 @@ public:
     /// lowest such rank, marked `everywhere`. Collective; `work` itself must not communicate.
     void together(const std::function<void()>& work);
 
+    /// Runs `work`, while what it uses is still whole: a failure that the other ranks do not know of ends them at once.
+    void or_abort(const std::function<void()>& work);
+
     /// This rank's fair share of the cores its launcher lets it use: each core is divided by the local ranks bound to it.
     int fair_threads();
 

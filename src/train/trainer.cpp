@@ -120,7 +120,9 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
     upload_counters(epoch);
     const int64_t first = step_ % epoch_plan_.steps();  // not 0 if the run was resumed here
     const int64_t last = std::min(epoch_plan_.steps(), total_steps_ - step_ + first);
-    const int64_t interval = backend_.synchronous() ? 1 : setup_.log_interval;
+    // A host that is far ahead learns late of a request to stop, and looks stalled.
+    constexpr int64_t most_ahead = 32;
+    const int64_t interval = backend_.synchronous() ? 1 : std::min(setup_.log_interval, most_ahead);
     const auto checkpoint_step = [&] { return setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0; };
     int64_t drained = step_, images = 0;
     std::vector<StepRecord> all, unreported;

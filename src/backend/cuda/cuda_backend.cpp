@@ -58,7 +58,8 @@ size_t CudaBackend::memory_taken() const {
 
 Buffer CudaBackend::allocate(size_t bytes) {
     bytes = std::max<size_t>(bytes, 1);
-    Buffer buffer = sums_ ? sums_->allocate(bytes) : nullptr;
+    // NCCL's memory comes in pieces of megabytes.
+    Buffer buffer = sums_ && bytes >= size_t(2) << 20 ? sums_->allocate(bytes) : nullptr;
     if (!buffer) {
         void* p = nullptr;
         if (const cudaError_t e = cudaMalloc(&p, bytes); e == cudaErrorMemoryAllocation) {

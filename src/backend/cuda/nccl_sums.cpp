@@ -2,6 +2,8 @@
 // a rank that dies ends the job instead of hanging it.
 #include <nccl.h>
 
+#include <future>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -15,7 +17,18 @@ namespace convoy {
 namespace {
 
 constexpr auto connect_deadline = std::chrono::seconds(120);  // 32 ranks on a cold file system
-constexpr auto call_deadline = std::chrono::seconds(60);
+constexpr auto call_deadline = std::chrono::seconds(120);  // the first call connects, and peers may still write a checkpoint
+constexpr auto abort_deadline = std::chrono::seconds(2);
+
+/// Aborting waits for graphs that hold the communicator, for ever if they go later than it: what is under way ends all the same.
+void abandon(ncclComm_t nccl) {
+    const auto ended = std::make_shared<std::promise<void>>();
+    std::thread([=] {
+        ncclCommAbort(nccl);
+        ended->set_value();
+    }).detach();
+    ended->get_future().wait_for(abort_deadline);
+}
 
 class NcclSums final : public GradientSums {
 public:
@@ -34,7 +47,11 @@ public:
     }
     ~NcclSums() override {
         // Destroying waits for peers; while an exception ends the job there may be none.
-        if (nccl_) std::uncaught_exceptions() > exceptions_ ? ncclCommAbort(nccl_) : ncclCommDestroy(nccl_);
+        if (!nccl_) return;
+        if (std::uncaught_exceptions() > exceptions_)
+            abandon(nccl_);
+        else
+            ncclCommDestroy(nccl_);
     }
 
     void start(float* values, size_t count) override {
@@ -100,7 +117,9 @@ private:
         std::string message =
             std::string(what) + " failed on rank " + std::to_string(comm_.rank()) + " on " + comm_.host() + ": NCCL says: " + reason;
         if (last && *last) message += std::string(" (") + last + ")";
-        if (nccl_) ncclCommAbort(std::exchange(nccl_, nullptr));
+        const bool memory = message.find("out of memory") != std::string::npos;
+        if (nccl_) abandon(std::exchange(nccl_, nullptr));
+        if (memory) fail(Exit::out_of_memory, message + "; use a smaller batch");
         fail(Exit::comm, message + "; NCCL_DEBUG=INFO tells more");
     }
 
