@@ -79,6 +79,27 @@ $(BUILD)/tests/fibers/%.o: kernels/%.cu $(BUILD)/flags
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -include tests/fibers/cuda_on_host.h -MMD -MP -c -o $@ -x c++ $<
 -include $(FIBERS:.o=.d)
 
+# ---- the whole CUDA backend on the host: its own sources over a made-up runtime and cuDNN (tests/emulated), with kernels as fibers ----
+ifdef CUDA_ON
+EMULATED := $(BUILD)/tests/fibers/grid.o $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard tests/emulated/*.cpp)) $(KERNELS:%.cu=$(BUILD)/tests/emulated/%.o)
+EMULATED_OBJECTS := $(filter-out $(BUILD)/kernels/% %/cudnn_graph.o,$(OBJECTS)) $(EMULATED)
+$(EMULATED): CPPFLAGS += $(CUDA_FLAGS)
+$(BUILD)/tests/emulated/%.o: CXXFLAGS += -O2
+$(BUILD)/tests/emulated/cudnn.o: CXXFLAGS += -O3 -ffast-math -fno-finite-math-only
+$(BUILD)/tests/emulated/kernels/%.o: kernels/%.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo c++ $< for the emulated device
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -DCONVOY_EMULATED -include tests/fibers/cuda_on_host.h -MMD -MP -c -o $@ -x c++ $<
+$(BUILD)/emulated/convoy: $(EMULATED_OBJECTS)
+$(BUILD)/emulated/convoy_tests: $(filter-out $(BUILD)/src/main.o,$(EMULATED_OBJECTS)) $(filter-out $(KERNEL_TESTS) %/cuda_plan_test.o,$(TEST_OBJECTS))
+$(BUILD)/emulated/convoy_tests: LDLIBS += -lgtest
+$(BUILD)/emulated/%:
+	@mkdir -p $(@D)
+	@echo link $@
+	$(Q)$(CXX) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../../$(ONEDNN)/lib' -o $@ $^ $(LDLIBS) -lboost_context
+-include $(EMULATED:.o=.d)
+endif
+
 # mpirun refuses to start as root, and in a container there is nothing else.
 ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1

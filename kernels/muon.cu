@@ -50,6 +50,10 @@ __global__ void __launch_bounds__(block_threads) directions(Source from, const M
         of_x += double(x) * double(x);
         of_w += double(w) * double(w);
     }
+    if (blockIdx.x == 0) {  // what pads the arena has no direction, whoever used the memory before
+        constexpr auto row = int64_t(stats_elements);
+        for (int64_t i = count + threadIdx.x; i < (count + row - 1) / row * row; i += block_threads) m.x[0][i] = m.x[1][i] = 0;
+    }
     double* shared = shared_memory<double>();
     of_x = block_sum(of_x, shared);
     __syncthreads();

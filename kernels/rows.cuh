@@ -66,10 +66,10 @@ template <int S, int V> __device__ void write_block_sums(const float (&sum)[S][V
         for (int k = 0; k < V; ++k) shared[thread * S * V + s * V + k] = sum[s][k];
     __syncthreads();
     for (int i = thread; i < row_size; i += int(blockDim.x * blockDim.y)) {
-        float total = 0;
-        for (int y = 0; y < int(blockDim.y); ++y) total += shared[y * row_size + i];
+        double total = 0;  // up to 256 terms, of which little may be left
+        for (int y = 0; y < int(blockDim.y); ++y) total += double(shared[y * row_size + i]);
         const int s = i / V % S, channel = (int(blockIdx.y * blockDim.x) + i / (S * V)) * V + i % V;
-        if (channel < stored) partial[(int64_t(blockIdx.x) * S + s) * stored + channel] = total;
+        if (channel < stored) partial[(int64_t(blockIdx.x) * S + s) * stored + channel] = float(total);
     }
 }
 

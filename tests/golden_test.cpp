@@ -10,6 +10,7 @@
 #include "model/precision.h"
 #include "tests/model_runner.h"
 #include "tests/op_cases.h"
+#include "tests/test_comm.h"
 
 namespace convoy::test {
 namespace {
@@ -80,6 +81,8 @@ constexpr double flipped_relu_floor = 3e-2;
 
 struct Case {
     std::string device, name;
+    Precision precision = Precision::f32;
+    NormBy norm_by = NormBy::measured;
 };
 
 class GoldenValues : public testing::TestWithParam<Case> {
@@ -111,7 +114,8 @@ protected:
         const int batch = file_.integer("batch");
         std::vector<int32_t> labels;
         for (int i = 0; i < batch; ++i) labels.push_back((7 * i + 3) % g.classes);
-        run.set_batch(stream("input", g.values[size_t(g.input)].batched(batch).count()), labels);
+        const Value& input = g.values[size_t(g.input)];
+        run.set_batch(stream("input", size_t(batch) * size_t(input.h) * size_t(input.w) * size_t(input.c)), labels);
     }
 
     /// |deviation| <= 4 f32 + floor; all three in the unit of `size`, which the report divides by.
@@ -218,10 +222,10 @@ TEST_P(GoldenAdamValues, AreMet) {
 // How far PyTorch's own bf16 strays from float64 (make_golden.py --bf16), in units of the largest value or of a gradient's norm; Convoy
 // may stray twice as far, and by an eighth of bf16's last place, because one small number may be near by chance. Of the deepest networks
 // the golden batch is too small for any bf16 to have gradients: those are not compared, the losses of ten steps are.
-struct Bf16Errors {
+struct LowErrors {
     double logits, loss, running, gradient, losses;
 };
-const std::map<std::string, Bf16Errors> bf16_errors = {
+const std::map<std::string, LowErrors> bf16_errors = {
     {"linear", {3.3e-3, 3.5e-5, 0, 3.2e-3, 6.9e-4}},
     {"mnist-linear", {3.0e-3, 1.0e-4, 0, 2.9e-3, 3.6e-4}},
     {"mnist-conv", {5.6e-3, 2.0e-4, 0, 9.0e-2, 2.5e-3}},
@@ -234,12 +238,22 @@ const std::map<std::string, Bf16Errors> bf16_errors = {
     {"pyramidnet110", {2.2e-2, 7.2e-4, 3.2e-2, 5.6e-1, 5.1e-3}},
 };
 
-class GoldenBf16Values : public GoldenValues {};
+// The same in f16 (make_golden.py --f16).
+const std::map<std::string, LowErrors> f16_errors = {
+};
 
-TEST_P(GoldenBf16Values, AreNear) {
-    const Bf16Errors& theirs = bf16_errors.at(GetParam().name);
-    const Graph g = with_precision(graph(), Precision::bf16, 1);
-    ModelRunner run(*backend_, g, file_.integer("batch"), sgd());
+class GoldenLowValues : public GoldenValues {};
+
+TEST_P(GoldenLowValues, AreNear) {
+    const Precision precision = GetParam().precision;
+    const LowErrors& theirs = (precision == Precision::f16 ? f16_errors : bf16_errors).at(GetParam().name);
+    const bool cpu = GetParam().device == "cpu";
+    BackendOptions options;
+    options.norm_by = GetParam().norm_by;
+    if (!cpu) options.precision = precision;
+    const std::unique_ptr<Backend> backend = cpu ? std::move(backend_) : make_backend(GetParam().device, options, test_comm());
+    const Graph g = with_precision(graph(), precision, cpu ? 1 : backend->channel_multiple());
+    ModelRunner run(*backend, g, file_.integer("batch"), sgd());
     set_batch(run, g);
     run.forward_backward();
     const auto near = [&](const std::string& kind, const Doubles& got, const Doubles& truth, double error) {
@@ -257,10 +271,7 @@ TEST_P(GoldenBf16Values, AreNear) {
     for (size_t id = 0; id < g.params.size(); ++id) {
         const Param& p = g.params[id];
         if (p.frozen) continue;
-        if (!p.trained) {
-            near("running", widened(run.param(ParamId(id))), file_.read("running/" + p.name).values, theirs.running);
-            continue;
-        }
+        if (!p.trained) continue;
         const Golden golden = file_.read("gradients/" + p.name);
         if (golden.norm < 1e-10 || !p.is_weight || theirs.gradient >= 0.5) continue;
         const Doubles got = widened(run.gradient(ParamId(id)));
@@ -273,13 +284,17 @@ TEST_P(GoldenBf16Values, AreNear) {
             near("gradient", {distance(samples, expected) / length(expected) + 1}, {1}, theirs.gradient);
         }
     }
-    Doubles losses = {run.loss()};
-    while (losses.size() < size_t(steps)) {
+    Doubles losses = {run.loss()}, expected = file_.read("losses").values;
+    while (losses.size() < size_t(cpu ? steps : 3)) {
         run.update();
+        for (size_t id = 0; losses.size() == 1 && id < g.params.size(); ++id)  // the update moves them to their place
+            if (const Param& p = g.params[id]; !p.trained && !p.frozen)
+                near("running", widened(run.param(ParamId(id))), file_.read("running/" + p.name).values, theirs.running);
         run.forward_backward();
         losses.push_back(run.loss());
     }
-    near("losses", losses, file_.read("losses").values, theirs.losses);
+    expected.resize(losses.size());
+    near("losses", losses, expected, theirs.losses);
 }
 
 std::vector<Case> on_devices(const std::vector<std::string>& names) {
@@ -301,14 +316,25 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenValues,
                                                        "resnet18-imagenet", "resnet50-cifar", "resnet50-imagenet", "pyramidnet",
                                                        "pyramidnet110"})),
                          name_of_test);
-std::vector<Case> on_cpus() {
+std::vector<Case> in_low_precision() {
     std::vector<Case> all;
-    for (const auto& [name, errors] : bf16_errors)
-        if (has_bf16()) all.push_back({"cpu", name});
+    for (const std::string& device : test_devices())
+        for (const auto& [name, errors] : bf16_errors) {
+            if (device == "cpu") {
+                if (has_bf16()) all.push_back({device, name, Precision::bf16});
+                continue;
+            }
+            for (const Precision p : {Precision::bf16, Precision::f16})
+                for (const NormBy way : {NormBy::kernels, NormBy::plans, NormBy::convolutions}) all.push_back({device, name, p, way});
+        }
     return all;
 }
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenBf16Values);
-INSTANTIATE_TEST_SUITE_P(All, GoldenBf16Values, testing::ValuesIn(on_cpus()), name_of_test);
+std::string name_of_low_test(const testing::TestParamInfo<Case>& test) {
+    constexpr const char* ways[] = {"", "_norms_by_convolutions", "_norms_by_plans", "_norms_by_kernels"};
+    return name_of_test(test) + "_" + name_of(test.param.precision) + ways[int(test.param.norm_by)];
+}
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenLowValues);
+INSTANTIATE_TEST_SUITE_P(All, GoldenLowValues, testing::ValuesIn(in_low_precision()), name_of_low_test);
 INSTANTIATE_TEST_SUITE_P(All, GoldenAdamValues, testing::ValuesIn(on_devices({"mnist-linear"})), name_of_test);
 
 }  // namespace

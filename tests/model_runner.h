@@ -21,7 +21,7 @@ struct TrainingRule {
 
 class ModelRunner {
 public:
-    /// Parameters are streams, scaled by their kind; running statistics have their initial values.
+    /// Parameters are streams, scaled by their kind; running statistics have their initial values. In f16 losses are scaled by 1024.
     ModelRunner(Backend&, const Graph&, int batch, const TrainingRule& = {});
 
     void set_batch(const Floats& input, const std::vector<int32_t>& labels);
@@ -31,7 +31,7 @@ public:
     double loss() const;  ///< mean over the batch, of the last forward_backward
     Floats logits() const { return get(program_.logits); }
     Floats param(ParamId id) const { return get(state_.params()[size_t(id)]); }
-    Floats gradient(ParamId id) const { return get(state_.gradients()[size_t(id)]); }
+    Floats gradient(ParamId id) const;  ///< of the loss, without the loss scale
 
 private:
     void fill_params();
@@ -45,6 +45,7 @@ private:
     Program program_;
     std::function<void()> forward_backward_, update_;
     Floats input_;
+    float loss_scale_ = 1;
     std::vector<int32_t> labels_;
 };
 

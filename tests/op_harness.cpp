@@ -34,19 +34,39 @@ Floats rounded(DType type, Floats values) {
     return values;
 }
 
+namespace {
+
+using convoy::assign, convoy::to_float;
+void assign(_Float16& to, float v) { to = _Float16(v); }
+float to_float(_Float16 v) { return float(v); }
+
+template <class T> void put_as(Backend& backend, const Tensor& t, const Floats& v) {
+    const size_t real = size_t(t.channels()), stored = size_t(t.shape.c);
+    std::vector<T> elements(t.count());
+    for (size_t i = 0; i < elements.size(); ++i) assign(elements[i], i % stored < real ? v[i / stored * real + i % stored] : 0.0f);
+    backend.upload(t.data, elements.data(), t.bytes());
+}
+template <class T> Floats get_as(Backend& backend, const Tensor& t) {
+    const std::vector<T> elements = download<T>(backend, t.data, t.count());
+    Floats v;
+    for (size_t i = 0; i < elements.size(); ++i)
+        if (int(i % size_t(t.shape.c)) < t.channels()) v.push_back(to_float(elements[i]));
+    return v;
+}
+
+}  // namespace
+
 void put(Backend& backend, const Tensor& t, const Floats& v) {
-    require(v.size() == t.count(), "a test sets as many elements as a tensor has");
-    if (t.dtype == DType::f32) return backend.upload(t.data, v.data(), t.bytes());
-    std::vector<bf16> low(v.size());
-    for (size_t i = 0; i < v.size(); ++i) assign(low[i], v[i]);
-    backend.upload(t.as<bf16>(), low.data(), t.bytes());
+    require(v.size() == t.shape.pixels() * size_t(t.channels()), "a test sets as many elements as a tensor has");
+    if (t.dtype == DType::f32) return put_as<float>(backend, t, v);
+    if (t.dtype == DType::bf16) return put_as<bf16>(backend, t, v);
+    put_as<_Float16>(backend, t, v);
 }
 
 Floats get(Backend& backend, const Tensor& t) {
-    if (t.dtype == DType::f32) return download<float>(backend, t.data, t.count());
-    Floats v;
-    for (const bf16 low : download<bf16>(backend, t.as<bf16>(), t.count())) v.push_back(to_float(low));
-    return v;
+    if (t.dtype == DType::f32) return get_as<float>(backend, t);
+    if (t.dtype == DType::bf16) return get_as<bf16>(backend, t);
+    return get_as<_Float16>(backend, t);
 }
 
 void run_tape(Backend& backend, Tape tape) {

@@ -32,7 +32,7 @@ template <class T> std::vector<T> download(Backend& backend, const void* from, s
 }
 /// The nearest values of that type.
 Floats rounded(DType, Floats);
-/// The same through a tensor of any type that holds numbers.
+/// The same through a tensor of any type that holds numbers; without the channels that pad it, which become zero.
 void put(Backend&, const Tensor&, const Floats&);
 Floats get(Backend&, const Tensor&);
 /// Finishes a tape, runs it once and waits for it.

@@ -1,6 +1,7 @@
 #include "tests/step_runner.h"
 
 #include "base/philox.h"
+#include "tests/model_runner.h"
 
 namespace convoy::test {
 
@@ -44,6 +45,12 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
     for (const Step& s : p.tape) unwritten_ += !s.writes;
     run_ = backend.finish(std::move(p.tape));
     state_.initialise(graph, backend, seed);
+    for (size_t id = 0; id < graph.params.size(); ++id) {  // whoever trains it sets what is frozen: whitening
+        if (!graph.params[id].frozen || !graph.params[id].is_weight) continue;
+        Floats v = stream(graph.params[id].name, graph.params[id].shape.count());
+        for (float& e : v) e *= 0.3f;
+        put(backend, state_.params()[id], v);
+    }
 }
 
 StepRecord StepRunner::step() {

@@ -1,8 +1,12 @@
 // What g++ needs to compile kernels/*.cu for the host; make includes it before each of them, and before the tests that call their
 // launchers. Threads of a block are fibers (grid.h). Anything CUDA has that is not here does not compile, so add it with a test.
 #pragma once
+#ifdef CONVOY_EMULATED
+#include "tests/emulated/cuda.h"
+#else
 // nvcc's objects of the same files may be linked into the same program.
 #define kernels kernels_on_host
+#endif
 // Function-local and alive between blocks, like a block's shared memory that nobody cleared.
 #define __shared__ static
 #define __launch_bounds__(threads)
@@ -63,7 +67,11 @@ namespace convoy::kernels {
 
 template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t, A... arguments) {
+#ifdef CONVOY_EMULATED
+    test::put_on_stream([=] { test::run_grid(grid, block, shared_bytes, [&] { kernel(arguments...); }); });
+#else
     test::run_grid(grid, block, shared_bytes, [&] { kernel(arguments...); });
+#endif
 }
 template <class T> T* shared_memory() { return static_cast<T*>(test::shared_memory()); }
 inline uint64_t device_time() { return test::device_time(); }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the golden files <case>.h5 beside itself: what PyTorch computes for Convoy's models, for a test without PyTorch.
 
-    python3 tests/golden/make_golden.py [--bf16] [case ...]        needs torch, h5py and numpy; CPU only; no case means all
+    python3 tests/golden/make_golden.py [--bf16|--f16] [case ...]        needs torch, h5py and numpy; CPU only; no case means all
 
-With --bf16 it writes nothing, but prints how far bfloat16 (autocast) strays from float64, as golden_test.cpp's bounds for bf16 want it.
+With --bf16 or --f16 it writes nothing, but prints how far that type (autocast) strays from float64, as golden_test.cpp's bounds want it.
 
 Every case is computed in float64, which the files hold as the truth, and in float32 with several of PyTorch's kernels. How
 far float32 strays from float64 is stored with every number: it is the yardstick for Convoy's own rounding. One float32 run
@@ -223,7 +223,7 @@ def make_optimizer(case, parameters, adam):
                            weight_decay=case.weight_decay)
 
 
-def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=False, adam=False, autocast=False):
+def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=False, adam=False, autocast=None):
     """Logits, gradients and running statistics of the first step, and the losses before every step."""
     torch.backends.mkldnn.enabled = onednn
     shape = (case.batch, case.height, case.width, case.channels)
@@ -233,12 +233,16 @@ def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=Fals
     labels = torch.tensor([(7 * i + 3) % case.classes for i in order])
     net, optimizer, result, losses = Net(dtype, layout), None, None, []
     for _ in range(STEPS):
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        with torch.autocast("cpu", autocast or torch.bfloat16, enabled=autocast is not None):
             logits = MODELS[case.model](net, images, case).to(dtype)
         loss = F.cross_entropy(logits, labels, label_smoothing=case.label_smoothing)
         optimizer = optimizer or make_optimizer(case, net.parameters.values(), adam)
         optimizer.zero_grad()
-        loss.backward()
+        scale = 1024 if autocast == torch.float16 else 1
+        (scale * loss).backward()
+        if scale > 1:
+            for p in net.parameters.values():
+                p.grad /= scale
         losses.append(loss.item())
         if result is None:
             assert sum(p.numel() for group in (net.parameters, net.frozen) for p in group.values()) == case.parameters, case.model
@@ -309,12 +313,12 @@ def generate(name, case, folder):
           f"gradients off by {np.median(errors):.1e} (median) to {np.max(errors):.1e} of their norm", flush=True)
 
 
-def print_bf16(name, case):
-    """How far bfloat16 strays, in units of the largest value or of a gradient's norm (of weights, the worst); the worst of four runs."""
+def print_low(name, case, low_type):
+    """How far a low precision strays, in units of the largest value or of a gradient's norm (of weights, the worst); the worst of four runs."""
     truth = train(case, torch.float64)
     ways = itertools.product((torch.contiguous_format, torch.channels_last), (True,), (False, True))
     worst = {}
-    for low in (train(case, torch.float32, *way, autocast=True) for way in ways):
+    for low in (train(case, torch.float32, *way, autocast=low_type) for way in ways):
         off = {"logits": np.max(np.abs(low.logits - truth.logits)) / np.max(np.abs(truth.logits)),
                "loss": abs(low.losses[0] / truth.losses[0] - 1),
                "running": max((np.max(np.abs(low.running[k] - r)) / np.max(np.abs(r)) for k, r in truth.running.items()), default=0),
@@ -327,6 +331,6 @@ def print_bf16(name, case):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # the same sums in the same order, however many cores there are
-    bf16 = "--bf16" in sys.argv
-    for chosen in [a for a in sys.argv[1:] if a != "--bf16"] or CASES:
-        print_bf16(chosen, CASES[chosen]) if bf16 else generate(chosen, CASES[chosen], os.path.dirname(os.path.abspath(__file__)))
+    low = {"--bf16": torch.bfloat16, "--f16": torch.float16}.get(next((a for a in sys.argv[1:] if a.startswith("--")), ""))
+    for chosen in [a for a in sys.argv[1:] if not a.startswith("--")] or CASES:
+        print_low(chosen, CASES[chosen], low) if low else generate(chosen, CASES[chosen], os.path.dirname(os.path.abspath(__file__)))

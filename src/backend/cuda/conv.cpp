@@ -71,7 +71,13 @@ void CudaBackend::data_gradient(Tape& tape, const std::string& name, PlanSpec sp
     };
     spec.add = true;
     const Plan* fused = plans_.find(spec);
-    if (fused && fused->microseconds <= plain.microseconds + plans_.measured("addition " + spec.key(), [&] { add(compute_.get()); }))
+    std::optional<DeviceMemory> elsewhere;  // dx may hold what is to be added to
+    const auto trial = [&] {
+        if (!elsewhere) elsewhere.emplace(dx.bytes());
+        const Tensor there{elsewhere->get(), dx.shape, dx.dtype, dx.padding};
+        kernels::add_backward(there, there, true, compute_.get());
+    };
+    if (fused && fused->microseconds <= plain.microseconds + plans_.measured("addition " + spec.key(), trial))
         return step(tape, name, *fused, {dy, {Slot::weight, w}, {Slot::residual, dx.data}, {Slot::dx, dx.data}});
     if (!fused) note("cuDNN has no engine for '" + spec.family() + "' in some sizes: an addition follows the plain one");
     step(tape, name, plain, {dy, {Slot::weight, w}, {Slot::dx, nullptr, part}});
