@@ -173,7 +173,7 @@ data: deps
 	@BUILD="$(BUILD)" bash input/fetch.sh
 
 test: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),$(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests)
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh '$(T)'
 
 # On a machine with a GPU; on one without a compiler, the bundle has the same commands.

@@ -203,6 +203,25 @@ TEST_F(Cuda, TwoRanksOnOneGpuEqualOne) {
     EXPECT_EQ("", refusal(refused, Exit::usage, {"--share-device"}));
 }
 
+// NCCL's sums, in buckets behind backward and inside the captured step. Batch norm is over all ranks, so that ranks do not change a loss.
+TEST_F(Cuda, TwoRanksOnTwoGpusEqualOne) {
+    if (find_devices().capabilities.size() < 2) GTEST_SKIP() << "there is one GPU";
+    TempDir dir;
+    make_data(dir.path("grey"), 103, 37, "28x28x1");
+    make_data(dir.path("colour"), 66, 37, "32x32x3");
+    const auto losses = [&](int ranks, const std::string& data, const std::string& more) {
+        const std::string output = dir.path(std::to_string(ranks) + more);
+        EXPECT_EQ("", failure(launch(ranks, "train --device cuda --data " + dir.path(data) + " --batch-size 33 --log-interval 1 --lr 0.02 --checkpoint-every none " +
+                                                "--output '" + output + "' --model " + more, 240)));
+        return column(output, "train/loss");
+    };
+    const std::vector<double> one = losses(1, "grey", "mnist-conv --epochs 2");
+    EXPECT_LE(deviation(losses(2, "grey", "mnist-conv --epochs 2 --bucket-mib 1"), one), 1e-4);
+    EXPECT_LE(deviation(losses(2, "grey", "mnist-conv --epochs 2 --no-graph --bucket-mib 4096"), one), 1e-4);
+    EXPECT_LE(deviation(losses(2, "grey", "mnist-conv --epochs 2 --bf16-gradients"), one), 1e-2) << "a sum in bf16 is rounded by 2^-9";
+    EXPECT_LE(deviation(losses(2, "colour", "airbench94 --epochs 1 --sync-bn"), losses(1, "colour", "airbench94 --epochs 1")), 1e-4);
+}
+
 // A process of its own, which the next test starts: what a device leaves behind that is gone is nothing to free in order.
 TEST_F(Cuda, DISABLED_LosesItsDevice) {
     const std::unique_ptr<Backend> gpu = backend(Precision::f32);

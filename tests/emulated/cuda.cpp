@@ -1,5 +1,5 @@
 // CUDA's runtime, as far as Convoy calls it, for a device that is this process: its memory is the host's, and what is put on any stream is done
-// when the host waits for it and no earlier, as late as a device may be. A captured graph is a list of such work. While a capture runs, whatever
+// when the host waits for it and no earlier, as late as a device may be. There are EMULATED_GPUS of them, one by default. A captured graph is a list of such work. While a capture runs, whatever
 // would stop one on a GPU is an error. What lies between two events with timing is not done: it repeats what was done before, and time means
 // nothing here.
 #include "tests/emulated/cuda.h"
@@ -91,19 +91,23 @@ void put_on_stream(std::function<void()> work) {
 extern "C" {
 
 cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) {
+    const char* wanted = std::getenv("EMULATED_GPUS");
+    return *count = wanted ? std::atoi(wanted) : 1, cudaSuccess;
+}
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     return *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0, cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int index) {
     *p = {};
+    p->uuid.bytes[15] = char(index);
     std::strcpy(p->name, "emulated GPU");
     p->major = 9;
     p->totalGlobalMem = memory_bytes;
     return cudaSuccess;
 }
-cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int) { return std::snprintf(id, size_t(size), "0000:00:00.0"), cudaSuccess; }
+cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int index) { return std::snprintf(id, size_t(size), "0000:%02x:00.0", unsigned(index)), cudaSuccess; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { return *least = *greatest = 0, cudaSuccess; }
 cudaError_t cudaMemGetInfo(size_t* available, size_t* all) {
     *available = memory_bytes - device.taken;
