@@ -93,6 +93,7 @@ $(BUILD)/tests/emulated/kernels/%.o: kernels/%.cu $(BUILD)/flags
 $(BUILD)/emulated/convoy: $(EMULATED_OBJECTS)
 $(BUILD)/emulated/convoy_tests: $(filter-out $(BUILD)/src/main.o,$(EMULATED_OBJECTS)) $(filter-out $(KERNEL_TESTS) %/cuda_plan_test.o,$(TEST_OBJECTS))
 $(BUILD)/emulated/convoy_tests: LDLIBS += -lgtest
+emulated: $(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests
 $(BUILD)/emulated/%:
 	@mkdir -p $(@D)
 	@echo link $@
@@ -107,7 +108,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bench-peers record-cpu bundle data format clean help FORCE
+.PHONY: all deps info run test emulated test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bench-peers record-cpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -173,7 +174,7 @@ data: deps
 	@BUILD="$(BUILD)" bash input/fetch.sh
 
 test: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),$(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),emulated)
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh '$(T)'
 
 # On a machine with a GPU; on one without a compiler, the bundle has the same commands.
@@ -258,7 +259,7 @@ help:
 	@echo 'make run        train on input/cifar10 if it is there, else on the sample in input/'
 	@echo 'make data       fetch CIFAR-10 and convert it to input/cifar10'
 	@echo 'make test       all tests; T=pattern for some, as in T="Golden.*"'
-	@echo 'make test-gpu   what needs a GPU; make bench-gpu measures on one'
+	@echo 'make test-gpu   what needs a GPU; make bench-gpu measures on one; make emulated builds the CUDA backend over a made-up one'
 	@echo 'make bench-peers   images/s beside PyTorch, as a table: ROUNDS=2 LINES="pyramidnet.*bf16" PEER_PYTHON=/path/to/python PEER=script'
 	@echo 'make record-cpu   airbench94 on the full CIFAR-10, timed: DATA=archive-or-folder SEEDS="1 2 3" RANKS=1 PRECISION=bf16'
 	@echo 'make bundle     $(BUILD)/convoy-bundle.tar.xz: for machines with a GPU and nothing else'
