@@ -275,8 +275,7 @@ TEST_P(GoldenLowValues, AreNear) {
     near("loss", {run.loss()}, file_.read("loss").values, theirs.loss);
     for (size_t id = 0; id < g.params.size(); ++id) {
         const Param& p = g.params[id];
-        if (p.frozen) continue;
-        if (!p.trained) continue;
+        if (p.frozen || !p.trained) continue;
         const Golden golden = file_.read("gradients/" + p.name);
         if (golden.norm < 1e-10 || !p.is_weight || theirs.gradient >= 0.5) continue;
         const Doubles got = widened(run.gradient(ParamId(id)));
@@ -330,7 +329,7 @@ std::vector<Case> in_low_precision() {
                 continue;
             }
             for (const Precision p : {Precision::bf16, Precision::f16})
-                for (const NormBy way : {NormBy::kernels, NormBy::plans, NormBy::convolutions})
+                for (const NormBy way : {NormBy::measured, NormBy::kernels, NormBy::plans, NormBy::convolutions})
                     if (p == Precision::bf16 || f16_errors.contains(name)) all.push_back({device, name, p, way});
         }
     return all;

@@ -168,7 +168,8 @@ void add_ranks(Comm& comm, const Backend& backend, const Measurement& m, Measure
     r.hosts = int64_t(std::set<std::string>(hosts.begin(), hosts.end()).size());
 }
 
-Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
+/// `failed` hears of a failure of this rank before the job ends.
+Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b, const std::function<void(const Error&)>& failed) {
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
     std::unique_ptr<SplitReader> reader;
     SplitInfo info;
@@ -201,16 +202,26 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b) {
     });
     trainer->initialise();
     Measurement measurement(*backend, b.warmup, total);
-    comm.or_abort([&] { trainer->run(measurement); });
+    constexpr int64_t traced = 5;
+    std::vector<Span> timeline;
+    std::vector<StepTime> profile;
+    comm.or_abort([&] {
+        try {
+            trainer->run(measurement);
+            if (!b.timeline.empty()) timeline = trainer->timeline(traced);
+            if (b.profile > 0) profile = trainer->profile(b.profile);
+        } catch (const Error& error) {
+            failed(error);
+            throw;
+        }
+    });
 
     Measured all;
     BenchResult& r = all.result;
     const int mine = int(share_of(setup.global_batch, comm.size(), comm.rank()).count);
-    constexpr int64_t traced = 5;
-    const std::vector<Span> timeline = b.timeline.empty() ? std::vector<Span>() : trainer->timeline(traced);
     const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer);
     if (b.profile > 0) {
-        r.classes_of_operations = by_class(trainer->profile(b.profile), graph, work);
+        r.classes_of_operations = by_class(profile, graph, work);
         comm.barrier();
         r.ceilings = measure_ceilings(*backend, graph.values.at(1).dtype);
     }
@@ -288,11 +299,14 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     });
     const std::vector<std::string> hosts = comm.gather_all(comm.host());
     Measured all;
-    try {
-        all = measure(comm, o, b);
-    } catch (const Error& error) {
+    const auto failed = [&](const Error& error) {
         if (error.code == Exit::out_of_memory && folder)
             write_oom(o.output, o, b, comm.size(), int64_t(std::set<std::string>(hosts.begin(), hosts.end()).size()), error.what());
+    };
+    try {
+        all = measure(comm, o, b, failed);
+    } catch (const Error& error) {
+        failed(error);
         throw;
     }
     comm.together([&] {

@@ -266,6 +266,11 @@ void Console::record_failure(int64_t step, const std::string& message) {
         metrics_->event(step, "error", message);
         metrics_->publish();
     });
+    try {
+        finish_checkpoint();  // the one that is being written
+    } catch (const std::exception&) {
+        // What ended the run is what is said.
+    }
 }
 
 void Console::finish(const Trainer& t) {

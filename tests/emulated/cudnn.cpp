@@ -1,6 +1,7 @@
-// cuDNN's plans for the emulated device: every spec has one candidate, which does with loops what the spec says. It takes exactly the operands of its
-// kind, rounds where cuDNN stores, and adds up in float, statistics in double.
+// cuDNN's plans for the emulated device. A spec has three candidates: one that is never built, one that is built and cannot run, and one that does with
+// loops what the spec says. It takes exactly the operands of its kind, rounds where cuDNN stores, and adds up in float, statistics in double.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -245,12 +246,16 @@ struct CudnnGraph::Native {
 
 CudnnGraph::CudnnGraph(const Cudnn&, const PlanSpec& spec) : native_(new Native{spec, ""}) {}
 CudnnGraph::~CudnnGraph() = default;
-int CudnnGraph::candidates() const { return 1; }
+int CudnnGraph::candidates() const { return 3; }
 const std::string& CudnnGraph::reason() const { return native_->reason; }
-std::string CudnnGraph::name(int) const { return "loops"; }
-bool CudnnGraph::build(int, std::string&) { return true; }
+std::string CudnnGraph::name(int candidate) const { return std::array{"unbuilt", "broken", "loops"}[size_t(candidate)]; }
+bool CudnnGraph::build(int candidate, std::string& why) {
+    if (candidate == 0) why = "it is not to be built";
+    return candidate > 0;
+}
 size_t CudnnGraph::workspace(int) const { return 64; }
-void CudnnGraph::run(int, const std::vector<std::pair<Slot, void*>>& given, void* workspace) const {
+void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& given, void* workspace) const {
+    if (candidate != 2) throw std::runtime_error("this plan cannot run");
     std::vector<Slot> wanted = operands_of(native_->spec), got;
     std::map<Slot, void*> operands;
     for (const auto& [slot, data] : given) {

@@ -9,6 +9,14 @@ namespace {
 // 0, so cuDNN may treat it as a channel, and zero stays zero.
 static_assert(stats_elements % tensor_core_multiple == 0);
 
+/// What a residual gets, where cuDNN does the rest.
+void residual_gradient(Activation act, const Tensor& y, const Tensor& dy, const Tensor& to, cudaStream_t s) {
+    if (act == Activation::relu)
+        kernels::relu_backward(y, dy, to, false, s);
+    else
+        kernels::add_backward(dy, to, false, s);
+}
+
 }  // namespace
 
 kernels::BatchNormArgs CudaBackend::args_of(const BatchNorm& op, const Bound& b) {
@@ -62,38 +70,52 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
     }
 }
 
-CudaBackend::NormWay CudaBackend::norm_way(bool by_cudnn, const PlanSpec& spec, const std::function<void()>& kernels) {
-    if (options_.norm_by == NormBy::kernels) by_cudnn = false;
-    const Plan* found = by_cudnn ? plans_.find(spec) : nullptr;
-    if (by_cudnn && !found) note("cuDNN has no engine for '" + spec.family() + "' in some sizes: kernels/batchnorm runs");
-    if (found && options_.norm_by == NormBy::plans) return {found, found->microseconds};
-    const float t = plans_.measured("kernels for " + spec.key(), kernels);
-    return found && found->microseconds <= t ? NormWay{found, found->microseconds} : NormWay{nullptr, t};
+const Plan* CudaBackend::norm_plan(const BatchNorm& op, const Bound& b, PlanSpec::Kind kind) {
+    const Tensor& x = b.values[op.x];
+    if (options_.norm_by == NormBy::kernels || !norm_by_cudnn(op, x, op.residual == none ? nullptr : &b.values[op.residual], options_.precision)) return nullptr;
+    const PlanSpec spec = norm_spec(kind, op, x.shape, x.dtype);
+    const Plan* found = plans_.find(spec);
+    if (!found) note("cuDNN has no engine for '" + spec.family() + "' in some sizes: kernels/batchnorm runs");
+    return found;
+}
+
+std::string CudaBackend::norm_key(PlanSpec::Kind kind, const BatchNorm& op, const Bound& b) {
+    const Tensor& x = b.values[op.x];
+    return norm_spec(kind, op, x.shape, x.dtype).key() + " act" + std::to_string(int(op.act)) +
+           (op.residual == none ? "" : " residual" + std::to_string(b.values[op.residual].channels()) + (b.accumulate[op.residual] ? "+" : "")) +
+           (b.accumulate[op.x] ? " x+" : "");
+}
+
+CudaBackend::NormWay CudaBackend::norm_way(const Plan* found, float beside, const std::string& key, const std::function<void()>& kernels) {
+    if (found && options_.norm_by == NormBy::plans) return {found, found->microseconds + beside};
+    const float t = plans_.measured("kernels for " + key, kernels);
+    return found && found->microseconds + beside <= t ? NormWay{found, found->microseconds + beside} : NormWay{nullptr, t};
 }
 
 CudaBackend::NormWay CudaBackend::norm_forward(const BatchNorm& op, const Bound& b, float* scratch) {
     kernels::BatchNormArgs trial = args_of(op, b);  // which leaves the running statistics alone
     trial.running_mean = scratch, trial.running_var = scratch + trial.x.shape.c;
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(trial.x.shape));
-    return norm_way(norm_by_cudnn(op, trial.x, op.residual == none ? nullptr : &b.values[op.residual], options_.precision),
-                    norm_spec(PlanSpec::norm, op, trial.x.shape, trial.x.dtype),
+    return norm_way(norm_plan(op, b, PlanSpec::norm), 0, norm_key(PlanSpec::norm, op, b),
                     [&] { kernels::batch_norm_forward(trial, workspace_->at(part), compute_.get()); });
 }
 
 CudaBackend::NormWay CudaBackend::norm_backward(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g) {
     // cuDNN's writes gradients, and all of them; the kernels can also add to them.
     const bool whole = g.dscale && g.dx.data && !g.accumulate_dx && (op.residual == none || (g.dresidual.data && !g.accumulate_dresidual));
+    const Plan* found = whole ? norm_plan(op, b, PlanSpec::norm_gradient) : nullptr;
+    const std::string key = norm_key(PlanSpec::norm_gradient, op, b);
+    // Trials write what a step writes before anybody reads it: tapes are built before the first step.
+    const float beside = found && op.residual != none ? plans_.measured("mask for " + key, [&] { residual_gradient(op.act, b.values[op.y], g.dy, g.dresidual, compute_.get()); }) : 0;
     const kernels::BatchNormArgs args = args_of(op, b);
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
-    return norm_way(whole && norm_by_cudnn(op, args.x, op.residual == none ? nullptr : &b.values[op.residual], options_.precision),
-                    norm_spec(PlanSpec::norm_gradient, op, args.x.shape, args.x.dtype),
-                    [&] { kernels::batch_norm_backward(args, g, workspace_->at(part), compute_.get()); });
+    return norm_way(found, beside, key, [&] { kernels::batch_norm_backward(args, g, workspace_->at(part), compute_.get()); });
 }
 
 bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y];
     const PlanSpec spec = norm_spec(PlanSpec::norm, op, x.shape, x.dtype);
-    if (exact()) return false;
+    if (exact() || !norm_plan(op, b, PlanSpec::norm)) return false;
     const Buffer statistics = allocate(2 * size_t(x.shape.c) * sizeof(float));
     auto* next = static_cast<float*>(statistics.get());
     const Plan* found = norm_forward(op, b, next).plan;
@@ -147,7 +169,7 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
 }
 
 bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g, Tape& tape) {
-    if (exact()) return false;
+    if (exact() || !norm_plan(op, b, PlanSpec::norm_gradient)) return false;
     const Tensor &x = b.values[op.x], &dx = g.dx, &dy = g.dy;
     const bool residual = op.residual != none;
     const PlanSpec spec = norm_spec(PlanSpec::norm_gradient, op, x.shape, x.dtype);
@@ -156,15 +178,9 @@ bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, const ke
     const std::string name = "batch norm gradient " + b.name;
     void* masked = dy.data;
     if (residual) {  // what the residual gets is also what the norm gets
-        const Tensor dresidual = b.value_gradients[op.residual], y = b.values[op.y];
-        const bool relu = op.act == Activation::relu;
-        step(tape, name + " of the residual", [=](cudaStream_t s) {
-            if (relu)
-                kernels::relu_backward(y, dy, dresidual, false, s);
-            else
-                kernels::add_backward(dy, dresidual, false, s);
-        });
-        masked = dresidual.data;
+        const Tensor y = b.values[op.y], from = dy, to = g.dresidual;
+        step(tape, name + " of the residual", [=, act = op.act](cudaStream_t s) { residual_gradient(act, y, from, to, s); });
+        masked = to.data;
     }
     const kernels::BatchNormArgs a = args_of(op, b);
     std::vector<Operand> operands = {{Slot::dy, masked},

@@ -109,9 +109,13 @@ private:
         const Plan* plan;
         float microseconds;
     };
-    NormWay norm_way(bool by_cudnn, const PlanSpec&, const std::function<void()>& kernels);
     NormWay norm_forward(const BatchNorm&, const Bound&, float* scratch);  ///< scratch [2][stored]
     NormWay norm_backward(const BatchNorm&, const Bound&, const kernels::BatchNormGradients&);
+    NormWay norm_way(const Plan* found, float beside, const std::string& key, const std::function<void()>& kernels);
+    /// cuDNN's, unless it is not to be asked.
+    const Plan* norm_plan(const BatchNorm&, const Bound&, PlanSpec::Kind);
+    /// What tells the kernels' work for one batch norm from that for another.
+    static std::string norm_key(PlanSpec::Kind, const BatchNorm&, const Bound&);
     /// cuDNN's batch norm, if it has a faster one for this op; false: nothing was appended.
     bool forward_by_plan(const BatchNorm&, const Bound&, Tape&);
     bool backward_by_plan(const BatchNorm&, const Bound&, const kernels::BatchNormGradients&, Tape&);
@@ -192,7 +196,6 @@ private:
     std::unique_ptr<GradientSums> sums_;      // null on one rank
     Buffer times_, loss_scale_;               // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
     std::vector<Buffer> next_statistics_;     // [2][channels] of each batch norm by a plan
-    std::vector<Buffer> kept_;                // memory that plans write and nobody reads
     std::vector<kernels::Span> new_running_;  // of the program that is being built, until its update takes them
     Buffer muon_;  // what Muon's matrices take
     size_t muon_floats_ = 0;

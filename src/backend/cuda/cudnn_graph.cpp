@@ -2,6 +2,9 @@
 
 #include <cudnn_frontend.h>
 
+static_assert(CUDNN_FRONTEND_VERSION < 11800 || CUDNN_FRONTEND_VERSION > 13200,
+              "cudnn-frontend 1.18 to 1.32 asks for sums in a wrong type: run make deps, or set CUDNN_FRONTEND to another version");
+
 namespace convoy {
 namespace fe = cudnn_frontend;
 namespace fg = fe::graph;

@@ -5,7 +5,9 @@
 
 namespace convoy {
 
-bool CudaBackend::prefer(float fused, float plain) const { return options_.norm_by == NormBy::convolutions || fused <= plain; }
+bool CudaBackend::prefer(float fused, float plain) const {
+    return options_.norm_by == NormBy::convolutions || (fused < untimed && fused <= plain);
+}
 
 const Plan* CudaBackend::fused_plan(const PlanSpec& spec, const char* instead) {
     if (options_.norm_by == NormBy::plans || options_.norm_by == NormBy::kernels) return nullptr;
@@ -44,8 +46,7 @@ bool CudaBackend::forward_by_conv_sums(const BatchNorm& op, const Bound& b, Tape
     SummedNorm norm{tape.size(), args, allocate(2 * size_t(args.x.shape.c) * sizeof(float))};
     kernels::BatchNormArgs trial = args;  // which leaves the running statistics alone
     trial.running_mean = norm.sum(), trial.running_var = norm.squares();
-    const std::string key = norm_spec(PlanSpec::norm, op, args.x.shape, args.x.dtype).key();
-    norm.normalise = plans_.measured("normalise " + key, [&] { kernels::batch_norm_forward(trial, norm.sum(), norm.squares(), compute_.get()); });
+    norm.normalise = plans_.measured("normalise " + norm_key(PlanSpec::norm, op, b), [&] { kernels::batch_norm_forward(trial, norm.sum(), norm.squares(), compute_.get()); });
     if (!prefer(fused->microseconds + norm.normalise, plan(conv->spec).microseconds + norm_forward(op, b, norm.sum()).microseconds)) return false;
     const std::vector<Operand> sums = {{Slot::sum, norm.sum()}, {Slot::squares, norm.squares()}};
     if (!take_norm_in_front(*conv, *fused, sums, b, tape)) replace(tape, *conv, *fused, sums);
@@ -100,13 +101,14 @@ bool CudaBackend::backward_by_conv_sums(const BatchNorm& op, const Bound& b, con
 
     const kernels::BatchNormArgs args = args_of(op, b);
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
-    const auto rest = [=, workspace = workspace_](cudaStream_t s) { kernels::batch_norm_backward_of_sums(args, g, workspace->at(part), s); };
-    const std::string key = norm_spec(PlanSpec::norm_gradient, op, args.x.shape, args.x.dtype).key();
-    const float applied = plans_.measured("rest of " + key, [&] { rest(compute_.get()); });
+    const Buffer factors = allocate(3 * size_t(args.x.shape.c) * sizeof(float));  // what cuDNN makes of the sums; the kernels make it themselves
+    const auto rest = [=, workspace = workspace_](cudaStream_t s) {
+        (void)factors;  // lives as long as the step
+        kernels::batch_norm_backward_of_sums(args, g, workspace->at(part), s);
+    };
+    const float applied = plans_.measured("rest of " + norm_key(PlanSpec::norm_gradient, op, b), [&] { rest(compute_.get()); });
     if (!prefer(fused->microseconds + applied, plan(conv->spec).microseconds + norm_backward(op, b, g).microseconds)) return false;
 
-    const Buffer factors = allocate(3 * size_t(args.x.shape.c) * sizeof(float));  // what cuDNN makes of the sums; the kernels make it themselves
-    kept_.push_back(factors);
     auto* factor = static_cast<float*>(factors.get());
     replace(tape, *conv, *fused,
             {{Slot::x, args.x.data},

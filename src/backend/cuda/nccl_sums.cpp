@@ -84,6 +84,7 @@ public:
     }
 
     void poll() override {
+        if (!nccl_) fail(Exit::comm, "NCCL was given up on rank " + std::to_string(comm_.rank()));
         ncclResult_t state = ncclSuccess;
         ncclCommGetAsyncError(nccl_, &state);
         if (state != ncclSuccess && state != ncclInProgress) give_up(state, "a sum over ranks");

@@ -17,7 +17,7 @@ namespace {
 // Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down. Some are compiled for the device, up to two
 // seconds each.
 constexpr int most_timed = 6, most_failed = 12;
-constexpr double patience = 2, patience_without_any = 10;  // seconds
+constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer where there is nothing else
 constexpr int timed_runs = 5, timed_together = 4;
 
 }  // namespace
@@ -50,7 +50,7 @@ std::string cache_path(const std::string& chip, const std::string& cudnn_version
     std::string name = chip;
     std::replace_if(
         name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
-    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-" + name + "-cudnn-" + cudnn_version +
+    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-2-" + name + "-cudnn-" + cudnn_version +
            ".txt";
 }
 
@@ -116,15 +116,17 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
     Plan best{nullptr, 0, untimed};
     int timed = 0, failed = 0;
     const Clock::time_point start = Clock::now();
+    const bool optional = spec.is_norm() || spec.add || spec.statistics || spec.normalise;
     const auto enough = [&] {
-        return timed == most_timed || (best.graph && failed >= most_failed) || seconds_since(start) > (best.graph ? patience : patience_without_any);
+        return timed == most_timed || (best.graph && failed >= most_failed) ||
+               seconds_since(start) > (best.graph || optional ? patience : patience_without_any);
     };
     for (int i = 0; i < graph->candidates() && !enough(); ++i) {
         const std::optional<float> t = graph->build(i, why) ? time_candidate(*graph, i, spec) : std::nullopt;
         ++(t ? timed : failed);
         if (t && (!best.graph || *t < best.microseconds)) best = {graph, i, *t};
     }
-    // What was not for want of memory, or of a library, may be better another time.
+    // What failed for want of memory or of a library may do another time: only what was measured is remembered, and what has no engine.
     if (graph->candidates() == 0) choices_[key] = {};
     else if (best.graph && best.microseconds < untimed) choices_[key] = {graph->name(best.candidate), best.microseconds};
     else return best;
@@ -134,10 +136,14 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
 
 float Plans::measured(const std::string& key, const std::function<void()>& work) {
     if (const auto known = choices_.find(key); known != choices_.end()) return known->second.microseconds;
-    const float t = time(work);
-    choices_[key] = {"kernel", t};
-    changed_ = true;
-    return t;
+    try {
+        const float t = time(work);
+        choices_[key] = {"kernel", t};
+        changed_ = true;
+        return t;
+    } catch (const std::bad_alloc&) {
+        return untimed;  // no room to try it
+    }
 }
 
 std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) try {
