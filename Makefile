@@ -108,7 +108,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test emulated test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bench-peers record-cpu bundle data format clean help FORCE
+.PHONY: all deps info run test test-programs emulated test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bench-peers record-cpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 $(BUILD)/convoy: $(OBJECTS)
@@ -173,8 +173,10 @@ data: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD="$(BUILD)" bash input/fetch.sh
 
+# Made by another make: only behind deps is it known whether there is all that CUDA needs.
+test-programs: $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),emulated)
 test: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),emulated)
+	@$(MAKE) --no-print-directory -j$$(nproc) test-programs
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/run.sh '$(T)'
 
 # On a machine with a GPU; on one without a compiler, the bundle has the same commands.
