@@ -107,7 +107,8 @@ TEST_F(Resume, AfterASignalThroughMpirunAtAnyMoment) {
         else if (!fs::exists(dir_.path(run) + "/metrics.h5"))
             ++before_there_was_anything;  // mpirun or MPI_Init itself got it
         else
-            EXPECT_EQ(f.code, 0) << f.out << f.err;  // it was done already
+            EXPECT_TRUE(f.code == 0 || (f.code == 128 + SIGUSR1 && f.out.find("\ndone: ") != std::string::npos))
+                << f.code << ": " << f.out << f.err;  // it was done already, or mpirun got it behind the ranks' end
         ASSERT_EQ("", failure(launch(2, train(run, resumed(busy)))));
         expect_same("whole", run);
     }
