@@ -120,20 +120,20 @@ peers() {
     { echo "PyTorch could not be installed into $venv; give a Python that has it: make bench-peers PEER_PYTHON=/path/to/python" >&2; exit 1; }
 }
 
-missing() { # prints the table rows whose test fails
-  local row
-  while IFS= read -r row; do
-    (eval "${row##*|}") >/dev/null 2>&1 || echo "$row"
+missing() { # prints "name|package|module" of the rows whose test fails; the test is all that follows the third bar
+  local name package module present
+  while IFS='|' read -r name package module present; do
+    (eval "$present") >/dev/null 2>&1 || echo "$name|$package|$module"
   done < <(needs; [ -z "${scope:-}" ] || "${scope}_needs")
 }
 
 install() {
-  local rows packages=() name package module rest
+  local rows packages=() name package module
   rows=$(missing)
   [ -n "$rows" ] || return 0
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     echo "Missing, and not installed because this is not root on Debian or Ubuntu:" >&2
-    while IFS='|' read -r name package module rest; do
+    while IFS='|' read -r name package module; do
       echo "  $name: Debian package $package; on a cluster: $module" >&2
     done <<<"$rows"
     # These need no root: they land in the checkout.
@@ -142,7 +142,7 @@ install() {
     [ -z "$rows" ] || exit 1
     return 0
   fi
-  while IFS='|' read -r name package module rest; do
+  while IFS='|' read -r name package module; do
     [[ $package == *PyPI* ]] || packages+=("$package")
   done <<<"$rows"
   if [ ${#packages[@]} -gt 0 ]; then
@@ -171,7 +171,7 @@ cuda_info() { # what the CUDA backend will be, in one line
 }
 
 info() {
-  local row name package module rest
+  local row name package module
   printf '%-24s %s\n' "compiler" "$(g++ --version 2>/dev/null | head -n1)" "OpenMPI" "$(mpirun --version 2>/dev/null | head -n1), $(command -v mpirun || echo missing)" \
     "HDF5" "$(pkg-config --modversion hdf5 2>/dev/null || echo missing), $(pkg-config --libs-only-L hdf5 2>/dev/null | sed 's/^-L//')" \
     "Boost" "$(macro boost/version.hpp BOOST_LIB_VERSION | tr _ .)" \
@@ -180,7 +180,7 @@ info() {
     "GoogleTest" "$(pkg-config --modversion gtest 2>/dev/null || echo missing)" \
     "python" "$("$PYTHON" -c 'import sys, h5py, matplotlib; print(sys.version.split()[0], "h5py", h5py.__version__, "matplotlib", matplotlib.__version__)' 2>&1 | tail -n1), $PYTHON"
   printf '%-24s %s\n' "CUDA" "$(cuda_info)"
-  while IFS='|' read -r name package module rest; do printf '%-24s missing: Debian package %s; on a cluster: %s\n' "$name" "$package" "$module"; done < <(missing)
+  while IFS='|' read -r name package module; do printf '%-24s missing: Debian package %s; on a cluster: %s\n' "$name" "$package" "$module"; done < <(missing)
 }
 
 case ${1:-} in
