@@ -76,6 +76,22 @@ TEST_F(Run, EveryEpochSeesEachSampleOnceInAnotherOrder) {
         EXPECT_NEAR(std::accumulate(loss.begin() + 5 * epoch, loss.begin() + 5 * epoch + 5, 0.0), first, 1e-5 * first);
 }
 
+// At a rate of zero an epoch's averages are those of `convoy evaluate` on the training split, whatever the last batch holds.
+TEST_F(Run, EpochAveragesAreOverImages) {
+    for (const char* batch : {"99", "60", "100"}) {
+        const Finished f = train(2, batch, std::string("--model mnist-linear --lr 0 --momentum 0 --batch-size ") + batch);
+        const Finished e = launch(1, "evaluate --split train --model-file " + dir_.path(batch) + "/model.h5 --data " + data_);
+        EXPECT_EQ("", failure(e));
+        const Score truth = score_of(e.out);
+        ASSERT_EQ(of(batch, "epochs/accuracy").size(), 1u);
+        EXPECT_NEAR(of(batch, "epochs/accuracy")[0], double(truth.correct) / 100, 1e-9);
+        EXPECT_NEAR(of(batch, "epochs/loss")[0], truth.loss, 6e-5);  // printed to four places
+        char line[64];
+        std::snprintf(line, sizeof line, "train loss %.4f accuracy %lld.00 %%", of(batch, "epochs/loss")[0], truth.correct);
+        EXPECT_NE(f.out.find(line), std::string::npos) << line << "\n" << f.out;
+    }
+}
+
 TEST_F(Run, RanksShareTheCores) {
     cpu_set_t mine;
     ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);

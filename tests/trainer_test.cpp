@@ -37,7 +37,7 @@ private:
 class Recorder final : public TrainListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>& r) override { records.insert(records.end(), r.begin(), r.end()); }
-    void on_epoch(int64_t, double, int64_t n, const std::vector<StepRecord>&) override { images.push_back(n); }
+    void on_epoch(const EpochSummary& e) override { images.push_back(e.images); }
     void on_eval(int64_t, int64_t step, const EvalResult&, bool) override { evaluations.push_back(step); }
     void on_checkpoint(Checkpoint&& c) override { checkpoints.push_back(std::move(c)); }
     std::optional<Checkpoint> on_rollback(int64_t) override {

@@ -118,7 +118,7 @@ public:
         if (!began_ && step >= warmup_) began_ = Clock::now(), first_ = step;
         if (step == last_) memory = double(backend_.memory_taken()), seconds = seconds_since(*began_), steps = step - first_;
     }
-    void on_epoch(int64_t, double, int64_t, const std::vector<StepRecord>&) override {}
+    void on_epoch(const EpochSummary&) override {}
     void on_checkpoint(Checkpoint&&) override {}
     void on_eval(int64_t, int64_t, const EvalResult&, bool) override {}
     std::optional<Checkpoint> on_rollback(int64_t) override { return std::nullopt; }

@@ -34,17 +34,6 @@ bool watched() {
     return length > 0 && (std::string_view(target).starts_with("/dev/pts/") || std::string_view(target).starts_with("/dev/tty"));
 }
 
-struct Means {
-    double loss = 0, accuracy = 0, step = 0, data = 0, exposed = 0;
-    explicit Means(const std::vector<StepRecord>& records) {
-        for (const StepRecord& r : records) {
-            loss += r.loss, accuracy += r.accuracy, step += r.step_seconds, data += r.data_seconds, exposed += r.comm_exposed_seconds;
-        }
-        const double n = std::max<size_t>(1, records.size());
-        loss /= n, accuracy /= n, step /= n, data /= n, exposed /= n;
-    }
-};
-
 }  // namespace
 
 std::string config_text(const ConfigPairs& pairs) {
@@ -151,20 +140,20 @@ void Console::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
     guarded([&] { metrics_->publish_if_due(5); });
 }
 
-void Console::on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>& records) {
-    const Means m(records);
-    const double steps = double(records.size());
-    const std::vector<double> all = comm_.gather_all(std::vector<double>{m.data * steps, (m.step - m.data - m.exposed) * steps, m.exposed * steps});
+void Console::on_epoch(const EpochSummary& e) {
+    const double compute = e.step_seconds - e.data_seconds - e.comm_exposed_seconds;
+    const std::vector<double> all = comm_.gather_all(std::vector<double>{e.data_seconds, compute, e.comm_exposed_seconds});
     gather_system_rows();
     if (!comm_.root()) return;
+    const double rate = double(e.images) / e.seconds, ms_a_step = 1e3 / double(std::max<int64_t>(1, e.steps));
     guarded([&] {
-        metrics_->add(EpochRow{epoch, images, seconds, double(images) / seconds});
-        for (int r = 0; r < comm_.size(); ++r) metrics_->add(RankEpochRow{epoch, r, all[3 * r], all[3 * r + 1], all[3 * r + 2]});
+        metrics_->add(EpochRow{e.epoch, e.images, e.seconds, rate, e.loss(), e.accuracy()});
+        for (int r = 0; r < comm_.size(); ++r) metrics_->add(RankEpochRow{e.epoch, r, all[3 * r], all[3 * r + 1], all[3 * r + 2]});
     });
     clear_progress();
     std::printf("epoch %lld/%lld  train loss %.4f accuracy %.2f %%  %.1f s  %.0f images/s  step %.1f ms, %.1f without data wait, %.1f exposed communication\n",
-                (long long)epoch, (long long)epochs_, unsigned_nan(m.loss), 100 * m.accuracy, seconds, double(images) / seconds, 1e3 * m.step,
-                1e3 * (m.step - m.data), 1e3 * m.exposed);
+                (long long)e.epoch, (long long)epochs_, unsigned_nan(e.loss()), 100 * e.accuracy(), e.seconds, rate, ms_a_step * e.step_seconds,
+                ms_a_step * (e.step_seconds - e.data_seconds), ms_a_step * e.comm_exposed_seconds);
     std::fflush(stdout);
     guarded([&] { metrics_->publish_if_due(0); });
 }

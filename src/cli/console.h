@@ -48,7 +48,7 @@ public:
     void record_failure(int64_t step, const std::string& message);
 
     void on_steps(int64_t epoch, const std::vector<StepRecord>&) override;
-    void on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>&) override;
+    void on_epoch(const EpochSummary&) override;
     void on_checkpoint(Checkpoint&&) override;
     void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) override;
     std::optional<Checkpoint> on_rollback(int64_t failed) override;

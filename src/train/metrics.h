@@ -40,6 +40,7 @@ struct EpochRow {
     int64_t epoch = 0;   ///< from 1
     int64_t images = 0;  ///< fewer than an epoch has if the run was resumed within it
     double seconds = NAN, images_per_second = NAN;
+    double loss = NAN, accuracy = NAN;  ///< means over the images, as they were when they were trained on
 };
 
 /// /ranks: who took part.

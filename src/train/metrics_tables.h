@@ -46,6 +46,8 @@ template <> struct Table<EpochRow> {
         {"images", "1", "training images of all ranks in this row; fewer than the epoch's if the run was resumed within it", &EpochRow::images},
         {"seconds", "s", "wall time of these images, evaluation not included", &EpochRow::seconds},
         {"images_per_second", "images/s", "training images of all ranks per second", &EpochRow::images_per_second},
+        {"loss", "nat", "training loss (cross-entropy, mean over these images as they were trained on)", &EpochRow::loss},
+        {"accuracy", "1", "training accuracy over these images, as a fraction", &EpochRow::accuracy},
     };
 };
 

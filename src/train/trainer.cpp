@@ -34,6 +34,16 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
     }
 }
 
+void EpochSummary::add(const StepRecord& r, int64_t images_of_step) {
+    ++steps;
+    images += images_of_step;
+    loss_sum += r.loss * double(images_of_step);
+    correct += r.accuracy * double(images_of_step);
+    step_seconds += r.step_seconds;
+    data_seconds += r.data_seconds;
+    comm_exposed_seconds += r.comm_exposed_seconds;
+}
+
 void Trainer::initialise() {
     state_.initialise(graph_, backend_, setup_.seed);
     if (comm_.root()) set_whitening_filters();
@@ -124,12 +134,12 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
     constexpr int64_t most_ahead = 32;
     const int64_t interval = backend_.synchronous() ? 1 : std::min(setup_.log_interval, most_ahead);
     const auto checkpoint_step = [&] { return setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0; };
-    int64_t drained = step_, images = 0;
-    std::vector<StepRecord> all, unreported;
+    int64_t drained = step_;
+    EpochSummary summary;
+    summary.epoch = epoch + 1;
+    std::vector<StepRecord> unreported;
     for (int64_t i = first; i < last && !stopped_; ++i) {
-        const Runnable& program = program_of(i);
-        program.run();
-        images += program.plan.spec.global_batch;
+        program_of(i).run();
         comm_.activity().set_step(++step_);
         if (step_ - drained < interval && i + 1 < last && !checkpoint_step()) continue;
         backend_.synchronize();
@@ -138,13 +148,13 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
         unreported.insert(unreported.end(), records.begin(), records.end());
         bool checkpoint = checkpoint_step(), skipped = false;
         for (const StepRecord& r : records) {
+            summary.add(r, program_of((r.step - 1) % epoch_plan_.steps()).plan.spec.global_batch);
             stopped_ = stopped_ || r.stop;
             checkpoint = checkpoint || r.checkpoint;
             skipped = skipped || r.skipped;
         }
         if (int64_t(unreported.size()) >= setup_.log_interval || i + 1 == last || checkpoint || stopped_ || skipped) {
             listener.on_steps(epoch + 1, unreported);
-            all.insert(all.end(), unreported.begin(), unreported.end());
             unreported.clear();
         }
         if (skipped && handle_skipped(records, listener)) return;
@@ -154,7 +164,8 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
         if (checkpoint || stopped_) take_checkpoint(listener);
     }
     if (step_ == total_steps_ || step_ % epoch_plan_.steps() == 0) {
-        listener.on_epoch(epoch + 1, seconds_since(start), images, all);
+        summary.seconds = seconds_since(start);
+        listener.on_epoch(summary);
         evaluation_due_ = true;
         if (stopped_) take_checkpoint(listener);
     }

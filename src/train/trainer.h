@@ -44,14 +44,27 @@ struct TrainSetup {
 /// What a recipe says of each parameter.
 ParamRules param_rules(const TrainSetup&, int64_t steps_per_epoch);
 
+/// An epoch of training, or the part of it since the run was resumed within it.
+struct EpochSummary {
+    int64_t epoch = 0;                 ///< from 1
+    int64_t steps = 0, images = 0;     ///< images of all ranks
+    double seconds = 0;                ///< wall time, evaluation not included
+    double loss_sum = 0, correct = 0;  ///< over these images, so that a smaller batch counts for less
+    /// Sums over the steps of this rank, in seconds.
+    double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
+
+    void add(const StepRecord&, int64_t images_of_step);
+    double loss() const { return loss_sum / double(images); }     ///< mean over the images
+    double accuracy() const { return correct / double(images); }  ///< as a fraction
+};
+
 /// What a training reports, called on every rank; rank 0 prints and writes.
 class TrainListener {
 public:
     virtual ~TrainListener() = default;
     /// New records since the last call, in order. `epoch` from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
-    /// An epoch of training ended. `images` of all ranks and the records are those since it began, or since it was resumed.
-    virtual void on_epoch(int64_t epoch, double seconds, int64_t images, const std::vector<StepRecord>& of_this_rank) = 0;
+    virtual void on_epoch(const EpochSummary&) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
     /// A copy of the whole state; complete on rank 0 only.
     virtual void on_checkpoint(Checkpoint&&) = 0;
