@@ -17,6 +17,7 @@ po::options_description options() {
     add("learning-rate", po::value<double>()->default_value(0.1), "peak learning rate");
     add("data", po::value<std::string>(), "folder of the data set");
     add("resume", po::bool_switch(), "go on from the newest checkpoint");
+    add("config", po::value<std::string>(), "file of key = value lines");
     return description;
 }
 
@@ -42,7 +43,7 @@ TEST(CommandLine, ConfigFileLosesToOptions) {
     const TempDir dir;
     const std::string file = dir.path("run.cfg");
     write_file(file, "# a recipe\nbatch-size = 64   # images\n\nlearning-rate=0.5\nresume = true\n");
-    const po::variables_map values = parse_with_config(options(), {"--config", file, "--batch-size", "128"});
+    const po::variables_map values = parse_with_config(options(), {"--config", file, "--batch-size", "128"}).values;
     EXPECT_EQ(values["batch-size"].as<int64_t>(), 128);
     EXPECT_EQ(values["learning-rate"].as<double>(), 0.5);
     EXPECT_FALSE(values["learning-rate"].defaulted());

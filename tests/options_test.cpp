@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -25,7 +26,7 @@ TEST(Options, PrintedConfigReadsBack) {
     const TempDir dir;
     const std::string given =
         "train --data some/where --model mnist-conv --batch-size 48 --lr 0.123456789 --weight-decay 5e-4 --nesterov "
-        "--lr-schedule linear --lr-points 0:0.2,2:1,8:0 --mean 0.1307 --stddev 0.3081 --epsilon 1e-7 --flip --seed 123456789";
+        "--lr-schedule linear --lr-points 0:0.2,2:1,8:0 --mean 0.1307 --stddev 0.3081 --label-smoothing 1e-7 --flip --seed 123456789";
     const Finished first = convoy_alone(given + " --print-config");
     ASSERT_EQ("", failure(first));
     EXPECT_EQ(value_of(first.out, "lr"), "0.123456789");
@@ -49,6 +50,151 @@ TEST(Options, FlagsWinOverTheFile) {
     EXPECT_EQ(o.batch_size, 8);
 }
 
+/// Another value that `key` takes, whatever a recipe says.
+std::string other_value(const std::string& key) {
+    static const std::map<std::string, std::string> values = {
+        {"model", "resnet18"},       {"batch-size", "96"},       {"batch-per-rank", "24"}, {"epochs", "3.5"},
+        {"drop-last", "false"},      {"eval-every", "7"},        {"optimizer", "adam"},    {"muon-momentum", "0.31"},
+        {"momentum", "0.77"},        {"nesterov", "false"},      {"lr", "0.0123"},         {"filter-lr", "3.25"},
+        {"linear-lr", "2.25"},       {"lr-schedule", "cosine"},  {"lr-points", "0:1,9:0"}, {"weight-decay", "0.00625"},
+        {"decay-mode", "l2"},        {"label-smoothing", "0.3"}, {"loss", "mean"},         {"whitening-bias-epochs", "2"},
+        {"crop-pad", "3"},           {"crop-mode", "zero"},      {"flip", "false"},        {"flip-mode", "random"},
+        {"tta", "mirror"},           {"lr-unit", "step"},        {"norm-shift-lr", "12"},  {"look-ahead", "9"},
+        {"look-ahead-decay", "0.5"}, {"max-steps", "17"},        {"warmup-epochs", "2.5"}, {"decay", "all"},
+        {"lr-milestones", "1,2"},    {"lr-gamma", "0.5"}};
+    const auto found = values.find(key);
+    return found == values.end() ? "" : found->second;
+}
+
+std::string resolved_value(const std::vector<std::string>& args, const std::string& key) {
+    for (const auto& [name, value] : parse_train_options(args).resolved)
+        if (name == key) return value;
+    return "(not there)";
+}
+
+std::vector<fs::path> recipes() {
+    std::vector<fs::path> paths;
+    for (const fs::directory_entry& entry : fs::directory_iterator("input/recipes"))
+        if (entry.path().extension() == ".cfg") paths.push_back(entry.path());
+    return paths;
+}
+
+std::vector<std::string> keys_of(const std::string& recipe) {
+    std::vector<std::string> keys;
+    std::istringstream in(read_file(recipe));
+    for (std::string line; std::getline(in, line);)
+        if (const size_t equals = line.find(" = "); equals != std::string::npos && line[0] != '#') keys.push_back(line.substr(0, equals));
+    return keys;
+}
+
+// Also where the flag leaves other lines of the recipe without effect (another schedule, another optimizer).
+TEST(Options, FlagsWinOverEveryLineOfEveryRecipe) {
+    size_t tried = 0;
+    for (const fs::path& recipe : recipes())
+        for (const std::string& key : keys_of(recipe)) {
+            const std::string value = other_value(key);
+            ASSERT_NE(value, "") << key << " of " << recipe << " is not in the table above";
+            const std::vector<std::string> args = {"--data", "x", "--config", recipe, "--" + key + "=" + value};
+            EXPECT_EQ(resolved_value(args, key), value) << recipe;
+            ++tried;
+        }
+    EXPECT_GT(tried, 80u);
+}
+
+TEST(Options, AFlagOfTwoThatExcludeOneAnotherReplacesTheFilesOther) {
+    const std::pair<std::string, std::string> batches[] = {{"batch-size", "batch-per-rank"}, {"batch-per-rank", "batch-size"}};
+    for (const fs::path& recipe : recipes())
+        for (const auto& [given, other] : batches) {
+            const std::vector<std::string> args = {"--data", "x", "--config", recipe, "--" + given, "256"};
+            EXPECT_EQ(resolved_value(args, given), "256") << recipe;
+            EXPECT_EQ(resolved_value(args, other), "0") << recipe;
+        }
+    const TempDir dir;
+    write_file(dir.path("both.cfg"), "batch-size = 8\nbatch-per-rank = 8\n");
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"exactly one"}, [&] { parse_train_options({"--data", "x", "--config", dir.path("both.cfg")}); }));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"exactly one"}, [&] {
+                  parse_train_options({"--data", "x", "--batch-size", "8", "--batch-per-rank", "8"});
+              }));
+}
+
+/// An option, a value, where it has no effect, and what gives it one.
+struct Pointless {
+    const char *option, *value, *words, *remedy;
+};
+const Pointless pointless[] = {
+    {"lr-milestones", "1,2", "--lr-schedule multistep", "lr-schedule=multistep"},
+    {"lr-points", "0:1,2:0", "--lr-schedule linear", "lr-schedule=linear"},
+    {"lr-step-epochs", "7", "--lr-schedule step", "lr-schedule=step"},
+    {"lr-gamma", "0.5", "step or multistep", "lr-schedule=step"},
+    {"momentum", "0.8", "sgd or muon", "optimizer=sgd"},
+    {"nesterov", "true", "sgd or muon", "optimizer=muon"},
+    {"lr-unit", "kilostep", "sgd or muon", "optimizer=sgd"},
+    {"beta1", "0.8", "--optimizer adam", "optimizer=adam"},
+    {"beta2", "0.8", "--optimizer adam", "optimizer=adam"},
+    {"epsilon", "1e-7", "--optimizer adam", "optimizer=adam"},
+    {"muon-momentum", "0.5", "--optimizer muon", "optimizer=muon"},
+    {"decay", "weights", "--weight-decay", "weight-decay=0.1"},
+    {"decay-mode", "decoupled", "--weight-decay", "weight-decay=0.1"},
+    {"look-ahead-decay", "0.5", "--look-ahead", "look-ahead=5"},
+    {"crop-mode", "reflect", "--crop-pad", "crop-pad=2"},
+    {"flip-mode", "alternate", "--flip", "flip=true"},
+    {"eval-every", "2", "--no-eval", "no-eval=false"},
+    {"eval-images", "2", "--no-eval", "no-eval=false"},
+    {"tta", "mirror", "--no-eval", "no-eval=false"},
+    {"overwrite", "true", "--resume auto", "resume=none"},
+    {"stem", "cifar", "--model resnet18", "model=resnet50"},
+};
+
+TEST(Options, WhatHasNoEffectIsRefused) {
+    const TempDir dir;
+    for (const Pointless& p : pointless) {
+        const std::string option = p.option, remedy = p.remedy, by = remedy.substr(0, remedy.find('='));
+        std::string without = "constant";  // the value of `by` with which the option does nothing
+        if (by == "optimizer") without = option.starts_with("beta") || option == "epsilon" || option == "muon-momentum" ? "sgd" : "adam";
+        if (by == "weight-decay" || by == "look-ahead" || by == "crop-pad") without = "0";
+        if (by == "flip") without = "false";
+        if (by == "no-eval") without = "true";
+        if (by == "resume") without = "auto";
+        if (by == "model") without = "mnist-conv";
+        const std::vector<std::string> base = {"--data", "x", "--batch-size", "8", "--output", "y"};
+        const auto with = [&](const std::vector<std::string>& more) {
+            std::vector<std::string> args = base;
+            args.insert(args.end(), more.begin(), more.end());
+            return args;
+        };
+        const std::string flag = "--" + option + "=" + p.value, off = "--" + by + "=" + without;
+        EXPECT_EQ("", problem_of_error(Exit::usage, {"--" + option + ": has no effect", p.words}, [&] { parse_train_options(with({flag, off})); }));
+        EXPECT_NO_THROW(parse_train_options(with({flag, "--" + remedy}))) << option;
+        // In a file: refused as well, but not if a flag took the effect away.
+        const std::string file = dir.path("a.cfg");
+        write_file(file, option + " = " + p.value + "\n" + by + " = " + without + "\n");
+        EXPECT_EQ("", problem_of_error(Exit::usage, {file + ": " + option + ": has no effect"}, [&] { parse_train_options(with({"--config", file})); }));
+        EXPECT_NO_THROW(parse_train_options(with({"--config", file, off}))) << option;
+    }
+}
+
+TEST(Options, WhatTheModelOrTheDeviceLacksIsRefused) {
+    const TempDir dir;
+    make_data(dir.path("data"), 20, 10, "28x28x1");
+    for (const auto& [option, words] : {std::pair{"--sync-bn", "no batch norm"}, {"--norm-shift-lr 2", "no batch norm"}, {"--filter-lr 2", "no convolutions"},
+                                        {"--whitening-bias-epochs 2", "no whitening filters"}, {"--no-graph", "on CPUs"}, {"--bf16-gradients", "on CPUs"},
+                                        {"--devices 0", "on CPUs"}, {"--share-device", "on CPUs"}}) {
+        const std::string arguments = " --device cpu --data " + dir.path("data") + " --model mnist-linear --batch-size 4 " + option;
+        const std::string name = std::string(option).substr(0, std::string(option).find(' '));
+        EXPECT_EQ("", refusal(launch(2, "train" + arguments), Exit::usage, {name, "no effect", words}));
+        EXPECT_EQ("", refusal(convoy_alone("bench" + arguments), Exit::usage, {name, "no effect", words}));
+    }
+}
+
+TEST(Options, OptionsOfOtherProgramsAreAnswered) {
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--test-batch-size", "convoy evaluate", "--batch-per-rank"}, [] {
+                  parse_train_options({"--data", "x", "--batch-size", "8", "--test-batch-size", "4"});
+              }));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--lr fast", "one number", "auto"}, [] {
+                  parse_train_options({"--data", "x", "--batch-size", "8", "--lr", "fast"});
+              }));
+}
+
 // Every option that is printed stands in --help, with its default; so does every word that starts with two dashes there.
 TEST(Options, HelpHasEveryOption) {
     const Finished help = convoy_alone("train --help");
@@ -59,6 +205,10 @@ TEST(Options, HelpHasEveryOption) {
         EXPECT_NE(help.out.find("  --" + name + " "), std::string::npos) << name << " is not in --help";
     for (const char* name : {"--config", "--print-config", "--dry-run", "--help"})
         EXPECT_NE(help.out.find(name), std::string::npos) << name;
+    const Finished bench = convoy_alone("bench --help");
+    EXPECT_EQ("", failure(bench));
+    EXPECT_NE(bench.out.find("--config FILE"), std::string::npos);
+    EXPECT_EQ(bench.out.find("default output/"), std::string::npos) << "bench writes nothing by itself";
     for (const char* command : {"", "convert", "verify", "evaluate"}) {
         const Finished other = convoy_alone(std::string(command) + " --help");
         EXPECT_EQ("", failure(other));
@@ -147,15 +297,12 @@ TEST(Options, DryRunSaysWhatItWouldDoAndDoesNothing) {
 }
 
 TEST(Options, EveryRecipeParses) {
-    int recipes = 0;
-    for (const fs::directory_entry& entry : fs::directory_iterator("input/recipes")) {
-        if (entry.path().extension() != ".cfg") continue;
-        ++recipes;
-        const Finished f = convoy_alone("train --data x --print-config --config " + entry.path().string());
-        EXPECT_EQ("", failure(f)) << entry.path();
+    ASSERT_FALSE(recipes().empty());
+    for (const fs::path& recipe : recipes()) {
+        const Finished f = convoy_alone("train --data x --print-config --config " + recipe.string());
+        EXPECT_EQ("", failure(f)) << recipe;
         EXPECT_NE(value_of(f.out, "model"), "");
     }
-    if (recipes == 0) GTEST_SKIP() << "input/recipes is empty";
 }
 
 }  // namespace

@@ -65,6 +65,25 @@ TEST_F(Run, StepsAndEpochsAreCounted) {
     EXPECT_EQ(rows("end", "--epochs 3 --eval-every 0"), (Rows{12, 3, 1}));
 }
 
+TEST_F(Run, EvaluationsCanBeShortOrLeftOut) {
+    const Finished some = train(2, "some", "--model mnist-linear --batch-size 30 --eval-images 11");
+    EXPECT_EQ(score_of(some.out).images, 11);
+    EXPECT_EQ(of("some", "eval/step").size(), 1u);
+    const Finished more = train(1, "more", "--model mnist-linear --batch-size 30 --eval-images 1000");
+    EXPECT_EQ(score_of(more.out).images, 37) << "there are no more";
+    // The rows of the test split cannot be read, and need not be.
+    const std::string shard = data_ + "/test-00000-of-00001.h5", bytes = read_file(shard);
+    const size_t pixels = bytes.size() / 2;
+    write_file(shard, bytes.substr(0, pixels) + std::string(64, '\x5a') + bytes.substr(pixels + 64));
+    EXPECT_EQ(run(sibling("convoy") + " verify " + data_).code, 3) << "the damage is where it matters to nobody";
+    const Finished none = train(2, "none", "--model mnist-linear --batch-size 30 --no-eval");
+    EXPECT_EQ(of("none", "eval/step").size(), 0u);
+    EXPECT_NE(none.out.find("and no test images"), std::string::npos) << none.out;
+    EXPECT_NE(none.out.find("\ndone: not evaluated after 4 steps"), std::string::npos) << none.out;
+    EXPECT_EQ(run("test -s " + dir_.path("none") + "/model.h5").code, 0);
+    EXPECT_EQ(none.out.find("batchnorm"), std::string::npos) << "mnist-linear has none";
+}
+
 // With a rate of zero a loss depends only on which samples are in the batch: other batches each epoch, the same samples in all.
 TEST_F(Run, EveryEpochSeesEachSampleOnceInAnotherOrder) {
     train(2, "run", "--model mnist-linear --batch-size 20 --epochs 3 --lr 0 --momentum 0");

@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/option_effects.h"
 #include "cli/preflight.h"
 #include "cli/run_folder.h"
 #include "cli/train_setup.h"
@@ -36,9 +37,10 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
                       "usage: convoy bench --model NAME --batch-per-rank N [--data DIR] [options]\n"
                       "Measures training steps: images/s, where the time goes, memory; one line of JSON comes last.\n"
                       "Nothing is written unless --output is given.\n",
+                      "folder for metrics.h5 (default: nothing is written)",
                       {},
                       {"resume", "checkpoint-every", "keep", "time-limit", "strict-io", "on-nan", "epochs", "max-steps", "drop-last",
-                       "eval-every", "dry-run", "print-config"},
+                       "eval-every", "eval-images", "no-eval", "tta", "dry-run", "print-config"},
                       false};
     command.more.add_options()  //
         ("image-size", po::value<std::string>(&b.size)->default_value("")->value_name("HxWxC"),
@@ -169,7 +171,8 @@ void add_ranks(Comm& comm, const Backend& backend, const Measurement& m, Measure
 }
 
 /// `failed` hears of a failure of this rank before the job ends.
-Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b, const std::function<void(const Error&)>& failed) {
+Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b, const std::function<void(const Error&)>& failed) {
+    TrainOptions o = parsed.options;
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
     std::unique_ptr<SplitReader> reader;
     SplitInfo info;
@@ -179,6 +182,7 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b, const std::f
     o.drop_last = true;  // a smaller batch would be another measurement
     o.checkpoint_every = "none";
     comm.together([&] {
+        check_effects_on_device(parsed, *backend);
         if (!b.timeline.empty() && !backend->synchronous())
             fail(Exit::usage, "--timeline is of CPUs, and this runs on " + backend->device() + "; use nsys profile there, or --device cpu");
         if (!o.data.empty()) reader = std::make_unique<SplitReader>(o.data, "train");
@@ -190,6 +194,7 @@ Measured measure(Comm& comm, TrainOptions o, const BenchOptions& b, const std::f
         setup.on_nan = OnNan::skip;
         const ModelOptions model{o.model, info.height, info.width, info.channels, info.classes, o.stem, float(o.label_smoothing), true, o.loss == "sum"};
         graph = with_precision(fuse(build_model(model)), parse_precision(o.precision), backend->channel_multiple());
+        check_effects_on_model(parsed, graph);
     });
     const Source made_up = make_synthetic({info.images, 0, info.height, info.width, info.channels, info.classes, uint64_t(o.seed)});
     const DataSet data = reader ? DataSet(comm, *backend, *reader) : DataSet(comm, *backend, info, repeated(made_up));
@@ -304,7 +309,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
             write_oom(o.output, o, b, comm.size(), int64_t(std::set<std::string>(hosts.begin(), hosts.end()).size()), error.what());
     };
     try {
-        all = measure(comm, o, b, failed);
+        all = measure(comm, parsed, b, failed);
     } catch (const Error& error) {
         failed(error);
         throw;

@@ -17,6 +17,11 @@ namespace {
 
 using Options = po::options_description;
 
+/// Options that people know from elsewhere, and what there is here; the nearest name would mislead them.
+constexpr std::pair<const char*, const char*> of_other_programs[] = {
+    {"test-batch-size", "an evaluation takes the batch of the training, and 'convoy evaluate' has --batch-per-rank: the result is the same"},
+};
+
 std::vector<std::string> names_of(const Options& options) {
     std::vector<std::string> names;
     for (const auto& option : options.options())
@@ -73,6 +78,8 @@ template <class Action> void translate(const Options& options, const std::string
         usage(dashes + name + ": '" + value + "' is not allowed; " + allowed(options, name));
     } catch (const po::unknown_option& error) {
         const std::string name = without_dashes(error.get_option_name());
+        for (const auto& [theirs, ours] : of_other_programs)
+            if (name == theirs) usage(error.get_option_name() + ": there is no such option; " + ours);
         usage(error.get_option_name() + ": there is no such option" + did_you_mean(name, names_of(options), "see --help", dashes));
     } catch (const po::multiple_occurrences& error) {
         usage(dashes + without_dashes(error.get_option_name()) + ": is given more than once");
@@ -112,8 +119,17 @@ std::string text_of(const std::string& path) {
     return text;
 }
 
-/// Stores the lines of `path` into `values`, behind what is there already.
-void store_config(const Options& options, const std::string& path, po::variables_map& values) {
+/// Whether the command line has already given what excludes `key`.
+bool replaced(const std::string& key, const std::vector<std::set<std::string>>& alternatives, const po::variables_map& command_line) {
+    const auto given = [&](const std::string& name) { return command_line.count(name) > 0 && !command_line[name].defaulted(); };
+    return std::any_of(alternatives.begin(), alternatives.end(),
+                       [&](const auto& set) { return set.contains(key) && std::any_of(set.begin(), set.end(), given); });
+}
+
+/// Stores the lines of `path` into `result`, where the command line's values are already.
+void store_config(const Options& options, const std::string& path, const std::vector<std::set<std::string>>& alternatives,
+                  ConfiguredValues& result) {
+    const po::variables_map command_line = result.values;
     std::istringstream in(text_of(path));
     std::set<std::string> seen;
     std::string line;
@@ -137,7 +153,9 @@ void store_config(const Options& options, const std::string& path, po::variables
         translate(options, where, "", [&] {
             po::variables_map scratch;  // a value that the command line overrides must be right, too
             po::store(one, scratch);
-            po::store(one, values);
+            if (replaced(key, alternatives, command_line)) return;
+            po::store(one, result.values);
+            if (!command_line.count(key) || command_line[key].defaulted()) result.from_file.insert(key);
         });
     }
 }
@@ -180,14 +198,19 @@ po::variables_map parse(const Options& options, const std::vector<std::string>& 
     return values;
 }
 
-po::variables_map parse_with_config(const Options& options, const std::vector<std::string>& args,
-                                    const po::positional_options_description& positional) {
-    Options all;
-    all.add(options).add_options()("config", po::value<std::string>()->value_name("FILE"), "file of key = value lines");
+ConfiguredValues parse_with_config(const Options& options, const std::vector<std::string>& args,
+                                   const std::vector<std::set<std::string>>& alternatives) {
+    ConfiguredValues result;
+    po::variables_map& values = result.values;
+    store_arguments(options, args, {}, values);
+    if (values.count("config")) store_config(options, values["config"].as<std::string>(), alternatives, result);
+    translate(options, "", "--", [&] { po::notify(values); });
+    return result;
+}
+
+po::variables_map defaults_of(const Options& options) {
     po::variables_map values;
-    store_arguments(all, args, positional, values);
-    if (values.count("config")) store_config(all, values["config"].as<std::string>(), values);
-    translate(all, "", "--", [&] { po::notify(values); });
+    po::store(po::command_line_parser(std::vector<std::string>{}).options(options).run(), values);
     return values;
 }
 

@@ -2,6 +2,7 @@
 // that names the option, the value and what is allowed. Throws Error(Exit::usage) for all of them.
 #pragma once
 #include <boost/program_options.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,19 @@ boost::program_options::variables_map parse(const boost::program_options::option
                                             const std::vector<std::string>& args,
                                             const boost::program_options::positional_options_description& positional = {});
 
-/// As parse, with one more option `--config FILE`: lines `key = value` whose keys are the long option names, `#` starts a
-/// comment. Options on the command line win over the file. An unreadable file is Exit::bad_input; a mistake in it is
+struct ConfiguredValues {
+    boost::program_options::variables_map values;
+    std::set<std::string> from_file;  ///< options whose value is the file's
+};
+/// As parse, for options of which one is `config`, a file: lines `key = value` whose keys are the long option names, `#` starts a
+/// comment. Options on the command line win over the file. Of the options in an `alternatives` set only one can be given:
+/// one on the command line replaces the file's others. An unreadable file is Exit::bad_input; a mistake in it is
 /// Exit::usage and names file and line.
-boost::program_options::variables_map parse_with_config(const boost::program_options::options_description& options,
-                                                        const std::vector<std::string>& args,
-                                                        const boost::program_options::positional_options_description& positional = {});
+ConfiguredValues parse_with_config(const boost::program_options::options_description& options, const std::vector<std::string>& args,
+                                   const std::vector<std::set<std::string>>& alternatives = {});
+
+/// The values that nobody needs to give.
+boost::program_options::variables_map defaults_of(const boost::program_options::options_description& options);
 
 /// `name`'s nearest neighbour by edit distance among `known`; empty if none is near enough to be meant.
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known);

@@ -280,10 +280,12 @@ void Console::finish(const Trainer& t) {
                     (long long)t.step(), dir, dir);
         return;
     }
-    guarded([&] { metrics_->event(t.step(), "done", formatted("test accuracy %.4f", t.last_accuracy())); });
+    const bool evaluated = t.last_accuracy() >= 0;
+    guarded([&] { metrics_->event(t.step(), "done", evaluated ? formatted("test accuracy %.4f", t.last_accuracy()) : "no evaluation"); });
     metrics_->publish();
-    std::printf("done: test accuracy %.2f %% (best %.2f %%) after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s\n",
-                100 * t.last_accuracy(), 100 * t.best_accuracy(), (long long)t.step(), duration_text(seconds_since(started_)).c_str(), dir, dir, dir);
+    const std::string accuracy = evaluated ? formatted("test accuracy %.2f %% (best %.2f %%)", 100 * t.last_accuracy(), 100 * t.best_accuracy()) : "not evaluated";
+    std::printf("done: %s after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s\n",
+                accuracy.c_str(), (long long)t.step(), duration_text(seconds_since(started_)).c_str(), dir, dir, dir);
 }
 
 }  // namespace convoy

@@ -35,7 +35,7 @@ class Console final : public TrainListener {
 public:
     Console(Comm&, Backend&, const State&);
 
-    void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet& test, const Graph&,
+    void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test, const Graph&,
                     const TrainSetup&, const Trainer&);
     /// Rank 0 only. Starts metrics and checkpoints of the run, or goes on with those that are there. `configuration_before` is
     /// that of the checkpoint. Throws Exit::io.

@@ -1,4 +1,5 @@
 // What a training is going to do, said before it starts; --dry-run ends behind it.
+#include <algorithm>
 #include <cstdio>
 
 #include "base/text.h"
@@ -12,7 +13,7 @@ double mib(size_t bytes) { return double(bytes) / (1 << 20); }
 
 }  // namespace
 
-void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train, const DataSet& test,
+void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train, const DataSet* test,
                          const Graph& graph, const TrainSetup& s, const Trainer& t) {
     total_steps_ = t.total_steps();
     steps_per_epoch_ = t.steps_per_epoch();
@@ -30,8 +31,9 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
         line += " " + key + "=" + value;
     }
     std::printf("%s\n", line.c_str());
-    std::printf("data      %s: %lld training and %lld test images of %dx%dx%d, %d classes; read in %.2f s\n", data_dir.c_str(),
-                (long long)d.images, (long long)test.info().images, d.height, d.width, d.channels, d.classes, train.seconds() + test.seconds());
+    std::printf("data      %s: %lld training and %s test images of %dx%dx%d, %d classes; read in %.2f s\n", data_dir.c_str(), (long long)d.images,
+                test ? std::to_string(test->info().images).c_str() : "no", d.height, d.width, d.channels, d.classes,
+                train.seconds() + (test ? test->seconds() : 0));
     std::printf("model     %s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)\n", graph.model.c_str(),
                 grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9);
     size_t bytes = 0;
@@ -48,7 +50,8 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
                 t.tail() ? formatted(", the last of %lld samples", (long long)t.tail()).c_str() : "", (long long)total_steps_);
     std::printf("rate      %g at first, %g at the end, base %g\n", learning_rate(s.schedule, 0, steps_per_epoch_, total_steps_),
                 learning_rate(s.schedule, total_steps_ - 1, steps_per_epoch_, total_steps_), s.schedule.base);
-    if (comm_.size() > 1)
+    const bool norms = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return std::holds_alternative<BatchNorm>(op); });
+    if (comm_.size() > 1 && norms)
         std::printf("batchnorm %s\n", s.sync_bn ? "statistics over the global batch (--sync-bn)"
                                                 : "statistics of each rank's own samples; running statistics averaged before an evaluation");
     std::fflush(stdout);

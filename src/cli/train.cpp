@@ -5,6 +5,7 @@
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/option_effects.h"
 #include "cli/preflight.h"
 #include "cli/run_folder.h"
 #include "cli/signals.h"
@@ -127,6 +128,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
 
     // 2. Backend
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
+    comm.together([&] { check_effects_on_device(parsed, *backend); });
 
     // 3. Data: what it is, before any of it is read
     std::unique_ptr<SplitReader> train_reader, test_reader;
@@ -143,18 +145,20 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         // 4. Model
         model = {o.model, data.height, data.width, data.channels, data.classes, o.stem, float(o.label_smoothing), true, o.loss == "sum"};
         graph = with_precision(fuse(build_model(model)), parse_precision(o.precision), backend->channel_multiple());
+        check_effects_on_model(parsed, graph);
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", train_reader->info().manifest_sha256}});
-    const DataSet train_data(comm, *backend, *train_reader), test_data(comm, *backend, *test_reader);
+    const DataSet train_data(comm, *backend, *train_reader);
+    const std::unique_ptr<DataSet> test_data = o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *test_reader, o.eval_images);
     train_reader.reset();
     test_reader.reset();
 
     // 5. Plan
     std::unique_ptr<Trainer> trainer;
-    comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, &test_data, setup, requests); });
+    comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, test_data.get(), setup, requests); });
     std::unique_ptr<RunFolder> folder;
     Console console(comm, *backend, trainer->state());  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
-    console.print_plan(parsed.resolved, o.data, train_data, test_data, graph, setup, *trainer);
+    console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), graph, setup, *trainer);
     const std::string output = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
     comm.together([&] {
         if (comm.root()) check_room(output, planned_bytes(o, trainer->state(), comm.size()), "checkpoints, model and metrics");

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/command_line.h"
+#include "cli/option_effects.h"
 
 namespace convoy {
 namespace po = boost::program_options;
@@ -29,7 +30,8 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("data", text(o.data, "", "DIR"), "data set of HDF5 shards, made by 'convoy convert'")                     //
         ("model", text(o.model, "resnet18", "NAME"), "pyramidnet, pyramidnet110, resnet18, resnet50, airbench94, airbench94-muon, mnist-conv, mnist-linear or linear")  //
         ("stem", text(o.stem, "auto", "KIND"), "of the resnets: imagenet, cifar, or auto by image size")           //
-        ("output", text(o.output, "", "DIR"), "run folder (default output/MODEL-DATE-TIME)")                       //
+        ("config", po::value<std::string>()->value_name("FILE"), "recipe: a file of key = value lines, whose keys are these options; flags win over it")  //
+        ("output", text(o.output, "", "DIR"), command.output)                                                      //
         ("overwrite", flag(o.overwrite), "replace the run that is in --output")                                    //
         ("resume", text(o.resume, "none", "WHAT"), "none, auto (the newest sound checkpoint in --output, if any), or a checkpoint file")  //
         ("checkpoint-every", text(o.checkpoint_every, "10m", "WHEN"), "500 (steps), 10m or 1h30m (time), 2e (epochs), or none; also after the best evaluation, at the end and when asked")  //
@@ -58,6 +60,8 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("max-steps", value<int64_t>(o.max_steps, 0, "N"), "stop after N steps; 0: no limit")                      //
         ("drop-last", flag(o.drop_last), "leave out the last batch of an epoch if it is not full")                 //
         ("eval-every", value<int64_t>(o.eval_every, 1, "EPOCHS"), "epochs between evaluations; 0: only at the end")  //
+        ("eval-images", value<int64_t>(o.eval_images, 0, "N"), "evaluate on the first N test images; 0: on all")   //
+        ("no-eval", flag(o.no_eval), "no evaluation at all; the test split is not read")                           //
         ("sync-bn", flag(o.sync_bn), "batch norm over the global batch; else over each rank's own samples")        //
         ("bucket-mib", number(o.bucket_mib, 4, "MIB"), "least size of a gradient bucket; 4096: one all-reduce behind backward");
     rule.add_options()                                                                                             //
@@ -132,6 +136,7 @@ void check(const TrainOptions& o, const OptionsOf& command) {
     watchdog_of(o);
     in_range("log-interval", double(o.log_interval), 1, 1e6);
     in_range("eval-every", double(o.eval_every), 0, 1e9);
+    in_range("eval-images", double(o.eval_images), 0, 1e15);
     in_range("bucket-mib", o.bucket_mib, 0.001, 4096);
     in_range("momentum", o.momentum, 0, 1);
     in_range("beta1", o.beta1, 0, 0.999999);
@@ -192,9 +197,14 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
     for (const std::string& arg : args)
         if (const std::string name = arg.substr(0, arg.find('=')); name.starts_with("--") && left_out(name.substr(2)))
             fail(Exit::usage, name + ": has no meaning for " + command.command + "; leave it out, or see --help");
-    const po::variables_map values = parse_with_config(all, args);
+    const ConfiguredValues configured = parse_with_config(all, args, {{"batch-size", "batch-per-rank"}});
+    const po::variables_map& values = configured.values;
+    const po::variables_map standard = defaults_of(all);
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
+        if (const auto& v = values[name]; !v.empty() && !v.defaulted() && !left_out(name))
+            parsed.given[name] = {configured.from_file.contains(name) ? values["config"].as<std::string>() : "",
+                                  standard.count(name) > 0 && text_of(v.value()) == text_of(standard[name].value())};
         if (name == "help" || name == "print-config" || name == "dry-run" || name == "config" || left_out(name)) continue;
         parsed.resolved.emplace_back(name, text_of(values[name].value()));
     }
@@ -213,6 +223,7 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
         return parsed;
     }
     check(o, command);
+    check_effects(parsed);
     return parsed;
 }
 

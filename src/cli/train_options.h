@@ -1,6 +1,7 @@
 // Everything a training can be told, as text. Each option's name, default and help stand once, in train_options.cpp.
 #pragma once
 #include <boost/program_options.hpp>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,8 @@ struct TrainOptions {
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
     double epochs;
     int64_t max_steps;  ///< 0: no limit
-    bool drop_last, sync_bn;
-    int64_t eval_every, log_interval;
+    bool drop_last, sync_bn, no_eval;
+    int64_t eval_every, eval_images, log_interval;  ///< eval_images 0: all of the test split
     double bucket_mib;
 
     std::string optimizer, lr, lr_schedule, lr_milestones, lr_points, decay;
@@ -40,16 +41,23 @@ struct TrainOptions {
     bool flip;
 };
 
+/// Where an option's value comes from that was not left to its default.
+struct Given {
+    std::string file;       ///< the --config file; empty: the command line
+    bool standard = false;  ///< the value is the default all the same
+};
 struct ParsedOptions {
     TrainOptions options;
     std::vector<std::pair<std::string, std::string>> resolved;  ///< (name, value) in the order of --help; a valid --config
     std::string help;  ///< set if --help was given
+    std::map<std::string, Given> given;  ///< by the option's name
 };
 /// How another command's options differ from those of train.
 struct OptionsOf {
     std::string command = "train";
     std::string usage = "usage: convoy train --data DIR --batch-per-rank N [--config RECIPE.cfg] [options]\n"
                         "Trains a model; flags win over the config file.\n";
+    const char* output = "run folder (default output/MODEL-DATE-TIME)";  ///< help of --output
     boost::program_options::options_description more{};  ///< options of its own
     std::vector<std::string> without{};                  ///< refused on the command line; in a recipe they may stand, and do nothing
     bool needs_data = true;

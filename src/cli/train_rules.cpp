@@ -1,4 +1,6 @@
 // What the options of a recipe mean: optimizer, rates, decay, augmentation.
+#include <cmath>
+#include <cstdlib>
 #include <sstream>
 
 #include "base/error.h"
@@ -38,9 +40,10 @@ Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
     if (o.lr == "auto") {
         s.base = double(global_batch) / 1000;
     } else {
-        const std::vector<double> lr = numbers_of("lr", o.lr);
-        if (lr.size() != 1 || lr[0] < 0) fail(Exit::usage, "--lr " + o.lr + ": must be one number from 0, or auto for global batch / 1000");
-        s.base = lr[0];
+        char* end = nullptr;
+        s.base = std::strtod(o.lr.c_str(), &end);
+        if (end == o.lr.c_str() || *end || !std::isfinite(s.base) || s.base < 0)
+            fail(Exit::usage, "--lr " + o.lr + ": must be one number from 0, or auto for global batch / 1000");
     }
     if (o.lr_unit == "kilostep") {
         if (o.lr == "auto") fail(Exit::usage, "--lr auto has no unit; give a number, or leave --lr-unit kilostep out");

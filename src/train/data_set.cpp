@@ -1,5 +1,6 @@
 #include "train/data_set.h"
 
+#include <algorithm>
 #include <climits>
 
 #include "base/clock.h"
@@ -7,8 +8,17 @@
 
 namespace convoy {
 
-DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader)
-    : DataSet(comm, backend, reader.info(),
+namespace {
+
+SplitInfo first_images(SplitInfo info, int64_t most) {
+    if (most > 0) info.images = std::min(info.images, most);
+    return info;
+}
+
+}  // namespace
+
+DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_t most)
+    : DataSet(comm, backend, first_images(reader.info(), most),
               [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) { reader.read(first, rows, images, labels); }) {}
 
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read)

@@ -13,8 +13,8 @@ namespace convoy {
 
 class DataSet {
 public:
-    /// Collective. Throws Exit::bad_input on every rank if any rank cannot read its rows.
-    DataSet(Comm&, Backend&, const SplitReader&);
+    /// Collective. Only the first `most` images; 0: all. Throws Exit::bad_input on every rank if any rank cannot read its rows.
+    DataSet(Comm&, Backend&, const SplitReader&, int64_t most = 0);
     /// As above, with rows from elsewhere: `read` fills `rows` images [rows, h, w, c] and labels [rows] from row `first` on.
     using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)>;
     DataSet(Comm&, Backend&, const SplitInfo&, const Read& read);

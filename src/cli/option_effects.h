@@ -1,0 +1,21 @@
+// Options that only do something next to others. One that was given and does nothing is refused: silence would look like consent.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "cli/train_options.h"
+
+namespace convoy {
+
+// Each throws Exit::usage, naming the option and what it needs. A value that is the default does not count as given, so that
+// what --print-config prints can be read back. What stands in a file may lose its effect by a flag: flags win over the file.
+
+/// What can be told from the options alone.
+void check_effects(const ParsedOptions&);
+/// Options of parameters and operations that the model does not have.
+void check_effects_on_model(const ParsedOptions&, const Graph&);
+/// Options of GPUs, on a CPU.
+void check_effects_on_device(const ParsedOptions&, const Backend&);
+
+}  // namespace convoy
