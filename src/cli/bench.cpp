@@ -16,6 +16,7 @@
 #include "cli/option_effects.h"
 #include "cli/preflight.h"
 #include "cli/run_folder.h"
+#include "cli/terminal.h"
 #include "cli/train_setup.h"
 #include "cli/versions.h"
 #include "comm/watchdog.h"
@@ -291,6 +292,8 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
         return 0;
     }
     comm.together([&] { check_world(comm); });
+    Terminal terminal(stderr, comm.root());  // stdout is the result's
+    const Heartbeat heartbeat(comm.activity(), terminal);
     Watchdog watchdog(comm, watchdog_of(o));
     std::vector<std::pair<std::string, std::string>> alike = library_versions();
     alike.emplace_back("Convoy", std::string(version) + " " + commit());

@@ -23,17 +23,6 @@ namespace {
 /// printf shows the sign of a NaN, which means nothing.
 double unsigned_nan(double v) { return std::isnan(v) ? std::abs(v) : v; }
 
-/// Whether people watch stdout. mpirun gives its first rank a pseudo-terminal even if its own output goes to a file, so
-/// under a launcher it is the parent's stdout that tells.
-bool watched() {
-    if (!isatty(STDOUT_FILENO)) return false;
-    if (!std::getenv("OMPI_COMM_WORLD_SIZE")) return true;
-    char target[256] = "";
-    const std::string parent = "/proc/" + std::to_string(getppid()) + "/fd/1";
-    const ssize_t length = readlink(parent.c_str(), target, sizeof target - 1);
-    return length > 0 && (std::string_view(target).starts_with("/dev/pts/") || std::string_view(target).starts_with("/dev/tty"));
-}
-
 }  // namespace
 
 std::string config_text(const ConfigPairs& pairs) {
@@ -42,7 +31,8 @@ std::string config_text(const ConfigPairs& pairs) {
     return text;
 }
 
-Console::Console(Comm& comm, Backend& backend, const State& state) : comm_(comm), backend_(backend), state_(state), terminal_(watched()) {}
+Console::Console(Comm& comm, Backend& backend, const State& state, Terminal& terminal)
+    : comm_(comm), backend_(backend), state_(state), terminal_(terminal) {}
 
 namespace {
 
@@ -85,7 +75,7 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
     } else {
         const std::string changed = changes(configuration_before, run.config);
         const std::string message = "from " + run.resumed_from + (changed.empty() ? "" : "; changed: " + changed);
-        std::printf("resume    at step %lld %s\n", (long long)first_step_, message.c_str());
+        terminal_.line(formatted("resume    at step %lld %s", (long long)first_step_, message.c_str()));
         metrics_->event(first_step_, "restart", message);
     }
     metrics_->publish();
@@ -105,14 +95,9 @@ void Console::describe_ranks() {
     for (size_t r = 0, next = 0; r < lines.size(); r = next) {  // equal lines are said once
         for (next = r + 1; next < lines.size() && lines[next] == lines[r];) ++next;
         const std::string who = next == r + 1 ? formatted("rank %zu", r) : formatted("ranks %zu-%zu", r, next - 1);
-        std::printf("%-9s %s%s\n", who.c_str(), lines[r].c_str(), next == r + 1 ? "" : ", each");
+        terminal_.line(formatted("%-9s %s%s", who.c_str(), lines[r].c_str(), next == r + 1 ? "" : ", each"));
     }
-    std::fflush(stdout);
     training_started_ = Clock::now();
-}
-
-void Console::clear_progress() {
-    if (terminal_) std::printf("\r\033[K");
 }
 
 void Console::progress(int64_t epoch, const StepRecord& r) {
@@ -120,11 +105,7 @@ void Console::progress(int64_t epoch, const StepRecord& r) {
     const std::string line = formatted("epoch %lld/%lld  step %lld/%lld  loss %.4f  accuracy %5.2f %%  rate %.4g  step %.1f ms  %s left",
                                     (long long)epoch, (long long)epochs_, (long long)r.step, (long long)total_steps_, unsigned_nan(r.loss), 100 * r.accuracy,
                                     r.learning_rate, 1e3 * r.step_seconds, duration_text(left).c_str());
-    if (terminal_)
-        std::printf("\r\033[K%s", line.c_str());
-    else
-        std::printf("%s\n", line.c_str());
-    std::fflush(stdout);
+    terminal_.status(line);
 }
 
 void Console::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
@@ -150,11 +131,9 @@ void Console::on_epoch(const EpochSummary& e) {
         metrics_->add(EpochRow{e.epoch, e.images, e.seconds, rate, e.loss(), e.accuracy()});
         for (int r = 0; r < comm_.size(); ++r) metrics_->add(RankEpochRow{e.epoch, r, all[3 * r], all[3 * r + 1], all[3 * r + 2]});
     });
-    clear_progress();
-    std::printf("epoch %lld/%lld  train loss %.4f accuracy %.2f %%  %.1f s  %.0f images/s  step %.1f ms, %.1f without data wait, %.1f exposed communication\n",
+    terminal_.line(formatted("epoch %lld/%lld  train loss %.4f accuracy %.2f %%  %.1f s  %.0f images/s  step %.1f ms, %.1f without data wait, %.1f exposed communication",
                 (long long)e.epoch, (long long)epochs_, unsigned_nan(e.loss()), 100 * e.accuracy(), e.seconds, rate, ms_a_step * e.step_seconds,
-                ms_a_step * (e.step_seconds - e.data_seconds), ms_a_step * e.comm_exposed_seconds);
-    std::fflush(stdout);
+                ms_a_step * (e.step_seconds - e.data_seconds), ms_a_step * e.comm_exposed_seconds));
     guarded([&] { metrics_->publish_if_due(0); });
 }
 
@@ -178,9 +157,8 @@ void Console::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool bes
     if (!comm_.root()) return;
     if (best) note_best(e.accuracy, step);
     guarded([&] { metrics_->add(EvalRow{step, epoch, e.loss, e.accuracy, e.seconds}); });
-    std::printf("epoch %lld/%lld  test  loss %.4f accuracy %.2f %% (%lld of %lld)%s  %.1f s\n", (long long)epoch, (long long)epochs_, unsigned_nan(e.loss),
-                100 * e.accuracy, (long long)e.correct, (long long)e.images, best ? ", the best so far" : "", e.seconds);
-    std::fflush(stdout);
+    terminal_.line(formatted("epoch %lld/%lld  test  loss %.4f accuracy %.2f %% (%lld of %lld)%s  %.1f s", (long long)epoch, (long long)epochs_, unsigned_nan(e.loss),
+                100 * e.accuracy, (long long)e.correct, (long long)e.images, best ? ", the best so far" : "", e.seconds));
     guarded([&] { metrics_->publish_if_due(0); });
 }
 
@@ -231,8 +209,7 @@ void Console::note_checkpoint() {
 }
 
 void Console::warn(int64_t step, const std::string& message) {
-    clear_progress();
-    std::fprintf(stderr, "warning: %s\n", message.c_str());
+    terminal_.warning(message);
     guarded([&] { metrics_->event(step, "warning", message); });
 }
 
@@ -243,14 +220,12 @@ void Console::guarded(const std::function<void()>& write) {
     } catch (const Error& error) {
         if (run_.strict_io || error.code != Exit::io) throw;
         if (std::exchange(warned_of_io_, true)) return;
-        clear_progress();
-        std::fprintf(stderr, "warning: %s; training goes on\n", error.what());
+        terminal_.warning(std::string(error.what()) + "; training goes on");
     }
 }
 
 void Console::record_failure(int64_t step, const std::string& message) {
     if (!comm_.root() || !metrics_) return;
-    clear_progress();
     guarded([&] {
         metrics_->event(step, "error", message);
         metrics_->publish();
@@ -272,20 +247,19 @@ void Console::finish(const Trainer& t) {
             metrics_->event(t.step(), "stop", why);
             metrics_->publish();
         });
-        clear_progress();
         if (saved_step_ != t.step())
             fail(Exit::io, "stopped by " + why + " after step " + std::to_string(t.step()) + ", but the checkpoint could not be written to " + run_.dir +
                                "/checkpoints; steps after " + std::to_string(std::max<int64_t>(saved_step_, 0)) + " are lost");
-        std::printf("stopped by %s after step %lld; the checkpoint is in %s/checkpoints; go on with --resume auto --output %s\n", why.c_str(),
-                    (long long)t.step(), dir, dir);
+        terminal_.line(formatted("stopped by %s after step %lld; the checkpoint is in %s/checkpoints; go on with --resume auto --output %s", why.c_str(),
+                    (long long)t.step(), dir, dir));
         return;
     }
     const bool evaluated = t.last_accuracy() >= 0;
     guarded([&] { metrics_->event(t.step(), "done", evaluated ? formatted("test accuracy %.4f", t.last_accuracy()) : "no evaluation"); });
     metrics_->publish();
     const std::string accuracy = evaluated ? formatted("test accuracy %.2f %% (best %.2f %%)", 100 * t.last_accuracy(), 100 * t.best_accuracy()) : "not evaluated";
-    std::printf("done: %s after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s\n",
-                accuracy.c_str(), (long long)t.step(), duration_text(seconds_since(started_)).c_str(), dir, dir, dir);
+    terminal_.line(formatted("done: %s after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s",
+                accuracy.c_str(), (long long)t.step(), duration_text(seconds_since(started_)).c_str(), dir, dir, dir));
 }
 
 }  // namespace convoy

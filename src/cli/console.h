@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/terminal.h"
 #include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/system_sampler.h"
@@ -33,7 +34,7 @@ struct RunDescription {
 
 class Console final : public TrainListener {
 public:
-    Console(Comm&, Backend&, const State&);
+    Console(Comm&, Backend&, const State&, Terminal&);
 
     void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test, const Graph&,
                     const TrainSetup&, const Trainer&);
@@ -55,7 +56,6 @@ public:
 
 private:
     void progress(int64_t epoch, const StepRecord&);
-    void clear_progress();
     void note_best(double accuracy, int64_t step);
     /// What became of the last checkpoint, if that is known and not said yet.
     void note_checkpoint();
@@ -69,7 +69,7 @@ private:
     Comm& comm_;
     Backend& backend_;
     const State& state_;
-    bool terminal_;
+    Terminal& terminal_;
     RunDescription run_;
     std::unique_ptr<Metrics> metrics_;
     std::unique_ptr<CheckpointWriter> checkpoints_;

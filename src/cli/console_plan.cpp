@@ -20,41 +20,40 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     epochs_ = (total_steps_ + steps_per_epoch_ - 1) / steps_per_epoch_;
     if (!comm_.root()) return;
     const SplitInfo& d = train.info();
-    std::printf("convoy %s (%s), %d rank%s\n", version, commit(), comm_.size(), comm_.size() == 1 ? "" : "s");
+    terminal_.line(formatted("convoy %s (%s), %d rank%s", version, commit(), comm_.size(), comm_.size() == 1 ? "" : "s"));
     std::string line = "options  ";
     for (const auto& [key, value] : config) {
         if (value.empty()) continue;
         if (line.size() + key.size() + value.size() > 120) {
-            std::printf("%s\n", line.c_str());
+            terminal_.line(line);
             line = "         ";
         }
         line += " " + key + "=" + value;
     }
-    std::printf("%s\n", line.c_str());
-    std::printf("data      %s: %lld training and %s test images of %dx%dx%d, %d classes; read in %.2f s\n", data_dir.c_str(), (long long)d.images,
+    terminal_.line(line);
+    terminal_.line(formatted("data      %s: %lld training and %s test images of %dx%dx%d, %d classes; read in %.2f s", data_dir.c_str(), (long long)d.images,
                 test ? std::to_string(test->info().images).c_str() : "no", d.height, d.width, d.channels, d.classes,
-                train.seconds() + (test ? test->seconds() : 0));
-    std::printf("model     %s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)\n", graph.model.c_str(),
-                grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9);
+                train.seconds() + (test ? test->seconds() : 0)));
+    terminal_.line(formatted("model     %s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)", graph.model.c_str(),
+                grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9));
     size_t bytes = 0;
     for (size_t count : t.state().counts()) bytes += count * sizeof(float);
-    std::printf("memory    %.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations a rank\n", mib(bytes),
-                mib(bytes) * s.optimizer.state_per_element(), mib(t.arena_bytes()));
+    terminal_.line(formatted("memory    %.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations a rank", mib(bytes),
+                mib(bytes) * s.optimizer.state_per_element(), mib(t.arena_bytes())));
     std::string sizes;
     for (const Bucket& b : t.buckets()) sizes += formatted("%s%.1f", sizes.empty() ? "" : " ", mib((b.end - b.begin) * sizeof(float)));
-    std::printf("buckets   %zu of gradients, in backward order: %s MiB\n", t.buckets().size(), sizes.c_str());
+    terminal_.line(formatted("buckets   %zu of gradients, in backward order: %s MiB", t.buckets().size(), sizes.c_str()));
     const int64_t small = s.global_batch / comm_.size(), large = small + (s.global_batch % comm_.size() ? 1 : 0);
     const std::string a_rank = small == large ? std::to_string(small) : formatted("%lld or %lld", (long long)small, (long long)large);
-    std::printf("batch     %lld global, %s a rank; %lld steps an epoch%s; %lld steps in all\n", (long long)s.global_batch, a_rank.c_str(),
+    terminal_.line(formatted("batch     %lld global, %s a rank; %lld steps an epoch%s; %lld steps in all", (long long)s.global_batch, a_rank.c_str(),
                 (long long)steps_per_epoch_,
-                t.tail() ? formatted(", the last of %lld samples", (long long)t.tail()).c_str() : "", (long long)total_steps_);
-    std::printf("rate      %g at first, %g at the end, base %g\n", learning_rate(s.schedule, 0, steps_per_epoch_, total_steps_),
-                learning_rate(s.schedule, total_steps_ - 1, steps_per_epoch_, total_steps_), s.schedule.base);
+                t.tail() ? formatted(", the last of %lld samples", (long long)t.tail()).c_str() : "", (long long)total_steps_));
+    terminal_.line(formatted("rate      %g at first, %g at the end, base %g", learning_rate(s.schedule, 0, steps_per_epoch_, total_steps_),
+                learning_rate(s.schedule, total_steps_ - 1, steps_per_epoch_, total_steps_), s.schedule.base));
     const bool norms = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return std::holds_alternative<BatchNorm>(op); });
     if (comm_.size() > 1 && norms)
-        std::printf("batchnorm %s\n", s.sync_bn ? "statistics over the global batch (--sync-bn)"
-                                                : "statistics of each rank's own samples; running statistics averaged before an evaluation");
-    std::fflush(stdout);
+        terminal_.line(formatted("batchnorm %s", s.sync_bn ? "statistics over the global batch (--sync-bn)"
+                                                : "statistics of each rank's own samples; running statistics averaged before an evaluation"));
 }
 
 }  // namespace convoy

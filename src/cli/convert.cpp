@@ -4,11 +4,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <sstream>
 
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "data/decode.h"
 #include "data/shard.h"
 
@@ -82,6 +84,23 @@ Source source_of(const std::string& kind, const po::variables_map& values) {
     return make_synthetic(synthetic_shape(values));
 }
 
+/// Training images are read twice: for the channels' statistics, and to be written.
+int64_t images_to_read(const Source& source) {
+    int64_t images = source.splits[0].images;
+    for (const Split& split : source.splits) images += split.images;
+    return images;
+}
+
+/// From now on what is read of the source moves the activity on.
+void count_images(Source& source, Activity& activity) {
+    const auto done = std::make_shared<int64_t>(0);
+    for (Split& split : source.splits)
+        split.read = [read = split.read, done, &activity](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
+            read(first, rows, images, labels);
+            activity.advance(*done += rows);
+        };
+}
+
 }  // namespace
 
 int convert(const std::vector<std::string>& args) {
@@ -106,7 +125,13 @@ int convert(const std::vector<std::string>& args) {
     const bool force = values["force"].as<bool>();
     check_destination(to, force);  // before minutes of decoding
     const auto start = std::chrono::steady_clock::now();
-    const Source source = source_of(kind, values);
+    Activity activity;
+    Terminal terminal(stderr, true);  // stdout is the result's
+    const Heartbeat heartbeat(activity, terminal);
+    activity.enter("reading the source");
+    Source source = source_of(kind, values);
+    const Phase phase(activity, "convert", "image", 0, images_to_read(source));
+    count_images(source, activity);
     for (const std::string& warning : source.warnings) std::cerr << "warning: " << warning << '\n';
     write_data_set(source, to, shards, force);
     std::cout << to << ": ";

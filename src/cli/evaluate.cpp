@@ -3,6 +3,7 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "comm/comm.h"
 #include "train/evaluator.h"
 #include "train/model_file.h"
@@ -38,6 +39,8 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         return 0;
     }
 
+    Terminal terminal(stderr, comm.root());  // stdout is the result's
+    const Heartbeat heartbeat(comm.activity(), terminal);
     const std::unique_ptr<Backend> backend = make_backend(device, {int(threads), false}, comm);
     std::unique_ptr<SplitReader> reader;
     ModelFile file;

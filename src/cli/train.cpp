@@ -119,6 +119,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     }
 
     comm.together([&] { check_world(comm); });
+    Terminal terminal(stdout, comm.root());
+    const Heartbeat heartbeat(comm.activity(), terminal);
     Watchdog watchdog(comm, watchdog_of(o));
     std::vector<std::pair<std::string, std::string>> alike = library_versions();
     alike.emplace_back("Convoy", std::string(version) + " " + commit());
@@ -157,7 +159,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     std::unique_ptr<Trainer> trainer;
     comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, test_data.get(), setup, requests); });
     std::unique_ptr<RunFolder> folder;
-    Console console(comm, *backend, trainer->state());  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
+    Console console(comm, *backend, trainer->state(), terminal);  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), graph, setup, *trainer);
     const std::string output = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
     comm.together([&] {

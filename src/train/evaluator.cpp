@@ -77,7 +77,9 @@ std::optional<EvalResult> Evaluator::run(const std::function<bool()>& stop) {
     EvalTotals totals;
     backend_.upload(counters_.get(), &zero_counters, sizeof zero_counters);
     backend_.upload(totals_.get(), &totals, sizeof totals);
+    const Phase phase(comm_.activity(), "evaluation", "batch", 0, steps_);
     for (int64_t step = 0; step < steps_; ++step) {
+        comm_.activity().advance(step);
         if (stop && comm_.max(int64_t(stop())) > 0) return std::nullopt;
         (step < full_steps_ ? runs_.front() : runs_.back())();
     }

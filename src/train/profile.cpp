@@ -11,7 +11,9 @@ std::vector<StepTime> Trainer::profile(int64_t steps) {
     Tape waiting;
     backend_.wait_allreduce(waiting);
     std::vector<std::vector<double>> times(whole.size());
+    const Phase phase(comm_.activity(), "profile", "step", 0, steps);
     for (int64_t s = 0; s < steps; ++s) {
+        comm_.activity().advance(s);
         step_ = 0;  // the schedule and the order of samples end somewhere
         upload_counters(0);
         comm_.barrier();  // waiting for a rank that is late is no part of the first sum

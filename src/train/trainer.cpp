@@ -103,6 +103,7 @@ const Trainer::Runnable& Trainer::program_of(int64_t step_of_epoch) const {
 }
 
 void Trainer::run(TrainListener& listener) {
+    const Phase phase(comm_.activity(), "training", "step", step_, total_steps_);
     if (comm_.max(int64_t(requests_.stop.load())) > 0) {  // asked for before the first step
         stopped_ = true;
         take_checkpoint(listener);
@@ -138,9 +139,12 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
     EpochSummary summary;
     summary.epoch = epoch + 1;
     std::vector<StepRecord> unreported;
+    constexpr double longest_silence = 2;  // seconds
+    Clock::time_point reported = start;
     for (int64_t i = first; i < last && !stopped_; ++i) {
         program_of(i).run();
         comm_.activity().set_step(++step_);
+        comm_.activity().advance(step_);
         if (step_ - drained < interval && i + 1 < last && !checkpoint_step()) continue;
         backend_.synchronize();
         const std::vector<StepRecord> records = drain(drained, step_);
@@ -153,9 +157,11 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
             checkpoint = checkpoint || r.checkpoint;
             skipped = skipped || r.skipped;
         }
-        if (int64_t(unreported.size()) >= setup_.log_interval || i + 1 == last || checkpoint || stopped_ || skipped) {
+        const bool due = int64_t(unreported.size()) >= setup_.log_interval || seconds_since(reported) >= longest_silence;
+        if (due || i + 1 == last || checkpoint || stopped_ || skipped) {
             listener.on_steps(epoch + 1, unreported);
             unreported.clear();
+            reported = Clock::now();
         }
         if (skipped && handle_skipped(records, listener)) return;
         if (!skipped) skipped_in_a_row_ = 0;

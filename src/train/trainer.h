@@ -62,7 +62,7 @@ struct EpochSummary {
 class TrainListener {
 public:
     virtual ~TrainListener() = default;
-    /// New records since the last call, in order. `epoch` from 1.
+    /// New records since the last call, in order: every log interval, and every two seconds. `epoch` from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
     virtual void on_epoch(const EpochSummary&) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;

@@ -147,6 +147,7 @@ std::function<void()> CpuBackend::finish(Tape tape) {
             if (trace_) trace_->push_back({step.name, Lane::compute, begin, now()});
             sums_->progress();
         }
+        comm_.activity().enter("host code between operations");  // the tape's names end with it
     };
 }
 

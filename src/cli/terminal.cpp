@@ -1,0 +1,100 @@
+#include "cli/terminal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/text.h"
+
+namespace convoy {
+namespace {
+
+/// Whether people watch a stream. mpirun gives its first rank a pseudo-terminal even if its own output goes to a file, so
+/// under a launcher it is the parent's stream that tells.
+bool watched(std::FILE* stream) {
+    const int descriptor = ::fileno(stream);
+    if (!::isatty(descriptor)) return false;
+    if (!std::getenv("OMPI_COMM_WORLD_SIZE")) return true;
+    char target[256] = "";
+    const std::string parent = "/proc/" + std::to_string(::getppid()) + "/fd/" + std::to_string(descriptor);
+    const ssize_t length = ::readlink(parent.c_str(), target, sizeof target - 1);
+    return length > 0 && (std::string_view(target).starts_with("/dev/pts/") || std::string_view(target).starts_with("/dev/tty"));
+}
+
+}  // namespace
+
+Terminal::Terminal(std::FILE* to, bool shown) : to_(to), shown_(shown), replaces_(shown && watched(to)) {}
+
+void Terminal::clear_status() {
+    if (std::exchange(status_, false)) std::fputs("\r\033[K", to_);
+}
+
+void Terminal::line(const std::string& text) {
+    if (!shown_) return;
+    const std::lock_guard lock(mutex_);
+    clear_status();
+    std::fprintf(to_, "%s\n", text.c_str());
+    std::fflush(to_);
+    said_ = Clock::now();
+}
+
+void Terminal::status(const std::string& text) {
+    if (!replaces_) return line(text);
+    const std::lock_guard lock(mutex_);
+    clear_status();
+    std::fputs(text.c_str(), to_);
+    std::fflush(to_);
+    status_ = true;
+    said_ = Clock::now();
+}
+
+void Terminal::warning(const std::string& text) {
+    if (!shown_) return;
+    const std::lock_guard lock(mutex_);
+    clear_status();
+    std::fflush(to_);
+    std::fprintf(stderr, "warning: %s\n", text.c_str());
+}
+
+double Terminal::silent_seconds() const {
+    if (!shown_) return 0;
+    const std::lock_guard lock(mutex_);
+    return seconds_since(said_);
+}
+
+std::string text_of(const Progress& p, const char* operation, double seconds) {
+    if (p.total <= 0) return formatted("%s: %s, %s so far", p.phase, operation, duration_text(seconds).c_str());
+    std::string text = formatted("%s: %s %lld of %lld, %s so far", p.phase, p.unit, (long long)std::min(p.done + 1, p.total),
+                                 (long long)p.total, duration_text(seconds).c_str());
+    if (p.done <= p.first) return text;
+    const double left = seconds / double(p.done - p.first) * double(p.total - p.done);
+    return text + ", about " + duration_text(left) + " left";
+}
+
+Heartbeat::Heartbeat(const Activity& activity, Terminal& terminal, double every_seconds) : activity_(activity), terminal_(terminal) {
+    thread_ = std::thread([=, this] { watch(every_seconds); });
+}
+
+Heartbeat::~Heartbeat() {
+    {
+        const std::lock_guard lock(mutex_);
+        done_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+}
+
+void Heartbeat::watch(double every_seconds) {
+    std::unique_lock lock(mutex_);
+    const auto look = std::chrono::duration<double>(every_seconds / 20);
+    while (!wake_.wait_for(lock, look, [this] { return done_; })) {
+        if (terminal_.silent_seconds() < every_seconds - look.count()) continue;
+        const Progress p = activity_.progress();
+        terminal_.status(text_of(p, activity_.operation(), seconds_since(p.since)));
+    }
+}
+
+}  // namespace convoy

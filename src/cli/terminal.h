@@ -1,0 +1,58 @@
+// What people watch: whole lines, and under them one that changes. Nothing stays silent for more than five seconds.
+#pragma once
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "comm/activity.h"
+
+namespace convoy {
+
+/// A stream that people watch, shared by threads. On a terminal a status is replaced by what comes next; in a file it is a line.
+class Terminal {
+public:
+    /// `shown` false: everything is dropped, as on ranks other than 0.
+    Terminal(std::FILE* to, bool shown);
+    ~Terminal() { clear_status(); }
+    Terminal(const Terminal&) = delete;
+
+    void line(const std::string& text);
+    void status(const std::string& text);
+    /// A line on stderr.
+    void warning(const std::string& text);
+    double silent_seconds() const;  ///< since the last of these; 0 where nothing is shown
+
+private:
+    void clear_status();
+
+    std::FILE* to_;
+    bool shown_, replaces_;
+    mutable std::mutex mutex_;
+    bool status_ = false;  // the cursor is behind one
+    Clock::time_point said_ = Clock::now();
+};
+
+/// "training: step 3 of 10, 0m36s so far, about 1m24s left"; what is not counted says which operation goes on.
+std::string text_of(const Progress&, const char* operation, double seconds_in_phase);
+
+/// Shows the progress of an activity whenever nothing else was said for so long.
+class Heartbeat {
+public:
+    Heartbeat(const Activity&, Terminal&, double every_seconds = 5);
+    ~Heartbeat();
+    Heartbeat(const Heartbeat&) = delete;
+
+private:
+    void watch(double every_seconds);
+
+    const Activity& activity_;
+    Terminal& terminal_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool done_ = false;
+    std::thread thread_;
+};
+
+}  // namespace convoy
