@@ -21,6 +21,11 @@ std::string excerpt(const Finished& f) {
     return "exit code " + std::to_string(f.code) + (f.code == 124 || f.code == 137 ? " (it hung)" : "") + "\n" + tail(f.out) + tail(f.err);
 }
 
+/// Ranks share all cores.
+std::string mpirun_command(const std::string& contexts, int seconds) {
+    return with_limit("mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 " + contexts, seconds);
+}
+
 herr_t collect(hid_t, const char* name, const H5L_info_t*, void* names) {
     static_cast<std::vector<std::string>*>(names)->push_back(name);
     return 0;
@@ -35,12 +40,20 @@ std::string with_limit(const std::string& command, int seconds) {
 }
 
 std::string launch_command(int ranks, const std::string& arguments, int seconds) {
-    return with_limit("mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 -np " + std::to_string(ranks) + " " +
-                          sibling("convoy") + " " + arguments,
-                      seconds);
+    return mpirun_command("-np " + std::to_string(ranks) + " " + sibling("convoy") + " " + arguments, seconds);
 }
 
 Finished launch(int ranks, const std::string& arguments, int seconds) { return run(launch_command(ranks, arguments, seconds)); }
+
+Finished mpirun(const std::string& contexts, int seconds) { return run(mpirun_command(contexts, seconds)); }
+
+std::string problem_on_ranks(int ranks) {
+    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+    const std::string name = std::string(test.test_suite_name()) + "." + test.name(), program = fs::read_symlink("/proc/self/exe");
+    const Finished f = mpirun("-np " + std::to_string(ranks) + " " + program + " --gtest_brief=0 --gtest_color=no --gtest_filter=" + name);
+    if (f.code == 0 && count(f.out, "[  PASSED  ] 1 test.") > 0) return "";  // ranks may print into one another's lines
+    return name + " on " + std::to_string(ranks) + " ranks: " + excerpt(f);
+}
 
 Finished convoy_alone(const std::string& arguments, int seconds) { return run(with_limit(sibling("convoy") + " " + arguments, seconds)); }
 

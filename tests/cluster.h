@@ -15,11 +15,16 @@ std::string with_limit(const std::string& command, int seconds);
 std::string launch_command(int ranks, const std::string& arguments, int seconds = 60);
 /// Runs `convoy ARGUMENTS` on `ranks` ranks from the repository root; ended after `seconds`, with code 124.
 Finished launch(int ranks, const std::string& arguments, int seconds = 60);
+/// As launch, for command lines of the test's own: "-np 1 A --data x : -np 1 A --data y".
+Finished mpirun(const std::string& contexts, int seconds = 60);
 /// As launch, but without mpirun: one process.
 Finished convoy_alone(const std::string& arguments, int seconds = 60);
 
 /// What is wrong with a run that must succeed, empty if nothing: EXPECT_EQ("", failure(launch(…))).
 std::string failure(const Finished&);
+/// Runs the test that calls this once more, on `ranks` ranks of the test program; what is wrong with that, empty if nothing.
+/// For a test whose body needs several ranks: on one it only calls this, else test_comm() has all of them.
+std::string problem_on_ranks(int ranks);
 /// What is wrong with a run that must fail: another exit code, not exactly one line that starts with "convoy:" on stderr, or one
 /// that does not hold every one of `words`. Lines of mpirun itself do not count.
 std::string refusal(const Finished&, Exit code, const std::vector<std::string>& words);

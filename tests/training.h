@@ -1,0 +1,58 @@
+// Trainings within the test program, on images that the test draws: what its formulas need lies in vectors, and nothing is read
+// from a file. The ranks are those of test_comm().
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "train/trainer.h"
+
+namespace convoy::test {
+
+/// A listener that looks at nothing; a test overrides what it looks at.
+class QuietListener : public TrainListener {
+public:
+    void on_steps(int64_t, const std::vector<StepRecord>&) override {}
+    void on_epoch(int64_t, double, int64_t, const std::vector<StepRecord>&) override {}
+    void on_eval(int64_t, int64_t, const EvalResult&, bool) override {}
+    void on_checkpoint(Checkpoint&&) override {}
+    std::optional<Checkpoint> on_rollback(int64_t) override { return std::nullopt; }
+};
+
+/// Labelled images of one pixel.
+struct Samples {
+    static constexpr int channels = 10, classes = 10;
+    std::vector<uint8_t> pixels;  ///< [n, channels]
+    std::vector<int32_t> labels;  ///< [n]
+
+    int count() const { return int(labels.size()); }
+    /// What the model gets of a pixel: (pixel / 255 - 0.5) / 0.25.
+    double input(int sample, int channel) const { return (pixels[size_t(sample * channels + channel)] / 255.0 - 0.5) / 0.25; }
+};
+Samples draw_samples(int count, uint64_t seed);
+
+/// The model `linear`: softmax regression from the channels to the classes.
+Graph linear_graph();
+/// The mean of each channel is 0.5, its deviation 0.25, whatever the samples are.
+TrainSetup plain_setup(int64_t global_batch, double epochs);
+
+/// A trainer that is built and initialised, with all that it works on. Without test images nothing is evaluated.
+class Training {
+public:
+    Training(Backend&, const Graph&, const Samples& train, const Samples* test, const TrainSetup&);
+    /// A weight or running statistic as it is now.
+    std::vector<float> tensor(const std::string& name) const;
+
+    Requests requests;
+
+private:
+    Backend& backend_;
+    const Graph graph_;
+    const DataSet train_;
+    const std::unique_ptr<const DataSet> test_;
+
+public:
+    Trainer trainer;
+};
+
+}  // namespace convoy::test
