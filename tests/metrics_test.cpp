@@ -259,6 +259,32 @@ TEST_F(MetricsTest, AResumedRunKeepsTheRowsBeforeItsCheckpoint) {
     EXPECT_EQ(nlohmann::json::parse(last)["step"], 11) << "a torn line is closed before the next";
 }
 
+// A run that stopped, or goes back, between the last step of an epoch and its evaluation evaluates it once more.
+TEST_F(MetricsTest, ADueEvaluationIsNotThereTwice) {
+    {
+        Metrics metrics(dir);
+        fill(metrics);
+        metrics.publish();
+    }
+    const MetricsResume before_evaluation{.step = 20, .epochs_done = 2, .evaluation_due = true};
+    MetricsResume after_evaluation = before_evaluation;
+    after_evaluation.evaluation_due = false;
+    Metrics metrics(dir, after_evaluation);
+    metrics.publish();
+    EXPECT_EQ(integers(h5(), "eval/step"), (std::vector<int64_t>{10, 20}));
+    metrics.go_back(before_evaluation);
+    metrics.add(EvalRow{20, 2, 1.25, 0.7, 0.1});
+    metrics.publish();
+    EXPECT_EQ(integers(h5(), "eval/step"), (std::vector<int64_t>{10, 20}));
+    EXPECT_EQ(doubles(h5(), "eval/accuracy"), (std::vector<double>{0.4, 0.7}));
+    EXPECT_EQ(integers(h5(), "train/step").back(), 20);
+    EXPECT_EQ(integers(h5(), "epochs/epoch"), (std::vector<int64_t>{1, 2}));
+
+    Metrics again(dir, before_evaluation);
+    again.publish();
+    EXPECT_EQ(integers(h5(), "eval/step"), std::vector<int64_t>{10});
+}
+
 TEST_F(MetricsTest, ADamagedFileIsNotGoneOnWith) {
     { Metrics metrics(dir); }
     fs::resize_file(h5(), fs::file_size(h5()) / 2);
