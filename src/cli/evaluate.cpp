@@ -1,8 +1,10 @@
 // convoy evaluate: reads a model file, builds its model, and measures it on a split.
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/preflight.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "train/evaluator.h"
@@ -10,6 +12,20 @@
 
 namespace convoy {
 namespace po = boost::program_options;
+
+namespace {
+
+/// Throws Exit::bad_input, naming the first class whose name in the data is not the model's.
+void check_class_names(const std::string& path, const std::vector<std::string>& model, const std::string& data_dir,
+                       const std::vector<std::string>& data) {
+    const auto [ours, theirs] = std::mismatch(model.begin(), model.end(), data.begin(), data.end());
+    if (ours == model.end() && theirs == data.end()) return;
+    const auto quoted = [](auto at, auto end) { return at == end ? "missing" : "'" + *at + "'"; };
+    fail(Exit::bad_input, path + ": class " + std::to_string(ours - model.begin()) + " is " + quoted(ours, model.end()) + ", in " + data_dir +
+                              " it is " + quoted(theirs, data.end()) + "; give the data set that the model was trained on, or one of its classes");
+}
+
+}  // namespace
 
 int evaluate(Comm& comm, const std::vector<std::string>& args) {
     std::string path, data_dir, split, device, tta;
@@ -51,8 +67,10 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         const SplitInfo& d = reader->info();
         if (d.height != file.model.h || d.width != file.model.w || d.channels != file.model.c || d.classes != file.model.classes)
             fail(Exit::bad_input, path + " was trained on other images than " + data_dir + " holds: size, channels or classes differ");
+        check_class_names(path, file.class_names, data_dir, d.class_names);
         graph = fuse(build_model(file.model));
     });
+    check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
     const DataSet data(comm, *backend, *reader);
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_model(path, state, *backend); });
