@@ -199,6 +199,19 @@ TEST_F(Shards, MixedDataSetsAreRefused) {
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {"8x6x3", "8x8x3"}, [&] { check_same_shape(train, test, data_); }));
 }
 
+TEST_F(Shards, OtherClassNamesAreRefused) {
+    const auto rename_a_class = [](hid_t file) {
+        std::vector<std::string> names = h5::string_attributes(file, "class_names", "");
+        std::swap(names[3], names[7]);
+        h5::set_checked_attribute(file, "class_names", names);
+    };
+    change(second_, rename_a_class);
+    EXPECT_EQ("", reader_problem({second_, "classes", "differ"}));
+    change(first_, rename_a_class);  // now the training shards agree, but not with the test split
+    const SplitInfo train = SplitReader(data_, "train").info(), test = SplitReader(data_, "test").info();
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {data_, "different data sets"}, [&] { check_same_shape(train, test, data_); }));
+}
+
 /// Replaces `name` by a data set of these dims and layout; nothing is written into it.
 void replace_data_set(hid_t file, const char* name, hid_t type, std::vector<hsize_t> dims, std::vector<hsize_t> chunk, bool checksum) {
     H5Ldelete(file, name, H5P_DEFAULT);
