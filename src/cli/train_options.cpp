@@ -87,7 +87,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("weight-decay", number(o.weight_decay, 0, "D"), "L2, added to the gradient")                              //
         ("decay-mode", text(o.decay_mode, "l2", "MODE"), "l2, or decoupled: divided by the parameter's base rate, which it then does not depend on")  //
         ("decay", text(o.decay, "all", "WHICH"), "what decays: all, or weights (neither biases nor batch norm)")   //
-        ("label-smoothing", number(o.label_smoothing, 0, "S"), "share of the target spread over all classes")     //
+        ("label-smoothing", number(o.label_smoothing, 0, "S"), "share of the target spread over all classes, in training; evaluations do not smooth")  //
         ("loss", text(o.loss, "mean", "KIND"), "what gradients are of: the mean over the batch, or the sum")       //
         ("look-ahead", value<int64_t>(o.look_ahead, 0, "STEPS"), "steps between two averages of all weights, which they go on from; 0: none")  //
         ("look-ahead-decay", number(o.look_ahead_decay, 0.95, "D"), "the average keeps D^STEPS times the cubed share of the run that is done");

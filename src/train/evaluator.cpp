@@ -30,9 +30,25 @@ std::vector<WeighedView> views_of(Tta tta) {
     return views;
 }
 
+namespace {
+
+/// Smoothing is part of a training: a model file, which `convoy evaluate` measures, does not say how its labels were smoothed.
+Graph without_smoothing(Graph graph) {
+    std::get<SoftmaxXent>(graph.ops.back()).label_smoothing = 0;
+    return graph;
+}
+
+}  // namespace
+
 Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data, Normalisation normalisation,
                      int64_t global_batch, Tta tta)
-    : comm_(comm), backend_(backend), graph_(graph), state_(state), data_(data), normalisation_(std::move(normalisation)), views_(views_of(tta)) {
+    : comm_(comm),
+      backend_(backend),
+      graph_(without_smoothing(graph)),
+      state_(state),
+      data_(data),
+      normalisation_(std::move(normalisation)),
+      views_(views_of(tta)) {
     if (tta == Tta::full && std::min(data.info().height, data.info().width) < 2)
         fail(Exit::usage, "--tta full shifts images by a pixel, and these have only one; choose none or mirror");
     const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
@@ -43,7 +59,7 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
     for (int64_t samples : {full_steps_ > 0 ? global_batch : 0, epoch.tail}) {
         if (samples == 0) continue;
         const Share mine = share_of(samples, comm.size(), comm.rank());
-        plans_.push_back(plan_program(graph, backend, {int(mine.count), samples, mine.first, false}));
+        plans_.push_back(plan_program(graph_, backend, {int(mine.count), samples, mine.first, false}));
     }
 }
 

@@ -33,6 +33,7 @@ struct Normalisation {
 
 class Evaluator {
 public:
+    /// The loss is the plain cross-entropy, whatever smoothing the graph is trained with.
     Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Normalisation, int64_t global_batch, Tta = Tta::plain);
     size_t arena_bytes() const;
     /// Builds the tapes and keeps the arena, which has at least arena_bytes().
@@ -44,7 +45,7 @@ public:
 private:
     Comm& comm_;
     Backend& backend_;
-    const Graph& graph_;
+    const Graph graph_;  // a copy without label smoothing
     const State& state_;
     const DataSet& data_;
     Normalisation normalisation_;

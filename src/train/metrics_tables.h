@@ -18,7 +18,7 @@ template <> struct Table<TrainRow> {
     static constexpr Column<TrainRow> columns[] = {
         {"step", "1", "optimizer steps done", &TrainRow::step},
         {"epoch", "1", "epoch the step belongs to, from 1", &TrainRow::epoch},
-        {"loss", "nat", "training loss (cross-entropy, mean over images)", &TrainRow::loss},
+        {"loss", "nat", "training loss (cross-entropy with smoothed labels, mean over images)", &TrainRow::loss},
         {"accuracy", "1", "training accuracy, as a fraction", &TrainRow::accuracy},
         {"learning_rate", "1", "learning rate", &TrainRow::learning_rate},
         {"step_seconds", "s", "wall time of a step", &TrainRow::step_seconds},
@@ -33,7 +33,7 @@ template <> struct Table<EvalRow> {
     static constexpr Column<EvalRow> columns[] = {
         {"step", "1", "optimizer steps done", &EvalRow::step},
         {"epoch", "1", "epochs done", &EvalRow::epoch},
-        {"loss", "nat", "test loss (cross-entropy, mean over images)", &EvalRow::loss},
+        {"loss", "nat", "test loss (cross-entropy without label smoothing, mean over images)", &EvalRow::loss},
         {"accuracy", "1", "test accuracy, as a fraction", &EvalRow::accuracy},
         {"seconds", "s", "wall time of the evaluation", &EvalRow::seconds},
     };
