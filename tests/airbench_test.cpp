@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "backend/cpu/gelu.h"
-#include "cli/train_options.h"
+#include "cli/train_setup.h"
 #include "cluster.h"
 #include "model/models.h"
 #include "test_comm.h"
@@ -82,14 +82,11 @@ protected:
     static constexpr int64_t steps = 476, epoch = 48;
 
     TrainSetup setup() const {
-        TrainSetup s;
-        s.schedule = schedule_of(o_, o_.batch_size);
-        s.weight_decay = weight_decay_of(o_, o_.batch_size);
-        s.decoupled_decay = o_.decay_mode == "decoupled";
-        s.decay_weights_only = o_.decay == "weights";
-        s.norm_shift_rate = o_.norm_shift_lr;
-        s.whitening_bias_epochs = o_.whitening_bias_epochs;
-        return s;
+        SplitInfo cifar10;
+        cifar10.images = 50'000;
+        cifar10.height = cifar10.width = 32;
+        cifar10.channels = 3;
+        return setup_of(o_, cifar10, 1, std::nullopt);
     }
 };
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "cli/train_options.h"
+#include "cli/train_setup.h"
 #include "model/models.h"
 #include "tests/op_cases.h"
 #include "train/trainer.h"
@@ -92,14 +92,11 @@ INSTANTIATE_TEST_SUITE_P(All, MuonOn, testing::ValuesIn(test_devices()), [](cons
 
 TEST(Muon, RecipeHasItsRates) {
     const TrainOptions o = parse_train_options({"--config", "input/recipes/airbench94-muon.cfg", "--data", "x"}).options;
-    TrainSetup s;
-    s.schedule = schedule_of(o, o.batch_size);
-    s.weight_decay = weight_decay_of(o, o.batch_size);
-    s.decoupled_decay = o.decay_mode == "decoupled";
-    s.filter_rate = o.filter_lr;
-    s.linear_rate = o.linear_lr;
-    s.muon = o.optimizer == "muon";
-    s.whitening_bias_epochs = o.whitening_bias_epochs;
+    SplitInfo cifar10;
+    cifar10.images = 50'000;
+    cifar10.height = cifar10.width = 32;
+    cifar10.channels = 3;
+    const TrainSetup s = setup_of(o, cifar10, 1, std::nullopt);
     const ParamRules rules = param_rules(s, 25);
     int filters = 0;
     for (const Param& p : build_model({o.model, 32, 32, 3, 10}).params) {

@@ -193,8 +193,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
         setup.epochs = (total + steps_an_epoch - 1) / steps_an_epoch;
         setup.max_steps = total;
         setup.on_nan = OnNan::skip;
-        const ModelOptions model{o.model, info.height, info.width, info.channels, info.classes, o.stem, float(o.label_smoothing), true, o.loss == "sum"};
-        graph = with_precision(fuse(build_model(model)), parse_precision(o.precision), backend->channel_multiple());
+        graph = with_precision(fuse(build_model(model_of(o, info))), parse_precision(o.precision), backend->channel_multiple());
         check_effects_on_model(parsed, graph);
     });
     const Source made_up = make_synthetic({info.images, 0, info.height, info.width, info.channels, info.classes, uint64_t(o.seed)});

@@ -19,6 +19,19 @@
 
 namespace convoy {
 
+ModelOptions model_of(const TrainOptions& o, const SplitInfo& data) {
+    ModelOptions m;
+    m.name = o.model;
+    m.h = data.height;
+    m.w = data.width;
+    m.c = data.channels;
+    m.classes = data.classes;
+    m.stem = o.stem;
+    m.label_smoothing = float(o.label_smoothing);
+    m.sum_loss = o.loss == "sum";
+    return m;
+}
+
 TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline) {
     TrainSetup s;
     s.global_batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * ranks;
@@ -145,7 +158,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         setup = setup_of(o, data, comm.size(), deadline);
 
         // 4. Model
-        model = {o.model, data.height, data.width, data.channels, data.classes, o.stem, float(o.label_smoothing), true, o.loss == "sum"};
+        model = model_of(o, data);
         graph = with_precision(fuse(build_model(model)), parse_precision(o.precision), backend->channel_multiple());
         check_effects_on_model(parsed, graph);
     });
