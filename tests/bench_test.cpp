@@ -2,6 +2,7 @@
 // refuses. Nothing here asks how fast it was.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <new>
@@ -107,9 +108,11 @@ TEST(Bench, StepsOfATapeHaveClasses) {
 
 TEST(Bench, MeasuresMadeUpImages) {
     const TempDir dir;
+    const auto start = std::chrono::steady_clock::now();
     const Finished f = launch(
         2, "bench --model mnist-conv --batch-per-rank 6 --warmup 3 --steps 25 --threads 1 --log-interval 4 --output " + dir.path("run"),
         120);
+    const double job = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     ASSERT_EQ("", failure(f));
     const auto j = nlohmann::json::parse(last_line(f.out));
     EXPECT_EQ(j["bench"], "mnist-conv");
@@ -163,6 +166,13 @@ TEST(Bench, MeasuresMadeUpImages) {
     for (double s : step) rates.push_back(12 / s);
     EXPECT_NEAR(median(rates), middle, 1e-9 * middle);
     EXPECT_EQ(column(dir.path("run"), "ranks/rank"), (std::vector<double>{0, 1}));
+    // The wall time begins with the first step that counts, although --log-interval 4 would end no report there.
+    const double seconds = column(dir.path("run"), "epochs/seconds").at(0), rate = 25 * 12 / seconds;
+    EXPECT_EQ(column(dir.path("run"), "epochs/images"), (std::vector<double>{25 * 12}));
+    EXPECT_NEAR(column(dir.path("run"), "epochs/images_per_second").at(0), rate, 1e-9 * rate);
+    EXPECT_NEAR(j["images_per_second"]["wall"].get<double>(), rate, 1e-9 * rate);
+    EXPECT_GE(seconds, std::accumulate(step.begin(), step.end(), 0.0)) << "no shorter than its steps";
+    EXPECT_LE(seconds, job);
     const std::vector<double> data = column(dir.path("run"), "rank_epochs/data_seconds"),
                               compute = column(dir.path("run"), "rank_epochs/compute_seconds"),
                               wait = column(dir.path("run"), "rank_epochs/collective_wait_seconds");

@@ -2,9 +2,11 @@
 // refused. CONVOY_WRITE_GOLDEN=1 writes the golden files anew; look at them before they are committed.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <regex>
 
 #include "cli/report_summary.h"
@@ -41,8 +43,8 @@ void write_training(const std::string& dir) {
     m.publish();
 }
 
-/// A benchmark as convoy bench leaves it: `ranks` on hosts of eight, steps of these seconds.
-void write_bench(const std::string& dir, int ranks, int batch, const std::vector<double>& seconds) {
+/// A benchmark as convoy bench leaves it: `ranks` on hosts of eight, steps of these seconds, which took `wall` with what lies between.
+void write_bench(const std::string& dir, int ranks, int batch, const std::vector<double>& seconds, double wall) {
     fs::create_directories(dir);
     Metrics m(dir);
     m.run_attribute("model", std::string("resnet50"));
@@ -52,6 +54,8 @@ void write_bench(const std::string& dir, int ranks, int batch, const std::vector
     m.run_attribute("bench", std::string("{}"));
     for (int r = 0; r < ranks; ++r) m.add(RankRow{r, "node" + std::to_string(r / 8), "GPU", 1});
     for (size_t i = 0; i < seconds.size(); ++i) m.add(TrainRow{int64_t(21 + i), 1, 1, 0, 0.1, seconds[i], 0, 0});
+    const int64_t images = int64_t(seconds.size()) * ranks * batch;
+    m.add(EpochRow{1, images, wall, double(images) / wall});
     m.publish();
 }
 
@@ -74,11 +78,11 @@ protected:
     /// 1, 2, 8 and 16 GPUs at batch 128, three repeats of the first; a cell without memory at batch 256, one of each kind.
     void write_matrix() {
         for (int repeat = 1; repeat <= 3; ++repeat)
-            write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)), 1, 128, {0.5, 0.4 * repeat, 9});  // medians 0.5, 0.8, 1.2
-        write_bench(dir_.path("m/1n2g-b128-r1"), 2, 128, {0.8});
-        write_bench(dir_.path("m/1n8g-b128-r1"), 8, 128, {1.0});
-        write_bench(dir_.path("m/2n16g-b128-r1"), 16, 128, {1.0});
-        write_bench(dir_.path("m/1n1g-b256-r1"), 1, 256, {1.0});
+            write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)), 1, 128, {0.4, 0.4, 0.5}, 1.2 * repeat);  // 320, 160, 106.7
+        write_bench(dir_.path("m/1n2g-b128-r1"), 2, 128, {0.5}, 0.8);
+        write_bench(dir_.path("m/1n8g-b128-r1"), 8, 128, {0.9}, 1.0);
+        write_bench(dir_.path("m/2n16g-b128-r1"), 16, 128, {0.9}, 1.0);
+        write_bench(dir_.path("m/1n1g-b256-r1"), 1, 256, {0.9}, 1.0);
         fs::create_directories(dir_.path("m/1n2g-b256-r1"));
         write_file(dir_.path("m/1n2g-b256-r1/oom"), "");
         fs::create_directories(dir_.path("m/1n4g-b256-r1"));
@@ -90,7 +94,7 @@ protected:
 
 TEST_F(Report, SummariesAreThoseOfTheGoldenFiles) {
     write_training(dir_.path("slow"));
-    write_bench(dir_.path("fast"), 1, 32, {0.1, 0.2, 0.3});
+    write_bench(dir_.path("fast"), 1, 32, {0.1, 0.2, 0.3}, 0.75);
     fs::create_directories(dir_.path("1n2g-b64-r1"));
     write_file(dir_.path("1n2g-b64-r1/oom"), "");
     for (const auto& [format, name] :
@@ -116,7 +120,9 @@ TEST_F(Report, SummaryOfARun) {
     EXPECT_EQ(s.epochs, 2);
     EXPECT_EQ(s.steps, 4);
     EXPECT_DOUBLE_EQ(s.step_seconds, 0.03) << "without the first";
-    EXPECT_DOUBLE_EQ(s.images_per_second, 2000);
+    EXPECT_EQ(s.images, 240);
+    EXPECT_DOUBLE_EQ(s.images_per_second, 240 / 5.5) << "the first step and all gaps included";
+    EXPECT_DOUBLE_EQ(s.step_images_per_second, 60 / 0.03);
     EXPECT_DOUBLE_EQ(s.training_seconds, 5.5);
     EXPECT_DOUBLE_EQ(s.epoch_seconds, 2.75);
     EXPECT_DOUBLE_EQ(s.eval_seconds, 1);
@@ -185,19 +191,55 @@ TEST_F(Report, ScalingIsDrawn) {
 
 // What bench writes is what report reads.
 TEST_F(Report, ReadsWhatBenchWrites) {
-    ASSERT_EQ("", failure(launch(
-                      2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"))));
+    const Finished f =
+        launch(2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"));
+    ASSERT_EQ("", failure(f));
     const RunSummary s = summarise(dir_.path("b"));
     EXPECT_EQ(s.model, "mnist-linear");
     EXPECT_EQ(s.image_size, "28x28x1");
     EXPECT_EQ(s.precision, "f32");
     EXPECT_EQ(s.batch_per_rank, 4);
     EXPECT_EQ(s.steps, 10);
-    const Finished f =
-        launch(2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --overwrite --output " + dir_.path("b"));
-    const std::string line = f.out.substr(f.out.find("\n{") + 1);
-    EXPECT_NEAR(summarise(dir_.path("b")).images_per_second, nlohmann::json::parse(line)["images_per_second"]["median"].get<double>(), 1)
-        << "medians of odd counts agree";
+    const auto wall = nlohmann::json::parse(f.out.substr(f.out.find("\n{") + 1))["images_per_second"];
+    EXPECT_NEAR(s.images_per_second, wall["wall"].get<double>(), 1e-9 * s.images_per_second);
+    EXPECT_NEAR(s.step_images_per_second, wall["median"].get<double>(), 1e-9 * s.step_images_per_second) << "of an odd count";
+}
+
+// A training's rate against what the clock of this test allows: no faster than its steps by themselves, no slower than the whole job.
+TEST_F(Report, TheRateIsImagesOverTheWallTimeOfTheEpochs) {
+    make_data(dir_.path("data"), 600, 10, "28x28x1");
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_EQ("", failure(launch(2, "train --model mnist-linear --batch-size 60 --epochs 4 --threads 1 --log-interval 1 --data " +
+                                        dir_.path("data") + " --output " + dir_.path("run"))));
+    const double job = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto sum = [&](const std::string& name) {
+        const std::vector<double> values = column(dir_.path("run"), name);
+        return std::accumulate(values.begin(), values.end(), 0.0);
+    };
+    const Finished f = report("run --format json");
+    ASSERT_EQ("", failure(f));
+    const double rate = nlohmann::json::parse(f.out).at(0)["images_per_second"];
+    EXPECT_NEAR(rate, 4 * 600 / sum("epochs/seconds"), 1e-9 * rate);
+    EXPECT_LE(rate, 4 * 600 / sum("train/step_seconds"));
+    EXPECT_GE(rate, 4 * 600 / job);
+}
+
+// Stopped before the end of its first epoch, a run has steps but no wall time of an epoch: nothing takes its place in silence.
+TEST_F(Report, WithoutACompletedEpochThereIsNoRate) {
+    fs::create_directories(dir_.path("short"));
+    {
+        Metrics m(dir_.path("short"));
+        m.run_attribute("global batch (--batch-size)", std::string("60"));
+        m.add(RankRow{0, "node0", "CPU", 4});
+        for (int step = 1; step <= 3; ++step) m.add(TrainRow{step, 1, 2.0, 0.3, 0.1, 0.02, 0.001, 0.004});
+        m.publish();
+    }
+    EXPECT_TRUE(std::isnan(summarise(dir_.path("short")).images_per_second));
+    EXPECT_NE(report("short").out.find("images/s       - (no epoch was completed); 3000.0 by the median step\n"), std::string::npos);
+    const auto j = nlohmann::json::parse(report("short --format json").out).at(0);
+    EXPECT_TRUE(j["images_per_second"].is_null());
+    EXPECT_DOUBLE_EQ(j["median_step_images_per_second"], 3000);
+    EXPECT_EQ("", refusal(report("--scaling short"), Exit::bad_input, {"short", "completed no epoch"}));
 }
 
 TEST_F(Report, MistakesAreRefused) {
@@ -221,7 +263,7 @@ TEST_F(Report, MistakesAreRefused) {
         {"half.h5", Exit::bad_input, {"half.h5"}},
         {"nothing", Exit::bad_input, {"nothing/oom", "2n16g-b128-r3"}},
         {"broken", Exit::bad_input, {"broken/oom"}},
-        {"--scaling empty", Exit::bad_input, {"empty", "no timed steps"}},
+        {"--scaling empty", Exit::bad_input, {"empty", "batch is not known"}},
         {"--scaling run --published none.csv", Exit::bad_input, {"none.csv", "--published"}},
         {"--scaling run --published bad.csv", Exit::bad_input, {"bad.csv:2"}}};
     for (const auto& [arguments, code, words] : mistakes) EXPECT_EQ("", refusal(report(arguments), code, words)) << arguments;

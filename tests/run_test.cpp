@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <numeric>
 #include <set>
 
@@ -82,6 +83,29 @@ TEST_F(Run, EvaluationsCanBeShortOrLeftOut) {
     EXPECT_NE(none.out.find("\ndone: not evaluated after 4 steps"), std::string::npos) << none.out;
     EXPECT_EQ(run("test -s " + dir_.path("none") + "/model.h5").code, 0);
     EXPECT_EQ(none.out.find("batchnorm"), std::string::npos) << "mnist-linear has none";
+}
+
+// Against a count of the images and the clock of this test, and what is printed against what is written.
+TEST_F(Run, EpochRatesAreImagesOfAllRanksOverWallTime) {
+    const auto start = std::chrono::steady_clock::now();
+    const Finished f = train(2, "run", "--model mnist-linear --batch-size 30 --epochs 3");
+    const double job = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const std::vector<double> images = of("run", "epochs/images"), seconds = of("run", "epochs/seconds"),
+                              rates = of("run", "epochs/images_per_second"), epochs = of("run", "train/epoch"),
+                              steps = of("run", "train/step_seconds");
+    EXPECT_EQ(images, (std::vector<double>{100, 100, 100}));
+    ASSERT_EQ(rates.size(), 3u);
+    EXPECT_LE(std::accumulate(seconds.begin(), seconds.end(), 0.0), job);
+    for (size_t e = 0; e < 3; ++e) {
+        double computed = 0;
+        for (size_t i = 0; i < steps.size(); ++i)
+            if (epochs.at(i) == double(e + 1)) computed += steps[i];
+        EXPECT_GE(seconds.at(e), computed) << "an epoch is not shorter than its steps";
+        EXPECT_NEAR(rates[e], 100 / seconds[e], 1e-9 * rates[e]) << "epoch " << e + 1;
+        char printed[64];
+        std::snprintf(printed, sizeof printed, " %.0f images/s ", rates[e]);
+        EXPECT_EQ(count(f.out, printed), 1) << printed << "\n" << f.out;
+    }
 }
 
 // With a rate of zero a loss depends only on which samples are in the batch: other batches each epoch, the same samples in all.

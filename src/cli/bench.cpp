@@ -136,6 +136,13 @@ private:
     std::optional<Clock::time_point> began_;
 };
 
+/// Steps between reports, at most `most`: so many that a report ends with the warm-up, where the clock starts.
+int64_t report_interval(int64_t most, int64_t warmup) {
+    int64_t interval = most;
+    while (warmup > 0 && warmup % interval != 0) --interval;
+    return interval;
+}
+
 /// What one rank has of everything; `ranks` and `parts` of all of them.
 struct Measured {
     BenchResult result;
@@ -143,6 +150,7 @@ struct Measured {
     std::vector<RankRow> ranks;
     std::vector<RankEpochRow> parts;
     double seconds = 0;
+    int64_t steps = 0;     ///< done in these seconds
     std::string timeline;  ///< JSON, on rank 0
 };
 
@@ -193,6 +201,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
         setup.epochs = (total + steps_an_epoch - 1) / steps_an_epoch;
         setup.max_steps = total;
         setup.on_nan = OnNan::skip;
+        setup.log_interval = report_interval(setup.log_interval, b.warmup);
         graph = with_precision(fuse(build_model(model_of(o, info))), parse_precision(o.precision), backend->channel_multiple());
         check_effects_on_model(parsed, graph);
     });
@@ -241,6 +250,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
     if (!timeline.empty()) all.timeline = timeline_json(comm, timeline, graph, r);
     all.rows = std::move(measurement.rows);
     all.seconds = measurement.seconds;
+    all.steps = measurement.steps;
     return all;
 }
 
@@ -261,7 +271,7 @@ void write_metrics(const std::string& dir, const Measured& all, const std::vecto
     metrics.run_attribute("bench", bench_json(r));
     for (const RankRow& row : all.ranks) metrics.add(row);
     for (const TrainRow& row : all.rows) metrics.add(row);
-    metrics.add(EpochRow{1, int64_t(all.rows.size()) * r.global_batch, all.seconds, r.images_per_second_wall});
+    metrics.add(EpochRow{1, all.steps * r.global_batch, all.seconds, r.images_per_second_wall});
     for (const RankEpochRow& row : all.parts) metrics.add(row);
     metrics.event(r.warmup + int64_t(all.rows.size()), "done", line);
     metrics.publish();

@@ -58,6 +58,18 @@ void add_ranks(RunSummary& s, const MetricsFile& file) {
     s.hosts = int64_t(hosts.size());
 }
 
+void add_epochs(RunSummary& s, const MetricsFile& file) {
+    std::vector<double> epochs;
+    for (const EpochRow& e : file.rows<EpochRow>()) {
+        epochs.push_back(e.seconds);
+        s.training_seconds += e.seconds;
+        s.images += e.images;
+        s.epochs = std::max(s.epochs, e.epoch);
+    }
+    s.epoch_seconds = median(epochs);
+    if (s.images > 0 && s.training_seconds > 0) s.images_per_second = double(s.images) / s.training_seconds;
+}
+
 /// What the file `oom` says; where it is empty, the name of the folder, as in "2n16g-b128-r3" (nodes, GPUs of all, batch, repeat).
 RunSummary without_memory(const std::string& run) {
     RunSummary s;
@@ -113,15 +125,8 @@ RunSummary summarise(const std::string& given) {
     s.step_seconds = median_of(rows, &TrainRow::step_seconds);
     s.data_seconds = median_of(rows, &TrainRow::data_seconds);
     s.comm_exposed_seconds = median_of(rows, &TrainRow::comm_exposed_seconds);
-    s.images_per_second = s.global_batch > 0 ? double(s.global_batch) / s.step_seconds : NAN;
-
-    std::vector<double> epochs;
-    for (const EpochRow& e : file.rows<EpochRow>()) {
-        epochs.push_back(e.seconds);
-        s.training_seconds += e.seconds;
-        s.epochs = std::max(s.epochs, e.epoch);
-    }
-    s.epoch_seconds = median(epochs);
+    s.step_images_per_second = s.global_batch > 0 ? double(s.global_batch) / s.step_seconds : NAN;
+    add_epochs(s, file);
     for (const EvalRow& e : file.rows<EvalRow>()) {
         if (std::isfinite(e.seconds)) s.eval_seconds += e.seconds;
         s.last_accuracy = e.accuracy, s.last_epoch = e.epoch;
@@ -132,8 +137,9 @@ RunSummary summarise(const std::string& given) {
 }
 
 ScalingRun as_scaling_run(const RunSummary& s) {
-    if (s.out_of_memory.empty() && !std::isfinite(s.images_per_second))
-        fail(Exit::bad_input, s.run + ": has no timed steps, or its batch is not known; leave it out of --scaling");
+    if (s.out_of_memory.empty() && (s.global_batch < 1 || !std::isfinite(s.images_per_second)))
+        fail(Exit::bad_input, s.run + (s.global_batch < 1 ? ": its batch is not known" : ": completed no epoch, so its images/s are not known") +
+                                  "; leave it out of --scaling");
     return {
         "Convoy", s.model, s.precision, s.image_size, s.batch_per_rank, s.hosts, s.ranks, s.images_per_second, !s.out_of_memory.empty()};
 }

@@ -22,7 +22,9 @@ struct RunSummary {
     int64_t epochs = 0;  ///< that were completed
     double training_seconds = 0, eval_seconds = 0;
     double epoch_seconds = NAN;                       ///< median
-    double images_per_second = NAN;                   ///< of all ranks: global batch / median step
+    int64_t images = 0;                               ///< of all ranks, in training_seconds
+    double images_per_second = NAN;                   ///< images / training_seconds, gaps between steps included; NaN without an epoch
+    double step_images_per_second = NAN;              ///< of all ranks: global batch / median step of rank 0
     double last_accuracy = NAN, best_accuracy = NAN;  ///< on the test split, as fractions
     int64_t last_epoch = 0, best_epoch = 0;
     double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;  ///< medians over the steps of rank 0

@@ -49,6 +49,15 @@ std::string indented(const std::string& text) {
     return out;
 }
 
+/// Images over wall time, and beside it the rate of the median step, each named.
+std::string rate_line(const RunSummary& s) {
+    const std::string step = number(".1f", s.step_images_per_second) + " by the median step";
+    if (!std::isfinite(s.images_per_second))
+        return "  images/s       - (no epoch was completed); " + step + "\n";
+    return formatted("  images/s       %.1f (all ranks, %lld images in %.2f s); %s\n", s.images_per_second, (long long)s.images,
+                     s.training_seconds, step.c_str());
+}
+
 std::string as_paragraph(const RunSummary& s) {
     if (!s.out_of_memory.empty()) return s.run + "\n  " + s.out_of_memory + "\n";
     std::string text = s.run + "\n";
@@ -60,7 +69,7 @@ std::string as_paragraph(const RunSummary& s) {
     if (std::isfinite(s.last_accuracy))
         text += formatted("  test accuracy  %.2f %% after epoch %lld, the best %.2f %% after epoch %lld\n", 100 * s.last_accuracy,
                           (long long)s.last_epoch, 100 * s.best_accuracy, (long long)s.best_epoch);
-    text += formatted("  images/s       %s (all ranks, median step)\n", number(".1f", s.images_per_second).c_str());
+    text += rate_line(s);
     text += formatted("  step           %s ms: data wait %s, exposed communication %s (medians of rank 0)\n",
                       number(".3f", s.step_seconds, 1e3).c_str(), number(".3f", s.data_seconds, 1e3).c_str(),
                       number(".3f", s.comm_exposed_seconds, 1e3).c_str());
@@ -71,7 +80,8 @@ std::string as_paragraph(const RunSummary& s) {
 
 TextTable run_table(const std::vector<RunSummary>& runs, bool for_people) {
     TextTable table{{"run", "model", "precision", "ranks", "hosts", "global batch", "steps", "epochs", "training (s)", "epoch (s)",
-                     "evaluation (s)", "images/s", "accuracy (%)", "best (%)", "step (ms)", "data wait (ms)", "exposed communication (ms)"},
+                     "evaluation (s)", "images/s", "images/s (median step)", "accuracy (%)", "best (%)", "step (ms)", "data wait (ms)",
+                     "exposed communication (ms)"},
                     {},
                     3};
     const auto value = [&](const char* pattern, double v, double factor = 1) {
@@ -82,9 +92,10 @@ TextTable run_table(const std::vector<RunSummary>& runs, bool for_people) {
         table.rows.push_back({s.run, s.model, s.precision, std::to_string(s.ranks), std::to_string(s.hosts), std::to_string(s.global_batch),
                               std::to_string(s.steps), std::to_string(s.epochs), value(".2f", s.training_seconds),
                               value(".2f", s.epoch_seconds), value(".2f", s.eval_seconds),
-                              s.out_of_memory.empty() ? value(".1f", s.images_per_second) : "OOM", value(".2f", s.last_accuracy, 100),
-                              value(".2f", s.best_accuracy, 100), value(".3f", s.step_seconds, 1e3), value(".3f", s.data_seconds, 1e3),
-                              value(".3f", s.comm_exposed_seconds, 1e3)});
+                              s.out_of_memory.empty() ? value(".1f", s.images_per_second) : "OOM",
+                              value(".1f", s.step_images_per_second), value(".2f", s.last_accuracy, 100),
+                              value(".2f", s.best_accuracy, 100), value(".3f", s.step_seconds, 1e3),
+                              value(".3f", s.data_seconds, 1e3), value(".3f", s.comm_exposed_seconds, 1e3)});
     return table;
 }
 
@@ -103,7 +114,9 @@ nlohmann::ordered_json as_object(const RunSummary& s) {
                                 {"training_seconds", s.training_seconds},
                                 {"epoch_seconds", s.epoch_seconds},
                                 {"eval_seconds", s.eval_seconds},
+                                {"images", s.images},
                                 {"images_per_second", s.images_per_second},
+                                {"median_step_images_per_second", s.step_images_per_second},
                                 {"accuracy", s.last_accuracy},
                                 {"best_accuracy", s.best_accuracy},
                                 {"best_epoch", s.best_epoch},
