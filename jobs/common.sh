@@ -197,13 +197,13 @@ read_arguments() {
   fi
   args+=("$@")
 }
-# standard OPTION VALUE: adds it where neither the arguments nor the recipe have it.
-standard() {
+given() { # whether the arguments or the recipe have this option
   local a
   for a in "${args[@]}"; do [[ $a != "--$1" && $a != "--$1="* ]] || return 0; done
-  [[ -z $recipe ]] || ! grep -Eq "^[[:space:]]*$1[[:space:]]*=" "$recipe" || return 0
-  args+=("--$1" "$2")
+  [[ -n $recipe ]] && grep -Eq "^[[:space:]]*$1[[:space:]]*=" "$recipe"
 }
+# standard OPTION VALUE: adds it where neither the arguments nor the recipe have it.
+standard() { given "$1" || args+=("--$1" "$2"); }
 value_of() { # of an option in `args`
   local i
   for i in "${!args[@]}"; do
@@ -252,9 +252,16 @@ bench_on() {
   [[ -n $out && -n ${CELL:-} ]] || fail "the cells of the scaling matrix are submitted by scaling.sh"
   shift 3
   output=$out
-  recipe='' args=("$@")
+  args=("$@")
+  recipe=$(value_of config)
+  [[ -z $recipe || -e $recipe ]] || fail "there is no recipe $recipe; input/recipes/ has some"
   standard steps 100
   standard device "$device"
+  # ImageNet's images and classes, as published figures of these models are of; the other models have their usual images.
+  if [[ $model == resnet* ]] && ! given data; then
+    standard image-size 224x224x3
+    standard classes 1000
+  fi
   find_launcher
   for repeat in $(seq "$REPEATS"); do
     for batch in $BATCHES; do

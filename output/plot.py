@@ -260,32 +260,34 @@ def read_cells(path):
 
 
 def draw_scaling(cells, title, out):
-    """Samples/s and efficiency against the number of GPUs: a line a model, precision, image size and batch; published ones dashed."""
+    """Samples/s and efficiency against the number of ranks: a line a model, precision, image size, device and batch; published ones dashed."""
     lines = {}
     for cell in cells:
-        key = (cell["source"], cell["model"], cell["precision"], cell["image_size"], cell["batch"])
-        lines.setdefault(key, {})[cell["gpus"]] = cell
+        key = (cell["source"], cell["model"], cell["precision"], cell["image_size"], cell["device"], cell["batch"])
+        lines.setdefault(key, {})[cell["ranks"]] = cell
     if not lines:
         fail(BAD_INPUT, "no cell was measured, so there is nothing to draw")
     figure, (rate, efficiency) = plt.subplots(1, 2, figsize=(12, 5), constrained_layout=True)
-    for (key, by_gpus), color in zip(lines.items(), colors(lines)):
-        source, model, precision, _, batch = key
-        gpus = sorted(by_gpus)
+    for (key, by_ranks), color in zip(lines.items(), colors(lines)):
+        source, model, precision, size, device, batch = key
+        ranks = sorted(by_ranks)
         style = {"color": color, "marker": "o", "markersize": 4, "linestyle": "-" if source == "Convoy" else "--"}
-        rate.plot(gpus, [by_gpus[n]["samples_per_second"] for n in gpus], label=f"{source}: {model}, {precision}, batch {batch} a GPU", **style)
-        efficiency.plot(gpus, [100 * by_gpus[n]["efficiency"] for n in gpus], **style)
-    ticks = sorted({gpus for by_gpus in lines.values() for gpus in by_gpus})
+        label = f"{source}: {model}, {precision}, {size}, batch {batch} a {'GPU' if device == 'gpu' else 'rank'}"
+        rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=label, **style)
+        efficiency.plot(ranks, [100 * by_ranks[n]["efficiency"] for n in ranks], **style)
+    ticks = sorted({ranks for by_ranks in lines.values() for ranks in by_ranks})
+    unit = "GPU" if all(key[4] == "gpu" for key in lines) else "rank"
     for axes in (rate, efficiency):
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks)
         axes.set_xticklabels(map(str, ticks))
-        axes.set_xlabel("GPUs (ranks)")
+        axes.set_xlabel(f"{unit}s")
         axes.grid(alpha=0.3)
     rate.set_yscale("log", base=2)
     rate.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    rate.set(title="Throughput", ylabel="samples/s, all GPUs")
+    rate.set(title="Throughput", ylabel=f"samples/s, all {unit}s")
     rate.legend(fontsize=8)
-    efficiency.set(title="Efficiency", ylabel="speed-up per GPU (%)", ylim=(0, None))
+    efficiency.set(title="Efficiency", ylabel=f"speed-up per {unit} (%)", ylim=(0, None))
     figure.suptitle(title or "How it scales", fontsize=13)
     save(figure, out)
 

@@ -251,14 +251,17 @@ TEST(Bench, MeasuresRealData) {
 
 TEST(Bench, MemoryThatDoesNotSufficeIsCode7) {
     const TempDir dir;
-    const std::string enormous = "bench --model pyramidnet --batch-per-rank 200000 --threads 1 --output " + dir.path("run");
+    const std::string enormous = "bench --model resnet50 --device cpu --batch-size 399999 --threads 1 --output " + dir.path("run");
     EXPECT_EQ("", refusal(launch(2, enormous, 120), Exit::out_of_memory, {"out of memory", "smaller batch"}));
     const auto oom = nlohmann::json::parse(read_file(dir.path("run/oom")));
-    EXPECT_EQ(oom["model"], "pyramidnet");
+    EXPECT_EQ(oom["model"], "resnet50");
     EXPECT_EQ(oom["ranks"], 2);
     EXPECT_EQ(oom["hosts"], 1);
-    EXPECT_EQ(oom["batch_per_rank"], 200000);
+    EXPECT_EQ(oom["batch_per_rank"], 200000) << "the larger share, as of a cell that ran";
     EXPECT_EQ(oom["image_size"], "32x32x3");
+    EXPECT_EQ(oom["classes"], 10);
+    EXPECT_EQ(oom["stem"], "cifar");
+    EXPECT_EQ(oom["device_kind"], "cpu");
     // The next measurement in this folder takes it away.
     EXPECT_EQ("", failure(launch(1, "bench --model linear --batch-per-rank 2 --warmup 0 --steps 2 --output " + dir.path("run"))));
     EXPECT_FALSE(std::filesystem::exists(dir.path("run/oom")));

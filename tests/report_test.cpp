@@ -43,19 +43,29 @@ void write_training(const std::string& dir) {
     m.publish();
 }
 
-/// A benchmark as convoy bench leaves it: `ranks` on hosts of eight, steps of these seconds, which took `wall` with what lies between.
-void write_bench(const std::string& dir, int ranks, int batch, const std::vector<double>& seconds, double wall) {
+/// A benchmark: steps of these seconds, which took `wall` seconds with what lies between them.
+struct Cell {
+    int ranks, batch;
+    std::vector<double> seconds;
+    double wall;
+    std::string image_size = "224x224x3", stem = "auto", classes = "1000", device_kind = "gpu", model = "resnet50", more = "";
+};
+
+/// As convoy bench leaves it, on hosts of eight ranks.
+void write_bench(const std::string& dir, const Cell& c) {
     fs::create_directories(dir);
     Metrics m(dir);
-    m.run_attribute("model", std::string("resnet50"));
-    m.run_attribute("image size", std::string("224x224x3"));
-    m.run_attribute("global batch (--batch-size)", std::to_string(ranks * batch));
-    m.run_attribute("configuration", std::string("precision = bf16\n"));
+    m.run_attribute("model", c.model);
+    m.run_attribute("image size", c.image_size);
+    m.run_attribute("number of classes", c.classes);
+    m.run_attribute("device kind", c.device_kind);
+    m.run_attribute("global batch (--batch-size)", std::to_string(c.ranks * c.batch));
+    m.run_attribute("configuration", "precision = bf16\nstem = " + c.stem + "\n" + c.more);
     m.run_attribute("bench", std::string("{}"));
-    for (int r = 0; r < ranks; ++r) m.add(RankRow{r, "node" + std::to_string(r / 8), "GPU", 1});
-    for (size_t i = 0; i < seconds.size(); ++i) m.add(TrainRow{int64_t(21 + i), 1, 1, 0, 0.1, seconds[i], 0, 0});
-    const int64_t images = int64_t(seconds.size()) * ranks * batch;
-    m.add(EpochRow{1, images, wall, double(images) / wall});
+    for (int r = 0; r < c.ranks; ++r) m.add(RankRow{r, "node" + std::to_string(r / 8), c.device_kind == "gpu" ? "GPU" : "CPU", 1});
+    for (size_t i = 0; i < c.seconds.size(); ++i) m.add(TrainRow{int64_t(21 + i), 1, 1, 0, 0.1, c.seconds[i], 0, 0});
+    const int64_t images = int64_t(c.seconds.size()) * c.ranks * c.batch;
+    m.add(EpochRow{1, images, c.wall, double(images) / c.wall});
     m.publish();
 }
 
@@ -78,11 +88,11 @@ protected:
     /// 1, 2, 8 and 16 GPUs at batch 128, three repeats of the first; a cell without memory at batch 256, one of each kind.
     void write_matrix() {
         for (int repeat = 1; repeat <= 3; ++repeat)
-            write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)), 1, 128, {0.4, 0.4, 0.5}, 1.2 * repeat);  // 320, 160, 106.7
-        write_bench(dir_.path("m/1n2g-b128-r1"), 2, 128, {0.5}, 0.8);
-        write_bench(dir_.path("m/1n8g-b128-r1"), 8, 128, {0.9}, 1.0);
-        write_bench(dir_.path("m/2n16g-b128-r1"), 16, 128, {0.9}, 1.0);
-        write_bench(dir_.path("m/1n1g-b256-r1"), 1, 256, {0.9}, 1.0);
+            write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)), {1, 128, {0.4, 0.4, 0.5}, 1.2 * repeat});  // 320, 160, 106.7
+        write_bench(dir_.path("m/1n2g-b128-r1"), {2, 128, {0.5}, 0.8});
+        write_bench(dir_.path("m/1n8g-b128-r1"), {8, 128, {0.9}, 1.0});
+        write_bench(dir_.path("m/2n16g-b128-r1"), {16, 128, {0.9}, 1.0});
+        write_bench(dir_.path("m/1n1g-b256-r1"), {1, 256, {0.9}, 1.0});
         fs::create_directories(dir_.path("m/1n2g-b256-r1"));
         write_file(dir_.path("m/1n2g-b256-r1/oom"), "");
         fs::create_directories(dir_.path("m/1n4g-b256-r1"));
@@ -94,7 +104,7 @@ protected:
 
 TEST_F(Report, SummariesAreThoseOfTheGoldenFiles) {
     write_training(dir_.path("slow"));
-    write_bench(dir_.path("fast"), 1, 32, {0.1, 0.2, 0.3}, 0.75);
+    write_bench(dir_.path("fast"), {1, 32, {0.1, 0.2, 0.3}, 0.75});
     fs::create_directories(dir_.path("1n2g-b64-r1"));
     write_file(dir_.path("1n2g-b64-r1/oom"), "");
     for (const auto& [format, name] :
@@ -139,9 +149,10 @@ TEST_F(Report, PublishedSpeedUps) {
     const auto published = read_published("output/published-resnet50-v100.csv");
     EXPECT_EQ(published.size(), 24u);
     ScalingRun mine{"Convoy", "resnet50", "f32", "224x224x3", 128, 1, 1, 400};
+    mine.device = "gpu";
     std::map<std::string, ScalingCell> at_32;
     for (const ScalingCell& c : scaling_cells({mine}, published))
-        if (c.run.gpus == 32) at_32[c.run.source] = c;
+        if (c.run.ranks == 32) at_32[c.run.source] = c;
     ASSERT_EQ(at_32.size(), 4u);
     EXPECT_NEAR(at_32["PyTorch"].speed_up, 5552.77 / 347.12, 1e-12);
     EXPECT_NE(scaling_as(scaling_cells({mine}, published), Format::text).find("5552.77 (16.0)"), std::string::npos);
@@ -151,8 +162,119 @@ TEST_F(Report, PublishedSpeedUps) {
     for (const ScalingCell& c : scaling_cells({mine}, published)) EXPECT_EQ(c.run.precision, c.run.source == "Convoy" ? "bf16" : "f32");
     mine.batch = 64;  // nothing was published for that
     EXPECT_EQ(scaling_cells({mine}, published).size(), 1u);
-    mine.batch = 128, mine.image_size = "32x32x3";
-    EXPECT_EQ(scaling_cells({mine}, published).size(), 1u);
+    EXPECT_EQ(scaling_cells({mine}, published)[0].note, "");
+    mine.batch = 128;
+    const auto expect_alone = [&](const ScalingRun& run, const std::string& what) {
+        const auto cells = scaling_cells({run}, published);
+        EXPECT_EQ(cells.size(), 1u) << what;
+        const std::string text = scaling_as(cells, Format::text);
+        EXPECT_NE(text.find("not comparable with the published figures, which are of 224x224x3 images, 1,000 classes, imagenet stem, on GPUs"),
+                  std::string::npos)
+            << what << "\n" << text;
+        for (const char* source : {"PyTorch", "OneFlow"}) EXPECT_EQ(count(text, source), 0) << what;
+    };
+    ScalingRun other = mine;
+    other.image_size = "32x32x3";
+    expect_alone(other, "other images");
+    (other = mine).classes = 10;
+    expect_alone(other, "other classes");
+    (other = mine).stem = "cifar";
+    expect_alone(other, "another stem");
+    (other = mine).device = "cpu";
+    expect_alone(other, "ranks on CPUs");
+    (other = mine).model = "resnet18";  // of which nothing was published
+    EXPECT_EQ(scaling_cells({other}, published).at(0).note, "");
+}
+
+// The scaling matrix itself, in one small cell: what it measures is what published figures are of.
+TEST_F(Report, TheMatrixMeasuresResnetsOnImagesOfImageNet) {
+    const std::string cells = dir_.path("cells");
+    const Finished f = run(with_limit("env CONVOY_COMMAND=" + sibling("convoy") +
+                                          " bash -c 'source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=1 REPEATS=1; "
+                                          "bench_on cpu resnet18 " + cells + " --warmup 0 --steps 1 --profile-steps 0'",
+                                      120));
+    ASSERT_EQ("", failure(f));
+    const RunSummary s = summarise(cells + "/1n1g-b1-r1");
+    const auto published = read_published("output/published-resnet50-v100.csv");
+    EXPECT_EQ(s.image_size, published.at(0).image_size);
+    EXPECT_EQ(s.classes, 1000);
+    EXPECT_EQ(s.stem, "imagenet");
+    EXPECT_EQ(s.device, "cpu");
+}
+
+// Images/s of 32x32 and of 224x224 images have no ratio that means anything.
+TEST_F(Report, ScalingRefusesMixedSizes) {
+    write_bench(dir_.path("a"), {1, 128, {1}, 1});
+    write_bench(dir_.path("small"), {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .image_size = "32x32x3"});
+    write_bench(dir_.path("ten"), {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .classes = "10"});
+    write_bench(dir_.path("stem"), {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .stem = "cifar"});
+    write_bench(dir_.path("digits"), {.ranks = 1,
+                                      .batch = 128,
+                                      .seconds = {1},
+                                      .wall = 1,
+                                      .image_size = "28x28x1",
+                                      .classes = "10",
+                                      .model = "mnist-conv"});
+    write_file(dir_.path("full/oom"), R"({"model":"resnet50","image_size":"32x32x3","ranks":4,"hosts":1,"batch_per_rank":128})");
+    const std::string a = "224x224x3 images, 1,000 classes, imagenet stem";
+    EXPECT_EQ("", refusal(report("--scaling a small"), Exit::usage, {"a is resnet50 on " + a, "small on 32x32x3 images, 1,000 classes, cifar stem"}));
+    EXPECT_EQ("", refusal(report("--scaling a ten"), Exit::usage, {a, "ten on 224x224x3 images, 10 classes"}));
+    EXPECT_EQ("", refusal(report("--scaling a stem"), Exit::usage, {a, "stem on 224x224x3 images, 1,000 classes, cifar stem"}));
+    EXPECT_EQ("", refusal(report("--scaling a full"), Exit::usage, {a, "full on 32x32x3 images"})) << "also one that ran out of memory";
+    const Finished two_models = report("--scaling a digits --format csv");
+    EXPECT_EQ("", failure(two_models));
+    EXPECT_NE(two_models.out.find("mnist-conv,bf16,28x28x1,10,,gpu,128"), std::string::npos) << two_models.out;
+    EXPECT_EQ("", failure(report("a small"))) << "side by side they may stand";
+}
+
+TEST_F(Report, RanksAreCalledGpusOnlyWhereEachHasOne) {
+    write_bench(dir_.path("gpu"), {2, 128, {1}, 1});
+    write_bench(dir_.path("cpu"), {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .device_kind = "cpu"});
+    write_bench(dir_.path("shared"), {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .more = "share-device = true\n"});
+    EXPECT_EQ(count(report("--scaling gpu").out, "\nnodes-GPUs "), 1);
+    for (const char* run : {"cpu", "shared"}) {
+        const std::string text = report(std::string("--scaling ") + run).out;
+        EXPECT_EQ(count(text, "batch 128 a rank; speed-up over 2 ranks; not comparable"), 1) << text;
+        EXPECT_EQ(count(text, "\nnodes-ranks "), 1) << text;
+        EXPECT_EQ(count(text, "GPU"), 1) << "those of the published figures: " << text;
+    }
+    const auto cells = nlohmann::json::parse(report("--scaling cpu gpu --format json").out);
+    EXPECT_EQ(cells.at(0)["device"], "cpu");
+    EXPECT_EQ(cells.at(1)["device"], "gpu");
+    EXPECT_EQ(cells.at(1)["speed_up"], 1.0) << "CPUs and GPUs are not compared";
+}
+
+// What ran out of memory has no rate: nothing is measured against it, wherever it stands.
+TEST_F(Report, OutOfMemoryIsNoBaseline) {
+    write_file(dir_.path("m/1n1g-b256-r1/oom"), R"({"model":"resnet50","precision":"bf16","ranks":1,"hosts":1,"batch_per_rank":256})");
+    write_bench(dir_.path("m/1n2g-b256-r1"), {2, 256, {4}, 5.12});   // 100 images/s
+    write_bench(dir_.path("m/1n4g-b256-r1"), {4, 256, {4}, 6.4});    // 160
+    write_file(dir_.path("m/1n4g-b256-r2/oom"), "");
+    write_file(dir_.path("m/1n8g-b256-r1/oom"), "");
+    const Finished f = report("--scaling m/* --format csv");
+    ASSERT_EQ("", failure(f));
+    const std::string key = "Convoy,resnet50,bf16,224x224x3,1000,imagenet,gpu,256,1,";
+    EXPECT_EQ(f.out.substr(f.out.find('\n') + 1),
+              key + "1,0,OOM,,\n" + key + "2,1,100,1.0000,1.0000\n" + key + "4,1,160,1.6000,0.8000\n" + key + "8,0,OOM,,\n");
+    EXPECT_NE(report("--scaling m/*").out.find("; speed-up over 2 GPUs\n"), std::string::npos);
+}
+
+TEST_F(Report, RunsThatRanOutOfMemoryAreAccepted) {
+    write_file(dir_.path("1n2g-b64-r1/oom"), "");
+    write_file(dir_.path("mine/oom"), "");
+    const Finished alone = report("mine");
+    EXPECT_EQ("", failure(alone));
+    EXPECT_EQ(alone.out, "mine\n  out of memory\n");
+    const Finished none = report("--scaling 1n2g-b64-r1");
+    EXPECT_EQ("", failure(none));
+    EXPECT_EQ(none.out, "unknown model, unknown precision, images of unknown size, batch 64 a rank\n"
+                        "nodes-ranks  samples/s  speed-up  efficiency\n"
+                        "1-2                OOM         -           -\n");
+    const Finished left_out = report("--scaling 1n2g-b64-r1 mine");
+    EXPECT_EQ("", failure(left_out));
+    EXPECT_EQ(left_out.out, none.out);
+    EXPECT_EQ(count(left_out.err, "\n"), 1) << left_out.err;
+    EXPECT_EQ(count(left_out.err, "warning: mine ran out of memory, but neither"), 1) << left_out.err;
 }
 
 TEST_F(Report, CellsAreMediansOfRepeats) {
@@ -202,6 +324,9 @@ TEST_F(Report, ReadsWhatBenchWrites) {
     EXPECT_EQ(s.steps, 10);
     const auto wall = nlohmann::json::parse(f.out.substr(f.out.find("\n{") + 1))["images_per_second"];
     EXPECT_NEAR(s.images_per_second, wall["wall"].get<double>(), 1e-9 * s.images_per_second);
+    const std::string scaling = report("--scaling b").out;
+    EXPECT_NE(scaling.find("mnist-linear, f32, 28x28x1 images, 10 classes, batch 4 a rank"), std::string::npos) << scaling;
+    EXPECT_EQ(count(scaling, "GPU"), 0) << scaling;
     EXPECT_NEAR(s.step_images_per_second, wall["median"].get<double>(), 1e-9 * s.step_images_per_second) << "of an odd count";
 }
 
@@ -245,11 +370,10 @@ TEST_F(Report, WithoutACompletedEpochThereIsNoRate) {
 TEST_F(Report, MistakesAreRefused) {
     write_training(dir_.path("run"));
     write_file(dir_.path("text"), "no HDF5");
-    for (const char* folder : {"empty", "nothing", "broken"}) fs::create_directories(dir_.path(folder));
-    write_file(dir_.path("nothing/oom"), "");
+    for (const char* folder : {"empty", "broken"}) fs::create_directories(dir_.path(folder));
     write_file(dir_.path("broken/oom"), R"({"ranks": "many"})");
     Metrics(dir_.path("empty"));
-    write_file(dir_.path("bad.csv"), "source,model\nPyTorch,resnet50,f32,224x224x3,128,1,1,fast\n");
+    write_file(dir_.path("bad.csv"), "source,model\nPyTorch,resnet50,f32,224x224x3,1000,128,1,1,fast\n");
     std::string whole = read_file(dir_.path("run/metrics.h5"));
     whole.resize(whole.size() / 2);
     write_file(dir_.path("half.h5"), whole);
@@ -261,7 +385,6 @@ TEST_F(Report, MistakesAreRefused) {
         {"run none", Exit::bad_input, {"none", "no such file"}},
         {"text", Exit::bad_input, {"text"}},
         {"half.h5", Exit::bad_input, {"half.h5"}},
-        {"nothing", Exit::bad_input, {"nothing/oom", "2n16g-b128-r3"}},
         {"broken", Exit::bad_input, {"broken/oom"}},
         {"--scaling empty", Exit::bad_input, {"empty", "batch is not known"}},
         {"--scaling run --published none.csv", Exit::bad_input, {"none.csv", "--published"}},

@@ -245,6 +245,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
     add_ranks(comm, *backend, measurement, all);
     r.model = o.model, r.precision = o.precision, r.device = backend->device(), r.data = o.data.empty() ? "synthetic" : o.data;
     r.image_size = size_text(info);
+    r.device_kind = backend->synchronous() ? "cpu" : "gpu";
     r.classes = info.classes, r.parameters = int64_t(graph.trained_count()), r.ranks = comm.size(), r.threads = backend->threads();
     r.global_batch = setup.global_batch, r.batch_per_rank = share_of(setup.global_batch, comm.size(), 0).count, r.warmup = b.warmup;
     if (!timeline.empty()) all.timeline = timeline_json(comm, timeline, graph, r);
@@ -267,6 +268,8 @@ void write_metrics(const std::string& dir, const Measured& all, const std::vecto
     metrics.run_attribute("ranks", r.ranks);
     metrics.run_attribute("model", r.model);  // these as trainings write them
     metrics.run_attribute("image size", r.image_size);
+    metrics.run_attribute("number of classes", std::to_string(r.classes));
+    metrics.run_attribute("device kind", r.device_kind);
     metrics.run_attribute("global batch (--batch-size)", std::to_string(r.global_batch));
     metrics.run_attribute("bench", bench_json(r));
     for (const RankRow& row : all.ranks) metrics.add(row);
@@ -280,11 +283,16 @@ void write_metrics(const std::string& dir, const Measured& all, const std::vecto
 /// For `convoy report --scaling`: a cell of the matrix that does not fit.
 void write_oom(const std::string& dir, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts,
                const std::string& message) {
-    const int64_t batch = o.batch_per_rank > 0 ? o.batch_per_rank : o.batch_size / ranks;
+    const int64_t batch = o.batch_per_rank > 0 ? o.batch_per_rank : (o.batch_size + ranks - 1) / ranks;
     nlohmann::ordered_json j = {{"model", o.model}, {"precision", o.precision}, {"ranks", ranks},
                                 {"hosts", hosts},   {"batch_per_rank", batch},  {"message", message}};
-    if (o.data.empty()) j["image_size"] = size_text(synthetic_info(b, o.model, batch * ranks));
-
+    if (o.device != "auto" && !o.share_device) j["device_kind"] = o.device == "cpu" ? "cpu" : "gpu";
+    if (o.data.empty()) {
+        const SplitInfo info = synthetic_info(b, o.model, batch * ranks);
+        j["image_size"] = size_text(info);
+        j["classes"] = info.classes;
+        j["stem"] = stem_of({o.model, info.height, info.width, info.channels, info.classes, o.stem});
+    }
     const std::string text = j.dump() + "\n";
     replace_file(dir + "/oom", std::vector<unsigned char>(text.begin(), text.end()));
 }

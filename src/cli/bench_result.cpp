@@ -101,6 +101,7 @@ std::string bench_json(const BenchResult& r) {
     j["bench"] = r.model;
     j["precision"] = r.precision;
     j["device"] = r.device;
+    j["device_kind"] = r.device_kind;
     j["data"] = r.data;
     j["image_size"] = r.image_size;
     j["classes"] = r.classes;

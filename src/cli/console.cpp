@@ -67,6 +67,7 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
     metrics_->run_attribute("ranks", int64_t(comm_.size()));
     metrics_->run_attribute("total_steps", total_steps_);
     metrics_->run_attribute("steps_per_epoch", steps_per_epoch_);
+    metrics_->run_attribute("device kind", std::string(backend_.synchronous() ? "cpu" : "gpu"));
     for (const auto& [name, value] : run.identity) metrics_->run_attribute(name, value);
     if (trainer.best_accuracy() >= 0) note_best(trainer.best_accuracy(), trainer.best_step());
     for (const auto& [library, text] : library_versions()) metrics_->run_attribute("version_" + library, text);

@@ -33,6 +33,22 @@ std::vector<ScalingRun> published(const std::string& given) {
     return {};
 }
 
+/// The runs as cells. One that ran out of memory on nobody knows how many ranks is left out, with a warning.
+std::vector<ScalingRun> scaling_runs(const std::vector<RunSummary>& runs) {
+    std::vector<ScalingRun> cells;
+    for (const RunSummary& s : runs) {
+        if (s.out_of_memory.empty() || (s.ranks > 0 && s.batch_per_rank > 0)) {
+            cells.push_back(as_scaling_run(s));
+            continue;
+        }
+        std::fprintf(stderr,
+                     "warning: %s ran out of memory, but neither its file oom nor its name, as in 2n16g-b128-r3, says on how many ranks "
+                     "and with which batch: it is left out\n",
+                     printable(s.run).c_str());
+    }
+    return cells;
+}
+
 }  // namespace
 
 int report(const std::vector<std::string>& args) {
@@ -42,7 +58,7 @@ int report(const std::vector<std::string>& args) {
     options.add_options()  //
         ("run", po::value<std::vector<std::string>>()->value_name("RUN"),
          "a run folder or its metrics.h5; also as plain arguments, several")                                                              //
-        ("scaling", po::bool_switch(&scaling), "samples/s, speed-up and efficiency by nodes, GPUs and batch, from medians over repeats")  //
+        ("scaling", po::bool_switch(&scaling), "samples/s, speed-up and efficiency by nodes, ranks and batch, from medians over repeats")  //
         ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"), "text, markdown, csv or json")        //
         ("published", po::value<std::string>(&published_path)->value_name("FILE"),
          "figures to stand beside those of --scaling (default output/published-resnet50-v100.csv)")  //
@@ -61,9 +77,7 @@ int report(const std::vector<std::string>& args) {
         std::fputs(summaries_as(runs, format).c_str(), stdout);
         return 0;
     }
-    std::vector<ScalingRun> cells;
-    for (const RunSummary& s : runs) cells.push_back(as_scaling_run(s));
-    std::fputs(scaling_as(scaling_cells(cells, published(published_path)), format).c_str(), stdout);
+    std::fputs(scaling_as(scaling_cells(scaling_runs(runs), published(published_path)), format).c_str(), stdout);
     return 0;
 }
 

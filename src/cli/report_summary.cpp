@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/quantile.h"
+#include "model/models.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -70,31 +71,44 @@ void add_epochs(RunSummary& s, const MetricsFile& file) {
     if (s.images > 0 && s.training_seconds > 0) s.images_per_second = double(s.images) / s.training_seconds;
 }
 
-/// What the file `oom` says; where it is empty, the name of the folder, as in "2n16g-b128-r3" (nodes, GPUs of all, batch, repeat).
+/// What `stem` of a configuration means for a model and images "224x224x3"; empty if that cannot be known, or means nothing.
+std::string stem_of_run(const std::string& model, const std::string& image_size, const std::string& stem) {
+    const int height = std::atoi(image_size.c_str());
+    return stem.empty() || height < 1 ? "" : stem_of({.name = model, .h = height, .stem = stem});
+}
+
+/// Takes over what the JSON of a file `oom` has; false if it is damaged.
+bool add_oom(RunSummary& s, const nlohmann::json& j) {
+    try {
+        s.model = j.value("model", "");
+        s.precision = j.value("precision", "");
+        s.image_size = j.value("image_size", "");
+        s.stem = j.value("stem", "");
+        s.classes = j.value("classes", int64_t(0));
+        s.device = j.value("device_kind", "");
+        s.ranks = j.value("ranks", int64_t(0));
+        s.hosts = j.value("hosts", int64_t(0));
+        s.batch_per_rank = j.value("batch_per_rank", int64_t(0));
+        s.out_of_memory = j.value("message", "");
+    } catch (const nlohmann::json::exception&) {
+        return false;
+    }
+    return true;
+}
+
+/// What the file `oom` says; where it is empty, the name of the folder, as in "2n16g-b128-r3" (nodes, ranks of all, batch, repeat).
+/// Where that says nothing either, only that memory did not suffice is known.
 RunSummary without_memory(const std::string& run) {
     RunSummary s;
     s.run = run;
     std::ifstream in(run + "/oom");
     const std::string text((std::istreambuf_iterator<char>(in)), {});
     const auto j = nlohmann::json::parse(text, nullptr, false);
-    if (j.is_object()) {
-        try {
-            s.model = j.value("model", ""), s.precision = j.value("precision", ""), s.out_of_memory = j.value("message", "");
-            s.ranks = j.value("ranks", int64_t(0)), s.hosts = j.value("hosts", int64_t(0)),
-            s.batch_per_rank = j.value("batch_per_rank", int64_t(0));
-            s.image_size = j.value("image_size", "");
-        } catch (const nlohmann::json::exception&) {
-            fail(Exit::bad_input, run + "/oom: is damaged; remove it, or measure again");
-        }
-    }
+    if (j.is_object() && !add_oom(s, j)) fail(Exit::bad_input, run + "/oom: is damaged; remove it, or measure again");
     std::smatch m;
     const std::string name = fs::path(run).filename().string();
-    if (s.ranks == 0 && std::regex_search(name, m, std::regex("(\\d{1,6})n(\\d{1,6})g-b(\\d{1,9})"))) {
+    if (s.ranks < 1 && std::regex_search(name, m, std::regex("(\\d{1,6})n(\\d{1,6})g-b(\\d{1,9})")))
         s.hosts = std::stoll(m[1]), s.ranks = std::stoll(m[2]), s.batch_per_rank = std::stoll(m[3]);
-    } else if (s.ranks == 0) {
-        fail(Exit::bad_input,
-             run + "/oom: does not say of how many ranks and which batch, nor does the folder's name, as in 2n16g-b128-r3; measure again");
-    }
     s.global_batch = s.batch_per_rank * s.ranks;
     if (s.out_of_memory.empty()) s.out_of_memory = "out of memory";
     return s;
@@ -114,7 +128,11 @@ RunSummary summarise(const std::string& given) {
     s.run = run;
     s.model = text_of(file, "model");
     s.image_size = text_of(file, "image size");
-    s.precision = value_of(text_of(file, "configuration"), "precision");
+    const std::string configuration = text_of(file, "configuration");
+    s.precision = value_of(configuration, "precision");
+    s.stem = stem_of_run(s.model, s.image_size, value_of(configuration, "stem"));
+    s.classes = std::atoll(text_of(file, "number of classes").c_str());
+    if (value_of(configuration, "share-device") != "true") s.device = text_of(file, "device kind");
     add_ranks(s, file);
     if (const std::string batch = text_of(file, "global batch (--batch-size)"); !batch.empty()) s.global_batch = std::atoll(batch.c_str());
     if (s.ranks > 0) s.batch_per_rank = (s.global_batch + s.ranks - 1) / s.ranks;
@@ -137,11 +155,22 @@ RunSummary summarise(const std::string& given) {
 }
 
 ScalingRun as_scaling_run(const RunSummary& s) {
-    if (s.out_of_memory.empty() && (s.global_batch < 1 || !std::isfinite(s.images_per_second)))
-        fail(Exit::bad_input, s.run + (s.global_batch < 1 ? ": its batch is not known" : ": completed no epoch, so its images/s are not known") +
-                                  "; leave it out of --scaling");
-    return {
-        "Convoy", s.model, s.precision, s.image_size, s.batch_per_rank, s.hosts, s.ranks, s.images_per_second, !s.out_of_memory.empty()};
+    const bool oom = !s.out_of_memory.empty();
+    if (!oom && s.global_batch < 1) fail(Exit::bad_input, s.run + ": its batch is not known; leave it out of --scaling");
+    if (!oom && !std::isfinite(s.images_per_second))
+        fail(Exit::bad_input, s.run + ": completed no epoch, so its images/s are not known; leave it out of --scaling");
+    return {.model = s.model,
+            .precision = s.precision,
+            .image_size = s.image_size,
+            .batch = s.batch_per_rank,
+            .nodes = s.hosts,
+            .ranks = s.ranks,
+            .samples_per_second = s.images_per_second,
+            .out_of_memory = oom,
+            .stem = s.stem,
+            .classes = s.classes,
+            .device = s.device,
+            .run = s.run};
 }
 
 }  // namespace convoy

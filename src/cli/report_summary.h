@@ -17,6 +17,9 @@ struct RankTotals {
 struct RunSummary {
     std::string run;                           ///< the folder, as it was given
     std::string model, precision, image_size;  ///< empty: not known
+    std::string stem;                          ///< of a resnet: imagenet or cifar
+    std::string device;                        ///< "gpu": each rank has one to itself; "cpu"; empty: not known, or GPUs that are shared
+    int64_t classes = 0;                       ///< 0: not known
     std::string out_of_memory;                 ///< what it ended with, if it ended so
     int64_t ranks = 0, hosts = 0, global_batch = 0, batch_per_rank = 0, steps = 0;
     int64_t epochs = 0;  ///< that were completed
@@ -35,7 +38,7 @@ struct RunSummary {
 /// `run` is a run folder or its metrics.h5. Throws Exit::bad_input if there is no run, or it is damaged.
 RunSummary summarise(const std::string& run);
 
-/// A run as a cell of the scaling table.
+/// A run as a cell of the scaling table. Throws Exit::bad_input if its batch or its rate is not known.
 ScalingRun as_scaling_run(const RunSummary&);
 
 std::string summaries_as(const std::vector<RunSummary>&, Format);

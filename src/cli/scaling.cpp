@@ -1,68 +1,118 @@
+// Works out the cells of the scaling table: which runs belong together, what they are compared with, and with what they are not.
 #include "cli/scaling.h"
 
 #include <algorithm>
 #include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/quantile.h"
-#include "cli/table.h"
+#include "base/text.h"
+#include "model/models.h"
 
 namespace convoy {
 namespace {
 
 /// What the runs of one table have in common.
-auto group_of(const ScalingRun& r) { return std::tuple(r.model, r.beside.empty() ? r.precision : r.beside, r.image_size, r.batch); }
-auto order_of(const ScalingRun& r) { return std::tuple(group_of(r), r.source != "Convoy", r.source, r.gpus, r.nodes); }
+auto group_of(const ScalingRun& r) {
+    return std::tuple(r.model, r.beside.empty() ? r.precision : r.beside, r.image_size, r.stem, r.classes, r.device, r.batch);
+}
+auto order_of(const ScalingRun& r) { return std::tuple(group_of(r), r.source != "Convoy", r.source, r.ranks, r.nodes); }
+
+bool agree(const std::string& a, const std::string& b) { return a.empty() || b.empty() || a == b; }
+bool agree(int64_t a, int64_t b) { return a == 0 || b == 0 || a == b; }
+
+/// Whether two runs do the same work on an image, as far as that is known.
+bool same_size(const ScalingRun& a, const ScalingRun& b) {
+    return agree(a.image_size, b.image_size) && agree(a.classes, b.classes) && agree(a.stem, b.stem);
+}
+
+void refuse_mixed_sizes(const std::vector<ScalingRun>& runs) {
+    for (const ScalingRun& r : runs) {
+        const auto other = std::find_if(runs.begin(), runs.end(), [&](const ScalingRun& o) {
+            return o.model == r.model && !r.model.empty() && !same_size(o, r);
+        });
+        if (other == runs.end()) continue;
+        fail(Exit::usage, r.run + " is " + r.model + " on " + work_text(r) + ", but " + other->run + " on " + work_text(*other) +
+                              ": their images/s do not compare; give --scaling runs of one size");
+    }
+}
 
 /// What a run without memory left open is taken from a run of the same batch that agrees in the rest.
 void complete(std::vector<ScalingRun>& runs) {
     for (ScalingRun& r : runs) {
         if (!r.out_of_memory) continue;
-        const auto agree = [](const std::string& a, const std::string& b) { return a.empty() || b.empty() || a == b; };
         const auto fits = [&](const ScalingRun& other) {
-            return !other.out_of_memory && agree(r.model, other.model) && agree(r.precision, other.precision) &&
-                   agree(r.image_size, other.image_size);
+            return !other.out_of_memory && agree(r.model, other.model) && agree(r.precision, other.precision) && same_size(r, other) &&
+                   agree(r.device, other.device);
         };
         // Of the same batch if there is one: else its whole table ran out of memory.
         auto like = std::find_if(runs.begin(), runs.end(), [&](const ScalingRun& other) { return fits(other) && other.batch == r.batch; });
         if (like == runs.end()) like = std::find_if(runs.begin(), runs.end(), fits);
         if (like == runs.end()) continue;
-        for (auto field : {&ScalingRun::model, &ScalingRun::precision, &ScalingRun::image_size})
+        for (auto field : {&ScalingRun::model, &ScalingRun::precision, &ScalingRun::image_size, &ScalingRun::stem, &ScalingRun::device})
             if ((r.*field).empty()) r.*field = (*like).*field;
+        if (r.classes == 0) r.classes = like->classes;
     }
 }
 
-/// Over the first cell with a figure; `first` to `last` are the cells of one source in one table, by number of GPUs.
+/// Over the first cell with a figure; `first` to `last` are the cells of one source in one table, by number of ranks.
 void compare(std::vector<ScalingCell>::iterator first, std::vector<ScalingCell>::iterator last) {
     const auto base = std::find_if(first, last, [](const ScalingCell& c) { return std::isfinite(c.run.samples_per_second); });
     for (auto c = base; c != last; ++c) {
-        c->base_gpus = base->run.gpus;
+        c->base_ranks = base->run.ranks;
         c->speed_up = c->run.samples_per_second / base->run.samples_per_second;
-        c->efficiency = c->speed_up * double(base->run.gpus) / double(c->run.gpus);
+        c->efficiency = c->speed_up * double(base->run.ranks) / double(c->run.ranks);
     }
+}
+
+/// Whether a published figure says something beside a run, whatever the batch: the same work on each image, and a GPU a rank.
+bool comparable(const ScalingRun& r, const ScalingRun& p) {
+    return r.model == p.model && r.image_size == p.image_size && same_size(r, p) && r.device == p.device;
+}
+
+/// Published figures that belong into the tables of `runs`; they stand in those of each precision.
+std::vector<ScalingRun> published_beside(const std::vector<ScalingRun>& runs, const std::vector<ScalingRun>& published) {
+    std::vector<ScalingRun> beside;
+    for (const ScalingRun& p : published) {
+        std::vector<decltype(group_of(p))> done;
+        for (const ScalingRun& r : runs) {
+            if (!comparable(r, p) || r.batch != p.batch || std::find(done.begin(), done.end(), group_of(r)) != done.end()) continue;
+            done.push_back(group_of(r));
+            beside.push_back(p);
+            beside.back().beside = r.precision;
+            beside.back().stem = r.stem;  // as far as the runs know it, or they would be another table
+            beside.back().classes = r.classes;
+        }
+    }
+    return beside;
+}
+
+/// Why nothing published stands beside this run, although there is something of its model; empty if something may.
+std::string not_comparable(const ScalingRun& r, const std::vector<ScalingRun>& published) {
+    const auto of_model = [&](const ScalingRun& p) { return p.model == r.model; };
+    const auto p = std::find_if(published.begin(), published.end(), of_model);
+    const auto fits = [&](const ScalingRun& other) { return comparable(r, other); };
+    if (p == published.end() || std::any_of(published.begin(), published.end(), fits)) return "";
+    return "not comparable with the published figures, which are of " + work_text(*p) + ", on GPUs";
 }
 
 }  // namespace
 
+bool same_table(const ScalingRun& a, const ScalingRun& b) { return group_of(a) == group_of(b); }
+
+std::string work_text(const ScalingRun& r) {
+    std::string text = r.image_size.empty() ? "images of unknown size" : r.image_size + " images";
+    if (r.classes > 0) text += ", " + grouped(size_t(r.classes)) + " classes";
+    return r.stem.empty() ? text : text + ", " + r.stem + " stem";
+}
+
 std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::vector<ScalingRun>& published) {
+    refuse_mixed_sizes(runs);
     complete(runs);
-    std::vector<ScalingRun> beside;
-    for (const ScalingRun& p : published) {
-        std::vector<std::string> done;  // the published ones stand beside each precision
-        for (const ScalingRun& r : runs) {
-            if (r.model != p.model || r.image_size != p.image_size || r.batch != p.batch ||
-                std::find(done.begin(), done.end(), r.precision) != done.end())
-                continue;
-            done.push_back(r.precision);
-            beside.push_back(p);
-            beside.back().beside = r.precision;
-        }
-    }
+    const std::vector<ScalingRun> beside = published_beside(runs, published);
     runs.insert(runs.end(), beside.begin(), beside.end());
     std::stable_sort(runs.begin(), runs.end(), [](const ScalingRun& a, const ScalingRun& b) { return order_of(a) < order_of(b); });
 
@@ -71,12 +121,13 @@ std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::
         std::vector<double> rates;
         for (next = i; next < runs.size() && order_of(runs[next]) == order_of(runs[i]); ++next)
             if (!runs[next].out_of_memory) rates.push_back(runs[next].samples_per_second);
-        cells.push_back({runs[i], int64_t(rates.size())});
+        cells.push_back({.run = runs[i], .runs = int64_t(rates.size())});
         cells.back().run.samples_per_second = median(rates);
         cells.back().run.out_of_memory = rates.empty();
+        if (!rates.empty()) cells.back().note = not_comparable(runs[i], published);
     }
     const auto same = [](const ScalingCell& a, const ScalingCell& b) {
-        return group_of(a.run) == group_of(b.run) && a.run.source == b.run.source;
+        return same_table(a.run, b.run) && a.run.source == b.run.source;
     };
     for (auto c = cells.begin(); c != cells.end();) {
         const auto end = std::find_if(c, cells.end(), [&](const ScalingCell& other) { return !same(*c, other); });
@@ -96,110 +147,26 @@ std::vector<ScalingRun> read_published(const std::string& path) {
         if (line.empty() || line[0] == '#' || std::exchange(header, false)) continue;
         ScalingRun r;
         std::istringstream words(line);
-        std::string batch, nodes, gpus, rate, rest;
-        for (std::string* word : {&r.source, &r.model, &r.precision, &r.image_size, &batch, &nodes, &gpus, &rate})
+        std::string classes, batch, nodes, gpus, rate, rest;
+        for (std::string* word : {&r.source, &r.model, &r.precision, &r.image_size, &classes, &batch, &nodes, &gpus, &rate})
             std::getline(words, *word, ',');
         try {
-            r.batch = std::stoll(batch), r.nodes = std::stoll(nodes), r.gpus = std::stoll(gpus), r.samples_per_second = std::stod(rate);
+            r.classes = std::stoll(classes);
+            r.batch = std::stoll(batch);
+            r.nodes = std::stoll(nodes);
+            r.ranks = std::stoll(gpus);
+            r.samples_per_second = std::stod(rate);
         } catch (const std::exception&) {
-            r.gpus = 0;
+            r.ranks = 0;
         }
-        if (r.batch < 1 || r.nodes < 1 || r.gpus < 1 || !(r.samples_per_second > 0) || std::getline(words, rest))
+        if (r.classes < 1 || r.batch < 1 || r.nodes < 1 || r.ranks < 1 || !(r.samples_per_second > 0) || std::getline(words, rest))
             fail(Exit::bad_input, path + ":" + std::to_string(number) +
-                                      ": is not source,model,precision,image_size,batch_per_gpu,nodes,gpus,samples_per_second");
+                                      ": is not source,model,precision,image_size,classes,batch_per_gpu,nodes,gpus,samples_per_second");
+        r.stem = stem_of({.name = r.model, .h = std::atoi(r.image_size.c_str())});
+        r.device = "gpu";
         runs.push_back(r);
     }
     return runs;
-}
-
-namespace {
-
-std::string number_or(double v, const char* pattern, const std::string& otherwise) {
-    char text[64];
-    if (!std::isfinite(v)) return otherwise;
-    std::snprintf(text, sizeof text, pattern, v);
-    return text;
-}
-
-/// The cells of one table: a row a number of nodes and GPUs.
-std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
-    const ScalingRun& group = cells.front().run;
-    const auto known = [](const std::string& text) { return text.empty() ? std::string("unknown") : text; };
-    int64_t most_runs = 0, base = 0;
-    std::map<std::pair<int64_t, int64_t>, std::map<std::string, const ScalingCell*>> rows;  // (GPUs, nodes) -> source -> cell
-    std::vector<std::string> published;
-    std::string theirs;  // precision
-    for (const ScalingCell& c : cells) {
-        rows[{c.run.gpus, c.run.nodes}][c.run.source] = &c;
-        if (c.run.source == "Convoy") {
-            most_runs = std::max(most_runs, c.runs);
-            if (c.base_gpus) base = c.base_gpus;
-        } else if (theirs = c.run.precision; std::find(published.begin(), published.end(), c.run.source) == published.end()) {
-            published.push_back(c.run.source);
-        }
-    }
-    std::string title = known(group.model) + ", " + known(group.precision) + ", " + known(group.image_size) + ", batch " +
-                        std::to_string(group.batch) + " a GPU";
-    if (most_runs > 1) title += "; medians of up to " + std::to_string(most_runs) + " runs";
-    if (base > 1) title += "; speed-up over " + std::to_string(base) + " GPUs";
-    if (!published.empty()) title += "; published, " + theirs + ": samples/s (speed-up)";
-
-    TextTable table{{"nodes-GPUs", "samples/s", "speed-up", "efficiency"}, {}};
-    table.header.insert(table.header.end(), published.begin(), published.end());
-    for (const auto& [place, of] : rows) {
-        const ScalingCell nothing, *c = of.count("Convoy") ? of.at("Convoy") : &nothing;
-        std::vector<std::string> row = {std::to_string(place.second) + "-" + std::to_string(place.first),
-                                        c->run.out_of_memory ? "OOM" : number_or(c->run.samples_per_second, "%.2f", "-"),
-                                        number_or(c->speed_up, "%.1f", "-"), number_or(100 * c->efficiency, "%.1f %%", "-")};
-        for (const std::string& source : published) {
-            const auto p = of.find(source);
-            row.push_back(p == of.end()
-                              ? "-"
-                              : number_or(p->second->run.samples_per_second, "%.2f", "-") + number_or(p->second->speed_up, " (%.1f)", ""));
-        }
-        table.rows.push_back(row);
-    }
-    return format == Format::markdown ? "### " + title + "\n\n" + as_markdown(table) : title + "\n" + as_text(table);
-}
-
-}  // namespace
-
-std::string scaling_as(const std::vector<ScalingCell>& cells, Format format) {
-    if (format == Format::json) {
-        auto all = nlohmann::ordered_json::array();
-        for (const ScalingCell& c : cells)
-            all.push_back({{"source", c.run.source},
-                           {"model", c.run.model},
-                           {"precision", c.run.precision},
-                           {"image_size", c.run.image_size},
-                           {"batch", c.run.batch},
-                           {"nodes", c.run.nodes},
-                           {"gpus", c.run.gpus},
-                           {"runs", c.runs},
-                           {"out_of_memory", c.run.out_of_memory},
-                           {"samples_per_second", c.run.samples_per_second},
-                           {"speed_up", c.speed_up},
-                           {"efficiency", c.efficiency}});
-        return all.dump(1) + "\n";
-    }
-    if (format == Format::csv) {
-        TextTable table{{"source", "model", "precision", "image_size", "batch", "nodes", "gpus", "runs", "samples_per_second", "speed_up",
-                         "efficiency"},
-                        {}};
-        for (const ScalingCell& c : cells)
-            table.rows.push_back({c.run.source, c.run.model, c.run.precision, c.run.image_size, std::to_string(c.run.batch),
-                                  std::to_string(c.run.nodes), std::to_string(c.run.gpus), std::to_string(c.runs),
-                                  c.run.out_of_memory ? "OOM" : number_or(c.run.samples_per_second, "%.10g", ""),
-                                  number_or(c.speed_up, "%.4f", ""), number_or(c.efficiency, "%.4f", "")});
-        return as_csv(table);
-    }
-    std::string text;
-    for (auto first = cells.begin(); first != cells.end();) {
-        const auto last = std::find_if(first, cells.end(), [&](const ScalingCell& c) { return group_of(c.run) != group_of(first->run); });
-        text += (text.empty() ? "" : "\n") + table_of({first, last}, format);
-        first = last;
-    }
-    return text;
 }
 
 }  // namespace convoy

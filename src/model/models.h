@@ -23,6 +23,9 @@ std::vector<std::string> model_names();
 /// An unknown name is left to build_model.
 ModelOptions usual_images(const std::string& name, Shape any = {1, 32, 32, 3});
 
+/// The first layers that a resnet gets, imagenet or cifar: o.stem, or by image size where that is "auto". Empty: no resnet.
+std::string stem_of(const ModelOptions&);
+
 // One a file in this folder.
 Graph build_pyramidnet(const ModelOptions&, int blocks_a_stage);
 Graph build_resnet18(const ModelOptions&);

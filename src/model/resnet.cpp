@@ -31,8 +31,7 @@ ValueId bottleneck(GraphBuilder& g, const std::string& name, ValueId x, int widt
 }
 
 ValueId stem(GraphBuilder& g, const ModelOptions& o) {
-    // Up to 64 pixels the ImageNet stem would leave the last stage 2x2 or smaller.
-    const bool cifar = o.stem == "cifar" || (o.stem == "auto" && o.h <= 64);
+    const bool cifar = stem_of(o) == "cifar";
     const int kernel = cifar ? 3 : 7, stride = cifar ? 1 : 2;
     ValueId x = g.conv("stem.conv", g.input(), 64, kernel, stride, kernel / 2, kaiming_fan_out(kernel, 64));
     x = g.relu(g.batch_norm("stem.bn", x));
@@ -52,6 +51,13 @@ Graph build_resnet(const ModelOptions& o, Block block, const int (&blocks)[4]) {
 }
 
 }  // namespace
+
+std::string stem_of(const ModelOptions& o) {
+    if (!o.name.starts_with("resnet")) return "";
+    if (o.stem != "auto") return o.stem;
+    // Up to 64 pixels the ImageNet stem would leave the last stage 2x2 or smaller.
+    return o.h <= 64 ? "cifar" : "imagenet";
+}
 
 Graph build_resnet18(const ModelOptions& o) { return build_resnet(o, basic_block, {2, 2, 2, 2}); }
 Graph build_resnet50(const ModelOptions& o) { return build_resnet(o, bottleneck, {3, 4, 6, 3}); }

@@ -229,6 +229,36 @@ class Words(unittest.TestCase):
         self.assertEqual(len(calls), 4)
         self.assertEqual(calls[0], "bench --model linear --batch-per-rank 32 --output out/.1n1g-b32-r1 --steps 100 --device cpu")
 
+    def benched(self, arguments):
+        """The words after `convoy bench` of one cell."""
+        shutil.rmtree(f"{self.dir}/out", ignore_errors=True)
+        self.stub("build/convoy", 'echo "$@" >calls; while [[ $1 != --output ]]; do shift; done; mkdir -p "$2"')
+        code, _, err = self.bash(f"source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=128 REPEATS=1; bench_on cuda {arguments}")
+        self.assertEqual(code, 0, err)
+        return lines_of(f"{self.dir}/calls")[0].removeprefix("bench ")
+
+    def test_the_matrix_measures_what_published_figures_are_of(self):
+        with open(f"{ROOT}/output/published-resnet50-v100.csv") as f:
+            header, *rows = [line.strip().split(",") for line in f if not line.startswith("#")]
+        published = [dict(zip(header, row)) for row in rows]
+        self.assertTrue(published)
+        self.assertEqual({(p["image_size"], p["classes"]) for p in published}, {("224x224x3", "1000")})
+        for model in ("resnet18", "resnet50"):
+            words = self.benched(f"{model} out --precision bf16")
+            self.assertTrue(words.endswith("--image-size 224x224x3 --classes 1000"), words)
+            self.assertNotIn("--stem", words)  # the size decides: ImageNet's
+        for model in ("pyramidnet", "airbench94", "mnist-conv"):
+            self.assertNotRegex(self.benched(f"{model} out"), "--image-size|--classes")
+
+    def test_the_matrix_measures_what_it_is_told_to(self):
+        words = self.benched("resnet50 out --image-size=32x32x3 --classes 10")
+        self.assertEqual((words.count("--image-size"), words.count("--classes")), (1, 1), words)
+        with open(f"{self.dir}/mine.cfg", "w") as f:
+            f.write("data = data\n")
+        for options in ("--data data", "--data=data", "--config mine.cfg"):
+            self.assertNotRegex(self.benched(f"resnet50 out {options}"), "--image-size|--classes")
+        self.refused("there is no recipe none.cfg", "source jobs/common.sh; launch=(env); CELL=1n1g; bench_on cuda resnet50 out --config none.cfg")
+
     def test_a_signal_reaches_the_launcher_and_its_exit_code_comes_back(self):
         self.stub("build/convoy", "trap 'sleep 0.5; exit 85' USR1; for i in $(seq 100); do sleep 0.1; done")
         command = "bash -c 'source jobs/common.sh; launch=(env); train_on auto --data data --output run' & job=$!; sleep 1; kill -%s $job; wait $job"
