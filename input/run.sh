@@ -7,7 +7,6 @@ cores=$(nproc)
 ranks=${NP:-$((cores < 2 ? 1 : 2))}
 run=${RUN:-output/$(date +%Y%m%d-%H%M%S)}
 convoy=${BUILD:-build}/convoy
-python=${PYTHON:-/usr/bin/python3}
 
 if [[ -e input/cifar10/manifest.json ]]; then
   data=input/cifar10 recipe=input/recipes/cifar10-quick.cfg
@@ -19,5 +18,5 @@ fi
 bind=()
 if ((ranks == 1)); then bind=(--bind-to none); fi # mpirun would tie a lone rank to one core
 mpirun -np "$ranks" "${bind[@]}" "$convoy" train --config "$recipe" --data "$data" --output "$run" "$@"
-"$python" output/plot.py "$run"
-echo "metrics: $run/metrics.h5   picture: $run/metrics.png   model: $run/model.h5   next: mpirun -np $ranks $convoy evaluate --model-file $run/model.h5 --data $data"
+"$convoy" plot "$run"
+echo "metrics: $run/metrics.h5   picture: $run/metrics.png   model: $run/model.h5   next: $convoy evaluate --model-file $run/model.h5 --data $data"

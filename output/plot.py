@@ -1,14 +1,31 @@
 #!/usr/bin/env python3
 """Draws the curves of one or several Convoy runs from their metrics.h5: loss, accuracy, throughput, and where the time went.
 
-python3 output/plot.py RUN... [--out FILE.png] [--title TEXT]    RUN: a run folder, or a metrics.h5; may still be running.
-build/convoy report --scaling --format json RUN... | python3 output/plot.py --scaling - [--out scaling.png]     how runs scale
+build/convoy plot RUN... [--out FILE.png] [--title TEXT]    RUN: a run folder, or a metrics.h5; may still be running.
+build/convoy report --scaling --format json RUN... | build/convoy plot --scaling - [--out scaling.png]     how runs scale
+(python3 output/plot.py does the same, if that python3 has what output/requirements.txt names.)
 Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
 """
 import argparse
+import importlib.util
 import json
 import os
+import subprocess
 import sys
+
+def what_is_missing(error):
+    """One line: which packages this Python lacks, and how to get one that has them."""
+    packages = ["h5py", "matplotlib", "numpy"]
+    lacks = [name for name in packages if importlib.util.find_spec(name) is None]
+    line = f"{sys.executable} has no {', '.join(lacks)}" if lacks else f"{sys.executable}: {' '.join(str(error).split())[:200]}"
+    deps = "/usr/bin/python3"  # what make deps fills on Debian and Ubuntu
+    has_them = [deps, "-c", f"import {', '.join(packages)}"]
+    if sys.executable != deps and os.path.exists(deps) and subprocess.run(has_them, capture_output=True).returncode == 0:
+        line += f"; use {deps}, which has what it takes, or"
+    else:
+        line += "; install them: apt install python3-h5py python3-matplotlib (Debian, Ubuntu), or"
+    return f"{line} {sys.executable} -m pip install -r {os.path.join(os.path.dirname(os.path.abspath(__file__)), 'requirements.txt')}"
+
 
 try:
     import h5py
@@ -20,7 +37,7 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 except ImportError as missing:
-    sys.stderr.write(f"plot.py: {missing}; install h5py, numpy and matplotlib (Debian: python3-h5py python3-matplotlib)\n")
+    sys.stderr.write(f"plot.py: {what_is_missing(missing)}\n")
     sys.exit(2)
 
 USAGE, BAD_INPUT, IO = 2, 3, 5
@@ -300,7 +317,7 @@ def save(figure, out):
 
 
 def main():
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("runs", metavar="RUN", nargs="+", help="run folder, or metrics.h5")
     parser.add_argument("--out", metavar="FILE.png", help="the picture (default: metrics.png in the first run's folder)")
     parser.add_argument("--title", help="title of the picture")

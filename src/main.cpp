@@ -20,6 +20,7 @@ const char* const usage =
     "  evaluate  measure a trained model on a data set\n"
     "  bench     measure the speed of training steps on made-up or real images\n"
     "  report    sum up runs: accuracy, time, images/s, slow ranks; or how they scale\n"
+    "  plot      draw runs, or how they scale, as a picture\n"
     "  comm-test check sums over ranks, and measure them\n"
     "  info      print versions and the ranks with their devices\n"
     "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 communication failed,\n"
@@ -39,7 +40,8 @@ Command alone(int (*command)(const std::vector<std::string>&)) {
 }
 
 const std::map<std::string, Command> commands = {
-    {"convert", alone(convert)}, {"verify", alone(verify)}, {"train", train}, {"evaluate", evaluate}, {"bench", bench}, {"comm-test", comm_test}, {"report", alone(report)}, {"info", info}};
+    {"convert", alone(convert)}, {"verify", alone(verify)}, {"train", train}, {"evaluate", evaluate}, {"bench", bench}, {"comm-test", comm_test}, {"report", alone(report)},
+    {"plot", alone(plot)}, {"info", info}};
 
 int run(Comm& comm, const std::vector<std::string>& args) {
     const std::string name = args.empty() ? "--help" : args[0];
@@ -53,7 +55,7 @@ int run(Comm& comm, const std::vector<std::string>& args) {
     }
     const auto found = commands.find(name);
     if (found == commands.end())
-        fail_everywhere(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate, bench, report, comm-test or info");
+        fail_everywhere(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate, bench, report, plot, comm-test or info");
     return found->second(comm, {args.begin() + 1, args.end()});
 }
 

@@ -4,11 +4,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${BUILD:-build} out=${BUILD:-build}/convoy-bundle
-rm -rf "$out" && mkdir -p "$out/build" "$out/lib" "$out/openmpi" "$out/tests" "$out/input"
+rm -rf "$out" && mkdir -p "$out/build" "$out/lib" "$out/openmpi" "$out/tests" "$out/input" "$out/output"
 
 for program in convoy convoy_tests; do cp "$build/$program" "$out/build/" && strip "$out/build/$program"; done
 cp -r tests/golden tests/gpu.sh tests/bench_gpu.py tests/peers "$out/tests/"
 cp -r input/recipes input/cifar10-sample "$out/input/" 2>/dev/null || true
+cp output/plot.py output/requirements.txt output/published-*.csv "$out/output/"
 cp LICENSE README.md "$out/"
 
 # mpirun and its daemon, with the plugins that one node needs.

@@ -13,7 +13,8 @@ import argparse, os, re, signal, statistics, sys, tempfile, time
 try:
     import h5py
 except ImportError as missing:
-    sys.exit(f"record_cpu: {missing}; install h5py (Debian: python3-h5py)")
+    sys.exit(f"record_cpu: {sys.executable} has no {missing.name}; use /usr/bin/python3, which make deps fills, or {sys.executable} -m pip install "
+             "-r output/requirements.txt")
 
 from bench_peers import Failed, convoy_versions, machine, run
 

@@ -182,7 +182,7 @@ TEST_F(SetupStep, LookAhead) {
 class Silent final : public TrainListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>&) override {}
-    void on_epoch(int64_t, double, int64_t, const std::vector<StepRecord>&) override {}
+    void on_epoch(const EpochSummary&) override {}
     void on_eval(int64_t, int64_t, const EvalResult&, bool) override {}
     void on_checkpoint(Checkpoint&&) override {}
     std::optional<Checkpoint> on_rollback(int64_t) override { return std::nullopt; }

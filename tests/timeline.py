@@ -16,7 +16,8 @@ try:
     import matplotlib.pyplot as plt
     from matplotlib.patches import Patch
 except ImportError as missing:
-    sys.exit(f"timeline: {missing}; install matplotlib (Debian: python3-matplotlib)")
+    sys.exit(f"timeline: {sys.executable} has no {missing.name}; use /usr/bin/python3, which make deps fills, or {sys.executable} -m pip install "
+             "-r output/requirements.txt")
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; red is kept for communication.
 COLORS = {"forward convolution": "#0072B2", "data gradient": "#56B4E9", "weight gradient": "#009E73", "batch norm": "#E69F00",

@@ -13,7 +13,7 @@ namespace convoy::test {
 class QuietListener : public TrainListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>&) override {}
-    void on_epoch(int64_t, double, int64_t, const std::vector<StepRecord>&) override {}
+    void on_epoch(const EpochSummary&) override {}
     void on_eval(int64_t, int64_t, const EvalResult&, bool) override {}
     void on_checkpoint(Checkpoint&&) override {}
     std::optional<Checkpoint> on_rollback(int64_t) override { return std::nullopt; }

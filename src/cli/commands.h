@@ -22,6 +22,8 @@ int bench(Comm& comm, const std::vector<std::string>& args);
 int comm_test(Comm& comm, const std::vector<std::string>& args);
 /// Sums up runs from their metric files.
 int report(const std::vector<std::string>& args);
+/// Draws runs, or how they scale, with output/plot.py.
+int plot(const std::vector<std::string>& args);
 /// Prints versions and who runs where; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
 

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
+#include "cli/project.h"
 #include "cli/run_folder.h"
 #include "cli/signals.h"
 #include "cli/versions.h"
@@ -259,8 +260,8 @@ void Console::finish(const Trainer& t) {
     guarded([&] { metrics_->event(t.step(), "done", evaluated ? formatted("test accuracy %.4f", t.last_accuracy()) : "no evaluation"); });
     metrics_->publish();
     const std::string accuracy = evaluated ? formatted("test accuracy %.2f %% (best %.2f %%)", 100 * t.last_accuracy(), 100 * t.best_accuracy()) : "not evaluated";
-    terminal_.line(formatted("done: %s after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: python3 output/plot.py %s",
-                accuracy.c_str(), (long long)t.step(), duration_text(seconds_since(started_)).c_str(), dir, dir, dir));
+    terminal_.line(formatted("done: %s after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: %s plot %s",
+                accuracy.c_str(), (long long)t.step(), duration_text(seconds_since(started_)).c_str(), dir, dir, own_command().c_str(), dir));
 }
 
 }  // namespace convoy

@@ -1,16 +1,15 @@
 // convoy report: reads the metric files of runs, and says in one table or paragraph what people look for in them.
 #include <cstdio>
-#include <filesystem>
 #include <sstream>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/project.h"
 #include "cli/report_summary.h"
 
 namespace convoy {
 namespace {
 namespace po = boost::program_options;
-namespace fs = std::filesystem;
 
 constexpr const char* published_file = "output/published-resnet50-v100.csv";
 
@@ -25,10 +24,7 @@ Format format_of(const std::string& text) {
 /// The file that was asked for, or the one beside the executable's folder, if it is there.
 std::vector<ScalingRun> published(const std::string& given) {
     if (!given.empty()) return read_published(given);
-    std::error_code error;
-    const fs::path project = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
-    for (const fs::path& path : {fs::path(published_file), project / published_file})
-        if (fs::exists(path, error)) return read_published(path.string());
+    if (const std::string path = project_file(published_file); !path.empty()) return read_published(path);
     std::fprintf(stderr, "warning: %s is not there: the published figures are left out\n", published_file);
     return {};
 }
