@@ -185,7 +185,7 @@ test-gpu bench-gpu: deps
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/gpu.sh $(@:%-gpu=%)
 
 # Beside PyTorch on the same two cores. PEER_PYTHON: a Python that has it, else .deps/peers, fetched at first use. PEER: another script with
-# the options of tests/peers/torch_step.py. LINES from the command line only: a terminal may export its height under that name.
+# the options and the last line of tests/peers/torch_step.py. LINES from the command line only: a terminal may export its height under that name.
 PEER_PYTHON ?=
 PEER   ?= tests/peers/torch_step.py
 ROUNDS ?= 2

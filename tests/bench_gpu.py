@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """images/s of Convoy on one GPU beside PyTorch, as a table, and where a step's time goes. Both train on made-up images; warm-up, plan
-timing, capture and compilation are left out. PyTorch (tests/peers/torch_step.py) is compiled with max-autotune, as far as the time allows;
-a line without it says why. 'Of the roofline': the time that the step's classes of operations would take at the rates that `convoy bench`
-saw the device multiply and copy at, as a part of the step's. 'Gap': the mean time of a step with what lies between steps, less the
-median time of a step by itself.
+timing, capture and compilation are left out. Images/s are the images of the measured steps over their wall time, on both sides. PyTorch
+(tests/peers/torch_step.py) is compiled with max-autotune, as far as the time allows; a line without it says why. 'Of the roofline': the
+time that the step's classes of operations would take at the rates that `convoy bench` saw the device multiply and copy at, as a part of
+the step's. 'Gap': the mean time of a step with what lies between steps, less the median time of a step by itself.
 
 bench_gpu.py [--build DIR] [--budget SECONDS] [--peer compile|eager|none] [--only MODEL] [options of convoy bench]
 """
@@ -46,7 +46,7 @@ def peer_rate(a, line, limit):
         done = subprocess.run(command + (["--compile"] if a.peer == "compile" else []), capture_output=True, text=True, env=environment, timeout=max(1, limit))
     except subprocess.TimeoutExpired:
         return None, "no time left"
-    found = re.search(r"([\d.]+) images/s", done.stdout)
+    found = re.search(r"([\d.]+) images/s over wall time", done.stdout)
     return (float(found.group(1)), "") if found else (None, (done.stderr.strip().splitlines() or ["no output"])[-1][:60])
 
 
@@ -72,14 +72,13 @@ def main():
         row = [line[0], line[2], str(line[4]), line[5], "-", "-", "-", f"{rate:.0f}" if rate else "-", "-", problem or reason]
         if result:
             device = result["device"]
-            ours, wall = (result["images_per_second"][k] for k in ("median", "wall"))
-            row[4] = f"{ours:.0f}"
+            median, wall = (result["images_per_second"][k] for k in ("median", "wall"))
+            row[4] = f"{wall:.0f}"
             if result["ceilings"]["roofline_seconds"] > 0:
                 row[5] = f"{100 * result['ceilings']['roofline_seconds'] / result['step_seconds']:.0f} %"
-            if wall:
-                row[6] = f"{1e6 * line[4] * (1 / wall - 1 / ours):.0f}"
+            row[6] = f"{1e6 * line[4] * (1 / wall - 1 / median):.0f}"
             if rate:
-                row[8] = f"{ours / rate:.2f}"
+                row[8] = f"{wall / rate:.2f}"
             whole = sum(o["seconds"] for o in result["operations"])
             for o in result["operations"]:
                 shares.setdefault(o["class"], {})[i] = o["seconds"] / whole

@@ -3,11 +3,13 @@
 
 bench_peers.py --python PYTHON [--convoy FILE] [--peer SCRIPT] [--cores 0,1] [--rounds 2] [--lines REGEX] [--limit SECONDS]
 
-Both train on made-up images with SGD, momentum and weight decay, and take turns: each round measures PyTorch, then Convoy. The rates are
-medians over the rounds (of medians over the steps), the ratio is the median of the rounds' ratios. One rank has all cores; two ranks have
-half of them each, the batch of one rank each, and sum gradients by MPI (Convoy) or DDP over gloo (PyTorch). Convoy draws another batch
-every step, PyTorch has one. --lines takes the lines whose label, like 'resnet50-cifar 32 bf16 2x1', the expression is found in. A line
-that fails says why, the others go on, and the exit code is 1; one during which other programs had more than a twentieth of the cores says so.
+Both train on made-up images with SGD, momentum and weight decay, and take turns: each round measures PyTorch, then Convoy. A rate is the
+images of the measured steps over their wall time, on both sides. Where a --peer knows no wall time, both sides are taken by their median
+step, and the line says so. The table has medians over the rounds, and the median of the rounds' ratios. One rank has all cores; two ranks
+have half of them each, the batch of one rank each, and sum gradients by MPI (Convoy) or DDP over gloo (PyTorch). Convoy draws another
+batch every step, PyTorch has one. --lines takes the lines whose label, like 'resnet50-cifar 32 bf16 2x1', the expression is found in. A
+line that fails says why, the others go on, and the exit code is 1; one during which other programs had more than a twentieth of the cores
+says so.
 """
 import argparse, collections, datetime, json, os, re, signal, socket, statistics, subprocess, sys, time
 
@@ -55,27 +57,29 @@ def stop(child):
             pass
 
 
-def torch_rate(line, a):
+def torch_rates(line, a):
+    """images/s by its kind: "wall", and "median" of a peer that says no more of its figure."""
     command = [a.python, a.peer, "--model", line.model, "--batch", str(line.batch), "--dtype", line.precision, "--warmup", "1",
                "--steps", str(line.steps), "--threads", str(line.ranks * line.threads), "--ddp", str(line.ranks)]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     said = run(command, a.limit, env={**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
-    found = re.search(r"([\d.]+) images/s", said)
+    found = re.search(r"([\d.]+) images/s( over wall time)?", said)
     if not found:
         raise Failed(f"{os.path.basename(a.peer)} printed no images/s")
-    return float(found.group(1))
+    return {"wall" if found.group(2) else "median": float(found.group(1))}
 
 
-def convoy_rate(line, a):
+def convoy_rates(line, a):
+    """images/s by its kind, "wall" and "median" among them."""
     launcher = ["mpirun", "-n", str(line.ranks), "--bind-to", "none"] if line.ranks > 1 else []
     command = [*launcher, a.convoy, "bench", "--device", "cpu", *line.options.split(), "--batch-per-rank", str(line.batch), "--threads",
                str(line.threads), "--precision", line.precision, "--lr", "0.01", "--weight-decay", "0.0001", "--warmup", "1", "--steps",
                str(line.steps), "--profile-steps", "0"]
     said = run(command, a.limit)
     try:
-        return json.loads(said.splitlines()[-1])["images_per_second"]["median"]
+        return json.loads(said.splitlines()[-1])["images_per_second"]
     except (ValueError, IndexError, KeyError):
         raise Failed("convoy bench printed no JSON") from None
 
@@ -90,7 +94,7 @@ def clocks(cores):
 def measure(line, a):
     """The table's cells for one line: both rates and their ratio; and whether all is well."""
     before = clocks(a.cores)
-    sides = {torch_rate: [], convoy_rate: []}
+    sides = {torch_rates: [], convoy_rates: []}
     reasons = {}
     for _ in range(a.rounds):
         for side, rates in sides.items():
@@ -100,11 +104,14 @@ def measure(line, a):
                 rates.append(side(line, a))
             except (Failed, OSError) as error:
                 reasons[side] = f"failed: {error}".replace("|", "/")
+    kind = "median" if any("median" in rates for rates in sides[torch_rates]) else "wall"
+    sides = {side: [rate[kind] for rate in rates] for side, rates in sides.items()}
     cells = [reasons.get(side) or f"{statistics.median(rates):,.1f}" for side, rates in sides.items()]
     ratios = [ours / theirs for theirs, ours in zip(*sides.values())]
     wall, busy, own = (now - then for now, then in zip(clocks(a.cores), before))
     others = (busy - own) / (wall * len(a.cores))
     ratio = f"{statistics.median(ratios):.2f}" if not reasons else "-"
+    ratio += " (by the median step)" if kind == "median" else ""
     return [*cells, ratio + (f" (others had {100 * others:.0f} % of the cores)" if others > 0.05 else "")], not reasons
 
 

@@ -84,6 +84,21 @@ TEST_F(Plot, TheCommandThatATrainingPrintsDraws) {
     expect_picture();
 }
 
+// make run's script, on a data set that is small, in place of the sample: it draws, and what it says to do next works, also for root.
+TEST_F(Plot, TheCommandThatMakeRunEndsWithWorks) {
+    make_data(dir_.path("input/cifar10-sample"), 8, 4, "32x32x3");
+    ASSERT_EQ(run("cp -r input/run.sh input/recipes " + dir_.path("input")).code, 0);
+    const std::string settings = "BUILD=" + std::filesystem::path(convoy_).parent_path().string() + " RUN=" + run_ + "-next NP=1";
+    const Finished f = elsewhere("env " + settings + " bash " + dir_.path("input/run.sh") + " --max-steps 1 --batch-size 4");
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ(read_file(run_ + "-next/metrics.png").substr(1, 3), "PNG");
+    std::smatch m;
+    ASSERT_TRUE(std::regex_search(f.out, m, std::regex("next: (.*)\n$"))) << f.out;
+    const Finished next = run("cd " + dir_.path() + " && unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM && " + with_limit(m[1], 60));
+    EXPECT_EQ("", failure(next));
+    EXPECT_EQ(score_of(next.out).images, 4) << next.out;
+}
+
 TEST_F(Plot, MistakesAreOneLine) {
     for (const auto& [arguments, code, word] : std::vector<std::tuple<std::string, int, std::string>>{
              {"plot", 2, "which run?"}, {"plot none", 3, "none"}, {"plot " + run_ + " --ou x", 2, "usage"}, {"plot " + run_ + " --out /proc/x", 5, "/proc/x"}}) {
