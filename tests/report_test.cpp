@@ -301,6 +301,21 @@ TEST_F(Report, ScalingIsDrawn) {
     const std::string picture = dir_.path("scaling.png");
     EXPECT_EQ("", failure(plot("- --out " + picture + " < tests/golden/report/scaling.json")));
     EXPECT_EQ(read_file(picture).substr(1, 3), "PNG");
+    // Every word of the picture, of GPUs and of ranks on CPUs.
+    write_file(dir_.path("words.py"), R"(import sys
+sys.path.insert(0, "output")
+import plot
+from matplotlib.text import Text
+plot.save = lambda figure, out: print("\n".join(text.get_text() for text in figure.findobj(Text)))
+plot.draw_scaling(plot.read_cells(sys.argv[1]), None, None)
+)");
+    const std::string gpus = read_file("tests/golden/report/scaling.json");
+    write_file(dir_.path("gpus.json"), gpus);
+    write_file(dir_.path("cpus.json"), std::regex_replace(gpus, std::regex("\"gpu\""), "\"cpu\""));
+    const auto words = [&](const std::string& file) { return run("/usr/bin/python3 " + dir_.path("words.py") + " " + dir_.path(file)).out; };
+    EXPECT_NE(words("gpus.json").find("resnet50, bf16, 224x224x3, batch 128 a GPU\n"), std::string::npos) << words("gpus.json");
+    EXPECT_NE(words("cpus.json").find("resnet50, bf16, 224x224x3, batch 128 a rank\n"), std::string::npos) << words("cpus.json");
+    EXPECT_EQ(count(words("cpus.json"), "GPU"), 0);
     write_file(dir_.path("none.json"), R"([{"out_of_memory": true, "samples_per_second": null}])");
     for (const auto& [arguments, code, word] : std::vector<std::tuple<std::string, int, std::string>>{
              {dir_.path("none.json"), 3, "nothing to draw"}, {"README.md", 3, "README.md"}, {"a b", 2, "one file"}}) {
