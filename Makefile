@@ -29,10 +29,14 @@ WNO += $(if $(SANITIZE),-Wno-maybe-uninitialized)
 WNO += $(if $(findstring clang,$(CXX)),-Wno-pass-failed -Wno-unknown-warning-option)
 CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) -isystem $(ONEDNN)/include
 CXXFLAGS += -std=c++20 $(OPT) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
-LDFLAGS  += $(OPT) -fopenmp -L$(ONEDNN)/lib -Wl,-rpath,'$$ORIGIN/../$(ONEDNN)/lib'
-LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -lcrypto -lz
+LDFLAGS  += $(OPT) -fopenmp -L$(ONEDNN)/lib
+LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -lcrypto -lz -ldl
+# Where programs look for oneDNN: beside themselves, in a checkout that was moved as a whole, and where it was when they were built. Not in
+# LDFLAGS: a checkout that is copied is not to be built anew.
+RPATHS = -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../$(ONEDNN)/lib:$(abspath $(ONEDNN))/lib$(if $(CUDA_ON),:$(abspath $(CUDA))/lib64)'
 
-# ---- CUDA: src/backend/cuda and kernels/ where the toolkit, cuDNN, NCCL and cudnn-frontend's headers are, else cuda_absent.cpp ----
+# ---- CUDA: src/backend/cuda and kernels/ are libconvoy_cuda.so, where the toolkit, cuDNN, NCCL and cudnn-frontend's headers are ----
+# cuda_loaded.cpp opens it beside the executable, which so starts where CUDA's libraries are not. Without a toolkit: cuda_absent.cpp.
 CUDA_NEEDS := $(if $(CUDA),$(CUDA)/bin/nvcc $(CUDA)/include/cudnn.h $(CUDA)/include/nccl.h $(CUDNN_FRONTEND)/include/cudnn_frontend.h)
 CUDA_LACKS := $(filter-out $(wildcard $(CUDA_NEEDS)),$(CUDA_NEEDS))
 CUDA_ON    := $(if $(CUDA_NEEDS),$(if $(CUDA_LACKS),,yes))
@@ -44,24 +48,31 @@ endif
 endif
 # winograd.cpp is GCC's: see winograd_absent.cpp.
 CLANG   := $(shell echo | $(CXX) -dM -E -x c++ - 2>/dev/null | grep __clang__)
-ABSENT  := $(if $(CUDA_ON),src/backend/cuda_absent.cpp,src/backend/cuda/%) \
+ABSENT  := src/backend/cuda/% src/backend/$(if $(CUDA_ON),cuda_absent.cpp,cuda_loaded.cpp) \
            src/backend/cpu/$(if $(CLANG),winograd.cpp,winograd_absent.cpp)
 SOURCES := $(filter-out $(ABSENT),$(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp))
 OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
 ifdef CUDA_ON
 KERNELS  := $(wildcard kernels/*.cu)
-OBJECTS  += $(KERNELS:%.cu=$(BUILD)/%.o)
+CUDA_SOURCES := $(wildcard src/backend/cuda/*.cpp)
+CUDA_OBJECTS := $(CUDA_SOURCES:%.cpp=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
+CUDA_BACKEND := $(BUILD)/libconvoy_cuda.so
 NVCC     := $(CUDA)/bin/nvcc
 # Machine code for each architecture, and PTX of the highest for what comes after it.
 PTX_ARCH := $(shell printf '%s\n' $(CUDA_ARCHS) | sort -n | tail -n1)
 GENCODE  := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) -gencode arch=compute_$(PTX_ARCH),code=compute_$(PTX_ARCH)
-NVCCFLAGS += -std=c++20 $(if $(DEBUG),-g -G,-O3 -lineinfo) -Isrc -I. $(GENCODE) -ccbin $(CXX) -Werror all-warnings -Xcompiler -Wall
+NVCCFLAGS += -std=c++20 $(if $(DEBUG),-g -G,-O3 -lineinfo) -Isrc -I. $(GENCODE) -ccbin $(CXX) -Werror all-warnings -Xcompiler -Wall,-fPIC
+# Of what is in a shared object.
+PIC := -fPIC -fno-semantic-interposition
 CUDA_FLAGS := -isystem $(CUDA)/include -isystem $(CUDNN_FRONTEND)/include -DCONVOY_CUDA_ARCHS='"$(CUDA_ARCHS)"'
-# cudart is static: without a driver the executable still starts, and says so.
-LDLIBS   += -L$(CUDA)/lib64 -Wl,-rpath,$(abspath $(CUDA))/lib64 -lcudnn -lnccl -lnvrtc -lcudart_static -ldl -lrt -lpthread
+# cudart is static: without a driver there is still somebody who says so.
+# cuDNN opens NVRTC itself, by its name: it is needed, though nobody here calls it.
+CUDA_LIBS  := -L$(CUDA)/lib64 -lcudnn -lnccl -Wl,--push-state,--no-as-needed -lnvrtc -Wl,--pop-state -lcudart_static -ldl -lrt -lpthread
 endif
 TESTS   := $(filter-out $(if $(CUDA_ON),,tests/cuda_%),$(wildcard tests/*.cpp))
 TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
+# What the test programs have of the executable's: the CUDA backend is linked into them (tests/cuda_linked.cpp), for tests of its parts.
+TESTED  := $(filter-out %/src/main.o %/cuda_loaded.o,$(OBJECTS))
 
 # ---- kernels on the host: g++ compiles every .cu against tests/fibers, which wants CUDA's headers and nothing else of it ----
 FIBERS := $(BUILD)/tests/fibers/grid.o $(patsubst kernels/%.cu,$(BUILD)/tests/fibers/%.o,$(wildcard kernels/*.cu))
@@ -82,22 +93,27 @@ $(BUILD)/tests/fibers/%.o: kernels/%.cu $(BUILD)/flags
 # ---- the whole CUDA backend on the host: its own sources over a made-up runtime and cuDNN (tests/emulated), with kernels as fibers ----
 ifdef CUDA_ON
 EMULATED := $(BUILD)/tests/fibers/grid.o $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard tests/emulated/*.cpp)) $(KERNELS:%.cu=$(BUILD)/tests/emulated/%.o)
-EMULATED_OBJECTS := $(filter-out $(BUILD)/kernels/% %/cudnn_graph.o,$(OBJECTS)) $(EMULATED)
+EMULATED_OBJECTS := $(filter-out $(BUILD)/kernels/% %/cudnn_graph.o,$(CUDA_OBJECTS)) $(EMULATED)
 $(EMULATED): CPPFLAGS += $(CUDA_FLAGS)
+$(EMULATED): CXXFLAGS += $(PIC)
 $(BUILD)/tests/emulated/%.o: CXXFLAGS += -O2
 $(BUILD)/tests/emulated/cudnn.o: CXXFLAGS += -O3 -ffast-math -fno-finite-math-only
 $(BUILD)/tests/emulated/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo c++ $< for the emulated device
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -DCONVOY_EMULATED -include tests/fibers/cuda_on_host.h -MMD -MP -c -o $@ -x c++ $<
-$(BUILD)/emulated/convoy: $(EMULATED_OBJECTS)
-$(BUILD)/emulated/convoy_tests: $(filter-out $(BUILD)/src/main.o,$(EMULATED_OBJECTS)) $(filter-out $(KERNEL_TESTS) %/cuda_plan_test.o,$(TEST_OBJECTS))
-$(BUILD)/emulated/convoy_tests: LDLIBS += -lgtest
-emulated: $(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests
-$(BUILD)/emulated/%:
+# The same executable, beside another shared object.
+$(BUILD)/emulated/convoy: $(BUILD)/convoy $(BUILD)/emulated/libconvoy_cuda.so
+	@cp $< $@
+$(BUILD)/emulated/libconvoy_cuda.so: $(EMULATED_OBJECTS)
 	@mkdir -p $(@D)
 	@echo link $@
-	$(Q)$(CXX) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/../../$(ONEDNN)/lib' -o $@ $^ $(LDLIBS) -lboost_context
+	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lboost_context
+$(BUILD)/emulated/convoy_tests: $(TESTED) $(EMULATED_OBJECTS) $(filter-out $(KERNEL_TESTS) %/cuda_plan_test.o,$(TEST_OBJECTS))
+	@mkdir -p $(@D)
+	@echo link $@
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) -lgtest -lboost_context
+emulated: $(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests
 -include $(EMULATED:.o=.d)
 endif
 
@@ -111,13 +127,18 @@ endif
 .PHONY: all deps info run test test-programs emulated test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bench-peers record-cpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
-$(BUILD)/convoy: $(OBJECTS)
+# -rdynamic: the CUDA backend uses the executable's functions.
+$(BUILD)/convoy: $(OBJECTS) | $(CUDA_BACKEND)
 	@echo link $@
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) $(if $(CUDA_ON),-rdynamic) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/convoy_tests: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(TEST_OBJECTS)
+$(BUILD)/libconvoy_cuda.so: $(CUDA_OBJECTS)
 	@echo link $@
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lgtest
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -shared -Wl,--exclude-libs,ALL -o $@ $^ $(CUDA_LIBS)
+
+$(BUILD)/convoy_tests: $(TESTED) $(CUDA_OBJECTS) $(TEST_OBJECTS)
+	@echo link $@
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) $(CUDA_LIBS) -lgtest
 
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -131,6 +152,7 @@ $(BUILD)/%.o: %.cu $(BUILD)/flags
 	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/src/backend/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
+$(BUILD)/src/backend/cuda/%.o: CXXFLAGS += $(PIC)
 # Only reads and writes descriptors: its headers take long enough without optimisation.
 $(BUILD)/src/backend/cuda/cudnn_graph.o: CXXFLAGS += -O1
 # System headers are in no dependency file.
@@ -144,18 +166,19 @@ $(BUILD)/src/backend/cpu/winograd.o: CXXFLAGS += -Wno-uninitialized -Wno-maybe-u
 $(BUILD)/tests/%.o: CXXFLAGS += -O1
 
 # The stamp changes when the flags do, and then everything is rebuilt.
-FLAGS := $(subst ',,$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA_FLAGS) $(NVCCFLAGS))
+FLAGS := $(subst ',,$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA_LIBS) $(CUDA_FLAGS) $(NVCCFLAGS) $(PIC))
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 
-# The commit goes into every shard and metric file; only version.o depends on it.
+# The commit goes into every shard and metric file; only these depend on it.
 COMMIT := $(shell git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 $(BUILD)/commit: FORCE
 	@mkdir -p $(@D); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
-$(BUILD)/src/base/version.o: CPPFLAGS += -DCONVOY_COMMIT='"$(COMMIT)"'
-$(BUILD)/src/base/version.o: $(BUILD)/commit
+OF_COMMIT := $(BUILD)/src/base/version.o $(BUILD)/src/backend/cuda/entry.o
+$(OF_COMMIT): CPPFLAGS += -DCONVOY_COMMIT='"$(COMMIT)"'
+$(OF_COMMIT): $(BUILD)/commit
 
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
 # ---- what it needs ---------------------------------------------------------------------------------------------------
 deps:
@@ -249,13 +272,13 @@ test-jobs: deps
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/jobs/run.sh
 
 format:
-	clang-format -i $(SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h tests/fibers/* kernels/*)
+	clang-format -i $(SOURCES) $(CUDA_SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h tests/fibers/* kernels/*)
 
 clean:
 	rm -rf $(BUILD)
 
 help:
-	@echo 'make            build $(BUILD)/convoy'
+	@echo 'make            build $(BUILD)/convoy, and where CUDA is $(BUILD)/libconvoy_cuda.so, which is its backend for GPUs'
 	@echo 'make deps       install what is missing (root), or say what is missing'
 	@echo 'make info       every dependency: version, where'
 	@echo 'make run        train on input/cifar10 if it is there, else on the sample in input/'

@@ -7,6 +7,8 @@ build=${BUILD:-build} out=${BUILD:-build}/convoy-bundle
 rm -rf "$out" && mkdir -p "$out/build" "$out/lib" "$out/openmpi" "$out/tests" "$out/input" "$out/output"
 
 for program in convoy convoy_tests; do cp "$build/$program" "$out/build/" && strip "$out/build/$program"; done
+backend=$build/libconvoy_cuda.so
+[ ! -e "$backend" ] || { cp "$backend" "$out/build/" && strip --strip-unneeded "$out/build/libconvoy_cuda.so"; }
 cp -r tests/golden tests/gpu.sh tests/bench_gpu.py tests/peers "$out/tests/"
 cp -r input/recipes input/cifar10-sample "$out/input/" 2>/dev/null || true
 cp output/plot.py output/requirements.txt output/published-*.csv "$out/output/"
@@ -36,7 +38,7 @@ copy_libraries() {
     [[ $name =~ $theirs ]] || [ -e "$out/lib/$name" ] || cp -L "$file" "$out/lib/$name"
   done
 }
-copy_libraries "$build/convoy" "$build/convoy_tests" "$out"/openmpi/mpirun "$out"/openmpi/orted $(find "$out/openmpi" -name "*.so")
+copy_libraries "$build/convoy" "$build/convoy_tests" $([ ! -e "$backend" ] || echo "$backend") "$out"/openmpi/mpirun "$out"/openmpi/orted $(find "$out/openmpi" -name "*.so")
 strip --strip-unneeded "$out"/lib/* "$out"/openmpi/plugins/*.so 2>/dev/null || true
 
 cp tests/bundle_run.sh "$out/run" && chmod +x "$out/run"

@@ -18,6 +18,9 @@ namespace convoy {
 
 class Comm;
 
+/// Names and versions of libraries.
+using Versions = std::vector<std::pair<std::string, std::string>>;
+
 /// Where a step runs. Communication runs beside compute until something waits for it.
 enum class Lane : uint8_t { compute, communication };
 
@@ -261,8 +264,16 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions&, Comm&);
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&);
 /// Why there is no CUDA device here, or an empty string if there is one.
 std::string cuda_unavailable();
+/// Why the CUDA backend that belongs to this executable cannot be loaded; empty if it can, or if there is none.
+std::string cuda_unloadable();
 /// Versions of what the CUDA backend was built with and finds; empty without one.
-std::vector<std::pair<std::string, std::string>> cuda_versions();
+Versions cuda_versions();
+/// A shared library, and the file that the loader takes for it; no path: it is missing.
+struct CudaLibrary {
+    std::string name, path;
+};
+/// The CUDA backend's own shared object and what it needs besides what the executable does; empty if there is no such object.
+std::vector<CudaLibrary> cuda_libraries();
 /// What cuDNN has for a model's training step on a chip ("h100", "a100"), which need not be here. Throws Exit::usage.
 std::string plan_table(const Graph&, int batch, Precision, const std::string& chip);
 

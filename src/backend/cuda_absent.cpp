@@ -5,7 +5,11 @@ namespace convoy {
 
 std::string cuda_unavailable() { return "this executable was built without the CUDA backend"; }
 
-std::vector<std::pair<std::string, std::string>> cuda_versions() { return {}; }
+std::string cuda_unloadable() { return ""; }
+
+Versions cuda_versions() { return {}; }
+
+std::vector<CudaLibrary> cuda_libraries() { return {}; }
 
 std::string plan_table(const Graph&, int, Precision, const std::string&) { fail(Exit::usage, "--plans: " + cuda_unavailable()); }
 

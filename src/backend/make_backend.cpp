@@ -1,4 +1,6 @@
 // Which backend --device means.
+#include <cstdio>
+
 #include "backend/backend.h"
 #include "comm/comm.h"
 
@@ -9,7 +11,12 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
     if (device == "cuda") return make_cuda_backend(options, comm);
     if (device == "auto") {  // all ranks alike
         const std::string reason = cuda_unavailable();
-        if (comm.max(int64_t(reason.empty())) == 0) return make_cpu_backend(options, comm);
+        if (comm.max(int64_t(reason.empty())) == 0) {
+            // A GPU may well be there: that it is left alone must not go unseen.
+            if (const std::string problem = cuda_unloadable(); comm.root() && !problem.empty())
+                std::fprintf(stderr, "warning: --device auto takes the CPU: %s\n", problem.c_str());
+            return make_cpu_backend(options, comm);
+        }
         comm.together([&] {
             if (!reason.empty()) fail(Exit::usage, "--device auto: other ranks have a GPU, but not this one on " + comm.host() + ": " + reason + "; choose cuda or cpu");
         });

@@ -58,6 +58,15 @@ void print_plans(const InfoOptions& o) {
     std::fputs(plan_table(with_precision(fuse(build_model(model)), precision), int(o.batch), precision, o.chip).c_str(), stdout);
 }
 
+void print_libraries() {
+    Versions libraries = library_versions();
+    for (const auto& library : cuda_versions()) libraries.push_back(library);
+    for (const CudaLibrary& l : cuda_libraries()) libraries.emplace_back("cuda library", l.path.empty() ? l.name + " is missing" : l.path);
+    const std::string reason = cuda_unavailable();
+    libraries.emplace_back("gpu", reason.empty() ? "available" : reason);
+    for (const auto& [library, text] : libraries) std::printf("%-12s %s\n", library.c_str(), text.c_str());
+}
+
 }  // namespace
 
 int info(Comm& comm, const std::vector<std::string>& args) {
@@ -74,11 +83,8 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->threads())});
     if (!comm.root()) return 0;
     std::printf("%-12s %s (%s)\n", "convoy", version, commit());
-    auto libraries = library_versions();
-    for (const auto& library : cuda_versions()) libraries.push_back(library);
-    for (const auto& [library, text] : libraries) std::printf("%-12s %s\n", library.c_str(), text.c_str());
-    const std::string reason = cuda_unavailable();
-    std::printf("%-12s %s\n\nrank  host              threads  device\n", "gpu", reason.empty() ? "available" : reason.c_str());
+    print_libraries();
+    std::printf("\nrank  host              threads  device\n");
     for (int r = 0; r < comm.size(); ++r)
         std::printf("%4d  %-16s  %7d  %s; %s%s%s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str(), places[r].c_str(), links[r].empty() ? "" : "; ", links[r].c_str());
     std::printf("\nhost              network cards\n");

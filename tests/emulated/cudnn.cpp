@@ -13,6 +13,9 @@
 #include "tests/emulated/cuda.h"
 
 #include <cuda_fp16.h>
+#include <cudnn.h>
+
+size_t cudnnGetVersion() { return 0; }  // where the library lies is asked for, by this address
 
 namespace convoy {
 

@@ -165,7 +165,7 @@ void CudaBackend::prepare() {
     }
 }
 
-std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& comm) {
+std::unique_ptr<Backend> cuda::make_backend(const BackendOptions& options, Comm& comm) {
     DeviceInfo info;
     comm.together([&] {
         const Found found = find_devices();

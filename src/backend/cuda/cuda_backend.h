@@ -13,6 +13,7 @@
 #include "backend/cuda/plans.h"
 #include "backend/cuda/weight_copies.h"
 #include "backend/cuda/workspace.h"
+#include "backend/cuda_entry.h"
 #include "kernels/kernels.h"
 
 namespace convoy {

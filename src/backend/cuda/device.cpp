@@ -9,6 +9,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda_entry.h"
 
 namespace convoy {
 namespace {
@@ -98,7 +99,7 @@ std::string shared_device(const std::vector<std::string>& ranks) {
     return "";
 }
 
-std::vector<std::pair<std::string, std::string>> cuda_versions() {
+Versions cuda::versions() {
     const Found f = find_devices();
     int nccl = 0;
     ncclGetVersion(&nccl);
@@ -108,6 +109,6 @@ std::vector<std::pair<std::string, std::string>> cuda_versions() {
             {"nccl", std::to_string(nccl / 10000) + "." + std::to_string(nccl / 100 % 100) + "." + std::to_string(nccl % 100)}};
 }
 
-std::string cuda_unavailable() { return reason_without_device(find_devices()); }
+std::string cuda::unavailable() { return reason_without_device(find_devices()); }
 
 }  // namespace convoy

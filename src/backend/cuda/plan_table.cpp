@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "backend/backend.h"
 #include "backend/cuda/chips.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda_entry.h"
 
 namespace convoy {
 namespace {
@@ -66,7 +66,7 @@ std::string text_of(const std::vector<PlanRow>& rows) {
     return text;
 }
 
-std::string plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
+std::string cuda::plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
     return text_of(plan_rows(plans_of(graph, batch, precision), chip));
 }
 

@@ -1,0 +1,12 @@
+// The one symbol that is looked up in the shared object. CONVOY_COMMIT comes from the Makefile.
+#include "backend/cuda_entry.h"
+
+namespace convoy {
+
+extern "C" const CudaEntry convoy_cuda = {.commit = CONVOY_COMMIT,
+                                          .make_backend = cuda::make_backend,
+                                          .unavailable = cuda::unavailable,
+                                          .versions = cuda::versions,
+                                          .plan_table = cuda::plan_table};
+
+}  // namespace convoy

@@ -1,0 +1,109 @@
+// Opens the CUDA backend, libconvoy_cuda.so beside the executable, when somebody asks for it: CUDA's libraries are loaded with it and
+// not before.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "backend/cuda_entry.h"
+#include "base/elf.h"
+#include "base/version.h"
+#include "comm/comm.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* file_name = "libconvoy_cuda.so";
+
+/// Either the backend or the reason why there is none.
+struct Opened {
+    const CudaEntry* backend = nullptr;
+    std::string problem{};
+};
+
+fs::path path_of_backend() { return fs::read_symlink("/proc/self/exe").parent_path() / file_name; }
+
+/// The file that the loader takes for a library's name; empty if it finds none. The library stays loaded.
+std::string path_of_library(const std::string& name) {
+    void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    link_map* loaded = nullptr;
+    if (!library || dlinfo(library, RTLD_DI_LINKMAP, &loaded) != 0) return "";
+    return loaded->l_name;
+}
+
+/// "a", "a and b", "a, b and c".
+std::string enumerated(const std::vector<std::string>& names) {
+    std::string text;
+    for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+    return text;
+}
+
+/// `why`: what the loader says.
+std::string problem_with(const fs::path& backend, const std::string& why) {
+    if (!fs::exists(backend))
+        return backend.string() + ", the CUDA backend, is not there; copy it from the folder that convoy was built in";
+    std::vector<std::string> missing;
+    for (const CudaLibrary& l : cuda_libraries())
+        if (l.path.empty()) missing.push_back(l.name);
+    if (missing.empty()) return "the CUDA backend cannot be loaded: " + why + "; build convoy again on a machine like this";
+    return enumerated(missing) + (missing.size() == 1 ? " is" : " are") +
+           " not to be found on this machine; load the modules of CUDA, cuDNN and NCCL, or name the folder in LD_LIBRARY_PATH";
+}
+
+Opened open_backend() {
+    const fs::path path = path_of_backend();
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open: what it made lives as long as the process
+    if (!library) return {.problem = problem_with(path, dlerror())};
+    const auto* backend = static_cast<const CudaEntry*>(dlsym(library, "convoy_cuda"));
+    const std::string theirs = backend ? backend->commit : "unknown";
+    if (theirs != commit())
+        return {.problem = path.string() + " is of another build (" + theirs + ") than this executable (" + commit() +
+                           "); copy both from one folder"};
+    return {.backend = backend};
+}
+
+}  // namespace
+
+std::string cuda_unloadable() { return open_backend().problem; }
+
+std::string cuda_unavailable() {
+    const Opened opened = open_backend();
+    return opened.backend ? opened.backend->unavailable() : opened.problem;
+}
+
+Versions cuda_versions() {
+    const Opened opened = open_backend();
+    return opened.backend ? opened.backend->versions() : Versions();
+}
+
+std::vector<CudaLibrary> cuda_libraries() {
+    const fs::path backend = path_of_backend();
+    std::vector<CudaLibrary> libraries = {{file_name, fs::exists(backend) ? backend.string() : ""}};
+    const std::vector<std::string> here = needed_libraries("/proc/self/exe");
+    for (const std::string& name : needed_libraries(backend))
+        if (name.starts_with("lib") && std::find(here.begin(), here.end(), name) == here.end())
+            libraries.push_back({name, path_of_library(name)});
+    return libraries;
+}
+
+std::string plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
+    const Opened opened = open_backend();
+    if (!opened.backend) fail(Exit::usage, "--plans: " + opened.problem);
+    return opened.backend->plan_table(graph, batch, precision, chip);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& comm) {
+    Opened opened;
+    comm.together([&] {
+        opened = open_backend();
+        if (!opened.backend)
+            fail(Exit::usage, "--device cuda: rank " + std::to_string(comm.rank()) + " on " + comm.host() + ": " + opened.problem +
+                                  "; or use --device cpu");
+    });
+    return opened.backend->make_backend(options, comm);
+}
+
+}  // namespace convoy

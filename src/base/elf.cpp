@@ -1,0 +1,52 @@
+#include "base/elf.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+namespace convoy {
+namespace {
+
+/// `count` records at `offset`; none if the file ends before.
+template <class Record> std::vector<Record> read_records(std::ifstream& file, uint64_t offset, uint64_t count) {
+    constexpr uint64_t most_bytes = 64 << 20;  // more than the names of any program take
+    if (count > most_bytes / sizeof(Record)) return {};
+    std::vector<Record> records(count);
+    file.seekg(std::streamoff(offset));
+    file.read(reinterpret_cast<char*>(records.data()), std::streamsize(count * sizeof(Record)));
+    return file ? records : std::vector<Record>();
+}
+
+/// Where in the file an address of the loaded program lies.
+uint64_t offset_of(uint64_t address, const std::vector<Elf64_Phdr>& segments) {
+    for (const Elf64_Phdr& s : segments)
+        if (s.p_type == PT_LOAD && address >= s.p_vaddr && address - s.p_vaddr < s.p_filesz) return s.p_offset + (address - s.p_vaddr);
+    return 0;
+}
+
+}  // namespace
+
+std::vector<std::string> needed_libraries(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<Elf64_Ehdr> header = read_records<Elf64_Ehdr>(file, 0, 1);
+    if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0 || header[0].e_ident[EI_CLASS] != ELFCLASS64) return {};
+    const auto segments = read_records<Elf64_Phdr>(file, header[0].e_phoff, header[0].e_phnum);
+    const auto dynamic = std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
+    if (dynamic == segments.end()) return {};
+    const auto entries = read_records<Elf64_Dyn>(file, dynamic->p_offset, dynamic->p_filesz / sizeof(Elf64_Dyn));
+    uint64_t table = 0, bytes = 0;
+    for (const Elf64_Dyn& e : entries) {
+        if (e.d_tag == DT_STRTAB) table = e.d_un.d_ptr;
+        if (e.d_tag == DT_STRSZ) bytes = e.d_un.d_val;
+    }
+    std::vector<char> text = read_records<char>(file, offset_of(table, segments), bytes);
+    text.push_back('\0');
+    std::vector<std::string> names;
+    for (const Elf64_Dyn& e : entries)
+        if (e.d_tag == DT_NEEDED && e.d_un.d_val < text.size()) names.emplace_back(&text[e.d_un.d_val]);
+    return names;
+}
+
+}  // namespace convoy
