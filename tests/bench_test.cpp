@@ -1,6 +1,8 @@
 // convoy bench: the work counted from shapes against sums by hand, the classes of a tape's steps, and what a run prints, writes and
 // refuses. Nothing here asks how fast it was.
+#include <dnnl.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include <chrono>
 #include <filesystem>
@@ -130,6 +132,14 @@ TEST(Bench, MeasuresMadeUpImages) {
     EXPECT_LE(low, middle);
     EXPECT_LE(middle, high);
     EXPECT_GT(j["images_per_second"]["wall"].get<double>(), 0);
+    const dnnl_version_t* onednn = dnnl_version();
+    char of_onednn[32], of_hdf5[32];
+    std::snprintf(of_onednn, sizeof of_onednn, "%d.%d.%d", onednn->major, onednn->minor, onednn->patch);
+    unsigned major = 0, minor = 0, release = 0;
+    H5get_libversion(&major, &minor, &release);
+    std::snprintf(of_hdf5, sizeof of_hdf5, "%u.%u.%u", major, minor, release);
+    EXPECT_EQ(j["versions"]["onednn"], of_onednn);
+    EXPECT_EQ(j["versions"]["hdf5"], of_hdf5);
     EXPECT_GT(j["peak_memory_bytes"].get<double>(), 1e6);
     EXPECT_NEAR(j["flops_per_second"].get<double>(), j["flops_per_image"].get<double>() * middle,
                 1e-9 * j["flops_per_second"].get<double>());

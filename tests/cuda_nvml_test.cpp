@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -31,6 +32,7 @@ struct Answers {
     static int clock(void*, int kind, unsigned* mhz) { return *mhz = kind == 1 ? 1980 : 1, 0; }
     static int link(void*, unsigned link, int* active) { return *active = link < 6, link < 12 ? 0 : not_supported; }
     static int link_version(void*, unsigned, unsigned* version) { return *version = 4, 0; }
+    static int driver(char* text, unsigned bytes) { return std::snprintf(text, bytes, "580.65.06"), 0; }
     static int pcie(void*, unsigned* value) { return *value = 5, 0; }
 };
 
@@ -42,6 +44,7 @@ void* answer(const std::string& name) {
     if (name == "nvmlDeviceGetMemoryInfo") return as(Answers::memory);
     if (name == "nvmlDeviceGetPowerUsage") return as(Answers::power);
     if (name == "nvmlDeviceGetClockInfo") return as(Answers::clock);
+    if (name == "nvmlSystemGetDriverVersion") return as(Answers::driver);
     if (name == "nvmlDeviceGetNvLinkState") return as(Answers::link);
     if (name == "nvmlDeviceGetNvLinkVersion") return as(Answers::link_version);
     if (name == "nvmlDeviceGetCurrPcieLinkGeneration") return as(Answers::pcie);
@@ -65,6 +68,8 @@ TEST(CudaNvml, WithoutAnswersNothingIsKnown) {
         EXPECT_TRUE(std::isnan(nvml->sample().memory_bytes));
         EXPECT_EQ(nvml->links(), "");
     }
+    EXPECT_EQ(none.driver(), "");
+    EXPECT_EQ(another.driver(), "580.65.06") << "it is asked without a GPU";
 }
 
 TEST(CudaNvml, AMachineWithoutADriverHasNone) {

@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 pattern=${1:-*} build=${BUILD:-build}
-on_emulated='Cuda.*:*CudaSteps*:*/cuda*-*ADeviceThatIs*:*pyramidnet*:*_cifar*:*CudaSteps*resnet*:*resnet50*kernels:*resnet50*plans'
+on_emulated='Cuda.*:CudaVersions.*:*CudaSteps*:*/cuda*-*ADeviceThatIs*:*pyramidnet*:*_cifar*:*CudaSteps*resnet*:*resnet50*kernels:*resnet50*plans'
 reports=()
 code=0
 tests() { # tests PROGRAM FILTER

@@ -177,6 +177,8 @@ public:
     virtual ~Backend() = default;
 
     virtual std::string device() const = 0;  ///< one line for people: "CPU, 2 threads, oneDNN 3.2.0 (avx512_core_bf16)"
+    /// Of the libraries that only this device needs; what every rank has is in library_versions().
+    virtual Versions versions() const { return {}; }
     virtual int threads() const = 0;
     /// Which processors of the host this rank's threads run on.
     virtual std::string placement() const = 0;

@@ -246,6 +246,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
     r.model = o.model, r.precision = o.precision, r.device = backend->device(), r.data = o.data.empty() ? "synthetic" : o.data;
     r.image_size = size_text(info);
     r.device_kind = backend->synchronous() ? "cpu" : "gpu";
+    r.versions = versions_of_run(*backend);
     r.classes = info.classes, r.parameters = int64_t(graph.trained_count()), r.ranks = comm.size(), r.threads = backend->threads();
     r.global_batch = setup.global_batch, r.batch_per_rank = share_of(setup.global_batch, comm.size(), 0).count, r.warmup = b.warmup;
     if (!timeline.empty()) all.timeline = timeline_json(comm, timeline, graph, r);
@@ -264,7 +265,7 @@ void write_metrics(const std::string& dir, const Measured& all, const std::vecto
     metrics.run_attribute("configuration", config_text(config));
     metrics.run_attribute("version", std::string(version));
     metrics.run_attribute("commit", std::string(commit()));
-    for (const auto& [library, text] : library_versions()) metrics.run_attribute("version_" + library, text);
+    for (const auto& [library, text] : r.versions) metrics.run_attribute("version_" + library, text);
     metrics.run_attribute("ranks", r.ranks);
     metrics.run_attribute("model", r.model);  // these as trainings write them
     metrics.run_attribute("image size", r.image_size);

@@ -131,6 +131,7 @@ std::string bench_json(const BenchResult& r) {
         j["ceilings"] = {{"flops_per_second", r.ceilings.flops},
                          {"bytes_per_second", r.ceilings.bytes},
                          {"roofline_seconds", roofline_seconds(r)}};
+    for (const auto& [library, text] : r.versions) j["versions"][library] = text;
     j["version"] = version;
     j["commit"] = commit();
     return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -27,6 +27,7 @@ struct BenchResult {
     std::string model, precision, device, data, image_size;  ///< data: a folder, or "synthetic"
     std::string device_kind;                                 ///< "cpu" or "gpu"
     int64_t classes = 0, parameters = 0, ranks = 1, hosts = 1, threads = 1, batch_per_rank = 0, global_batch = 0, warmup = 0;
+    Versions versions;                           ///< of the libraries, by name
     std::vector<double> images_per_second;       ///< of all ranks, by measured step
     double images_per_second_wall = NAN;         ///< over the measured steps with what lies between them (permutations, reports)
     StepParts median;                            ///< seconds: medians over the steps, then the mean over ranks

@@ -71,7 +71,7 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
     metrics_->run_attribute("device kind", std::string(backend_.synchronous() ? "cpu" : "gpu"));
     for (const auto& [name, value] : run.identity) metrics_->run_attribute(name, value);
     if (trainer.best_accuracy() >= 0) note_best(trainer.best_accuracy(), trainer.best_step());
-    for (const auto& [library, text] : library_versions()) metrics_->run_attribute("version_" + library, text);
+    for (const auto& [library, text] : versions_of_run(backend_)) metrics_->run_attribute("version_" + library, text);
     if (run.resumed_from.empty()) {
         metrics_->event(0, "start", line);
     } else {

@@ -11,7 +11,7 @@
 
 namespace convoy {
 
-std::vector<std::pair<std::string, std::string>> library_versions() {
+Versions library_versions() {
     const auto dots = [](unsigned a, unsigned b, unsigned c) { return std::to_string(a) + "." + std::to_string(b) + "." + std::to_string(c); };
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
@@ -25,6 +25,12 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
             {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)},
             {"libarchive", dots(unsigned(archive_version_number()) / 1000000, unsigned(archive_version_number()) / 1000 % 1000,
                                 unsigned(archive_version_number()) % 1000)}};
+}
+
+Versions versions_of_run(const Backend& backend) {
+    Versions all = library_versions();
+    for (const auto& library : backend.versions()) all.push_back(library);
+    return all;
 }
 
 }  // namespace convoy

@@ -1,12 +1,12 @@
 // Versions of every library that takes part in a run.
 #pragma once
-#include <string>
-#include <utility>
-#include <vector>
+#include "backend/backend.h"
 
 namespace convoy {
 
 /// (library, version) with lower-case names: mpi, hdf5, onednn, boost, openssl, libarchive.
-std::vector<std::pair<std::string, std::string>> library_versions();
+Versions library_versions();
+/// These, and what the backend needs besides on this host: on GPUs driver, cuda, kernels, cudnn, nccl.
+Versions versions_of_run(const Backend&);
 
 }  // namespace convoy

@@ -91,7 +91,7 @@ void put_on_stream(std::function<void()> work) {
 
 extern "C" {
 
-cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION / 1000 * 1000 + 990, cudaSuccess; }  // newer than any
 cudaError_t cudaGetDeviceCount(int* count) {
     const char* wanted = std::getenv("EMULATED_GPUS");
     return *count = wanted ? std::atoi(wanted) : 1, cudaSuccess;

@@ -27,6 +27,7 @@ public:
     void connect();
 
     std::string device() const override;
+    Versions versions() const override { return cuda::versions(); }
     int threads() const override { return 1; }
     std::string placement() const override { return placement_; }
     int channel_multiple() const override { return tensor_core_multiple; }

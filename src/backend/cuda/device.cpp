@@ -9,6 +9,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/nvml.h"
 #include "backend/cuda_entry.h"
 
 namespace convoy {
@@ -103,8 +104,10 @@ Versions cuda::versions() {
     const Found f = find_devices();
     int nccl = 0;
     ncclGetVersion(&nccl);
-    return {{"driver", f.driver == 0 ? "none" : "CUDA up to " + version_text(f.driver)},
-            {"cuda", version_text(f.runtime) + ", kernels for " CONVOY_CUDA_ARCHS},
+    const std::string driver = Nvml("").driver();
+    return {{"driver", f.driver == 0 ? "none" : (driver.empty() ? "" : driver + ", ") + "CUDA up to " + version_text(f.driver)},
+            {"cuda", version_text(f.runtime)},
+            {"kernels", "for compute capabilities " CONVOY_CUDA_ARCHS},
             {"cudnn", Cudnn::version()},
             {"nccl", std::to_string(nccl / 10000) + "." + std::to_string(nccl / 100 % 100) + "." + std::to_string(nccl % 100)}};
 }

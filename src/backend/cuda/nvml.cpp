@@ -15,6 +15,7 @@ struct Memory {
     unsigned long long total, available, used;  // bytes
 };
 constexpr int sm_clock = 1, most_links = 18;
+constexpr unsigned longest_version = 80;  // bytes, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
 
 }  // namespace
 
@@ -57,6 +58,11 @@ std::string Nvml::links() const {
     if (call("nvmlDeviceGetCurrPcieLinkGeneration", device_, &generation) && call("nvmlDeviceGetCurrPcieLinkWidth", device_, &width))
         text += ", PCIe generation " + std::to_string(generation) + " x" + std::to_string(width);
     return text;
+}
+
+std::string Nvml::driver() const {
+    char text[longest_version] = "";
+    return call("nvmlSystemGetDriverVersion", +text, longest_version) ? text : "";
 }
 
 }  // namespace convoy

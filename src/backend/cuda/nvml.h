@@ -22,6 +22,8 @@ public:
     SystemSample sample() const;
     /// "18 NVLinks of version 4, PCIe generation 5 x16"; empty if the driver does not say.
     std::string links() const;
+    /// "580.65.06"; empty without a driver. It is that of every GPU.
+    std::string driver() const;
 
     /// libnvidia-ml.so.1 of the machine's driver.
     static Lookup library();
