@@ -1,4 +1,5 @@
-// The loss that an evaluation reports, of a training and of `convoy evaluate`, against the cross-entropy worked out in the test.
+// The loss that an evaluation reports, of a training and of `convoy evaluate`, against the
+// cross-entropy worked out in the test.
 #include <gtest/gtest.h>
 
 #include "cluster.h"
@@ -12,7 +13,8 @@ protected:
     Evaluation() { make_data(data_, 210, 60, "28x28x1"); }
     /// Trains mnist-linear with half of each label smoothed away.
     Finished train(const std::string& more) {
-        return launch(2, "train --model mnist-linear --data " + data_ + " --batch-size 210 --label-smoothing 0.5 --mean 0.4 --stddev 0.3 " +
+        return launch(2, "train --model mnist-linear --data " + data_ +
+                             " --batch-size 210 --label-smoothing 0.5 --mean 0.4 --stddev 0.3 " +
                              "--log-interval 1 --output " + run_ + " " + more);
     }
     Samples samples(const std::string& split) const { return samples_of(data_, split, 0.4, 0.3); }
@@ -28,7 +30,8 @@ TEST_F(Evaluation, LossIsThePlainCrossEntropy) {
     ASSERT_GT(loss_of(p, samples("test"), 0.5), 2 * truth) << "smoothing must matter for this test to mean anything";
     EXPECT_NEAR(column(run_, "eval/loss").back(), truth, 1e-5 * truth) << "logits are sums of 784 products in float";
     for (const char* batch : {"7", "256"}) {
-        const Finished f = launch(2, "evaluate --model-file " + model_ + " --data " + data_ + " --batch-per-rank " + batch);
+        const Finished f =
+            launch(2, "evaluate --model-file " + model_ + " --data " + data_ + " --batch-per-rank " + batch);
         ASSERT_EQ("", failure(f));
         EXPECT_NEAR(score_of(f.out).loss, truth, 5.1e-5) << "four decimals are printed";
     }

@@ -15,18 +15,14 @@ template <class T> std::string shortest(T v) {
 
 std::string text(const std::string& v) { return v; }
 template <class T>
-    requires std::is_arithmetic_v<T>
-std::string text(T v) {
+requires std::is_arithmetic_v<T> std::string text(T v) {
     if constexpr (std::is_same_v<T, bool>)
         return v ? "true" : "false";
     else
         return shortest(v);
 }
 template <class T>
-    requires std::is_enum_v<T>
-std::string text(T v) {
-    return shortest(int(v));
-}
+requires std::is_enum_v<T> std::string text(T v) { return shortest(int(v)); }
 template <class A, class B> std::string text(const std::pair<A, B>& v) { return text(v.first) + ":" + text(v.second); }
 template <class T> std::string text(const std::vector<T>& list) {
     std::string all;
@@ -68,8 +64,8 @@ void add_schedule(Fields& f, const Schedule& s) {
 void add_augment(Fields& f, const Augment& a) {
     const auto& [pad, reflect, flip, alternate, fixed, dy, dx, mirror] = a;
     add(f,
-        "augment.pad augment.reflect augment.flip augment.alternate augment.fixed augment.dy augment.dx augment.mirror", pad,
-        reflect, flip, alternate, fixed, dy, dx, mirror);
+        "augment.pad augment.reflect augment.flip augment.alternate augment.fixed augment.dy augment.dx augment.mirror",
+        pad, reflect, flip, alternate, fixed, dy, dx, mirror);
 }
 
 }  // namespace
@@ -80,22 +76,24 @@ std::string text_of(float v) { return text(v); }
 std::string text_of(double v) { return text(v); }
 
 Fields fields_of(const TrainSetup& setup) {
-    const auto& [optimizer, schedule, weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate, linear_rate,
-                 muon, whitening_bias_epochs, look_ahead, look_ahead_decay, tta, augment, normalisation, epochs, global_batch,
-                 max_steps, eval_every, log_interval, drop_last, sync_bn, bucket_bytes, seed, on_nan, checkpoint_steps,
-                 checkpoint_epochs, checkpoint_seconds, deadline] = setup;
+    const auto& [optimizer, schedule, weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate,
+                 linear_rate, muon, whitening_bias_epochs, look_ahead, look_ahead_decay, tta, augment, normalisation,
+                 epochs, global_batch, max_steps, eval_every, log_interval, drop_last, sync_bn, bucket_bytes, seed,
+                 on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline] = setup;
     const auto& [mean, stddev] = normalisation;
     Fields f;
     add_optimizer(f, optimizer);
     add_schedule(f, schedule);
     add_augment(f, augment);
     add(f,
-        "weight_decay decay_weights_only decoupled_decay norm_shift_rate filter_rate linear_rate muon whitening_bias_epochs "
+        "weight_decay decay_weights_only decoupled_decay norm_shift_rate filter_rate linear_rate muon "
+        "whitening_bias_epochs "
         "look_ahead look_ahead_decay tta mean stddev",
-        weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate, linear_rate, muon, whitening_bias_epochs,
-        look_ahead, look_ahead_decay, tta, mean, stddev);
+        weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate, linear_rate, muon,
+        whitening_bias_epochs, look_ahead, look_ahead_decay, tta, mean, stddev);
     add(f,
-        "epochs global_batch max_steps eval_every log_interval drop_last sync_bn bucket_bytes seed on_nan checkpoint_steps "
+        "epochs global_batch max_steps eval_every log_interval drop_last sync_bn bucket_bytes seed on_nan "
+        "checkpoint_steps "
         "checkpoint_epochs checkpoint_seconds deadline",
         epochs, global_batch, max_steps, eval_every, log_interval, drop_last, sync_bn, bucket_bytes, seed, on_nan,
         checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline);
@@ -106,7 +104,8 @@ Fields fields_of(const BackendOptions& options) {
     const auto& [threads, sync_bn, precision, bind, devices, share_device, capture, norm_by, bf16_gradients] = options;
     Fields f;
     add(f,
-        "backend.threads backend.sync_bn backend.precision backend.bind backend.devices backend.share_device backend.capture "
+        "backend.threads backend.sync_bn backend.precision backend.bind backend.devices backend.share_device "
+        "backend.capture "
         "backend.norm_by backend.bf16_gradients",
         threads, sync_bn, precision, bind, devices, share_device, capture, norm_by, bf16_gradients);
     return f;
@@ -116,8 +115,9 @@ Fields fields_of(const ModelOptions& options) {
     const auto& [name, h, w, c, classes, stem, label_smoothing, dropout, sum_loss] = options;
     Fields f;
     add(f,
-        "model.name model.h model.w model.c model.classes model.stem model.label_smoothing model.dropout model.sum_loss", name, h,
-        w, c, classes, stem, label_smoothing, dropout, sum_loss);
+        "model.name model.h model.w model.c model.classes model.stem model.label_smoothing model.dropout "
+        "model.sum_loss",
+        name, h, w, c, classes, stem, label_smoothing, dropout, sum_loss);
     return f;
 }
 

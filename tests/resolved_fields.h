@@ -1,5 +1,6 @@
-// Every field of what the options of a training become, as text by name. The structs are taken apart by structured bindings: a
-// field that is added does not compile until it is named here, and then no test passes until it has a value there.
+// Every field of what the options of a training become, as text by name. The structs are taken
+// apart by structured bindings: a field that is added does not compile until it is named here, and
+// then no test passes until it has a value there.
 #pragma once
 #include <map>
 #include <string>

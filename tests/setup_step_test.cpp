@@ -1,6 +1,7 @@
-// What options of the optimizer do to the weights: `convoy train` from its initial weights, against the same steps worked out here
-// in double. The model is softmax regression, whose gradient is a formula; a batch is the whole data set, so that its order does
-// not matter. Rates of single kinds of parameters are seen on airbench94, where every gradient is made zero and only decay acts.
+// What options of the optimizer do to the weights: `convoy train` from its initial weights, against
+// the same steps worked out here in double. The model is softmax regression, whose gradient is a
+// formula; a batch is the whole data set, so that its order does not matter. Rates of single kinds
+// of parameters are seen on airbench94, where every gradient is made zero and only decay acts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +25,8 @@ struct Rule {
 };
 
 constexpr int images = 40, features = 28 * 28;
-/// Weights are up to 1/28, and change by 0.01 to 0.1; rounding was seen to change them by 2e-8 at most.
+/// Weights are up to 1/28, and change by 0.01 to 0.1; rounding was seen to change them by 2e-8 at
+/// most.
 constexpr double tolerance = 1e-7;
 
 double distance(const Parameters& a, const Parameters& b) {
@@ -43,9 +45,10 @@ protected:
         samples_ = samples_of(dir_.path("data"), "train", 0.4, 0.3);
     }
     void train(const std::string& run, const std::string& options) {
-        const Finished f = convoy_alone("train --model mnist-linear --mean 0.4 --stddev 0.3 --eval-every 0 --checkpoint-every none --data " +
-                                        dir_.path("data") + " --batch-size " + std::to_string(images) + " --output " +
-                                        dir_.path(run) + " " + options);
+        const Finished f = convoy_alone(
+            "train --model mnist-linear --mean 0.4 --stddev 0.3 --eval-every 0 --checkpoint-every none --data " +
+            dir_.path("data") + " --batch-size " + std::to_string(images) + " --output " + dir_.path(run) + " " +
+            options);
         ASSERT_EQ("", failure(f)) << options;
     }
     Parameters gradient(const Parameters& w, const Rule& r) const {
@@ -68,7 +71,8 @@ protected:
         }
         return w;
     }
-    /// Trains `steps` steps with `options` and expects `truth`. `otherwise` is what comes out if the option under test does nothing.
+    /// Trains `steps` steps with `options` and expects `truth`. `otherwise` is what comes out if
+    /// the option under test does nothing.
     void expect(const std::string& options, int steps, const Parameters& truth, const Parameters& otherwise) {
         const std::string run = "run" + std::to_string(++runs_);
         train(run, options + " --epochs " + std::to_string(steps));
@@ -99,8 +103,10 @@ TEST_F(SetupStep, WeightDecay) {
     expect_sgd(plain, 3, {.weight_decay = 0.3, .bias_decay = 0.3}, {});
     expect_sgd(plain + "--decay weights", 3, {.weight_decay = 0.3}, {.weight_decay = 0.3, .bias_decay = 0.3});
     // Decoupled, a step at the base rate takes the 0.3 itself, whatever a parameter's own rate.
-    expect_sgd(plain + "--decay-mode decoupled", 3, {.weight_decay = 6, .bias_decay = 6}, {.weight_decay = 0.3, .bias_decay = 0.3});
-    expect_sgd(plain + "--decay-mode decoupled --linear-lr 4", 3, {.weight_decay = 1.5, .bias_decay = 6, .weight_rate = 4},
+    expect_sgd(plain + "--decay-mode decoupled", 3, {.weight_decay = 6, .bias_decay = 6},
+               {.weight_decay = 0.3, .bias_decay = 0.3});
+    expect_sgd(plain + "--decay-mode decoupled --linear-lr 4", 3,
+               {.weight_decay = 1.5, .bias_decay = 6, .weight_rate = 4},
                {.weight_decay = 6, .bias_decay = 6, .weight_rate = 4});
 }
 
@@ -110,7 +116,8 @@ TEST_F(SetupStep, LabelSmoothingAndSummedLoss) {
 }
 
 TEST_F(SetupStep, RatesPerKilostep) {
-    // 1,024 samples, times the growth of steps under Nesterov's momentum: 1024 * (1 + 1 / (1 - 0.6)).
+    // 1,024 samples, times the growth of steps under Nesterov's momentum: 1024 * (1 + 1 / (1 -
+    // 0.6)).
     const double unit = 1024 * 3.5;
     Rule rule{.rate = 4 / unit, .momentum = 0.6, .weight_decay = 50 * images / unit, .bias_decay = 50 * images / unit};
     rule.loss_scale = images;
@@ -129,11 +136,13 @@ TEST_F(SetupStep, WarmUpAndSchedules) {
     const std::string plain = "--lr 0.05 --momentum 0 ";  // an epoch is a step
     expect_sgd(plain + "--warmup-epochs 4", 3, with([](int s) { return (s + 1) / 4.0; }), {});
     expect_sgd(plain + "--lr-schedule cosine", 3, with([](int s) { return 0.5 * (1 + std::cos(M_PI * s / 3)); }), {});
-    expect_sgd(plain + "--lr-schedule step --lr-step-epochs 2 --lr-gamma 0.3", 3, with([](int s) { return s < 2 ? 1 : 0.3; }), {});
-    expect_sgd(plain + "--lr-schedule multistep --lr-milestones 1,2 --lr-gamma 0.5", 3, with([](int s) { return std::pow(0.5, s); }),
-               {});
+    expect_sgd(plain + "--lr-schedule step --lr-step-epochs 2 --lr-gamma 0.3", 3,
+               with([](int s) { return s < 2 ? 1 : 0.3; }), {});
+    expect_sgd(plain + "--lr-schedule multistep --lr-milestones 1,2 --lr-gamma 0.5", 3,
+               with([](int s) { return std::pow(0.5, s); }), {});
     expect_sgd(plain + "--lr-schedule linear --lr-points 0:1,4:3", 3, with([](int s) { return 1 + s / 2.0; }), {});
-    expect_sgd(plain + "--lr-schedule linear --lr-points 50%:1,100%:0", 4, with([](int s) { return s < 2 ? 1 : 2 - s / 2.0; }), {});
+    expect_sgd(plain + "--lr-schedule linear --lr-points 50%:1,100%:0", 4,
+               with([](int s) { return s < 2 ? 1 : 2 - s / 2.0; }), {});
 }
 
 TEST_F(SetupStep, Adam) {
@@ -145,12 +154,14 @@ TEST_F(SetupStep, Adam) {
                 const double d = g[i] + decay * w[i];
                 m[i] = beta1 * m[i] + (1 - beta1) * d;
                 v[i] = beta2 * v[i] + (1 - beta2) * d * d;
-                w[i] -= 0.01 * (m[i] / (1 - std::pow(beta1, t))) / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + epsilon);
+                w[i] -=
+                    0.01 * (m[i] / (1 - std::pow(beta1, t))) / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + epsilon);
             }
         }
         return w;
     };
-    // An epsilon as large as gradients are: with a small one, rounding decides the sign of a step where the gradient is almost zero.
+    // An epsilon as large as gradients are: with a small one, rounding decides the sign of a step
+    // where the gradient is almost zero.
     const std::string plain = "--optimizer adam --lr 0.01 --epsilon 0.05 ";
     const Parameters usual = adam(0.9, 0.999, 0.05, 0);
     expect(plain, 3, usual, adam(0.9, 0.999, 1e-8, 0));
@@ -160,7 +171,8 @@ TEST_F(SetupStep, Adam) {
 }
 
 TEST_F(SetupStep, LookAhead) {
-    // Three steps, averages after the second and at the end: slow += (1 - d) (w - slow), w = slow; the last average is the weights.
+    // Three steps, averages after the second and at the end: slow += (1 - d) (w - slow), w = slow;
+    // the last average is the weights.
     const auto averaged = [&](double decay) {
         Parameters w = start_, slow = start_;
         const auto step = [&] {
@@ -191,12 +203,13 @@ public:
 /// What is left of weights by group after the three epochs of a step each; biases start as 0.5.
 using Left = std::map<ParamGroup, double>;
 
-/// With targets spread over all classes and a last layer of zeros, softmax meets its targets: no parameter has a gradient.
+/// With targets spread over all classes and a last layer of zeros, softmax meets its targets: no
+/// parameter has a gradient.
 void expect_left(const std::string& options, const Left& left) {
     const TempDir dir;
     make_data(dir.path("data"), 8, 4, "32x32x3", 1);
-    std::vector<std::string> args = {"--data", dir.path("data"), "--model", "airbench94", "--batch-size", "8", "--epochs", "3",
-                                     "--label-smoothing", "1"};
+    std::vector<std::string> args = {"--data", dir.path("data"), "--model", "airbench94",        "--batch-size",
+                                     "8",      "--epochs",       "3",       "--label-smoothing", "1"};
     std::istringstream in(options);
     for (std::string word; in >> word;) args.push_back(word);
     const TrainOptions o = parse_train_options(args).options;
@@ -234,8 +247,10 @@ TEST(SetupRates, OfEachKindOfParameter) {
     const std::string plain = "--lr 0.5 --momentum 0 --weight-decay 0.1 ";
     using enum ParamGroup;
     expect_left(plain, {{filter, thrice(0.05)}, {norm_shift, thrice(0.05)}, {whitening_bias, thrice(0.05)}});
-    expect_left(plain + "--norm-shift-lr 3", {{filter, thrice(0.05)}, {norm_shift, thrice(0.15)}, {whitening_bias, thrice(0.05)}});
-    expect_left(plain + "--filter-lr 4", {{filter, thrice(0.2)}, {norm_shift, thrice(0.05)}, {whitening_bias, thrice(0.05)}});
+    expect_left(plain + "--norm-shift-lr 3",
+                {{filter, thrice(0.05)}, {norm_shift, thrice(0.15)}, {whitening_bias, thrice(0.05)}});
+    expect_left(plain + "--filter-lr 4",
+                {{filter, thrice(0.2)}, {norm_shift, thrice(0.05)}, {whitening_bias, thrice(0.05)}});
     expect_left(plain + "--whitening-bias-epochs 2",
                 {{filter, thrice(0.05)}, {norm_shift, thrice(0.05)}, {whitening_bias, twice(0.05)}});
     expect_left(plain + "--decay weights", {{filter, thrice(0.05)}, {norm_shift, 1}, {whitening_bias, 1}});

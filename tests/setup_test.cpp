@@ -1,5 +1,6 @@
-// What each option of a training becomes, against values written down here: an option changes the fields that its case names, to
-// the values that stand there, and no other field of setup, backend, model, watchdog and time limit.
+// What each option of a training becomes, against values written down here: an option changes the
+// fields that its case names, to the values that stand there, and no other field of setup, backend,
+// model, watchdog and time limit.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -55,27 +56,76 @@ template <class Enum> std::string number(Enum v) { return std::to_string(int(v))
 
 /// Without any option but the batch of 7 a rank.
 Fields standard() {
-    return {{"optimizer.kind", number(OptimizerSpec::sgd)}, {"optimizer.momentum", "0.9"}, {"optimizer.nesterov", "false"},
-            {"optimizer.beta1", "0.9"}, {"optimizer.beta2", "0.999"}, {"optimizer.epsilon", "1e-08"},
+    return {{"optimizer.kind", number(OptimizerSpec::sgd)},
+            {"optimizer.momentum", "0.9"},
+            {"optimizer.nesterov", "false"},
+            {"optimizer.beta1", "0.9"},
+            {"optimizer.beta2", "0.999"},
+            {"optimizer.epsilon", "1e-08"},
             {"optimizer.muon_momentum", "0.6"},
-            {"schedule.kind", number(Schedule::constant)}, {"schedule.base", "0.1"}, {"schedule.warmup_epochs", "0"},
-            {"schedule.gamma", "0.1"}, {"schedule.step_epochs", "30"}, {"schedule.milestones", ""}, {"schedule.points", ""},
+            {"schedule.kind", number(Schedule::constant)},
+            {"schedule.base", "0.1"},
+            {"schedule.warmup_epochs", "0"},
+            {"schedule.gamma", "0.1"},
+            {"schedule.step_epochs", "30"},
+            {"schedule.milestones", ""},
+            {"schedule.points", ""},
             {"schedule.points_of_run", "false"},
-            {"augment.pad", "0"}, {"augment.reflect", "false"}, {"augment.flip", "false"}, {"augment.alternate", "false"},
-            {"augment.fixed", "false"}, {"augment.dy", "0"}, {"augment.dx", "0"}, {"augment.mirror", "false"},
-            {"weight_decay", "0"}, {"decay_weights_only", "false"}, {"decoupled_decay", "false"}, {"norm_shift_rate", "1"},
-            {"filter_rate", "1"}, {"linear_rate", "1"}, {"muon", "false"}, {"whitening_bias_epochs", "0"}, {"look_ahead", "0"},
-            {"look_ahead_decay", "0.95"}, {"tta", number(Tta::plain)}, {"mean", "0.125,0.25,0.375"}, {"stddev", "0.5,0.625,1"},
-            {"epochs", "1"}, {"global_batch", "21"}, {"max_steps", "0"}, {"eval_every", "1"}, {"log_interval", "10"},
-            {"drop_last", "false"}, {"sync_bn", "false"}, {"bucket_bytes", "4194304"}, {"seed", "1"},
-            {"on_nan", number(OnNan::stop)}, {"checkpoint_steps", "0"}, {"checkpoint_epochs", "0"}, {"checkpoint_seconds", "600"},
+            {"augment.pad", "0"},
+            {"augment.reflect", "false"},
+            {"augment.flip", "false"},
+            {"augment.alternate", "false"},
+            {"augment.fixed", "false"},
+            {"augment.dy", "0"},
+            {"augment.dx", "0"},
+            {"augment.mirror", "false"},
+            {"weight_decay", "0"},
+            {"decay_weights_only", "false"},
+            {"decoupled_decay", "false"},
+            {"norm_shift_rate", "1"},
+            {"filter_rate", "1"},
+            {"linear_rate", "1"},
+            {"muon", "false"},
+            {"whitening_bias_epochs", "0"},
+            {"look_ahead", "0"},
+            {"look_ahead_decay", "0.95"},
+            {"tta", number(Tta::plain)},
+            {"mean", "0.125,0.25,0.375"},
+            {"stddev", "0.5,0.625,1"},
+            {"epochs", "1"},
+            {"global_batch", "21"},
+            {"max_steps", "0"},
+            {"eval_every", "1"},
+            {"log_interval", "10"},
+            {"drop_last", "false"},
+            {"sync_bn", "false"},
+            {"bucket_bytes", "4194304"},
+            {"seed", "1"},
+            {"on_nan", number(OnNan::stop)},
+            {"checkpoint_steps", "0"},
+            {"checkpoint_epochs", "0"},
+            {"checkpoint_seconds", "600"},
             {"deadline", "77"},
-            {"backend.threads", "0"}, {"backend.sync_bn", "false"}, {"backend.precision", number(Precision::f32)},
-            {"backend.bind", "true"}, {"backend.devices", ""}, {"backend.share_device", "false"}, {"backend.capture", "true"},
-            {"backend.norm_by", number(NormBy::measured)}, {"backend.bf16_gradients", "false"},
-            {"model.name", "resnet18"}, {"model.h", "30"}, {"model.w", "34"}, {"model.c", "3"}, {"model.classes", "12"},
-            {"model.stem", "auto"}, {"model.label_smoothing", "0"}, {"model.dropout", "true"}, {"model.sum_loss", "false"},
-            {"watchdog", "300"}, {"time_limit", "0"}};
+            {"backend.threads", "0"},
+            {"backend.sync_bn", "false"},
+            {"backend.precision", number(Precision::f32)},
+            {"backend.bind", "true"},
+            {"backend.devices", ""},
+            {"backend.share_device", "false"},
+            {"backend.capture", "true"},
+            {"backend.norm_by", number(NormBy::measured)},
+            {"backend.bf16_gradients", "false"},
+            {"model.name", "resnet18"},
+            {"model.h", "30"},
+            {"model.w", "34"},
+            {"model.c", "3"},
+            {"model.classes", "12"},
+            {"model.stem", "auto"},
+            {"model.label_smoothing", "0"},
+            {"model.dropout", "true"},
+            {"model.sum_loss", "false"},
+            {"watchdog", "300"},
+            {"time_limit", "0"}};
 }
 
 struct Case {
@@ -85,7 +135,8 @@ struct Case {
 
 /// An option whose meaning needs another one has it beside it.
 std::vector<Case> optimizer_cases() {
-    const std::pair<std::string, std::string> adam{"optimizer.kind", number(OptimizerSpec::adam)}, decay{"weight_decay", "0.0625"};
+    const std::pair<std::string, std::string> adam{"optimizer.kind", number(OptimizerSpec::adam)},
+        decay{"weight_decay", "0.0625"};
     return {{"--optimizer adam", {adam}},
             {"--optimizer adam --beta1 0.75", {adam, {"optimizer.beta1", "0.75"}}},
             {"--optimizer adam --beta2 0.875", {adam, {"optimizer.beta2", "0.875"}}},
@@ -100,28 +151,36 @@ std::vector<Case> optimizer_cases() {
             {"--norm-shift-lr 64", {{"norm_shift_rate", "64"}}},
             {"--filter-lr 3", {{"filter_rate", "3"}}},
             {"--linear-lr 5", {{"linear_rate", "5"}}},
-            {"--model airbench94 --whitening-bias-epochs 2.5", {{"model.name", "airbench94"}, {"whitening_bias_epochs", "2.5"}}},
+            {"--model airbench94 --whitening-bias-epochs 2.5",
+             {{"model.name", "airbench94"}, {"whitening_bias_epochs", "2.5"}}},
             {"--look-ahead 5", {{"look_ahead", "5"}}},
             {"--look-ahead 5 --look-ahead-decay 0.5", {{"look_ahead", "5"}, {"look_ahead_decay", "0.5"}}},
             {"--label-smoothing 0.25", {{"model.label_smoothing", "0.25"}}},
             {"--loss sum", {{"model.sum_loss", "true"}}},
             // 1024 * (1 + 1 / (1 - 0.5)) is 3072; a batch of 96 is a 32nd of that.
             {"--lr-unit kilostep --momentum 0.5 --lr 6 --weight-decay 8 --batch-size 96",
-             {{"schedule.base", "0.001953125"}, {"weight_decay", "0.25"}, {"optimizer.momentum", "0.5"}, {"global_batch", "96"}}}};
+             {{"schedule.base", "0.001953125"},
+              {"weight_decay", "0.25"},
+              {"optimizer.momentum", "0.5"},
+              {"global_batch", "96"}}}};
 }
 
 std::vector<Case> schedule_cases() {
-    const auto kind = [](Schedule::Kind k) { return std::pair<const std::string, std::string>{"schedule.kind", number(k)}; };
-    return {{"--lr 0.3", {{"schedule.base", "0.3"}}},
-            {"--lr auto", {{"schedule.base", "0.021"}}},
-            {"--warmup-epochs 2.5", {{"schedule.warmup_epochs", "2.5"}}},
-            {"--lr-schedule cosine", {kind(Schedule::cosine)}},
-            {"--lr-schedule step --lr-gamma 0.5", {kind(Schedule::step), {"schedule.gamma", "0.5"}}},
-            {"--lr-schedule step --lr-step-epochs 7.5", {kind(Schedule::step), {"schedule.step_epochs", "7.5"}}},
-            {"--lr-schedule multistep --lr-milestones 3,5.5", {kind(Schedule::multistep), {"schedule.milestones", "3,5.5"}}},
-            {"--lr-schedule linear --lr-points 0:0.5,2:1.5", {kind(Schedule::linear), {"schedule.points", "0:0.5,2:1.5"}}},
-            {"--lr-schedule linear --lr-points 25%:0.5,50%:0",
-             {kind(Schedule::linear), {"schedule.points", "0.25:0.5,0.5:0"}, {"schedule.points_of_run", "true"}}}};
+    const auto kind = [](Schedule::Kind k) {
+        return std::pair<const std::string, std::string>{"schedule.kind", number(k)};
+    };
+    return {
+        {"--lr 0.3", {{"schedule.base", "0.3"}}},
+        {"--lr auto", {{"schedule.base", "0.021"}}},
+        {"--warmup-epochs 2.5", {{"schedule.warmup_epochs", "2.5"}}},
+        {"--lr-schedule cosine", {kind(Schedule::cosine)}},
+        {"--lr-schedule step --lr-gamma 0.5", {kind(Schedule::step), {"schedule.gamma", "0.5"}}},
+        {"--lr-schedule step --lr-step-epochs 7.5", {kind(Schedule::step), {"schedule.step_epochs", "7.5"}}},
+        {"--lr-schedule multistep --lr-milestones 3,5.5",
+         {kind(Schedule::multistep), {"schedule.milestones", "3,5.5"}}},
+        {"--lr-schedule linear --lr-points 0:0.5,2:1.5", {kind(Schedule::linear), {"schedule.points", "0:0.5,2:1.5"}}},
+        {"--lr-schedule linear --lr-points 25%:0.5,50%:0",
+         {kind(Schedule::linear), {"schedule.points", "0.25:0.5,0.5:0"}, {"schedule.points_of_run", "true"}}}};
 }
 
 std::vector<Case> run_cases() {
@@ -215,9 +274,10 @@ TEST_F(Setup, HasEachOptionInItsFieldAndNowhereElse) {
 
 // Fails when an option is added that no case above sets.
 TEST_F(Setup, HasACaseForEveryOption) {
-    // What these do is not in the setup: which files and device are used, and what the run folder keeps.
-    std::set<std::string> covered = {"--data", "--output", "--overwrite", "--resume", "--keep", "--strict-io", "--device",
-                                     "--batch-per-rank"};
+    // What these do is not in the setup: which files and device are used, and what the run folder
+    // keeps.
+    std::set<std::string> covered = {"--data", "--output",    "--overwrite", "--resume",
+                                     "--keep", "--strict-io", "--device",    "--batch-per-rank"};
     for (const Case& c : all_cases())
         for (const std::string& word : words_of(c.line)) covered.insert(word);
     for (const auto& [name, value] : parse_train_options({"--data", "x", "--batch-size", "1"}).resolved)

@@ -61,7 +61,8 @@ double loss_of(const Parameters& p, const Samples& samples, double smoothing) {
     double sum = 0;
     for (size_t n = 0; n < samples.size(); ++n) {
         const Logits z = logits_of(p, samples, n);
-        for (size_t k = 0; k < z.size(); ++k) sum += target_of(samples.labels[n], k, smoothing) * (log_sum_exp(z) - z[k]);
+        for (size_t k = 0; k < z.size(); ++k)
+            sum += target_of(samples.labels[n], k, smoothing) * (log_sum_exp(z) - z[k]);
     }
     return sum / double(samples.size());
 }
@@ -81,7 +82,8 @@ Parameters gradient_of(const Parameters& p, const Samples& samples, double smoot
         const Logits z = logits_of(p, samples, n);
         const double lse = log_sum_exp(z);
         for (size_t k = 0; k < z.size(); ++k) {
-            const double dz = (std::exp(z[k] - lse) - target_of(samples.labels[n], k, smoothing)) / double(samples.size());
+            const double dz =
+                (std::exp(z[k] - lse) - target_of(samples.labels[n], k, smoothing)) / double(samples.size());
             for (size_t i = 0; i < samples.features; ++i)
                 g[k * samples.features + i] += dz * samples.x[n * samples.features + i];
             g[regression_classes * samples.features + k] += dz;

@@ -1,4 +1,5 @@
-// Softmax regression in double, worked out here: what end-to-end tests of mnist-linear compare weights, losses and counts with.
+// Softmax regression in double, worked out here: what end-to-end tests of mnist-linear compare
+// weights, losses and counts with.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,9 +10,9 @@ constexpr int regression_classes = 10;
 
 /// One split of a data set of grey images.
 struct Samples {
-    size_t features = 0;     ///< pixels of an image
-    std::vector<double> x;   ///< [images][features], normalised
-    std::vector<int> labels; ///< [images]
+    size_t features = 0;      ///< pixels of an image
+    std::vector<double> x;    ///< [images][features], normalised
+    std::vector<int> labels;  ///< [images]
     size_t size() const { return labels.size(); }
 };
 /// Pixels become (value / 255 - mean) / stddev.
