@@ -10,7 +10,7 @@ for program in convoy convoy_tests; do cp "$build/$program" "$out/build/" && str
 backend=$build/libconvoy_cuda.so
 [ ! -e "$backend" ] || { cp "$backend" "$out/build/" && strip --strip-unneeded "$out/build/libconvoy_cuda.so"; }
 cp -r tests/golden tests/gpu.sh tests/bench_gpu.py tests/peers "$out/tests/"
-cp -r input/recipes input/cifar10-sample "$out/input/" 2>/dev/null || true
+cp -r input/recipes input/cifar10-sample input/mnist-sample "$out/input/" 2>/dev/null || true
 cp output/plot.py output/requirements.txt output/published-*.csv "$out/output/"
 cp LICENSE README.md "$out/"
 

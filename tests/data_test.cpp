@@ -296,5 +296,30 @@ TEST(Sample, IsRealAndWhole) {  // run from the repository's root
     EXPECT_EQ(std::vector<int>(image.begin(), image.begin() + 3), (std::vector<int>{59, 62, 63}));
 }
 
+// Its SOURCE.txt says how it was made; the digests are those of the uncompressed files, in the order
+// in which they are read.
+TEST(Sample, OfMnistIsReal) {
+    const Source source = decode_idx("input/mnist-sample", {});
+    ASSERT_EQ(source.splits.size(), 2u);
+    EXPECT_EQ(source.checksum, "unknown") << "it is not the whole of MNIST";
+    const std::vector<std::string> md5 = {"294fd329ff7cac24b682d047b71117e9", "529b059f379972fba6ba13392ba4af56",
+                                          "1d2743c59faa92de1bed834a757f078a", "0ea66c07df11e8b86569640c26429810"};
+    for (size_t i = 0; i < md5.size(); ++i)
+        EXPECT_EQ(run("zcat input/mnist-sample/" + source.files.at(i) + " | md5sum").out, md5[i] + "  -\n");
+    const std::string whole = "../shared/data/mnist";
+    if (!fs::is_directory(whole)) return;
+    const Source official = decode_idx(whole, {});
+    for (size_t i = 0; i < 2; ++i) {
+        const Split &some = source.splits[i], &all = official.splits[i];
+        const auto rows = [&](const Split& split) {
+            Rows r{std::vector<uint8_t>(size_t(some.images * split.image_bytes())),
+                   std::vector<int32_t>(size_t(some.images))};
+            split.read(0, some.images, r.images.data(), r.labels.data());
+            return r;
+        };
+        EXPECT_EQ(rows(some), rows(all)) << "the sample is where its split begins";
+    }
+}
+
 }  // namespace
 }  // namespace convoy::test
