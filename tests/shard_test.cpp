@@ -122,6 +122,18 @@ TEST_F(Shards, NoTruncationIsSilent) {
     record_fault("a shard cut off anywhere", "refused, exit 3", "all refused", 50);
 }
 
+// As shards were before there were pictures for viewers.
+TEST_F(Shards, WithoutPicturesAreReadAlike) {
+    const std::string truth = all_of(data_);
+    for (const std::string& path : {first_, second_}) {
+        change(path, [](hid_t file) { ASSERT_GE(H5Ldelete(file, "/pictures", H5P_DEFAULT), 0); });
+        EXPECT_EQ(all_of(data_), truth);
+    }
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(verify({data_}), 0);
+    testing::internal::GetCapturedStdout();
+}
+
 TEST_F(Shards, DamagedPixelsNameFileAndDataSet) {
     std::string bytes = read_file(second_);
     std::vector<uint8_t> image(8 * 8 * 3);

@@ -1,6 +1,7 @@
 // The data set on disk: DIR/train-00000-of-00005.h5 …, DIR/test-00000-of-00001.h5 and DIR/manifest.json.
 // A shard holds /images uint8 [n, height, width, channels] and /labels int32 [n], chunked and checksummed, and repeats what is
 // common to the data set as root attributes. Nothing a file claims is believed before it is checked against the file's size.
+// Its /pictures (data/shard_pictures.h) are for viewers, and may be missing.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "data/digest.h"
 #include "data/shard.h"
+#include "data/shard_pictures.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -108,6 +109,7 @@ void write_shard(const std::string& path, const Source& source, const Split& spl
             h5::write_rows(labels, H5T_NATIVE_INT32, hsize_t(row), hsize_t(count), classes.data(), path);
         }
     }
+    write_pictures(file, path);
     h5::close(std::move(file), path);
     sync_path(path);
 }
