@@ -1,5 +1,5 @@
-// What looks alike but is not: a data set with the same images and other class names, ranks that read another data set or are
-// another build.
+// What looks alike but is not: a data set with the same images and other class names, ranks that
+// read another data set or are another build.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -38,10 +38,12 @@ class Alike : public testing::Test {
 protected:
     void SetUp() override { make_data(data_, 60, 20, "28x28x1"); }
     std::string train(const std::string& data, const std::string& more = "") const {
-        return "train --model mnist-linear --batch-size 20 --data " + data + " --output " + dir_.path("run") + " " + more;
+        return "train --model mnist-linear --batch-size 20 --data " + data + " --output " + dir_.path("run") + " " +
+               more;
     }
     /// `arguments` on two ranks, of which the second has `others`.
-    static Finished different(const std::string& arguments, const std::string& others, const std::string& program = sibling("convoy")) {
+    static Finished different(const std::string& arguments, const std::string& others,
+                              const std::string& program = sibling("convoy")) {
         return mpirun("-np 1 " + sibling("convoy") + " " + arguments + " : -np 1 " + program + " " + others);
     }
 
@@ -56,14 +58,17 @@ TEST_F(Alike, OtherClassNamesAreAnotherDataSet) {
     const std::string model = dir_.path("run") + "/model.h5", evaluate = "evaluate --model-file " + model + " --data ";
     EXPECT_EQ("", failure(convoy_alone(evaluate + data_)));
     for (const int ranks : {1, 2})
-        EXPECT_EQ("", refusal(launch(ranks, evaluate + renamed_), Exit::bad_input, {model, renamed_, "class 4", "'class 4'", "'another'"}));
+        EXPECT_EQ("", refusal(launch(ranks, evaluate + renamed_), Exit::bad_input,
+                              {model, renamed_, "class 4", "'class 4'", "'another'"}));
 }
 
 TEST_F(Alike, RanksWithAnotherDataSetAreRefused) {
     const std::string other = dir_.path("other");  // as many images of the same size
-    const Finished made = convoy_alone("convert synthetic --images 60 --test-images 20 --size 28x28x1 --shards 2 --seed 5 --to " + other);
+    const Finished made =
+        convoy_alone("convert synthetic --images 60 --test-images 20 --size 28x28x1 --shards 2 --seed 5 --to " + other);
     ASSERT_EQ("", failure(made));
-    const std::vector<std::string> words = {"data set", "SHA-256 of its manifest", "rank 0 has", "rank 1 has", "same files"};
+    const std::vector<std::string> words = {"data set", "SHA-256 of its manifest", "rank 0 has", "rank 1 has",
+                                            "same files"};
     EXPECT_EQ("", refusal(different(train(data_), train(other)), Exit::usage, words));
     EXPECT_FALSE(fs::exists(dir_.path("run"))) << "a refused run must leave no folder";
     ASSERT_EQ("", failure(launch(2, train(data_))));
@@ -71,7 +76,8 @@ TEST_F(Alike, RanksWithAnotherDataSetAreRefused) {
     EXPECT_EQ("", refusal(different(evaluate + data_, evaluate + other), Exit::usage, words));
 }
 
-/// A copy of convoy beside it, where it finds its libraries, that says it was built from another commit; removed at the end.
+/// A copy of convoy beside it, where it finds its libraries, that says it was built from another
+/// commit; removed at the end.
 class OtherBuild {
 public:
     OtherBuild() {
@@ -83,7 +89,8 @@ public:
         const std::string text = commit_ + '\0', other = std::string(commit_.size() - 1, 'x') + "y";
         const size_t first = bytes.find(text);
         require(first != std::string::npos, "the executable holds the commit as text");
-        for (size_t at = first; at != std::string::npos; at = bytes.find(text, at + 1)) bytes.replace(at, other.size(), other);
+        for (size_t at = first; at != std::string::npos; at = bytes.find(text, at + 1))
+            bytes.replace(at, other.size(), other);
         write_file(path(), bytes);
         fs::permissions(path(), fs::perms::owner_all);
     }
@@ -100,7 +107,8 @@ private:
 
 TEST_F(Alike, RanksOfAnotherBuildAreRefused) {
     const OtherBuild other;
-    const std::vector<std::string> words = {"Convoy differs", "rank 0 has", other.commit(), "rank 1 has", "xxxy", "same files"};
+    const std::vector<std::string> words = {"Convoy differs", "rank 0 has", other.commit(),
+                                            "rank 1 has",     "xxxy",       "same files"};
     EXPECT_EQ("", refusal(different(train(data_), train(data_), other.path()), Exit::usage, words));
     const std::string bench = "bench --model mnist-linear --batch-size 20 --steps 1 --warmup 0";
     EXPECT_EQ("", refusal(different(bench, bench, other.path()), Exit::usage, words));
@@ -115,8 +123,9 @@ TEST_F(Alike, TheRankThatDiffersIsNamed) {
     }
     const std::string mine = comm.rank() == 2 ? "1.14" : "1.10";
     check_alike(comm, {{"zlib", "1.2"}});
-    EXPECT_EQ("", problem_of_error(Exit::usage, {"hdf5 differs", "rank 0 has 1.10", "rank 2 has 1.14"},
-                                   [&] { check_alike(comm, {{"zlib", "1.2"}, {"hdf5", mine}}); }));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"hdf5 differs", "rank 0 has 1.10", "rank 2 has 1.14"}, [&] {
+                  check_alike(comm, {{"zlib", "1.2"}, {"hdf5", mine}});
+              }));
 }
 
 }  // namespace

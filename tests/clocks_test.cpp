@@ -1,8 +1,11 @@
-// When checkpoints are taken and when a run stops: by steps, by epochs, by a clock, before a deadline. A listener's own clock
-// and a list of steps say when each is due, so that a busy machine changes nothing: steps become slower, rules stay exact.
+// When checkpoints are taken and when a run stops: by steps, by epochs, by a clock, before a
+// deadline. A listener's own clock and a list of steps say when each is due, so that a busy machine
+// changes nothing: steps become slower, rules stay exact.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "cli/train_options.h"
@@ -20,7 +23,8 @@ public:
     explicit SlowBackend(int milliseconds) : CpuBackend({1, false}, test_comm()), milliseconds_(milliseconds) {}
     bool synchronous() const override { return !asynchronous; }
     void update(const Update& u, Tape& tape) override {
-        tape.push_back({"sleep", Lane::compute, [this] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_)); }});
+        tape.push_back({"sleep", Lane::compute,
+                        [this] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_)); }});
         CpuBackend::update(u, tape);
     }
     bool asynchronous = false;  ///< the trainer looks at steps only every log interval
@@ -40,7 +44,8 @@ struct Call {
 class CallListener final : public QuietListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>& r) override {
-        calls.push_back({.checkpoint = false, .step = r.back().step, .step_seconds = r.back().step_seconds, .when = Clock::now()});
+        calls.push_back(
+            {.checkpoint = false, .step = r.back().step, .step_seconds = r.back().step_seconds, .when = Clock::now()});
     }
     void on_checkpoint(Checkpoint&& c) override {
         calls.push_back({.checkpoint = true, .step = c.step, .step_seconds = 0, .when = Clock::now()});
@@ -54,7 +59,9 @@ public:
     std::vector<Call> calls;
 };
 
-double seconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double>(to - from).count(); }
+double seconds(Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+}
 
 /// Steps at which checkpoints were taken in 5 epochs of 3 steps, with nothing evaluated.
 Steps checkpoints_of(const TrainSetup& setup) {
@@ -88,8 +95,8 @@ TEST(Clocks, CheckpointsByTime) {
     training.trainer.run(seen);
 
     ASSERT_GE(seen.checkpoints().size(), 3u) << "60 steps of 10 ms";
-    // What is due when a step is reported is taken after the next one. A checkpoint sets the clock back before it is reported,
-    // and after the report of its step.
+    // What is due when a step is reported is taken after the next one. A checkpoint sets the clock
+    // back before it is reported, and after the report of its step.
     std::optional<Clock::time_point> taken, before_taken, step_reported;
     int reports_when_due = 0;
     for (const Call& c : seen.calls) {
@@ -100,7 +107,8 @@ TEST(Clocks, CheckpointsByTime) {
             continue;
         }
         if (before_taken && c.step < training.trainer.total_steps()) {
-            EXPECT_GE(seconds(*before_taken, c.when), every) << "a checkpoint at step " << c.step << ", although none was due";
+            EXPECT_GE(seconds(*before_taken, c.when), every)
+                << "a checkpoint at step " << c.step << ", although none was due";
         }
         before_taken = step_reported;
         taken = c.when;
@@ -108,7 +116,8 @@ TEST(Clocks, CheckpointsByTime) {
     }
 }
 
-// A run stops where all ranks know of it: a report after the one at which 5 s were left, for the checkpoint to be written in.
+// A run stops where all ranks know of it: a report after the one at which 5 s were left, for the
+// checkpoint to be written in.
 TEST(Clocks, StopsFiveSecondsBeforeTheDeadline) {
     constexpr double left_for_the_checkpoint = 5;
     for (const bool asynchronous : {false, true}) {
@@ -139,11 +148,13 @@ TEST(Clocks, StopsFiveSecondsBeforeTheDeadline) {
 
 TEST(Clocks, TextsOfCheckpointEvery) {
     const auto clock = [](const std::string& text) {
-        return checkpoint_clock_of(parse_train_options({"--data", "x", "--batch-size", "8", "--checkpoint-every", text}).options);
+        return checkpoint_clock_of(
+            parse_train_options({"--data", "x", "--batch-size", "8", "--checkpoint-every", text}).options);
     };
     EXPECT_EQ(clock("500").steps, 500);
     EXPECT_EQ(clock("2e").epochs, 2);
-    const std::vector<std::pair<std::string, double>> times = {{"10m", 600}, {"1s", 1}, {"90s", 90}, {"1h30m", 5400}, {"0.5h", 1800}};
+    const std::vector<std::pair<std::string, double>> times = {
+        {"10m", 600}, {"1s", 1}, {"90s", 90}, {"1h30m", 5400}, {"0.5h", 1800}};
     for (const auto& [text, expected] : times) {
         EXPECT_DOUBLE_EQ(clock(text).seconds, expected) << text;
         EXPECT_EQ(clock(text).steps + clock(text).epochs, 0) << text;

@@ -49,8 +49,10 @@ Finished mpirun(const std::string& contexts, int seconds) { return run(mpirun_co
 
 std::string problem_on_ranks(int ranks) {
     const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
-    const std::string name = std::string(test.test_suite_name()) + "." + test.name(), program = fs::read_symlink("/proc/self/exe");
-    const Finished f = mpirun("-np " + std::to_string(ranks) + " " + program + " --gtest_brief=0 --gtest_color=no --gtest_filter=" + name);
+    const std::string name = std::string(test.test_suite_name()) + "." + test.name(),
+                      program = fs::read_symlink("/proc/self/exe");
+    const Finished f = mpirun("-np " + std::to_string(ranks) + " " + program +
+                              " --gtest_brief=0 --gtest_color=no --gtest_filter=" + name);
     if (f.code == 0 && count(f.out, "[  PASSED  ] 1 test.") > 0) return "";  // ranks may print into one another's lines
     return name + " on " + std::to_string(ranks) + " ranks: " + excerpt(f);
 }

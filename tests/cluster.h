@@ -22,8 +22,9 @@ Finished convoy_alone(const std::string& arguments, int seconds = 60);
 
 /// What is wrong with a run that must succeed, empty if nothing: EXPECT_EQ("", failure(launch(…))).
 std::string failure(const Finished&);
-/// Runs the test that calls this once more, on `ranks` ranks of the test program; what is wrong with that, empty if nothing.
-/// For a test whose body needs several ranks: on one it only calls this, else test_comm() has all of them.
+/// Runs the test that calls this once more, on `ranks` ranks of the test program; what is wrong
+/// with that, empty if nothing. For a test whose body needs several ranks: on one it only calls
+/// this, else test_comm() has all of them.
 std::string problem_on_ranks(int ranks);
 /// What is wrong with a run that must fail: another exit code, not exactly one line that starts with "convoy:" on stderr, or one
 /// that does not hold every one of `words`. Lines of mpirun itself do not count.

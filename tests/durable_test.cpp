@@ -1,5 +1,6 @@
-// What the file system is asked for, in order: a file is synced when it is complete, then renamed, then its folder is synced.
-// This file has the program's fsync, fdatasync and rename, which the linker takes before the C library's.
+// What the file system is asked for, in order: a file is synced when it is complete, then renamed,
+// then its folder is synced. This file has the program's fsync, fdatasync and rename, which the
+// linker takes before the C library's.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/durable.h"
 #include "model/models.h"
 #include "support.h"
 #include "test_comm.h"
@@ -27,7 +27,8 @@ struct Call {
     off_t bytes;           ///< size of the file at that moment
 };
 
-/// What is called while one of these exists, in the order of the calls. The tests of this file have one thread.
+/// What is called while one of these exists, in the order of the calls. The tests of this file have
+/// one thread.
 class CallLog {
 public:
     CallLog() { current() = this; }
@@ -40,14 +41,15 @@ public:
     std::vector<Call> calls;
 };
 
-/// With no link in it, as the kernel names open files; `path` need not be there.
+/// Without links, as the kernel names open files; `path` need not be there.
 std::string real_path(const std::string& path) { return fs::weakly_canonical(path); }
 
 void note_sync(int fd) {
     if (!CallLog::current()) return;
     struct stat about {};
     ::fstat(fd, &about);
-    CallLog::current()->calls.push_back({Call::sync, fs::read_symlink("/proc/self/fd/" + std::to_string(fd)), "", about.st_size});
+    CallLog::current()->calls.push_back(
+        {Call::sync, fs::read_symlink("/proc/self/fd/" + std::to_string(fd)), "", about.st_size});
 }
 
 void note_rename(const char* from, const char* to) {
@@ -78,17 +80,21 @@ int rename(const char* from, const char* to) noexcept {
 namespace convoy::test {
 namespace {
 
-/// What is wrong with how `path` was put in place, empty if nothing: its partial file synced with all its bytes, one rename, and
-/// the folder synced after it.
+/// What is wrong with how `path` was put in place, empty if nothing: its partial file synced with
+/// all its bytes, one rename, and the folder synced after it.
 std::string problem_of(const std::vector<Call>& calls, const std::string& file) {
     const std::string path = real_path(file);
-    const auto renamed = std::find_if(calls.begin(), calls.end(), [&](const Call& c) { return c.kind == Call::rename && c.to == path; });
+    const auto renamed =
+        std::find_if(calls.begin(), calls.end(), [&](const Call& c) { return c.kind == Call::rename && c.to == path; });
     if (renamed == calls.end()) return path + ": nothing was renamed to it";
-    const auto synced = [](const std::string& what) { return [what](const Call& c) { return c.kind == Call::sync && c.path == what; }; };
+    const auto synced = [](const std::string& what) {
+        return [what](const Call& c) { return c.kind == Call::sync && c.path == what; };
+    };
     const auto before = std::find_if(calls.begin(), renamed, synced(renamed->path));
     if (before == renamed) return path + ": not synced before the rename";
     if (before->bytes != renamed->bytes || before->bytes != off_t(fs::file_size(path)))
-        return path + ": " + std::to_string(before->bytes) + " bytes when it was synced, " + std::to_string(fs::file_size(path)) + " now";
+        return path + ": " + std::to_string(before->bytes) + " bytes when it was synced, " +
+               std::to_string(fs::file_size(path)) + " now";
     if (std::find_if(renamed, calls.end(), synced(fs::path(path).parent_path())) == calls.end())
         return path + ": its folder is not synced after the rename";
     return "";
@@ -97,7 +103,8 @@ std::string problem_of(const std::vector<Call>& calls, const std::string& file) 
 class Durable : public testing::Test {
 protected:
     TempDir dir_;
-    const ModelFile about_{{"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
+    const ModelFile about_{
+        {"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
     const std::unique_ptr<Backend> backend_ = make_test_backend("cpu");
     const Graph graph_ = build_model(about_.model);
     const OptimizerSpec spec_;

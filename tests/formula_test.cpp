@@ -1,5 +1,6 @@
-// Trainings against formulas in double precision that stand here: softmax regression with momentum, step by step, and an
-// evaluation with the mean of the ranks' running statistics. Comparing Convoy with itself would miss what is wrong in both runs.
+// Trainings against formulas in double precision that stand here: softmax regression with momentum,
+// step by step, and an evaluation with the mean of the ranks' running statistics. Comparing Convoy
+// with itself would miss what is wrong in both runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +32,8 @@ double relative(const std::vector<float>& a, const Reals& b) {
 /// logits [classes] = weight [classes, inputs] x + bias [classes].
 Reals affine(const Reals& weight, const Reals& bias, const Reals& x) {
     Reals y = bias;
-    for (size_t k = 0; k < bias.size(); ++k) y[k] += std::inner_product(x.begin(), x.end(), weight.begin() + ptrdiff_t(k * x.size()), 0.0);
+    for (size_t k = 0; k < bias.size(); ++k)
+        y[k] += std::inner_product(x.begin(), x.end(), weight.begin() + ptrdiff_t(k * x.size()), 0.0);
     return y;
 }
 
@@ -50,7 +52,8 @@ Reals inputs_of(const Samples& samples, int sample) {
     return x;
 }
 
-/// Softmax regression under SGD with momentum as PyTorch defines it: v = momentum * v + gradient, w -= rate * v.
+/// Softmax regression under SGD with momentum as PyTorch defines it:
+/// v = momentum * v + gradient, w -= rate * v.
 class Regression {
 public:
     Regression(Reals weight, Reals bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
@@ -89,11 +92,13 @@ private:
 
 class StepListener final : public QuietListener {
 public:
-    void on_steps(int64_t, const std::vector<StepRecord>& r) override { records.insert(records.end(), r.begin(), r.end()); }
+    void on_steps(int64_t, const std::vector<StepRecord>& r) override {
+        records.insert(records.end(), r.begin(), r.end());
+    }
     std::vector<StepRecord> records;
 };
 
-/// 0.4 after a warm-up of three steps, falling to a quarter of it from epoch 1 to 3; 2 steps an epoch.
+/// 2 steps an epoch: 0.4 after a warm-up of three steps, falling to a quarter from epoch 1 to 3.
 TrainSetup rising_and_falling() {
     TrainSetup setup = plain_setup(20, 4);
     setup.optimizer.momentum = 0.8f;
@@ -103,7 +108,8 @@ TrainSetup rising_and_falling() {
     setup.schedule.points = {{1, 1.0}, {3, 0.25}};
     return setup;
 }
-/// Of steps 1 to 8: warm-up of 1/3, 2/3, 1; then 1 - 0.75 * (epoch - 1) / 2 at epoch (step - 1) / 2.
+/// Of steps 1 to 8: a third, two thirds, all; then at epoch e = (step - 1) / 2 the factor
+/// 1 - 0.75 * (e - 1) / 2, down to 0.25.
 const Reals rates = {0.4 / 3, 0.4 * 2 / 3, 0.4, 0.4 * 0.8125, 0.4 * 0.625, 0.4 * 0.4375, 0.4 * 0.25, 0.4 * 0.25};
 
 /// Two steps an epoch, of 20 samples and of the 10 that are left.
@@ -120,10 +126,12 @@ void expect_formula(const TrainSetup& setup, const Reals& rate_of_step) {
     for (size_t s = 0; s < rate_of_step.size(); ++s) {
         const std::vector<int32_t> order = permutation(images, setup.seed, uint32_t(s / 2));
         const auto middle = order.begin() + full;
-        const std::vector<int> batch = s % 2 == 0 ? std::vector<int>(order.begin(), middle) : std::vector<int>(middle, order.end());
+        const std::vector<int> batch =
+            s % 2 == 0 ? std::vector<int>(order.begin(), middle) : std::vector<int>(middle, order.end());
         EXPECT_NEAR(seen.records[s].learning_rate, rate_of_step[s], 1e-7) << "step " << s + 1;
         // Float's rounding of a sum of 20 terms, through at most 8 steps.
-        EXPECT_NEAR(seen.records[s].loss, formula.step(samples, batch, rate_of_step[s], double(setup.optimizer.momentum)), 1e-5)
+        EXPECT_NEAR(seen.records[s].loss,
+                    formula.step(samples, batch, rate_of_step[s], double(setup.optimizer.momentum)), 1e-5)
             << "step " << s + 1;
     }
     EXPECT_LT(relative(training.tensor("fc.weight"), formula.weight()), 1e-5);
@@ -141,7 +149,25 @@ TEST(Formula, WeightsAfterFullAndSmallerBatches) {
 
 TEST(Formula, EachStepHasItsOwnRate) { expect_formula(rising_and_falling(), rates); }
 
-/// x -> fc1 -> batch norm -> fc2. A batch norm that takes nine tenths of a new batch: what ranks have seen differs much.
+// 3 steps an epoch, 9 in all, on two ranks; options on one side, the metric file on the other.
+TEST(Formula, MetricsHaveTheRateOfEachStep) {
+    const TempDir dir;
+    make_data(dir.path("data"), 50, 10, "28x28x1");
+    const std::string options = "--model mnist-linear --batch-size 20 --epochs 3 --log-interval 4 ",
+                      rule = "--lr 0.3 --lr-schedule cosine --warmup-epochs 1 ";
+    const std::string folders = "--data " + dir.path("data") + " --output " + dir.path("run");
+    ASSERT_EQ("", failure(launch(2, "train " + options + rule + folders)));
+    const Reals steps = column(dir.path("run"), "train/step"), seen = column(dir.path("run"), "train/learning_rate");
+    ASSERT_EQ(steps.size(), 9u);
+    for (int s = 0; s < 9; ++s) {
+        EXPECT_EQ(steps[size_t(s)], s + 1);
+        EXPECT_NEAR(seen[size_t(s)], 0.3 * std::min(1.0, (s + 1) / 3.0) * 0.5 * (1 + std::cos(M_PI * s / 9)), 1e-7)
+            << "step " << s + 1;
+    }
+}
+
+/// x -> fc1 -> batch norm -> fc2. A batch norm that takes nine tenths of a new batch: what ranks
+/// have seen differs much.
 Graph graph_with_norm() {
     GraphBuilder g("normed", 1, 1, channels, classes);
     const ValueId x = g.batch_norm("bn", g.linear("fc1", g.input(), channels), 1e-5f, 0.9f);
@@ -152,7 +178,9 @@ Graph graph_with_norm() {
 class NormFormula {
 public:
     explicit NormFormula(const Training& t)
-        : weight1_(reals(t.tensor("fc1.weight"))), bias1_(reals(t.tensor("fc1.bias"))), weight2_(reals(t.tensor("fc2.weight"))),
+        : weight1_(reals(t.tensor("fc1.weight"))),
+          bias1_(reals(t.tensor("fc1.bias"))),
+          weight2_(reals(t.tensor("fc2.weight"))),
           bias2_(reals(t.tensor("fc2.bias"))) {}
 
     /// The mean of -log(probability of the label).
@@ -170,7 +198,8 @@ private:
     Reals weight1_, bias1_, weight2_, bias2_;
 };
 
-/// The running statistics of this rank after the last step, before anything is evaluated, and what the evaluation gave.
+/// The running statistics of this rank after the last step, before anything is evaluated, and what
+/// the evaluation gave.
 class NormListener final : public QuietListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>&) override {
@@ -209,9 +238,11 @@ TEST(Formula, EvaluationTakesTheMeanOfTheRanksStatistics) {
     ASSERT_EQ(seen.losses.size(), 1u);
     const NormFormula formula(training);
     const Reals mean = mean_of_ranks(seen.mean), variance = mean_of_ranks(seen.variance);
-    const double expected = formula.loss(tests, mean, variance), of_this_rank = formula.loss(tests, seen.mean, seen.variance);
+    const double expected = formula.loss(tests, mean, variance),
+                 of_this_rank = formula.loss(tests, seen.mean, seen.variance);
     EXPECT_NEAR(seen.losses[0], expected, 1e-5);
-    EXPECT_GT(std::abs(of_this_rank - expected), 1e-3) << "the statistics of the ranks must differ for this test to see anything";
+    EXPECT_GT(std::abs(of_this_rank - expected), 1e-3)
+        << "the statistics of the ranks must differ for this test to see anything";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// How weights start, against PyTorch's definitions written out here by layer: kaiming_normal_(mode="fan_out") for convolutions of
-// residual networks; else the defaults of Conv2d and Linear, kaiming_uniform_(a=sqrt(5)), for weights and biases alike.
+// How weights start, against PyTorch's definitions written out here by layer:
+// kaiming_normal_(mode="fan_out") for convolutions of residual networks; else the defaults of
+// Conv2d and Linear, kaiming_uniform_(a=sqrt(5)), for weights and biases alike.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +37,8 @@ double largest(const std::vector<double>& v) {
     return most;
 }
 
-/// Mean 0, this deviation, and this mean fourth power over the deviation's: 3 of a normal distribution, 1.8 of a uniform one.
+/// Mean 0, this deviation, and this mean fourth power over the deviation's: 3 of a normal
+/// distribution, 1.8 of a uniform one.
 void expect_moments(const std::string& name, const std::vector<double>& v, double deviation, double kurtosis) {
     const double n = double(v.size());
     double sum = 0, squares = 0, fourths = 0;
@@ -63,7 +65,8 @@ void expect_uniform(const std::string& name, const std::vector<double>& v, doubl
     EXPECT_GE(largest(v), bound * (1 - 20 / double(v.size()))) << name;
 }
 
-/// kaiming_uniform_(a=sqrt(5)): gain sqrt(2 / (1 + a^2)), bound gain * sqrt(3 / fan_in). The default of biases has the same bound.
+/// kaiming_uniform_(a=sqrt(5)): gain sqrt(2 / (1 + a^2)), bound gain * sqrt(3 / fan_in). The
+/// default of biases has the same bound.
 void expect_torch_default(const std::string& name, const std::vector<double>& v, double fan_in) {
     const double gain = std::sqrt(2.0 / (1 + 5));
     expect_uniform(name, v, gain * std::sqrt(3 / fan_in));
@@ -74,7 +77,8 @@ void expect_constant(const std::string& name, const std::vector<double>& v, doub
 }
 
 const Param& param(const Graph& graph, const std::string& name) {
-    const auto found = std::find_if(graph.params.begin(), graph.params.end(), [&](const Param& p) { return p.name == name; });
+    const auto found =
+        std::find_if(graph.params.begin(), graph.params.end(), [&](const Param& p) { return p.name == name; });
     require(found != graph.params.end(), "a test names parameters that are there");
     return *found;
 }
@@ -105,7 +109,8 @@ TEST(Initial, ResidualNetworks) {
 
 TEST(Initial, MnistModels) {
     const Draws conv = draws_of(build_mnist_conv({"mnist-conv", 28, 28, 1, 10}), 40);
-    const std::map<std::string, double> fan_in = {{"conv1", 5 * 5}, {"conv2", 10 * 5 * 5}, {"fc1", 20 * 4 * 4}, {"fc2", 50}};
+    const std::map<std::string, double> fan_in = {
+        {"conv1", 5 * 5}, {"conv2", 10 * 5 * 5}, {"fc1", 20 * 4 * 4}, {"fc2", 50}};
     EXPECT_EQ(conv.size(), 2 * fan_in.size());
     for (const auto& [layer, inputs] : fan_in)
         for (const char* part : {".weight", ".bias"}) expect_torch_default(layer + part, conv.at(layer + part), inputs);
@@ -113,14 +118,15 @@ TEST(Initial, MnistModels) {
     for (const char* name : {"fc.weight", "fc.bias"}) expect_torch_default(name, linear.at(name), 28 * 28);
 }
 
-// Of a group's convolutions the first filters, as many as there are input channels, copy one channel each (dirac_).
+// Of a group's convolutions the first filters, as many as there are input channels, copy one
+// channel each (dirac_).
 TEST(Initial, Airbench94) {
     for (const bool muon : {false, true}) {
         const Graph graph = build_airbench94({"airbench94", 32, 32, 3, 10}, muon);
         const Draws draws = draws_of(graph, 1);
-        const std::map<std::string, std::pair<int, int>> out_in = {{"group1.conv1", {64, 24}},   {"group1.conv2", {64, 64}},
-                                                                   {"group2.conv1", {256, 64}},  {"group2.conv2", {256, 256}},
-                                                                   {"group3.conv1", {256, 256}}, {"group3.conv2", {256, 256}}};
+        const std::map<std::string, std::pair<int, int>> out_in = {
+            {"group1.conv1", {64, 24}},   {"group1.conv2", {64, 64}},   {"group2.conv1", {256, 64}},
+            {"group2.conv2", {256, 256}}, {"group3.conv1", {256, 256}}, {"group3.conv2", {256, 256}}};
         for (const auto& [layer, channels] : out_in) {
             const auto [out, in] = channels;
             const std::vector<double>& all = draws.at(layer + ".weight");

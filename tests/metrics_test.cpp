@@ -259,7 +259,8 @@ TEST_F(MetricsTest, AResumedRunKeepsTheRowsBeforeItsCheckpoint) {
     EXPECT_EQ(nlohmann::json::parse(last)["step"], 11) << "a torn line is closed before the next";
 }
 
-// A run that stopped, or goes back, between the last step of an epoch and its evaluation evaluates it once more.
+// A run that stopped, or goes back, between the last step of an epoch and its evaluation evaluates
+// it once more.
 TEST_F(MetricsTest, ADueEvaluationIsNotThereTwice) {
     {
         Metrics metrics(dir);

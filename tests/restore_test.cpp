@@ -1,9 +1,7 @@
-// What a checkpoint brings back besides weights: the best accuracy, the rate's factor, running statistics. Each value is put into
-// a checkpoint by the test, as no run would have had it, written to a file and read back.
+// What a checkpoint brings back besides weights: the best accuracy, the rate's factor, running
+// statistics. Each value is put into a checkpoint by the test, as no run would have had it, written
+// to a file and read back.
 #include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
 
 #include "cluster.h"
 #include "test_comm.h"
@@ -11,11 +9,12 @@
 
 namespace convoy::test {
 namespace {
-namespace fs = std::filesystem;
 
 class KeepingListener final : public QuietListener {
 public:
-    void on_steps(int64_t, const std::vector<StepRecord>& r) override { records.insert(records.end(), r.begin(), r.end()); }
+    void on_steps(int64_t, const std::vector<StepRecord>& r) override {
+        records.insert(records.end(), r.begin(), r.end());
+    }
     void on_eval(int64_t, int64_t, const EvalResult&, bool best) override { bests.push_back(best); }
     void on_checkpoint(Checkpoint&& c) override { checkpoints.push_back(std::move(c)); }
 
@@ -26,7 +25,10 @@ public:
 
 ModelFile about() {
     const std::vector<float> half(Samples::channels, 0.5f);
-    return {{"linear", 1, 1, Samples::channels, Samples::classes}, half, half, std::vector<std::string>(Samples::classes, "class")};
+    return {{"linear", 1, 1, Samples::channels, Samples::classes},
+            half,
+            half,
+            std::vector<std::string>(Samples::classes, "class")};
 }
 
 /// 3 steps an epoch, of 10 samples each.
@@ -93,7 +95,8 @@ TEST_F(Restore, TheRateStaysLoweredAfterARollback) {
     training.trainer.run(seen);
 
     ASSERT_EQ(seen.records.size(), 6u);
-    for (const StepRecord& r : seen.records) EXPECT_FLOAT_EQ(float(r.learning_rate), r.step <= 9 ? 0.15f : 0.015f) << r.step;
+    for (const StepRecord& r : seen.records)
+        EXPECT_FLOAT_EQ(float(r.learning_rate), r.step <= 9 ? 0.15f : 0.015f) << r.step;
     EXPECT_EQ(seen.checkpoints.back().rate_factor, 0.25);
 }
 
@@ -104,7 +107,8 @@ Graph graph_with_norm() {
     return g.finish(g.linear("fc2", x, Samples::classes), 0);
 }
 
-/// Restores running statistics that `ranks` ranks had: rank r's are r + 1 everywhere. Returns this rank's, which are all equal.
+/// Restores running statistics that `ranks` ranks had: rank r's are r + 1 everywhere. Returns this
+/// rank's, which are all equal.
 float restored_statistic(CpuBackend& backend, const Samples& samples, int ranks) {
     Training training(backend, graph_with_norm(), samples, nullptr, plain_setup(10, 4));
     const State& state = training.trainer.state();
@@ -122,12 +126,14 @@ float restored_statistic(CpuBackend& backend, const Samples& samples, int ranks)
     return training.tensor("bn.mean")[0];
 }
 
-// The mean over the ranks that wrote the checkpoint, on however many ranks it goes on; on as many, each its own.
+// The mean over the ranks that wrote the checkpoint, on however many ranks it goes on; on as many,
+// each its own.
 TEST_F(Restore, RunningStatisticsOfOtherRanksAreAveraged) {
     const int ranks = test_comm().size();
     for (const int before : {1, 2, 3, 5}) {
         const float mean_of_1_to_n = float(before + 1) / 2;
-        EXPECT_EQ(restored_statistic(backend_, samples_, before), before == ranks ? float(test_comm().rank() + 1) : mean_of_1_to_n)
+        EXPECT_EQ(restored_statistic(backend_, samples_, before),
+                  before == ranks ? float(test_comm().rank() + 1) : mean_of_1_to_n)
             << "from " << before << " ranks on " << ranks;
     }
     if (ranks > 1) return;

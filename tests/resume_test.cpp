@@ -224,8 +224,9 @@ double time_of(const std::string& run_dir, const std::string& kind) {
     return -1;
 }
 
-// The limit counts from before the event "start", so that a stop within the limit of that event is the looser bound; 5 s before the
-// limit, for the checkpoint to be written in, a run should stop, and one of them must be left.
+// The limit counts from before the event "start", so that a stop within the limit of that event is
+// the looser bound; 5 s before the limit, for the checkpoint to be written in, a run should stop,
+// and one of them must be left.
 TEST_F(Resume, TimeLimitEndsInTime) {
     constexpr double limit = 12, kept_for_the_checkpoint = 5;
     const double launched = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -238,29 +239,39 @@ TEST_F(Resume, TimeLimitEndsInTime) {
     const double stopped = time_of(dir_.path("limited"), "stop");
     EXPECT_LE(stopped, time_of(dir_.path("limited"), "start") + limit - 1);
     EXPECT_GE(stopped, launched + limit - kept_for_the_checkpoint - 2) << "it stopped much too early";
-    const std::vector<double> steps = column(dir_.path("limited"), "train/step"), seconds = column(dir_.path("limited"), "train/step_seconds");
+    const std::vector<double> steps = column(dir_.path("limited"), "train/step"),
+                              seconds = column(dir_.path("limited"), "train/step_seconds");
     const double trained = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     const std::vector<std::string> paths = checkpoints("limited");
     ASSERT_FALSE(paths.empty());
     EXPECT_EQ(paths.back(), checkpoint_path(dir_.path("limited"), int64_t(steps.back())));
-    EXPECT_GE(double(paths.size()), 1 + std::min(2.0, std::floor(trained / 2))) << "one a second in " << trained << " s";
-    record_fault("`--time-limit 12s`", "exit 85 with a checkpoint, in time", "as promised", 1);
+    EXPECT_GE(double(paths.size()), 1 + std::min(2.0, std::floor(trained / 2)))
+        << "one a second in " << trained << " s";
+    record_fault("`--time-limit 12s`", "exit 85 with a checkpoint, before the limit", "as promised", 1);
 }
 
-// After the first epoch the rate is 0, so that no later evaluation is better: the best is not among the newest.
+// After the first epoch the rate is 0, so that no later evaluation is better: the best is not among
+// the newest.
 TEST_F(Resume, KeepsTheNewestAndTheBest) {
-    const Options changes = {{"model", "mnist-linear"}, {"keep", "3"}, {"lr-schedule", "linear"}, {"lr-points", "0:1,1:1,1.001:0"}};
+    const Options changes = {{"model", "mnist-linear"},
+                             {"threads", "1"},
+                             {"keep", "3"},
+                             {"lr-schedule", "linear"},
+                             {"lr-points", "0:1,1:1,1.001:0"}};
     ASSERT_EQ("", failure(launch(1, train("kept", changes))));
     const std::vector<double> accuracy = column(dir_.path("kept"), "eval/accuracy");
-    const int64_t best = 100 * (1 + std::distance(accuracy.begin(), std::max_element(accuracy.begin(), accuracy.end())));
+    const int64_t best =
+        100 * (1 + std::distance(accuracy.begin(), std::max_element(accuracy.begin(), accuracy.end())));
     ASSERT_LE(best, 200);
     std::vector<std::string> expected;
-    for (const int64_t step : {best, int64_t(360), int64_t(390), int64_t(400)}) expected.push_back(checkpoint_path(dir_.path("kept"), step));
+    for (const int64_t step : {best, int64_t(360), int64_t(390), int64_t(400)})
+        expected.push_back(checkpoint_path(dir_.path("kept"), step));
     EXPECT_EQ(checkpoints("kept"), expected);
 }
 
 TEST_F(Resume, CheckpointsEveryOtherEpoch) {
-    const Options changes = {{"model", "mnist-linear"}, {"checkpoint-every", "2e"}, {"epochs", "5"}, {"eval-every", "0"}, {"keep", "9"}};
+    const Options changes = {
+        {"model", "mnist-linear"}, {"checkpoint-every", "2e"}, {"epochs", "5"}, {"eval-every", "0"}, {"keep", "9"}};
     ASSERT_EQ("", failure(launch(2, train("epochs", changes))));
     std::vector<std::string> expected;
     for (const int64_t step : {200, 400, 500}) expected.push_back(checkpoint_path(dir_.path("epochs"), step));

@@ -221,7 +221,8 @@ TEST_F(Shards, OtherClassNamesAreRefused) {
     EXPECT_EQ("", reader_problem({second_, "classes", "differ"}));
     change(first_, rename_a_class);  // now the training shards agree, but not with the test split
     const SplitInfo train = SplitReader(data_, "train").info(), test = SplitReader(data_, "test").info();
-    EXPECT_EQ("", problem_of_error(Exit::bad_input, {data_, "different data sets"}, [&] { check_same_shape(train, test, data_); }));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {data_, "different data sets"},
+                                   [&] { check_same_shape(train, test, data_); }));
 }
 
 /// Replaces `name` by a data set of these dims and layout; nothing is written into it.

@@ -55,7 +55,8 @@ TrainSetup plain_setup(int64_t global_batch, double epochs) {
     return setup;
 }
 
-Training::Training(Backend& backend, const Graph& graph, const Samples& train, const Samples* test, const TrainSetup& setup)
+Training::Training(Backend& backend, const Graph& graph, const Samples& train, const Samples* test,
+                   const TrainSetup& setup)
     : backend_(backend),
       graph_(graph),
       train_(test_comm(), backend, info_of(train, "train"), reader_of(train)),

@@ -1,5 +1,5 @@
-// Trainings within the test program, on images that the test draws: what its formulas need lies in vectors, and nothing is read
-// from a file. The ranks are those of test_comm().
+// Trainings within the test program, on images that the test draws: what its formulas need lies in
+// vectors, and nothing is read from a file. The ranks are those of test_comm().
 #pragma once
 #include <memory>
 #include <vector>
@@ -27,7 +27,9 @@ struct Samples {
 
     int count() const { return int(labels.size()); }
     /// What the model gets of a pixel: (pixel / 255 - 0.5) / 0.25.
-    double input(int sample, int channel) const { return (pixels[size_t(sample * channels + channel)] / 255.0 - 0.5) / 0.25; }
+    double input(int sample, int channel) const {
+        return (pixels[size_t(sample * channels + channel)] / 255.0 - 0.5) / 0.25;
+    }
 };
 Samples draw_samples(int count, uint64_t seed);
 
@@ -36,7 +38,8 @@ Graph linear_graph();
 /// The mean of each channel is 0.5, its deviation 0.25, whatever the samples are.
 TrainSetup plain_setup(int64_t global_batch, double epochs);
 
-/// A trainer that is built and initialised, with all that it works on. Without test images nothing is evaluated.
+/// A trainer that is built and initialised, with all that it works on. Without test images nothing
+/// is evaluated.
 class Training {
 public:
     Training(Backend&, const Graph&, const Samples& train, const Samples* test, const TrainSetup&);

@@ -21,8 +21,9 @@ void check_class_names(const std::string& path, const std::vector<std::string>& 
     const auto [ours, theirs] = std::mismatch(model.begin(), model.end(), data.begin(), data.end());
     if (ours == model.end() && theirs == data.end()) return;
     const auto quoted = [](auto at, auto end) { return at == end ? "missing" : "'" + *at + "'"; };
-    fail(Exit::bad_input, path + ": class " + std::to_string(ours - model.begin()) + " is " + quoted(ours, model.end()) + ", in " + data_dir +
-                              " it is " + quoted(theirs, data.end()) + "; give the data set that the model was trained on, or one of its classes");
+    fail(Exit::bad_input, path + ": class " + std::to_string(ours - model.begin()) + " is " +
+                              quoted(ours, model.end()) + ", in " + data_dir + " it is " + quoted(theirs, data.end()) +
+                              "; give the data set that the model was trained on, or one of its classes");
 }
 
 }  // namespace
