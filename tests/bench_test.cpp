@@ -138,8 +138,8 @@ TEST(Bench, MeasuresMadeUpImages) {
     unsigned major = 0, minor = 0, release = 0;
     H5get_libversion(&major, &minor, &release);
     std::snprintf(of_hdf5, sizeof of_hdf5, "%u.%u.%u", major, minor, release);
-    EXPECT_EQ(j["versions"]["onednn"], of_onednn);
-    EXPECT_EQ(j["versions"]["hdf5"], of_hdf5);
+    EXPECT_EQ(j.at("versions").at("onednn"), of_onednn);
+    EXPECT_EQ(j.at("versions").at("hdf5"), of_hdf5);
     EXPECT_GT(j["peak_memory_bytes"].get<double>(), 1e6);
     EXPECT_NEAR(j["flops_per_second"].get<double>(), j["flops_per_image"].get<double>() * middle,
                 1e-9 * j["flops_per_second"].get<double>());
