@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/version.h"
+#include "base/waiting.h"
 #include "cli/commands.h"
 #include "comm/comm.h"
 
@@ -62,6 +63,8 @@ int run(Comm& comm, const std::vector<std::string>& args) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    const std::string command = argc > 1 ? argv[1] : "";
+    if (command == "train" || command == "bench" || command == "evaluate") wait_briefly(argv);
     Comm comm(&argc, &argv);
     int code = 0;
     try {
