@@ -3,7 +3,10 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <new>
 
+#include "backend/out_of_memory.h"
+#include "base/memory.h"
 #include "base/version.h"
 #include "base/waiting.h"
 #include "cli/commands.h"
@@ -57,7 +60,12 @@ int run(Comm& comm, const std::vector<std::string>& args) {
     const auto found = commands.find(name);
     if (found == commands.end())
         fail_everywhere(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate, bench, report, plot, comm-test or info");
-    return found->second(comm, {args.begin() + 1, args.end()});
+    try {
+        return found->second(comm, {args.begin() + 1, args.end()});
+    } catch (const std::exception& error) {
+        if (is_out_of_memory(error)) throw std::bad_alloc();
+        throw;
+    }
 }
 
 }  // namespace
@@ -65,6 +73,7 @@ int run(Comm& comm, const std::vector<std::string>& args) {
 int main(int argc, char** argv) {
     const std::string command = argc > 1 ? argv[1] : "";
     if (command == "train" || command == "bench" || command == "evaluate") wait_briefly(argv);
+    spare_address_space();
     Comm comm(&argc, &argv);
     int code = 0;
     try {

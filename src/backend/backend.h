@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -162,6 +163,8 @@ struct BackendOptions {
     bool sync_bn = false; ///< batch statistics over all ranks
     Precision precision = Precision::f32;  ///< what with_precision() made of the graph
 
+    bool plan_only = false;  ///< programs are built and their memory is counted, but nothing will run: blocks stay untouched
+
     bool bind = true;  ///< share the node's cores out among its ranks, unless their launcher did; false: leave that
 
     // On GPUs only.
@@ -192,6 +195,12 @@ public:
     virtual std::shared_ptr<void> range(const std::string& name) const = 0;
     /// Bytes. On CPUs: what this process has had in memory at most, data set included. On GPUs: what is taken on the device now.
     virtual size_t memory_taken() const = 0;
+
+    /// Bytes that are free on a GPU now; nothing on CPUs, which count what they may still take by themselves.
+    virtual std::optional<size_t> device_memory_free() const { return std::nullopt; }
+    /// Counts host memory that this rank will take later, besides tensors; throws Exit::out_of_memory. On CPUs only: elsewhere
+    /// tensors leave the host's memory free.
+    virtual void set_aside(size_t /*bytes*/, const std::string& /*what_for*/) {}
 
     virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Exit::out_of_memory
     /// The device's view of host memory that lives at least as long as the Buffer: on the CPU the memory itself, on a GPU a copy.

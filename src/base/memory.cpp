@@ -1,10 +1,11 @@
 #include "base/memory.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <fstream>
-#include <limits>
 #include <string>
 
 namespace convoy {
@@ -20,8 +21,12 @@ size_t bytes_of(const char* path, const std::string& key, size_t otherwise) {
 
 }  // namespace
 
-size_t available_memory() { return bytes_of("/proc/meminfo", "MemAvailable:", std::numeric_limits<size_t>::max()); }
 size_t peak_memory() { return bytes_of("/proc/self/status", "VmHWM:", 0); }
+
+void spare_address_space() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);
+}
 
 namespace {
 constexpr size_t line = 64, huge_page = size_t(2) << 20;

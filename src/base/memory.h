@@ -1,14 +1,15 @@
-// How much memory a node can still give: asked before large allocations, because Linux promises memory it does not have and
-// kills the job later.
+// Large blocks of memory, and how much this process has held. What it may still take: memory_limits.h.
 #pragma once
 #include <cstddef>
 
 namespace convoy {
 
-/// Bytes that can be allocated without swapping (MemAvailable); the largest size_t where the system does not say.
-size_t available_memory();
 /// Bytes of memory this process has held at most (VmHWM); 0 where the system does not say.
 size_t peak_memory();
+
+/// Under a limit on address space (ulimit -v): lets all threads allocate from one heap, where each would else set 64 MiB of addresses
+/// aside. Before the first thread.
+void spare_address_space();
 
 /// What allocate_pages(bytes) takes: whole cache lines, or whole huge pages (2 MiB) if it is that large.
 size_t whole_pages(size_t bytes);

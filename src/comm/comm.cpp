@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <system_error>
 
+#include "base/memory_limits.h"
 #include "comm/native.h"
 
 namespace convoy {
@@ -118,16 +120,52 @@ std::vector<double> Comm::gather_all(const std::vector<double>& row) {
     return all;
 }
 
-std::vector<std::string> Comm::gather_all(const std::string& text) {
-    const int64_t width = max(int64_t(text.size())) + 1;
-    const Doing doing(activity_, "gather on all ranks");
-    std::vector<char> mine(width, '\0'), all(width * size());
+namespace {
+std::vector<std::string> gathered(const std::string& text, MPI_Comm comm) {
+    int ranks = 0;
+    MPI_Comm_size(comm, &ranks);
+    int64_t width = int64_t(text.size()) + 1;
+    MPI_Allreduce(MPI_IN_PLACE, &width, 1, MPI_INT64_T, MPI_MAX, comm);
+    std::vector<char> mine(width, '\0'), all(width * ranks);
     std::copy(text.begin(), text.end(), mine.begin());
-    MPI_Allgather(mine.data(), int(width), MPI_CHAR, all.data(), int(width), MPI_CHAR, native_->world);
+    MPI_Allgather(mine.data(), int(width), MPI_CHAR, all.data(), int(width), MPI_CHAR, comm);
     std::vector<std::string> rows;
-    for (int r = 0; r < size(); ++r) rows.emplace_back(all.data() + r * width);
+    for (int r = 0; r < ranks; ++r) rows.emplace_back(all.data() + r * width);
     return rows;
 }
+}  // namespace
+
+std::vector<std::string> Comm::gather_all(const std::string& text) {
+    const Doing doing(activity_, "gather on all ranks");
+    return gathered(text, native_->world);
+}
+
+std::vector<std::string> Comm::gather_node(const std::string& text) {
+    const Doing doing(activity_, "gather on the ranks of a node");
+    return gathered(text, native_->node);
+}
+
+namespace {
+
+/// Whether memory did not suffice, or address space for the stack of a thread.
+bool is_out_of_memory(const std::exception& error) {
+    if (dynamic_cast<const std::bad_alloc*>(&error)) return true;
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    return system && (system->code() == std::errc::resource_unavailable_try_again || system->code() == std::errc::not_enough_memory);
+}
+
+/// What that means to the user: which limit is the narrowest now, and what to do.
+std::string out_of_memory_message() try {
+    const std::vector<MemoryLimit> limits = memory_limits();
+    const auto least = std::min_element(limits.begin(), limits.end(), [](const auto& a, const auto& b) { return a.left < b.left; });
+    if (least == limits.end()) return out_of_host_memory;
+    return "out of memory on the host, where " + std::to_string(least->left >> 20) + " MiB are left of " + least->name +
+           "; use a smaller batch or data set, or fewer ranks a node" + (least->remedy.empty() ? "" : ", or " + least->remedy);
+} catch (const std::bad_alloc&) {
+    return out_of_host_memory;
+}
+
+}  // namespace
 
 void Comm::together(const std::function<void()>& work) {
     int64_t code = 0;
@@ -137,9 +175,10 @@ void Comm::together(const std::function<void()>& work) {
     } catch (const Error& error) {
         code = int64_t(error.code);
         message = error.what();
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception& error) {
+        if (!is_out_of_memory(error)) throw;
         code = int64_t(Exit::out_of_memory);
-        message = out_of_host_memory;
+        message = out_of_memory_message();
     }
     const int64_t lowest = -max(code ? -int64_t(rank()) : INT64_MIN + 1);
     if (lowest == INT64_MAX) return;
@@ -153,9 +192,8 @@ void Comm::or_abort(const std::function<void()>& work) {
     } catch (const Error& error) {
         if (!error.everywhere) abort(error.code, error.what());
         throw;
-    } catch (const std::bad_alloc&) {
-        abort(Exit::out_of_memory, out_of_host_memory);
     } catch (const std::exception& error) {
+        if (is_out_of_memory(error)) abort(Exit::out_of_memory, out_of_memory_message());
         abort(Exit(1), error.what());
     }
 }

@@ -40,6 +40,8 @@ public:
     /// One row a rank, in rank order, on every rank.
     std::vector<double> gather_all(const std::vector<double>& row);
     std::vector<std::string> gather_all(const std::string&);
+    /// As gather_all, of the ranks of this node.
+    std::vector<std::string> gather_node(const std::string&);
 
     /// Runs `work` on every rank and agrees on the outcome: if any rank throws Error, every rank throws the error of the
     /// lowest such rank, marked `everywhere`. Collective; `work` itself must not communicate.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/memory.h"
 #include "comm/native.h"
+#include "comm/node_memory.h"
 
 namespace convoy {
 
@@ -28,14 +28,20 @@ bool shared_memory_has(size_t bytes) {
 
 }  // namespace
 
+bool Replicated::check(Comm& comm, size_t bytes) {
+    const bool share = comm.max(int64_t(!shared_memory_has(bytes))) == 0 && comm.max(int64_t(comm.local_size())) > 1;
+    const MemoryBudget budget = memory_budget(comm);
+    comm.together([&] {
+        if (bytes > (share ? budget.left_to_share() : budget.left()))
+            fail(Exit::out_of_memory, budget.shortage(bytes, share, "the data set", "use a smaller data set or fewer ranks a node"));
+    });
+    return share;
+}
+
 Replicated::Replicated(Comm& comm, size_t bytes) : state_(new State{comm}) {
     State& s = *state_;
-    const bool share = comm.max(int64_t(!shared_memory_has(bytes))) == 0 && comm.max(int64_t(comm.local_size())) > 1;
+    const bool share = check(comm, bytes);
     comm.together([&] {
-        const size_t copies = share ? 1 : size_t(comm.local_size());
-        if (bytes * copies > available_memory())
-            fail(Exit::out_of_memory, "the data set takes " + std::to_string(bytes * copies >> 20) + " MiB of memory on " + comm.host() + ", which has " +
-                                      std::to_string(available_memory() >> 20) + " MiB free; use a smaller data set or fewer ranks a node");
         if (!share) s.own = std::malloc(std::max<size_t>(bytes, 1));
         if (!share && !s.own) fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB for the data set");
     });

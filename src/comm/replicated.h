@@ -15,6 +15,9 @@ public:
     ~Replicated();                    ///< collective, except when an exception destroys it
     Replicated(const Replicated&) = delete;
 
+    /// Whether the ranks of a node would share one copy of so much. Collective; throws Exit::out_of_memory if there is no room.
+    static bool check(Comm&, size_t bytes);
+
     char* data() const;
     /// Collective. Rank r has written bytes [offsets[r], offsets[r + 1]); afterwards every rank sees all of them.
     void complete(const std::vector<size_t>& offsets);

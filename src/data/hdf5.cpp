@@ -76,6 +76,7 @@ std::string library_version() {
 
 std::string because() {
     const std::string reason = innermost_error();
+    if (reason.find("memory") != std::string::npos && reason.find("alloc") != std::string::npos) throw std::bad_alloc();  // no damage
     return reason.empty() ? "" : " (HDF5: " + reason + ")";
 }
 

@@ -17,6 +17,7 @@
 #include "backend/cpu/rows.h"
 #include "base/memory.h"
 #include "comm/binding.h"
+#include "comm/node_memory.h"
 
 namespace convoy {
 
@@ -67,16 +68,20 @@ bool multiplies_bf16() {
 
 }  // namespace
 
-CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::string& placement)
+CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::string& placement, std::optional<MemoryBudget> budget)
     : comm_(comm),
       options_(options),
       placement_(placement),
-      budget_(available_memory() / size_t(comm.local_size())),
+      budget_(budget ? *std::move(budget) : memory_budget(comm)),
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
       temporary_(std::make_shared<Temporary>(Temporary{budget_})),
       sums_(std::make_unique<GradientSums>(comm)),
       multiplies_bf16_(multiplies_bf16()) {
+    // What nobody counts: oneDNN's compiled kernels, buffers of MPI and HDF5, metrics; and stacks of OpenMP's and Convoy's threads.
+    constexpr size_t uncounted = size_t(32) << 20, stack = size_t(8) << 20, own_threads = 3;
+    budget_.take_addresses((size_t(std::max(options.threads, 1)) + own_threads) * stack);
+    budget_.take_or_fail(uncounted, "what this program needs to begin", "use fewer ranks a node");
     omp_set_dynamic(0);
     omp_set_num_threads(options.threads);  // oneDNN uses the same OpenMP threads
 #pragma omp parallel
@@ -100,20 +105,22 @@ std::string CpuBackend::device() const {
 
 Buffer CpuBackend::allocate(size_t bytes) {
     const size_t rounded = whole_pages(std::max<size_t>(bytes, 1));
-    void* block = rounded <= budget_ ? allocate_pages(rounded) : nullptr;
-    if (!block)
-        fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(rounded >> 20) + " MiB for each of " +
-                                      std::to_string(comm_.local_size()) + " ranks on " + comm_.host() +
-                                      "; use a smaller batch or fewer ranks a node");
-    budget_ -= rounded;
+    budget_.take_or_fail(rounded, "a block of tensors", "use a smaller batch or fewer ranks a node");
+    void* block = allocate_pages(rounded);
+    if (!block) throw std::bad_alloc();
+    if (options_.plan_only) return Buffer(block, std::free);
     char* bytes_of = static_cast<char*>(block);
 #pragma omp parallel for schedule(static)  // first touch by the threads that will use it
     for (size_t at = 0; at < rounded; at += 4096) std::memset(bytes_of + at, 0, std::min<size_t>(4096, rounded - at));
     return Buffer(block, std::free);
 }
 
+void CpuBackend::set_aside(size_t bytes, const std::string& what_for) {
+    budget_.take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks a node");
+}
+
 Buffer CpuBackend::resident(void* host, size_t bytes) {
-    budget_ -= std::min(budget_, bytes / size_t(comm_.local_size()));  // the ranks of a node share it
+    budget_.take_shared(bytes);
     return Buffer(host, [](void*) {});
 }
 
@@ -161,6 +168,7 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& c
     const std::string placement = bind_rank(comm, "", options.bind);
     const int fair = comm.fair_threads();
     if (own.threads == 0) own.threads = fair;
+    const MemoryBudget budget = memory_budget(comm);
     std::unique_ptr<Backend> backend;
     comm.together([&] {
         const std::string asked = "--precision " + std::string(name_of(options.precision)) + ": ";
@@ -168,7 +176,7 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& c
             fail(Exit::usage, asked + "on CPUs there are f32 and bf16; choose one, or use --device cuda");
         if (options.precision == Precision::bf16 && !has_avx512())
             fail(Exit::usage, asked + "this processor has no AVX-512 (" + comm.host() + "); leave it out");
-        backend = std::make_unique<CpuBackend>(own, comm, placement);
+        backend = std::make_unique<CpuBackend>(own, comm, placement, budget);
     });
     return backend;
 }

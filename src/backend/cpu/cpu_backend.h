@@ -2,9 +2,11 @@
 // Its "device" memory is host memory, so a step is a loop over closures that hold pointers.
 #pragma once
 #include <dnnl.hpp>
+#include <optional>
 
 #include "backend/backend.h"
 #include "base/memory.h"
+#include "base/memory_budget.h"
 
 namespace convoy {
 
@@ -16,7 +18,8 @@ double now();
 
 class CpuBackend : public Backend {
 public:
-    CpuBackend(const BackendOptions&, Comm&, const std::string& placement = "");  ///< threads are given
+    /// `options.threads` is given. Collective over the ranks of a node if `budget` is not.
+    CpuBackend(const BackendOptions& options, Comm&, const std::string& placement = "", std::optional<MemoryBudget> budget = {});
     ~CpuBackend() override;
 
     std::string device() const override;
@@ -28,6 +31,7 @@ public:
     std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
     size_t memory_taken() const override { return peak_memory(); }
     Buffer allocate(size_t bytes) override;
+    void set_aside(size_t bytes, const std::string& what_for) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
@@ -86,7 +90,7 @@ private:
     BackendOptions options_;
     std::string placement_;
     int threads_ = 1;
-    size_t budget_;  // bytes this rank may still allocate: its share of what the node had when the backends were made
+    MemoryBudget budget_;  // of what there was when the backends were made
     dnnl::engine engine_;
     dnnl::stream stream_;
     std::shared_ptr<Temporary> temporary_;

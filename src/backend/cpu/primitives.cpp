@@ -1,8 +1,10 @@
 #include "backend/cpu/primitives.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "backend/cpu/rows.h"
+#include "backend/out_of_memory.h"
 #include "base/memory.h"
 
 namespace convoy {
@@ -57,18 +59,23 @@ Calls::Operand Calls::fixed(int argument, const Desc& desc, void* data) const {
     return {argument, dnnl::memory(desc, engine_, data), false, 0};
 }
 
+bool is_out_of_memory(const std::exception& error) {
+    const auto* of_onednn = dynamic_cast<const dnnl::error*>(&error);
+    return of_onednn && of_onednn->status == dnnl_out_of_memory;
+}
+
 size_t Calls::reserve(size_t bytes) {
     constexpr size_t alignment = 4096;
     const size_t offset = used_;
     used_ += (bytes + alignment - 1) / alignment * alignment;
     if (used_ > block_->bytes) {
         block_->block.reset();
-        block_->budget += block_->bytes;
-        block_->bytes = whole_pages(used_);
-        if (block_->bytes <= block_->budget) block_->block = Buffer(allocate_pages(block_->bytes), std::free);
-        if (!block_->block)
-            fail(Exit::out_of_memory, "out of memory for " + std::to_string(used_ >> 20) + " MiB of temporary space; use a smaller batch");
-        block_->budget -= block_->bytes;
+        block_->budget.give(std::exchange(block_->bytes, 0));
+        const size_t wanted = whole_pages(used_);
+        block_->budget.take_or_fail(wanted, "temporary space", "use a smaller batch or fewer ranks a node");
+        block_->bytes = wanted;
+        block_->block = Buffer(allocate_pages(wanted), std::free);
+        if (!block_->block) throw std::bad_alloc();
     }
     return offset;
 }

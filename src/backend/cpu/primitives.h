@@ -4,12 +4,13 @@
 #include <dnnl.hpp>
 
 #include "backend/backend.h"
+#include "base/memory_budget.h"
 
 namespace convoy {
 
 /// One block as large as the most that any op needs for itself.
 struct Temporary {
-    size_t& budget;  // bytes that this rank may still allocate
+    MemoryBudget& budget;  // of the backend
     Buffer block{};
     size_t bytes = 0;
     char* at(size_t offset) const { return static_cast<char*>(block.get()) + offset; }

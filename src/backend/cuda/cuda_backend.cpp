@@ -56,6 +56,12 @@ size_t CudaBackend::memory_taken() const {
     return all - available;
 }
 
+std::optional<size_t> CudaBackend::device_memory_free() const {
+    size_t available = 0, all = 0;
+    check(cudaMemGetInfo(&available, &all), "asking for its memory");
+    return available;
+}
+
 Buffer CudaBackend::allocate(size_t bytes) {
     bytes = std::max<size_t>(bytes, 1);
     // NCCL's memory comes in pieces of megabytes.

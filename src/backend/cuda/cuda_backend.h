@@ -35,6 +35,7 @@ public:
     SystemSample sample() override { return nvml_.sample(); }
     std::shared_ptr<void> range(const std::string& name) const override;
     size_t memory_taken() const override;
+    std::optional<size_t> device_memory_free() const override;
     Buffer allocate(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
