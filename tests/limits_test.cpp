@@ -106,6 +106,17 @@ TEST(Limits, OfAControlGroupAreNamed) {
         << "what fits, trains";
 }
 
+// A dry run refuses by the same limits.
+TEST(Limits, HoldForDryRunsToo) {
+    const Group group(120);
+    if (!group) GTEST_SKIP() << "no control group can be made here; that takes root and a cgroup file system";
+    const TempDir dir;
+    make_data(dir.path("small"), 3000, 100, "28x28x1");
+    const std::string dry = "train --dry-run --threads 1 --model mnist-conv --data " + dir.path("small") + " --output " + dir.path("run");
+    EXPECT_EQ("", refusal(group.run_inside(launch_command(1, dry + " --batch-size 3000")), Exit::out_of_memory, {group.name(), "--mem"}));
+    EXPECT_EQ("", failure(group.run_inside(launch_command(1, dry + " --batch-size 100"))));
+}
+
 // What the counting did not foresee ends with the same code: memory that malloc does not give, a thread that cannot start.
 TEST(Limits, WhatTheSystemRefusesIsCode7) {
     EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory", "are left of"}, [] { test_comm().together([] { throw std::bad_alloc(); }); }));

@@ -41,7 +41,7 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
                       "folder for metrics.h5 (default: nothing is written)",
                       {},
                       {"resume", "checkpoint-every", "keep", "time-limit", "strict-io", "on-nan", "epochs", "max-steps", "drop-last",
-                       "eval-every", "eval-images", "no-eval", "tta", "dry-run", "print-config"},
+                       "eval-every", "eval-images", "no-eval", "tta", "dry-run", "chip", "print-config"},
                       false};
     command.more.add_options()  //
         ("image-size", po::value<std::string>(&b.size)->default_value("")->value_name("HxWxC"),

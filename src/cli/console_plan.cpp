@@ -1,4 +1,4 @@
-// What a training is going to do, said before it starts; --dry-run ends behind it.
+// What a training is going to do, said before it starts, and by --dry-run.
 #include <algorithm>
 #include <cstdio>
 
@@ -31,11 +31,13 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
         line += " " + key + "=" + value;
     }
     terminal_.line(line);
-    terminal_.line(formatted("data      %s: %lld training and %s test images of %dx%dx%d, %d classes; read in %.2f s", data_dir.c_str(), (long long)d.images,
-                test ? std::to_string(test->info().images).c_str() : "no", d.height, d.width, d.channels, d.classes,
-                train.seconds() + (test ? test->seconds() : 0)));
+    const double seconds = train.seconds() + (test ? test->seconds() : 0);
+    const std::string reading =
+        seconds > 0 ? formatted("read in %.2f s", seconds) : formatted("%.1f MiB", mib(d.image_bytes() + (test ? test->info().image_bytes() : 0)));
+    terminal_.line(formatted("data      %s: %lld training and %s test images of %dx%dx%d, %d classes; %s", data_dir.c_str(), (long long)d.images,
+                             test ? std::to_string(test->info().images).c_str() : "no", d.height, d.width, d.channels, d.classes, reading.c_str()));
     terminal_.line(formatted("model     %s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)", graph.model.c_str(),
-                grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9));
+                             grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9));
     size_t bytes = 0;
     for (size_t count : t.state().counts()) bytes += count * sizeof(float);
     terminal_.line(formatted("memory    %.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations a rank", mib(bytes),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -20,26 +21,70 @@ std::string default_run_folder(const std::string& model) {
     return "output/" + model + "-" + stamp;
 }
 
+namespace {
+
+[[noreturn]] void fail_to_make(const std::string& path, const std::error_code& error) {
+    fail(Exit::io, path + ": cannot be created: " + (error ? error.message() : "a file of that name exists") + "; choose another --output");
+}
+[[noreturn]] void fail_to_write(const std::string& path, int error) {
+    fail(Exit::io, path + ": cannot be written: " + std::strerror(error) + "; choose another --output");
+}
+[[noreturn]] void fail_as_busy(const std::string& path) { fail(Exit::usage, path + ": another run is writing there; choose another --output"); }
+
+/// Whether there is a run that is to be overwritten. Throws Exit::usage if there is one that is not to be, and is not resumed either.
+bool replaces_run(const std::string& path, bool resume, bool overwrite) {
+    const bool used = fs::exists(path + "/metrics.h5") || !checkpoints_of(path).empty();
+    if (!used || resume) return false;
+    if (!overwrite) fail(Exit::usage, path + " already holds a run; choose another --output, --resume auto, or --overwrite");
+    return true;
+}
+
+struct flock whole_file() {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    return lock;
+}
+
+/// Makes a folder in `folder` and removes it: permission bits do not tell of read-only file systems, access lists and quotas.
+void check_can_create(const std::string& folder, const std::string& path) {
+    std::string trial = folder + "/.convoy-XXXXXX";
+    if (!::mkdtemp(trial.data())) fail_to_make(path, {errno, std::generic_category()});
+    ::rmdir(trial.c_str());
+}
+
+}  // namespace
+
 RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     std::error_code error;
     fs::create_directories(path, error);
-    if (!fs::is_directory(path))
-        fail(Exit::io, path + ": cannot be created: " + (error ? error.message() : "a file of that name exists") + "; choose another --output");
+    if (!fs::is_directory(path)) fail_to_make(path, error);
     lock_ = ::open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock_ < 0) fail(Exit::io, path + ": cannot be written: " + std::strerror(errno) + "; choose another --output");
-    struct flock whole {};
-    whole.l_type = F_WRLCK;
-    if (::fcntl(lock_, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES))
-        fail(Exit::usage, path + ": another run is writing there; choose another --output");
+    if (lock_ < 0) fail_to_write(path, errno);
+    struct flock whole = whole_file();
+    if (::fcntl(lock_, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) fail_as_busy(path);
     for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
         for (const auto& entry : fs::directory_iterator(path + folder, error))
             if (entry.path().extension() == ".partial") fs::remove(entry.path(), error);
     fs::remove_all(path + "/stalled", error);  // reports of a watchdog
-    const bool used = fs::exists(path + "/metrics.h5") || !checkpoints_of(path).empty();
-    if (!used || resume) return;
-    if (!overwrite) fail(Exit::usage, path + " already holds a run; choose another --output, --resume auto, or --overwrite");
+    if (!replaces_run(path, resume, overwrite)) return;
     for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "metrics.png"}) fs::remove(path + "/" + file, error);
     fs::remove_all(path + "/checkpoints", error);
+}
+
+void check_run_folder(const std::string& path, bool resume, bool overwrite) {
+    std::error_code error;
+    fs::path nearest = fs::absolute(path, error);
+    while (!fs::exists(nearest, error) && nearest != nearest.parent_path()) nearest = nearest.parent_path();
+    if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory));
+    check_can_create(nearest.string(), path);
+    if (!fs::exists(path, error)) return;
+    const int file = ::open((path + "/lock").c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0 && errno != ENOENT) fail_to_write(path, errno);
+    struct flock whole = whole_file();
+    const bool busy = file >= 0 && ::fcntl(file, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;  // asks, and takes nothing
+    if (file >= 0) ::close(file);
+    if (busy) fail_as_busy(path);
+    replaces_run(path, resume, overwrite);
 }
 
 RunFolder::~RunFolder() {

@@ -23,6 +23,9 @@ private:
     int lock_ = -1;
 };
 
+/// Fails as RunFolder would, and leaves nothing behind: for a dry run.
+void check_run_folder(const std::string& path, bool resume, bool overwrite);
+
 /// Whether `file` lies in `folder` or below it.
 bool is_within(const std::string& file, const std::string& folder);
 

@@ -1,19 +1,17 @@
 // convoy train: options, backend, data, model, plan, run folder, training, model file. Each step ends on all ranks alike.
 #include <cstdio>
-#include <sstream>
 
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "cli/option_effects.h"
+#include "cli/dry_run.h"
 #include "cli/preflight.h"
-#include "cli/run_folder.h"
 #include "cli/signals.h"
 #include "cli/train_options.h"
 #include "cli/train_setup.h"
+#include "cli/train_steps.h"
 #include "cli/versions.h"
 #include "comm/watchdog.h"
-#include "model/models.h"
 #include "train/model_file.h"
 #include "train/trainer.h"
 
@@ -88,34 +86,6 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std
     return s;
 }
 
-namespace {
-
-/// What the run folder will hold at most: the newest checkpoints, the best, one that is being written, the model, metrics.
-size_t planned_bytes(const TrainOptions& o, const State& state, int ranks) {
-    const size_t model = state.weights().bytes() + state.running().bytes();
-    const size_t checkpoint = state.weights().bytes() + state.optimizer_block().bytes() + state.running().bytes() * size_t(ranks);
-    constexpr size_t metrics = 1 << 16;
-    return model + checkpoint * size_t(o.checkpoint_every == "none" ? 2 : o.keep + 2) + metrics;
-}
-
-/// What a resumed run must share with the one before.
-Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s) {
-    const auto number = [](int64_t n) { return std::to_string(n); };
-    Identity identity = {{"model", o.model},
-                         {"stem", o.stem},
-                         {"image size", number(data.height) + "x" + number(data.width) + "x" + number(data.channels)},
-                         {"number of classes", number(data.classes)},
-                         {"data set (manifest SHA-256)", data.manifest_sha256},
-                         {"optimizer", o.optimizer},
-                         {"global batch (--batch-size)", number(s.global_batch)},
-                         {"drop-last", o.drop_last ? "true" : "false"},
-                         {"seed", number(o.seed)}};
-    if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
-    return identity;
-}
-
-}  // namespace
-
 int train(Comm& comm, const std::vector<std::string>& args) {
     // 1. Options
     ParsedOptions parsed;
@@ -138,68 +108,40 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     std::vector<std::pair<std::string, std::string>> alike = library_versions();
     alike.emplace_back("Convoy", std::string(version) + " " + commit());
     check_alike(comm, alike);
+    if (o.dry_run) return dry_run(comm, parsed, deadline, terminal);
     static Requests requests;  // a signal may come until the process ends
     stop_on_signals(requests);
 
     // 2. Backend
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
-    comm.together([&] { check_effects_on_device(parsed, *backend); });
 
-    // 3. Data: what it is, before any of it is read
-    std::unique_ptr<SplitReader> train_reader, test_reader;
-    TrainSetup setup;
-    ModelOptions model;
-    Graph graph;
-    comm.together([&] {
-        train_reader = std::make_unique<SplitReader>(o.data, "train");
-        test_reader = std::make_unique<SplitReader>(o.data, "test");
-        const SplitInfo& data = train_reader->info();
-        check_same_shape(data, test_reader->info(), o.data);
-        setup = setup_of(o, data, comm.size(), deadline);
+    // 3. Data and model: what they are, before any image is read
+    Description d = describe_training(comm, *backend, parsed, deadline);
+    const DataSet train_data(comm, *backend, *d.train);
+    const std::unique_ptr<DataSet> test_data = o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images);
+    d.train.reset();
+    d.test.reset();
 
-        // 4. Model
-        model = model_of(o, data);
-        graph = with_precision(fuse(build_model(model)), parse_precision(o.precision), backend->channel_multiple());
-        check_effects_on_model(parsed, graph);
-    });
-    check_alike(comm, {{"the data set (SHA-256 of its manifest)", train_reader->info().manifest_sha256}});
-    const DataSet train_data(comm, *backend, *train_reader);
-    const std::unique_ptr<DataSet> test_data = o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *test_reader, o.eval_images);
-    train_reader.reset();
-    test_reader.reset();
-
-    // 5. Plan
+    // 4. Plan
     std::unique_ptr<Trainer> trainer;
-    comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, graph, train_data, test_data.get(), setup, requests); });
+    comm.together([&] { trainer = std::make_unique<Trainer>(comm, *backend, d.graph, train_data, test_data.get(), d.setup, requests); });
     std::unique_ptr<RunFolder> folder;
     Console console(comm, *backend, trainer->state(), terminal);  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
-    console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), graph, setup, *trainer);
-    const std::string output = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
-    comm.together([&] {
-        if (comm.root()) check_room(output, planned_bytes(o, trainer->state(), comm.size()), "checkpoints, model and metrics");
-    });
-    if (o.dry_run) return 0;
-    comm.together([&] { trainer->build(); });
+    console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, *trainer);
+    const Output out = check_output(comm, o, trainer->state());
+    build_programs(comm, *backend, *trainer);
 
-    // 6. Run folder, and where to go on
-    const Identity identity = identity_of(o, train_data.info(), setup);
-    const ModelFile model_file{model, setup.normalisation.mean, setup.normalisation.stddev, train_data.info().class_names};
+    // 5. Run folder, and where to go on
+    const std::string& output = out.folder;
+    const Identity identity = identity_of(o, train_data.info(), d.setup);
+    const ModelFile model_file{d.model, d.setup.normalisation.mean, d.setup.normalisation.stddev, train_data.info().class_names};
     watchdog.report_to(output + "/stalled");
-    const bool from_file = o.resume != "none" && o.resume != "auto";
-    // A checkpoint of another folder starts a run of its own here, with metrics of its own.
-    const bool goes_on = o.resume == "auto" || (from_file && is_within(o.resume, output));
     std::optional<ResumePoint> resume;
     comm.together([&] {
         if (!comm.root()) return;
-        folder = std::make_unique<RunFolder>(output, goes_on, o.overwrite);
-        if (from_file)
-            resume = ResumePoint{read_checkpoint(o.resume, trainer->state(), identity), o.resume};
-        else if (goes_on)
-            resume = newest_checkpoint(output, trainer->state(), identity);
-        if (resume && resume->checkpoint.step > trainer->total_steps())
-            fail(Exit::usage, resume->path + ": was taken after step " + std::to_string(resume->checkpoint.step) + ", but this run ends at step " +
-                                  std::to_string(trainer->total_steps()) + "; raise --epochs or --max-steps, or resume from an earlier checkpoint");
-        if (resume && goes_on)
+        folder = std::make_unique<RunFolder>(output, out.goes_on, o.overwrite);
+        resume = find_resume_point(o, out, *trainer, identity);
+        if (resume && out.goes_on)
             for (const std::string& path : set_aside_after(output, resume->checkpoint.step))
                 std::fprintf(stderr, "warning: a checkpoint later than the one to go on from is now %s\n", path.c_str());
     });
@@ -210,12 +152,12 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         trainer->initialise();
     comm.together([&] {
         if (comm.root())
-            console.open_run({output, resume ? resume->path : "", goes_on, o.keep, o.strict_io, args, parsed.resolved, identity, model_file},
+            console.open_run({output, resume ? resume->path : "", out.goes_on, o.keep, o.strict_io, args, parsed.resolved, identity, model_file},
                              *trainer, configuration_before);
     });
     console.describe_ranks();
 
-    // 7. Training
+    // 6. Training
     comm.or_abort([&] {
         try {
             trainer->run(console);

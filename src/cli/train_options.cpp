@@ -7,6 +7,7 @@
 #include <ctime>
 #include <sstream>
 
+#include "backend/chips.h"
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/option_effects.h"
@@ -50,7 +51,8 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("threads", value<int64_t>(o.threads, 0, "N"), "CPU threads a rank; 0: this rank's share of the cores")    //
         ("seed", value<int64_t>(o.seed, 1, "N"), "of initial weights, sample order and augmentation")              //
         ("log-interval", value<int64_t>(o.log_interval, 10, "STEPS"), "steps between progress lines and checks of the loss")  //
-        ("dry-run", flag(o.dry_run), "print model, memory, buckets and steps, and stop")                           //
+        ("dry-run", flag(o.dry_run), "print model, memory, buckets and steps, refuse what a training would, and stop: reads no image, writes nothing")  //
+        ("chip", text(o.chip, "", "NAME"), "with --dry-run: a GPU that need not be here, h100 or a100; also lists cuDNN's plans")  //
         ("print-config", flag(o.print_config), "print the resolved options as a config file, and stop")            //
         ("help", flag(o.help), "print this");
     batches.add_options()                                                                                          //
@@ -118,6 +120,13 @@ void one_of(const char* option, const std::string& v, const std::vector<std::str
     fail(Exit::usage, "--" + std::string(option) + " " + v + " is unknown; choose " + list);
 }
 
+void check_chip(const TrainOptions& o) {
+    if (o.chip.empty()) return;
+    if (!o.dry_run) fail(Exit::usage, "--chip is for --dry-run: a training takes a GPU that is there; leave it out, or add --dry-run");
+    if (o.device == "cpu") fail(Exit::usage, "--chip " + o.chip + " is a GPU, and --device cpu has none; leave one of them out");
+    find_chip(o.chip);
+}
+
 void check(const TrainOptions& o, const OptionsOf& command) {
     if (command.needs_data && o.data.empty()) fail(Exit::usage, "--data is missing: the folder of a data set made by 'convoy convert'");
     if ((o.batch_per_rank > 0) == (o.batch_size > 0) || o.batch_per_rank < 0 || o.batch_size < 0)
@@ -151,6 +160,7 @@ void check(const TrainOptions& o, const OptionsOf& command) {
     one_of("stem", o.stem, {"auto", "imagenet", "cifar"});
     one_of("device", o.device, {"auto", "cuda", "cpu"});
     one_of("bind", o.bind, {"auto", "none"});
+    check_chip(o);
     backend_options_of(o);
     one_of("optimizer", o.optimizer, {"sgd", "adam", "muon"});
     one_of("on-nan", o.on_nan, {"stop", "skip", "rollback"});
@@ -205,7 +215,7 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
         if (const auto& v = values[name]; !v.empty() && !v.defaulted() && !left_out(name))
             parsed.given[name] = {configured.from_file.contains(name) ? values["config"].as<std::string>() : "",
                                   standard.count(name) > 0 && text_of(v.value()) == text_of(standard[name].value())};
-        if (name == "help" || name == "print-config" || name == "dry-run" || name == "config" || left_out(name)) continue;
+        if (name == "help" || name == "print-config" || name == "dry-run" || name == "chip" || name == "config" || left_out(name)) continue;
         parsed.resolved.emplace_back(name, text_of(values[name].value()));
     }
     if (o.help) {

@@ -13,6 +13,7 @@ namespace convoy {
 
 struct TrainOptions {
     std::string data, model, stem, output, device, precision, devices, bind;
+    std::string chip;  ///< of --dry-run: a GPU that need not be here; empty: this machine
     int64_t threads, seed;
     bool share_device, no_graph, bf16_gradients;  ///< GPUs only
     bool overwrite, dry_run, print_config, help;

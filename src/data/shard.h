@@ -19,6 +19,9 @@ struct SplitInfo {
     std::vector<float> mean, stddev;       ///< per channel of the TRAINING split, in units of pixel / 255
     std::vector<std::string> class_names;  ///< [classes]
     std::string manifest_sha256;           ///< identifies the data set, for checkpoints
+
+    size_t image_bytes() const { return size_t(images) * size_t(height) * size_t(width) * size_t(channels); }  ///< of all images
+    size_t label_bytes() const { return size_t(images) * sizeof(int32_t); }
 };
 
 /// One line of manifest.json.

@@ -8,14 +8,10 @@
 
 namespace convoy {
 
-namespace {
-
 SplitInfo first_images(SplitInfo info, int64_t most) {
     if (most > 0) info.images = std::min(info.images, most);
     return info;
 }
-
-}  // namespace
 
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_t most)
     : DataSet(comm, backend, first_images(reader.info(), most),
@@ -23,8 +19,8 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_
 
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read)
     : info_(info),
-      pixels_(comm, size_t(info_.images) * info_.height * info_.width * info_.channels),
-      classes_(comm, size_t(info_.images) * sizeof(int32_t)) {
+      pixels_(std::make_unique<Replicated>(comm, info_.image_bytes())),
+      classes_(std::make_unique<Replicated>(comm, info_.label_bytes())) {
     const auto start = Clock::now();
     const size_t image = size_t(info_.height) * info_.width * info_.channels;
     std::vector<size_t> pixel_offsets, class_offsets;
@@ -38,17 +34,23 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read
         const Doing doing(comm.activity(), "reading the data set");
         if (info_.images > INT_MAX) fail(Exit::bad_input, "the " + info_.split + " split has more than 2^31 images; split the data set");
         if (mine.count > 0)
-            read(mine.first, mine.count, reinterpret_cast<uint8_t*>(pixels_.data() + pixel_offsets[comm.rank()]),
-                 reinterpret_cast<int32_t*>(classes_.data() + class_offsets[comm.rank()]));
+            read(mine.first, mine.count, reinterpret_cast<uint8_t*>(pixels_->data() + pixel_offsets[comm.rank()]),
+                 reinterpret_cast<int32_t*>(classes_->data() + class_offsets[comm.rank()]));
     });
-    pixels_.complete(pixel_offsets);
-    classes_.complete(class_offsets);
+    pixels_->complete(pixel_offsets);
+    classes_->complete(class_offsets);
 
-    device_pixels_ = backend.resident(pixels_.data(), pixel_offsets.back());
-    device_classes_ = backend.resident(classes_.data(), class_offsets.back());
+    bind(backend, pixels_->data(), classes_->data());
+    seconds_ = seconds_since(start);
+}
+
+DataSet::DataSet(Backend& backend, const SplitInfo& info) : info_(info) { bind(backend, nullptr, nullptr); }
+
+void DataSet::bind(Backend& backend, void* pixels, void* classes) {
+    device_pixels_ = backend.resident(pixels, info_.image_bytes());
+    device_classes_ = backend.resident(classes, info_.label_bytes());
     images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, DType::u8};
     labels_ = {device_classes_.get(), {int(info_.images), 1, 1, 1}, DType::i32};
-    seconds_ = seconds_since(start);
 }
 
 }  // namespace convoy

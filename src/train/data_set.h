@@ -11,6 +11,9 @@
 
 namespace convoy {
 
+/// A split of which only the first `most` images are taken; 0: all.
+SplitInfo first_images(SplitInfo, int64_t most);
+
 class DataSet {
 public:
     /// Collective. Only the first `most` images; 0: all. Throws Exit::bad_input on every rank if any rank cannot read its rows.
@@ -18,6 +21,8 @@ public:
     /// As above, with rows from elsewhere: `read` fills `rows` images [rows, h, w, c] and labels [rows] from row `first` on.
     using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)>;
     DataSet(Comm&, Backend&, const SplitInfo&, const Read& read);
+    /// What a split is, without its images: its memory is counted and not taken, for programs that are built but do not run.
+    DataSet(Backend&, const SplitInfo&);
 
     const SplitInfo& info() const { return info_; }
     Tensor images() const { return images_; }  ///< device, u8 [N, h, w, c]
@@ -25,8 +30,11 @@ public:
     double seconds() const { return seconds_; }
 
 private:
+    /// The tensors on the device, of what lies at these places on the host.
+    void bind(Backend&, void* pixels, void* classes);
+
     SplitInfo info_;
-    Replicated pixels_, classes_;
+    std::unique_ptr<Replicated> pixels_, classes_;  // null: unread
     Buffer device_pixels_, device_classes_;
     Tensor images_, labels_;
     double seconds_ = 0;

@@ -1,6 +1,7 @@
 // Max and average pooling. Maxima remember where they came from in `saved`. A max-pool right in front of a batch norm that kernels do is one
 // step with it, forward and backward.
 #include "backend/cuda/cuda_backend.h"
+#include "backend/gpu_saved.h"
 
 namespace convoy {
 namespace {
@@ -17,12 +18,7 @@ bool apart(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-size_t CudaBackend::saved_bytes(const Op& op, const Graph& graph, int batch) {
-    if (const auto* bn = std::get_if<BatchNorm>(&op))
-        return 2 * sizeof(float) * size_t(graph.values[bn->x].batched(1).c);  // mean, 1 / deviation
-    const auto* pool = std::get_if<Pool>(&op);
-    return pool && pool->kind == Pool::max ? graph.values[pool->y].batched(batch).count() : 0;
-}
+size_t CudaBackend::saved_bytes(const Op& op, const Graph& graph, int batch) { return gpu_saved_bytes(op, graph, batch); }
 
 void CudaBackend::forward(const Pool& op, const Bound& b, Tape& tape) {
     auto* index = b.training && op.kind == Pool::max ? static_cast<uint8_t*>(b.saved) : nullptr;

@@ -1,0 +1,57 @@
+#include "backend/planning_backend.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/gpu_saved.h"
+
+namespace convoy {
+namespace {
+
+constexpr size_t alignment = 256;  // of cudaMalloc
+
+size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+MemoryBudget budget_of(size_t memory, const std::string& whose) {
+    const MemoryLimit limit{.left = memory, .name = whose, .remedy = "", .group = "", .shared_counts = true};
+    return MemoryBudget({{limit, 1}}, 1, "the GPU of each rank");
+}
+
+}  // namespace
+
+PlanningBackend::PlanningBackend(std::string title, size_t memory, const std::string& whose)
+    : title_(std::move(title)), budget_(budget_of(memory, whose)) {}
+
+Buffer PlanningBackend::take(size_t bytes, const std::string& what, const std::string& advice) {
+    bytes = rounded(std::max<size_t>(bytes, 1), alignment);
+    budget_.take_or_fail(bytes, what, advice);
+    constexpr uintptr_t first = uintptr_t(1) << 20;  // no tensor is null
+    void* address = reinterpret_cast<void*>(first + taken_);
+    taken_ += bytes;
+    return Buffer(address, [](void*) {});
+}
+
+Buffer PlanningBackend::allocate(size_t bytes) { return take(bytes, "a block of tensors", "use a smaller batch"); }
+Buffer PlanningBackend::resident(void*, size_t bytes) { return take(bytes, "the data set", "use a smaller data set"); }
+
+size_t PlanningBackend::saved_bytes(const Op& op, const Graph& graph, int batch) { return gpu_saved_bytes(op, graph, batch); }
+
+void PlanningBackend::forward(const Conv& op, const Bound& b, Tape&) {
+    copy_weight(b.params[size_t(op.weight)], b.values[size_t(op.x)].dtype);
+}
+void PlanningBackend::forward(const Linear& op, const Bound& b, Tape&) {
+    copy_weight(b.params[size_t(op.weight)], b.values[size_t(op.x)].dtype);
+}
+
+void PlanningBackend::copy_weight(const Tensor& weight, DType type) {
+    if (type == DType::f32 || !copied_.insert(weight.data).second) return;
+    const Shape& s = weight.shape;
+    const size_t filters = rounded(size_t(s.n), tensor_core_multiple), channels = rounded(size_t(s.c), tensor_core_multiple);
+    copies_.push_back(allocate(filters * size_t(s.h) * size_t(s.w) * channels * size_of(type)));
+}
+
+std::function<void()> PlanningBackend::finish(Tape) {
+    return [] { require(false, "nothing runs on a backend that only plans"); };
+}
+
+}  // namespace convoy

@@ -1,0 +1,80 @@
+// A GPU that is not there, or must not be touched: programs can be built on it and their memory is counted, but nothing runs.
+// Its tensors lie at addresses where nothing is. What only cuDNN could tell, the workspaces of plans, is not counted.
+#pragma once
+#include <set>
+
+#include "backend/backend.h"
+#include "base/memory_budget.h"
+
+namespace convoy {
+
+class PlanningBackend final : public Backend {
+public:
+    /// `title` for people; `memory`: bytes that tensors may take, and whose they are: "the memory of an h100".
+    PlanningBackend(std::string title, size_t memory, const std::string& whose);
+
+    std::string device() const override { return title_; }
+    int threads() const override { return 1; }
+    std::string placement() const override { return ""; }
+    std::string links() const override { return ""; }
+    int channel_multiple() const override { return tensor_core_multiple; }
+    SystemSample sample() override { return {}; }
+    std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
+    size_t memory_taken() const override { return taken_; }
+    std::optional<size_t> device_memory_free() const override { return budget_.left(); }
+    Buffer allocate(size_t bytes) override;
+    Buffer resident(void*, size_t bytes) override;
+    void upload(void*, const void*, size_t) override {}
+    void download(void*, const void*, size_t) override {}
+    Tensor kept_state() override { return {nullptr, {0, 1, 1, 0}, DType::f32}; }
+    size_t saved_bytes(const Op&, const Graph&, int batch) override;
+
+    void forward(const Conv&, const Bound&, Tape&) override;
+    void forward(const Linear&, const Bound&, Tape&) override;
+    void forward(const BatchNorm&, const Bound&, Tape&) override {}
+    void forward(const Relu&, const Bound&, Tape&) override {}
+    void forward(const Gelu&, const Bound&, Tape&) override {}
+    void forward(const Scale&, const Bound&, Tape&) override {}
+    void forward(const Add&, const Bound&, Tape&) override {}
+    void forward(const Pool&, const Bound&, Tape&) override {}
+    void forward(const PadShortcut&, const Bound&, Tape&) override {}
+    void forward(const Dropout&, const Bound&, Tape&) override {}
+    void forward(const SoftmaxXent&, const Bound&, Tape&) override {}
+    void backward(const Conv&, const Bound&, Tape&) override {}
+    void backward(const BatchNorm&, const Bound&, Tape&) override {}
+    void backward(const Relu&, const Bound&, Tape&) override {}
+    void backward(const Gelu&, const Bound&, Tape&) override {}
+    void backward(const Scale&, const Bound&, Tape&) override {}
+    void backward(const Add&, const Bound&, Tape&) override {}
+    void backward(const Pool&, const Bound&, Tape&) override {}
+    void backward(const PadShortcut&, const Bound&, Tape&) override {}
+    void backward(const Linear&, const Bound&, Tape&) override {}
+    void backward(const Dropout&, const Bound&, Tape&) override {}
+    void backward(const SoftmaxXent&, const Bound&, Tape&) override {}
+    void gather(const Gather&, Tape&) override {}
+    void zero(Tensor, Tape&) override {}
+    void add_scaled(const Tensor&, float, const Tensor&, bool, Tape&) override {}
+    void request(const Requests*, BatchStats*, Tape&) override {}
+    void allreduce(Tensor, Tape&) override {}
+    void wait_allreduce(Tape&) override {}
+    void update(const Update&, Tape&) override {}
+    void look_ahead(const LookAhead&, Tape&) override {}
+    void record(const BatchStats*, const float*, StepRecord*, int64_t, Counters*, int64_t, Tape&) override {}
+    void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override {}
+    std::function<void()> finish(Tape) override;
+    void synchronize() override {}
+    bool synchronous() const override { return false; }
+
+private:
+    Buffer take(size_t bytes, const std::string& what, const std::string& advice);
+    /// The padded copy in low precision that products read in place of a weight.
+    void copy_weight(const Tensor& weight, DType);
+
+    std::string title_;
+    MemoryBudget budget_;
+    size_t taken_ = 0;  // bytes
+    std::set<const void*> copied_;  // weights that have their copy
+    std::vector<Buffer> copies_;
+};
+
+}  // namespace convoy

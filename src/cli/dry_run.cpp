@@ -1,0 +1,84 @@
+#include "cli/dry_run.h"
+
+#include <cstdio>
+
+#include "backend/chips.h"
+#include "backend/planning_backend.h"
+#include "cli/console.h"
+#include "cli/train_steps.h"
+
+namespace convoy {
+namespace {
+
+double mib(size_t bytes) { return double(bytes) / (1 << 20); }
+
+/// The backend to plan on. A GPU that is here is asked what it has free; then it is left alone.
+std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
+    if (!o.chip.empty()) {
+        const Chip& chip = find_chip(o.chip);
+        return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of an " + o.chip);
+    }
+    BackendOptions options = backend_options_of(o);
+    options.plan_only = true;
+    std::unique_ptr<Backend> real = make_backend(o.device, options, comm);
+    const std::optional<size_t> free = real->device_memory_free();
+    if (!free) return real;
+    return std::make_unique<PlanningBackend>(real->device(), *free, "the free memory of the GPU");
+}
+
+void print_device(Comm& comm, const TrainOptions& o, const Backend& backend) {
+    if (!comm.root()) return;
+    std::printf("device    %s%s, precision %s\n", backend.device().c_str(), o.chip.empty() ? "" : " (need not be here)", o.precision.c_str());
+    if (const auto left = backend.device_memory_free())
+        std::printf("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and CUDA itself come on top\n",
+                    mib(backend.memory_taken()), mib(backend.memory_taken() + *left));
+    std::fflush(stdout);
+}
+
+/// What cuDNN has for a step on a chip; compiling its engines takes a minute for a deep model.
+void print_plans(const TrainOptions& o, const Description& d, int ranks) {
+    const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
+    try {
+        std::printf("plans     of cuDNN for a step of %d images:\n", batch);
+        std::fflush(stdout);
+        std::fputs(plan_table(d.graph, batch, parse_precision(o.precision), o.chip).c_str(), stdout);
+    } catch (const Error& reason) {
+        std::printf("          cannot be listed here: %s\n", reason.what());
+    }
+}
+
+}  // namespace
+
+int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_point> deadline, Terminal& terminal) {
+    const TrainOptions& o = parsed.options;
+    const std::unique_ptr<Backend> backend = backend_to_plan_on(comm, o);
+    const Description d = describe_training(comm, *backend, parsed, deadline);
+    const SplitInfo train_info = d.train->info(), test_info = first_images(d.test->info(), o.eval_images);
+    const size_t test_bytes = o.no_eval ? 0 : test_info.image_bytes() + test_info.label_bytes();
+    if (o.chip.empty())  // else this host need not be the one that trains
+        Replicated::check(comm, train_info.image_bytes() + train_info.label_bytes() + test_bytes);
+
+    Requests nobody;
+    std::unique_ptr<DataSet> train_data, test_data;
+    std::unique_ptr<Trainer> trainer;
+    comm.together([&] {
+        train_data = std::make_unique<DataSet>(*backend, train_info);
+        if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info);
+        trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody);
+    });
+    Console console(comm, *backend, trainer->state(), terminal);
+    console.print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, *trainer);
+    const Output output = check_output(comm, o, trainer->state());
+    build_programs(comm, *backend, *trainer);
+    print_device(comm, o, *backend);
+    comm.together([&] {
+        if (!comm.root()) return;
+        check_run_folder(output.folder, output.goes_on, o.overwrite);
+        find_resume_point(o, output, *trainer, identity_of(o, train_info, d.setup));
+        if (!o.chip.empty()) print_plans(o, d, comm.size());
+        std::printf("dry run   a training would start\n");
+    });
+    return 0;
+}
+
+}  // namespace convoy

@@ -1,0 +1,94 @@
+#include "cli/train_steps.h"
+
+#include "cli/option_effects.h"
+#include "cli/preflight.h"
+#include "cli/train_setup.h"
+#include "model/models.h"
+
+namespace convoy {
+namespace {
+
+/// What one checkpoint holds, in bytes.
+size_t checkpoint_bytes(const State& state, int ranks) {
+    return state.weights().bytes() + state.optimizer_block().bytes() + state.running().bytes() * size_t(ranks);
+}
+
+/// What the run folder will hold at most: the newest checkpoints, the best, one that is being written, the model, metrics.
+size_t planned_bytes(const TrainOptions& o, const State& state, int ranks) {
+    const size_t model = state.weights().bytes() + state.running().bytes();
+    constexpr size_t metrics = 1 << 16;
+    return model + checkpoint_bytes(state, ranks) * size_t(o.checkpoint_every == "none" ? 2 : o.keep + 2) + metrics;
+}
+
+}  // namespace
+
+Description describe_training(Comm& comm, const Backend& backend, const ParsedOptions& parsed,
+                              std::optional<Clock::time_point> deadline) {
+    const TrainOptions& o = parsed.options;
+    Description d;
+    comm.together([&] {
+        check_effects_on_device(parsed, backend);
+        d.train = std::make_unique<SplitReader>(o.data, "train");
+        d.test = std::make_unique<SplitReader>(o.data, "test");
+        const SplitInfo& data = d.train->info();
+        check_same_shape(data, d.test->info(), o.data);
+        d.setup = setup_of(o, data, comm.size(), deadline);
+        d.model = model_of(o, data);
+        d.graph = with_precision(fuse(build_model(d.model)), parse_precision(o.precision), backend.channel_multiple());
+        check_effects_on_model(parsed, d.graph);
+    });
+    check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
+    return d;
+}
+
+Output check_output(Comm& comm, const TrainOptions& o, const State& state) {
+    Output output;
+    output.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
+    output.from_file = o.resume != "none" && o.resume != "auto";
+    // A checkpoint of another folder starts a run of its own here, with metrics of its own.
+    output.goes_on = o.resume == "auto" || (output.from_file && is_within(o.resume, output.folder));
+    comm.together([&] {
+        if (comm.root()) check_room(output.folder, planned_bytes(o, state, comm.size()), "checkpoints, model and metrics");
+    });
+    return output;
+}
+
+void build_programs(Comm& comm, Backend& backend, Trainer& trainer) {
+    // Rank 0 may still write one checkpoint while it takes the next; the others hold one as they start or go on.
+    const size_t copies = comm.root() ? 2 : 1;
+    comm.together([&] {
+        trainer.build();
+        backend.set_aside(copies * checkpoint_bytes(trainer.state(), comm.size()), "copying the training's state for checkpoints");
+    });
+}
+
+Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s) {
+    const auto number = [](int64_t n) { return std::to_string(n); };
+    Identity identity = {{"model", o.model},
+                         {"stem", o.stem},
+                         {"image size", number(data.height) + "x" + number(data.width) + "x" + number(data.channels)},
+                         {"number of classes", number(data.classes)},
+                         {"data set (manifest SHA-256)", data.manifest_sha256},
+                         {"optimizer", o.optimizer},
+                         {"global batch (--batch-size)", number(s.global_batch)},
+                         {"drop-last", o.drop_last ? "true" : "false"},
+                         {"seed", number(o.seed)}};
+    if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
+    return identity;
+}
+
+std::optional<ResumePoint> find_resume_point(const TrainOptions& o, const Output& output, const Trainer& trainer,
+                                             const Identity& identity) {
+    std::optional<ResumePoint> resume;
+    if (output.from_file)
+        resume = ResumePoint{read_checkpoint(o.resume, trainer.state(), identity), o.resume};
+    else if (output.goes_on)
+        resume = newest_checkpoint(output.folder, trainer.state(), identity);
+    if (resume && resume->checkpoint.step > trainer.total_steps())
+        fail(Exit::usage, resume->path + ": was taken after step " + std::to_string(resume->checkpoint.step) + ", but this run ends at step " +
+                              std::to_string(trainer.total_steps()) +
+                              "; raise --epochs or --max-steps, or resume from an earlier checkpoint");
+    return resume;
+}
+
+}  // namespace convoy
