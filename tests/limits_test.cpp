@@ -117,6 +117,18 @@ TEST(Limits, HoldForDryRunsToo) {
     EXPECT_EQ("", failure(group.run_inside(launch_command(1, dry + " --batch-size 100"))));
 }
 
+// mpirun refuses more ranks than cores, and most who try the README's lines have fewer than four.
+TEST(Limits, TheReadmeStartsNoMoreRanksThanMpirunDoes) {
+    std::ifstream in("README.md");
+    int lines = 0;
+    for (std::string line; std::getline(in, line);) {
+        if (line.find("mpirun -np 4") == std::string::npos || line.find("--device cuda") != std::string::npos) continue;
+        ++lines;
+        EXPECT_NE(line.find("mpirun -np 4 --oversubscribe "), std::string::npos) << line;
+    }
+    EXPECT_GT(lines, 0);
+}
+
 // What the counting did not foresee ends with the same code: memory that malloc does not give, a thread that cannot start.
 TEST(Limits, WhatTheSystemRefusesIsCode7) {
     EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory", "are left of"}, [] { test_comm().together([] { throw std::bad_alloc(); }); }));

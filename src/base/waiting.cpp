@@ -12,7 +12,7 @@
 namespace convoy {
 namespace {
 
-constexpr const char* turns = "1000";  // some ten microseconds
+constexpr const char* turns = "10000";  // a fraction of a millisecond
 
 /// A debugger would see another program start, and valgrind would lose this one.
 bool watched() {
