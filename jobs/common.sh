@@ -257,7 +257,7 @@ bench_on() {
   [[ -z $recipe || -e $recipe ]] || fail "there is no recipe $recipe; input/recipes/ has some"
   standard steps 100
   standard device "$device"
-  # ImageNet's images and classes, as published figures of these models are of; the other models have their usual images.
+  # Published figures of these models are of ImageNet's images and classes. Others have their usual ones.
   if [[ $model == resnet* ]] && ! given data; then
     standard image-size 224x224x3
     standard classes 1000

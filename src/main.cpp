@@ -44,8 +44,9 @@ Command alone(int (*command)(const std::vector<std::string>&)) {
 }
 
 const std::map<std::string, Command> commands = {
-    {"convert", alone(convert)}, {"verify", alone(verify)}, {"train", train}, {"evaluate", evaluate}, {"bench", bench}, {"comm-test", comm_test}, {"report", alone(report)},
-    {"plot", alone(plot)}, {"info", info}};
+    {"convert", alone(convert)}, {"verify", alone(verify)}, {"train", train},
+    {"evaluate", evaluate},      {"bench", bench},          {"report", alone(report)},
+    {"plot", alone(plot)},       {"comm-test", comm_test},  {"info", info}};
 
 int run(Comm& comm, const std::vector<std::string>& args) {
     const std::string name = args.empty() ? "--help" : args[0];

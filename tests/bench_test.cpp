@@ -176,7 +176,7 @@ TEST(Bench, MeasuresMadeUpImages) {
     for (double s : step) rates.push_back(12 / s);
     EXPECT_NEAR(median(rates), middle, 1e-9 * middle);
     EXPECT_EQ(column(dir.path("run"), "ranks/rank"), (std::vector<double>{0, 1}));
-    // The wall time begins with the first step that counts, although --log-interval 4 would end no report there.
+    // The wall time begins with the first step that counts, where --log-interval 4 would end no report.
     const double seconds = column(dir.path("run"), "epochs/seconds").at(0), rate = 25 * 12 / seconds;
     EXPECT_EQ(column(dir.path("run"), "epochs/images"), (std::vector<double>{25 * 12}));
     EXPECT_NEAR(column(dir.path("run"), "epochs/images_per_second").at(0), rate, 1e-9 * rate);
@@ -261,7 +261,8 @@ TEST(Bench, MeasuresRealData) {
 
 TEST(Bench, MemoryThatDoesNotSufficeIsCode7) {
     const TempDir dir;
-    const std::string enormous = "bench --model resnet50 --device cpu --batch-size 399999 --threads 1 --output " + dir.path("run");
+    const std::string enormous =
+        "bench --model resnet50 --device cpu --batch-size 399999 --threads 1 --output " + dir.path("run");
     EXPECT_EQ("", refusal(launch(2, enormous, 120), Exit::out_of_memory, {"out of memory", "smaller batch"}));
     const auto oom = nlohmann::json::parse(read_file(dir.path("run/oom")));
     EXPECT_EQ(oom["model"], "resnet50");

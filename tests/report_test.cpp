@@ -1,5 +1,6 @@
-// convoy report: golden files of every format from small runs that are written here, the arithmetic of the scaling table, and what is
-// refused. CONVOY_WRITE_GOLDEN=1 writes the golden files anew; look at them before they are committed.
+// convoy report: golden files of every format from small runs that are written here, the arithmetic of the scaling
+// table, and what is refused. CONVOY_WRITE_GOLDEN=1 writes the golden files anew; look at them before they are
+// committed.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -48,7 +49,8 @@ struct Cell {
     int ranks, batch;
     std::vector<double> seconds;
     double wall;
-    std::string image_size = "224x224x3", stem = "auto", classes = "1000", device_kind = "gpu", model = "resnet50", more = "";
+    std::string image_size = "224x224x3", stem = "auto", classes = "1000", device_kind = "gpu", model = "resnet50",
+                more = "";
 };
 
 /// As convoy bench leaves it, on hosts of eight ranks.
@@ -62,7 +64,8 @@ void write_bench(const std::string& dir, const Cell& c) {
     m.run_attribute("global batch (--batch-size)", std::to_string(c.ranks * c.batch));
     m.run_attribute("configuration", "precision = bf16\nstem = " + c.stem + "\n" + c.more);
     m.run_attribute("bench", std::string("{}"));
-    for (int r = 0; r < c.ranks; ++r) m.add(RankRow{r, "node" + std::to_string(r / 8), c.device_kind == "gpu" ? "GPU" : "CPU", 1});
+    for (int r = 0; r < c.ranks; ++r)
+        m.add(RankRow{r, "node" + std::to_string(r / 8), c.device_kind == "gpu" ? "GPU" : "CPU", 1});
     for (size_t i = 0; i < c.seconds.size(); ++i) m.add(TrainRow{int64_t(21 + i), 1, 1, 0, 0.1, c.seconds[i], 0, 0});
     const int64_t images = int64_t(c.seconds.size()) * c.ranks * c.batch;
     m.add(EpochRow{1, images, c.wall, double(images) / c.wall});
@@ -79,16 +82,18 @@ protected:
         const Finished f = report(arguments);
         ASSERT_EQ("", failure(f)) << arguments;
         EXPECT_EQ(f.err, "") << arguments;
-        const std::string said =
-                              std::regex_replace(f.out, std::regex("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ"), "2026-01-31T12:00:00Z"),
+        const std::string said = std::regex_replace(f.out, std::regex("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ"),
+                                                    "2026-01-31T12:00:00Z"),
                           path = "tests/golden/report/" + name;
         if (std::getenv("CONVOY_WRITE_GOLDEN")) write_file(path, said);
         EXPECT_EQ(said, read_file(path)) << arguments;
     }
-    /// 1, 2, 8 and 16 GPUs at batch 128, three repeats of the first; a cell without memory at batch 256, one of each kind.
+    /// 1, 2, 8 and 16 GPUs at batch 128, three repeats of the first; a cell without memory at batch 256, one of each
+    /// kind.
     void write_matrix() {
         for (int repeat = 1; repeat <= 3; ++repeat)
-            write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)), {1, 128, {0.4, 0.4, 0.5}, 1.2 * repeat});  // 320, 160, 106.7
+            write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)),
+                        {1, 128, {0.4, 0.4, 0.5}, 1.2 * repeat});  // 320, 160, 106.7
         write_bench(dir_.path("m/1n2g-b128-r1"), {2, 128, {0.5}, 0.8});
         write_bench(dir_.path("m/1n8g-b128-r1"), {8, 128, {0.9}, 1.0});
         write_bench(dir_.path("m/2n16g-b128-r1"), {16, 128, {0.9}, 1.0});
@@ -96,8 +101,9 @@ protected:
         fs::create_directories(dir_.path("m/1n2g-b256-r1"));
         write_file(dir_.path("m/1n2g-b256-r1/oom"), "");
         fs::create_directories(dir_.path("m/1n4g-b256-r1"));
-        write_file(dir_.path("m/1n4g-b256-r1/oom"),
-                   R"({"model":"resnet50","precision":"bf16","ranks":4,"hosts":1,"batch_per_rank":256,"message":"out of memory: 9 MiB"})");
+        write_file(
+            dir_.path("m/1n4g-b256-r1/oom"),
+            R"({"model":"resnet50","precision":"bf16","ranks":4,"hosts":1,"batch_per_rank":256,"message":"out of memory: 9 MiB"})");
     }
     TempDir dir_;
 };
@@ -107,15 +113,19 @@ TEST_F(Report, SummariesAreThoseOfTheGoldenFiles) {
     write_bench(dir_.path("fast"), {1, 32, {0.1, 0.2, 0.3}, 0.75});
     fs::create_directories(dir_.path("1n2g-b64-r1"));
     write_file(dir_.path("1n2g-b64-r1/oom"), "");
-    for (const auto& [format, name] :
-         {std::pair{"text", "summary.txt"}, {"markdown", "summary.md"}, {"csv", "summary.csv"}, {"json", "summary.json"}})
+    for (const auto& [format, name] : {std::pair{"text", "summary.txt"},
+                                       {"markdown", "summary.md"},
+                                       {"csv", "summary.csv"},
+                                       {"json", "summary.json"}})
         expect_golden(name, std::string("slow fast/metrics.h5 1n2g-b64-r1/ --format ") + format);
 }
 
 TEST_F(Report, ScalingTablesAreThoseOfTheGoldenFiles) {
     write_matrix();
-    for (const auto& [format, name] :
-         {std::pair{"text", "scaling.txt"}, {"markdown", "scaling.md"}, {"csv", "scaling.csv"}, {"json", "scaling.json"}})
+    for (const auto& [format, name] : {std::pair{"text", "scaling.txt"},
+                                       {"markdown", "scaling.md"},
+                                       {"csv", "scaling.csv"},
+                                       {"json", "scaling.json"}})
         expect_golden(name, std::string("--scaling m/* --format ") + format);
 }
 
@@ -159,7 +169,8 @@ TEST_F(Report, PublishedSpeedUps) {
     EXPECT_NEAR(at_32["PyTorch"].efficiency, 5552.77 / 347.12 / 32, 1e-12);
     EXPECT_NEAR(at_32["OneFlow"].speed_up, 11548.451 / 383.760, 1e-12);
     mine.precision = "bf16";  // they stand beside it, as what they are
-    for (const ScalingCell& c : scaling_cells({mine}, published)) EXPECT_EQ(c.run.precision, c.run.source == "Convoy" ? "bf16" : "f32");
+    for (const ScalingCell& c : scaling_cells({mine}, published))
+        EXPECT_EQ(c.run.precision, c.run.source == "Convoy" ? "bf16" : "f32");
     mine.batch = 64;  // nothing was published for that
     EXPECT_EQ(scaling_cells({mine}, published).size(), 1u);
     EXPECT_EQ(scaling_cells({mine}, published)[0].note, "");
@@ -168,9 +179,11 @@ TEST_F(Report, PublishedSpeedUps) {
         const auto cells = scaling_cells({run}, published);
         EXPECT_EQ(cells.size(), 1u) << what;
         const std::string text = scaling_as(cells, Format::text);
-        EXPECT_NE(text.find("not comparable with the published figures, which are of 224x224x3 images, 1,000 classes, imagenet stem, on GPUs"),
+        EXPECT_NE(text.find("not comparable with the published figures, which are of 224x224x3 images, 1,000 classes, "
+                            "imagenet stem, on GPUs"),
                   std::string::npos)
-            << what << "\n" << text;
+            << what << "\n"
+            << text;
         for (const char* source : {"PyTorch", "OneFlow"}) EXPECT_EQ(count(text, source), 0) << what;
     };
     ScalingRun other = mine;
@@ -189,10 +202,12 @@ TEST_F(Report, PublishedSpeedUps) {
 // The scaling matrix itself, in one small cell: what it measures is what published figures are of.
 TEST_F(Report, TheMatrixMeasuresResnetsOnImagesOfImageNet) {
     const std::string cells = dir_.path("cells");
-    const Finished f = run(with_limit("env CONVOY_COMMAND=" + sibling("convoy") +
-                                          " bash -c 'source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=1 REPEATS=1; "
-                                          "bench_on cpu resnet18 " + cells + " --warmup 0 --steps 1 --profile-steps 0'",
-                                      120));
+    const Finished f =
+        run(with_limit("env CONVOY_COMMAND=" + sibling("convoy") +
+                           " bash -c 'source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=1 REPEATS=1; "
+                           "bench_on cpu resnet18 " +
+                           cells + " --warmup 0 --steps 1 --profile-steps 0'",
+                       120));
     ASSERT_EQ("", failure(f));
     const RunSummary s = summarise(cells + "/1n1g-b1-r1");
     const auto published = read_published("output/published-resnet50-v100.csv");
@@ -215,12 +230,16 @@ TEST_F(Report, ScalingRefusesMixedSizes) {
                                       .image_size = "28x28x1",
                                       .classes = "10",
                                       .model = "mnist-conv"});
-    write_file(dir_.path("full/oom"), R"({"model":"resnet50","image_size":"32x32x3","ranks":4,"hosts":1,"batch_per_rank":128})");
+    write_file(dir_.path("full/oom"),
+               R"({"model":"resnet50","image_size":"32x32x3","ranks":4,"hosts":1,"batch_per_rank":128})");
     const std::string a = "224x224x3 images, 1,000 classes, imagenet stem";
-    EXPECT_EQ("", refusal(report("--scaling a small"), Exit::usage, {"a is resnet50 on " + a, "small on 32x32x3 images, 1,000 classes, cifar stem"}));
+    EXPECT_EQ("", refusal(report("--scaling a small"), Exit::usage,
+                          {"a is resnet50 on " + a, "small on 32x32x3 images, 1,000 classes, cifar stem"}));
     EXPECT_EQ("", refusal(report("--scaling a ten"), Exit::usage, {a, "ten on 224x224x3 images, 10 classes"}));
-    EXPECT_EQ("", refusal(report("--scaling a stem"), Exit::usage, {a, "stem on 224x224x3 images, 1,000 classes, cifar stem"}));
-    EXPECT_EQ("", refusal(report("--scaling a full"), Exit::usage, {a, "full on 32x32x3 images"})) << "also one that ran out of memory";
+    EXPECT_EQ("", refusal(report("--scaling a stem"), Exit::usage,
+                          {a, "stem on 224x224x3 images, 1,000 classes, cifar stem"}));
+    EXPECT_EQ("", refusal(report("--scaling a full"), Exit::usage, {a, "full on 32x32x3 images"}))
+        << "also one that ran out of memory";
     const Finished two_models = report("--scaling a digits --format csv");
     EXPECT_EQ("", failure(two_models));
     EXPECT_NE(two_models.out.find("mnist-conv,bf16,28x28x1,10,,gpu,128"), std::string::npos) << two_models.out;
@@ -230,7 +249,8 @@ TEST_F(Report, ScalingRefusesMixedSizes) {
 TEST_F(Report, RanksAreCalledGpusOnlyWhereEachHasOne) {
     write_bench(dir_.path("gpu"), {2, 128, {1}, 1});
     write_bench(dir_.path("cpu"), {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .device_kind = "cpu"});
-    write_bench(dir_.path("shared"), {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .more = "share-device = true\n"});
+    write_bench(dir_.path("shared"),
+                {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .more = "share-device = true\n"});
     EXPECT_EQ(count(report("--scaling gpu").out, "\nnodes-GPUs "), 1);
     for (const char* run : {"cpu", "shared"}) {
         const std::string text = report(std::string("--scaling ") + run).out;
@@ -246,16 +266,17 @@ TEST_F(Report, RanksAreCalledGpusOnlyWhereEachHasOne) {
 
 // What ran out of memory has no rate: nothing is measured against it, wherever it stands.
 TEST_F(Report, OutOfMemoryIsNoBaseline) {
-    write_file(dir_.path("m/1n1g-b256-r1/oom"), R"({"model":"resnet50","precision":"bf16","ranks":1,"hosts":1,"batch_per_rank":256})");
-    write_bench(dir_.path("m/1n2g-b256-r1"), {2, 256, {4}, 5.12});   // 100 images/s
-    write_bench(dir_.path("m/1n4g-b256-r1"), {4, 256, {4}, 6.4});    // 160
+    write_file(dir_.path("m/1n1g-b256-r1/oom"),
+               R"({"model":"resnet50","precision":"bf16","ranks":1,"hosts":1,"batch_per_rank":256})");
+    write_bench(dir_.path("m/1n2g-b256-r1"), {2, 256, {4}, 5.12});  // 100 images/s
+    write_bench(dir_.path("m/1n4g-b256-r1"), {4, 256, {4}, 6.4});   // 160
     write_file(dir_.path("m/1n4g-b256-r2/oom"), "");
     write_file(dir_.path("m/1n8g-b256-r1/oom"), "");
     const Finished f = report("--scaling m/* --format csv");
     ASSERT_EQ("", failure(f));
     const std::string key = "Convoy,resnet50,bf16,224x224x3,1000,imagenet,gpu,256,1,";
-    EXPECT_EQ(f.out.substr(f.out.find('\n') + 1),
-              key + "1,0,OOM,,\n" + key + "2,1,100,1.0000,1.0000\n" + key + "4,1,160,1.6000,0.8000\n" + key + "8,0,OOM,,\n");
+    EXPECT_EQ(f.out.substr(f.out.find('\n') + 1), key + "1,0,OOM,,\n" + key + "2,1,100,1.0000,1.0000\n" + key +
+                                                      "4,1,160,1.6000,0.8000\n" + key + "8,0,OOM,,\n");
     EXPECT_NE(report("--scaling m/*").out.find("; speed-up over 2 GPUs\n"), std::string::npos);
 }
 
@@ -267,9 +288,10 @@ TEST_F(Report, RunsThatRanOutOfMemoryAreAccepted) {
     EXPECT_EQ(alone.out, "mine\n  out of memory\n");
     const Finished none = report("--scaling 1n2g-b64-r1");
     EXPECT_EQ("", failure(none));
-    EXPECT_EQ(none.out, "unknown model, unknown precision, images of unknown size, batch 64 a rank\n"
-                        "nodes-ranks  samples/s  speed-up  efficiency\n"
-                        "1-2                OOM         -           -\n");
+    EXPECT_EQ(none.out,
+              "unknown model, unknown precision, images of unknown size, batch 64 a rank\n"
+              "nodes-ranks  samples/s  speed-up  efficiency\n"
+              "1-2                OOM         -           -\n");
     const Finished left_out = report("--scaling 1n2g-b64-r1 mine");
     EXPECT_EQ("", failure(left_out));
     EXPECT_EQ(left_out.out, none.out);
@@ -281,8 +303,8 @@ TEST_F(Report, CellsAreMediansOfRepeats) {
     const auto run_of = [](int nodes, int gpus, double rate, bool oom = false) {
         return ScalingRun{"Convoy", "m", "f32", "1x1x1", 8, nodes, gpus, rate, oom};
     };
-    const auto cells = scaling_cells({run_of(1, 4, 90), run_of(1, 2, 10), run_of(1, 2, 50), run_of(1, 2, 40), run_of(1, 4, 100),
-                                      run_of(1, 4, NAN, true), run_of(1, 8, NAN, true)},
+    const auto cells = scaling_cells({run_of(1, 4, 90), run_of(1, 2, 10), run_of(1, 2, 50), run_of(1, 2, 40),
+                                      run_of(1, 4, 100), run_of(1, 4, NAN, true), run_of(1, 8, NAN, true)},
                                      {});
     ASSERT_EQ(cells.size(), 3u);
     EXPECT_DOUBLE_EQ(cells[0].run.samples_per_second, 40);
@@ -296,8 +318,11 @@ TEST_F(Report, CellsAreMediansOfRepeats) {
 }
 
 TEST_F(Report, ScalingIsDrawn) {
-    if (run("/usr/bin/python3 -c 'import h5py, numpy, matplotlib'").code != 0) GTEST_SKIP() << "no python3 with h5py, numpy and matplotlib";
-    const auto plot = [](const std::string& arguments) { return run("/usr/bin/python3 output/plot.py --scaling " + arguments); };
+    if (run("/usr/bin/python3 -c 'import h5py, numpy, matplotlib'").code != 0)
+        GTEST_SKIP() << "no python3 with h5py, numpy and matplotlib";
+    const auto plot = [](const std::string& arguments) {
+        return run("/usr/bin/python3 output/plot.py --scaling " + arguments);
+    };
     const std::string picture = dir_.path("scaling.png");
     EXPECT_EQ("", failure(plot("- --out " + picture + " < tests/golden/report/scaling.json")));
     EXPECT_EQ(read_file(picture).substr(1, 3), "PNG");
@@ -312,9 +337,13 @@ plot.draw_scaling(plot.read_cells(sys.argv[1]), None, None)
     const std::string gpus = read_file("tests/golden/report/scaling.json");
     write_file(dir_.path("gpus.json"), gpus);
     write_file(dir_.path("cpus.json"), std::regex_replace(gpus, std::regex("\"gpu\""), "\"cpu\""));
-    const auto words = [&](const std::string& file) { return run("/usr/bin/python3 " + dir_.path("words.py") + " " + dir_.path(file)).out; };
-    EXPECT_NE(words("gpus.json").find("resnet50, bf16, 224x224x3, batch 128 a GPU\n"), std::string::npos) << words("gpus.json");
-    EXPECT_NE(words("cpus.json").find("resnet50, bf16, 224x224x3, batch 128 a rank\n"), std::string::npos) << words("cpus.json");
+    const auto words = [&](const std::string& file) {
+        return run("/usr/bin/python3 " + dir_.path("words.py") + " " + dir_.path(file)).out;
+    };
+    EXPECT_NE(words("gpus.json").find("resnet50, bf16, 224x224x3, batch 128 a GPU\n"), std::string::npos)
+        << words("gpus.json");
+    EXPECT_NE(words("cpus.json").find("resnet50, bf16, 224x224x3, batch 128 a rank\n"), std::string::npos)
+        << words("cpus.json");
     EXPECT_EQ(count(words("cpus.json"), "GPU"), 0);
     write_file(dir_.path("none.json"), R"([{"out_of_memory": true, "samples_per_second": null}])");
     for (const auto& [arguments, code, word] : std::vector<std::tuple<std::string, int, std::string>>{
@@ -328,8 +357,8 @@ plot.draw_scaling(plot.read_cells(sys.argv[1]), None, None)
 
 // What bench writes is what report reads.
 TEST_F(Report, ReadsWhatBenchWrites) {
-    const Finished f =
-        launch(2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"));
+    const Finished f = launch(
+        2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"));
     ASSERT_EQ("", failure(f));
     const RunSummary s = summarise(dir_.path("b"));
     EXPECT_EQ(s.model, "mnist-linear");
@@ -340,17 +369,21 @@ TEST_F(Report, ReadsWhatBenchWrites) {
     const auto wall = nlohmann::json::parse(f.out.substr(f.out.find("\n{") + 1))["images_per_second"];
     EXPECT_NEAR(s.images_per_second, wall["wall"].get<double>(), 1e-9 * s.images_per_second);
     const std::string scaling = report("--scaling b").out;
-    EXPECT_NE(scaling.find("mnist-linear, f32, 28x28x1 images, 10 classes, batch 4 a rank"), std::string::npos) << scaling;
+    EXPECT_NE(scaling.find("mnist-linear, f32, 28x28x1 images, 10 classes, batch 4 a rank"), std::string::npos)
+        << scaling;
     EXPECT_EQ(count(scaling, "GPU"), 0) << scaling;
-    EXPECT_NEAR(s.step_images_per_second, wall["median"].get<double>(), 1e-9 * s.step_images_per_second) << "of an odd count";
+    EXPECT_NEAR(s.step_images_per_second, wall["median"].get<double>(), 1e-9 * s.step_images_per_second)
+        << "of an odd count";
 }
 
-// A training's rate against what the clock of this test allows: no faster than its steps by themselves, no slower than the whole job.
+// A training's rate against what the clock of this test allows: no faster than its steps by themselves,
+// no slower than the whole job.
 TEST_F(Report, TheRateIsImagesOverTheWallTimeOfTheEpochs) {
     make_data(dir_.path("data"), 600, 10, "28x28x1");
     const auto start = std::chrono::steady_clock::now();
-    ASSERT_EQ("", failure(launch(2, "train --model mnist-linear --batch-size 60 --epochs 4 --threads 1 --log-interval 1 --data " +
-                                        dir_.path("data") + " --output " + dir_.path("run"))));
+    ASSERT_EQ("", failure(launch(
+                      2, "train --model mnist-linear --batch-size 60 --epochs 4 --threads 1 --log-interval 1 --data " +
+                             dir_.path("data") + " --output " + dir_.path("run"))));
     const double job = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const auto sum = [&](const std::string& name) {
         const std::vector<double> values = column(dir_.path("run"), name);
@@ -364,7 +397,8 @@ TEST_F(Report, TheRateIsImagesOverTheWallTimeOfTheEpochs) {
     EXPECT_GE(rate, 4 * 600 / job);
 }
 
-// Stopped before the end of its first epoch, a run has steps but no wall time of an epoch: nothing takes its place in silence.
+// Stopped before the end of its first epoch, a run has steps but no wall time of an epoch: nothing takes
+// its place in silence.
 TEST_F(Report, WithoutACompletedEpochThereIsNoRate) {
     fs::create_directories(dir_.path("short"));
     {
@@ -375,7 +409,8 @@ TEST_F(Report, WithoutACompletedEpochThereIsNoRate) {
         m.publish();
     }
     EXPECT_TRUE(std::isnan(summarise(dir_.path("short")).images_per_second));
-    EXPECT_NE(report("short").out.find("images/s       - (no epoch was completed); 3000.0 by the median step\n"), std::string::npos);
+    EXPECT_NE(report("short").out.find("images/s       - (no epoch was completed); 3000.0 by the median step\n"),
+              std::string::npos);
     const auto j = nlohmann::json::parse(report("short --format json").out).at(0);
     EXPECT_TRUE(j["images_per_second"].is_null());
     EXPECT_DOUBLE_EQ(j["median_step_images_per_second"], 3000);
@@ -404,7 +439,8 @@ TEST_F(Report, MistakesAreRefused) {
         {"--scaling empty", Exit::bad_input, {"empty", "batch is not known"}},
         {"--scaling run --published none.csv", Exit::bad_input, {"none.csv", "--published"}},
         {"--scaling run --published bad.csv", Exit::bad_input, {"bad.csv:2"}}};
-    for (const auto& [arguments, code, words] : mistakes) EXPECT_EQ("", refusal(report(arguments), code, words)) << arguments;
+    for (const auto& [arguments, code, words] : mistakes)
+        EXPECT_EQ("", refusal(report(arguments), code, words)) << arguments;
     EXPECT_EQ("", refusal(launch(2, "report " + dir_.path("none")), Exit::bad_input, {"none"})) << "on all ranks alike";
     EXPECT_EQ("", failure(report("--help")));
     EXPECT_EQ("", failure(report("empty"))) << "a run that has only begun";

@@ -136,7 +136,7 @@ private:
     std::optional<Clock::time_point> began_;
 };
 
-/// Steps between reports, at most `most`: so many that a report ends with the warm-up, where the clock starts.
+/// Steps between reports, at most `most`. A report ends with the warm-up, where the clock starts.
 int64_t report_interval(int64_t most, int64_t warmup) {
     int64_t interval = most;
     while (warmup > 0 && warmup % interval != 0) --interval;

@@ -79,9 +79,11 @@ std::string bench_text(const BenchResult& r) {
                   count(r.hosts, "host").c_str(), (long long)r.batch_per_rank, (long long)r.global_batch);
     text += formatted("device    %s, %s a rank\n", r.device.c_str(), count(r.threads, "thread").c_str());
     text += formatted("steps     %zu, after %lld of warm-up\n", r.images_per_second.size(), (long long)r.warmup);
-    const std::string wall = std::isfinite(r.images_per_second_wall) ? formatted("%.1f", r.images_per_second_wall) : "-";
-    text += formatted("images/s  %s (all ranks, over wall time); by step: median %.1f, p10 %.1f, p90 %.1f\n", wall.c_str(),
-                      median(r.images_per_second), quantile(r.images_per_second, 0.1), quantile(r.images_per_second, 0.9));
+    const bool known = std::isfinite(r.images_per_second_wall);
+    const std::string wall = known ? formatted("%.1f", r.images_per_second_wall) : "-";
+    text += formatted("images/s  %s (all ranks, over wall time); by step: median %.1f, p10 %.1f, p90 %.1f\n",
+                      wall.c_str(), median(r.images_per_second), quantile(r.images_per_second, 0.1),
+                      quantile(r.images_per_second, 0.9));
     text += formatted("step      %.3f ms: data wait %.3f, compute %.3f, exposed communication %.3f (medians, mean over ranks)\n",
                       1e3 * r.median.step, 1e3 * r.median.data, 1e3 * r.median.compute, 1e3 * r.median.exposed);
     text += formatted("work      %.4f GFLOP an image forward and backward, %.1f GFLOP/s; peak memory %.1f MiB a rank\n",

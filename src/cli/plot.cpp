@@ -1,5 +1,5 @@
-// convoy plot: draws runs with output/plot.py, by a Python that has what the script imports. The python3 that comes first in PATH
-// is often another one than `make deps` filled (pyenv, conda).
+// convoy plot: draws runs with output/plot.py, by a Python that has what the script imports.
+// The python3 that comes first in PATH is often not the one that `make deps` filled (pyenv, conda).
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -20,10 +20,12 @@ constexpr const char* script = "output/plot.py";
 constexpr const char* usage =
     "usage: convoy plot RUN... [--out FILE.png] [--title TEXT]\n"
     "       convoy report --scaling --format json RUN... | convoy plot --scaling - [--out FILE.png] [--title TEXT]\n"
-    "Draws the curves of runs, which may still go on, or how runs scale. It takes $PYTHON if that is set, else python3 or\n"
+    "Draws the curves of runs, which may still go on, or how runs scale. It takes $PYTHON if that is set, else python3 "
+    "or\n"
     "/usr/bin/python3, whichever has h5py, matplotlib and numpy.\n";
 
-/// Runs a program that is looked for in PATH. Its exit code, 128 + the signal that ended it, or 127 if it cannot be started.
+/// Runs a program that is looked for in PATH. Returns its exit code, 128 + the signal that ended it,
+/// or 127 if it cannot be started.
 int run(const std::vector<std::string>& words, bool silent) {
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -42,7 +44,8 @@ int run(const std::vector<std::string>& words, bool silent) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// The first Python that can import all that the script does. What the user names is taken, or refused, but never replaced.
+/// The first Python that can import all that the script does.
+/// What the user names is taken, or refused, but never replaced.
 std::string python_for(const std::string& requirements) {
     const char* named = std::getenv("PYTHON");
     std::vector<std::string> candidates = {"python3", "/usr/bin/python3"};
@@ -52,8 +55,10 @@ std::string python_for(const std::string& requirements) {
         if (run({python, "-c", "import h5py, matplotlib, numpy"}, true) == 0) return python;
         tried += (tried.empty() ? "" : " and ") + python;
     }
-    fail(Exit::usage, "plot: " + tried + " cannot import h5py, matplotlib and numpy; " + candidates[0] + " -m pip install -r " + requirements +
-                          " (Debian: apt install python3-h5py python3-matplotlib), or name a Python that has them: PYTHON=/path/to/python");
+    fail(Exit::usage, "plot: " + tried + " cannot import h5py, matplotlib and numpy; " + candidates[0] +
+                          " -m pip install -r " + requirements +
+                          " (Debian: apt install python3-h5py python3-matplotlib), or name a Python that has them: "
+                          "PYTHON=/path/to/python");
 }
 
 }  // namespace
@@ -65,7 +70,9 @@ int plot(const std::vector<std::string>& args) {
         return 0;
     }
     const std::string path = project_file(script);
-    if (path.empty()) fail(Exit::bad_input, std::string(script) + " is neither next to the executable's folder nor here; start it in Convoy's folder");
+    if (path.empty())
+        fail(Exit::bad_input,
+             std::string(script) + " is neither next to the executable's folder nor here; start it in Convoy's folder");
     const std::string folder = path.substr(0, path.rfind('/'));
     std::vector<std::string> words = {python_for(folder + "/requirements.txt"), path};
     words.insert(words.end(), args.begin(), args.end());

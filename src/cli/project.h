@@ -4,7 +4,8 @@
 
 namespace convoy {
 
-/// A file of the checkout, as "output/plot.py": next to the executable's folder, else in the current one; empty if in neither.
+/// A file of the checkout, as "output/plot.py": next to the executable's folder, else in the current
+/// one. Empty if it is in neither.
 std::string project_file(const std::string& relative);
 
 /// What starts this executable from the current folder: "build/convoy", or its whole path.

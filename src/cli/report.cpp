@@ -29,7 +29,7 @@ std::vector<ScalingRun> published(const std::string& given) {
     return {};
 }
 
-/// The runs as cells. One that ran out of memory on nobody knows how many ranks is left out, with a warning.
+/// The runs as cells. Warns and leaves out a run that ran out of memory on an unknown number of ranks.
 std::vector<ScalingRun> scaling_runs(const std::vector<RunSummary>& runs) {
     std::vector<ScalingRun> cells;
     for (const RunSummary& s : runs) {
@@ -38,8 +38,8 @@ std::vector<ScalingRun> scaling_runs(const std::vector<RunSummary>& runs) {
             continue;
         }
         std::fprintf(stderr,
-                     "warning: %s ran out of memory, but neither its file oom nor its name, as in 2n16g-b128-r3, says on how many ranks "
-                     "and with which batch: it is left out\n",
+                     "warning: %s ran out of memory, but neither its file oom nor its name, as in 2n16g-b128-r3, says on "
+                     "how many ranks and with which batch: it is left out\n",
                      printable(s.run).c_str());
     }
     return cells;
@@ -54,7 +54,8 @@ int report(const std::vector<std::string>& args) {
     options.add_options()  //
         ("run", po::value<std::vector<std::string>>()->value_name("RUN"),
          "a run folder or its metrics.h5; also as plain arguments, several")                                                              //
-        ("scaling", po::bool_switch(&scaling), "samples/s, speed-up and efficiency by nodes, ranks and batch, from medians over repeats")  //
+        ("scaling", po::bool_switch(&scaling),
+         "samples/s, speed-up and efficiency by nodes, ranks and batch, from medians over repeats")  //
         ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"), "text, markdown, csv or json")        //
         ("published", po::value<std::string>(&published_path)->value_name("FILE"),
          "figures to stand beside those of --scaling (default output/published-resnet50-v100.csv)")  //

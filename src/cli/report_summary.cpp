@@ -28,7 +28,8 @@ std::string text_of(const MetricsFile& file, const std::string& name) {
     return found == file.run.end() ? "" : found->second;
 }
 
-/// Steps whose time says something: the first of a training pays for what is done once. A benchmark left its warm-up out itself.
+/// Steps whose time says something: the first of a training pays for what is done once. A benchmark left its warm-up
+/// out itself.
 std::vector<TrainRow> timed(const std::vector<TrainRow>& rows, bool bench) {
     std::vector<TrainRow> timed;
     for (size_t i = !bench && rows.size() > 1 ? 1 : 0; i < rows.size(); ++i)
@@ -53,7 +54,8 @@ void add_ranks(RunSummary& s, const MetricsFile& file) {
         for (RankTotals& t : s.of_ranks)
             if (t.rank == r.rank) {
                 const auto known = [](double v) { return std::isfinite(v) ? v : 0; };
-                t.data += known(r.data_seconds), t.compute += known(r.compute_seconds), t.wait += known(r.collective_wait_seconds);
+                t.data += known(r.data_seconds), t.compute += known(r.compute_seconds),
+                    t.wait += known(r.collective_wait_seconds);
             }
     s.ranks = int64_t(s.of_ranks.size());
     s.hosts = int64_t(hosts.size());
@@ -71,7 +73,8 @@ void add_epochs(RunSummary& s, const MetricsFile& file) {
     if (s.images > 0 && s.training_seconds > 0) s.images_per_second = double(s.images) / s.training_seconds;
 }
 
-/// What `stem` of a configuration means for a model and images "224x224x3"; empty if that cannot be known, or means nothing.
+/// What `stem` of a configuration means for a model and images "224x224x3".
+/// Empty if that cannot be known, or means nothing.
 std::string stem_of_run(const std::string& model, const std::string& image_size, const std::string& stem) {
     const int height = std::atoi(image_size.c_str());
     return stem.empty() || height < 1 ? "" : stem_of({.name = model, .h = height, .stem = stem});
@@ -96,8 +99,8 @@ bool add_oom(RunSummary& s, const nlohmann::json& j) {
     return true;
 }
 
-/// What the file `oom` says; where it is empty, the name of the folder, as in "2n16g-b128-r3" (nodes, ranks of all, batch, repeat).
-/// Where that says nothing either, only that memory did not suffice is known.
+/// What the file `oom` says. Where it is empty: what the folder's name says, as in "2n16g-b128-r3"
+/// (nodes, ranks of all, batch, repeat). If neither says anything, ranks and batch stay 0.
 RunSummary without_memory(const std::string& run) {
     RunSummary s;
     s.run = run;
@@ -122,7 +125,8 @@ RunSummary summarise(const std::string& given) {
     std::error_code unseen;  // a folder that may not be read looks like one that is not there
     if (fs::exists(run + "/oom", unseen)) return without_memory(run);
     const std::string path = fs::is_directory(run, unseen) ? run + "/metrics.h5" : run;
-    if (!fs::exists(path, unseen)) fail(Exit::bad_input, path + ": there is no such file; give the folder of a run, or its metrics.h5");
+    if (!fs::exists(path, unseen))
+        fail(Exit::bad_input, path + ": there is no such file; give the folder of a run, or its metrics.h5");
     const MetricsFile file = read_metrics(path);
     RunSummary s;
     s.run = run;
@@ -134,7 +138,8 @@ RunSummary summarise(const std::string& given) {
     s.classes = std::atoll(text_of(file, "number of classes").c_str());
     if (value_of(configuration, "share-device") != "true") s.device = text_of(file, "device kind");
     add_ranks(s, file);
-    if (const std::string batch = text_of(file, "global batch (--batch-size)"); !batch.empty()) s.global_batch = std::atoll(batch.c_str());
+    if (const std::string batch = text_of(file, "global batch (--batch-size)"); !batch.empty())
+        s.global_batch = std::atoll(batch.c_str());
     if (s.ranks > 0) s.batch_per_rank = (s.global_batch + s.ranks - 1) / s.ranks;
 
     const std::vector<TrainRow>& train = file.rows<TrainRow>();
@@ -156,7 +161,8 @@ RunSummary summarise(const std::string& given) {
 
 ScalingRun as_scaling_run(const RunSummary& s) {
     const bool oom = !s.out_of_memory.empty();
-    if (!oom && s.global_batch < 1) fail(Exit::bad_input, s.run + ": its batch is not known; leave it out of --scaling");
+    if (!oom && s.global_batch < 1)
+        fail(Exit::bad_input, s.run + ": its batch is not known; leave it out of --scaling");
     if (!oom && !std::isfinite(s.images_per_second))
         fail(Exit::bad_input, s.run + ": completed no epoch, so its images/s are not known; leave it out of --scaling");
     return {.model = s.model,

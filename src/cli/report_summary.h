@@ -18,7 +18,7 @@ struct RunSummary {
     std::string run;                           ///< the folder, as it was given
     std::string model, precision, image_size;  ///< empty: not known
     std::string stem;                          ///< of a resnet: imagenet or cifar
-    std::string device;                        ///< "gpu": each rank has one to itself; "cpu"; empty: not known, or GPUs that are shared
+    std::string device;                        ///< "gpu": one a rank; "cpu"; empty: not known, or shared GPUs
     int64_t classes = 0;                       ///< 0: not known
     std::string out_of_memory;                 ///< what it ended with, if it ended so
     int64_t ranks = 0, hosts = 0, global_batch = 0, batch_per_rank = 0, steps = 0;
@@ -26,7 +26,7 @@ struct RunSummary {
     double training_seconds = 0, eval_seconds = 0;
     double epoch_seconds = NAN;                       ///< median
     int64_t images = 0;                               ///< of all ranks, in training_seconds
-    double images_per_second = NAN;                   ///< images / training_seconds, gaps between steps included; NaN without an epoch
+    double images_per_second = NAN;                   ///< images / training_seconds; NaN without an epoch
     double step_images_per_second = NAN;              ///< of all ranks: global batch / median step of rank 0
     double last_accuracy = NAN, best_accuracy = NAN;  ///< on the test split, as fractions
     int64_t last_epoch = 0, best_epoch = 0;

@@ -20,8 +20,9 @@ std::string straggler(const RunSummary& s) {
     if (s.of_ranks.size() < 2) return "";
     std::vector<double> compute;
     for (const RankTotals& r : s.of_ranks) compute.push_back(r.compute);
-    const auto slowest = std::max_element(s.of_ranks.begin(), s.of_ranks.end(),
-                                          [](const RankTotals& a, const RankTotals& b) { return a.compute < b.compute; });
+    const auto slowest =
+        std::max_element(s.of_ranks.begin(), s.of_ranks.end(),
+                         [](const RankTotals& a, const RankTotals& b) { return a.compute < b.compute; });
     const double usual = median(compute);
     if (!(usual > 0)) return "";
     return formatted("rank %lld on %s computes longest, %.1f %% longer than the median rank", (long long)slowest->rank,
@@ -29,10 +30,11 @@ std::string straggler(const RunSummary& s) {
 }
 
 TextTable rank_table(const RunSummary& s) {
-    TextTable table{{"rank", "host", "device", "threads", "data wait (s)", "compute (s)", "collective wait (s)"}, {}, 3};
+    TextTable table{
+        {"rank", "host", "device", "threads", "data wait (s)", "compute (s)", "collective wait (s)"}, {}, 3};
     for (const RankTotals& r : s.of_ranks)
-        table.rows.push_back({std::to_string(r.rank), r.host, r.device, std::to_string(r.threads), number(".2f", r.data),
-                              number(".2f", r.compute), number(".2f", r.wait)});
+        table.rows.push_back({std::to_string(r.rank), r.host, r.device, std::to_string(r.threads),
+                              number(".2f", r.data), number(".2f", r.compute), number(".2f", r.wait)});
     return table;
 }
 
@@ -52,23 +54,25 @@ std::string indented(const std::string& text) {
 /// Images over wall time, and beside it the rate of the median step, each named.
 std::string rate_line(const RunSummary& s) {
     const std::string step = number(".1f", s.step_images_per_second) + " by the median step";
-    if (!std::isfinite(s.images_per_second))
-        return "  images/s       - (no epoch was completed); " + step + "\n";
-    return formatted("  images/s       %.1f (all ranks, %lld images in %.2f s); %s\n", s.images_per_second, (long long)s.images,
-                     s.training_seconds, step.c_str());
+    if (!std::isfinite(s.images_per_second)) return "  images/s       - (no epoch was completed); " + step + "\n";
+    return formatted("  images/s       %.1f (all ranks, %lld images in %.2f s); %s\n", s.images_per_second,
+                     (long long)s.images, s.training_seconds, step.c_str());
 }
 
 std::string as_paragraph(const RunSummary& s) {
     if (!s.out_of_memory.empty()) return s.run + "\n  " + s.out_of_memory + "\n";
     std::string text = s.run + "\n";
-    text += formatted("  model          %s, %s, images of %s; %lld rank%s on %lld host%s, global batch %lld\n", s.model.c_str(),
-                      s.precision.c_str(), s.image_size.c_str(), (long long)s.ranks, s.ranks == 1 ? "" : "s", (long long)s.hosts,
-                      s.hosts == 1 ? "" : "s", (long long)s.global_batch);
-    text += formatted("  training       %lld steps, %lld epochs of %s s (median), %.2f s in all, and %.2f s of evaluation\n",
-                      (long long)s.steps, (long long)s.epochs, number(".2f", s.epoch_seconds).c_str(), s.training_seconds, s.eval_seconds);
+    text += formatted("  model          %s, %s, images of %s; %lld rank%s on %lld host%s, global batch %lld\n",
+                      s.model.c_str(), s.precision.c_str(), s.image_size.c_str(), (long long)s.ranks,
+                      s.ranks == 1 ? "" : "s", (long long)s.hosts, s.hosts == 1 ? "" : "s", (long long)s.global_batch);
+    text += formatted(
+        "  training       %lld steps, %lld epochs of %s s (median), %.2f s in all, and %.2f s of evaluation\n",
+        (long long)s.steps, (long long)s.epochs, number(".2f", s.epoch_seconds).c_str(), s.training_seconds,
+        s.eval_seconds);
     if (std::isfinite(s.last_accuracy))
-        text += formatted("  test accuracy  %.2f %% after epoch %lld, the best %.2f %% after epoch %lld\n", 100 * s.last_accuracy,
-                          (long long)s.last_epoch, 100 * s.best_accuracy, (long long)s.best_epoch);
+        text +=
+            formatted("  test accuracy  %.2f %% after epoch %lld, the best %.2f %% after epoch %lld\n",
+                      100 * s.last_accuracy, (long long)s.last_epoch, 100 * s.best_accuracy, (long long)s.best_epoch);
     text += rate_line(s);
     text += formatted("  step           %s ms: data wait %s, exposed communication %s (medians of rank 0)\n",
                       number(".3f", s.step_seconds, 1e3).c_str(), number(".3f", s.data_seconds, 1e3).c_str(),
@@ -79,9 +83,9 @@ std::string as_paragraph(const RunSummary& s) {
 }
 
 TextTable run_table(const std::vector<RunSummary>& runs, bool for_people) {
-    TextTable table{{"run", "model", "precision", "ranks", "hosts", "global batch", "steps", "epochs", "training (s)", "epoch (s)",
-                     "evaluation (s)", "images/s", "images/s (median step)", "accuracy (%)", "best (%)", "step (ms)", "data wait (ms)",
-                     "exposed communication (ms)"},
+    TextTable table{{"run", "model", "precision", "ranks", "hosts", "global batch", "steps", "epochs", "training (s)",
+                     "epoch (s)", "evaluation (s)", "images/s", "images/s (median step)", "accuracy (%)", "best (%)",
+                     "step (ms)", "data wait (ms)", "exposed communication (ms)"},
                     {},
                     3};
     const auto value = [&](const char* pattern, double v, double factor = 1) {
@@ -89,9 +93,10 @@ TextTable run_table(const std::vector<RunSummary>& runs, bool for_people) {
         return text == "-" && !for_people ? "" : text;
     };
     for (const RunSummary& s : runs)
-        table.rows.push_back({s.run, s.model, s.precision, std::to_string(s.ranks), std::to_string(s.hosts), std::to_string(s.global_batch),
-                              std::to_string(s.steps), std::to_string(s.epochs), value(".2f", s.training_seconds),
-                              value(".2f", s.epoch_seconds), value(".2f", s.eval_seconds),
+        table.rows.push_back({s.run, s.model, s.precision, std::to_string(s.ranks), std::to_string(s.hosts),
+                              std::to_string(s.global_batch), std::to_string(s.steps), std::to_string(s.epochs),
+                              value(".2f", s.training_seconds), value(".2f", s.epoch_seconds),
+                              value(".2f", s.eval_seconds),
                               s.out_of_memory.empty() ? value(".1f", s.images_per_second) : "OOM",
                               value(".1f", s.step_images_per_second), value(".2f", s.last_accuracy, 100),
                               value(".2f", s.best_accuracy, 100), value(".3f", s.step_seconds, 1e3),

@@ -1,4 +1,4 @@
-// Works out the cells of the scaling table: which runs belong together, what they are compared with, and with what they are not.
+// Works out the cells of the scaling table: which runs belong together, and what compares with them.
 #include "cli/scaling.h"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace {
 
 /// What the runs of one table have in common.
 auto group_of(const ScalingRun& r) {
-    return std::tuple(r.model, r.beside.empty() ? r.precision : r.beside, r.image_size, r.stem, r.classes, r.device, r.batch);
+    return std::tuple(r.model, r.beside.empty() ? r.precision : r.beside, r.image_size, r.stem, r.classes, r.device,
+                      r.batch);
 }
 auto order_of(const ScalingRun& r) { return std::tuple(group_of(r), r.source != "Convoy", r.source, r.ranks, r.nodes); }
 
@@ -35,8 +36,8 @@ void refuse_mixed_sizes(const std::vector<ScalingRun>& runs) {
             return o.model == r.model && !r.model.empty() && !same_size(o, r);
         });
         if (other == runs.end()) continue;
-        fail(Exit::usage, r.run + " is " + r.model + " on " + work_text(r) + ", but " + other->run + " on " + work_text(*other) +
-                              ": their images/s do not compare; give --scaling runs of one size");
+        fail(Exit::usage, r.run + " is " + r.model + " on " + work_text(r) + ", but " + other->run + " on " +
+                              work_text(*other) + ": their images/s do not compare; give --scaling runs of one size");
     }
 }
 
@@ -45,22 +46,26 @@ void complete(std::vector<ScalingRun>& runs) {
     for (ScalingRun& r : runs) {
         if (!r.out_of_memory) continue;
         const auto fits = [&](const ScalingRun& other) {
-            return !other.out_of_memory && agree(r.model, other.model) && agree(r.precision, other.precision) && same_size(r, other) &&
-                   agree(r.device, other.device);
+            return !other.out_of_memory && agree(r.model, other.model) && agree(r.precision, other.precision) &&
+                   same_size(r, other) && agree(r.device, other.device);
         };
         // Of the same batch if there is one: else its whole table ran out of memory.
-        auto like = std::find_if(runs.begin(), runs.end(), [&](const ScalingRun& other) { return fits(other) && other.batch == r.batch; });
+        auto like = std::find_if(runs.begin(), runs.end(),
+                                 [&](const ScalingRun& other) { return fits(other) && other.batch == r.batch; });
         if (like == runs.end()) like = std::find_if(runs.begin(), runs.end(), fits);
         if (like == runs.end()) continue;
-        for (auto field : {&ScalingRun::model, &ScalingRun::precision, &ScalingRun::image_size, &ScalingRun::stem, &ScalingRun::device})
+        for (auto field : {&ScalingRun::model, &ScalingRun::precision, &ScalingRun::image_size, &ScalingRun::stem,
+                           &ScalingRun::device})
             if ((r.*field).empty()) r.*field = (*like).*field;
         if (r.classes == 0) r.classes = like->classes;
     }
 }
 
-/// Over the first cell with a figure; `first` to `last` are the cells of one source in one table, by number of ranks.
+/// Sets speed-ups over the first cell with a figure. `first` to `last` are the cells of one source in
+/// one table, by number of ranks.
 void compare(std::vector<ScalingCell>::iterator first, std::vector<ScalingCell>::iterator last) {
-    const auto base = std::find_if(first, last, [](const ScalingCell& c) { return std::isfinite(c.run.samples_per_second); });
+    const auto base =
+        std::find_if(first, last, [](const ScalingCell& c) { return std::isfinite(c.run.samples_per_second); });
     for (auto c = base; c != last; ++c) {
         c->base_ranks = base->run.ranks;
         c->speed_up = c->run.samples_per_second / base->run.samples_per_second;
@@ -68,18 +73,22 @@ void compare(std::vector<ScalingCell>::iterator first, std::vector<ScalingCell>:
     }
 }
 
-/// Whether a published figure says something beside a run, whatever the batch: the same work on each image, and a GPU a rank.
+/// Whether a published figure compares with a run, whatever the batch: the same work on each image,
+/// and a GPU a rank.
 bool comparable(const ScalingRun& r, const ScalingRun& p) {
     return r.model == p.model && r.image_size == p.image_size && same_size(r, p) && r.device == p.device;
 }
 
 /// Published figures that belong into the tables of `runs`; they stand in those of each precision.
-std::vector<ScalingRun> published_beside(const std::vector<ScalingRun>& runs, const std::vector<ScalingRun>& published) {
+std::vector<ScalingRun> published_beside(const std::vector<ScalingRun>& runs,
+                                         const std::vector<ScalingRun>& published) {
     std::vector<ScalingRun> beside;
     for (const ScalingRun& p : published) {
         std::vector<decltype(group_of(p))> done;
         for (const ScalingRun& r : runs) {
-            if (!comparable(r, p) || r.batch != p.batch || std::find(done.begin(), done.end(), group_of(r)) != done.end()) continue;
+            if (!comparable(r, p) || r.batch != p.batch ||
+                std::find(done.begin(), done.end(), group_of(r)) != done.end())
+                continue;
             done.push_back(group_of(r));
             beside.push_back(p);
             beside.back().beside = r.precision;
@@ -90,7 +99,7 @@ std::vector<ScalingRun> published_beside(const std::vector<ScalingRun>& runs, co
     return beside;
 }
 
-/// Why nothing published stands beside this run, although there is something of its model; empty if something may.
+/// Why no published figures of this model compare with the run. Empty if some do, or there are none.
 std::string not_comparable(const ScalingRun& r, const std::vector<ScalingRun>& published) {
     const auto of_model = [&](const ScalingRun& p) { return p.model == r.model; };
     const auto p = std::find_if(published.begin(), published.end(), of_model);
@@ -114,7 +123,8 @@ std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::
     complete(runs);
     const std::vector<ScalingRun> beside = published_beside(runs, published);
     runs.insert(runs.end(), beside.begin(), beside.end());
-    std::stable_sort(runs.begin(), runs.end(), [](const ScalingRun& a, const ScalingRun& b) { return order_of(a) < order_of(b); });
+    std::stable_sort(runs.begin(), runs.end(),
+                     [](const ScalingRun& a, const ScalingRun& b) { return order_of(a) < order_of(b); });
 
     std::vector<ScalingCell> cells;
     for (size_t i = 0, next = 0; i < runs.size(); i = next) {
@@ -148,7 +158,8 @@ std::vector<ScalingRun> read_published(const std::string& path) {
         ScalingRun r;
         std::istringstream words(line);
         std::string classes, batch, nodes, gpus, rate, rest;
-        for (std::string* word : {&r.source, &r.model, &r.precision, &r.image_size, &classes, &batch, &nodes, &gpus, &rate})
+        for (std::string* word :
+             {&r.source, &r.model, &r.precision, &r.image_size, &classes, &batch, &nodes, &gpus, &rate})
             std::getline(words, *word, ',');
         try {
             r.classes = std::stoll(classes);
@@ -159,9 +170,11 @@ std::vector<ScalingRun> read_published(const std::string& path) {
         } catch (const std::exception&) {
             r.ranks = 0;
         }
-        if (r.classes < 1 || r.batch < 1 || r.nodes < 1 || r.ranks < 1 || !(r.samples_per_second > 0) || std::getline(words, rest))
-            fail(Exit::bad_input, path + ":" + std::to_string(number) +
-                                      ": is not source,model,precision,image_size,classes,batch_per_gpu,nodes,gpus,samples_per_second");
+        if (r.classes < 1 || r.batch < 1 || r.nodes < 1 || r.ranks < 1 || !(r.samples_per_second > 0) ||
+            std::getline(words, rest))
+            fail(Exit::bad_input,
+                 path + ":" + std::to_string(number) +
+                     ": is not source,model,precision,image_size,classes,batch_per_gpu,nodes,gpus,samples_per_second");
         r.stem = stem_of({.name = r.model, .h = std::atoi(r.image_size.c_str())});
         r.device = "gpu";
         runs.push_back(r);

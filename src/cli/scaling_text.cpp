@@ -22,8 +22,9 @@ const char* unit_of(const ScalingRun& r) { return r.device == "gpu" ? "GPU" : "r
 
 /// The cells of one table, in the order that it shows them.
 struct TableCells {
-    std::map<std::pair<int64_t, int64_t>, std::map<std::string, const ScalingCell*>> rows;  // (ranks, nodes) -> source -> cell
-    std::vector<std::string> published;                                                     // sources, by name
+    std::map<std::pair<int64_t, int64_t>, std::map<std::string, const ScalingCell*>>
+        rows;                            // (ranks, nodes) -> source -> cell
+    std::vector<std::string> published;  // sources, by name
     std::string published_precision, note;
     int64_t most_runs = 0, base = 0;
 };
@@ -39,16 +40,18 @@ TableCells arranged(const std::vector<ScalingCell>& cells) {
             continue;
         }
         t.published_precision = c.run.precision;
-        if (std::find(t.published.begin(), t.published.end(), c.run.source) == t.published.end()) t.published.push_back(c.run.source);
+        if (std::find(t.published.begin(), t.published.end(), c.run.source) == t.published.end())
+            t.published.push_back(c.run.source);
     }
     return t;
 }
 
 std::string title_of(const ScalingRun& group, const TableCells& t) {
-    const auto known = [](const std::string& text, const char* otherwise) { return text.empty() ? std::string(otherwise) : text; };
-    std::string title = known(group.model, "unknown model") + ", " + known(group.precision, "unknown precision") + ", " +
-                        work_text(group) + ", batch " + std::to_string(group.batch) + " a " +
-                        unit_of(group);
+    const auto known = [](const std::string& text, const char* otherwise) {
+        return text.empty() ? std::string(otherwise) : text;
+    };
+    std::string title = known(group.model, "unknown model") + ", " + known(group.precision, "unknown precision") +
+                        ", " + work_text(group) + ", batch " + std::to_string(group.batch) + " a " + unit_of(group);
     if (t.most_runs > 1) title += "; medians of up to " + std::to_string(t.most_runs) + " runs";
     if (t.base > 1) title += "; speed-up over " + std::to_string(t.base) + " " + unit_of(group) + "s";
     if (!t.published.empty()) title += "; published, " + t.published_precision + ": samples/s (speed-up)";
@@ -63,14 +66,15 @@ std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
     table.header.insert(table.header.end(), t.published.begin(), t.published.end());
     for (const auto& [place, of] : t.rows) {
         const ScalingCell nothing, *c = of.count("Convoy") ? of.at("Convoy") : &nothing;
-        std::vector<std::string> row = {std::to_string(place.second) + "-" + std::to_string(place.first),
-                                        c->run.out_of_memory ? "OOM" : number_or(c->run.samples_per_second, "%.2f", "-"),
-                                        number_or(c->speed_up, "%.1f", "-"), number_or(100 * c->efficiency, "%.1f %%", "-")};
+        std::vector<std::string> row = {
+            std::to_string(place.second) + "-" + std::to_string(place.first),
+            c->run.out_of_memory ? "OOM" : number_or(c->run.samples_per_second, "%.2f", "-"),
+            number_or(c->speed_up, "%.1f", "-"), number_or(100 * c->efficiency, "%.1f %%", "-")};
         for (const std::string& source : t.published) {
             const auto p = of.find(source);
-            row.push_back(p == of.end()
-                              ? "-"
-                              : number_or(p->second->run.samples_per_second, "%.2f", "-") + number_or(p->second->speed_up, " (%.1f)", ""));
+            row.push_back(p == of.end() ? "-"
+                                        : number_or(p->second->run.samples_per_second, "%.2f", "-") +
+                                              number_or(p->second->speed_up, " (%.1f)", ""));
         }
         table.rows.push_back(row);
     }
@@ -100,14 +104,15 @@ std::string as_json(const std::vector<ScalingCell>& cells) {
 }
 
 std::string as_lines(const std::vector<ScalingCell>& cells) {
-    TextTable table{{"source", "model", "precision", "image_size", "classes", "stem", "device", "batch", "nodes", "ranks", "runs",
-                     "samples_per_second", "speed_up", "efficiency"},
+    TextTable table{{"source", "model", "precision", "image_size", "classes", "stem", "device", "batch", "nodes",
+                     "ranks", "runs", "samples_per_second", "speed_up", "efficiency"},
                     {}};
     for (const ScalingCell& c : cells)
         table.rows.push_back({c.run.source, c.run.model, c.run.precision, c.run.image_size,
                               c.run.classes > 0 ? std::to_string(c.run.classes) : "", c.run.stem, c.run.device,
                               std::to_string(c.run.batch), std::to_string(c.run.nodes), std::to_string(c.run.ranks),
-                              std::to_string(c.runs), c.run.out_of_memory ? "OOM" : number_or(c.run.samples_per_second, "%.10g", ""),
+                              std::to_string(c.runs),
+                              c.run.out_of_memory ? "OOM" : number_or(c.run.samples_per_second, "%.10g", ""),
                               number_or(c.speed_up, "%.4f", ""), number_or(c.efficiency, "%.4f", "")});
     return as_csv(table);
 }
@@ -119,7 +124,8 @@ std::string scaling_as(const std::vector<ScalingCell>& cells, Format format) {
     if (format == Format::csv) return as_lines(cells);
     std::string text;
     for (auto first = cells.begin(); first != cells.end();) {
-        const auto last = std::find_if(first, cells.end(), [&](const ScalingCell& c) { return !same_table(c.run, first->run); });
+        const auto last =
+            std::find_if(first, cells.end(), [&](const ScalingCell& c) { return !same_table(c.run, first->run); });
         text += (text.empty() ? "" : "\n") + table_of({first, last}, format);
         first = last;
     }

@@ -23,7 +23,8 @@ std::vector<std::string> model_names();
 /// An unknown name is left to build_model.
 ModelOptions usual_images(const std::string& name, Shape any = {1, 32, 32, 3});
 
-/// The first layers that a resnet gets, imagenet or cifar: o.stem, or by image size where that is "auto". Empty: no resnet.
+/// The first layers that a resnet gets, imagenet or cifar: by image size if o.stem is "auto".
+/// Empty for other models.
 std::string stem_of(const ModelOptions&);
 
 // One a file in this folder.
