@@ -112,6 +112,7 @@ Fields standard() {
             {"backend.bind", "true"},
             {"backend.devices", ""},
             {"backend.share_device", "false"},
+            {"backend.plan_only", "false"},
             {"backend.capture", "true"},
             {"backend.norm_by", number(NormBy::measured)},
             {"backend.bf16_gradients", "false"},
