@@ -60,7 +60,8 @@ int run(Comm& comm, const std::vector<std::string>& args) {
     }
     const auto found = commands.find(name);
     if (found == commands.end())
-        fail_everywhere(Exit::usage, "there is no command '" + name + "'; choose convert, verify, train, evaluate, bench, report, plot, comm-test or info");
+        fail_everywhere(Exit::usage, "there is no command '" + name +
+                                         "'; choose convert, verify, train, evaluate, bench, report, plot, comm-test or info");
     try {
         return found->second(comm, {args.begin() + 1, args.end()});
     } catch (const std::exception& error) {

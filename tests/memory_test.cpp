@@ -26,13 +26,14 @@ protected:
                "Max address space         " + address_space + "            unlimited            bytes     \n";
     }
     void put(const std::string& path, const std::string& text) { write_file(root_.path() + path, text); }
-    /// A group of version 2, its file pages being half of what it uses.
+    /// A group of version 2, half of whose use the kernel takes back: file pages, and caches of names.
     void put_unified(const std::string& folder, const std::string& max, const std::string& high, size_t current) {
         put(folder + "/memory.max", max + "\n");
         put(folder + "/memory.high", high + "\n");
         put(folder + "/memory.current", std::to_string(current) + "\n");
-        const std::string quarter = std::to_string(current / 4);
-        put(folder + "/memory.stat", "anon 1\nfile 2\ninactive_anon 77\ninactive_file " + quarter + "\nactive_file " + quarter + "\n");
+        const std::string quarter = std::to_string(current / 4), eighth = std::to_string(current / 8);
+        put(folder + "/memory.stat", "anon 1\nfile 2\ninactive_anon 77\ninactive_file " + quarter + "\nactive_file " + eighth +
+                                         "\nslab_reclaimable " + eighth + "\n");
     }
     void put_first(const std::string& folder, size_t limit, size_t usage, size_t inactive) {
         put(folder + "/memory.limit_in_bytes", std::to_string(limit) + "\n");
@@ -142,6 +143,16 @@ TEST(MemoryBudget, RanksOfALimitGetEqualParts) {
     EXPECT_EQ(budget.left(), 220u);
     budget.take(10000);
     EXPECT_EQ(budget.left(), 0u);
+}
+
+// Rank 0's copies for checkpoints: the other ranks of the node take none.
+TEST(MemoryBudget, WhatOneRankTakesIsTakenOnce) {
+    MemoryBudget budget({part(1000, 4, "the node")}, 4);
+    budget.take_or_fail(600, "a copy", "use less", Taker::this_rank);
+    EXPECT_EQ(budget.left(), 100u);
+    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"another copy takes 1 MiB on", "0 MiB are left of the node"},
+                                   [&] { budget.take_or_fail(401, "another copy", "use less", Taker::this_rank); }));
+    EXPECT_EQ(budget.left(), 100u) << "what failed took nothing";
 }
 
 TEST(MemoryBudget, SharedMemoryIsNoDataOfTheProcess) {

@@ -87,15 +87,21 @@ std::vector<std::string> keys_of(const std::string& recipe) {
     return keys;
 }
 
-// Also where the flag leaves other lines of the recipe without effect (another schedule, another optimizer).
+// Also where the flag leaves other lines of the recipe without effect (another schedule, another optimizer): what is then
+// printed has them no more, and can be read back.
 TEST(Options, FlagsWinOverEveryLineOfEveryRecipe) {
     size_t tried = 0;
+    const TempDir dir;
     for (const fs::path& recipe : recipes())
         for (const std::string& key : keys_of(recipe)) {
             const std::string value = other_value(key);
             ASSERT_NE(value, "") << key << " of " << recipe << " is not in the table above";
             const std::vector<std::string> args = {"--data", "x", "--config", recipe, "--" + key + "=" + value};
             EXPECT_EQ(resolved_value(args, key), value) << recipe;
+            std::string printed;
+            for (const auto& [name, v] : parse_train_options(args).resolved) printed += v.empty() ? "" : name + " = " + v + "\n";
+            write_file(dir.path("printed.cfg"), printed);
+            EXPECT_NO_THROW(parse_train_options({"--config", dir.path("printed.cfg")})) << recipe << " with " << args.back();
             ++tried;
         }
     EXPECT_GT(tried, 80u);
@@ -176,6 +182,9 @@ TEST(Options, WhatHasNoEffectIsRefused) {
 TEST(Options, WhatTheModelOrTheDeviceLacksIsRefused) {
     const TempDir dir;
     make_data(dir.path("data"), 20, 10, "28x28x1");
+    const std::string both = dir.path("both.cfg");  // a recipe serves several models, and GPUs and CPUs
+    write_file(both, "model = mnist-linear\nsync-bn = true\nno-graph = true\nbatch-size = 4\n");
+    EXPECT_EQ("", failure(launch(2, "train --dry-run --device cpu --data " + dir.path("data") + " --config " + both)));
     for (const auto& [option, words] : {std::pair{"--sync-bn", "no batch norm"}, {"--norm-shift-lr 2", "no batch norm"}, {"--filter-lr 2", "no convolutions"},
                                         {"--whitening-bias-epochs 2", "no whitening filters"}, {"--no-graph", "on CPUs"}, {"--bf16-gradients", "on CPUs"},
                                         {"--devices 0", "on CPUs"}, {"--share-device", "on CPUs"}}) {

@@ -45,6 +45,24 @@ TEST(Terminal, SaysSomethingWheneverNothingElseIsSaid) {
     EXPECT_LE(count(busy, "evaluation"), 10) << "silence is what it is for: " << busy;
 }
 
+TEST(Terminal, WhatComesAfterItsEndStandsAlone) {
+    const TempDir dir;
+    std::FILE* file = std::fopen(dir.path("out").c_str(), "w");
+    {
+        Terminal terminal(file, true);
+        Activity activity;
+        const Heartbeat heartbeat(activity, terminal, 0.05);
+        terminal.line("before");
+        terminal.close();
+        ::usleep(300'000);
+        terminal.line("after");
+        terminal.status("after");
+        EXPECT_EQ(terminal.silent_seconds(), 0);
+    }
+    std::fclose(file);
+    EXPECT_EQ(read_file(dir.path("out")), "before\n");
+}
+
 /// Runs `command`; the seconds between two of its lines on stdout or stderr, start and end counted as lines.
 std::vector<double> silences(const std::string& command) {
     const TempDir dir;

@@ -11,6 +11,7 @@
 
 #include "backend/augment.h"
 #include "backend/update_rule.h"
+#include "base/memory_budget.h"
 #include "base/tensor.h"
 #include "model/graph.h"
 #include "model/precision.h"
@@ -198,9 +199,9 @@ public:
 
     /// Bytes that are free on a GPU now; nothing on CPUs, which count what they may still take by themselves.
     virtual std::optional<size_t> device_memory_free() const { return std::nullopt; }
-    /// Counts host memory that this rank will take later, besides tensors; throws Exit::out_of_memory. On CPUs only: elsewhere
-    /// tensors leave the host's memory free.
-    virtual void set_aside(size_t /*bytes*/, const std::string& /*what_for*/) {}
+    /// Counts host memory that this rank, or each, will take later besides tensors; throws Exit::out_of_memory. On CPUs only:
+    /// elsewhere tensors leave the host's memory free.
+    virtual void set_aside(size_t /*bytes*/, const std::string& /*what_for*/, Taker) {}
 
     virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Exit::out_of_memory
     /// The device's view of host memory that lives at least as long as the Buffer: on the CPU the memory itself, on a GPU a copy.

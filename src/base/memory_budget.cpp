@@ -15,18 +15,18 @@ std::string mib(size_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >>
 MemoryBudget::MemoryBudget(std::vector<Part> parts, size_t ranks, const std::string& host)
     : parts_(std::move(parts)), ranks_(ranks), host_(host) {}
 
-MemoryBudget::Least MemoryBudget::least(bool shared) const {
+MemoryBudget::Least MemoryBudget::least(Taker taker) const {
     Least found{std::numeric_limits<size_t>::max(), nullptr};
     for (const Part& p : parts_) {
-        if (shared && !p.limit.shared_counts) continue;
-        const size_t bytes = shared ? p.limit.left : p.limit.left / p.ranks;
+        if (taker == Taker::node && !p.limit.shared_counts) continue;
+        const size_t bytes = taker == Taker::each_rank ? p.limit.left / p.ranks : p.limit.left;
         if (bytes < found.bytes) found = {bytes, &p};
     }
     return found;
 }
 
-size_t MemoryBudget::left() const { return least(false).bytes; }
-size_t MemoryBudget::left_to_share() const { return least(true).bytes; }
+size_t MemoryBudget::left() const { return least(Taker::each_rank).bytes; }
+size_t MemoryBudget::left_to_share() const { return least(Taker::node).bytes; }
 
 void MemoryBudget::take(size_t bytes) {
     for (Part& p : parts_) p.limit.left -= std::min(p.limit.left, bytes * p.ranks);
@@ -46,14 +46,16 @@ void MemoryBudget::take_addresses(size_t bytes) {
         if (p.limit.group.empty()) p.limit.left -= std::min(p.limit.left, bytes);
 }
 
-void MemoryBudget::take_or_fail(size_t bytes, const std::string& what, const std::string& advice) {
-    if (bytes > left()) fail(Exit::out_of_memory, shortage(bytes, false, what, advice));
-    take(bytes);
+void MemoryBudget::take_or_fail(size_t bytes, const std::string& what, const std::string& advice, Taker taker) {
+    if (bytes > least(taker).bytes) fail(Exit::out_of_memory, shortage(bytes, taker, what, advice));
+    for (Part& p : parts_)
+        if (taker != Taker::node || p.limit.shared_counts)
+            p.limit.left -= std::min(p.limit.left, taker == Taker::each_rank ? bytes * p.ranks : bytes);
 }
 
-std::string MemoryBudget::shortage(size_t bytes, bool shared, const std::string& what, const std::string& advice) const {
-    const Least found = least(shared);
-    const std::string each = !shared && ranks_ > 1 ? " for each of " + std::to_string(ranks_) + " ranks" : "";
+std::string MemoryBudget::shortage(size_t bytes, Taker taker, const std::string& what, const std::string& advice) const {
+    const Least found = least(taker);
+    const std::string each = taker == Taker::each_rank && ranks_ > 1 ? " for each of " + std::to_string(ranks_) + " ranks" : "";
     std::string text = "out of memory: " + what + " takes " + mib(bytes) + each + " on " + host_;
     if (!found.part) return text + "; " + advice;
     text += ", and " + std::to_string(found.bytes >> 20) + " MiB " + (each.empty() ? "" : "each ") + "are left of " + found.part->limit.name;

@@ -1,11 +1,15 @@
 // What one rank may still take of a node's memory, under every limit at once. Ranks that share a limit get equal parts.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/memory_limits.h"
 
 namespace convoy {
+
+/// Who takes a block: every rank of the node one of its own, only this rank, or all of them one that they share.
+enum class Taker : uint8_t { each_rank, this_rank, node };
 
 class MemoryBudget {
 public:
@@ -28,18 +32,18 @@ public:
     void give(size_t bytes);
     /// Under the limits that this process has to itself, which count what is set aside and never touched, as are stacks.
     void take_addresses(size_t bytes);
-    /// As take(), for `what`; throws Exit::out_of_memory if there is less, with what is needed, what there is, and who limits it.
-    void take_or_fail(size_t bytes, const std::string& what, const std::string& advice);
+    /// For `what`; throws Exit::out_of_memory if there is less, with what is needed, what there is, and who limits it.
+    void take_or_fail(size_t bytes, const std::string& what, const std::string& advice, Taker = Taker::each_rank);
 
     /// The message about a block of `bytes` that does not fit.
-    std::string shortage(size_t bytes, bool shared, const std::string& what, const std::string& advice) const;
+    std::string shortage(size_t bytes, Taker, const std::string& what, const std::string& advice) const;
 
 private:
     struct Least {
         size_t bytes;
         const Part* part;
     };
-    Least least(bool shared) const;
+    Least least(Taker) const;
 
     std::vector<Part> parts_;  // limit.left: of all ranks that share it
     size_t ranks_;

@@ -73,10 +73,11 @@ void add_of_process(const std::string& root, const std::string& limit, const std
 /// How a version of control groups names its files.
 struct Files {
     std::vector<std::string> limits;
-    std::string use, file_pages;  ///< file_pages: the start of two keys in memory.stat
+    std::string use;
+    std::vector<std::string> reclaimable;  ///< keys of memory.stat: what the kernel takes back before it ends anybody
 };
-const Files version1{{"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_"};
-const Files version2{{"memory.max", "memory.high"}, "memory.current", ""};
+const Files version1{{"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file ", "total_active_file "}};
+const Files version2{{"memory.max", "memory.high"}, "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}};
 
 /// A text that is equal for the same folder in every process of a node, also if they see it by other paths.
 std::string identity_of(const std::string& folder) {
@@ -91,7 +92,7 @@ void add_group(const std::string& folder, const std::string& name, const Files& 
     if (most >= least_unlimited) return;
     const std::string stat = folder + "/memory.stat";
     size_t used = entry(folder + "/" + files.use, "").value_or(0);
-    for (const char* pages : {"inactive_file ", "active_file "}) used = less(used, entry(stat, files.file_pages + pages).value_or(0));
+    for (const std::string& pages : files.reclaimable) used = less(used, entry(stat, pages).value_or(0));
     limits.push_back({.left = less(most, used),
                       .name = "the limit of " + mib(most) + " of control group " + name,
                       .remedy = "ask for more memory (Slurm: --mem)",

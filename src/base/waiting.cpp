@@ -34,6 +34,8 @@ void wait_briefly(char** argv) {
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);  // by its own name, so that ps shows that
     if (length <= 0 || watched()) return;
     path[length] = '\0';
+    const std::string program = std::string(path).substr(std::string(path).rfind('/') + 1);
+    if (program.starts_with("ld") || program.starts_with("qemu")) return;  // started by them: it would start them anew
     ::setenv("GOMP_SPINCOUNT", turns, 1);
     ::execv(path, argv);
     // The file may be gone since: then OpenMP waits as it does by itself.

@@ -337,6 +337,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     }
     comm.together([&] {
         if (!comm.root()) return;
+        terminal.close();
         if (folder) write_metrics(o.output, all, args, parsed.resolved);
         std::printf("%s\n%s\n", bench_text(all.result).c_str(), bench_json(all.result).c_str());
         if (!b.timeline.empty()) replace_file(b.timeline, {all.timeline.begin(), all.timeline.end()});

@@ -227,6 +227,7 @@ void Console::guarded(const std::function<void()>& write) {
 }
 
 void Console::record_failure(int64_t step, const std::string& message) {
+    terminal_.clear();
     if (!comm_.root() || !metrics_) return;
     guarded([&] {
         metrics_->event(step, "error", message);

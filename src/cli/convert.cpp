@@ -134,6 +134,7 @@ int convert(const std::vector<std::string>& args) {
     count_images(source, activity);
     for (const std::string& warning : source.warnings) std::cerr << "warning: " << warning << '\n';
     write_data_set(source, to, shards, force);
+    terminal.close();
     std::cout << to << ": ";
     for (const Split& split : source.splits) std::cout << split.images << ' ' << split.name << " images, ";
     const Split& train = source.splits[0];

@@ -1,9 +1,8 @@
 #include "cli/dry_run.h"
 
-#include <cstdio>
-
 #include "backend/chips.h"
 #include "backend/planning_backend.h"
+#include "base/text.h"
 #include "cli/console.h"
 #include "cli/train_steps.h"
 
@@ -26,24 +25,25 @@ std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
     return std::make_unique<PlanningBackend>(real->device(), *free, "the free memory of the GPU");
 }
 
-void print_device(Comm& comm, const TrainOptions& o, const Backend& backend) {
-    if (!comm.root()) return;
-    std::printf("device    %s%s, precision %s\n", backend.device().c_str(), o.chip.empty() ? "" : " (need not be here)", o.precision.c_str());
+void print_device(Terminal& terminal, const TrainOptions& o, const Backend& backend) {
+    terminal.line(formatted("device    %s%s, precision %s", backend.device().c_str(), o.chip.empty() ? "" : " (need not be here)",
+                            o.precision.c_str()));
     if (const auto left = backend.device_memory_free())
-        std::printf("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and CUDA itself come on top\n",
-                    mib(backend.memory_taken()), mib(backend.memory_taken() + *left));
-    std::fflush(stdout);
+        terminal.line(formatted("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and CUDA itself "
+                                "come on top",
+                                mib(backend.memory_taken()), mib(backend.memory_taken() + *left)));
 }
 
 /// What cuDNN has for a step on a chip; compiling its engines takes a minute for a deep model.
-void print_plans(const TrainOptions& o, const Description& d, int ranks) {
+void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d, int ranks) {
     const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
     try {
-        std::printf("plans     of cuDNN for a step of %d images:\n", batch);
-        std::fflush(stdout);
-        std::fputs(plan_table(d.graph, batch, parse_precision(o.precision), o.chip).c_str(), stdout);
+        terminal.line(formatted("plans     of cuDNN for a step of %d images:", batch));
+        std::string table = plan_table(d.graph, batch, parse_precision(o.precision), o.chip);
+        if (table.ends_with("\n")) table.pop_back();
+        terminal.line(table);
     } catch (const Error& reason) {
-        std::printf("          cannot be listed here: %s\n", reason.what());
+        terminal.line(std::string("          cannot be listed here: ") + reason.what());
     }
 }
 
@@ -69,14 +69,14 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     Console console(comm, *backend, trainer->state(), terminal);
     console.print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, *trainer);
     const Output output = check_output(comm, o, trainer->state());
-    build_programs(comm, *backend, *trainer);
-    print_device(comm, o, *backend);
+    build_programs(comm, *backend, o, *trainer);
+    print_device(terminal, o, *backend);
     comm.together([&] {
         if (!comm.root()) return;
         check_run_folder(output.folder, output.goes_on, o.overwrite);
         find_resume_point(o, output, *trainer, identity_of(o, train_info, d.setup));
-        if (!o.chip.empty()) print_plans(o, d, comm.size());
-        std::printf("dry run   a training would start\n");
+        if (!o.chip.empty()) print_plans(terminal, o, d, comm.size());
+        terminal.line("dry run   a training would start");
     });
     return 0;
 }

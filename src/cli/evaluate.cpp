@@ -78,6 +78,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     Evaluator evaluator(comm, *backend, graph, state, data, {file.mean, file.stddev}, batch * comm.size(), parse_tta(tta));
     evaluator.build(backend->allocate(evaluator.arena_bytes()));
     const EvalResult result = *evaluator.run();
+    terminal.close();
     if (comm.root())
         std::printf("%s on %s (%s): loss %.4f, accuracy %.2f %% (%lld of %lld), %.0f images/s\n", path.c_str(), data_dir.c_str(), split.c_str(),
                     result.loss, 100 * result.accuracy, (long long)result.correct, (long long)result.images, double(result.images) / result.seconds);

@@ -1,6 +1,7 @@
 #include "cli/option_effects.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 
@@ -14,23 +15,33 @@ struct Need {
     std::vector<std::string> by;  ///< the options that decide
 };
 
-void check(const ParsedOptions& parsed, const std::vector<Need>& needs) {
-    const auto flag = [&](const std::string& name) {
-        const auto found = parsed.given.find(name);
-        return found != parsed.given.end() && found->second.file.empty();
-    };
+bool is_flag(const ParsedOptions& parsed, const std::string& name) {
+    const auto found = parsed.given.find(name);
+    return found != parsed.given.end() && found->second.file.empty();
+}
+
+/// What is given although it does nothing; of two, the first.
+const Need* first_pointless(const ParsedOptions& parsed, const std::vector<Need>& needs, const std::function<bool(const Need&, const Given&)>& refused) {
     for (const Need& need : needs) {
         const auto found = parsed.given.find(need.option);
-        if (need.holds || found == parsed.given.end() || found->second.standard) continue;
-        const std::string& file = found->second.file;
-        if (!file.empty() && std::any_of(need.by.begin(), need.by.end(), flag)) continue;
-        fail(Exit::usage, (file.empty() ? "--" : file + ": ") + need.option + ": has no effect " + need.otherwise + "; leave it out");
+        if (need.holds || found == parsed.given.end() || found->second.value == found->second.standard) continue;
+        if (refused(need, found->second)) return &need;
     }
+    return nullptr;
+}
+
+[[noreturn]] void refuse(const Need& need, const std::string& where) {
+    fail(Exit::usage, where + need.option + ": has no effect " + need.otherwise + "; leave it out");
+}
+
+void check_flags(const ParsedOptions& parsed, const std::vector<Need>& needs) {
+    if (const Need* need = first_pointless(parsed, needs, [](const Need&, const Given& given) { return given.file.empty(); }))
+        refuse(*need, "--");
 }
 
 }  // namespace
 
-void check_effects(const ParsedOptions& parsed) {
+void check_effects(ParsedOptions& parsed) {
     const TrainOptions& o = parsed.options;
     const bool sgd = o.optimizer != "adam", adam = o.optimizer == "adam", drops = o.lr_schedule == "step" || o.lr_schedule == "multistep";
     const auto of_schedule = [&](const char* option, bool holds, const char* kind) {
@@ -39,7 +50,7 @@ void check_effects(const ParsedOptions& parsed) {
     const auto of_optimizer = [&](const char* option, bool holds, const char* kind) {
         return Need{option, holds, std::string("without --optimizer ") + kind, {"optimizer"}};
     };
-    check(parsed, {of_schedule("lr-milestones", o.lr_schedule == "multistep", "multistep"),
+    const std::vector<Need> needs = {of_schedule("lr-milestones", o.lr_schedule == "multistep", "multistep"),
                    of_schedule("lr-points", o.lr_schedule == "linear", "linear"),
                    of_schedule("lr-step-epochs", o.lr_schedule == "step", "step"),
                    of_schedule("lr-gamma", drops, "step or multistep"),
@@ -59,7 +70,18 @@ void check_effects(const ParsedOptions& parsed) {
                    {"eval-images", !o.no_eval, "with --no-eval", {"no-eval"}},
                    {"tta", !o.no_eval, "with --no-eval", {"no-eval"}},
                    {"overwrite", o.resume != "auto", "with --resume auto, which goes on with the run that is there", {"resume"}},
-                   {"stem", o.model.starts_with("resnet"), "without --model resnet18 or resnet50", {"model"}}});
+                   {"stem", o.model.starts_with("resnet"), "without --model resnet18 or resnet50", {"model"}}};
+    const auto refused = [&](const Need& need, const Given& given) {
+        const bool by_flag = std::any_of(need.by.begin(), need.by.end(), [&](const std::string& name) { return is_flag(parsed, name); });
+        if (given.file.empty() || !by_flag) return true;
+        for (auto& [name, value] : parsed.resolved)
+            if (name == need.option) value = given.standard;
+        return false;
+    };
+    if (const Need* need = first_pointless(parsed, needs, refused)) {
+        const std::string& file = parsed.given.at(need->option).file;
+        refuse(*need, file.empty() ? "--" : file + ": ");
+    }
 }
 
 void check_effects_on_model(const ParsedOptions& parsed, const Graph& graph) {
@@ -70,7 +92,7 @@ void check_effects_on_model(const ParsedOptions& parsed, const Graph& graph) {
     const auto of_model = [&](const char* option, bool holds, const char* what) {
         return Need{option, holds, "with --model " + parsed.options.model + ", which has no " + what, {"model"}};
     };
-    check(parsed, {of_model("norm-shift-lr", has(ParamGroup::norm_shift), "batch norm"),
+    check_flags(parsed, {of_model("norm-shift-lr", has(ParamGroup::norm_shift), "batch norm"),
                    of_model("filter-lr", has(ParamGroup::filter), "convolutions"),
                    of_model("linear-lr", has(ParamGroup::linear), "linear layers"),
                    of_model("whitening-bias-epochs", has(ParamGroup::whitening_bias), "whitening filters"),
@@ -82,7 +104,7 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
     const auto of_gpus = [&](const char* option) {
         return Need{option, gpu, "on CPUs, and this runs on " + backend.device() + " (--device)", {"device"}};
     };
-    check(parsed, {of_gpus("devices"), of_gpus("share-device"), of_gpus("no-graph"), of_gpus("bf16-gradients")});
+    check_flags(parsed, {{"threads", !gpu, "on GPUs (--device)", {"device"}}, of_gpus("devices"), of_gpus("share-device"), of_gpus("no-graph"), of_gpus("bf16-gradients")});
 }
 
 }  // namespace convoy

@@ -29,12 +29,25 @@ bool watched(std::FILE* stream) {
 Terminal::Terminal(std::FILE* to, bool shown) : to_(to), shown_(shown), replaces_(shown && watched(to)) {}
 
 void Terminal::clear_status() {
-    if (std::exchange(status_, false)) std::fputs("\r\033[K", to_);
+    if (!std::exchange(status_, false)) return;
+    std::fputs("\r\033[K", to_);
+    std::fflush(to_);
+}
+
+void Terminal::clear() {
+    const std::lock_guard lock(mutex_);
+    clear_status();
+}
+
+void Terminal::close() {
+    const std::lock_guard lock(mutex_);
+    clear_status();
+    shown_ = false;
 }
 
 void Terminal::line(const std::string& text) {
-    if (!shown_) return;
     const std::lock_guard lock(mutex_);
+    if (!shown_) return;
     clear_status();
     std::fprintf(to_, "%s\n", text.c_str());
     std::fflush(to_);
@@ -44,6 +57,7 @@ void Terminal::line(const std::string& text) {
 void Terminal::status(const std::string& text) {
     if (!replaces_) return line(text);
     const std::lock_guard lock(mutex_);
+    if (!shown_) return;
     clear_status();
     std::fputs(text.c_str(), to_);
     std::fflush(to_);
@@ -52,17 +66,16 @@ void Terminal::status(const std::string& text) {
 }
 
 void Terminal::warning(const std::string& text) {
-    if (!shown_) return;
     const std::lock_guard lock(mutex_);
+    if (!shown_) return;
     clear_status();
     std::fflush(to_);
     std::fprintf(stderr, "warning: %s\n", text.c_str());
 }
 
 double Terminal::silent_seconds() const {
-    if (!shown_) return 0;
     const std::lock_guard lock(mutex_);
-    return seconds_since(said_);
+    return shown_ ? seconds_since(said_) : 0;
 }
 
 std::string text_of(const Progress& p, const char* operation, double seconds) {

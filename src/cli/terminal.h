@@ -15,7 +15,7 @@ class Terminal {
 public:
     /// `shown` false: everything is dropped, as on ranks other than 0.
     Terminal(std::FILE* to, bool shown);
-    ~Terminal() { clear_status(); }
+    ~Terminal() { close(); }
     Terminal(const Terminal&) = delete;
 
     void line(const std::string& text);
@@ -23,12 +23,17 @@ public:
     /// A line on stderr.
     void warning(const std::string& text);
     double silent_seconds() const;  ///< since the last of these; 0 where nothing is shown
+    /// Takes the status away: what follows is written by somebody else.
+    void clear();
+    /// clear(), and from now on nothing is shown.
+    void close();
 
 private:
     void clear_status();
 
     std::FILE* to_;
-    bool shown_, replaces_;
+    bool shown_;
+    const bool replaces_;
     mutable std::mutex mutex_;
     bool status_ = false;  // the cursor is behind one
     Clock::time_point said_ = Clock::now();

@@ -129,7 +129,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     Console console(comm, *backend, trainer->state(), terminal);  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, *trainer);
     const Output out = check_output(comm, o, trainer->state());
-    build_programs(comm, *backend, *trainer);
+    build_programs(comm, *backend, o, *trainer);
 
     // 5. Run folder, and where to go on
     const std::string& output = out.folder;

@@ -50,7 +50,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("bind", text(o.bind, "auto", "HOW"), "auto: the ranks of a node share its cores out, each near its GPU, unless the launcher did; none: leave that")  //
         ("threads", value<int64_t>(o.threads, 0, "N"), "CPU threads a rank; 0: this rank's share of the cores")    //
         ("seed", value<int64_t>(o.seed, 1, "N"), "of initial weights, sample order and augmentation")              //
-        ("log-interval", value<int64_t>(o.log_interval, 10, "STEPS"), "steps between progress lines and checks of the loss")  //
+        ("log-interval", value<int64_t>(o.log_interval, 10, "STEPS"), "steps between progress lines; at most two seconds, or a step")  //
         ("dry-run", flag(o.dry_run), "print model, memory, buckets and steps, refuse what a training would, and stop: reads no image, writes nothing")  //
         ("chip", text(o.chip, "", "NAME"), "with --dry-run: a GPU that need not be here, h100 or a100; also lists cuDNN's plans")  //
         ("print-config", flag(o.print_config), "print the resolved options as a config file, and stop")            //
@@ -213,8 +213,8 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
         if (const auto& v = values[name]; !v.empty() && !v.defaulted() && !left_out(name))
-            parsed.given[name] = {configured.from_file.contains(name) ? values["config"].as<std::string>() : "",
-                                  standard.count(name) > 0 && text_of(v.value()) == text_of(standard[name].value())};
+            parsed.given[name] = {configured.from_file.contains(name) ? values["config"].as<std::string>() : "", text_of(v.value()),
+                                  standard.count(name) > 0 ? text_of(standard[name].value()) : ""};
         if (name == "help" || name == "print-config" || name == "dry-run" || name == "chip" || name == "config" || left_out(name)) continue;
         parsed.resolved.emplace_back(name, text_of(values[name].value()));
     }

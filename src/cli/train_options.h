@@ -44,8 +44,8 @@ struct TrainOptions {
 
 /// Where an option's value comes from that was not left to its default.
 struct Given {
-    std::string file;       ///< the --config file; empty: the command line
-    bool standard = false;  ///< the value is the default all the same
+    std::string file;             ///< the --config file; empty: the command line
+    std::string value, standard;  ///< what is given, and the default
 };
 struct ParsedOptions {
     TrainOptions options;

@@ -22,6 +22,9 @@ OptimizerSpec optimizer_of(const TrainOptions& o) {
 
 namespace {
 
+/// Adam's steps do not grow with momentum: there the unit has no effect.
+bool per_kilostep(const TrainOptions& o) { return o.lr_unit == "kilostep" && o.optimizer != "adam"; }
+
 /// What --lr-unit kilostep divides by: samples, times the growth of a step under Nesterov momentum and a constant gradient.
 double kilostep(const TrainOptions& o) {
     if (o.momentum >= 1) fail(Exit::usage, "--lr-unit kilostep needs a --momentum below 1");
@@ -31,7 +34,7 @@ double kilostep(const TrainOptions& o) {
 }  // namespace
 
 double weight_decay_of(const TrainOptions& o, int64_t global_batch) {
-    return o.lr_unit == "kilostep" ? o.weight_decay * double(global_batch) / kilostep(o) : o.weight_decay;
+    return per_kilostep(o) ? o.weight_decay * double(global_batch) / kilostep(o) : o.weight_decay;
 }
 
 Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
@@ -45,7 +48,7 @@ Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
         if (end == o.lr.c_str() || *end || !std::isfinite(s.base) || s.base < 0)
             fail(Exit::usage, "--lr " + o.lr + ": must be one number from 0, or auto for global batch / 1000");
     }
-    if (o.lr_unit == "kilostep") {
+    if (per_kilostep(o)) {
         if (o.lr == "auto") fail(Exit::usage, "--lr auto has no unit; give a number, or leave --lr-unit kilostep out");
         s.base /= kilostep(o);
     }

@@ -53,12 +53,13 @@ Output check_output(Comm& comm, const TrainOptions& o, const State& state) {
     return output;
 }
 
-void build_programs(Comm& comm, Backend& backend, Trainer& trainer) {
-    // Rank 0 may still write one checkpoint while it takes the next; the others hold one as they start or go on.
-    const size_t copies = comm.root() ? 2 : 1;
+void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
+    const size_t copy = checkpoint_bytes(trainer.state(), comm.size());
     comm.together([&] {
         trainer.build();
-        backend.set_aside(copies * checkpoint_bytes(trainer.state(), comm.size()), "copying the training's state for checkpoints");
+        if (o.resume != "none") backend.set_aside(copy, "the checkpoint to go on from", Taker::each_rank);
+        // One may still be written while the next is taken.
+        if (comm.root()) backend.set_aside(2 * copy, "copying the training's state for checkpoints", Taker::this_rank);
     });
 }
 

@@ -30,7 +30,7 @@ struct Output {
 Output check_output(Comm&, const TrainOptions&, const State& state);
 
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for checkpoints, do not fit.
-void build_programs(Comm&, Backend&, Trainer&);
+void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);
 
 /// What a resumed run must share with the one before.
 Identity identity_of(const TrainOptions&, const SplitInfo&, const TrainSetup&);

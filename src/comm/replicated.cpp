@@ -33,7 +33,7 @@ bool Replicated::check(Comm& comm, size_t bytes) {
     const MemoryBudget budget = memory_budget(comm);
     comm.together([&] {
         if (bytes > (share ? budget.left_to_share() : budget.left()))
-            fail(Exit::out_of_memory, budget.shortage(bytes, share, "the data set", "use a smaller data set or fewer ranks a node"));
+            fail(Exit::out_of_memory, budget.shortage(bytes, share ? Taker::node : Taker::each_rank, "the data set", "use a smaller data set or fewer ranks a node"));
     });
     return share;
 }

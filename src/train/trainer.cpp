@@ -157,8 +157,8 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
             checkpoint = checkpoint || r.checkpoint;
             skipped = skipped || r.skipped;
         }
-        const bool due = int64_t(unreported.size()) >= setup_.log_interval || seconds_since(reported) >= longest_silence;
-        if (due || i + 1 == last || checkpoint || stopped_ || skipped) {
+        const bool by_steps = int64_t(unreported.size()) >= setup_.log_interval || (i + 1 - first) % setup_.log_interval == 0;
+        if (by_steps || seconds_since(reported) >= longest_silence || i + 1 == last || checkpoint || stopped_ || skipped) {
             listener.on_steps(epoch + 1, unreported);
             unreported.clear();
             reported = Clock::now();

@@ -115,8 +115,8 @@ Buffer CpuBackend::allocate(size_t bytes) {
     return Buffer(block, std::free);
 }
 
-void CpuBackend::set_aside(size_t bytes, const std::string& what_for) {
-    budget_.take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks a node");
+void CpuBackend::set_aside(size_t bytes, const std::string& what_for, Taker taker) {
+    budget_.take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks a node", taker);
 }
 
 Buffer CpuBackend::resident(void* host, size_t bytes) {

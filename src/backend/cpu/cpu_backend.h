@@ -31,7 +31,7 @@ public:
     std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
     size_t memory_taken() const override { return peak_memory(); }
     Buffer allocate(size_t bytes) override;
-    void set_aside(size_t bytes, const std::string& what_for) override;
+    void set_aside(size_t bytes, const std::string& what_for, Taker) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
