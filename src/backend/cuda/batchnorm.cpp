@@ -115,7 +115,7 @@ CudaBackend::NormWay CudaBackend::norm_backward(const BatchNorm& op, const Bound
 bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y];
     const PlanSpec spec = norm_spec(PlanSpec::norm, op, x.shape, x.dtype);
-    if (exact() || !norm_plan(op, b, PlanSpec::norm)) return false;
+    if (!norm_plan(op, b, PlanSpec::norm)) return false;
     const Buffer statistics = allocate(2 * size_t(x.shape.c) * sizeof(float));
     auto* next = static_cast<float*>(statistics.get());
     const Plan* found = norm_forward(op, b, next).plan;
@@ -169,7 +169,7 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
 }
 
 bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g, Tape& tape) {
-    if (exact() || !norm_plan(op, b, PlanSpec::norm_gradient)) return false;
+    if (!norm_plan(op, b, PlanSpec::norm_gradient)) return false;
     const Tensor &x = b.values[op.x], &dx = g.dx, &dy = g.dy;
     const bool residual = op.residual != none;
     const PlanSpec spec = norm_spec(PlanSpec::norm_gradient, op, x.shape, x.dtype);

@@ -9,7 +9,7 @@ void CudaBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
     const PlanSpec spec = conv_spec(PlanSpec::conv, op, x.shape, y.shape, x.dtype, options_.precision);
     const std::vector<Operand> operands = {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, y.data}};
     conv_steps_.erase(op.y);
-    if (op.bias == none) conv_steps_[op.y] = {tape.size(), "conv forward " + b.name, op, spec, operands, y.data};
+    if (op.bias == none) conv_steps_[op.y] = {tape.size(), "conv forward " + b.name, op, spec, operands};
     step(tape, "conv forward " + b.name, plan(spec), operands);
     if (op.bias != none) add_bias(tape, "conv bias " + b.name, y, {}, b.params[op.bias], y);
 }
@@ -33,7 +33,7 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     void* weights = weight(w, copy);
     data_gradient(tape, name, spec(PlanSpec::conv_data_gradient), gradient, weights, dx, b.accumulate[op.x]);
     if (!b.accumulate[op.x])
-        data_gradients_[op.x] = {tape.size() - 1, name, op, spec(PlanSpec::conv_data_gradient), {gradient, {Slot::weight, weights}, {Slot::dx, dx.data}}, dx.data};
+        data_gradients_[op.x] = {tape.size() - 1, name, op, spec(PlanSpec::conv_data_gradient), {gradient, {Slot::weight, weights}, {Slot::dx, dx.data}}};
 }
 
 void* CudaBackend::weight(const Tensor& master, const CopyShape& shape) {

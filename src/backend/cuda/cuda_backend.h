@@ -105,8 +105,6 @@ private:
                   const Tensor& to);
     void bias_gradient(Tape&, const std::string& name, const Tensor& dy, const Tensor& gradient);
 
-    /// Batch norms in f32 are the kernels', whatever the products are.
-    bool exact() const { return options_.precision == Precision::f32 || options_.precision == Precision::tf32; }
     /// The faster of cuDNN's batch norm and the kernels', and its time. No plan: the kernels.
     struct NormWay {
         const Plan* plan;
@@ -131,8 +129,7 @@ private:
         std::string name;
         Conv op{};
         PlanSpec spec{};
-        std::vector<Operand> operands{};
-        const void* output = nullptr;
+        std::vector<Operand> operands{};  ///< the output is the last
     };
     std::map<ValueId, ConvStep> conv_steps_;      // by y: those without bias
     std::map<ValueId, ConvStep> data_gradients_;  // by x: those that nothing was added to
@@ -149,11 +146,8 @@ private:
     /// What takes the place of a batch norm's output where it is not written: relu(scale * x + bias).
     struct NormInConv {
         void* x = nullptr;
-        Buffer vectors{};
-        size_t second = 0;  ///< bytes to the second vector
-        void* scale() const { return vectors.get(); }
-        void* bias() const { return static_cast<char*>(vectors.get()) + second; }
-        std::vector<Operand> operands() const { return {{Slot::x, x}, {Slot::scale, scale()}, {Slot::bias, bias()}}; }
+        Buffer scale{}, bias{};  ///< like a pixel of x
+        std::vector<Operand> operands() const { return {{Slot::x, x}, {Slot::scale, scale.get()}, {Slot::bias, bias.get()}}; }
     };
     std::map<ValueId, NormInConv> norms_in_convs_;  // by y
     bool prefer(float fused_microseconds, float plain_microseconds) const;

@@ -20,7 +20,7 @@ const CudaBackend::ConvStep* CudaBackend::conv_step(const std::map<ValueId, Conv
     const auto found = steps.find(v);
     if (found == steps.end()) return nullptr;
     const ConvStep& s = found->second;
-    return s.at < tape.size() && tape[s.at].name == s.name && s.output == output.data ? &s : nullptr;  // else it is of another tape
+    return s.at < tape.size() && tape[s.at].name == s.name && s.operands.back().data == output.data ? &s : nullptr;  // else it is of another tape
 }
 
 void CudaBackend::replace(Tape& tape, const ConvStep& conv, const Plan& plan, std::vector<Operand> more, const void* instead_of) {
@@ -68,18 +68,18 @@ bool CudaBackend::take_norm_in_front(const ConvStep& conv, const Plan& plain, co
     const Plan *fused = fused_plan(forward, instead), *fused_gradient = fused_plan(gradient, instead);
     if (!fused || !fused_gradient) return false;
 
-    const size_t bytes = size_t(x.shape.c) * size_of(x.dtype), offset = (bytes + Workspace::alignment - 1) / Workspace::alignment * Workspace::alignment;
-    NormInConv reader{x.data, allocate(offset + bytes), offset};
+    const size_t vector = size_t(x.shape.c) * size_of(x.dtype);
+    const NormInConv reader{x.data, allocate(vector), allocate(vector)};
     kernels::BatchNormArgs trial = norm.args;
     trial.running_mean = norm.sum(), trial.running_var = norm.squares();
     const float statistics = plans_.measured("statistics " + forward.key(), [&] {
-        kernels::batch_norm_statistics(trial, norm.sum(), norm.squares(), reader.scale(), reader.bias(), compute_.get());
+        kernels::batch_norm_statistics(trial, norm.sum(), norm.squares(), reader.scale.get(), reader.bias.get(), compute_.get());
     });
     if (!prefer(fused->microseconds + fused_gradient->microseconds + statistics, apart)) return false;
 
     Tape one;
     step(one, tape[norm.at].name, [norm, reader](cudaStream_t s) {
-        kernels::batch_norm_statistics(norm.args, norm.sum(), norm.squares(), reader.scale(), reader.bias(), s);
+        kernels::batch_norm_statistics(norm.args, norm.sum(), norm.squares(), reader.scale.get(), reader.bias.get(), s);
     });
     one.front().writes = false;
     tape[norm.at] = std::move(one.front());

@@ -127,9 +127,8 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
         if (t && (!best.graph || *t < best.microseconds)) best = {graph, i, *t};
     }
     // What failed for want of memory or of a library may do another time: only what was measured is remembered, and what has no engine.
-    if (graph->candidates() == 0) choices_[key] = {};
-    else if (best.graph && best.microseconds < untimed) choices_[key] = {graph->name(best.candidate), best.microseconds};
-    else return best;
+    if (graph->candidates() > 0 && best.microseconds == untimed) return best;
+    choices_[key] = best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{};
     changed_ = true;
     return best;
 }
