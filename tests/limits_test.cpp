@@ -131,8 +131,8 @@ TEST(Limits, TheReadmeStartsNoMoreRanksThanMpirunDoes) {
 
 // What the counting did not foresee ends with the same code: memory that malloc does not give, a thread that cannot start.
 TEST(Limits, WhatTheSystemRefusesIsCode7) {
-    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory", "are left of"}, [] { test_comm().together([] { throw std::bad_alloc(); }); }));
-    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory", "are left of"}, [] {
+    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory", "the narrowest limit is"}, [] { test_comm().together([] { throw std::bad_alloc(); }); }));
+    EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory", "the narrowest limit is"}, [] {
                   test_comm().together([] { throw std::system_error(EAGAIN, std::generic_category()); });
               }));
     EXPECT_THROW(test_comm().together([] { throw std::system_error(EPERM, std::generic_category()); }), std::system_error);
