@@ -1,5 +1,6 @@
 // A GPU that is not there, or must not be touched: programs can be built on it and their memory is counted, but nothing runs.
-// Its tensors lie at addresses where nothing is. What only cuDNN could tell, the workspaces of plans, is not counted.
+// Its tensors lie at addresses where nothing is. Not counted: workspaces of
+// cuDNN's plans, which only cuDNN could tell, and Muon's scratch.
 #pragma once
 #include <set>
 
