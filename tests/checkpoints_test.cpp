@@ -1,6 +1,7 @@
-// Which checkpoint files stay, by name.
+// Which checkpoint files stay, by name; and checkpoints as models.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -55,6 +56,42 @@ TEST(Checkpoints, TheNewestAndTheBestStay) {
         const std::optional<CheckpointWriter::Outcome> outcome = writer.outcome();
         ASSERT_TRUE(outcome && outcome->failure.empty()) << w.step;
         EXPECT_EQ(files_in(dir.path("checkpoints")), w.left) << "after step " << w.step;
+    }
+}
+
+TEST(Checkpoints, ReadAsAModelHaveTheMeanOfTheRanksRunningStatistics) {
+    const TempDir dir;
+    CpuBackend backend({1, false}, test_comm());
+    const ModelOptions model{"resnet18", 32, 32, 3, 10};
+    const Graph graph = fuse(build_model(model));
+    const OptimizerSpec spec;
+    for (const bool look_ahead : {false, true}) {
+        const State trained(graph, backend, &spec, look_ahead);
+        Checkpoint c;
+        c.model = {model, {0.5f, 0.5f, 0.5f}, {0.25f, 0.25f, 0.25f}, std::vector<std::string>(10, "class")};
+        c.ranks = 3;
+        c.weights.resize(trained.weights().count());
+        for (size_t i = 0; i < c.weights.size(); ++i) c.weights[i] = float(i % 1000);
+        c.optimizer.resize(trained.optimizer_block().count());
+        const size_t each = trained.running().count();
+        for (const float of_rank : {1.0f, 2.0f, 6.0f})
+            for (size_t i = 0; i < each; ++i) c.running.push_back(of_rank * float(1 + i % 100));
+        const std::string path = dir.path(look_ahead ? "b.h5" : "a.h5");
+        write_checkpoint(path, c, trained);
+
+        EXPECT_EQ(read_model_file(path).model.name, "resnet18");
+        const State state(graph, backend, nullptr);
+        load_model(path, state, backend);
+        const auto* running = state.running().as<float>();
+        for (size_t i = 0; i < state.running().count(); ++i) ASSERT_EQ(running[i], 3.0f * float(1 + i % 100)) << i;
+        for (const NamedTensor& t : state.model()) {
+            if (!state.is_trained(t.tensor)) continue;
+            const auto same_name = [&](const NamedTensor& other) { return other.name == t.name; };
+            const auto original = std::find_if(trained.model().begin(), trained.model().end(), same_name);
+            ASSERT_NE(original, trained.model().end()) << t.name;
+            const size_t at = size_t(original->tensor.as<float>() - trained.weights().as<float>());
+            for (size_t i = 0; i < t.tensor.count(); ++i) ASSERT_EQ(t.tensor.as<float>()[i], float((at + i) % 1000)) << t.name;
+        }
     }
 }
 

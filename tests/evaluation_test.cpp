@@ -2,6 +2,9 @@
 // cross-entropy worked out in the test.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "cluster.h"
 #include "softmax_regression.h"
 
@@ -44,6 +47,33 @@ TEST_F(Evaluation, TrainingLossIsSmoothed) {
     ASSERT_GT(std::abs(loss_of(p, samples("train")) - truth), 1e-3 * truth);
     EXPECT_NEAR(column(run_, "train/loss").at(0), truth, 1e-5 * truth);
     EXPECT_NEAR(column(run_, "eval/loss").at(0), loss_of(p, samples("test")), 1e-5 * truth);
+}
+
+TEST_F(Evaluation, TheBestModelIsKeptBesideTheLast) {
+    size_t best = 0, last = 0;
+    std::vector<double> losses;
+    for (int seed = 1; seed <= 8 && best == last; ++seed) {  // until the best is not the last
+        ASSERT_EQ("", failure(train("--epochs 8 --lr 2 --overwrite --seed " + std::to_string(seed))));
+        const std::vector<double> accuracies = column(run_, "eval/accuracy");
+        losses = column(run_, "eval/loss");
+        last = accuracies.size() - 1;
+        best = size_t(std::max_element(accuracies.begin(), accuracies.end()) - accuracies.begin());
+    }
+    ASSERT_LT(best, last) << "this test wants a training that gets worse";
+    for (const auto& [file, row] : {std::pair{"model-best.h5", best}, {"model.h5", last}}) {
+        EXPECT_NEAR(loss_of(parameters_of(run_ + "/" + file), samples("test")), losses[row], 1e-5 * losses[row]) << file;
+        const Finished f = launch(1, "evaluate --model-file " + run_ + "/" + file + " --data " + data_);
+        ASSERT_EQ("", failure(f));
+        EXPECT_NEAR(score_of(f.out).loss, losses[row], 5.1e-5 * std::max(1.0, losses[row])) << file;
+    }
+    // The newest checkpoint and the best are kept: each is the model that it was taken of.
+    for (const size_t row : {best, last}) {
+        char name[64];
+        std::snprintf(name, sizeof name, "/checkpoints/step-%012d.h5", int(row + 1));  // a step an epoch
+        const Finished f = launch(2, "evaluate --model-file " + run_ + name + " --data " + data_);
+        ASSERT_EQ("", failure(f));
+        EXPECT_NEAR(score_of(f.out).loss, losses[row], 5.1e-5 * std::max(1.0, losses[row])) << name;
+    }
 }
 
 }  // namespace

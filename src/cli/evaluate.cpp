@@ -34,7 +34,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     bool help = false;
     po::options_description options("options of evaluate");
     options.add_options()                                                                                                           //
-        ("model-file", po::value<std::string>(&path)->value_name("FILE"), "model.h5 of a run folder")                              //
+        ("model-file", po::value<std::string>(&path)->value_name("FILE"), "model.h5, model-best.h5 or a checkpoint of a run folder")  //
         ("data", po::value<std::string>(&data_dir)->value_name("DIR"), "data set of HDF5 shards")                                  //
         ("split", po::value<std::string>(&split)->default_value("test")->value_name("NAME"), "test or train")                     //
         ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples a rank a step")                     //

@@ -67,7 +67,7 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
             if (entry.path().extension() == ".partial") fs::remove(entry.path(), error);
     fs::remove_all(path + "/stalled", error);  // reports of a watchdog
     if (!replaces_run(path, resume, overwrite)) return;
-    for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "metrics.png"}) fs::remove(path + "/" + file, error);
+    for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png"}) fs::remove(path + "/" + file, error);
     fs::remove_all(path + "/checkpoints", error);
 }
 

@@ -13,11 +13,12 @@ size_t checkpoint_bytes(const State& state, int ranks) {
     return state.weights().bytes() + state.optimizer_block().bytes() + state.running().bytes() * size_t(ranks);
 }
 
-/// What the run folder will hold at most: the newest checkpoints, the best, one that is being written, the model, metrics.
+/// What the run folder will hold at most: the newest checkpoints, the best, one that is being written; the model, the best one,
+/// one that is being written; metrics.
 size_t planned_bytes(const TrainOptions& o, const State& state, int ranks) {
     const size_t model = state.weights().bytes() + state.running().bytes();
     constexpr size_t metrics = 1 << 16;
-    return model + checkpoint_bytes(state, ranks) * size_t(o.checkpoint_every == "none" ? 2 : o.keep + 2) + metrics;
+    return 3 * model + checkpoint_bytes(state, ranks) * size_t(o.checkpoint_every == "none" ? 2 : o.keep + 2) + metrics;
 }
 
 }  // namespace

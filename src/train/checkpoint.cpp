@@ -64,7 +64,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
     try {
         const auto lock = h5::exclusive();  // not while the file is synced: metrics would wait for the disk
         h5::Handle file = h5::create(partial);
-        h5::set_checked_attribute(file, "format", "convoy-checkpoint");
+        h5::set_checked_attribute(file, "format", checkpoint_format);
         write_model_attributes(file, c.model);
         h5::set_checked_attribute(file, "identity_names", column(c.identity, false));
         h5::set_checked_attribute(file, "identity_values", column(c.identity, true));
@@ -79,7 +79,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
         h5::set_checked_attribute(file, "sha256", digest_of_values(c));
         each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) { write_tensor(file, name, shape, values, partial); });
         if (!c.running.empty())
-            write_tensor(file, "running_statistics", {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))}, c.running.data(), partial);
+            write_tensor(file, running_statistics, {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))}, c.running.data(), partial);
         h5::close(std::move(file), partial);
     } catch (const Error&) {
         std::error_code ignored;
@@ -89,10 +89,16 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
     publish_file(partial, path);
 }
 
+void save_model(const std::string& path, const Checkpoint& c, const State& state) {
+    save_model(path, c.model, state, [&](const Tensor& tensor) -> const float* {
+        return state.is_trained(tensor) ? in_copy(c.weights, state.weights(), tensor) : in_copy(c.running, state.running(), tensor);
+    });
+}
+
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run) {
     const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);
-    if (h5::string_attribute(file, "format", path) != "convoy-checkpoint")
+    if (h5::string_attribute(file, "format", path) != checkpoint_format)
         fail(Exit::bad_input, path + ": is not a checkpoint; give a file of a run's checkpoints folder");
     Checkpoint c;
     c.model = read_model_attributes(file, path);
@@ -125,13 +131,13 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     c.optimizer.assign(state.optimizer_block().count(), 0.0f);
     each_tensor(c, state, [&](const std::string& name, Shape shape, float* to) { read_tensor(file, name, shape, to, path); });
     if (state.running().count() > 0) {
-        const h5::Extent extent = h5::extent(file, "/tensors/running_statistics", path);
+        const h5::Extent extent = h5::extent(file, std::string("/tensors/") + running_statistics, path);
         if (c.ranks > 1'000'000 || extent.dims.empty() || extent.dims[0] != hsize_t(c.ranks) ||
             extent.stored_bytes < size_t(c.ranks) * state.running().bytes())  // before memory is taken for them
             fail(Exit::bad_input, path + ": running statistics are not those of " + std::to_string(c.ranks) + " ranks; the file is damaged");
         const Shape shape{int(c.ranks), 1, 1, int(state.running().count())};
         c.running.resize(shape.count());
-        read_tensor(file, "running_statistics", shape, c.running.data(), path);
+        read_tensor(file, running_statistics, shape, c.running.data(), path);
     }
     if (digest_of_values(c) != h5::string_attribute(file, "sha256", path)) fail(Exit::bad_input, path + ": does not match its SHA-256; the file is damaged");
     return c;
@@ -176,6 +182,7 @@ void CheckpointWriter::write(Checkpoint checkpoint) {
         outcome_ = Outcome{c.step, checkpoint_path(run_dir_, c.step), "", 0};
         try {
             write_checkpoint(outcome_->path, c, state_);
+            if (c.is_best()) save_model(run_dir_ + "/model-best.h5", c, state_);
             outcome_->seconds = seconds_since(start);
             prune(c);
         } catch (const std::exception& error) {

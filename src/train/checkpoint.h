@@ -31,6 +31,9 @@ struct Checkpoint {
     std::vector<float> weights, optimizer;
     std::vector<float> running;  ///< [ranks][running statistics]
     std::vector<float> backend;  ///< Backend::kept_state(); another kind of backend ignores it
+
+    /// Whether no evaluation was better than the one of these weights.
+    bool is_best() const { return best_accuracy >= 0 && best_step == step && !evaluation_due; }
 };
 
 /// Fails with Exit::usage, naming the first difference, if a run of `identity` cannot go on from `checkpoint`.
@@ -38,6 +41,8 @@ void check_identity(const std::string& path, const Identity& checkpoint, const I
 
 /// Writes one file, durably. `state` gives names and places of the tensors. Throws Exit::io.
 void write_checkpoint(const std::string& path, const Checkpoint&, const State& state);
+/// Writes the model of a checkpoint, with the running statistics of its rank 0 (equal on all ranks after an evaluation). Throws Exit::io.
+void save_model(const std::string& path, const Checkpoint&, const State& state);
 /// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`. Throws Exit::bad_input.
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
 

@@ -11,6 +11,7 @@ namespace convoy {
 namespace {
 
 constexpr int64_t file_version = 1;
+constexpr const char* model_format = "convoy-model";
 
 std::string dataset_of(const std::string& tensor) { return "/tensors/" + tensor; }
 
@@ -80,20 +81,15 @@ void read_tensor(hid_t file, const std::string& name, Shape shape, float* values
     h5::read_rows(h5::open_dataset(file, dataset_of(name), path), H5T_NATIVE_FLOAT, 0, dims[0], values, path);
 }
 
-void save_model(const std::string& path, const ModelFile& m, const State& state, Backend& backend) {
+void save_model(const std::string& path, const ModelFile& m, const State& state, const std::function<const float*(const Tensor&)>& values_of) {
     const std::string partial = path + ".partial";
     make_folder_of(path);
     try {
         const auto lock = h5::exclusive();
         h5::Handle file = h5::create(partial);
-        h5::set_checked_attribute(file, "format", "convoy-model");
+        h5::set_checked_attribute(file, "format", model_format);
         write_model_attributes(file, m);
-        std::vector<float> values;
-        for (const NamedTensor& t : state.model()) {
-            values.resize(t.tensor.count());
-            backend.download(values.data(), t.tensor.data, t.tensor.bytes());
-            write_tensor(file, t.name, t.tensor.shape, values.data(), partial);
-        }
+        for (const NamedTensor& t : state.model()) write_tensor(file, t.name, t.tensor.shape, values_of(t.tensor), partial);
         h5::close(std::move(file), partial);
     } catch (const Error&) {
         std::error_code ignored;
@@ -103,19 +99,61 @@ void save_model(const std::string& path, const ModelFile& m, const State& state,
     publish_file(partial, path);
 }
 
+void save_model(const std::string& path, const ModelFile& m, const State& state, Backend& backend) {
+    std::vector<float> values;
+    save_model(path, m, state, [&](const Tensor& tensor) {
+        values.resize(tensor.count());
+        backend.download(values.data(), tensor.data, tensor.bytes());
+        return values.data();
+    });
+}
+
 ModelFile read_model_file(const std::string& path) {
     const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);
-    if (h5::string_attribute(file, "format", path) != "convoy-model")
-        fail(Exit::bad_input, path + ": is not a model file; give the model.h5 of a run folder");
+    const std::string format = h5::string_attribute(file, "format", path);
+    if (format != model_format && format != checkpoint_format)
+        fail(Exit::bad_input, path + ": is not a model file; give the model.h5, the model-best.h5 or a checkpoint of a run folder");
     return read_model_attributes(file, path);
 }
+
+namespace {
+
+/// Means over the ranks of a checkpoint of the first `count` running statistics: what look-ahead keeps of them follows.
+std::vector<float> mean_running_statistics(hid_t file, size_t count, const std::string& path) {
+    const h5::Extent extent = h5::extent(file, dataset_of(running_statistics), path);
+    const std::vector<hsize_t>& dims = extent.dims;
+    constexpr hsize_t most = 1'000'000;  // ranks
+    const bool by_rank = dims.size() == 4 && dims[0] >= 1 && dims[0] <= most && dims[1] == 1 && dims[2] == 1;
+    const size_t each = by_rank ? dims[3] : 0;
+    const bool fits = each == count || each == 2 * count;
+    if (!fits || extent.stored_bytes < dims[0] * each * sizeof(float))  // before memory is taken for them
+        fail(Exit::bad_input, path + ": running statistics are not those of its model; the file is damaged");
+    std::vector<float> all(dims[0] * each);
+    read_tensor(file, running_statistics, {int(dims[0]), 1, 1, int(each)}, all.data(), path);
+    std::vector<float> means(count);
+    for (size_t i = 0; i < count; ++i) {
+        double sum = 0;
+        for (size_t rank = 0; rank < dims[0]; ++rank) sum += all[rank * each + i];
+        means[i] = float(sum / double(dims[0]));
+    }
+    return means;
+}
+
+}  // namespace
 
 void load_model(const std::string& path, const State& state, Backend& backend) {
     const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);
+    const Tensor running = state.running();
+    const bool together = running.count() > 0 && h5::string_attribute(file, "format", path) == checkpoint_format;
+    if (together) {
+        const std::vector<float> means = mean_running_statistics(file, running.count(), path);
+        backend.upload(running.data, means.data(), running.bytes());
+    }
     std::vector<float> values;
     for (const NamedTensor& t : state.model()) {
+        if (together && !state.is_trained(t.tensor)) continue;
         values.resize(t.tensor.count());
         read_tensor(file, t.name, t.tensor.shape, values.data(), path);
         backend.upload(t.tensor.data, values.data(), t.tensor.bytes());
