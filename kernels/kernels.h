@@ -211,7 +211,7 @@ struct StepTimes {
 };
 /// Writes the time now.
 void mark(uint64_t* when, cudaStream_t);
-/// requests [2]: stop and checkpoint, host memory that the device can read (the two integers of Requests, pinned).
+/// requests [3]: stop, checkpoint and hold, host memory that the device can read (the integers of Requests, pinned).
 void request(const int* requests, BatchStats* stats, cudaStream_t);
 /// As Backend::record.
 void record(const BatchStats*, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters*, int64_t global_batch,

@@ -10,6 +10,7 @@ __global__ void write_time(uint64_t* when) { *when = device_time(); }
 __global__ void copy_requests(const volatile int* requests, BatchStats* stats) {  // the host may write at any time
     stats->stop = float(requests[0]);
     stats->checkpoint = float(requests[1]);
+    stats->hold = float(requests[2]);
 }
 
 __device__ double seconds(uint64_t from, uint64_t to) { return double(to - from) * 1e-9; }
@@ -27,6 +28,7 @@ __global__ void write_record(const BatchStats* stats, const float* learning_rate
     r.comm_exposed_seconds = seconds(times->wait_began, times->wait_ended);
     r.stop = stats->stop > 0;
     r.checkpoint = stats->checkpoint > 0;
+    r.hold = stats->hold > 0;
     r.skipped = stats->skipped > 0;
     ring[step % ring_size] = r;
     counters->step = step + 1;

@@ -167,7 +167,7 @@ TEST(KernelStep, RecordsWhatHappened) {
     kernels::StepTimes times;
     BatchStats stats{30, 12};
     stats.skipped = 1;
-    const std::vector<int> requests = {0, 1};
+    const std::vector<int> requests = {0, 1, 1};
     kernels::mark(&times.started, nullptr);  // a microsecond passes at every look at the clock
     kernels::mark(&times.gathered, nullptr);
     kernels::mark(&times.wait_began, nullptr);
@@ -184,6 +184,7 @@ TEST(KernelStep, RecordsWhatHappened) {
     EXPECT_NEAR(r.comm_exposed_seconds, 1e-6, 1e-12);
     EXPECT_FALSE(r.stop);
     EXPECT_TRUE(r.checkpoint);
+    EXPECT_TRUE(r.hold);
     EXPECT_TRUE(r.skipped);
     EXPECT_EQ(counters.step, 6);
     EXPECT_EQ(counters.offset, 116);

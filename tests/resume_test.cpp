@@ -125,6 +125,27 @@ TEST_F(Resume, AfterASignalThroughMpirunAtAnyMoment) {
                  signals);
 }
 
+// mpirun that is sent a TERM sends its ranks a CONT, a second later a TERM and after another one a KILL. Here three seconds each, for
+// machines that are slow.
+TEST_F(Resume, AfterATermToMpirunInALongStepBitForBit) {
+    make_data(dir_.path("colour"), 1200, 40, "12x12x3", 2);
+    const Options slow = {{"model", "resnet18"}, {"data", dir_.path("colour")}, {"batch-size", "600"},
+                          {"epochs", "5"},       {"checkpoint-every", "none"}};
+    ASSERT_EQ("", failure(launch(2, train("whole", slow), 120)));
+    const std::string mpirun = "mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 3 -np 2 " + sibling("convoy") + " ";
+    const Finished stopped = interrupted(with_limit(mpirun + train("term", slow), 120), "term", 3,
+                                         "sleep 0.2; pkill -TERM -f '^mpirun .*" + dir_.path("term") + "'");
+    EXPECT_NE(stopped.code, 0) << stopped.out;
+    EXPECT_NE(stopped.code, 124) << "it hung: " << stopped.out << stopped.err;
+    EXPECT_NE(stopped.out.find("stopped by SIGTERM"), std::string::npos) << stopped.out << stopped.err;
+    ASSERT_FALSE(checkpoints("term").empty());
+    EXPECT_GE(step_of_checkpoint(checkpoints("term").back()), 3) << "a step that had ended was lost";
+    ASSERT_EQ("", failure(launch(2, train("term", resumed(slow)), 120)));
+    expect_same("whole", "term");
+    record_fault("SIGTERM to `mpirun` in the middle of a long step", "a checkpoint of the state before it; resumed bit for bit",
+                 "as promised; the same bits", 1);
+}
+
 TEST_F(Resume, ASecondInterruptEndsAtOnce) {
     const std::string run = "twice";
     const std::string all = "pkill -INT -f '^[^ ]*convoy train .*" + dir_.path(run) + "'";

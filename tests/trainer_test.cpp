@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include "backend/cpu/cpu_backend.h"
 #include "cluster.h"
@@ -27,6 +29,23 @@ public:
         CpuBackend::update(u, tape);
     }
 
+    using CpuBackend::forward;
+    void forward(const SoftmaxXent& op, const Bound& b, Tape& tape) override {
+        tape.push_back({"within", Lane::compute, [this] {
+                            if (within) within();
+                        }});
+        CpuBackend::forward(op, b, tape);
+    }
+
+    void request(const Requests* requests, BatchStats* stats, Tape& tape) override {
+        CpuBackend::request(requests, stats, tape);
+        tape.push_back({"hold", Lane::compute, [this, stats] {
+                            if (holding) stats->hold = 1;
+                        }});
+    }
+
+    bool holding = false;          ///< as if steps took long
+    std::function<void()> within;  ///< called in the middle of every step and evaluation batch
     bool asynchronous = false, poison_again = false;
     int64_t poisoned_step = 0;
 
@@ -76,9 +95,11 @@ protected:
         const Graph graph = fuse(build_model({"mnist-linear", 28, 28, 1, 10, "auto", 0, true}));
         Requests requests;
         Trainer trainer(test_comm(), backend_, graph, train_data, &test_data, setup_, requests);
+        if (look_) backend_.within = [&] { look_(trainer); };
         trainer.build();
         trainer.initialise();
         trainer.run(recorder);
+        backend_.within = {};
     }
     std::string failure_of_training() {
         Recorder recorder;
@@ -96,7 +117,62 @@ protected:
     TempDir dir_;
     OddBackend backend_;
     TrainSetup setup_;
+    std::function<void(const Trainer&)> look_;  // from the middle of steps and evaluations
 };
+
+// What LastResort saves: looked at in the middle of every step, and held to the checkpoints of the same steps.
+TEST_F(TrainerLoop, WithinAStepTheStateBeforeItIsHeld) {
+    setup_.checkpoint_steps = 1;
+    backend_.holding = true;
+    for (const bool asynchronous : {false, true}) {
+        backend_.asynchronous = asynchronous;
+        std::vector<Checkpoint> held;
+        look_ = [&](const Trainer& trainer) {
+            std::optional<Checkpoint> c = trainer.held(-1);
+            ASSERT_TRUE(c) << "nothing to go on from";
+            EXPECT_EQ(trainer.held_step(), c->step);
+            EXPECT_FALSE(trainer.held(c->step)) << "it is not newer than itself";
+            held.push_back(*std::move(c));
+        };
+        Recorder recorder;
+        train(recorder);
+        ASSERT_EQ(held.size(), 30u + 3 * 2u) << "30 steps, and test images in two batches after each epoch";
+        size_t looked = 0;
+        for (int64_t step = 0; step < 30; ++step) {
+            EXPECT_EQ(held[looked].step, step);
+            EXPECT_FALSE(held[looked].evaluation_due);
+            ++looked;
+            if ((step + 1) % 10 != 0) continue;
+            for (int batch = 0; batch < 2; ++batch, ++looked) {
+                EXPECT_EQ(held[looked].step, step + 1);
+                EXPECT_TRUE(held[looked].evaluation_due);
+            }
+        }
+        for (const Checkpoint& c : recorder.checkpoints)
+            for (const Checkpoint& h : held)
+                if (h.step == c.step) {
+                    EXPECT_EQ(h.weights, c.weights) << c.step;
+                    EXPECT_EQ(h.optimizer, c.optimizer) << c.step;
+                    EXPECT_EQ(h.running, c.running) << c.step;
+                    EXPECT_EQ(h.epoch, c.epoch);
+                    EXPECT_EQ(h.offset, c.offset);
+                }
+    }
+}
+
+TEST_F(TrainerLoop, ShortStepsHoldNothing) {
+    std::vector<std::optional<int64_t>> held;
+    look_ = [&](const Trainer& trainer) { held.push_back(trainer.held_step()); };
+    setup_.epochs = 1;
+    Recorder recorder;
+    train(recorder);
+    ASSERT_GE(held.size(), 10u);
+    EXPECT_EQ(held[0], 0) << "the start, for it is not known yet how long a step takes";
+    const std::vector<StepRecord>& records = recorder.records;
+    if (std::none_of(records.begin(), records.end(), [](const StepRecord& r) { return r.step_seconds > 0.2; })) {
+        EXPECT_EQ(held[5], std::nullopt) << "weights have changed since";
+    }
+}
 
 TEST_F(TrainerLoop, StepsThatRunOnAreDrainedAndCheckpointedAtTheSamePlaces) {
     setup_.checkpoint_steps = 4;

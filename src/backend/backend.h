@@ -56,16 +56,17 @@ struct Counters {
 struct BatchStats {
     float loss_sum = 0;   ///< summed, not averaged, cross-entropy
     float correct = 0;    ///< exact: below 2^24
-    float stop = 0, checkpoint = 0;  ///< ranks that ask for it
+    float stop = 0, checkpoint = 0, hold = 0;  ///< ranks that ask for it
     float skipped = 0;  ///< the update was left out, because the loss or a gradient was not finite; written by Backend::update
 };
-static_assert(sizeof(BatchStats) == 5 * sizeof(float));
+static_assert(sizeof(BatchStats) == 6 * sizeof(float));
 constexpr size_t stats_elements = 16;  ///< BatchStats padded to an alignment unit of the arena
 
 /// What this rank asks of all ranks: the host sets it at any time, a step takes it along, and so all ranks learn of it at the
 /// same step without a collective of its own.
 struct Requests {
     std::atomic<int> stop{0}, checkpoint{0};
+    std::atomic<int> hold{0};  ///< keep the state after this step reachable while the next one goes on: steps take long
 };
 
 /// One row of the device's metrics ring, written by the last operation of a training step.
@@ -73,7 +74,7 @@ struct StepRecord {
     int64_t step = 0;  ///< optimizer steps done, from 1
     double loss = 0, accuracy = 0, learning_rate = 0;
     double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
-    bool stop = false, checkpoint = false;  ///< some rank asked for it
+    bool stop = false, checkpoint = false, hold = false;  ///< some rank asked for it
     bool skipped = false;                   ///< not finite: the weights are those of the step before
 };
 
@@ -265,6 +266,8 @@ public:
     /// those.
     virtual void trace(std::vector<Span>*) {}
     virtual void synchronize() = 0;
+    /// While `still`, what computes on the host's cores stops before its next step, and leaves them to another thread, which calls this.
+    virtual void pause(bool /*still*/) {}
     /// Whether a step has ended when its call returns, so that reading the ring after every step costs nothing.
     virtual bool synchronous() const = 0;
 };

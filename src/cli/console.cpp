@@ -173,11 +173,31 @@ void Console::on_checkpoint(Checkpoint&& c) {
     gather_system_rows();  // an epoch that is interrupted has no other end
     if (!comm_.root()) return;
     finish_checkpoint();
+    complete(c);
+    guarded([&] { metrics_->publish(); });  // before the checkpoint is there: a run that goes on from it finds every row up to it
+    checkpoints_->write(std::move(c));
+}
+
+void Console::complete(Checkpoint& c) const {
     c.model = run_.model;
     c.identity = run_.identity;
     c.configuration = config_text(run_.config);
-    guarded([&] { metrics_->publish(); });  // before the checkpoint is there: a run that goes on from it finds every row up to it
+}
+
+bool Console::save_held(Checkpoint&& c) {
+    complete(c);
+    const int64_t step = c.step;
+    finish_checkpoint();
+    guarded([&] { metrics_->publish(); });
     checkpoints_->write(std::move(c));
+    finish_checkpoint();
+    return saved_step_ == step;
+}
+
+void Console::say_ended(int64_t step) {
+    const char* dir = run_.dir.c_str();
+    terminal_.line(formatted("stopped by SIGTERM in the middle of a step or an evaluation; the checkpoint of step %lld is in %s/checkpoints; go on with --resume auto --output %s",
+                             (long long)step, dir, dir));
 }
 
 std::optional<Checkpoint> Console::on_rollback(int64_t failed) {

@@ -1,6 +1,7 @@
 // What a training tells people: the plan before it, progress during it, a summary after it, on rank 0's terminal and in the
 // run folder's metric files.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,6 +44,10 @@ public:
     void open_run(const RunDescription&, const Trainer&, const std::string& configuration_before);
     /// Collective: the table of ranks, printed and recorded.
     void describe_ranks();
+    // Rank 0 only, from any thread: for LastResort.
+    bool save_held(Checkpoint&&);
+    int64_t saved_step() const { return saved_step_; }
+    void say_ended(int64_t step);
     /// Rank 0 only. Throws Exit::io if what the run was for is not on disk.
     void finish(const Trainer&);
     /// Into the metrics, if there are any yet: why the run ends.
@@ -55,6 +60,8 @@ public:
     std::optional<Checkpoint> on_rollback(int64_t failed) override;
 
 private:
+    /// What a checkpoint of this run has besides the trainer's state.
+    void complete(Checkpoint&) const;
     void progress(int64_t epoch, const StepRecord&);
     void note_best(double accuracy, int64_t step);
     /// What became of the last checkpoint, if that is known and not said yet.
@@ -75,7 +82,7 @@ private:
     std::unique_ptr<CheckpointWriter> checkpoints_;
     std::optional<SystemSampler> sampler_;  // while training
     bool warned_of_io_ = false;
-    int64_t saved_step_ = -1;  // newest checkpoint of this run that is on disk
+    std::atomic<int64_t> saved_step_ = -1;  // newest checkpoint of this run that is on disk
     int64_t first_step_ = 0, total_steps_ = 0, steps_per_epoch_ = 0, epochs_ = 0;
     Clock::time_point started_ = Clock::now(), training_started_ = started_;
 };

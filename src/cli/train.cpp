@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/dry_run.h"
+#include "cli/last_resort.h"
 #include "cli/preflight.h"
 #include "cli/signals.h"
 #include "cli/train_options.h"
@@ -160,6 +161,11 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     // 6. Training
     comm.or_abort([&] {
         try {
+            const LastResort last_resort(comm, *trainer, requests,
+                                         {.save = [&](Checkpoint&& c) { return console.save_held(std::move(c)); },
+                                          .pause = [&](bool still) { backend->pause(still); },
+                                          .saved_step = [&] { return console.saved_step(); },
+                                          .say = [&](int64_t step) { console.say_ended(step); }});
             trainer->run(console);
         } catch (const std::exception& error) {
             console.record_failure(trainer->step(), error.what());

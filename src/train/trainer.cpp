@@ -14,7 +14,8 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       setup_(setup),
       epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
       state_(graph, backend, &setup.optimizer, setup.look_ahead > 0),
-      requests_(requests) {
+      requests_(requests),
+      held_(backend, state_) {
     const double steps = std::ceil(setup.epochs * double(epoch_plan_.steps()) - 1e-9);
     constexpr int64_t most_steps = 100'000'000;  // the schedule lies on the device, four bytes a step
     const int64_t all = int64_t(std::min(steps, 2.0 * most_steps));
@@ -93,9 +94,18 @@ void Trainer::build() {
         backend_.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), ring_size_, counters,
                         r.plan.spec.global_batch, program.tape);
         r.ending.assign(program.tape.begin() + long(r.tape.size()), program.tape.end());
-        r.run = backend_.finish(std::move(program.tape));
+        r.run = backend_.synchronous() ? apart(r) : backend_.finish(std::move(program.tape));
     }
     if (evaluator_) evaluator_->build(arena_);
+}
+
+/// A step whose weights, while they are not written yet, may be read by another thread.
+std::function<void()> Trainer::apart(const Runnable& r) {
+    return [this, gradients = backend_.finish(r.tape), update = backend_.finish(r.ending)] {
+        gradients();
+        const auto writing = held_.begin_change();
+        update();
+    };
 }
 
 const Trainer::Runnable& Trainer::program_of(int64_t step_of_epoch) const {
@@ -104,6 +114,7 @@ const Trainer::Runnable& Trainer::program_of(int64_t step_of_epoch) const {
 
 void Trainer::run(TrainListener& listener) {
     const Phase phase(comm_.activity(), "training", "step", step_, total_steps_);
+    requests_.hold = 1;  // until a step has shown how long it takes
     if (comm_.max(int64_t(requests_.stop.load())) > 0) {  // asked for before the first step
         stopped_ = true;
         take_checkpoint(listener);
@@ -129,6 +140,7 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
     const auto range = backend_.range("epoch " + std::to_string(epoch + 1));
     const auto start = Clock::now();
     upload_counters(epoch);
+    if (holding_) hold();
     const int64_t first = step_ % epoch_plan_.steps();  // not 0 if the run was resumed here
     const int64_t last = std::min(epoch_plan_.steps(), total_steps_ - step_ + first);
     // A host that is far ahead learns late of a request to stop, and looks stalled.
@@ -166,8 +178,11 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
         if (skipped && handle_skipped(records, listener)) return;
         if (!skipped) skipped_in_a_row_ = 0;
         watch_clocks(double(2 * interval + 1) * records.back().step_seconds);
+        watch_length(double(interval) * records.back().step_seconds);
+        holding_ = records.back().hold;
         if (i + 1 == last) break;  // the end of the epoch comes first
         if (checkpoint || stopped_) take_checkpoint(listener);
+        if (holding_ && !stopped_) hold();
     }
     if (step_ == total_steps_ || step_ % epoch_plan_.steps() == 0) {
         summary.seconds = seconds_since(start);
@@ -195,11 +210,13 @@ void Trainer::watch_clocks(double margin) {
     if (setup_.deadline && -seconds_since(*setup_.deadline) <= margin + checkpoint_seconds) requests_.stop = 1;
 }
 
-void Trainer::take_checkpoint(TrainListener& listener) {
-    checkpointed_ = Clock::now();
-    requests_.checkpoint = 0;
-    if (saved_step_ == step_ && !stopped_) return;
-    saved_step_ = step_;
+void Trainer::watch_length(double seconds) {
+    constexpr double soon = 0.25, between_copies = 5;  // seconds
+    const bool costs_little = backend_.synchronous() || seconds_since(held_at_) >= between_copies;
+    if (comm_.root()) requests_.hold = seconds >= soon && costs_little;
+}
+
+Checkpoint Trainer::position() {
     Checkpoint c;
     c.step = step_;
     c.epoch = step_ / epoch_plan_.steps();
@@ -213,19 +230,28 @@ void Trainer::take_checkpoint(TrainListener& listener) {
     std::vector<float> running(state_.running().count());
     backend_.download(running.data(), state_.running().data, state_.running().bytes());
     c.running = comm_.gather(running);
-    if (comm_.root()) {
-        const Tensor kept = backend_.kept_state();
-        c.backend.resize(kept.count());
-        backend_.download(c.backend.data(), kept.data, kept.bytes());
-        c.weights.resize(state_.weights().count());
-        c.optimizer.resize(state_.optimizer_block().count());
-        backend_.download(c.weights.data(), state_.weights().data, state_.weights().bytes());
-        backend_.download(c.optimizer.data(), state_.optimizer_block().data, state_.optimizer_block().bytes());
-    }
+    return c;
+}
+
+void Trainer::hold() {
+    held_at_ = Clock::now();
+    Checkpoint here = position();
+    if (comm_.root()) held_.hold(std::move(here));
+}
+
+void Trainer::take_checkpoint(TrainListener& listener) {
+    checkpointed_ = Clock::now();
+    requests_.checkpoint = 0;
+    if (saved_step_ == step_ && saved_due_ == evaluation_due_ && !stopped_) return;
+    saved_step_ = step_;
+    saved_due_ = evaluation_due_;
+    Checkpoint c = position();
+    if (comm_.root()) copy_out(backend_, state_, c);
     listener.on_checkpoint(std::move(c));
 }
 
 void Trainer::restore(Checkpoint from) {
+    const auto writing = held_.begin_change();
     const std::pair<std::vector<float>*, Tensor> blocks[] = {{&from.weights, state_.weights()}, {&from.optimizer, state_.optimizer_block()}};
     for (const auto& [values, block] : blocks) {
         values->resize(block.count());
@@ -259,7 +285,7 @@ void Trainer::restore(Checkpoint from) {
     comm_.broadcast(real, sizeof real);
     step_ = saved_step_ = where[0];
     averaged_step_ = -1;
-    evaluation_due_ = where[1] != 0;
+    evaluation_due_ = saved_due_ = where[1] != 0;
     best_step_ = where[2];
     best_accuracy_ = real[0];
     last_accuracy_ = real[1];
@@ -291,6 +317,7 @@ void Trainer::average_running_statistics() {
 void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
     const auto range = backend_.range("evaluation");
     average_running_statistics();
+    hold();
     const std::optional<EvalResult> result = evaluator_->run([this] {
         watch_clocks(0);
         return requests_.stop.load() > 0;

@@ -1,5 +1,6 @@
 // The training loop. Programs are built once; an epoch uploads its permutation and then only replays.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -8,6 +9,7 @@
 #include "plan/split.h"
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
+#include "train/held_state.h"
 
 namespace convoy {
 
@@ -100,13 +102,18 @@ public:
     void restore(Checkpoint from);
     /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite on every rank alike.
     void run(TrainListener&);
+    // On rank 0, from any thread, whatever run() is doing:
+    /// Steps done by the newest state that this run can go on from; nothing if none is held, because steps are short.
+    std::optional<int64_t> held_step() const { return held_.step(); }
+    /// That state; nothing if it is not of a step after `newer_than`.
+    std::optional<Checkpoint> held(int64_t newer_than) const { return held_.copy(newer_than); }
     /// Times a step operation by operation, each ended before the next begins, so that nothing overlaps: medians of `steps`
     /// steps on this rank, in the order of the tape. Collective. For after run(): the trainer stands at step 0 then, weights go on.
     std::vector<StepTime> profile(int64_t steps);
     /// Traces `steps` steps that run as those of a training do, with everything overlapping: the one that is median on rank 0, as it was
     /// on this rank. Seconds are from a moment that all ranks share. Otherwise as profile().
     std::vector<Span> timeline(int64_t steps);
-    bool stopped() const { return stopped_; }
+    bool stopped() const { return stopped_; }  ///< also from any thread
     int64_t step() const { return step_; }
     bool evaluation_due() const { return evaluation_due_; }
 
@@ -124,6 +131,7 @@ private:
         Tape ending;             ///< optimizer and record
     };
 
+    std::function<void()> apart(const Runnable&);
     const Runnable& program_of(int64_t step_of_epoch) const;
     // trainer_rules.cpp: the schedules on the device, and whitening filters from the data.
     void upload_rates();
@@ -135,6 +143,12 @@ private:
     void evaluate(int64_t epoch, TrainListener&);
     /// What rank 0's clocks ask for. `margin`: seconds until all ranks know and have stopped.
     void watch_clocks(double margin);
+    /// Asks for the state to be held, if what goes on between two looks at the requests takes so long that a signal cannot wait.
+    void watch_length(double seconds);
+    /// Collective: where the run stands, on rank 0 with the running statistics of all ranks; without weights.
+    Checkpoint position();
+    /// Collective: see held().
+    void hold();
     void take_checkpoint(TrainListener&);
     /// The ring rows of steps (from, to].
     std::vector<StepRecord> drain(int64_t from, int64_t to);
@@ -161,10 +175,15 @@ private:
     Buffer arena_, counters_, order_, learning_rates_, decays_, ring_;
     int64_t ring_size_ = 0;
     Requests& requests_;
-    Clock::time_point checkpointed_ = Clock::now();
-    bool stopped_ = false, evaluation_due_ = false;
+    HeldState held_;
+    bool holding_ = true;  // on all ranks alike: before each step
+    Clock::time_point checkpointed_ = Clock::now(), held_at_ = checkpointed_;
+    std::atomic<bool> stopped_{false};
+    bool evaluation_due_ = false;
     double best_accuracy_ = -1, last_accuracy_ = -1;
-    int64_t best_step_ = 0, saved_step_ = -1;
+    int64_t best_step_ = 0;
+    int64_t saved_step_ = -1;  // of the newest checkpoint, and whether its evaluation was still due
+    bool saved_due_ = false;
     int64_t averaged_step_ = -1;  // when the running statistics were made equal
     double rate_factor_ = 1;      // lowered by rollbacks
     int64_t skipped_in_a_row_ = 0;

@@ -2,6 +2,8 @@
 // Its "device" memory is host memory, so a step is a loop over closures that hold pointers.
 #pragma once
 #include <dnnl.hpp>
+
+#include <atomic>
 #include <optional>
 
 #include "backend/backend.h"
@@ -74,6 +76,7 @@ public:
     std::function<void()> finish(Tape) override;
     void trace(std::vector<Span>*) override;
     void synchronize() override {}
+    void pause(bool still) override { paused_ = still; }
     bool synchronous() const override { return true; }
 
 private:
@@ -97,6 +100,7 @@ private:
     std::unique_ptr<GradientSums> sums_;
     const bool multiplies_bf16_;
     std::vector<Span>* trace_ = nullptr;
+    std::atomic<bool> paused_{false};
     double step_started_ = 0, gathered_ = 0;  // seconds on a steady clock
     double sampled_ = now(), used_ = 0;       // of the last sample: when, and processor seconds until then
 };

@@ -75,6 +75,7 @@ void CpuBackend::request(const Requests* requests, BatchStats* stats, Tape& tape
     tape.push_back({"requests", Lane::compute, [=] {
                         stats->stop = float(requests->stop.load());
                         stats->checkpoint = float(requests->checkpoint.load());
+                        stats->hold = float(requests->hold.load());
                     }});
 }
 
@@ -88,6 +89,7 @@ void CpuBackend::record(const BatchStats* stats, const float* learning_rates, St
                         r.accuracy = double(stats->correct) / double(global_batch);
                         r.stop = stats->stop > 0;
                         r.checkpoint = stats->checkpoint > 0;
+                        r.hold = stats->hold > 0;
                         r.skipped = stats->skipped > 0;
                         r.step_seconds = now() - step_started_;
                         r.data_seconds = gathered_ - step_started_;

@@ -168,6 +168,7 @@ void CudaBackend::prepare() {
         auto* flags = static_cast<volatile int*>(m.flags->get());
         flags[0] = m.requests->stop.load();
         flags[1] = m.requests->checkpoint.load();
+        flags[2] = m.requests->hold.load();
     }
 }
 

@@ -88,7 +88,7 @@ void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
 
 void CudaBackend::request(const Requests* requests, BatchStats* stats, Tape& tape) {
     // A captured step cannot read the host's atomics: it reads pinned copies that are refreshed before every step.
-    mirrors_.push_back({requests, std::make_shared<PinnedMemory>(2 * sizeof(int))});
+    mirrors_.push_back({requests, std::make_shared<PinnedMemory>(3 * sizeof(int))});
     step(tape, "requests",
          [=, flags = mirrors_.back().flags](cudaStream_t s) { kernels::request(static_cast<const int*>(flags->get()), stats, s); });
 }
