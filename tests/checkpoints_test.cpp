@@ -9,7 +9,7 @@
 #include "model/models.h"
 #include "support.h"
 #include "test_comm.h"
-#include "train/checkpoint.h"
+#include "train/run_writer.h"
 
 namespace convoy::test {
 namespace {
@@ -42,7 +42,8 @@ TEST(Checkpoints, TheNewestAndTheBestStay) {
     const Graph graph = build_model({"linear", 1, 1, 10, 10});
     const OptimizerSpec spec;
     const State state(graph, backend, &spec);
-    CheckpointWriter writer(dir.path(), 2, state);
+    Metrics metrics(dir.path());
+    RunWriter writer({.run_dir = dir.path(), .keep = 2}, state, metrics);
     for (const Written& w : all) {
         Checkpoint c;
         c.model = {{"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
@@ -53,8 +54,9 @@ TEST(Checkpoints, TheNewestAndTheBestStay) {
         c.optimizer.resize(state.optimizer_block().count());
         writer.write(std::move(c));
         writer.wait();
-        const std::optional<CheckpointWriter::Outcome> outcome = writer.outcome();
-        ASSERT_TRUE(outcome && outcome->failure.empty()) << w.step;
+        const std::vector<RunWriter::Written> written = writer.written();
+        ASSERT_EQ(written.size(), 1u);
+        ASSERT_EQ(written[0].failure, "") << w.step;
         EXPECT_EQ(files_in(dir.path("checkpoints")), w.left) << "after step " << w.step;
     }
 }

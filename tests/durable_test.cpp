@@ -1,15 +1,13 @@
 // What the file system is asked for, in order: a file is synced when it is complete, then renamed,
-// then its folder is synced. This file has the program's fsync, fdatasync and rename, which the
-// linker takes before the C library's.
+// then its folder is synced.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "file_calls.h"
 #include "model/models.h"
 #include "support.h"
 #include "test_comm.h"
@@ -20,65 +18,6 @@
 namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
-
-struct Call {
-    enum Kind { sync, rename } kind;
-    std::string path, to;  ///< `to` of a rename
-    off_t bytes;           ///< size of the file at that moment
-};
-
-/// What is called while one of these exists, in the order of the calls. The tests of this file have
-/// one thread.
-class CallLog {
-public:
-    CallLog() { current() = this; }
-    ~CallLog() { current() = nullptr; }
-    CallLog(const CallLog&) = delete;
-    static CallLog*& current() {
-        static CallLog* log = nullptr;
-        return log;
-    }
-    std::vector<Call> calls;
-};
-
-/// Without links, as the kernel names open files; `path` need not be there.
-std::string real_path(const std::string& path) { return fs::weakly_canonical(path); }
-
-void note_sync(int fd) {
-    if (!CallLog::current()) return;
-    struct stat about {};
-    ::fstat(fd, &about);
-    CallLog::current()->calls.push_back(
-        {Call::sync, fs::read_symlink("/proc/self/fd/" + std::to_string(fd)), "", about.st_size});
-}
-
-void note_rename(const char* from, const char* to) {
-    if (!CallLog::current()) return;
-    struct stat about {};
-    ::stat(from, &about);
-    CallLog::current()->calls.push_back({Call::rename, real_path(from), real_path(to), about.st_size});
-}
-
-}  // namespace
-}  // namespace convoy::test
-
-extern "C" {
-int fsync(int fd) {
-    convoy::test::note_sync(fd);
-    return int(::syscall(SYS_fsync, fd));
-}
-int fdatasync(int fd) {
-    convoy::test::note_sync(fd);
-    return int(::syscall(SYS_fdatasync, fd));
-}
-int rename(const char* from, const char* to) noexcept {
-    convoy::test::note_rename(from, to);
-    return ::renameat(AT_FDCWD, from, AT_FDCWD, to);
-}
-}
-
-namespace convoy::test {
-namespace {
 
 /// What is wrong with how `path` was put in place, empty if nothing: its partial file synced with
 /// all its bytes, one rename, and the folder synced after it.

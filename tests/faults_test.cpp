@@ -196,6 +196,28 @@ TEST_F(Faults, DiskThatFillsUp) {
     record_fault("disk full at the metrics", "one warning, trained to the end, old metrics readable, exit 5; `--strict-io`: ends at once", "as promised", 3);
 }
 
+// Whoever fills the disk makes room again: every row is in both files in the end.
+TEST_F(Faults, DiskThatIsFullForAMoment) {
+    const SmallDisk disk(dir_.path("disk"), 32 << 10);
+    if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
+    const int fills = long_form() ? 10 : 2;
+    for (int fill = 0; fill < fills; ++fill) {
+        const std::string run = dir_.path("disk") + "/run", filler = dir_.path("disk") + "/filler";
+        const std::string train = "train --model mnist-conv --threads 1 --batch-size 20 --epochs 1000 --eval-every 0 --checkpoint-every none "
+                                  "--data " + data_ + " --output " + run;
+        fs::remove_all(run);
+        const Finished f = test::run("( " + launch_command(1, train, 150) + " ) & job=$!\n" +
+                                     "for i in $(seq 500); do grep -q '\"train\"' " + run + "/metrics.jsonl 2>/dev/null && break; sleep 0.02; done\n" +
+                                     "cat /dev/zero >" + filler + " 2>/dev/null; sleep 0.5; rm " + filler + "; wait $job");
+        ASSERT_EQ(f.code, 0) << f.err;
+        EXPECT_EQ(count(f.err, "cannot be written: No space left on device"), 1) << f.err;
+        EXPECT_EQ(column(run, "train/step").size(), 3000u);
+        EXPECT_EQ(count(read_file(run + "/metrics.jsonl"), "\"kind\":\"train\""), 3000);
+        EXPECT_NE(test::run("h5dump -d /events/message " + run + "/metrics.h5").out.find("No space left"), std::string::npos);
+    }
+    record_fault("disk full for half a second", "a warning and an event; every row is in both metric files, exit 0", "as promised", fills);
+}
+
 TEST_F(Faults, FullDiskAtACheckpoint) {
     make_data(dir_.path("colour"), 8, 2, "8x8x3");
     const std::string run = dir_.path("disk") + "/run";

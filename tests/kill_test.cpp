@@ -50,7 +50,7 @@ protected:
 };
 
 TEST_F(Kill, MetricsOpenWhileTrainingAndAfterKill) {
-    const Finished f = with_training(2, "for look in 1 2 3 4 5 6 7 8 9 10; do\n" + look() + "done\nkill -9 $(ranks); wait $job\n" + look());
+    const Finished f = with_training(2, "for look in 1 2 3 4 5 6 7 8 9 10; do\n" + look() + "done\nkill -9 $(ranks); wait $job\n" + look(), "--publish-every 0.1s");
     ASSERT_EQ(f.code, 0) << f.out << f.err;
     std::istringstream in(f.out);  // the rows that each look saw
     std::vector<int> rows;

@@ -103,10 +103,11 @@ void fill(Metrics& metrics) {
     metrics.add(EvalRow{20, 2, NAN, 0.6, 0.2});
     metrics.add(EpochRow{1, 5120, 2.0, 2560.0});
     metrics.add(EpochRow{2, 5130, 1.9, 2700.0});
-    for (int64_t rank = 0; rank < 2; ++rank) {
+    for (int64_t rank = 0; rank < 2; ++rank)
         metrics.add(RankRow{rank, "node0" + std::to_string(rank), "Tesla Größe", 4});
-        for (int64_t epoch = 1; epoch <= 2; ++epoch) metrics.add(RankEpochRow{epoch, rank, 0.1, 1.0 + double(rank), 0.5});
-    }
+    for (int64_t epoch = 1; epoch <= 2; ++epoch)
+        for (int64_t rank = 0; rank < 2; ++rank)
+            metrics.add(RankEpochRow{epoch, rank, 0.1, 1.0 + double(rank), 0.5});
     metrics.event(20, "checkpoint", "step-20.h5 written");
     metrics.event(25, "warning", std::string(5000, 'x') + "é");
 }
@@ -132,7 +133,7 @@ TEST_F(MetricsTest, ColumnsComeBackAsTheyWereAdded) {
     EXPECT_EQ(doubles(h5(), "epochs/images_per_second"), (std::vector<double>{2560, 2700}));
     EXPECT_EQ(texts(h5(), "ranks/host"), (std::vector<std::string>{"node00", "node01"}));
     EXPECT_EQ(texts(h5(), "ranks/device").at(1), "Tesla Größe");
-    EXPECT_EQ(doubles(h5(), "rank_epochs/compute_seconds"), (std::vector<double>{1, 1, 2, 2}));
+    EXPECT_EQ(doubles(h5(), "rank_epochs/compute_seconds"), (std::vector<double>{1, 2, 1, 2}));
     EXPECT_EQ(texts(h5(), "events/kind"), (std::vector<std::string>{"checkpoint", "warning"}));
     EXPECT_NEAR(doubles(h5(), "events/time").at(0), double(std::time(nullptr)), 60);
     const std::string cut = texts(h5(), "events/message").at(1);
@@ -215,6 +216,7 @@ TEST_F(MetricsTest, TheUsersToolsOpenTheFileWhileTheRunGoesOn) {
 TEST_F(MetricsTest, JsonLinesMatchTheTables) {
     Metrics metrics(dir);
     fill(metrics);
+    metrics.write_lines();
     const std::vector<nlohmann::json> lines = json_lines(dir);
     ASSERT_EQ(lines.size(), 25u + 2 + 2 + 2 + 4 + 2);
     EXPECT_EQ(lines[3]["kind"], "train");
@@ -229,6 +231,7 @@ TEST_F(MetricsTest, JsonLinesMatchTheTables) {
     EXPECT_EQ(lines.back()["event"], "warning");
     EXPECT_EQ(lines.back()["message"].get<std::string>().size(), 5002u) << "whole here, cut in metrics.h5";
     metrics.event(1, "warning", "not UTF-8: \xff");
+    metrics.write_lines();
     EXPECT_EQ(json_lines(dir).size(), lines.size() + 1);
 }
 
@@ -290,20 +293,6 @@ TEST_F(MetricsTest, ADamagedFileIsNotGoneOnWith) {
     { Metrics metrics(dir); }
     fs::resize_file(h5(), fs::file_size(h5()) / 2);
     EXPECT_EQ(code_of([&] { Metrics metrics(dir, MetricsResume{}); }), Exit::bad_input);
-}
-
-TEST_F(MetricsTest, PublishIfDueWaitsForTimeAndForRows) {
-    Metrics metrics(dir);
-    metrics.publish_if_due(0);
-    metrics.add(train_row(1));
-    metrics.publish_if_due(3600);
-    EXPECT_EQ(integers(h5(), "train/step").size(), 0u);
-    metrics.publish_if_due(0);
-    EXPECT_EQ(integers(h5(), "train/step").size(), 1u);
-    const auto before = fs::last_write_time(h5());
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    metrics.publish_if_due(0);
-    EXPECT_EQ(fs::last_write_time(h5()), before) << "nothing new, nothing written";
 }
 
 /// Goes on with the run in `dir` for ever: one row, one publish.
@@ -371,25 +360,39 @@ TEST_F(MetricsTest, AVanishedFolderIsMadeAgain) {
     fs::remove_all(dir);
     metrics.publish();
     EXPECT_EQ(doubles(h5(), "train/loss"), before);
+    EXPECT_EQ(json_lines(dir).size(), 37u) << "every line is written again";
     metrics.event(1, "warning", "after");
-    EXPECT_TRUE(fs::exists(dir + "/metrics.jsonl"));
+    metrics.write_lines();
+    EXPECT_EQ(json_lines(dir).size(), 38u);
 }
+
+/// While one of these exists, no file of this process can grow beyond so many bytes: a full disk without a mount.
+class FullDisk {
+public:
+    explicit FullDisk(size_t bytes) {
+        ::signal(SIGXFSZ, SIG_IGN);
+        ::getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit small{bytes, before_.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &small);
+    }
+    ~FullDisk() {
+        ::setrlimit(RLIMIT_FSIZE, &before_);
+        ::signal(SIGXFSZ, SIG_DFL);
+    }
+
+private:
+    rlimit before_{};
+};
 
 TEST_F(MetricsTest, AFullDiskLeavesTheFileBeforeAndALaterPublishSucceeds) {
     Metrics metrics(dir);
     fill(metrics);
     metrics.publish();
-    // A limit on the size of files stands in for a full disk: the write fails half-way in the same manner, without a mount.
-    ::signal(SIGXFSZ, SIG_IGN);
-    rlimit before{};
-    ::getrlimit(RLIMIT_FSIZE, &before);
-    const rlimit small{fs::file_size(h5()) / 2, before.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &small);
     std::string message;
-    const Exit code = code_of([&] { metrics.publish(); }, &message);
-    ::setrlimit(RLIMIT_FSIZE, &before);
-    ::signal(SIGXFSZ, SIG_DFL);
-    EXPECT_EQ(code, Exit::io);
+    {
+        const FullDisk full(fs::file_size(h5()) / 2);
+        EXPECT_EQ(code_of([&] { metrics.publish(); }, &message), Exit::io);
+    }
     EXPECT_NE(message.find(h5()), std::string::npos);
     expect_described_tables(h5());
     EXPECT_EQ(integers(h5(), "train/step").size(), 25u);
@@ -397,6 +400,43 @@ TEST_F(MetricsTest, AFullDiskLeavesTheFileBeforeAndALaterPublishSucceeds) {
     metrics.add(train_row(26));
     metrics.publish();
     EXPECT_EQ(integers(h5(), "train/step").size(), 26u);
+}
+
+// Whatever part of a line still fits: what follows completes it.
+TEST_F(MetricsTest, AFullDiskLosesNoLine) {
+    Metrics metrics(dir);
+    const auto bytes = [&] { return fs::file_size(dir + "/metrics.jsonl"); };
+    std::vector<int64_t> steps;
+    for (size_t room : {0, 1, 100, 137, 1000, 70000}) {
+        const FullDisk full(bytes() + room);
+        for (int i = 0; i < 1000; ++i) metrics.add(train_row(steps.emplace_back(steps.size() + 1)));
+        for (int tries = 0; tries < 3; ++tries) {
+            std::string message;
+            EXPECT_EQ(code_of([&] { metrics.write_lines(); }, &message), Exit::io);
+            EXPECT_NE(message.find("metrics.jsonl"), std::string::npos) << message;
+        }
+    }
+    metrics.publish();
+    std::vector<int64_t> in_lines;
+    for (const nlohmann::json& line : json_lines(dir)) in_lines.push_back(line["step"]);
+    EXPECT_EQ(in_lines, steps);
+    EXPECT_EQ(integers(h5(), "train/step"), steps);
+}
+
+// A line that is not written when the run goes back is not written any more, and no later one is left out.
+TEST_F(MetricsTest, LinesFollowARunThatGoesBack) {
+    Metrics metrics(dir);
+    for (int64_t step = 1; step <= 9000; ++step) metrics.add(train_row(step));
+    metrics.write_lines();
+    metrics.go_back({.step = 4500, .epochs_done = 0});
+    for (int64_t step = 4501; step <= 4600; ++step) metrics.add(train_row(step));
+    metrics.publish();
+    const std::vector<int64_t> steps = integers(h5(), "train/step");
+    ASSERT_EQ(steps.size(), 4600u);
+    for (size_t i = 0; i < steps.size(); ++i) ASSERT_EQ(steps[i], int64_t(i) + 1);
+    const std::vector<nlohmann::json> lines = json_lines(dir);
+    ASSERT_EQ(lines.size(), 9100u);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(lines[size_t(9000 + i)]["step"], 4501 + i);
 }
 
 TEST_F(MetricsTest, PlotDrawsAPictureAndItsErrorsAreOneLine) {

@@ -48,6 +48,7 @@ Fields resolved(const std::string& line) {
     all.merge(fields_of(backend_options_of(o)));
     all.merge(fields_of(model_of(o, data_of_test())));
     all["watchdog"] = text_of(watchdog_of(o));
+    all["publish_every"] = text_of(publish_every_of(o));
     all["time_limit"] = text_of(time_limit_of(o));
     return all;
 }
@@ -126,6 +127,7 @@ Fields standard() {
             {"model.dropout", "true"},
             {"model.sum_loss", "false"},
             {"watchdog", "300"},
+            {"publish_every", "5"},
             {"time_limit", "0"}};
 }
 
@@ -207,6 +209,7 @@ std::vector<Case> run_cases() {
             {"--time-limit 2h", {{"time_limit", "7200"}}},
             {"--time-limit 1h50m", {{"time_limit", "6600"}}},
             {"--time-limit 90s", {{"time_limit", "90"}}},
+            {"--publish-every 1m30s", {{"publish_every", "90"}}},
             {"--watchdog none", {{"watchdog", "0"}}},
             {"--watchdog 1h", {{"watchdog", "3600"}}},
             {"--watchdog 5s", {{"watchdog", "5"}}},

@@ -58,7 +58,6 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
     std::optional<MetricsResume> resume;
     if (run.resume) resume = MetricsResume{first_step_, first_step_ / steps_per_epoch_, trainer.evaluation_due()};
     metrics_ = std::make_unique<Metrics>(run.dir, resume);
-    checkpoints_ = std::make_unique<CheckpointWriter>(run.dir, run.keep, state_);
     std::string line = "convoy train";
     for (const std::string& arg : run.args) line += " " + arg;
     metrics_->run_attribute("command_line", line);
@@ -81,6 +80,7 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
         metrics_->event(first_step_, "restart", message);
     }
     metrics_->publish();
+    writer_ = std::make_unique<RunWriter>(RunWriter::Settings{.run_dir = run.dir, .keep = run.keep, .publish_every = run.publish_every}, state_, *metrics_);
 }
 
 void Console::describe_ranks() {
@@ -112,15 +112,19 @@ void Console::progress(int64_t epoch, const StepRecord& r) {
 
 void Console::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
     if (!comm_.root()) return;
-    note_checkpoint();
-    guarded([&] {
-        for (const StepRecord& r : records)
-            metrics_->add(TrainRow{r.step, epoch, r.loss, r.accuracy, r.learning_rate, r.step_seconds, r.data_seconds, r.comm_exposed_seconds});
-    });
+    note_written();
+    for (const StepRecord& r : records)
+        metrics_->add(TrainRow{.step = r.step,
+                               .epoch = epoch,
+                               .loss = r.loss,
+                               .accuracy = r.accuracy,
+                               .learning_rate = r.learning_rate,
+                               .step_seconds = r.step_seconds,
+                               .data_seconds = r.data_seconds,
+                               .comm_exposed_seconds = r.comm_exposed_seconds});
     for (const StepRecord& r : records)
         if (r.skipped) warn(r.step, "step " + std::to_string(r.step) + " is not finite: its update was left out");
     progress(epoch, records.back());
-    guarded([&] { metrics_->publish_if_due(5); });
 }
 
 void Console::on_epoch(const EpochSummary& e) {
@@ -129,14 +133,12 @@ void Console::on_epoch(const EpochSummary& e) {
     gather_system_rows();
     if (!comm_.root()) return;
     const double rate = double(e.images) / e.seconds, ms_a_step = 1e3 / double(std::max<int64_t>(1, e.steps));
-    guarded([&] {
-        metrics_->add(EpochRow{e.epoch, e.images, e.seconds, rate, e.loss(), e.accuracy()});
-        for (int r = 0; r < comm_.size(); ++r) metrics_->add(RankEpochRow{e.epoch, r, all[3 * r], all[3 * r + 1], all[3 * r + 2]});
-    });
+    metrics_->add(EpochRow{e.epoch, e.images, e.seconds, rate, e.loss(), e.accuracy()});
+    for (int r = 0; r < comm_.size(); ++r)
+        metrics_->add(RankEpochRow{e.epoch, r, all[3 * r], all[3 * r + 1], all[3 * r + 2]});
     terminal_.line(formatted("epoch %lld/%lld  train loss %.4f accuracy %.2f %%  %.1f s  %.0f images/s  step %.1f ms, %.1f without data wait, %.1f exposed communication",
                 (long long)e.epoch, (long long)epochs_, unsigned_nan(e.loss()), 100 * e.accuracy(), e.seconds, rate, ms_a_step * e.step_seconds,
                 ms_a_step * (e.step_seconds - e.data_seconds), ms_a_step * e.comm_exposed_seconds));
-    guarded([&] { metrics_->publish_if_due(0); });
 }
 
 void Console::gather_system_rows() {
@@ -149,19 +151,17 @@ void Console::gather_system_rows() {
     }
     const std::vector<double> all = comm_.gather_all(mine);
     if (!comm_.root()) return;
-    guarded([&] {
-        for (size_t at = 0; at < all.size(); at += width)
-            if (!std::isnan(all[at])) metrics_->add(SystemRow{all[at], int64_t(at / mine.size()), all[at + 1], all[at + 2], all[at + 3], all[at + 4]});
-    });
+    for (size_t at = 0; at < all.size(); at += width)
+        if (!std::isnan(all[at]))
+            metrics_->add(SystemRow{all[at], int64_t(at / mine.size()), all[at + 1], all[at + 2], all[at + 3], all[at + 4]});
 }
 
 void Console::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool best) {
     if (!comm_.root()) return;
     if (best) note_best(e.accuracy, step);
-    guarded([&] { metrics_->add(EvalRow{step, epoch, e.loss, e.accuracy, e.seconds}); });
+    metrics_->add(EvalRow{step, epoch, e.loss, e.accuracy, e.seconds});
     terminal_.line(formatted("epoch %lld/%lld  test  loss %.4f accuracy %.2f %% (%lld of %lld)%s  %.1f s", (long long)epoch, (long long)epochs_, unsigned_nan(e.loss),
                 100 * e.accuracy, (long long)e.correct, (long long)e.images, best ? ", the best so far" : "", e.seconds));
-    guarded([&] { metrics_->publish_if_due(0); });
 }
 
 void Console::note_best(double accuracy, int64_t step) {
@@ -169,13 +169,19 @@ void Console::note_best(double accuracy, int64_t step) {
     metrics_->run_attribute("best_epoch", (step - 1) / steps_per_epoch_ + 1);
 }
 
+void Console::before_checkpoint() {
+    if (!comm_.root()) return;
+    const Doing doing(comm_.activity(), "waiting for earlier checkpoints to be written");
+    writer_->wait_for_room();
+}
+
 void Console::on_checkpoint(Checkpoint&& c) {
     gather_system_rows();  // an epoch that is interrupted has no other end
     if (!comm_.root()) return;
-    finish_checkpoint();
+    note_written();
     complete(c);
-    guarded([&] { metrics_->publish(); });  // before the checkpoint is there: a run that goes on from it finds every row up to it
-    checkpoints_->write(std::move(c));
+    const Doing doing(comm_.activity(), "waiting for earlier checkpoints to be written");
+    writer_->write(std::move(c));
 }
 
 void Console::complete(Checkpoint& c) const {
@@ -187,11 +193,9 @@ void Console::complete(Checkpoint& c) const {
 bool Console::save_held(Checkpoint&& c) {
     complete(c);
     const int64_t step = c.step;
-    finish_checkpoint();
-    guarded([&] { metrics_->publish(); });
-    checkpoints_->write(std::move(c));
-    finish_checkpoint();
-    return saved_step_ == step;
+    writer_->write(std::move(c));
+    writer_->wait();
+    return writer_->newest() == step;
 }
 
 void Console::say_ended(int64_t step) {
@@ -202,7 +206,7 @@ void Console::say_ended(int64_t step) {
 
 std::optional<Checkpoint> Console::on_rollback(int64_t failed) {
     if (!comm_.root()) return std::nullopt;
-    finish_checkpoint();
+    finish_checkpoints();
     std::optional<ResumePoint> back = newest_checkpoint(run_.dir, state_, run_.identity);
     if (!back) return std::nullopt;
     const Checkpoint& c = back->checkpoint;
@@ -211,28 +215,42 @@ std::optional<Checkpoint> Console::on_rollback(int64_t failed) {
     return std::move(back->checkpoint);
 }
 
-void Console::finish_checkpoint() {
+void Console::finish_checkpoints() {
     const Doing doing(comm_.activity(), "writing a checkpoint");
-    checkpoints_->wait();
-    note_checkpoint();
+    writer_->wait();
+    note_written();
 }
 
-void Console::note_checkpoint() {
-    const std::optional<CheckpointWriter::Outcome> outcome = checkpoints_->outcome();
-    if (!outcome) return;
-    if (outcome->failure.empty()) {
-        saved_step_ = outcome->step;
-        guarded([&] { metrics_->event(outcome->step, "checkpoint", formatted("%s, written in %.2f s", outcome->path.c_str(), outcome->seconds)); });
+void Console::note_written() {
+    for (const std::string& failure : writer_->metrics_changes()) note_metrics(failure);
+    for (const RunWriter::Written& c : writer_->written()) {
+        if (c.failure.empty()) {
+            saved_step_ = c.step;
+            metrics_->event(c.step, "checkpoint", formatted("%s, written in %.2f s", c.path.c_str(), c.seconds));
+        } else if (run_.strict_io) {
+            fail(Exit::io, c.failure);
+        } else {
+            warn(c.step, "no checkpoint: " + c.failure + "; training goes on");
+        }
+    }
+}
+
+void Console::note_metrics(const std::string& failure) {
+    const int64_t step = comm_.activity().step();
+    if (failure.empty()) {
+        const std::string message = "metrics are written again; no row is lost";
+        terminal_.line("metrics   " + message);
+        metrics_->event(step, "recovered", message);
     } else if (run_.strict_io) {
-        fail(Exit::io, outcome->failure);
+        fail(Exit::io, failure);
     } else {
-        warn(outcome->step, "no checkpoint: " + outcome->failure + "; training goes on");
+        warn(step, failure + "; training goes on");
     }
 }
 
 void Console::warn(int64_t step, const std::string& message) {
     terminal_.warning(message);
-    guarded([&] { metrics_->event(step, "warning", message); });
+    metrics_->event(step, "warning", message);
 }
 
 void Console::guarded(const std::function<void()>& write) {
@@ -241,27 +259,26 @@ void Console::guarded(const std::function<void()>& write) {
         write();
     } catch (const Error& error) {
         if (run_.strict_io || error.code != Exit::io) throw;
-        if (std::exchange(warned_of_io_, true)) return;
         terminal_.warning(std::string(error.what()) + "; training goes on");
     }
 }
 
 void Console::record_failure(int64_t step, const std::string& message) {
     terminal_.clear();
-    if (!comm_.root() || !metrics_) return;
+    if (!comm_.root() || !writer_) return;
     guarded([&] {
         metrics_->event(step, "error", message);
         metrics_->publish();
     });
     try {
-        finish_checkpoint();  // the one that is being written
+        finish_checkpoints();  // those that are being written
     } catch (const std::exception&) {
         // What ended the run is what is said.
     }
 }
 
 void Console::finish(const Trainer& t) {
-    finish_checkpoint();
+    finish_checkpoints();
     const char* dir = run_.dir.c_str();
     if (t.stopped()) {
         const char* signal = signal_received();
@@ -278,7 +295,7 @@ void Console::finish(const Trainer& t) {
         return;
     }
     const bool evaluated = t.last_accuracy() >= 0;
-    guarded([&] { metrics_->event(t.step(), "done", evaluated ? formatted("test accuracy %.4f", t.last_accuracy()) : "no evaluation"); });
+    metrics_->event(t.step(), "done", evaluated ? formatted("test accuracy %.4f", t.last_accuracy()) : "no evaluation");
     metrics_->publish();
     const std::string accuracy = evaluated ? formatted("test accuracy %.2f %% (best %.2f %%)", 100 * t.last_accuracy(), 100 * t.best_accuracy()) : "not evaluated";
     terminal_.line(formatted("done: %s after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: %s plot %s",

@@ -1,7 +1,6 @@
 // What a training tells people: the plan before it, progress during it, a summary after it, on rank 0's terminal and in the
 // run folder's metric files.
 #pragma once
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,8 +9,8 @@
 #include <vector>
 
 #include "cli/terminal.h"
-#include "train/checkpoint.h"
 #include "train/metrics.h"
+#include "train/run_writer.h"
 #include "train/system_sampler.h"
 #include "train/trainer.h"
 
@@ -26,6 +25,7 @@ struct RunDescription {
     std::string dir, resumed_from;  ///< resumed_from: a checkpoint file, or empty
     bool resume = false;            ///< an earlier run's metrics may be there and are continued
     int64_t keep = 1;
+    double publish_every = 5;       ///< seconds between two versions of metrics.h5
     bool strict_io = false;         ///< a checkpoint or metrics that cannot be written end the run; else a warning
     std::vector<std::string> args;
     ConfigPairs config;
@@ -46,7 +46,7 @@ public:
     void describe_ranks();
     // Rank 0 only, from any thread: for LastResort.
     bool save_held(Checkpoint&&);
-    int64_t saved_step() const { return saved_step_; }
+    int64_t saved_step() const { return writer_->newest(); }
     void say_ended(int64_t step);
     /// Rank 0 only. Throws Exit::io if what the run was for is not on disk.
     void finish(const Trainer&);
@@ -55,6 +55,7 @@ public:
 
     void on_steps(int64_t epoch, const std::vector<StepRecord>&) override;
     void on_epoch(const EpochSummary&) override;
+    void before_checkpoint() override;
     void on_checkpoint(Checkpoint&&) override;
     void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) override;
     std::optional<Checkpoint> on_rollback(int64_t failed) override;
@@ -64,13 +65,14 @@ private:
     void complete(Checkpoint&) const;
     void progress(int64_t epoch, const StepRecord&);
     void note_best(double accuracy, int64_t step);
-    /// What became of the last checkpoint, if that is known and not said yet.
-    void note_checkpoint();
-    void finish_checkpoint();
+    /// What was written since, or could not be: said, and recorded. Throws Exit::io with --strict-io.
+    void note_written();
+    void note_metrics(const std::string& failure);
+    void finish_checkpoints();
     /// Collective: what the ranks' samplers have.
     void gather_system_rows();
     void warn(int64_t step, const std::string& message);
-    /// Runs what writes to the run folder: a failure is a warning, once, unless --strict-io.
+    /// Runs what writes to the run folder: a failure is a warning, unless --strict-io.
     void guarded(const std::function<void()>& write);
 
     Comm& comm_;
@@ -79,10 +81,9 @@ private:
     Terminal& terminal_;
     RunDescription run_;
     std::unique_ptr<Metrics> metrics_;
-    std::unique_ptr<CheckpointWriter> checkpoints_;
+    std::unique_ptr<RunWriter> writer_;
     std::optional<SystemSampler> sampler_;  // while training
-    bool warned_of_io_ = false;
-    std::atomic<int64_t> saved_step_ = -1;  // newest checkpoint of this run that is on disk
+    int64_t saved_step_ = -1;  // newest checkpoint of this run that is on disk
     int64_t first_step_ = 0, total_steps_ = 0, steps_per_epoch_ = 0, epochs_ = 0;
     Clock::time_point started_ = Clock::now(), training_started_ = started_;
 };

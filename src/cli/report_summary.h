@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/scaling.h"
-#include "train/metrics.h"
+#include "train/metrics_file.h"
 
 namespace convoy {
 

@@ -153,7 +153,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         trainer->initialise();
     comm.together([&] {
         if (comm.root())
-            console.open_run({output, resume ? resume->path : "", out.goes_on, o.keep, o.strict_io, args, parsed.resolved, identity, model_file},
+            console.open_run({output, resume ? resume->path : "", out.goes_on, o.keep, publish_every_of(o), o.strict_io, args, parsed.resolved, identity,
+                              model_file},
                              *trainer, configuration_before);
     });
     console.describe_ranks();

@@ -39,6 +39,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("keep", value<int64_t>(o.keep, 2, "N"), "newest checkpoints to keep, besides the best")                   //
         ("time-limit", text(o.time_limit, "", "TIME"), "checkpoint and stop (exit 85) in time, as in 1h50m; by default Slurm's limit")  //
         ("strict-io", flag(o.strict_io), "end the run when metrics or a checkpoint cannot be written; else warn and train on")  //
+        ("publish-every", text(o.publish_every, "5s", "TIME"), "renew metrics.h5 at most so often; less often where it takes more than 2 % of the time")  //
         ("on-nan", text(o.on_nan, "stop", "WHAT"), "when loss or gradients are not finite: stop (exit 4), skip the update, or rollback to the last checkpoint at half the rate")  //
         ("watchdog", text(o.watchdog, "300s", "TIME"), "end the job (exit 6) when a rank is in one operation for so long; none: never")  //
         ("device", text(o.device, "auto", "KIND"), "auto, cuda or cpu")                                            //
@@ -143,6 +144,7 @@ void check(const TrainOptions& o, const OptionsOf& command) {
     checkpoint_clock_of(o);
     time_limit_of(o);
     watchdog_of(o);
+    publish_every_of(o);
     in_range("log-interval", double(o.log_interval), 1, 1e6);
     in_range("eval-every", double(o.eval_every), 0, 1e9);
     in_range("eval-images", double(o.eval_images), 0, 1e15);
@@ -323,6 +325,13 @@ double watchdog_of(const TrainOptions& o) {
     if (o.watchdog == "none") return 0;
     const double seconds = duration_of(o.watchdog);
     if (seconds < 1) fail(Exit::usage, "--watchdog " + o.watchdog + ": write a time of at least 1s, as in 300s or 10m, or none");
+    return seconds;
+}
+
+double publish_every_of(const TrainOptions& o) {
+    const double seconds = duration_of(o.publish_every);
+    if (seconds <= 0 || seconds > 86400)
+        fail(Exit::usage, "--publish-every " + o.publish_every + ": write a time of at most 24h, as in 5s or 1m");
     return seconds;
 }
 

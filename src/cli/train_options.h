@@ -21,7 +21,7 @@ struct TrainOptions {
     std::string resume, checkpoint_every, time_limit;
     int64_t keep;
     bool strict_io;
-    std::string on_nan, watchdog;
+    std::string on_nan, watchdog, publish_every;
 
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
     double epochs;
@@ -83,6 +83,8 @@ CheckpointClock checkpoint_clock_of(const TrainOptions&);
 double time_limit_of(const TrainOptions&);
 /// Seconds of --watchdog; 0: none.
 double watchdog_of(const TrainOptions&);
+/// Seconds of --publish-every.
+double publish_every_of(const TrainOptions&);
 /// Comma-separated numbers; empty text gives none.
 std::vector<double> numbers_of(const std::string& option, const std::string& text);
 

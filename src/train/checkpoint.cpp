@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/clock.h"
 #include "base/durable.h"
 #include "data/digest.h"
 
@@ -62,7 +61,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
     const std::string partial = path + ".partial";
     make_folder_of(path);
     try {
-        const auto lock = h5::exclusive();  // not while the file is synced: metrics would wait for the disk
+        const auto lock = h5::exclusive();
         h5::Handle file = h5::create(partial);
         h5::set_checked_attribute(file, "format", checkpoint_format);
         write_model_attributes(file, c.model);
@@ -174,40 +173,12 @@ std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t ste
     return moved;
 }
 
-void CheckpointWriter::write(Checkpoint checkpoint) {
-    wait();
-    done_ = false;
-    thread_ = std::thread([this, c = std::move(checkpoint)] {
-        const Clock::time_point start = Clock::now();
-        outcome_ = Outcome{c.step, checkpoint_path(run_dir_, c.step), "", 0};
-        try {
-            write_checkpoint(outcome_->path, c, state_);
-            if (c.is_best()) save_model(run_dir_ + "/model-best.h5", c, state_);
-            outcome_->seconds = seconds_since(start);
-            prune(c);
-        } catch (const std::exception& error) {
-            outcome_->failure = error.what();
-        }
-        done_ = true;
-    });
-}
-
-void CheckpointWriter::wait() {
-    if (thread_.joinable()) thread_.join();
-}
-
-std::optional<CheckpointWriter::Outcome> CheckpointWriter::outcome() {
-    if (!done_) return std::nullopt;
-    wait();
-    return std::exchange(outcome_, std::nullopt);
-}
-
-void CheckpointWriter::prune(const Checkpoint& newest) const {
+void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest) {
     std::error_code ignored;
     int64_t kept = 0;
-    for (const std::string& path : checkpoints_of(run_dir_)) {
+    for (const std::string& path : checkpoints_of(run_dir)) {
         const int64_t step = step_of_checkpoint(path);
-        if (step != newest.step && step != newest.best_step && kept >= keep_) fs::remove(path, ignored);
+        if (step != newest.step && step != newest.best_step && kept >= keep) fs::remove(path, ignored);
         ++kept;
     }
 }

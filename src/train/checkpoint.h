@@ -1,10 +1,6 @@
-// RUN/checkpoints/step-<n>.h5: everything a training needs to go on as if nothing had happened. Written by rank 0 on a thread
-// of its own, so that a step waits only for the copy out of the device.
+// RUN/checkpoints/step-<n>.h5: everything a training needs to go on as if nothing had happened.
 #pragma once
-#include <atomic>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -54,34 +50,7 @@ std::vector<std::string> checkpoints_of(const std::string& run_dir);
 int64_t step_of_checkpoint(const std::string& path);
 /// Renames the checkpoints taken after `step` to "….h5.old": a run that goes on from there will write its own. Returns the new names.
 std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step);
-
-/// Writes checkpoints in the background and removes old ones: the newest `keep` and the best stay.
-class CheckpointWriter {
-public:
-    struct Outcome {
-        int64_t step;
-        std::string path;
-        std::string failure;  ///< empty: the file is there, durably
-        double seconds;       ///< from the copy out of the device to that
-    };
-
-    CheckpointWriter(std::string run_dir, int64_t keep, const State& state) : run_dir_(std::move(run_dir)), keep_(keep), state_(state) {}
-    ~CheckpointWriter() { wait(); }
-    /// Waits for the one before, whose outcome must have been taken, then starts writing.
-    void write(Checkpoint);
-    void wait();
-    /// What became of the last write, once; nothing while it goes on.
-    std::optional<Outcome> outcome();
-
-private:
-    void prune(const Checkpoint& newest) const;
-
-    std::string run_dir_;
-    int64_t keep_;
-    const State& state_;
-    std::thread thread_;
-    std::atomic<bool> done_{true};
-    std::optional<Outcome> outcome_;  // the thread's until done_
-};
+/// Removes old ones: the newest `keep`, that of `newest` and that of the best step stay.
+void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest);
 
 }  // namespace convoy

@@ -1,7 +1,11 @@
 // The tables of the metric files, described once: HDF5 columns, their units and the JSON keys all follow from these lists.
-// A new column is one field in metrics.h and one line here; a file written before it still loads.
+// A new column is one field in metrics_rows.h and one line here; a file written before it still loads.
 #pragma once
-#include "train/metrics.h"
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "train/metrics_rows.h"
 
 namespace convoy {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "train/metrics.h"
+#include "train/metrics_rows.h"
 
 namespace convoy {
 

@@ -245,6 +245,7 @@ void Trainer::take_checkpoint(TrainListener& listener) {
     if (saved_step_ == step_ && saved_due_ == evaluation_due_ && !stopped_) return;
     saved_step_ = step_;
     saved_due_ = evaluation_due_;
+    listener.before_checkpoint();
     Checkpoint c = position();
     if (comm_.root()) copy_out(backend_, state_, c);
     listener.on_checkpoint(std::move(c));

@@ -68,6 +68,8 @@ public:
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
     virtual void on_epoch(const EpochSummary&) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
+    /// A checkpoint is due: its copy is going to take memory.
+    virtual void before_checkpoint() {}
     /// A copy of the whole state; complete on rank 0 only.
     virtual void on_checkpoint(Checkpoint&&) = 0;
     /// The newest checkpoint, to go back to after step `failed`; on rank 0 only, and only if there is one. What was reported

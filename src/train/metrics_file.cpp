@@ -1,0 +1,153 @@
+// Text columns have a fixed width, since HDF5 keeps variable-length text in a heap that no checksum covers.
+#include "train/metrics_file.h"
+
+#include <hdf5_hl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "data/hdf5.h"
+#include "train/metrics_tables.h"
+
+namespace convoy {
+namespace {
+
+constexpr hsize_t chunk_rows = 131072;  // 1 MiB of doubles
+constexpr size_t longest_text = 1000;   // bytes of a text that metrics.h5 keeps; metrics.jsonl has it whole
+constexpr const char* format = "convoy-metrics";
+constexpr int64_t version = 1;
+
+/// At most longest_text bytes, cut between characters and marked with an ellipsis.
+std::string shortened(const std::string& text) {
+    if (text.size() <= longest_text) return text;
+    size_t end = longest_text - 3;  // the ellipsis is three bytes in UTF-8
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    return text.substr(0, end) + "…";
+}
+
+h5::Handle text_type(size_t width) {
+    h5::Handle type(H5Tcopy(H5T_C_S1));
+    H5Tset_size(type, width);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    H5Tset_strpad(type, H5T_STR_NULLPAD);
+    return type;
+}
+
+/// Creates /group/column and fills it from one field of the rows. Returns the data set.
+template <class Row>
+h5::Handle write_column(hid_t file, const Rows<Row>& rows, const Column<Row>& column, const std::string& path) {
+    const std::string name = std::string(Table<Row>::group) + "/" + column.name;
+    const auto write = [&](hid_t file_type, hid_t memory_type, const void* values) {
+        h5::Handle set = h5::create_dataset(file, name, file_type, {rows.size()}, {chunk_rows}, path);
+        h5::write_rows(set, memory_type, 0, rows.size(), values, path);
+        h5::set_attribute(set, "units", column.units);
+        h5::set_attribute(set, "long_name", column.long_name);
+        return set;
+    };
+    if (const auto* text = std::get_if<std::string Row::*>(&column.field)) {
+        std::vector<std::string> values;
+        size_t width = 1;  // HDF5 has no text of width zero
+        for (size_t i = 0; i < rows.size(); ++i)
+            width = std::max(width, values.emplace_back(shortened(rows[i].**text)).size());
+        std::string padded;
+        for (const std::string& value : values) padded += value + std::string(width - value.size(), '\0');
+        const h5::Handle type = text_type(width);
+        return write(type, type, padded.data());
+    }
+    if (const auto* integer = std::get_if<int64_t Row::*>(&column.field)) {
+        std::vector<int64_t> values(rows.size());
+        for (size_t i = 0; i < rows.size(); ++i) values[i] = rows[i].**integer;
+        return write(H5T_STD_I64LE, H5T_NATIVE_INT64, values.data());
+    }
+    std::vector<double> values(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) values[i] = rows[i].*std::get<double Row::*>(column.field);
+    return write(H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, values.data());
+}
+
+template <class Row> void write_table(hid_t file, const Rows<Row>& rows, const std::string& path) {
+    h5::Handle scale;
+    for (const Column<Row>& column : Table<Row>::columns) {
+        h5::Handle set = write_column(file, rows, column, path);
+        const herr_t linked = scale.valid() ? H5DSattach_scale(set, scale, 0) : H5DSset_scale(set, column.name);
+        if (linked < 0) fail(Exit::io, path + ": cannot make a dimension scale of /" + Table<Row>::group);
+        if (!scale.valid()) scale = std::move(set);
+    }
+}
+
+/// Reads one column into a field of the rows, which have the right number already.
+template <class Row> void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, const std::string& path) {
+    const std::string name = std::string(Table<Row>::group) + "/" + column.name;
+    const h5::Handle set = h5::open_dataset(file, name, path);
+    const h5::Extent extent = h5::extent(file, name, path);
+    const auto* text = std::get_if<std::string Row::*>(&column.field);
+    const auto* integer = std::get_if<int64_t Row::*>(&column.field);
+    const H5T_class_t wanted = text ? H5T_STRING : integer ? H5T_INTEGER : H5T_FLOAT;
+    if (extent.dims != std::vector<hsize_t>{rows.size()} || extent.type_class != wanted || (text && extent.type_size > longest_text))
+        fail(Exit::bad_input, path + ": /" + name + " does not fit its table; move the file away to go on without its rows");
+    if (text) {
+        std::string padded(rows.size() * extent.type_size, '\0');
+        h5::read_rows(set, text_type(extent.type_size), 0, rows.size(), padded.data(), path);
+        for (size_t i = 0; i < rows.size(); ++i)
+            rows[i].** text = std::string(padded, i * extent.type_size, strnlen(&padded[i * extent.type_size], extent.type_size));
+    } else if (integer) {
+        std::vector<int64_t> values(rows.size());
+        h5::read_rows(set, H5T_NATIVE_INT64, 0, rows.size(), values.data(), path);
+        for (size_t i = 0; i < rows.size(); ++i) rows[i].** integer = values[i];
+    } else {
+        std::vector<double> values(rows.size());
+        h5::read_rows(set, H5T_NATIVE_DOUBLE, 0, rows.size(), values.data(), path);
+        for (size_t i = 0; i < rows.size(); ++i) rows[i].*std::get<double Row::*>(column.field) = values[i];
+    }
+}
+
+/// Reads a table; what an older version did not write stays empty, and a column of its rows keeps its default.
+template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const std::string& path) {
+    const std::string group = Table<Row>::group, scale = group + "/" + Table<Row>::columns[0].name;
+    if (!h5::has(file, group)) return;
+    const h5::Extent extent = h5::extent(file, scale, path);
+    hsize_t bytes = 0;
+    H5Fget_filesize(file, &bytes);
+    if (extent.dims.size() != 1 || extent.dims[0] > bytes / sizeof(int64_t)) fail(Exit::bad_input, path + ": /" + scale + " is damaged");
+    rows.resize(extent.dims[0]);
+    for (const Column<Row>& column : Table<Row>::columns)
+        if (h5::has(file, group + "/" + column.name)) read_column(file, rows, column, path);
+}
+
+}  // namespace
+
+std::vector<unsigned char> metrics_image(const GrowingTables& tables, const MetricsAttributes& attributes,
+                                         const std::string& path) {
+    const auto lock = h5::exclusive();
+    const h5::Handle file = h5::create_in_memory();
+    h5::set_attribute(file, "format", format);
+    h5::set_attribute(file, "version", version);
+    {
+        const h5::Handle run(H5Gcreate2(file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        if (!run.valid()) fail(Exit::io, path + ": cannot make the group /run");
+        for (const auto& [name, value] : attributes)
+            std::visit([&, &name = name](const auto& plain) { h5::set_attribute(run, name, plain); }, value);
+    }
+    std::apply([&](const auto&... rows) { (write_table(file, rows, path), ...); }, tables);
+    return h5::image(file);
+}
+
+MetricsFile read_metrics(const std::string& path) {
+    const auto lock = h5::exclusive();
+    const h5::Handle file = h5::open(path);
+    if (h5::string_attribute(file, "format", path) != format || h5::int_attribute(file, "version", path) != version)
+        fail(Exit::bad_input, path + ": is not a metric file of this version; give the folder of another run, or move it away");
+    MetricsFile read;
+    std::apply([&](auto&... rows) { (read_table(file, rows, path), ...); }, read.tables);
+    const h5::Handle run(H5Gopen2(file, "run", H5P_DEFAULT));
+    if (!run.valid()) fail(Exit::bad_input, path + ": /run cannot be read: the file is damaged" + h5::because());
+    for (int i = 0, count = H5Aget_num_attrs(run); i < count; ++i) {
+        const h5::Handle attribute(H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
+        const h5::Handle type(attribute.valid() ? H5Aget_type(attribute) : H5I_INVALID_HID);
+        char name[256] = "";
+        if (type.valid() && H5Tget_class(type) == H5T_STRING && H5Aget_name(attribute, sizeof name, name) > 0)
+            read.run[name] = h5::string_attribute(run, name, path);
+    }
+    return read;
+}
+
+}  // namespace convoy

@@ -1,0 +1,115 @@
+// The rows of the metric files: one struct a table, and how a run stores them.
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace convoy {
+
+// One struct a table; what each field means, with its unit, stands once, in metrics_tables.h, and from there
+// in the file itself. A double that was not measured stays NaN (null in metrics.jsonl), never zero.
+
+/// /train: one optimizer step on rank 0. data_seconds and comm_exposed_seconds are parts of step_seconds, and the rest of it is
+/// computation.
+struct TrainRow {
+    int64_t step = 0;   ///< optimizer steps done, from 1
+    int64_t epoch = 0;  ///< the epoch the step belongs to, from 1
+    double loss = NAN, accuracy = NAN, learning_rate = NAN;
+    double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;
+};
+
+/// /eval: one pass over the test split.
+struct EvalRow {
+    int64_t step = 0, epoch = 0;
+    double loss = NAN, accuracy = NAN, seconds = NAN;
+};
+
+/// /epochs: one completed epoch of training, evaluation not included; of a resumed epoch the part after the restart.
+struct EpochRow {
+    int64_t epoch = 0;   ///< from 1
+    int64_t images = 0;  ///< fewer than an epoch has if the run was resumed within it
+    double seconds = NAN, images_per_second = NAN;
+    double loss = NAN, accuracy = NAN;  ///< means over the images, as they were when they were trained on
+};
+
+/// /ranks: who took part.
+struct RankRow {
+    int64_t rank = 0;
+    std::string host, device;
+    int64_t threads = 0;
+    std::string placement{};
+};
+
+/// /rank_epochs: the time of one rank in one epoch, in three parts. An all-reduce makes every rank's wall time equal, so a
+/// straggler shows only here: it computes longer and waits less than the others.
+struct RankEpochRow {
+    int64_t epoch = 0, rank = 0;
+    double data_seconds = NAN, compute_seconds = NAN, collective_wait_seconds = NAN;
+};
+
+/// /system: what a rank's device and process did, averaged over ten seconds.
+struct SystemRow {
+    double time = NAN;  ///< seconds since 1970, of the last sample
+    int64_t rank = 0;
+    double utilisation = NAN, memory_bytes = NAN, power_watts = NAN, clock_hz = NAN;
+};
+
+/// /events: restart, checkpoint, signal, warning. Written by Metrics::event.
+struct EventRow {
+    double time = NAN;  ///< seconds since 1970-01-01 UTC
+    std::string iso_time;
+    int64_t step = 0;
+    std::string kind, message;
+};
+
+/// The rows of one table, which grow at the end. A copy is a snapshot for another thread: it shares all chunks but the last.
+template <class Row> class Rows {
+public:
+    Rows() = default;
+    explicit Rows(const std::vector<Row>& rows) {
+        for (const Row& row : rows) push_back(row);
+    }
+    Rows(const Rows& other) : size_(other.size_), chunks_(other.chunks_) { own_last_chunk(); }
+    Rows(Rows&&) = default;
+    Rows& operator=(Rows&&) = default;
+
+    size_t size() const { return size_; }
+    const Row& operator[](size_t i) const { return (*chunks_[i / chunk_rows])[i % chunk_rows]; }
+
+    void push_back(const Row& row) {
+        if (size_ % chunk_rows == 0) chunks_.push_back(std::make_shared<std::vector<Row>>());
+        chunks_.back()->push_back(row);
+        ++size_;
+    }
+    /// Forgets the rows from `size` on.
+    void truncate(size_t size) {
+        if (size >= size_) return;
+        size_ = size;
+        chunks_.resize((size + chunk_rows - 1) / chunk_rows);
+        own_last_chunk();
+        if (!chunks_.empty()) chunks_.back()->resize(size - (chunks_.size() - 1) * chunk_rows);
+    }
+
+private:
+    static constexpr size_t chunk_rows = 4096;
+    /// Before the last chunk is changed. A chunk that is full is never changed again.
+    void own_last_chunk() {
+        if (!chunks_.empty()) chunks_.back() = std::make_shared<std::vector<Row>>(*chunks_.back());
+    }
+
+    size_t size_ = 0;
+    std::vector<std::shared_ptr<std::vector<Row>>> chunks_;
+};
+
+/// `Of`<Row> for each table, in the order in which they are written.
+template <template <class...> class Of>
+using EachTable =
+    std::tuple<Of<TrainRow>, Of<EvalRow>, Of<EpochRow>, Of<RankRow>, Of<RankEpochRow>, Of<SystemRow>, Of<EventRow>>;
+/// Those of a run that goes on.
+using GrowingTables = EachTable<Rows>;
+
+}  // namespace convoy

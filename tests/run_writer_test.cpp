@@ -1,0 +1,169 @@
+// The thread that writes the run folder: what waits for it and what does not, what it writes first, and what becomes of
+// failures.
+#include "train/run_writer.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "cluster.h"
+#include "file_calls.h"
+#include "model/models.h"
+#include "support.h"
+#include "test_comm.h"
+#include "tests/op_harness.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+class RunWriting : public testing::Test {
+protected:
+    Checkpoint checkpoint(int64_t step) const {
+        Checkpoint c;
+        c.model = {
+            {"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
+        c.identity = {{"seed", "1"}};
+        c.step = step;
+        c.weights.resize(state_.weights().count());
+        c.optimizer.resize(state_.optimizer_block().count());
+        return c;
+    }
+    RunWriter::Settings settings() const { return {.run_dir = dir_.path(), .keep = 9, .publish_every = 0.01, .lines_every = 0.01}; }
+    std::vector<int64_t> steps_of(const std::vector<RunWriter::Written>& all) const {
+        std::vector<int64_t> steps;
+        for (const RunWriter::Written& w : all) {
+            EXPECT_EQ(w.failure, "");
+            EXPECT_TRUE(fs::exists(w.path));
+            steps.push_back(w.step);
+        }
+        return steps;
+    }
+    int lines() const { return count(read_file(dir_.path("metrics.jsonl")), "\n"); }
+
+    TempDir dir_;
+    const std::unique_ptr<Backend> backend_ = make_test_backend("cpu");
+    const Graph graph_ = build_model({"linear", 1, 1, 10, 10});
+    const OptimizerSpec spec_;
+    const State state_{graph_, *backend_, &spec_};
+    Metrics metrics_{dir_.path()};
+};
+
+/// Returns when `holds` does, or after a minute.
+bool eventually(const std::function<bool()>& holds) {
+    for (int tries = 0; tries < 6000 && !holds(); ++tries) std::this_thread::sleep_for(10ms);
+    return holds();
+}
+
+TEST_F(RunWriting, WaitsOnlyForTheThirdCheckpoint) {
+    RunWriter writer(settings(), state_, metrics_);
+    std::future<void> third;
+    {
+        const SlowDisk slow;
+        writer.write(checkpoint(1));
+        slow.wait_until_used();
+        writer.write(checkpoint(2));
+        for (int64_t step = 1; step <= 10000; ++step) metrics_.add(TrainRow{.step = step});
+        third = std::async(std::launch::async, [&] { writer.write(checkpoint(3)); });
+        EXPECT_EQ(third.wait_for(200ms), std::future_status::timeout) << "three copies are held at once";
+        EXPECT_TRUE(writer.written().empty());
+    }
+    third.get();
+    writer.wait();
+    EXPECT_EQ(steps_of(writer.written()), (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST_F(RunWriting, PublishesMetricsBeforeTheCheckpoint) {
+    RunWriter::Settings never = settings();
+    never.publish_every = never.lines_every = 3600;
+    RunWriter writer(never, state_, metrics_);
+    metrics_.add(TrainRow{.step = 7});
+    CallLog log;
+    writer.write(checkpoint(7));
+    writer.wait();
+    std::vector<std::string> placed;
+    for (const Call& c : log.calls)
+        if (c.kind == Call::rename) placed.push_back(fs::path(c.to).filename());
+    EXPECT_EQ(placed, (std::vector<std::string>{"metrics.h5", "step-000000000007.h5"}));
+    EXPECT_EQ(column(dir_.path(), "train/step"), std::vector<double>{7});
+    EXPECT_EQ(lines(), 1);
+}
+
+TEST_F(RunWriting, BringsRowsToBothFilesUnasked) {
+    RunWriter writer(settings(), state_, metrics_);
+    for (int64_t step = 1; step <= 3; ++step) {
+        metrics_.add(TrainRow{.step = step});
+        EXPECT_TRUE(eventually([&] { return lines() == step; }));
+        EXPECT_TRUE(eventually([&] { return column(dir_.path(), "train/step").size() == size_t(step); }));
+    }
+}
+
+TEST_F(RunWriting, DoesNotPublishBeforeItsTime) {
+    RunWriter::Settings later = settings();
+    later.publish_every = 3600;
+    RunWriter writer(later, state_, metrics_);
+    metrics_.add(TrainRow{.step = 1});
+    EXPECT_TRUE(eventually([&] { return lines() == 1; }));
+    EXPECT_TRUE(column(dir_.path(), "train/step").empty());
+}
+
+TEST_F(RunWriting, EndsWithWhatWasHandedOver) {
+    {
+        RunWriter writer(settings(), state_, metrics_);
+        writer.write(checkpoint(1));
+        writer.write(checkpoint(2));
+    }
+    EXPECT_TRUE(fs::exists(checkpoint_path(dir_.path(), 1)) && fs::exists(checkpoint_path(dir_.path(), 2)));
+}
+
+TEST_F(RunWriting, TellsOfACheckpointThatCannotBeWritten) {
+    RunWriter writer(settings(), state_, metrics_);
+    write_file(dir_.path("checkpoints"), "a file where the folder should be");
+    writer.write(checkpoint(1));
+    writer.wait();
+    const std::vector<RunWriter::Written> written = writer.written();
+    ASSERT_EQ(written.size(), 1u);
+    EXPECT_NE(written[0].failure.find("checkpoints/step-000000000001.h5"), std::string::npos) << written[0].failure;
+    EXPECT_TRUE(writer.written().empty()) << "told once";
+}
+
+// Ten times the disk is full for a while; a limit on the size of files stands in for it.
+TEST_F(RunWriting, ATemporarilyFullDiskLosesNoRow) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    RunWriter writer(settings(), state_, metrics_);
+    std::vector<double> steps;
+    for (int fill = 0; fill < 10; ++fill) {
+        const rlimit small{rlim_t(100 * (fill + 1)), before.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &small);
+        std::vector<std::string> changes;
+        const auto told = [&] {
+            for (const std::string& change : writer.metrics_changes()) changes.push_back(change);
+            return !changes.empty();
+        };
+        for (int i = 0; i < 100; ++i) metrics_.add(TrainRow{.step = int64_t(steps.emplace_back(steps.size() + 1))});
+        EXPECT_TRUE(eventually(told));
+        for (int i = 0; i < 100; ++i) metrics_.add(TrainRow{.step = int64_t(steps.emplace_back(steps.size() + 1))});
+        std::this_thread::sleep_for(30ms);
+        ::setrlimit(RLIMIT_FSIZE, &before);
+        EXPECT_EQ(changes.size(), 1u);
+        EXPECT_NE(changes.at(0).find("cannot be written"), std::string::npos) << changes.at(0);
+        changes.clear();
+        EXPECT_TRUE(eventually(told));
+        EXPECT_EQ(changes, std::vector<std::string>{""}) << "written again";
+    }
+    ::signal(SIGXFSZ, SIG_DFL);
+    metrics_.publish();
+    EXPECT_EQ(column(dir_.path(), "train/step"), steps);
+    EXPECT_EQ(lines(), int(steps.size()));
+}
+
+}  // namespace
+}  // namespace convoy::test
