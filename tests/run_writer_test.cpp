@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <future>
+#include <set>
 #include <thread>
 
 #include "cluster.h"
@@ -44,6 +45,11 @@ protected:
             steps.push_back(w.step);
         }
         return steps;
+    }
+    std::set<std::string> files() const {
+        std::set<std::string> names;
+        for (const auto& entry : fs::directory_iterator(dir_.path())) names.insert(entry.path().filename());
+        return names;
     }
     int lines() const { return count(read_file(dir_.path("metrics.jsonl")), "\n"); }
 
@@ -163,6 +169,23 @@ TEST_F(RunWriting, ATemporarilyFullDiskLosesNoRow) {
     metrics_.publish();
     EXPECT_EQ(column(dir_.path(), "train/step"), steps);
     EXPECT_EQ(lines(), int(steps.size()));
+}
+
+TEST_F(RunWriting, ACheckpointThatTakesTooLongForATermIsKnownAtTheStart) {
+    constexpr size_t huge = size_t(1) << 40;
+    const double small = estimated_seconds(dir_.path(), 1000), large = estimated_seconds(dir_.path(), huge);
+    EXPECT_GT(small, 0);
+    EXPECT_GT(large, 100) << "no disk writes a tebibyte in that time";
+    EXPECT_EQ(files(), (std::set<std::string>{"metrics.h5", "metrics.jsonl"})) << "a trial was left behind";
+
+    std::future<double> slow;
+    {
+        const SlowDisk disk;
+        slow = std::async(std::launch::async, [&] { return estimated_seconds(dir_.path(), 1000); });
+        disk.wait_until_used();
+        EXPECT_EQ(slow.wait_for(300ms), std::future_status::timeout) << "a trial counts only when it is on disk";
+    }
+    EXPECT_GT(slow.get(), 0.3);
 }
 
 }  // namespace

@@ -157,6 +157,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
                               model_file},
                              *trainer, configuration_before);
     });
+    if (comm.root())
+        if (const std::string note = note_on_signals(output, trainer->state(), comm.size()); !note.empty()) terminal.line(note);
     console.describe_ranks();
 
     // 6. Training

@@ -1,5 +1,8 @@
 #include "cli/train_steps.h"
 
+#include <cmath>
+
+#include "base/text.h"
 #include "cli/option_effects.h"
 #include "cli/preflight.h"
 #include "cli/train_setup.h"
@@ -62,6 +65,20 @@ void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer
         // One may still be written while the next is taken.
         if (comm.root()) backend.set_aside(2 * copy, "copying the training's state for checkpoints", Taker::this_rank);
     });
+}
+
+std::string note_on_signals(const std::string& run_dir, const State& state, int ranks) {
+    constexpr double enough = 1.5;  // seconds, of the two that OpenMPI's mpirun leaves its ranks
+    const size_t bytes = checkpoint_bytes(state, ranks);
+    double seconds = 0;
+    try {
+        seconds = estimated_seconds(run_dir, bytes);
+    } catch (const Error&) {
+        return "";  // a full disk has warnings of its own
+    }
+    if (seconds <= enough) return "";
+    return formatted("signals   a checkpoint of %.0f MiB takes about %.0f s here; mpirun kills its ranks 2 s after a TERM or Ctrl-C, and steps since the last checkpoint are lost then: stop with USR1",
+                     double(bytes) / (1 << 20), std::ceil(seconds));
 }
 
 Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s) {

@@ -32,6 +32,10 @@ Output check_output(Comm&, const TrainOptions&, const State& state);
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for checkpoints, do not fit.
 void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);
 
+/// Rank 0 only. What cannot be saved when a TERM is sent to mpirun in a long step, because of the size of a checkpoint on this
+/// disk; empty if it can.
+std::string note_on_signals(const std::string& run_dir, const State&, int ranks);
+
 /// What a resumed run must share with the one before.
 Identity identity_of(const TrainOptions&, const SplitInfo&, const TrainSetup&);
 

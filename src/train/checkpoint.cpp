@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/durable.h"
 #include "data/digest.h"
 
@@ -86,6 +87,27 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
         throw;
     }
     publish_file(partial, path);
+}
+
+double estimated_seconds(const std::string& run_dir, size_t bytes) {
+    const size_t count = std::clamp<size_t>(bytes, size_t(1) << 16, size_t(32) << 20) / sizeof(float);
+    std::vector<float> values(count);
+    for (size_t i = 0; i < count; ++i) values[i] = float(i);
+    const std::string path = run_dir + "/trial.partial", partial = path + ".partial";  // a killed run's are removed by the next
+    const Clock::time_point start = Clock::now();
+    {
+        const auto lock = h5::exclusive();
+        h5::Handle file = h5::create(partial);
+        Digest digest(Digest::Kind::sha256);
+        digest.update(values.data(), count * sizeof(float));
+        h5::set_checked_attribute(file, "sha256", digest.hex());
+        write_tensor(file, "trial", {int(count / 1024), 1, 1, 1024}, values.data(), partial);
+        h5::close(std::move(file), partial);
+    }
+    publish_file(partial, path);
+    const double seconds = seconds_since(start);
+    fs::remove(path);
+    return seconds * std::max(1.0, double(bytes) / double(count * sizeof(float)));
 }
 
 void save_model(const std::string& path, const Checkpoint& c, const State& state) {

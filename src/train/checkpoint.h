@@ -37,6 +37,9 @@ void check_identity(const std::string& path, const Identity& checkpoint, const I
 
 /// Writes one file, durably. `state` gives names and places of the tensors. Throws Exit::io.
 void write_checkpoint(const std::string& path, const Checkpoint&, const State& state);
+/// Seconds that a checkpoint of so many bytes is likely to take in this run folder, from writing at most 32 MiB of one, which
+/// leaves nothing behind. Throws Exit::io.
+double estimated_seconds(const std::string& run_dir, size_t bytes);
 /// Writes the model of a checkpoint, with the running statistics of its rank 0 (equal on all ranks after an evaluation). Throws Exit::io.
 void save_model(const std::string& path, const Checkpoint&, const State& state);
 /// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`. Throws Exit::bad_input.
