@@ -8,7 +8,9 @@
 #include <optional>
 #include <thread>
 
+#include "base/text.h"
 #include "cli/train_options.h"
+#include "support.h"
 #include "test_comm.h"
 #include "tests/training.h"
 
@@ -163,6 +165,43 @@ TEST(Clocks, TextsOfCheckpointEvery) {
     EXPECT_EQ(clock("none").steps + clock("none").epochs, 0);
     EXPECT_EQ(clock("500").epochs, 0);
     EXPECT_EQ(clock("2e").steps, 0);
+}
+
+TEST(Clocks, TextsThatAreNoTimeAreRefused) {
+    const std::vector<std::string> wrong = {"1h1h",
+                                            "1s1h",
+                                            "1m2h",
+                                            "1e20s",
+                                            "1e2s",
+                                            "0x10s",
+                                            "infs",
+                                            "nans",
+                                            "-1s",
+                                            "+1s",
+                                            " 1s",
+                                            "1 s",
+                                            "1s ",
+                                            "1",
+                                            "h",
+                                            ".s",
+                                            "1.2.3s",
+                                            "1,5h",
+                                            "1d",
+                                            "8761h",
+                                            "1h30",
+                                            "8760h1s",
+                                            "99999999999999999999h",
+                                            "0s",
+                                            "1H"};
+    for (const char* option : {"--time-limit", "--watchdog", "--checkpoint-every"})
+        for (const std::string& text : wrong) {
+            if (option == std::string("--checkpoint-every") && text == "1") continue;  // a number of steps
+            const auto parse = [&] { parse_train_options({"--data", "x", "--batch-size", "8", option, text}); };
+            EXPECT_EQ("", problem_of_error(Exit::usage, {option, " " + text + ":", "8760h"}, parse));
+        }
+    for (const auto& [text, seconds] : std::vector<std::pair<std::string, double>>{
+             {"8760h", 365 * 86400.0}, {"1h1m1s", 3661}, {"1.5h0.5m", 5430}, {"90m", 5400}, {"00001s", 1}})
+        EXPECT_DOUBLE_EQ(parse_duration(text).value_or(-1), seconds) << text;
 }
 
 }  // namespace

@@ -293,6 +293,8 @@ TEST_F(Setup, EndsBeforeSlurmsJobDoes) {
     setenv("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 5000).c_str(), 1);
     EXPECT_NEAR(limit(""), 5000, 30) << "the clock goes on while this test runs";
     EXPECT_EQ(limit("--time-limit 90s"), 90) << "what is given wins";
+    setenv("SLURM_JOB_END_TIME", "1e20", 1);
+    EXPECT_EQ(limit(""), 365 * 86400) << "what no clock holds is no nearer than a year";
     setenv("SLURM_JOB_END_TIME", "soon", 1);
     EXPECT_EQ("", problem_of_error(Exit::usage, {"SLURM_JOB_END_TIME=soon", "--time-limit"}, [&] { limit(""); }));
 }

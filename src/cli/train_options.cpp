@@ -9,6 +9,7 @@
 
 #include "backend/chips.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/option_effects.h"
 
@@ -256,26 +257,6 @@ std::vector<double> numbers_of(const std::string& option, const std::string& lis
     return numbers;
 }
 
-namespace {
-
-/// "1h30m", "90s", "2m" in seconds; negative if it is none of these.
-double duration_of(const std::string& text) {
-    double seconds = 0;
-    const char* at = text.c_str();
-    if (!*at) return -1;
-    while (*at) {
-        char* end = nullptr;
-        const double number = std::strtod(at, &end);
-        const double unit = *end == 'h' ? 3600 : *end == 'm' ? 60 : *end == 's' ? 1 : 0;
-        if (end == at || unit == 0 || !(number >= 0)) return -1;
-        seconds += number * unit;
-        at = end + 1;
-    }
-    return seconds;
-}
-
-}  // namespace
-
 CheckpointClock checkpoint_clock_of(const TrainOptions& o) {
     const std::string& text = o.checkpoint_every;
     CheckpointClock clock;
@@ -287,16 +268,18 @@ CheckpointClock checkpoint_clock_of(const TrainOptions& o) {
         clock.steps = whole;
     } else if (end != text.c_str() && whole > 0 && rest == "e") {
         clock.epochs = whole;
-    } else if (clock.seconds = duration_of(text); clock.seconds <= 0) {
-        fail(Exit::usage, "--checkpoint-every " + text + ": write 500 (steps), 10m or 1h30m (time), 2e (epochs), or none");
+    } else if (clock.seconds = parse_duration(text).value_or(0); clock.seconds <= 0) {
+        fail(Exit::usage,
+             "--checkpoint-every " + text + ": write 500 (steps), 10m or 1h30m (time, to 8760h), 2e (epochs), or none");
     }
     return clock;
 }
 
 double time_limit_of(const TrainOptions& o) {
     if (!o.time_limit.empty()) {
-        const double seconds = duration_of(o.time_limit);
-        if (seconds <= 0) fail(Exit::usage, "--time-limit " + o.time_limit + ": write a time as in 1h50m, 90m or 300s");
+        const double seconds = parse_duration(o.time_limit).value_or(0);
+        if (seconds <= 0)
+            fail(Exit::usage, "--time-limit " + o.time_limit + ": write a time to 8760h, as in 1h50m, 90m or 300s");
         return seconds;
     }
     const char* variable = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
@@ -305,7 +288,7 @@ double time_limit_of(const TrainOptions& o) {
     const double seconds = std::strtod(variable, &end);
     if (end == variable || *end || !std::isfinite(seconds))
         fail(Exit::usage, std::string("SLURM_JOB_END_TIME=") + variable + " is not a time in seconds since 1970; give --time-limit");
-    return std::max(1.0, seconds - double(std::time(nullptr)));
+    return std::clamp(seconds - double(std::time(nullptr)), 1.0, longest_duration);
 }
 
 BackendOptions backend_options_of(const TrainOptions& o) {
@@ -323,8 +306,9 @@ BackendOptions backend_options_of(const TrainOptions& o) {
 
 double watchdog_of(const TrainOptions& o) {
     if (o.watchdog == "none") return 0;
-    const double seconds = duration_of(o.watchdog);
-    if (seconds < 1) fail(Exit::usage, "--watchdog " + o.watchdog + ": write a time of at least 1s, as in 300s or 10m, or none");
+    const double seconds = parse_duration(o.watchdog).value_or(0);
+    if (seconds < 1)
+        fail(Exit::usage, "--watchdog " + o.watchdog + ": write a time from 1s to 8760h, as in 300s or 10m, or none");
     return seconds;
 }
 
