@@ -66,6 +66,8 @@ class Run:
         path = os.path.join(argument, "metrics.h5") if os.path.isdir(argument) else argument
         if not os.path.exists(path):
             fail(BAD_INPUT, f"{path}: no such file; give the folder of a run, or its metrics.h5")
+        if not os.path.isfile(path):  # a pipe may never begin
+            fail(BAD_INPUT, f"{path}: is not a regular file; give the folder of a run, or its metrics.h5")
         self.folder = os.path.dirname(os.path.abspath(path))
         self.name = os.path.basename(self.folder)
         try:

@@ -112,6 +112,7 @@ TEST_F(Plot, MistakesAreOneLine) {
     for (const auto& [arguments, code, word] :
          std::vector<std::tuple<std::string, int, std::string>>{{"plot", 2, "which run?"},
                                                                 {"plot none", 3, "none"},
+                                                                {"plot /dev/zero", 3, "not a regular file"},
                                                                 {"plot " + run_ + " --ou x", 2, "usage"},
                                                                 {"plot " + run_ + " --out /proc/x", 5, "/proc/x"}}) {
         const Finished f = elsewhere(convoy_ + " " + arguments);

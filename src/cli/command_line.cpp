@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <numeric>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace convoy {
 namespace po = boost::program_options;
@@ -105,17 +106,17 @@ std::string trimmed(const std::string& text) {
     return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
-/// A recipe as a whole; what is no recipe (a device, an image) is refused before it is parsed or printed.
-std::string text_of(const std::string& path) {
+/// A recipe as a whole, without the byte order mark that editors on Windows put before UTF-8.
+/// What is no recipe (a device, an image) is refused before it is parsed or printed.
+std::string recipe_text(const std::string& path) {
     constexpr size_t most = 1 << 20;
-    std::ifstream in(path);
-    std::string text(most + 1, '\0');
-    in.read(text.data(), std::streamsize(text.size()));
-    if (!in.is_open() || in.bad() || (in.gcount() == 0 && !in.eof())) fail(Exit::bad_input, path + ": cannot be read; check --config");
-    text.resize(size_t(in.gcount()));
+    const std::string advice = "a recipe is lines of key = value, at most 1 MiB of text; check --config";
+    std::string text = text_of_input(path, most, advice);
     const auto unprintable = [](unsigned char c) { return c < ' ' && c != '\n' && c != '\t' && c != '\r'; };
-    if (text.size() > most || std::any_of(text.begin(), text.end(), unprintable))
-        fail(Exit::bad_input, path + ": is not a recipe: lines of key = value, at most 1 MiB of text; check --config");
+    if (std::any_of(text.begin(), text.end(), unprintable))
+        fail(Exit::bad_input, path + ": is not a recipe; " + advice);
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     return text;
 }
 
@@ -130,7 +131,7 @@ bool replaced(const std::string& key, const std::vector<std::set<std::string>>& 
 void store_config(const Options& options, const std::string& path, const std::vector<std::set<std::string>>& alternatives,
                   ConfiguredValues& result) {
     const po::variables_map command_line = result.values;
-    std::istringstream in(text_of(path));
+    std::istringstream in(recipe_text(path));
     std::set<std::string> seen;
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "base/input_file.h"
 #include "base/quantile.h"
 #include "model/models.h"
 
@@ -104,10 +104,10 @@ bool add_oom(RunSummary& s, const nlohmann::json& j) {
 RunSummary without_memory(const std::string& run) {
     RunSummary s;
     s.run = run;
-    std::ifstream in(run + "/oom");
-    const std::string text((std::istreambuf_iterator<char>(in)), {});
-    const auto j = nlohmann::json::parse(text, nullptr, false);
-    if (j.is_object() && !add_oom(s, j)) fail(Exit::bad_input, run + "/oom: is damaged; remove it, or measure again");
+    const std::string path = run + "/oom", advice = "remove it, or measure again";
+    size_of_input(path, advice);
+    const auto j = nlohmann::json::parse(text_of_input(path, 1 << 20, advice), nullptr, false);
+    if (j.is_object() && !add_oom(s, j)) fail(Exit::bad_input, path + ": is damaged; " + advice);
     std::smatch m;
     const std::string name = fs::path(run).filename().string();
     if (s.ranks < 1 && std::regex_search(name, m, std::regex("(\\d{1,6})n(\\d{1,6})g-b(\\d{1,9})")))

@@ -2,12 +2,12 @@
 #include "cli/scaling.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/quantile.h"
 #include "base/text.h"
 #include "model/models.h"
@@ -148,8 +148,7 @@ std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::
 }
 
 std::vector<ScalingRun> read_published(const std::string& path) {
-    std::ifstream in(path);
-    if (!in) fail(Exit::bad_input, path + ": cannot be read; check --published");
+    std::istringstream in(text_of_input(path, 1 << 20, "check --published"));
     std::vector<ScalingRun> runs;
     std::string line;
     bool header = true;

@@ -2,12 +2,11 @@
 // one Error line. A failing read is reported as a checksum mismatch when HDF5's error stack says Fletcher-32 refused it.
 #include "data/hdf5.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
+
+#include "base/input_file.h"
 
 namespace convoy::h5 {
 namespace {
@@ -94,16 +93,15 @@ Handle::~Handle() {
 
 Handle open(const std::string& path) {
     silence();
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; check the path");
-    if (!S_ISREG(status.st_mode)) fail(Exit::bad_input, path + ": is not a regular file; give the path of an HDF5 file");
+    const uint64_t bytes = size_of_input(path, "give the path of an HDF5 file");
     const int is_hdf5 = H5Fis_hdf5(path.c_str());
     if (is_hdf5 == 0) fail(Exit::bad_input, path + ": is not an HDF5 file (or its first bytes are damaged); make it again");
     Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
     if (!file.valid()) {
         const std::string reason = innermost_error();
         if (reason.find("truncated") != std::string::npos)
-            fail(Exit::bad_input, path + ": is truncated (" + std::to_string(status.st_size) + " bytes are left); make it again");
+            fail(Exit::bad_input,
+                 path + ": is truncated (" + std::to_string(bytes) + " bytes are left); make it again");
         fail(Exit::bad_input, path + ": cannot be opened: it is unreadable or damaged" + because() + "; make it again");
     }
     return file;

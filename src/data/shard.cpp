@@ -3,14 +3,14 @@
 #include "data/shard.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/input_file.h"
 #include "data/digest.h"
 
 namespace convoy {
@@ -29,11 +29,11 @@ uint64_t size_of_file(const std::string& path) {
 }
 
 std::string manifest_text(const std::string& dir) {
-    const std::string path = dir + "/manifest.json";
-    std::ifstream in(path, std::ios::binary);
-    if (!in) fail(Exit::bad_input, path + ": is missing or unreadable; make the data set again with 'convoy convert'");
-    if (size_of_file(path) > (64u << 20)) fail(Exit::bad_input, path + ": is not a manifest; convert the data set again");
-    return {std::istreambuf_iterator<char>(in), {}};
+    const std::string path = dir + "/manifest.json", advice = "make the data set again with 'convoy convert'";
+    std::error_code error;
+    if (!fs::exists(path, error)) fail(Exit::bad_input, path + ": is missing or unreadable; " + advice);
+    size_of_input(path, advice);
+    return text_of_input(path, 64 << 20, advice);
 }
 
 /// The shards of `split` found in `dir`, by number; `shards` is the total their names agree on.
@@ -151,6 +151,9 @@ SplitReader::SplitReader(const std::string& dir, const std::string& split) {
                                       std::to_string(entry->second.images) + "; convert the data set again");
         listed.erase(entry);
     }
+    if (info_.images > INT_MAX)
+        fail(Exit::bad_input, dir + ": its " + split + " split has " + std::to_string(info_.images) +
+                                  " images, and a training numbers them with 32 bits; split the data set");
     if (!listed.empty())
         fail(Exit::bad_input, dir + "/" + listed.begin()->first + ": is in manifest.json, but missing; convert the data set again");
 }
