@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "data/decode.h"
 #include "data/digest.h"
 #include "data/gzip.h"
@@ -23,7 +24,8 @@ namespace {
 
 constexpr int side = 32, plane = side * side, colours = 3, classes = 10;
 constexpr size_t record_bytes = 1 + plane * colours, official_records = 10'000;
-constexpr size_t most_member_bytes = 10 * official_records * record_bytes;  // beyond this it is not CIFAR-10, whatever it claims
+constexpr size_t most_batch_bytes = official_records * record_bytes, most_names_bytes = 1 << 16;
+constexpr size_t most_archive_bytes = size_t(1) << 30;  // unpacked; the official archive has 184 MB
 constexpr const char* official_md5 = "c32a1d4ab5d03f1284b67883e8d87530";
 const std::array<std::string, 7> member_names = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                                                  "data_batch_5.bin", "test_batch.bin",   "batches.meta.txt"};
@@ -91,6 +93,13 @@ void add_member(const std::string& name, const std::vector<uint8_t>& bytes, int6
                                    std::to_string(official_records));
 }
 
+/// A few megabytes can unpack to terabytes.
+void check_unpacked(const GzipReader& gzip) {
+    if (gzip.offset() > most_archive_bytes)
+        fail(Exit::bad_input, gzip.path() + ": unpacks to more than " + std::to_string(most_archive_bytes) +
+                                  " bytes; is it cifar-10-binary.tar.gz?");
+}
+
 /// libarchive's source of bytes: the decompressed stream of a GzipReader, whose exceptions must not cross C code.
 struct TarInput {
     explicit TarInput(const std::string& path) : gzip(path) {}
@@ -102,7 +111,9 @@ struct TarInput {
         auto* input = static_cast<TarInput*>(self);
         *out = input->buffer.data();
         try {
-            return la_ssize_t(input->gzip.read(input->buffer.data(), input->buffer.size()));
+            const size_t bytes = input->gzip.read(input->buffer.data(), input->buffer.size());
+            check_unpacked(input->gzip);
+            return la_ssize_t(bytes);
         } catch (const std::exception& error) {
             input->failure = error.what();
             archive_set_error(tar, EINVAL, "unreadable");
@@ -118,19 +129,22 @@ struct TarInput {
                               (reason ? reason : "not a tar archive") + "; it is no (complete) tar archive, get it again");
 }
 
-std::vector<uint8_t> read_member(archive* tar, const TarInput& input, const std::string& path, const std::string& where) {
-    std::vector<uint8_t> bytes;
-    constexpr size_t step = 1 << 20;
-    for (size_t filled = 0;;) {
-        if (filled > most_member_bytes) fail(Exit::bad_input, where + ": is larger than any CIFAR-10 batch; get the archive again");
-        bytes.resize(filled + step);
-        const la_ssize_t got = archive_read_data(tar, &bytes[filled], step);
-        if (got < 0) bad_archive(input, tar, path);
+void check_size(const std::string& name, uint64_t bytes, const std::string& where) {
+    const size_t most = name == "batches.meta.txt" ? most_names_bytes : most_batch_bytes;
+    if (bytes > most)
+        fail(Exit::bad_input, where + ": has " + std::to_string(bytes) + " bytes, CIFAR-10's has at most " +
+                                  std::to_string(most) + "; get it again");
+}
+
+/// A member whose header says how many bytes it has; libarchive gives no more than these.
+std::vector<uint8_t> read_member(archive* tar, size_t size, const TarInput& input, const std::string& path) {
+    std::vector<uint8_t> bytes(size);
+    for (size_t filled = 0; filled < size;) {
+        const la_ssize_t got = archive_read_data(tar, &bytes[filled], size - filled);
+        if (got <= 0) bad_archive(input, tar, path);
         filled += size_t(got);
-        if (got > 0) continue;
-        bytes.resize(filled);
-        return bytes;
     }
+    return bytes;
 }
 
 void read_archive(const std::string& path, int64_t limit, Batches& batches) {
@@ -146,10 +160,12 @@ void read_archive(const std::string& path, int64_t limit, Batches& batches) {
         const std::string name = fs::path(entry_path ? entry_path : "").filename();
         if (archive_entry_filetype(entry) != AE_IFREG || !is_member(name)) continue;
         const std::string where = path + ": " + name;
-        add_member(name, read_member(tar.get(), input, path, where), limit, where, batches);
+        const auto bytes = uint64_t(archive_entry_size(entry));
+        check_size(name, bytes, where);
+        add_member(name, read_member(tar.get(), size_t(bytes), input, path), limit, where, batches);
     }
     std::array<char, 1 << 16> rest;  // to the end of the stream, where its CRC is
-    while (input.gzip.read(rest.data(), rest.size()) > 0) continue;
+    while (input.gzip.read(rest.data(), rest.size()) > 0) check_unpacked(input.gzip);
 }
 
 void read_folder(const fs::path& folder, int64_t limit, Batches& batches, Source& source) {
@@ -158,8 +174,7 @@ void read_folder(const fs::path& folder, int64_t limit, Batches& batches, Source
         std::error_code error;
         if (!fs::is_regular_file(path, error))
             fail(Exit::bad_input, path + ": is missing; unpack cifar-10-binary.tar.gz again, or give the archive itself");
-        if (fs::file_size(path, error) > most_member_bytes || error)
-            fail(Exit::bad_input, path + ": is larger than any CIFAR-10 batch; get it again");
+        check_size(name, size_of_input(path, "check its permissions"), path);
         std::ifstream in(path, std::ios::binary);
         const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
         if (!in && !in.eof()) fail(Exit::bad_input, path + ": cannot be read; check its permissions");
@@ -209,6 +224,7 @@ Source decode_cifar10(const std::string& from, int64_t limit_per_file) {
         read_folder(fs::is_directory(nested, error) ? nested : fs::path(from), limit_per_file, batches, source);
         batches.warnings.push_back(from + ": is a folder; whether it is the official CIFAR-10 can only be checked on the archive");
     } else {
+        size_of_input(from, "give cifar-10-binary.tar.gz, or the folder unpacked from it");
         source.checksum = digest_of_file(Digest::Kind::md5, from) == official_md5 ? "official" : "differs";
         if (source.checksum == "differs")
             batches.warnings.push_back(from + ": is not the official archive (its MD5 is not " + official_md5 +

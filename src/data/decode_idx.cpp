@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
+#include "base/memory_budget.h"
 #include "data/decode.h"
 #include "data/digest.h"
 #include "data/gzip.h"
@@ -15,6 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr uint64_t most_bytes = uint64_t(8) << 30;
+constexpr uint64_t most_deflated = 1032;  // bytes that one byte of a .gz file can unpack to, by the format
 
 /// MD5 of the four uncompressed MNIST files, in the order they are read.
 constexpr std::array<const char*, 4> mnist_md5 = {"6bbc9ace898e44ae57da46a324031adb", "a25bea736e30d166cdddb491f175f624",
@@ -34,6 +37,13 @@ std::string find_file(const std::string& folder, const std::string& stem, const 
         for (const char* suffix : {"", ".gz"})
             if (const fs::path path = fs::path(folder) / (stem + joint + kind + suffix); fs::is_regular_file(path, error)) return path;
     fail(Exit::bad_input, folder + "/" + stem + "-" + kind + "[.gz]: is missing; give --from the folder with the four IDX files");
+}
+
+/// Linux would grant the memory, and end the process without a word when it is used.
+void check_memory(uint64_t bytes, const std::string& path) {
+    std::vector<MemoryBudget::Part> limits;
+    for (MemoryLimit& limit : memory_limits()) limits.push_back({std::move(limit)});
+    MemoryBudget(std::move(limits)).take_or_fail(bytes, path, "use a smaller data set");
 }
 
 /// Reads an IDX file of bytes with `rank` dimensions.
@@ -61,7 +71,10 @@ Idx read_idx(const std::string& path, uint32_t rank) {
                  path + ": dimension " + std::to_string(i) + " is " + std::to_string(idx.dims[i]) + "; the file is damaged");
         bytes *= idx.dims[i];
     }
-    if (bytes > most_bytes) fail(Exit::bad_input, path + ": its header claims " + std::to_string(bytes) + " bytes; the file is damaged");
+    if (bytes > std::min(most_bytes, size_of_input(path, "get it again") * most_deflated))
+        fail(Exit::bad_input, path + ": its header claims " + std::to_string(bytes) + " bytes; the file is damaged");
+    check_memory(bytes, path);
+    idx.data.reserve(bytes + 1);
     constexpr size_t step = 1 << 22;
     for (bool more = true; more;) {  // one byte more than claimed, to see whether there is one
         const size_t filled = idx.data.size(), want = std::min<size_t>(step, bytes + 1 - filled);
