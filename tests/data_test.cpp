@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "data/decode.h"
@@ -236,7 +238,7 @@ TEST_F(Convert, IdxErrors) {
     expect(images, good.substr(0, 10), {images, "within its header", "byte 10"});
     expect(images, good_labels, {images, "not an IDX file of images"});
     expect(images, idx_header({0xffffffff, 4096, 4096}), {images, "damaged"});
-    expect(images, idx_header({100000, 100, 100}), {images, "1000000000 bytes", "holds 0"});
+    expect(images, idx_header({100000, 100, 100}), {images, "claims 1000000000 bytes", "damaged"});
     expect(labels, idx_labels(11, 3), {labels, "11 labels for 12 images"});
     std::string bad = good_labels;
     bad[8 + 7] = 10;
@@ -263,6 +265,32 @@ TEST_F(Convert, SyntheticIsAFunctionOfItsArguments) {
     EXPECT_EQ(read_file(out_ + "/manifest.json"), manifest) << "the same arguments gave other bytes";
     const SplitInfo info = SplitReader(out_, "train").info();
     EXPECT_EQ(std::make_tuple(info.height, info.width, info.channels, info.classes), std::make_tuple(8, 6, 2, 4));
+}
+
+// What `train` refuses, neither `convert` makes nor `verify` calls sound.
+TEST_F(Convert, ADataSetHasTestImages) {
+    for (const char* images : {"1", "4", "5", "9"}) {
+        convert_and_verify({"synthetic", "--images", images, "--size", "2x2x1", "--shards", "1", "--force"});
+        EXPECT_EQ(SplitReader(out_, "train").info().images, std::stoi(images));
+        EXPECT_EQ(SplitReader(out_, "test").info().images, 1) << images;
+    }
+    fs::remove_all(out_);
+    const std::vector<std::string> args = {"synthetic", "--images", "9", "--size", "2x2x1", "--test-images", "0"};
+    expect_failure(args, {"--test-images", "1 to"}, Exit::usage);
+}
+
+TEST_F(Convert, VerifyRefusesADataSetWithoutTestImages) {
+    convert_and_verify({"synthetic", "--images", "10", "--size", "2x2x1", "--shards", "1"});
+    fs::remove(out_ + "/test-00000-of-00001.h5");
+    const std::string manifest = out_ + "/manifest.json", whole = read_file(manifest);
+    auto json = nlohmann::json::parse(whole);
+    auto& shards = json["shards"];
+    shards.erase(
+        std::find_if(shards.begin(), shards.end(), [](const auto& shard) { return shard["split"] == "test"; }));
+    write_file(manifest, json.dump());
+    testing::internal::CaptureStdout();
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {out_, "no test shards"}, [&] { verify({out_}); }));
+    testing::internal::GetCapturedStdout();
 }
 
 TEST_F(Convert, LeavesWhatIsThereAlone) {

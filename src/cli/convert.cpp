@@ -1,4 +1,5 @@
 // convoy convert cifar10|mnist|synthetic: makes a data set of HDF5 shards. The destination appears complete or not at all.
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstdio>
@@ -38,7 +39,8 @@ po::options_description options_of(const std::string& kind) {
         add("class-names", po::value<std::string>()->value_name("A,B,…"), "names of the classes, separated by commas (default 0 to 9)");
     } else {
         add("images", po::value<int64_t>()->value_name("N"), "number of training images");
-        add("test-images", po::value<int64_t>()->value_name("N"), "number of test images (default a fifth of --images)");
+        add("test-images", po::value<int64_t>()->value_name("N"),
+            "number of test images (default a fifth of --images, at least 1)");
         add("size", po::value<std::string>()->value_name("HxWxC")->default_value("32x32x3"), "height, width and channels of an image");
         add("classes", po::value<int64_t>()->value_name("N")->default_value(10), "number of classes");
         add("seed", po::value<int64_t>()->value_name("N")->default_value(0), "another seed gives another data set");
@@ -66,7 +68,8 @@ SyntheticShape synthetic_shape(const po::variables_map& values) {
     if (!values.count("images")) fail(Exit::usage, "--images: is required; it takes the number of training images");
     SyntheticShape shape;
     shape.images = value_in_range(values, "images", 1, most_images);
-    shape.test_images = values.count("test-images") ? value_in_range(values, "test-images", 0, most_images) : shape.images / 5;
+    shape.test_images = std::max<int64_t>(1, shape.images / 5);
+    if (values.count("test-images")) shape.test_images = value_in_range(values, "test-images", 1, most_images);
     shape.classes = int(value_in_range(values, "classes", 1, most_classes));
     shape.seed = uint64_t(value_in_range(values, "seed", 0, INT64_MAX));
     const Shape size = image_size_of("size", values["size"].as<std::string>());

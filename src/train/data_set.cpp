@@ -32,7 +32,7 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read
     const Share mine = share_of(info_.images, comm.size(), comm.rank());
     comm.together([&] {
         const Doing doing(comm.activity(), "reading the data set");
-        if (info_.images > INT_MAX) fail(Exit::bad_input, "the " + info_.split + " split has more than 2^31 images; split the data set");
+        require(info_.images <= INT_MAX, "SplitReader refuses splits whose rows no int can number");
         if (mine.count > 0)
             read(mine.first, mine.count, reinterpret_cast<uint8_t*>(pixels_->data() + pixel_offsets[comm.rank()]),
                  reinterpret_cast<int32_t*>(classes_->data() + class_offsets[comm.rank()]));
