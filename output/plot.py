@@ -47,8 +47,13 @@ PART_COLORS = {"data wait": "#E69F00", "compute": "#0072B2", "exposed communicat
 BINS = 120  # points a time split is averaged to
 
 
+def printable(text):
+    """What files say, without anything that could steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
 def fail(code, message):
-    sys.stderr.write("plot.py: " + " ".join(str(message).split()) + "\n")
+    sys.stderr.write("plot.py: " + printable(" ".join(str(message).split())) + "\n")
     sys.exit(code)
 
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/text.h"
 #include "cluster.h"
 
 namespace convoy::test {
@@ -73,6 +74,68 @@ std::vector<double> silences(const std::string& command) {
     for (double now = 0; in >> now; before = now)
         if (before > 0) gaps.push_back(now - before);
     return gaps;
+}
+
+TEST(Terminal, ShowsWhatCouldSteerItAsText) {
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"frog, größer, 青蛙, 🐸, 50 %", "frog, größer, 青蛙, 🐸, 50 %"},
+        {"a\x1b[2Jb\nc\rd\te\x7f", R"(a\x1b[2Jb\x0ac\x0dd\x09e\x7f)"},
+        {std::string("nul\0", 4), R"(nul\x00)"},
+        {"\xc2\x9b"
+         "2J, \xc2\x85, \xc2\xa0",
+         R"(\xc2\x9b2J, \xc2\x85, )"
+         "\xc2\xa0"},  // C1 in UTF-8; a space is none
+        {"\x9b"
+         "2J \xff\xc3",
+         R"(\x9b2J \xff\xc3)"},  // bytes that are no UTF-8
+        {"\xc0\x9b \xe0\x80\x9b \xed\xa0\x80 \xf4\x90\x80\x80",
+         R"(\xc0\x9b \xe0\x80\x9b \xed\xa0\x80 \xf4\x90\x80\x80)"},
+        {"gpj.\xe2\x80\xae\xe2\x81\xa6"
+         "exe\xe2\x80\xa8",
+         R"(gpj.\xe2\x80\xae\xe2\x81\xa6exe\xe2\x80\xa8)"}};
+    for (const auto& [text, shown] : cases) {
+        const TempDir dir;
+        std::FILE* file = std::fopen(dir.path("out").c_str(), "w");
+        Terminal(file, true).line(text);
+        Terminal(file, true).status(text);
+        std::fclose(file);
+        EXPECT_EQ(read_file(dir.path("out")), shown + "\n" + shown + "\n");
+        EXPECT_EQ(Error(Exit::io, text).what(), shown);
+        EXPECT_EQ(printable(shown), shown) << "what is shown may be quoted";
+    }
+    EXPECT_EQ(printable("two\nlines\r", "\n"), "two\nlines\\x0d");
+}
+
+/// What of an output a terminal would obey: bytes below a space but line ends, and C1 in UTF-8.
+std::string orders_in(const std::string& out) {
+    std::string orders;
+    for (size_t i = 0; i < out.size(); ++i) {
+        const auto byte = uint8_t(out[i]), before = uint8_t(i > 0 ? out[i - 1] : 0);
+        if ((byte < ' ' && byte != '\n') || byte == 0x7f || (before == 0xc2 && byte < 0xa0))
+            orders += out.substr(i, 8) + "|";
+    }
+    return orders;
+}
+
+// The names are an order to clear the screen, and one to set the window's title.
+TEST(Terminal, NamesInDataSetsAreShownAsText) {
+    const TempDir dir;
+    const std::string names = "$'\\e[2J,b\\u009b2J,\\e]0;owned\\a,3,4,5,6,7,8,9'", set = dir.path("set");
+    const Finished made =
+        convoy_alone("convert mnist --from input/mnist-sample --shards 1 --to " + set + " --class-names " + names);
+    ASSERT_EQ("", failure(made));
+    const Finished verified = convoy_alone("verify " + set);
+    ASSERT_EQ("", failure(verified));
+    EXPECT_NE(verified.out.find(R"(\x1b[2J)"), std::string::npos) << verified.out;
+    EXPECT_NE(verified.out.find(R"(b\xc2\x9b2J)"), std::string::npos) << verified.out;
+    EXPECT_EQ("", orders_in(verified.out + verified.err));
+
+    const Finished trained = convoy_alone("train --model mnist-linear --batch-size 64 --max-steps 1 --no-eval --data " +
+                                          set + " --output " + dir.path("run"));
+    ASSERT_EQ("", failure(trained));
+    const Finished refused =
+        convoy_alone("evaluate --model-file " + dir.path("run") + "/model.h5 --data input/mnist-sample");
+    EXPECT_EQ("", orders_in(trained.out + trained.err + refused.out + refused.err));
 }
 
 // Steps and evaluation batches of several seconds each; on a fast machine they are short, and there is nothing to see.

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/text.h"
+
 namespace convoy {
 
 /// Exit codes of the executable; the README lists them for users.
@@ -19,13 +21,6 @@ enum class Exit : int {
     out_of_memory = 7,  ///< of the host or of the device
     requeue = 85,    ///< checkpointed on request: submit me again
 };
-
-/// `text` without control characters: what a message quotes from a file must not break its line, or steer a terminal.
-inline std::string printable(std::string text) {
-    for (char& c : text)
-        if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
-    return text;
-}
 
 /// What std::bad_alloc means to the user.
 constexpr const char* out_of_host_memory = "out of memory on the host; use a smaller batch or data set, or fewer ranks a node";

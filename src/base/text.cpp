@@ -20,6 +20,50 @@ std::string formatted(const char* pattern, ...) {
     return text;
 }
 
+namespace {
+
+struct Character {
+    char32_t code;
+    size_t bytes;
+};
+
+/// The first character of a text that is not empty; 0 for a byte that begins none, as Unicode's table 3-7 says.
+Character first_character(std::string_view text) {
+    const auto byte = [&](size_t i) { return i < text.size() ? uint8_t(text[i]) : uint8_t(0); };
+    const uint8_t first = byte(0);
+    if (first < 0x80) return {first, 1};
+    const size_t bytes = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+    char32_t code = first & (0xFF >> (bytes + 1));
+    for (size_t i = 1; i < bytes; ++i) {
+        if ((byte(i) & 0xC0) != 0x80) return {0, 1};
+        code = code << 6 | (byte(i) & 0x3F);
+    }
+    constexpr char32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const bool surrogate = code >= 0xD800 && code < 0xE000;
+    if (first < 0xC0 || first > 0xF7 || code < least[bytes] || code > 0x10FFFF || surrogate) return {0, 1};
+    return {code, bytes};
+}
+
+bool steers_a_terminal(char32_t c) {
+    const auto within = [c](char32_t low, char32_t high) { return c >= low && c <= high; };
+    const bool control = within(0, 0x1F) || within(0x7F, 0x9F);
+    return control || within(0x2028, 0x202E) || within(0x2066, 0x2069);  // line ends, and turns of the direction
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::string_view kept) {
+    std::string shown;
+    while (!text.empty()) {
+        const Character c = first_character(text);
+        const bool plain = !steers_a_terminal(c.code) || kept.find(text[0]) != std::string_view::npos;
+        for (const char byte : text.substr(0, c.bytes))
+            shown += plain ? std::string(1, byte) : formatted("\\x%02x", uint8_t(byte));
+        text.remove_prefix(c.bytes);
+    }
+    return shown;
+}
+
 std::string grouped(size_t n) {
     const std::string digits = std::to_string(n);
     std::string text;

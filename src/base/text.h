@@ -1,12 +1,17 @@
-// Numbers and times as people read and write them.
+// Numbers and times as people read and write them, and what a terminal may show.
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace convoy {
 
 /// printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* pattern, ...);
+/// `text` as a terminal may show it; for all that comes from files. What could steer it is written as \xNN: control
+/// characters except those in `kept`, also the C1 ones of UTF-8, what turns the direction of text round, and bytes that
+/// are no UTF-8.
+std::string printable(std::string_view text, std::string_view kept = "");
 /// 24253410 -> "24,253,410"
 std::string grouped(size_t n);
 /// "3h07m", "4m09s"

@@ -135,15 +135,16 @@ int convert(const std::vector<std::string>& args) {
     Source source = source_of(kind, values);
     const Phase phase(activity, "convert", "image", 0, images_to_read(source));
     count_images(source, activity);
-    for (const std::string& warning : source.warnings) std::cerr << "warning: " << warning << '\n';
+    for (const std::string& warning : source.warnings) terminal.warning(warning);
     write_data_set(source, to, shards, force);
     terminal.close();
-    std::cout << to << ": ";
-    for (const Split& split : source.splits) std::cout << split.images << ' ' << split.name << " images, ";
+    std::string made = to + ": ";
+    for (const Split& split : source.splits) made += std::to_string(split.images) + " " + split.name + " images, ";
     const Split& train = source.splits[0];
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::printf("%dx%dx%d, %zu classes, source checksum %s, %.1f s\n", train.height, train.width, train.channels, source.class_names.size(),
-                source.checksum.c_str(), seconds);
+    Terminal(stdout, true)
+        .line(made + formatted("%dx%dx%d, %zu classes, source checksum %s, %.1f s", train.height, train.width,
+                               train.channels, source.class_names.size(), source.checksum.c_str(), seconds));
     return int(Exit::done);
 }
 

@@ -1,5 +1,7 @@
 #include "cli/dry_run.h"
 
+#include <sstream>
+
 #include "backend/chips.h"
 #include "backend/planning_backend.h"
 #include "base/text.h"
@@ -39,9 +41,8 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
     const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
     try {
         terminal.line(formatted("plans     of cuDNN for a step of %d images:", batch));
-        std::string table = plan_table(d.graph, batch, parse_precision(o.precision), o.chip);
-        if (table.ends_with("\n")) table.pop_back();
-        terminal.line(table);
+        std::istringstream table(plan_table(d.graph, batch, parse_precision(o.precision), o.chip));
+        for (std::string line; std::getline(table, line);) terminal.line(line);
     } catch (const Error& reason) {
         terminal.line(std::string("          cannot be listed here: ") + reason.what());
     }

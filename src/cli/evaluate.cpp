@@ -80,8 +80,11 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     const EvalResult result = *evaluator.run();
     terminal.close();
     if (comm.root())
-        std::printf("%s on %s (%s): loss %.4f, accuracy %.2f %% (%lld of %lld), %.0f images/s\n", path.c_str(), data_dir.c_str(), split.c_str(),
-                    result.loss, 100 * result.accuracy, (long long)result.correct, (long long)result.images, double(result.images) / result.seconds);
+        Terminal(stdout, true)
+            .line(formatted("%s on %s (%s): loss %.4f, accuracy %.2f %% (%lld of %lld), %.0f images/s", path.c_str(),
+                            data_dir.c_str(), split.c_str(), result.loss, 100 * result.accuracy,
+                            (long long)result.correct, (long long)result.images,
+                            double(result.images) / result.seconds));
     return 0;
 }
 

@@ -37,10 +37,11 @@ std::vector<ScalingRun> scaling_runs(const std::vector<RunSummary>& runs) {
             cells.push_back(as_scaling_run(s));
             continue;
         }
-        std::fprintf(stderr,
-                     "warning: %s ran out of memory, but neither its file oom nor its name, as in 2n16g-b128-r3, says on "
-                     "how many ranks and with which batch: it is left out\n",
-                     printable(s.run).c_str());
+        std::fprintf(
+            stderr,
+            "warning: %s ran out of memory, but neither its file oom nor its name, as in 2n16g-b128-r3, says on "
+            "how many ranks and with which batch: it is left out\n",
+            s.run.c_str());
     }
     return cells;
 }

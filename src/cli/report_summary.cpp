@@ -9,6 +9,7 @@
 
 #include "base/input_file.h"
 #include "base/quantile.h"
+#include "base/text.h"
 #include "model/models.h"
 
 namespace convoy {
@@ -99,6 +100,16 @@ bool add_oom(RunSummary& s, const nlohmann::json& j) {
     return true;
 }
 
+/// What files said, once for all formats: within a table not even a line's end may stand.
+void make_printable(RunSummary& s) {
+    for (std::string* text : {&s.run, &s.model, &s.precision, &s.image_size, &s.stem, &s.device, &s.out_of_memory})
+        *text = printable(*text);
+    for (RankTotals& r : s.of_ranks) r.host = printable(r.host), r.device = printable(r.device);
+    for (EventRow& e : s.events) {
+        for (std::string* text : {&e.iso_time, &e.kind, &e.message}) *text = printable(*text);
+    }
+}
+
 /// What the file `oom` says. Where it is empty: what the folder's name says, as in "2n16g-b128-r3"
 /// (nodes, ranks of all, batch, repeat). If neither says anything, ranks and batch stay 0.
 RunSummary without_memory(const std::string& run) {
@@ -114,6 +125,7 @@ RunSummary without_memory(const std::string& run) {
         s.hosts = std::stoll(m[1]), s.ranks = std::stoll(m[2]), s.batch_per_rank = std::stoll(m[3]);
     s.global_batch = s.batch_per_rank * s.ranks;
     if (s.out_of_memory.empty()) s.out_of_memory = "out of memory";
+    make_printable(s);
     return s;
 }
 
@@ -156,6 +168,7 @@ RunSummary summarise(const std::string& given) {
         if (!(e.accuracy <= s.best_accuracy)) s.best_accuracy = e.accuracy, s.best_epoch = e.epoch;
     }
     s.events = file.rows<EventRow>();
+    make_printable(s);
     return s;
 }
 

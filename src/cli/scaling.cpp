@@ -155,7 +155,7 @@ std::vector<ScalingRun> read_published(const std::string& path) {
     for (int number = 1; std::getline(in, line); ++number) {
         if (line.empty() || line[0] == '#' || std::exchange(header, false)) continue;
         ScalingRun r;
-        std::istringstream words(line);
+        std::istringstream words(printable(line));
         std::string classes, batch, nodes, gpus, rate, rest;
         for (std::string* word :
              {&r.source, &r.model, &r.precision, &r.image_size, &classes, &batch, &nodes, &gpus, &rate})

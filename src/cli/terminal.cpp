@@ -49,7 +49,7 @@ void Terminal::line(const std::string& text) {
     const std::lock_guard lock(mutex_);
     if (!shown_) return;
     clear_status();
-    std::fprintf(to_, "%s\n", text.c_str());
+    std::fprintf(to_, "%s\n", printable(text).c_str());
     std::fflush(to_);
     said_ = Clock::now();
 }
@@ -59,7 +59,7 @@ void Terminal::status(const std::string& text) {
     const std::lock_guard lock(mutex_);
     if (!shown_) return;
     clear_status();
-    std::fputs(text.c_str(), to_);
+    std::fputs(printable(text).c_str(), to_);
     std::fflush(to_);
     status_ = true;
     said_ = Clock::now();
@@ -70,7 +70,7 @@ void Terminal::warning(const std::string& text) {
     if (!shown_) return;
     clear_status();
     std::fflush(to_);
-    std::fprintf(stderr, "warning: %s\n", text.c_str());
+    std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
 }
 
 double Terminal::silent_seconds() const {

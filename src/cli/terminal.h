@@ -10,7 +10,8 @@
 
 namespace convoy {
 
-/// A stream that people watch, shared by threads. On a terminal a status is replaced by what comes next; in a file it is a line.
+/// A stream that people watch, shared by threads. On a terminal a status is replaced by what comes next; in a file it
+/// is a line. Texts may hold what files say: it is shown by printable().
 class Terminal {
 public:
     /// `shown` false: everything is dropped, as on ranks other than 0.

@@ -98,7 +98,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     });
     TrainOptions& o = parsed.options;
     if (o.help || o.print_config) {
-        if (comm.root()) std::fputs((o.help ? parsed.help : config_text(parsed.resolved)).c_str(), stdout);
+        const std::string text = o.help ? parsed.help : config_text(parsed.resolved);
+        if (comm.root()) std::fputs(printable(text, "\n").c_str(), stdout);
         return 0;
     }
 
@@ -144,7 +145,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         resume = find_resume_point(o, out, *trainer, identity);
         if (resume && out.goes_on)
             for (const std::string& path : set_aside_after(output, resume->checkpoint.step))
-                std::fprintf(stderr, "warning: a checkpoint later than the one to go on from is now %s\n", path.c_str());
+                terminal.warning("a checkpoint later than the one to go on from is now " + path);
     });
     const std::string configuration_before = resume ? resume->checkpoint.configuration : "";
     if (comm.max(int64_t(resume.has_value())) > 0)

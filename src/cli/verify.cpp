@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "data/digest.h"
 #include "data/shard.h"
 
@@ -69,14 +70,15 @@ void verify_statistics(const SplitReader& reader, const std::string& dir) {
                                       " is not that of the training images; convert the data set again");
 }
 
-void print_split(const SplitInfo& info, const std::vector<int64_t>& counts) {
+void print_split(Terminal& terminal, const SplitInfo& info, const std::vector<int64_t>& counts) {
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-    std::printf("%-6s %9lld images %dx%dx%d, %d classes of %lld to %lld images\n", info.split.c_str(), static_cast<long long>(info.images),
-                info.height, info.width, info.channels, info.classes, static_cast<long long>(*least), static_cast<long long>(*most));
+    terminal.line(formatted("%-6s %9lld images %dx%dx%d, %d classes of %lld to %lld images", info.split.c_str(),
+                            (long long)info.images, info.height, info.width, info.channels, info.classes,
+                            (long long)*least, (long long)*most));
     constexpr size_t most_lines = 20;
     for (size_t i = 0; i < std::min(counts.size(), most_lines); ++i)
-        std::printf("  %-14s %7lld\n", info.class_names[i].c_str(), static_cast<long long>(counts[i]));
-    if (counts.size() > most_lines) std::printf("  … and %zu more\n", counts.size() - most_lines);
+        terminal.line(formatted("  %-14s %7lld", info.class_names[i].c_str(), (long long)counts[i]));
+    if (counts.size() > most_lines) terminal.line(formatted("  … and %zu more", counts.size() - most_lines));
 }
 
 }  // namespace
@@ -95,16 +97,18 @@ int verify(const std::vector<std::string>& args) {
     if (!fs::is_directory(dir, error)) fail(Exit::bad_input, dir + ": is not a folder; give the folder of a data set");
     const std::vector<ManifestEntry> manifest = read_manifest(dir);
     std::optional<SplitInfo> train;
+    Terminal terminal(stdout, true);
     for (const std::string split : {"train", "test"}) {
         const SplitReader reader(dir, split);
         if (train) check_same_shape(*train, reader.info(), dir);
         if (!train) verify_statistics(reader, dir);
         const std::vector<int64_t> counts = count_classes(reader);
-        print_split(reader.info(), counts);
+        print_split(terminal, reader.info(), counts);
         if (!train) train = reader.info();
     }
     const int64_t bytes = verify_files(dir, manifest);
-    std::printf("%s: ok, %zu files, %lld bytes, every checksum matches\n", dir.c_str(), manifest.size(), static_cast<long long>(bytes));
+    terminal.line(formatted("%s: ok, %zu files, %lld bytes, every checksum matches", dir.c_str(), manifest.size(),
+                            (long long)bytes));
     return int(Exit::done);
 }
 

@@ -128,7 +128,8 @@ void Watchdog::end(const std::string& folder) {
             silent.push_back(r);
         }
     }
-    for (const std::string& report : reports) std::fprintf(stderr, "convoy: no progress: %s\n", report.c_str());
+    for (const std::string& report : reports)
+        std::fprintf(stderr, "convoy: no progress: %s\n", printable(report).c_str());
     message << (silent.empty() ? "every rank reports, so a link between hosts is dead or one rank waits for a disk"
                                : list_of(silent) + " did not report: stopped, cut off, or on a host that does not share the run folder")
             << "; what each rank was in is in " << folder;
