@@ -13,6 +13,7 @@
 
 #include "base/memory_limits.h"
 #include "comm/native.h"
+#include "comm/segments.h"
 
 namespace convoy {
 namespace {
@@ -25,6 +26,17 @@ void on_mpi_error(MPI_Comm*, int* code, ...) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     std::fprintf(stderr, "convoy: rank %d on %s: communication failed: %s; another rank or the link to it may be gone\n", rank, host, text);
     MPI_Abort(MPI_COMM_WORLD, int(Exit::comm));
+}
+
+/// A job that is killed from now on leaves nothing in /dev/shm. Where ranks do not map one segment each, as with UCX,
+/// nothing is touched.
+void leave_no_segments(Comm::Native& n) {
+    std::vector<std::string> segments = mapped_segments();
+    int all_mapped = segments.size() == size_t(n.local_size);
+    MPI_Allreduce(MPI_IN_PLACE, &all_mapped, 1, MPI_INT, MPI_MIN, n.node);
+    if (!all_mapped || n.local_rank != 0) return;
+    remove_names(segments);
+    n.segments = std::move(segments);
 }
 
 }  // namespace
@@ -49,9 +61,12 @@ Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
     int length = 0;
     MPI_Get_processor_name(name.data(), &length);
     n.host.assign(name.data(), length);
+    leave_no_segments(n);
 }
 
 Comm::~Comm() {
+    if (native_->local_rank == 0) restore_names(native_->segments);
+    MPI_Barrier(native_->node);  // MPI_Finalize of any rank may look for its name
     for (MPI_Comm* c : {&native_->leaders, &native_->node, &native_->gradients, &native_->world})
         if (*c != MPI_COMM_NULL) MPI_Comm_free(c);
     MPI_Finalize();
@@ -213,7 +228,7 @@ int Comm::fair_threads() {
 }
 
 void Comm::abort(Exit code, const std::string& message) {
-    std::fprintf(stderr, "convoy: rank %d on %s: %s\n", rank(), host().c_str(), message.c_str());
+    std::fprintf(stderr, "convoy: rank %d on %s: %s\n", rank(), host().c_str(), printable(message).c_str());
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, int(code));
     std::abort();  // MPI_Abort does not return; the compiler does not know

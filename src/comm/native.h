@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <string>
+#include <vector>
 
 #include "comm/comm.h"
 
@@ -15,6 +16,7 @@ struct Comm::Native {
     MPI_Comm leaders = MPI_COMM_NULL;    ///< local rank 0 of each node, null elsewhere
     int rank = 0, size = 1, local_rank = 0, local_size = 1;
     std::string host;
+    std::vector<std::string> segments;  ///< of this node, as their names were; on local rank 0
 };
 
 /// MPI_Bcast of more bytes than an int counts.
