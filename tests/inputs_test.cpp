@@ -1,6 +1,7 @@
 // Files that a user names, through the executable: recipes of other editors, devices, pipes, and archives that unpack
 // to far more than they are.
 #include <gtest/gtest.h>
+#include <hdf5.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -128,6 +129,34 @@ TEST(Inputs, ArchivesThatUnpackToFarMoreAreRefusedInLittleMemory) {
     const Finished large = run("ulimit -v 800000; " +
                                with_limit(sibling("convoy") + " convert mnist --from " + dir.path("large") + to, 30));
     EXPECT_EQ("", refusal(large, Exit::out_of_memory, {"large/train-images-idx3-ubyte.gz", "1024 MiB", "ulimit -v"}));
+}
+
+/// A file of the oldest format, which has no checksums, with an attribute; the header then says that the attribute is
+/// the continuation of the header, of no bytes: HDF5 1.10 asks for so much memory and takes the answer for a refusal.
+void write_with_broken_header(const std::string& path) {
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, 12);
+    const hid_t attribute = H5Acreate2(file, "format", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attribute, type, "convoy-model");
+    H5Aclose(attribute);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Fclose(file);
+    std::string bytes = read_file(path);
+    const size_t name = bytes.find("format"), kind = name - 16;
+    ASSERT_NE(name, std::string::npos);
+    ASSERT_EQ(bytes[kind], 0x0c);
+    bytes[kind] = 0x10;
+    write_file(path, bytes);
+}
+
+TEST(Inputs, ADamagedFileIsNoShortageOfMemory) {
+    const TempDir dir;
+    const std::string path = dir.path("model.h5");
+    write_with_broken_header(path);
+    for (const std::string& command : {"report " + path, "evaluate --data input/cifar10-sample --model-file " + path})
+        EXPECT_EQ("", refusal(run_limited(command), Exit::bad_input, {path})) << command;
 }
 
 }  // namespace

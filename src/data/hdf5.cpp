@@ -2,9 +2,12 @@
 // one Error line. A failing read is reported as a checksum mismatch when HDF5's error stack says Fletcher-32 refused it.
 #include "data/hdf5.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 
 #include "base/input_file.h"
 
@@ -49,6 +52,19 @@ std::string name_of(hid_t object) {
     return H5Iget_name(object, name, sizeof name) > 0 ? name : "data set";
 }
 
+/// Whether as much memory as HDF5 takes at once for a sound file can still be had. mmap, because compilers leave out an
+/// allocation that nobody uses.
+bool has_memory_for(const std::string& path) {
+    constexpr size_t structures = size_t(16) << 20;  // HDF5's own, that no file holds
+    std::error_code error;
+    const uintmax_t bytes = std::filesystem::file_size(path, error);
+    if (error) return false;
+    void* room = ::mmap(nullptr, bytes + structures, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return false;
+    ::munmap(room, bytes + structures);
+    return true;
+}
+
 /// Selects rows [first, first + rows) of the file space and makes the matching memory space.
 std::pair<Handle, Handle> select_rows(hid_t dataset, hsize_t first, hsize_t rows) {
     Handle in_file(H5Dget_space(dataset));
@@ -73,9 +89,10 @@ std::string library_version() {
     return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
-std::string because() {
+std::string because(const std::string& reading) {
     const std::string reason = innermost_error();
-    if (reason.find("memory") != std::string::npos && reason.find("alloc") != std::string::npos) throw std::bad_alloc();  // no damage
+    const bool no_memory = reason.find("memory") != std::string::npos && reason.find("alloc") != std::string::npos;
+    if (no_memory && (reading.empty() || !has_memory_for(reading))) throw std::bad_alloc();
     return reason.empty() ? "" : " (HDF5: " + reason + ")";
 }
 
@@ -102,7 +119,8 @@ Handle open(const std::string& path) {
         if (reason.find("truncated") != std::string::npos)
             fail(Exit::bad_input,
                  path + ": is truncated (" + std::to_string(bytes) + " bytes are left); make it again");
-        fail(Exit::bad_input, path + ": cannot be opened: it is unreadable or damaged" + because() + "; make it again");
+        fail(Exit::bad_input,
+             path + ": cannot be opened: it is unreadable or damaged" + because(path) + "; make it again");
     }
     return file;
 }
@@ -176,7 +194,8 @@ void close(Handle file, const std::string& path) {
 Extent extent(hid_t file, const std::string& dataset, const std::string& path) {
     const Handle set = open_dataset(file, dataset, path);
     const Handle space(H5Dget_space(set)), type(H5Dget_type(set)), layout(H5Dget_create_plist(set));
-    if (!space.valid() || !type.valid() || !layout.valid()) fail(Exit::bad_input, path + ": " + shown(dataset) + " is damaged" + because());
+    if (!space.valid() || !type.valid() || !layout.valid())
+        fail(Exit::bad_input, path + ": " + shown(dataset) + " is damaged" + because(path));
     Extent result;
     const int rank = H5Sget_simple_extent_ndims(space);
     if (rank < 0) fail(Exit::bad_input, path + ": " + shown(dataset) + " has no simple extent");
@@ -226,7 +245,8 @@ void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, vo
     const std::string reason = innermost_error();
     if (reason.find("hecksum") != std::string::npos || reason.find("letcher") != std::string::npos)
         fail(Exit::bad_input, path + ": " + name_of(dataset) + " does not match its checksum: the file is damaged; make it again");
-    fail(Exit::bad_input, path + ": " + name_of(dataset) + " cannot be read: the file is damaged" + because() + "; make it again");
+    fail(Exit::bad_input,
+         path + ": " + name_of(dataset) + " cannot be read: the file is damaged" + because(path) + "; make it again");
 }
 
 bool has(hid_t file, const std::string& name) {
@@ -244,7 +264,8 @@ Handle open_dataset(hid_t file, const std::string& name, const std::string& path
     silence();
     if (!has(file, name)) fail(Exit::bad_input, path + ": has no data set " + shown(name) + "; was this file made by convoy?");
     Handle set(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
-    if (!set.valid()) fail(Exit::bad_input, path + ": " + shown(name) + " cannot be opened: the file is damaged" + because());
+    if (!set.valid())
+        fail(Exit::bad_input, path + ": " + shown(name) + " cannot be opened: the file is damaged" + because(path));
     return set;
 }
 

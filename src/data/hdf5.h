@@ -32,7 +32,9 @@ private:
 };
 
 /// " (HDF5: …)", what HDF5 last complained about, for the end of a message; empty if it said nothing.
-std::string because();
+/// Throws std::bad_alloc if memory did not suffice. `reading` is the file that was read, if one was: no sound file
+/// makes HDF5 take more at once than the file holds, so what asks for more where that much is free is damage.
+std::string because(const std::string& reading = "");
 
 /// Of the library that is running: "1.10.8".
 std::string library_version();

@@ -59,7 +59,7 @@ Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted,
 }
 
 [[noreturn]] void unreadable_attribute(const std::string& name, const std::string& path) {
-    fail(Exit::bad_input, path + ": attribute " + name + " cannot be read: the file is damaged" + because());
+    fail(Exit::bad_input, path + ": attribute " + name + " cannot be read: the file is damaged" + because(path));
 }
 
 std::vector<std::string> variable_strings(const Opened& opened, const std::string& name, const std::string& path) {
