@@ -313,7 +313,7 @@ double watchdog_of(const TrainOptions& o) {
 }
 
 double publish_every_of(const TrainOptions& o) {
-    const double seconds = duration_of(o.publish_every);
+    const double seconds = parse_duration(o.publish_every).value_or(0);
     if (seconds <= 0 || seconds > 86400)
         fail(Exit::usage, "--publish-every " + o.publish_every + ": write a time of at most 24h, as in 5s or 1m");
     return seconds;
