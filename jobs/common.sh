@@ -72,9 +72,7 @@ find_launcher() {
       awk '!n[$1]++ { order[++hosts] = $1 } END { for (i = 1; i <= hosts; i++) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE" >"$hosts"
       launch=("${mpirun[@]}" --hostfile "$hosts")
       pass_environment
-      # Where PBS has it, remote ranks start under PBS, which then counts and ends them; else over ssh.
-      # By its path: mpirun's daemons on those hosts look for it too.
-      export OMPI_MCA_plm_rsh_agent="$PWD/jobs/shield.sh ${OMPI_MCA_plm_rsh_agent:-$(command -v pbs_tmrsh || echo ssh)}"
+      export OMPI_MCA_plm_rsh_agent="$PWD/jobs/shield.sh ${OMPI_MCA_plm_rsh_agent:-$(pbs_agent)}"
       ;;
     none) [[ -n ${launch:-} ]] || fail "this is a job script: submit it with jobs/submit.sh, sbatch or qsub" ;;
   esac
@@ -84,6 +82,13 @@ find_launcher() {
     convoy=(build/convoy)
     [[ -x build/convoy ]] || fail "build/convoy is not there: run make first (on a node like those of the job)"
   fi
+}
+
+# Where PBS has pbs_tmrsh, remote ranks start under PBS, which then counts and ends them; else over ssh.
+# By their paths: mpirun's daemons on those hosts look for them too.
+pbs_agent() {
+  local tmrsh
+  if tmrsh=$(command -v pbs_tmrsh); then echo "$PWD/jobs/pbs/agent.sh $tmrsh"; else echo ssh; fi
 }
 
 job_id() {
