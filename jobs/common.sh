@@ -182,12 +182,13 @@ slurm_end_time() {
   [[ ! $end =~ ^[0-9]+$ ]] || export SLURM_JOB_END_TIME=$end
 }
 
-# Seconds until PBS ends the job, less two minutes; empty if it cannot be known. (Slurm's limit is in SLURM_JOB_END_TIME.)
+# Seconds until PBS ends the job, less two minutes, or less a quarter of a time under eight minutes; empty if it cannot be
+# known. (Slurm's limit is in SLURM_JOB_END_TIME.)
 pbs_time_limit() {
   local h m s
   IFS=: read -r h m s < <(qstat -f "$PBS_JOBID" 2>/dev/null | sed -n 's/.*Resource_List.walltime = //p') || return 0
-  s=$((10#$h * 3600 + 10#$m * 60 + 10#$s - 120))
-  ((s <= 0)) || echo "${s}s"
+  s=$((10#$h * 3600 + 10#$m * 60 + 10#$s))
+  echo "$((s - (s < 480 ? s / 4 : 120)))s"
 }
 
 # ---- the launch lines --------------------------------------------------------------------------------------------------
