@@ -19,7 +19,11 @@ if [[ $script == *.sbatch ]]; then
   exec sbatch "${options[@]}" "$script" "$@" # the site file has exported SBATCH_ACCOUNT and SBATCH_PARTITION
 fi
 command -v qsub >/dev/null || fail "qsub is not here: this is not a login node of a PBS cluster"
-quoted() { [[ $# -eq 0 ]] || printf '%q ' "$@"; }
+quoted() { # without a blank at the end, which PBS would take away
+  local words=''
+  [[ $# -eq 0 ]] || printf -v words '%q ' "$@"
+  echo "${words% }"
+}
 kept=() # what a copy of the job is submitted with; what it waited for is over then
 for ((i = 0; i < ${#options[@]}; i++)); do
   if [[ ${options[i]} == -W && ${options[i + 1]:-} == depend=* ]]; then ((++i)); else kept+=("${options[i]}"); fi
@@ -27,6 +31,8 @@ done
 CONVOY_ARGS=$(packed "$(quoted "$@")") CONVOY_SUBMIT=$(packed "$(quoted "${kept[@]}")")
 export CONVOY_ARGS CONVOY_SUBMIT
 passed=CONVOY_ARGS,CONVOY_SUBMIT
-for name in CONVOY_SITE CONVOY_OUTPUT CONVOY_DATA CELL BATCHES REPEATS; do [[ -z ${!name:-} ]] || { export "${name?}" && passed+=,$name; }; done
+for name in CONVOY_SITE CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS; do
+  [[ -z ${!name:-} ]] || { export "${name?}" && passed+=,$name; }
+done
 # shellcheck disable=SC2086
-exec qsub ${QSUB_OPTIONS:-} "${options[@]}" -v "$passed" "$script"
+exec qsub -S "$PWD/jobs/pbs/shell.sh" ${QSUB_OPTIONS:-} "${options[@]}" -v "$passed" "$script"
