@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced by every job script from the repository's folder. Reads the site file, finds out where the ranks go, and gives the
-# scripts their launch lines: train_on, sweep_on, bench_on. A run that was asked to stop (exit 85) is put back into the queue.
+# scripts their launch lines: train_on, sweep_on, bench_on. jobs/requeue.sh says which jobs go back into the queue.
 set -euo pipefail
 
 fail() {
@@ -127,52 +127,7 @@ supervise() {
   child=''
 }
 
-# Exit 85 puts the job back; but not one that its user is cancelling.
-finish() {
-  if [[ -n $asked ]] && ((code == 138 || code == 143)); then code=85; fi # the launcher was signalled before it knew what to do
-  if ((code == 85)); then
-    case $scheduler in
-      slurm)
-        local state
-        state=$(squeue -h -j "$(job_id)" -o %T) || state=RUNNING # the controller is busy
-        if [[ $state == RUNNING ]]; then
-          echo "convoy job: checkpointed; back into the queue"
-          local tries=0
-          until scontrol requeue "$(job_id)"; do
-            ((++tries < 6)) || break
-            sleep 5
-          done
-        else
-          echo "convoy job: checkpointed; the job is $state and stays so"
-        fi
-        ;;
-      pbs) requeue_pbs ;;
-      none) echo "convoy job: checkpointed; the same command with --output $output goes on" ;;
-    esac
-  fi
-  exit "$code"
-}
-
-# PBS lets only operators call qrerun, so a copy of the job takes over; after a TERM (qdel, or PBS requeues by itself) it does not.
-requeue_pbs() {
-  local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs by_hand id
-  by_hand="CONVOY_OUTPUT=$output jobs/submit.sh ${CONVOY_SUBMIT:-}${again:-$script ${CONVOY_ARGS:-}}"
-  [[ -z ${CELL:-} ]] || by_hand='call scaling.sh again'
-  export CONVOY_OUTPUT=$output
-  if [[ $asked == TERM ]]; then
-    echo "convoy job: checkpointed; ended by PBS, and only PBS starts it again. To go on by hand: $by_hand"
-  elif qrerun "$PBS_JOBID" 2>/dev/null; then
-    echo "convoy job: checkpointed; back into the queue"
-  elif [[ -z ${PBS_ARRAY_INDEX:-}${CELL:-} && -e $script ]]; then
-    if id=$(eval "jobs/submit.sh ${CONVOY_SUBMIT:-}-W depend=afterany:$PBS_JOBID $script ${CONVOY_ARGS:-}"); then
-      echo "convoy job: checkpointed; goes on as job $id"
-    else
-      echo "convoy job: checkpointed, but it could not be submitted from here. To go on: $by_hand"
-    fi
-  else
-    echo "convoy job: checkpointed. To go on: $by_hand"
-  fi
-}
+source jobs/requeue.sh
 
 # Convoy stops in time for this; Slurm before 23.02 does not say it to a job.
 slurm_end_time() {
@@ -232,6 +187,8 @@ train_on() {
     fail "there is no data set in $data: 'make data' fetches CIFAR-10, 'build/convoy convert' makes others; --data DIR, or CONVOY_DATA in the site file, says where it is"
   find_launcher
   if [[ $scheduler == pbs ]] && limit=$(pbs_time_limit) && [[ -n $limit ]]; then standard time-limit "$limit"; fi
+  retries=${CONVOY_RETRIES:-3}
+  [[ $retries =~ ^[0-9]+$ ]] || fail "CONVOY_RETRIES=$retries is not a number: say how often a job that lost a host goes back into the queue"
   echo "convoy job: $(job_name) $(job_id) in $output: ${launch[*]} ${convoy[*]} train ${args[*]}"
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
   finish

@@ -1,0 +1,103 @@
+# shellcheck shell=bash disable=SC2154
+# Sourced by common.sh: what comes after a launch. A run that has checkpointed (exit 85) goes back into the queue each time it
+# does; a training that lost a host, CONVOY_RETRIES times.
+retries=0 # of this launch: train_on sets it; a benchmark is not tried again
+
+# Ends the job with `code`; puts it back first, if that helps and its user is not cancelling it.
+finish() {
+  local lost
+  if [[ -n $asked ]] && ((code == 138 || code == 143)); then code=85; fi # the launcher was signalled before it knew what to do
+  if ((code == 85)); then
+    requeue checkpointed
+  elif [[ -z $asked ]] && lost=$(lost_in_words) && retry_left; then
+    requeue "exit $code, $lost"
+  fi
+  exit "$code"
+}
+
+requeue() { # WHY
+  case $scheduler in
+    slurm) requeue_slurm "$1" ;;
+    pbs) requeue_pbs "$1" ;;
+    none) echo "convoy job: $1; the same command with --output $output goes on" ;;
+  esac
+}
+
+requeue_slurm() { # WHY
+  local state tries=0
+  state=$(squeue -h -j "$(job_id)" -o %T) || state=RUNNING # the controller is busy
+  if [[ $state != RUNNING ]]; then
+    echo "convoy job: $1; the job is $state and stays so"
+    return
+  fi
+  echo "convoy job: $1; back into the queue"
+  until scontrol requeue "$(job_id)"; do
+    ((++tries < 6)) || break
+    sleep 5
+  done
+}
+
+# PBS lets only operators call qrerun, so a copy of the job takes over; after a TERM (qdel, or PBS requeues by itself) it does not.
+requeue_pbs() { # WHY
+  local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs options=${CONVOY_SUBMIT:+$CONVOY_SUBMIT } by_hand id
+  by_hand="CONVOY_OUTPUT=$output jobs/submit.sh $options${again:-$script ${CONVOY_ARGS:-}}"
+  [[ -z ${CELL:-} ]] || by_hand='call scaling.sh again'
+  export CONVOY_OUTPUT=$output CONVOY_FIRST_JOB=${CONVOY_FIRST_JOB:-$(job_id)}
+  if [[ $asked == TERM ]]; then
+    echo "convoy job: $1; ended by PBS, and only PBS starts it again. To go on by hand: $by_hand"
+  elif jobs/shield.sh qrerun "$PBS_JOBID" 2>/dev/null; then # its TERM comes to all processes of the job
+    echo "convoy job: $1; back into the queue"
+  elif [[ -z ${PBS_ARRAY_INDEX:-}${CELL:-} && -e $script ]]; then
+    if id=$(eval "jobs/submit.sh $options-W depend=afterany:$PBS_JOBID $script ${CONVOY_ARGS:-}"); then
+      echo "convoy job: $1; goes on as job $id"
+    else
+      echo "convoy job: $1, but it could not be submitted from here. To go on: $by_hand"
+    fi
+  else
+    echo "convoy job: $1. To go on: $by_hand"
+  fi
+}
+
+# ---- lost hosts --------------------------------------------------------------------------------------------------------
+# Whether the launch failed for want of a host, and in which words. Exit 6 is Convoy's for failed communication, 205 mpirun's for a
+# daemon that is gone. With other codes, a host of the job does not answer; 0 to 7 are Convoy's and speak of something else.
+lost_in_words() {
+  local silent
+  [[ $scheduler != none ]] && ((code == 6 || code > 7)) || return 1
+  silent=$(silent_hosts | sort | paste -sd ' ' -)
+  [[ $silent != "$(hosts_of_job | sort | paste -sd ' ' -)" ]] || silent='' # not even this host: it is the asking that does not work
+  if [[ -n $silent ]]; then
+    echo "no answer from $silent"
+  elif ((code == 6 || code == 205)); then
+    echo "no host lost now"
+  else
+    return 1
+  fi
+}
+
+silent_hosts() {
+  local host
+  for host in $(hosts_of_job); do { answers "$host" </dev/null &>/dev/null || echo "$host"; } & done
+  wait
+}
+hosts_of_job() { if [[ $scheduler == slurm ]]; then scontrol show hostnames; else cut -d ' ' -f 1 "$hosts"; fi; }
+answers() { # HOST: whether a command starts there within 30 s
+  local run_on
+  read -ra run_on <<<"${OMPI_MCA_plm_rsh_agent:-}"
+  [[ $scheduler != slurm ]] || run_on=(srun --overlap --nodes=1 --ntasks=1 --nodelist)
+  timeout -s KILL 30 "${run_on[@]}" "$1" true
+}
+
+# Counts in the run folder, which requeued jobs and copies share; by the number that the job had at first, so that a run that its
+# user submits again has all its tries.
+retry_left() {
+  local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries
+  ((retries > 0)) || return 1
+  mkdir -p "$output"
+  tries=$(grep -c "^$first " "$counted" 2>/dev/null) || true
+  if ((${tries:-0} >= retries)); then
+    echo "convoy job: exit $code, $lost; was put back $tries times and is not again (CONVOY_RETRIES=$retries)"
+    return 1
+  fi
+  echo "$first $(date +%FT%T) exit $code, $lost" >>"$counted"
+}
