@@ -1,10 +1,12 @@
-"""The shipped PBS scripts without a PBS server: what its mother superior does (variables, a node file, the script through a login shell's
-stdin) over emulated hosts, with stand-ins for qsub, qstat, qrerun and pbs_tmrsh. What they ask for is in slurm_test."""
+"""The shipped PBS scripts without a PBS server: what its mother superior does (variables, a node file, the script's path through the
+shell's stdin) over emulated hosts, with stand-ins for qsub, qstat, qrerun and pbs_tmrsh. openpbs_test has a real server."""
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
+import tempfile
 import unittest
 
 from checkout import Checkout, parameters, ranks_by_host
@@ -24,6 +26,8 @@ def setUpModule():
     unittest.addModuleCleanup(hosts.stop)
     checkout = Checkout()
     unittest.addModuleCleanup(checkout.remove)
+    with open(checkout.path("jobs/site/stand-ins.env"), "w") as f:  # /etc/profile, which PBS's login shell reads, sets PATH anew
+        f.write(f"PATH={checkout.path('bin')}:$PATH\n")
 
 
 class Pbs(unittest.TestCase):
@@ -31,7 +35,7 @@ class Pbs(unittest.TestCase):
 
     def setUp(self):
         os.makedirs(checkout.path("bin"), exist_ok=True)
-        self.stand_in("pbs_tmrsh", f'exec {hosts.path("agent")} "$@"')
+        self.stand_in("pbs_tmrsh", self.tmrsh())
         self.stand_in("qstat", 'echo "    Resource_List.walltime = 12:00:00"')
         self.stand_in("qrerun", 'echo "qrerun: Unauthorized Request" >&2; exit 159')
         self.stand_in("qsub", f'printf "%s\\n" "$*" "$CONVOY_ARGS" "$CONVOY_OUTPUT" >{checkout.path("qsub")}; echo 99.server')
@@ -43,8 +47,12 @@ class Pbs(unittest.TestCase):
             f.write(f"#!/bin/bash\n{body}\n")
         os.chmod(checkout.path("bin", name), 0o755)
 
-    def start(self, script, arguments, **environment):
-        """Starts jobs/pbs/SCRIPT.pbs on the hosts that its select asks for, as PBS does: in the home folder, read from stdin."""
+    def tmrsh(self, silent=" "):
+        """Executes its words without a shell, as PBS's does; has no answer for `true` on the hosts of these names."""
+        return f'[[ "{silent}" != *$1* || $* != *true ]] || exit 1\nexec {hosts.path("agent")} "$1" "$(printf "%q " "${{@:2}}")"'
+
+    def start(self, script, arguments, whole=False, **environment):
+        """Starts jobs/pbs/SCRIPT.pbs on the hosts that its select asks for, as PBS does: in the home folder, its path read from stdin."""
         Pbs.jobs += 1
         path = checkout.path("jobs/pbs", script + ".pbs")
         text = checkout.read(path)
@@ -53,11 +61,25 @@ class Pbs(unittest.TestCase):
         with open(checkout.path("nodefile"), "w") as f:
             f.writelines(f"{name}\n" for name in NAMES[:nodes] for _ in range(ranks))
         self.run_folder = checkout.path("output", f"{name}-{Pbs.jobs}")
-        variables = dict(os.environ, PATH=f"{checkout.path('bin')}:{os.environ['PATH']}", PBS_JOBID=f"{Pbs.jobs}.server", PBS_JOBNAME=name,
+        element = f"[{environment['PBS_ARRAY_INDEX']}]" if "PBS_ARRAY_INDEX" in environment else ""
+        variables = dict(os.environ, PBS_JOBID=f"{Pbs.jobs}{element}.server", PBS_JOBNAME=name,
                          PBS_NODEFILE=checkout.path("nodefile"), PBS_O_WORKDIR=checkout.dir, OMP_NUM_THREADS="8", CONVOY_ARGS=arguments, **environment)  # fmt: skip
         self.log = checkout.path("output", "pbs.log")
-        with open(path) as stdin, open(self.log, "w") as log:
-            job = subprocess.Popen(hosts.on("p1", "bash").split(), cwd="/", env=variables, stdin=stdin, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        return self.shell(text if whole else self.command(variables["PBS_JOBID"], path), variables)
+
+    def command(self, id, path):
+        """What PBS passes for a job's script: the path of a copy, in shell code."""
+        copy = checkout.path(id + ".SC")
+        shutil.copy(path, copy)
+        os.chmod(copy, 0o700)
+        return re.sub(r"([][])", r"\\\1", copy) + "\n"
+
+    def shell(self, stdin, variables):
+        with tempfile.TemporaryFile("w+") as given, open(self.log, "w") as log:
+            given.write(stdin)
+            given.seek(0)
+            command = hosts.on("p1", checkout.path("jobs/pbs/shell.sh")).split()
+            job = subprocess.Popen(command, cwd="/", env=variables, stdin=given, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         self.addCleanup(job.kill)
         return job
 
@@ -98,18 +120,18 @@ class Pbs(unittest.TestCase):
         job = self.start("4node", LONG)
         self.ended(job)
         whole = parameters(self.run_folder + "/model.h5")
-        self.stand_in("qstat", 'echo "    Resource_List.walltime = 00:02:07"')  # two minutes are kept for the end
+        self.stand_in("qstat", 'echo "    Resource_List.walltime = 00:00:09"')  # a quarter is kept for the end
         job = self.start("4node", LONG.replace("--epochs 40", "--epochs 4000"))
         log = self.ended(job, 85)
         self.assertIn("goes on as job 99.server", log)
         self.stand_in("qstat", "exit 1")  # and without a qstat there is no limit
 
-        job = self.training(self.start("4node", LONG, CONVOY_SUBMIT="-l walltime=2:00:00 "))
+        job = self.training(self.start("4node", LONG, CONVOY_SUBMIT="-l walltime=2:00:00"))
         self.ask_to_stop(job, signal.SIGUSR1.value)
         self.ended(job, 85)
         submitted, arguments, output = checkout.read("qsub").splitlines()
-        self.assertEqual(submitted.split(), ["-l", "walltime=2:00:00", "-W", f"depend=afterany:{Pbs.jobs}.server",
-                                             "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_OUTPUT", "jobs/pbs/4node.pbs"])  # fmt: skip
+        self.assertEqual(submitted.split(), ["-S", checkout.path("jobs/pbs/shell.sh"), "-l", "walltime=2:00:00", "-W", f"depend=afterany:{Pbs.jobs}.server",
+                                             "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_OUTPUT,CONVOY_FIRST_JOB", "jobs/pbs/4node.pbs"])  # fmt: skip
         self.assertEqual(shlex.split(arguments), LONG.split())
         log = self.ended(self.start("4node", arguments, CONVOY_OUTPUT=output))
         self.assertIn("resume    at step", log)
@@ -121,6 +143,45 @@ class Pbs(unittest.TestCase):
         self.ask_to_stop(job, signal.SIGUSR1.value)
         self.assertIn("back into the queue", self.ended(job, 85))
         self.assertFalse(os.path.exists(checkout.path("qsub")))
+
+    def test_a_requeue_is_not_ended_by_its_own_signal(self):
+        """PBS's qrerun signals every process of the job, and so itself."""
+        self.stand_in("qrerun", 'kill -TERM $$; exec true')
+        job = self.training(self.start("1node", LONG))
+        self.ask_to_stop(job, signal.SIGUSR1.value)
+        self.assertIn("back into the queue", self.ended(job, 85))
+        self.assertFalse(os.path.exists(checkout.path("qsub")))
+
+    def test_in_a_private_sandbox(self):
+        """PBS then passes two commands."""
+        command = self.command
+        self.command = lambda *words: "cd /;" + command(*words)
+        self.ended(self.start("1gpu", TRAIN + " --epochs 1"))
+
+    def test_scripts_through_stdin(self):
+        """As a PBS does that was configured without its shell pipe."""
+        self.ended(self.start("1gpu", TRAIN + " --epochs 1", whole=True))
+
+    def failing(self, script, code, **environment):
+        """A job whose ranks end with this exit code."""
+        with open(checkout.path("fails.sh"), "w") as f:
+            f.write(f"exit {code}\n")
+        return self.start(script, TRAIN, CONVOY_COMMAND="sh fails.sh", **environment)
+
+    def test_failed_communication_is_tried_again_so_often(self):
+        run = {"CONVOY_RETRIES": "2", "CONVOY_OUTPUT": "output/failing"}
+        for tries in range(3):
+            log = self.ended(self.failing("2node", 6, CONVOY_FIRST_JOB="7", **run), 6)
+            self.assertIn("exit 6, no host lost now; " + ("goes on as job 99" if tries < 2 else "was put back 2 times"), log)
+        self.assertIn("goes on as job 99", self.ended(self.failing("2node", 6, **run), 6), "a new job has all its tries")
+
+    def test_lost_hosts_are_named_and_other_failures_are_final(self):
+        for code, silent, said in ((9, "p2", "exit 9, no answer from p2; goes on as job 99"), (205, "", "exit 205, no host lost now; goes on as job 99"),
+                                   (9, "", None), (9, "p1 p2", None), (5, "p2", None)):  # fmt: skip
+            with self.subTest(code=code, silent=silent):
+                self.stand_in("pbs_tmrsh", self.tmrsh(silent))
+                log = self.ended(self.failing("2node", code), code)
+                self.assertIn(said, log) if said else self.assertNotIn("goes on as", log)
 
     def test_deleted_stays_deleted(self):
         job = self.training(self.start("1node", LONG))

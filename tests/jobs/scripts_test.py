@@ -91,7 +91,7 @@ class Text(unittest.TestCase):
 
     def test_headers_say_what_to_expect(self):
         for path in ALL:
-            if os.path.basename(path) in ("common.sh", "submit.sh", "shield.sh"):
+            if os.path.basename(path) in ("common.sh", "requeue.sh", "submit.sh", "shield.sh", "shell.sh", "agent.sh"):
                 continue
             with self.subTest(path):
                 header = re.match(r"(#.*\n)+", "\n".join(lines_of(path)) + "\n").group()
@@ -189,11 +189,30 @@ class Words(unittest.TestCase):
         self.site("a", 'QSUB_OPTIONS="-q gpu"')
         code, out, err = self.bash("jobs/submit.sh -l walltime=1:00:00 jobs/pbs/1gpu.pbs --data 'a b' --lr-milestones 1,2", CONVOY_DATA="d")
         self.assertEqual(code, 0, err)
-        self.assertEqual(out.splitlines()[:-1], ["-q", "gpu", "-l", "walltime=1:00:00", "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_DATA", "jobs/pbs/1gpu.pbs"])
+        self.assertEqual(out.splitlines()[:-1], ["-S", f"{self.dir}/jobs/pbs/shell.sh", "-q", "gpu", "-l", "walltime=1:00:00",
+                                                 "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_DATA", "jobs/pbs/1gpu.pbs"])  # fmt: skip
         packed = out.splitlines()[-1].removeprefix("ARGS: ")
         self.assertRegex(packed, "^base64:[A-Za-z0-9+/=]+$")  # PBS takes values apart at commas and backslashes
         unpacked = self.bash(f'source jobs/common.sh; eval "printf %s\\|  $(unpacked {packed})"')[1]
         self.assertEqual(unpacked, "--data|a b|--lr-milestones|1,2|")
+
+    def test_no_value_for_pbs_ends_with_a_blank(self):
+        """qsub takes it away, and a copy's options would run together."""
+        self.stub("bin/qsub", 'printf "%s|" "$CONVOY_ARGS" "$CONVOY_SUBMIT"')
+        said = self.bash("jobs/submit.sh -l walltime=1:00:00 -W depend=afterok:7 jobs/pbs/1gpu.pbs --data data")[1]
+        self.assertEqual(said, "--data data|-l walltime=1:00:00|")
+        self.assertEqual(self.bash("jobs/submit.sh jobs/pbs/1gpu.pbs")[1], "||")
+
+    def test_short_walltimes_leave_a_time_limit(self):
+        for walltime, limit in (("12:00:00", "43080s"), ("00:08:00", "360s"), ("00:07:59", "360s"), ("00:02:00", "90s"), ("00:01:00", "45s"), ("00:00:08", "6s")):
+            with self.subTest(walltime):
+                self.stub("bin/qstat", f'echo "    Resource_List.walltime = {walltime}"')
+                self.assertEqual(self.bash("source jobs/common.sh; PBS_JOBID=1 pbs_time_limit")[1], limit + "\n")
+        self.stub("bin/qstat", "exit 1")
+        self.assertEqual(self.bash("source jobs/common.sh; PBS_JOBID=1 pbs_time_limit")[:2], (0, ""))
+
+    def test_retries_are_a_number(self):
+        self.refused("CONVOY_RETRIES=often is not a number", "source jobs/common.sh; launch=(env); train_on auto --data data", CONVOY_RETRIES="often")
 
     def test_no_scheduler_here(self):
         self.refused("sbatch is not here", 'PATH=$(dirname "$(command -v basename)"):/bin; hash -r; enable -n type; command() { return 1; }; set -- jobs/slurm/1gpu.sbatch; source jobs/submit.sh')
