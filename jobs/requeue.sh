@@ -5,11 +5,11 @@ retries=0 # of this launch: train_on sets it; a benchmark is not tried again
 
 # Ends the job with `code`; puts it back first, if that helps and its user is not cancelling it.
 finish() {
-  local lost
+  local silent='' lost
   if [[ -n $asked ]] && ((code == 138 || code == 143)); then code=85; fi # the launcher was signalled before it knew what to do
   if ((code == 85)); then
     requeue checkpointed
-  elif [[ -z $asked ]] && lost=$(lost_in_words) && retry_left; then
+  elif [[ -z $asked ]] && lost_a_host && retry_left; then
     requeue "exit $code, $lost"
   fi
   exit "$code"
@@ -25,6 +25,14 @@ requeue() { # WHY
 
 requeue_slurm() { # WHY
   local state tries=0
+  # A job with a dead host would stay completing until Slurm marks that host down, and Slurm 22.05 would then start it without its
+  # GPUs. Slurm requeues it at that time.
+  if [[ -n $silent ]]; then
+    echo "convoy job: $1; Slurm requeues the job when it has marked that host down (SlurmdTimeout)"
+    sleep 900 & # in the background, so that Slurm's signal reaches this shell at once
+    wait $! || true
+    [[ -z $asked ]] || return 0
+  fi
   state=$(squeue -h -j "$(job_id)" -o %T) || state=RUNNING # the controller is busy
   if [[ $state != RUNNING ]]; then
     echo "convoy job: $1; the job is $state and stays so"
@@ -59,20 +67,16 @@ requeue_pbs() { # WHY
 }
 
 # ---- lost hosts --------------------------------------------------------------------------------------------------------
-# Whether the launch failed for want of a host, and in which words. Exit 6 is Convoy's for failed communication, 205 mpirun's for a
-# daemon that is gone. With other codes, a host of the job does not answer; 0 to 7 are Convoy's and speak of something else.
-lost_in_words() {
-  local silent
+# Whether the launch failed for want of a host: sets `silent`, the hosts that do not answer now, and `lost`, that in words.
+# Exit 6 is Convoy's for failed communication, 205 mpirun's for a daemon that is gone. With other codes, a host must be silent; 0
+# to 7 are Convoy's and speak of something else.
+lost_a_host() {
   [[ $scheduler != none ]] && ((code == 6 || code > 7)) || return 1
   silent=$(silent_hosts | sort | paste -sd ' ' -)
   [[ $silent != "$(hosts_of_job | sort | paste -sd ' ' -)" ]] || silent='' # not even this host: it is the asking that does not work
-  if [[ -n $silent ]]; then
-    echo "no answer from $silent"
-  elif ((code == 6 || code == 205)); then
-    echo "no host lost now"
-  else
-    return 1
-  fi
+  lost=${silent:+no answer from $silent}
+  : "${lost:=no host lost now}"
+  [[ -n $silent ]] || ((code == 6 || code == 205))
 }
 
 silent_hosts() {
