@@ -28,7 +28,7 @@ class Cluster:
         self._daemon("slurmctld", "slurmctld -D -i")
         wait_for("slurmctld", lambda: "UP" in sh("scontrol ping", check=False), 30)
         for name in NAMES:
-            self._daemon(name, self.hosts.on(name, f"slurmd -D -N {name}"))
+            self._start_host(name)
         wait_for("four idle nodes", lambda: sh("sinfo -h -p main -t idle -o %D", check=False) == str(NODES), 30)
 
     def stop(self):
@@ -41,6 +41,16 @@ class Cluster:
                 daemon.kill()
         self.hosts.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+    def bring_back(self, name):
+        """After hosts.cut_off()."""
+        self.hosts.bring_back(name)
+        self._start_host(name)
+        sh(f"scontrol update nodename={name} state=resume", check=False)  # a healthy slurmd brings it back by itself
+        wait_for(f"{name} idle", lambda: sh(f"sinfo -h -n {name} -p main -t idle -o %D", check=False) == "1", 60)
+
+    def _start_host(self, name):
+        self._daemon(name, self.hosts.on(name, f"slurmd -D -N {name}"))
 
     def logs(self):
         return sh(f"tail -n 40 {self.path('log')}/*", check=False)

@@ -3,6 +3,7 @@ its own. (With a shared /dev/shm, MPI's shared memory of two hosts clashes.) The
 and vanish with these."""
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -61,6 +62,20 @@ class Hosts:
     def on(self, name, command):
         """The command line that runs `command` on a host."""
         return f"nsenter -t {self.process[name].pid} -n -u -m {command}"
+
+    def cut_off(self, name):
+        """As if its power were lost: no word goes out, then no process is left."""
+        sh(f"ip link set h{list(self.address).index(name) + 1} down")
+        here, anchor = os.readlink(f"/proc/{self.process[name].pid}/ns/net"), self.process[name].pid
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            try:
+                if pid != anchor and os.readlink(f"/proc/{pid}/ns/net") == here:
+                    os.kill(pid, signal.SIGKILL)
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # it has ended meanwhile
+
+    def bring_back(self, name):
+        sh(f"ip link set h{list(self.address).index(name) + 1} up")
 
     def stop(self):
         for process in self.process.values():

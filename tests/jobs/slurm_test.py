@@ -198,6 +198,31 @@ class Slurm(unittest.TestCase):
             sh("scontrol update nodename=n3 state=resume", check=False)  # a healthy slurmd brings it back by itself
         self.check_resumed(job)
 
+    def test_silent_host_goes_on_without_it(self):
+        """Convoy's watchdog, not Slurm, ends this job. Slurm marks the host down after SlurmdTimeout, here by hand."""
+        command = f"jobs/slurm/2node.sbatch {LONG} --watchdog 15s"
+        whole = parameters(Job(command).ended().run + "/model.h5")
+        job = Job(command).training(42)
+        lost = f_hosts(job.fields())[-1]
+        cluster.hosts.cut_off(lost)
+        try:
+            job._await("its requeue", lambda: f"no answer from {lost}; Slurm requeues the job" in job.log(), 150)
+            sh(f"scontrol update nodename={lost} state=down reason=test")
+            job.restarted().ended()
+        finally:
+            cluster.bring_back(lost)
+        self.assertIn("resume    at step", job.log())
+        self.assertNotIn(lost, f_hosts(job.fields()))
+        self.assertTrue(parameters(job.run + "/model.h5") == whole, "the model differs from that of an uninterrupted run")
+
+    def test_failed_communication_is_tried_again_so_often(self):
+        with open(checkout.path("fails.sh"), "w") as f:
+            f.write("exit 6\n")
+        job = Job(f"'--export=ALL,CONVOY_COMMAND=sh fails.sh,CONVOY_RETRIES=2' jobs/slurm/2node.sbatch {TRAIN}").ended("FAILED")
+        self.assertEqual((job.fields()["ExitCode"], job.fields()["Restarts"]), ("6:0", "2"), job.log())
+        self.assertEqual(job.log().count("exit 6, no host lost now; back into the queue"), 2)
+        self.assertIn("exit 6, no host lost now; was put back 2 times and is not again (CONVOY_RETRIES=2)", job.log())
+
     def test_cancelled_stays_cancelled(self):
         job = Job(f"jobs/slurm/1node.sbatch {LONG}").training()
         sh(f"scancel {job.id}")
