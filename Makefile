@@ -124,7 +124,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run test test-programs emulated test-faults test-sanitized fuzz test-jobs test-gpu bench-gpu bench-peers record-cpu bundle data format clean help FORCE
+.PHONY: all deps info run test test-programs emulated test-faults test-sanitized fuzz test-jobs test-pbs test-gpu bench-gpu bench-peers record-cpu bundle data format clean help FORCE
 all: $(BUILD)/convoy
 
 # -rdynamic: the CUDA backend uses the executable's functions.
@@ -271,6 +271,10 @@ test-jobs: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/jobs/run.sh
 
+# The PBS scripts on a PBS server, a user's own or an emulated one; tests/jobs/pbs.py says what the other PBS_ variables are.
+test-pbs: all
+	@cd tests/jobs && BUILD='$(BUILD)' PBS_PREFIX='$(PBS_PREFIX)' $(PYTHON) -W error::ResourceWarning -m unittest --verbose openpbs_test
+
 format:
 	clang-format -i $(SOURCES) $(CUDA_SOURCES) $(TESTS) $(wildcard src/*/*.h src/*/*/*.h tests/*.h tests/fibers/* kernels/*)
 
@@ -292,4 +296,5 @@ help:
 	@echo 'make test-sanitized   all tests with the address, leak and undefined-behaviour sanitizers; threads with the thread sanitizer'
 	@echo 'make fuzz       READER=shard|checkpoint|model|idx|cifar10|recipe SECONDS=600: libFuzzer invents files for one reader'
 	@echo 'make test-jobs     job scripts on a Slurm of four emulated nodes, and on emulated hosts (root)'
+	@echo 'make test-pbs   PBS_PREFIX=/opt/pbs: the PBS scripts on a real PBS (tests/jobs/pbs.py: who submits where, and what may be cut off)'
 	@echo 'make format     clang-format; make clean'

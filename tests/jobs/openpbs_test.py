@@ -1,0 +1,200 @@
+"""The shipped PBS scripts, as they are, on a real PBS (`make test-pbs`; variables: pbs.py): launch, and every way a job is interrupted."""
+import math
+import os
+import re
+import unittest
+
+import pbs
+from checkout import ranks_by_host
+from hosts import wait_for
+from pbs import Job, SharedCheckout, manager, on
+
+TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
+# Long enough to be interrupted, with checkpoints to go back to where nobody asks first. A lost host is noticed soon.
+LONG = TRAIN + " --batch-per-rank 8 --epochs 40 --eval-every 20 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
+checkout = None
+
+# A host without power, in the network namespace that stands for it: no word goes out, then no process is left.
+CUT_OFF = """ip link set eth0 down
+here=$(readlink /proc/self/ns/net)
+for p in /proc/[0-9]*; do [ "$(readlink $p/ns/net)" != "$here" ] || case ${p#/proc/} in $$|$PPID) ;; *) kill -9 ${p#/proc/} ;; esac; done"""
+COME_BACK = f"ip link set eth0 up; {pbs.PREFIX}/libexec/pbs_init.d start"
+
+
+def setUpModule():
+    global checkout
+    if not pbs.PREFIX:
+        raise unittest.SkipTest("no PBS: set PBS_PREFIX to the folder that has bin/qsub")
+    if os.geteuid() == 0 and not pbs.USER:
+        raise unittest.SkipTest("PBS takes no jobs from root: set PBS_USER to who submits them")
+    checkout = SharedCheckout()
+    unittest.addModuleCleanup(checkout.remove)
+    if pbs.MINE:
+        set_up_pbs()
+
+
+def set_up_pbs():
+    """Outputs are copied over the shared folder, not by scp; a lost first host is given up soon."""
+    unittest.addModuleCleanup(manager, "qmgr -c 'set server node_fail_requeue = 310'")
+    manager("qmgr -c 'set server node_fail_requeue = 15'; qmgr -c 'set server job_history_enable = true'")
+    for host in re.findall(r"^(\S+)", manager("pbsnodes -a"), re.M):
+        on(host, """. /etc/pbs.conf
+grep -q '^$usecp \\*:/ /' "$PBS_HOME/mom_priv/config" || echo '$usecp *:/ /' >>"$PBS_HOME/mom_priv/config"
+kill -HUP "$(cat "$PBS_HOME/mom_priv/mom.lock")" """)
+
+
+def needs_pbs_of_ones_own(test):
+    return unittest.skipUnless(pbs.MINE, "changes PBS's settings or cuts hosts off: only where PBS_MINE says that PBS is there for tests")(test)
+
+
+class OpenPbs(unittest.TestCase):
+    maxDiff = None
+    undisturbed = {}
+
+    def submit(self, command):
+        job = Job.submitted(checkout, command)
+        self.addCleanup(checkout.user, f"qdel -W force {job.id}", check=False)
+        return job
+
+    def copy_of(self, job):
+        copy = job.copy()
+        self.addCleanup(checkout.user, f"qdel -W force {copy.id}", check=False)
+        return copy
+
+    def reference(self, script, arguments):
+        """The model of a run that nothing happens to."""
+        if (script, arguments) not in OpenPbs.undisturbed:
+            OpenPbs.undisturbed[script, arguments] = self.submit(f"jobs/pbs/{script}.pbs {arguments}").ended().model()
+        return OpenPbs.undisturbed[script, arguments]
+
+    def seconds_of(self, script, arguments):
+        """How long such a run takes here."""
+        job = self.submit(f"jobs/pbs/{script}.pbs {arguments}").ended()
+        times = re.findall(r'"time":([0-9.]+)', checkout.read(job.run(), "metrics.jsonl"))
+        return float(times[-1]) - float(times[0])
+
+    def check_resumed(self, job, script, arguments=LONG):
+        """`job`, or its last copy, resumed; the model is bit for bit that of the undisturbed run."""
+        self.assertIn("resume    at step", job.ended().log())
+        mine = job.model()
+        self.assertTrue(mine and mine == self.reference(script, arguments), "the model differs from that of an undisturbed run")
+
+    def test_every_script_starts_what_it_asks_for(self):
+        for script, nodes, ranks in (("1gpu", 1, 1), ("1node", 1, 8), ("2node", 2, 8), ("4node", 4, 8), ("cpu", 1, 4)):
+            with self.subTest(script):
+                job = self.submit(f"jobs/pbs/{script}.pbs {TRAIN} --epochs 1").ended()
+                self.assertEqual(len(set(job.hosts())), nodes)
+                self.assertEqual(sorted(ranks_by_host(job.run() + "/metrics.h5").values()), [ranks] * nodes)
+
+    def test_array_sweep(self):
+        job = self.submit(f"jobs/pbs/array-sweep.pbs lr=0.001,0.002 {TRAIN} --epochs 1")
+        job.ended()
+        folder = checkout.path("output", f"convoy-sweep-{job.id.split('[')[0]}")
+        self.assertEqual(sorted(os.listdir(folder)), ["lr-0.001", "lr-0.002"])
+        for value in os.listdir(folder):
+            self.assertTrue(os.path.exists(f"{folder}/{value}/model.h5"))
+
+    def test_scaling_matrix(self):
+        command = "CELLS='1n1g 2n4g' BATCHES='4 8' REPEATS=1 jobs/pbs/scaling.sh mnist-linear output/scaling --steps 5 --device cpu"
+        self.assertIn("build/convoy report --scaling output/scaling/*", checkout.user(command))
+        cells = ["1n1g-b4-r1", "1n1g-b8-r1", "2n4g-b4-r1", "2n4g-b8-r1"]
+        wait_for("the matrix", lambda: all(os.path.exists(checkout.path("output/scaling", c, "metrics.h5")) for c in cells), 120)
+        self.assertIn("2n4g: done", checkout.user(command))
+
+    # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing happened to ----
+    def test_qsig_checkpoints_and_a_copy_with_the_same_options_goes_on(self):
+        job = self.submit(f"-l walltime=1:00:00 -l place=scatter jobs/pbs/4node.pbs {LONG}").training()
+        checkout.user(f"qsig -s USR1 {job.id}")
+        copy = self.copy_of(job.ended(85))
+        fields = copy.fields()
+        self.assertEqual((fields["Resource_List.walltime"], fields["Resource_List.place"]), ("01:00:00", "scatter"))
+        self.check_resumed(copy, "4node")
+
+    def test_plain_qsub_with_the_shell_takes_signals_too(self):
+        job = Job(checkout, checkout.user(f'qsub -S "$PWD/jobs/pbs/shell.sh" -v CONVOY_ARGS="{LONG}" jobs/pbs/2node.pbs')).training()
+        checkout.user(f"qsig -s USR1 {job.id}")
+        self.check_resumed(self.copy_of(job.ended(85)), "2node")
+
+    def test_plain_qsub_without_the_shell_dies_of_signals(self):
+        """What jobs/README.md warns of: the login shell between PBS and the script has no trap."""
+        job = Job(checkout, checkout.user(f'qsub -v CONVOY_ARGS="{LONG}" jobs/pbs/1node.pbs')).training()
+        checkout.user(f"qsig -s USR1 {job.id}")
+        job.ended(256 + 10)
+
+    def test_walltime_checkpoints_and_a_copy_goes_on(self):
+        seconds = self.seconds_of("2node", LONG)
+        arguments = LONG.replace("--epochs 40", f"--epochs {40 * math.ceil(60 / seconds)}")  # twice the limit, whatever the machine
+        job = self.submit(f"-l walltime=0:00:40 jobs/pbs/2node.pbs {arguments}")
+        job.ended(85)
+        self.assertIn("--time-limit 30s", job.log())
+        copies = [self.copy_of(job)]
+        while len(copies) < 9 and copies[-1].ended(None).fields()["Exit_status"] == "85":
+            copies.append(self.copy_of(copies[-1]))
+        self.assertEqual(copies[-1].fields()["Resource_List.walltime"], "00:00:40")
+        self.check_resumed(copies[-1], "2node", arguments)
+
+    def test_qrerun_by_a_manager(self):
+        job = self.submit(f"jobs/pbs/4node.pbs {LONG}").training()
+        said = manager(f"qrerun {job.id}", check=False)
+        if "Unauthorized" in said:
+            self.skipTest("only operators of this PBS call qrerun")
+        self.check_resumed(job.started(2), "4node")
+        self.assertNotIn("goes on as job", job.log())
+
+    @needs_pbs_of_ones_own
+    def test_an_operators_job_is_requeued_and_not_copied(self):
+        manager(f"qmgr -c 'set server operators += {pbs.USER}@*'")
+        self.addCleanup(manager, f"qmgr -c 'set server operators -= {pbs.USER}@*'")
+        job = self.submit(f"jobs/pbs/2node.pbs {LONG}").training()
+        checkout.user(f"qsig -s USR1 {job.id}")
+        self.check_resumed(job.started(2), "2node")
+        self.assertNotIn("goes on as job", job.log())
+
+    def test_deleted_stays_deleted(self):
+        job = self.submit(f"jobs/pbs/1node.pbs {LONG}").training()
+        checkout.user(f"qdel {job.id}")
+        job.ended(None)
+        self.assertNotIn("goes on as job", job.log())
+        self.assertNotIn(checkout.dir, checkout.user("qstat -f"))
+
+    # ---- lost hosts ----
+    def cut_off(self, host):
+        on(host, CUT_OFF, check=False)
+        self.addCleanup(self.bring_back, host)
+
+    def bring_back(self, host):
+        on(host, COME_BACK)
+        wait_for(f"{host} free", lambda: re.search("state = free", manager(f"pbsnodes {host}", check=False)), 120)
+
+    @needs_pbs_of_ones_own
+    def test_another_host_lost_goes_on_without_it(self):
+        job = self.submit(f"jobs/pbs/2node.pbs {LONG}").training()
+        lost = sorted(set(job.hosts()), key=job.hosts().index)[-1]
+        self.cut_off(lost)
+        copy = self.copy_of(job.ended(None))
+        self.assertIn(f"no answer from {lost}; goes on as", job.log())
+        self.check_resumed(copy, "2node")
+        self.assertNotIn(lost, copy.hosts())
+
+    @needs_pbs_of_ones_own
+    def test_first_host_lost_goes_on_without_it(self):
+        job = self.submit(f"jobs/pbs/2node.pbs {LONG}").training()
+        lost = job.hosts()[0]
+        self.cut_off(lost)
+        self.check_resumed(job.started(2, timeout=400), "2node")  # the server notices after a minute or two
+        self.assertNotIn(lost, job.hosts())
+
+    def test_a_job_that_always_fails_is_put_back_so_many_times(self):
+        with open(checkout.path("fails.sh"), "w") as f:
+            f.write("exit 6\n")
+        checkout.site("CONVOY_COMMAND='sh fails.sh' CONVOY_RETRIES=2")
+        self.addCleanup(checkout.site, "")
+        jobs = [self.submit(f"jobs/pbs/1gpu.pbs {TRAIN}").ended(6)]
+        while len(jobs) < 9 and "goes on as job" in jobs[-1].log():
+            jobs.append(self.copy_of(jobs[-1]).ended(6))
+        self.assertEqual(len(jobs), 3)
+        self.assertIn("exit 6, no host lost now; was put back 2 times and is not again (CONVOY_RETRIES=2)", jobs[-1].log())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
