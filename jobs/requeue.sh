@@ -68,10 +68,10 @@ requeue_pbs() { # WHY
 
 # ---- lost hosts --------------------------------------------------------------------------------------------------------
 # Whether the launch failed for want of a host: sets `silent`, the hosts that do not answer now, and `lost`, that in words.
-# Exit 6 is Convoy's for failed communication, 205 mpirun's for a daemon that is gone. With other codes, a host must be silent; 0
-# to 7 are Convoy's and speak of something else.
+# Exit 6 is Convoy's for failed communication, 205 mpirun's for a daemon that is gone. With other codes, a host must be silent;
+# 2 to 5 and 7 are Convoy's and speak of something else.
 lost_a_host() {
-  [[ $scheduler != none ]] && ((code == 6 || code > 7)) || return 1
+  [[ $scheduler != none && ! $code =~ ^[02-57]$ ]] || return 1
   silent=$(silent_hosts | sort | paste -sd ' ' -)
   [[ $silent != "$(hosts_of_job | sort | paste -sd ' ' -)" ]] || silent='' # not even this host: it is the asking that does not work
   lost=${silent:+no answer from $silent}
@@ -98,8 +98,9 @@ retry_left() {
   local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries
   ((retries > 0)) || return 1
   mkdir -p "$output"
-  tries=$(grep -c "^$first " "$counted" 2>/dev/null) || true
-  if ((${tries:-0} >= retries)); then
+  touch "$counted"
+  tries=$(awk -v job="$first" '$1 == job' "$counted" | wc -l)
+  if ((tries >= retries)); then
     echo "convoy job: exit $code, $lost; was put back $tries times and is not again (CONVOY_RETRIES=$retries)"
     return 1
   fi

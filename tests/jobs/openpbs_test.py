@@ -14,9 +14,10 @@ TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
 LONG = TRAIN + " --batch-per-rank 8 --epochs 40 --eval-every 20 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
 checkout = None
 
-# A host without power, in the network namespace that stands for it: no word goes out, then no process is left.
-CUT_OFF = """ip link set eth0 down
-here=$(readlink /proc/self/ns/net)
+# A host without power, in the network namespace that stands for it: no word goes out, then no process is left. Of a host that
+# only crashes, its connections tell.
+CUT_OFF = "ip link set eth0 down"
+KILL = """here=$(readlink /proc/self/ns/net)
 for p in /proc/[0-9]*; do [ "$(readlink $p/ns/net)" != "$here" ] || case ${p#/proc/} in $$|$PPID) ;; *) kill -9 ${p#/proc/} ;; esac; done"""
 COME_BACK = f"ip link set eth0 up; {pbs.PREFIX}/libexec/pbs_init.d start"
 
@@ -155,11 +156,11 @@ class OpenPbs(unittest.TestCase):
         checkout.user(f"qdel {job.id}")
         job.ended(None)
         self.assertNotIn("goes on as job", job.log())
-        self.assertNotIn(checkout.dir, checkout.user("qstat -f"))
+        self.assertNotIn(checkout.dir, checkout.user("qstat -f").replace("\n\t", ""), "a copy is in the queue")
 
     # ---- lost hosts ----
-    def cut_off(self, host):
-        on(host, CUT_OFF, check=False)
+    def lose(self, host, command):
+        on(host, command, check=False)
         self.addCleanup(self.bring_back, host)
 
     def bring_back(self, host):
@@ -167,10 +168,17 @@ class OpenPbs(unittest.TestCase):
         wait_for(f"{host} free", lambda: re.search("state = free", manager(f"pbsnodes {host}", check=False)), 120)
 
     @needs_pbs_of_ones_own
-    def test_another_host_lost_goes_on_without_it(self):
+    def test_another_host_without_power_goes_on_without_it(self):
+        self.check_another_host_lost(f"{CUT_OFF}\n{KILL}")
+
+    @needs_pbs_of_ones_own
+    def test_another_host_crashed_goes_on_without_it(self):
+        self.check_another_host_lost(KILL)
+
+    def check_another_host_lost(self, command):
         job = self.submit(f"jobs/pbs/2node.pbs {LONG}").training()
-        lost = sorted(set(job.hosts()), key=job.hosts().index)[-1]
-        self.cut_off(lost)
+        lost = [host for host in job.hosts() if host != job.hosts()[0]][0]
+        self.lose(lost, command)
         copy = self.copy_of(job.ended(None))
         self.assertIn(f"no answer from {lost}; goes on as", job.log())
         self.check_resumed(copy, "2node")
@@ -180,7 +188,7 @@ class OpenPbs(unittest.TestCase):
     def test_first_host_lost_goes_on_without_it(self):
         job = self.submit(f"jobs/pbs/2node.pbs {LONG}").training()
         lost = job.hosts()[0]
-        self.cut_off(lost)
+        self.lose(lost, f"{CUT_OFF}\n{KILL}")
         self.check_resumed(job.started(2, timeout=400), "2node")  # the server notices after a minute or two
         self.assertNotIn(lost, job.hosts())
 

@@ -64,7 +64,7 @@ class Job:
         return dict(re.findall(r"^ +([\w.]+) = (.*)$", text, re.M))
 
     def hosts(self):
-        return re.findall(r"([\w-]+)/", self.fields().get("exec_host", ""))
+        return re.findall(r"([\w.-]+)/", self.fields().get("exec_host", ""))
 
     def run(self):
         """The run folder; that of a copy is its first job's."""
