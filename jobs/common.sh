@@ -137,8 +137,8 @@ slurm_end_time() {
   [[ ! $end =~ ^[0-9]+$ ]] || export SLURM_JOB_END_TIME=$end
 }
 
-# Seconds until PBS ends the job, less two minutes, or less a quarter of a time under eight minutes; empty if it cannot be
-# known. (Slurm's limit is in SLURM_JOB_END_TIME.)
+# Seconds until PBS ends the job, less two minutes, or less a quarter of a time under eight minutes;
+# empty if it cannot be known. (Slurm's limit is in SLURM_JOB_END_TIME.)
 pbs_time_limit() {
   local h m s
   IFS=: read -r h m s < <(qstat -f "$PBS_JOBID" 2>/dev/null | sed -n 's/.*Resource_List.walltime = //p') || return 0
@@ -188,7 +188,8 @@ train_on() {
   find_launcher
   if [[ $scheduler == pbs ]] && limit=$(pbs_time_limit) && [[ -n $limit ]]; then standard time-limit "$limit"; fi
   retries=${CONVOY_RETRIES:-3}
-  [[ $retries =~ ^[0-9]+$ ]] || fail "CONVOY_RETRIES=$retries is not a number: say how often a job that lost a host goes back into the queue"
+  [[ $retries =~ ^[0-9]+$ ]] ||
+    fail "CONVOY_RETRIES=$retries is not a number: say how often a job that lost a host is put back"
   echo "convoy job: $(job_name) $(job_id) in $output: ${launch[*]} ${convoy[*]} train ${args[*]}"
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
   finish

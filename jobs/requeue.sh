@@ -1,12 +1,13 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by common.sh: what comes after a launch. A run that has checkpointed (exit 85) goes back into the queue each time it
-# does; a training that lost a host, CONVOY_RETRIES times.
+# Sourced by common.sh: what comes after a launch. A run that has checkpointed (exit 85) goes back
+# into the queue each time it does; a training that lost a host, CONVOY_RETRIES times.
 retries=0 # of this launch: train_on sets it; a benchmark is not tried again
 
 # Ends the job with `code`; puts it back first, if that helps and its user is not cancelling it.
 finish() {
   local silent='' lost
-  if [[ -n $asked ]] && ((code == 138 || code == 143)); then code=85; fi # the launcher was signalled before it knew what to do
+  # The launcher was signalled before it knew what to do.
+  if [[ -n $asked ]] && ((code == 138 || code == 143)); then code=85; fi
   if ((code == 85)); then
     requeue checkpointed
   elif [[ -z $asked ]] && lost_a_host && retry_left; then
@@ -25,8 +26,8 @@ requeue() { # WHY
 
 requeue_slurm() { # WHY
   local state tries=0
-  # A job with a dead host would stay completing until Slurm marks that host down, and Slurm 22.05 would then start it without its
-  # GPUs. Slurm requeues it at that time.
+  # A job with a dead host would stay completing until Slurm marks that host down, and Slurm 22.05
+  # would then start it without its GPUs. Slurm requeues it at that time.
   if [[ -n $silent ]]; then
     echo "convoy job: $1; Slurm requeues the job when it has marked that host down (SlurmdTimeout)"
     sleep 900 & # in the background, so that Slurm's signal reaches this shell at once
@@ -45,7 +46,8 @@ requeue_slurm() { # WHY
   done
 }
 
-# PBS lets only operators call qrerun, so a copy of the job takes over; after a TERM (qdel, or PBS requeues by itself) it does not.
+# PBS lets only operators call qrerun, so a copy of the job takes over. After a TERM (qdel, or PBS
+# requeues by itself) it does not.
 requeue_pbs() { # WHY
   local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs options=${CONVOY_SUBMIT:+$CONVOY_SUBMIT } by_hand id
   by_hand="CONVOY_OUTPUT=$output jobs/submit.sh $options${again:-$script ${CONVOY_ARGS:-}}"
@@ -67,13 +69,14 @@ requeue_pbs() { # WHY
 }
 
 # ---- lost hosts --------------------------------------------------------------------------------------------------------
-# Whether the launch failed for want of a host: sets `silent`, the hosts that do not answer now, and `lost`, that in words.
-# Exit 6 is Convoy's for failed communication, 205 mpirun's for a daemon that is gone. With other codes, a host must be silent;
-# 2 to 5 and 7 are Convoy's and speak of something else.
+# Whether the launch failed for want of a host: sets `silent`, the hosts that do not answer now, and
+# `lost`, that in words. Exit 6 is Convoy's for failed communication, 205 mpirun's for a daemon that
+# is gone. With other codes, a host must be silent; 2 to 5 and 7 are Convoy's, for other failures.
 lost_a_host() {
   [[ $scheduler != none && ! $code =~ ^[02-57]$ ]] || return 1
   silent=$(silent_hosts | sort | paste -sd ' ' -)
-  [[ $silent != "$(hosts_of_job | sort | paste -sd ' ' -)" ]] || silent='' # not even this host: it is the asking that does not work
+  # Where not even this host answers, it is the asking that does not work.
+  [[ $silent != "$(hosts_of_job | sort | paste -sd ' ' -)" ]] || silent=''
   lost=${silent:+no answer from $silent}
   : "${lost:=no host lost now}"
   [[ -n $silent ]] || ((code == 6 || code == 205))
@@ -92,8 +95,8 @@ answers() { # HOST: whether a command starts there within 30 s
   timeout -s KILL 30 "${run_on[@]}" "$1" true
 }
 
-# Counts in the run folder, which requeued jobs and copies share; by the number that the job had at first, so that a run that its
-# user submits again has all its tries.
+# Counts in the run folder, which requeued jobs and copies share. Each line has the number that the
+# job had at first, so that a run that its user submits again has all its tries.
 retry_left() {
   local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries
   ((retries > 0)) || return 1

@@ -1,4 +1,5 @@
-"""The shipped PBS scripts, as they are, on a real PBS (`make test-pbs`; variables: pbs.py): launch, and every way a job is interrupted."""
+"""The shipped PBS scripts, as they are, on a real PBS (`make test-pbs`; variables: pbs.py): launch,
+and every way a job is interrupted."""
 import math
 import os
 import re
@@ -14,11 +15,13 @@ TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
 LONG = TRAIN + " --batch-per-rank 8 --epochs 40 --eval-every 20 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
 checkout = None
 
-# A host without power, in the network namespace that stands for it: no word goes out, then no process is left. Of a host that
-# only crashes, its connections tell.
+# A host without power, in the network namespace that stands for it: no word goes out, then no
+# process is left. Of a host that only crashes, its connections tell.
 CUT_OFF = "ip link set eth0 down"
 KILL = """here=$(readlink /proc/self/ns/net)
-for p in /proc/[0-9]*; do [ "$(readlink $p/ns/net)" != "$here" ] || case ${p#/proc/} in $$|$PPID) ;; *) kill -9 ${p#/proc/} ;; esac; done"""
+for p in /proc/[0-9]*; do
+  [ "$(readlink $p/ns/net)" != "$here" ] || [ ${p#/proc/} = $$ ] || kill -9 ${p#/proc/}
+done"""
 COME_BACK = f"ip link set eth0 up; {pbs.PREFIX}/libexec/pbs_init.d start"
 
 
@@ -45,7 +48,8 @@ kill -HUP "$(cat "$PBS_HOME/mom_priv/mom.lock")" """)
 
 
 def needs_pbs_of_ones_own(test):
-    return unittest.skipUnless(pbs.MINE, "changes PBS's settings or cuts hosts off: only where PBS_MINE says that PBS is there for tests")(test)
+    why = "changes settings or cuts hosts off: only where PBS_MINE says that this PBS is there for tests"
+    return unittest.skipUnless(pbs.MINE, why)(test)
 
 
 class OpenPbs(unittest.TestCase):
@@ -78,7 +82,8 @@ class OpenPbs(unittest.TestCase):
         """`job`, or its last copy, resumed; the model is bit for bit that of the undisturbed run."""
         self.assertIn("resume    at step", job.ended().log())
         mine = job.model()
-        self.assertTrue(mine and mine == self.reference(script, arguments), "the model differs from that of an undisturbed run")
+        same = mine and mine == self.reference(script, arguments)
+        self.assertTrue(same, "the model differs from that of an undisturbed run")
 
     def test_every_script_starts_what_it_asks_for(self):
         for script, nodes, ranks in (("1gpu", 1, 1), ("1node", 1, 8), ("2node", 2, 8), ("4node", 4, 8), ("cpu", 1, 4)):
@@ -96,10 +101,12 @@ class OpenPbs(unittest.TestCase):
             self.assertTrue(os.path.exists(f"{folder}/{value}/model.h5"))
 
     def test_scaling_matrix(self):
-        command = "CELLS='1n1g 2n4g' BATCHES='4 8' REPEATS=1 jobs/pbs/scaling.sh mnist-linear output/scaling --steps 5 --device cpu"
+        cells = "CELLS='1n1g 2n4g' BATCHES='4 8' REPEATS=1"
+        command = f"{cells} jobs/pbs/scaling.sh mnist-linear output/scaling --steps 5 --device cpu"
         self.assertIn("build/convoy report --scaling output/scaling/*", checkout.user(command))
         cells = ["1n1g-b4-r1", "1n1g-b8-r1", "2n4g-b4-r1", "2n4g-b8-r1"]
-        wait_for("the matrix", lambda: all(os.path.exists(checkout.path("output/scaling", c, "metrics.h5")) for c in cells), 120)
+        files = [checkout.path("output/scaling", cell, "metrics.h5") for cell in cells]
+        wait_for("the matrix", lambda: all(map(os.path.exists, files)), 120)
         self.assertIn("2n4g: done", checkout.user(command))
 
     # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing happened to ----
@@ -112,7 +119,8 @@ class OpenPbs(unittest.TestCase):
         self.check_resumed(copy, "4node")
 
     def test_plain_qsub_with_the_shell_takes_signals_too(self):
-        job = Job(checkout, checkout.user(f'qsub -S "$PWD/jobs/pbs/shell.sh" -v CONVOY_ARGS="{LONG}" jobs/pbs/2node.pbs')).training()
+        shell = '-S "$PWD/jobs/pbs/shell.sh"'
+        job = Job(checkout, checkout.user(f'qsub {shell} -v CONVOY_ARGS="{LONG}" jobs/pbs/2node.pbs')).training()
         checkout.user(f"qsig -s USR1 {job.id}")
         self.check_resumed(self.copy_of(job.ended(85)), "2node")
 
@@ -122,9 +130,17 @@ class OpenPbs(unittest.TestCase):
         checkout.user(f"qsig -s USR1 {job.id}")
         job.ended(256 + 10)
 
+    def test_plain_qsub_has_a_time_limit_and_a_copy_with_the_scripts_resources(self):
+        arguments = LONG.replace("--epochs 40", "--epochs 1000000").replace("--log-interval 1 ", "")
+        job = Job(checkout, checkout.user(f'qsub -l walltime=0:00:40 -v CONVOY_ARGS="{arguments}" jobs/pbs/1node.pbs'))
+        copy = self.copy_of(job.ended(85))
+        self.assertEqual(copy.fields()["Resource_List.walltime"], "12:00:00")
+        self.assertEqual(copy.fields()["Shell_Path_List"], checkout.path("jobs/pbs/shell.sh"))
+
     def test_walltime_checkpoints_and_a_copy_goes_on(self):
         seconds = self.seconds_of("2node", LONG)
-        arguments = LONG.replace("--epochs 40", f"--epochs {40 * math.ceil(60 / seconds)}")  # twice the limit, whatever the machine
+        epochs = 40 * math.ceil(60 / seconds)  # twice the limit, whatever the machine
+        arguments = LONG.replace("--epochs 40", f"--epochs {epochs}")
         job = self.submit(f"-l walltime=0:00:40 jobs/pbs/2node.pbs {arguments}")
         job.ended(85)
         self.assertIn("--time-limit 30s", job.log())
@@ -201,7 +217,8 @@ class OpenPbs(unittest.TestCase):
         while len(jobs) < 9 and "goes on as job" in jobs[-1].log():
             jobs.append(self.copy_of(jobs[-1]).ended(6))
         self.assertEqual(len(jobs), 3)
-        self.assertIn("exit 6, no host lost now; was put back 2 times and is not again (CONVOY_RETRIES=2)", jobs[-1].log())
+        said = "exit 6, no host lost now; was put back 2 times and is not again (CONVOY_RETRIES=2)"
+        self.assertIn(said, jobs[-1].log())
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""A real PBS: OpenPBS whose commands are in PBS_PREFIX/bin, a user's own or an emulated one. From the environment, besides it:
+"""A real PBS, a user's own or an emulated one. From the environment:
+PBS_PREFIX the folder that has bin/qsub
 PBS_ON     a command that runs another on a host: `$PBS_ON HOST bash -s` (ssh)
 PBS_LOGIN  the host that jobs are submitted from (none: this one)
 PBS_USER   who submits them, where the tests run as root, from whom PBS takes no jobs
 PBS_FOLDER a folder that all hosts see under this path (output/ of this checkout)
-PBS_MINE   not empty: server and hosts are there for these tests, which change settings and cut hosts off; PBS_ON then is root's"""
+PBS_MINE   not empty: server and hosts are there for these tests, which then change settings and
+           cut hosts off, as root over PBS_ON"""
 import os
 import re
 import shlex
@@ -18,16 +20,17 @@ ON = shlex.split(os.environ.get("PBS_ON") or "ssh")
 
 
 def on(host, command, user="", check=True, timeout=60):
-    """The output of a bash command on a host ("": here), both streams together; AssertionError if it fails."""
+    """The output of a bash command on a host ("": here), both streams; AssertionError if it fails."""
     words = ([*ON, host] if host else []) + (["runuser", "-u", user, "--"] if user else []) + ["bash", "-s"]
-    done = subprocess.run(words, input=command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout)
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(words, input=command, stdout=pipe, stderr=both, text=True, timeout=timeout)
     if check and done.returncode != 0:
         raise AssertionError(f"exit {done.returncode} on {host or 'this host'}: {command}\n{done.stdout}")
     return done.stdout.strip()
 
 
 class SharedCheckout(Checkout):
-    """A checkout in a folder that all hosts see, owned by the user who submits, whose site file finds PBS's commands."""
+    """A checkout that all hosts see, of the user who submits; its site file finds PBS's commands."""
 
     def __init__(self):
         super().__init__(os.environ.get("PBS_FOLDER") or os.path.join(ROOT, "output"))
@@ -68,8 +71,10 @@ class Job:
 
     def run(self):
         """The run folder; that of a copy is its first job's."""
-        said = re.search(r"CONVOY_OUTPUT=([^,]+)", self.fields()["Variable_List"])
-        return self.checkout.path(said.group(1) if said else f"output/{self.fields()['Job_Name']}-{self.id.split('.')[0]}")
+        fields = self.fields()
+        said = re.search(r"CONVOY_OUTPUT=([^,]+)", fields["Variable_List"])
+        own = f"output/{fields['Job_Name']}-{self.id.split('.')[0]}"
+        return self.checkout.path(said.group(1) if said else own)
 
     def log(self):
         """All of it, once the job has ended: until then it is on the first host."""
