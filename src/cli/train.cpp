@@ -147,6 +147,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
             for (const std::string& path : set_aside_after(output, resume->checkpoint.step))
                 terminal.warning("a checkpoint later than the one to go on from is now " + path);
     });
+    if (comm.root())
+        if (const std::string note = note_on_signals(output, trainer->state(), comm.size()); !note.empty()) terminal.line(note);
     const std::string configuration_before = resume ? resume->checkpoint.configuration : "";
     if (comm.max(int64_t(resume.has_value())) > 0)
         trainer->restore(resume ? std::move(resume->checkpoint) : Checkpoint());
@@ -158,8 +160,6 @@ int train(Comm& comm, const std::vector<std::string>& args) {
                               model_file},
                              *trainer, configuration_before);
     });
-    if (comm.root())
-        if (const std::string note = note_on_signals(output, trainer->state(), comm.size()); !note.empty()) terminal.line(note);
     console.describe_ranks();
 
     // 6. Training
