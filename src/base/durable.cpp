@@ -31,7 +31,14 @@ struct Descriptor {
 }  // namespace
 
 void cannot_write(const std::string& path) {
+    if (errno == ELOOP) fail(Exit::io, path + ": is a symbolic link, which is not written through; remove it");
     fail(Exit::io, path + ": cannot be written: " + std::strerror(errno) + "; check the folder, its permissions and free space");
+}
+
+int open_to_write(const std::string& path, int flags) {
+    const int file = ::open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file < 0) cannot_write(path);
+    return file;
 }
 
 bool write_all(int fd, const void* data, size_t size) {
@@ -54,8 +61,7 @@ void replace_file(const std::string& path, const std::vector<unsigned char>& byt
     make_folder_of(path);
     const std::string partial = path + ".partial";
     {
-        const Descriptor file{::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-        if (file.fd < 0) cannot_write(path);
+        const Descriptor file{open_to_write(partial, O_WRONLY | O_TRUNC)};
         if (!write_all(file.fd, bytes.data(), bytes.size())) discard(partial, path);
     }
     publish_file(partial, path);

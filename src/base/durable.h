@@ -8,6 +8,8 @@ namespace convoy {
 
 /// Throws Exit::io: "PATH: cannot be written: REASON; …", the reason from errno.
 [[noreturn]] void cannot_write(const std::string& path);
+/// Opens or makes a file; `flags` as of open(2). A link is not followed: somebody else may have put it there. Throws Exit::io.
+int open_to_write(const std::string& path, int flags);
 /// write(2) until all is written; false with errno set if it cannot.
 bool write_all(int fd, const void* data, size_t size);
 /// Makes the folder that `path` lies in if it is not there (any more); whether it could shows when the file is opened.

@@ -7,9 +7,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
+
+#include "base/durable.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -25,9 +26,6 @@ namespace {
 
 [[noreturn]] void fail_to_make(const std::string& path, const std::error_code& error) {
     fail(Exit::io, path + ": cannot be created: " + (error ? error.message() : "a file of that name exists") + "; choose another --output");
-}
-[[noreturn]] void fail_to_write(const std::string& path, int error) {
-    fail(Exit::io, path + ": cannot be written: " + std::strerror(error) + "; choose another --output");
 }
 [[noreturn]] void fail_as_busy(const std::string& path) { fail(Exit::usage, path + ": another run is writing there; choose another --output"); }
 
@@ -58,8 +56,7 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     std::error_code error;
     fs::create_directories(path, error);
     if (!fs::is_directory(path)) fail_to_make(path, error);
-    lock_ = ::open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock_ < 0) fail_to_write(path, errno);
+    lock_ = open_to_write(path + "/lock", O_RDWR);
     struct flock whole = whole_file();
     if (::fcntl(lock_, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) fail_as_busy(path);
     for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
@@ -78,8 +75,8 @@ void check_run_folder(const std::string& path, bool resume, bool overwrite) {
     if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory));
     check_can_create(nearest.string(), path);
     if (!fs::exists(path, error)) return;
-    const int file = ::open((path + "/lock").c_str(), O_RDWR | O_CLOEXEC);
-    if (file < 0 && errno != ENOENT) fail_to_write(path, errno);
+    const int file = ::open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0 && errno != ENOENT) cannot_write(path + "/lock");
     struct flock whole = whole_file();
     const bool busy = file >= 0 && ::fcntl(file, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;  // asks, and takes nothing
     if (file >= 0) ::close(file);

@@ -3,6 +3,8 @@
 #include "data/hdf5.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -128,6 +130,7 @@ Handle open(const std::string& path) {
 Handle create(const std::string& path) {
     const Handle access = file_access(), creation(H5Pcreate(H5P_FILE_CREATE));
     H5Pset_obj_track_times(creation, false);  // the same content gives the same bytes
+    ::unlink(path.c_str());                   // a link that somebody put there would be followed
     Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access));
     if (!file.valid()) fail(Exit::io, path + ": cannot be created" + because() + "; check the folder, its permissions and free space");
     return file;

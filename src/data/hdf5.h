@@ -45,7 +45,7 @@ std::unique_lock<std::mutex> exclusive(bool wait = true);
 
 /// Opens a file read-only. Throws Exit::bad_input naming `path` if it is missing, truncated or not HDF5.
 Handle open(const std::string& path);
-/// Creates or truncates `path` on disk (V110 bounds). Throws Exit::io.
+/// Creates `path` on disk, in place of a file or link that is there (V110 bounds). Throws Exit::io.
 Handle create(const std::string& path);
 /// A file that lives in memory only; `image` gives its bytes, ready to be written and renamed into place.
 Handle create_in_memory();

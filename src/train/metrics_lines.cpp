@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/durable.h"
 #include "base/error.h"
@@ -16,14 +20,29 @@
 namespace convoy {
 namespace {
 
-template <class Row> std::string json_line(const Row& row) {
-    nlohmann::ordered_json line;
-    line["kind"] = Table<Row>::kind;
+std::string json(const std::string& text, const char*) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+std::string json(int64_t number, const char*) { return std::to_string(number); }
+/// Seven digits, and of points in time milliseconds: metrics.h5 has the rest.
+std::string json(double number, const char* units) {
+    if (!std::isfinite(number)) return "null";
+    char text[400];
+    const bool point_in_time = std::strncmp(units, "seconds since", 13) == 0;
+    const std::to_chars_result end = point_in_time
+                                         ? std::to_chars(text, std::end(text), number, std::chars_format::fixed, 3)
+                                         : std::to_chars(text, std::end(text), number, std::chars_format::general, 7);
+    return {text, end.ptr};
+}
+
+template <class Row> void append_line(std::string& to, const Row& row) {
+    to.append("{\"kind\":\"").append(Table<Row>::kind).append("\"");
     for (const Column<Row>& column : Table<Row>::columns) {
-        const std::string key = std::strcmp(column.name, "kind") == 0 ? "event" : column.name;
-        std::visit([&](auto field) { line[key] = row.*field; }, column.field);  // a NaN becomes null
+        const char* key = std::strcmp(column.name, "kind") == 0 ? "event" : column.name;
+        to.append(",\"").append(key).append("\":");
+        std::visit([&](auto field) { to.append(json(row.*field, column.units)); }, column.field);
     }
-    return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    to.append("}\n");
 }
 
 }  // namespace
@@ -48,10 +67,9 @@ void MetricsLines::forget_after(const GrowingTables& tables) {
 /// At the start, and when somebody took the folder away.
 void MetricsLines::open() {
     if (file_ >= 0 && ::access(path_.c_str(), F_OK) == 0) return;
-    if (file_ >= 0) ::close(file_);
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
     make_folder_of(path_);
-    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (file_ < 0) cannot_write(path_);
+    file_ = open_to_write(path_, O_RDWR | O_APPEND);
     const off_t end = ::lseek(file_, 0, SEEK_END);
     char last = '\n';  // a killed run may have left half a line
     const bool half = end > 0 && ::pread(file_, &last, 1, end - 1) == 1 && last != '\n';
@@ -70,7 +88,7 @@ void MetricsLines::flush() {
 template <class Row> void MetricsLines::write_table(const Rows<Row>& rows, size_t& written) {
     constexpr size_t batch = 1 << 16;  // bytes
     while (written < rows.size()) {
-        pending_ += json_line(rows[written++]);
+        append_line(pending_, rows[written++]);
         if (pending_.size() >= batch) flush();
     }
 }
