@@ -167,8 +167,17 @@ TEST_F(Faults, DiskThatIsTooSmall) {
     const std::string train = "train --model mnist-linear --batch-size 2 --data " + data_ + " --output " + dir_.path("disk") + "/run";
     refused(Exit::io, {dir_.path("disk") + "/run", "MiB are free", "--keep"}, train);
     refused(Exit::io, {dir_.path("disk") + "/run", "MiB are free", "--keep"}, train + " --dry-run");
+    // The rows of a million steps: eight columns of eight bytes, twice, and lines.
+    const Finished f = launch(1, train + " --dry-run --epochs 40000 --max-steps 1000000");
+    EXPECT_EQ("", refusal(f, Exit::io, {"MiB are free", "metrics"}));
+    double needed = 0;
+    const size_t at = f.err.find("needs ");
+    ASSERT_NE(at, std::string::npos) << f.err;
+    ASSERT_EQ(std::sscanf(f.err.c_str() + at, "needs %lf MiB", &needed), 1) << f.err;
+    EXPECT_GT(needed, 2 * 64e6 / (1 << 20));
+    EXPECT_LT(needed, 6 * 64e6 / (1 << 20));
     EXPECT_FALSE(fs::exists(dir_.path("disk") + "/run")) << "a refused run must leave no folder";
-    record_fault("less room than the planned checkpoints need", "refused before the first step, exit 5", "as promised", 4);
+    record_fault("less room than the planned checkpoints need", "refused before the first step, exit 5", "as promised", 5);
 }
 
 TEST_F(Faults, OutputOnAReadOnlyFileSystem) {
@@ -183,17 +192,23 @@ TEST_F(Faults, OutputOnAReadOnlyFileSystem) {
 // Rows do not fit any more: with --strict-io that is the end; else training goes on, and the end says what is missing.
 TEST_F(Faults, DiskThatFillsUp) {
     const std::string run = dir_.path("disk") + "/run";
-    const std::string train = "train --model mnist-linear --batch-size 2 --epochs 600 --checkpoint-every none --log-interval 1 --data " + data_ + " --output " + run +
-                              " --overwrite";
-    const SmallDisk disk(dir_.path("disk"), 640);
+    const std::string train = "train --model mnist-linear --batch-size 2 --epochs 600 --checkpoint-every none --log-interval 1 --data " + data_ +
+                              " --output " + run + " --overwrite";
+    const SmallDisk disk(dir_.path("disk"), 16 << 10);
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
-    refused(Exit::io, {run, "No space left"}, train + " --strict-io");
-    const Finished f = launch(2, train, 180);
+    // Nothing is left as soon as there is a checkpoint, and so rows in metrics.h5.
+    const auto on_a_disk_that_fills = [&](const std::string& command) {
+        fs::remove_all(run);
+        return test::run("( " + command + " ) & job=$!; for i in $(seq 1000); do ls " + run + "/checkpoints/*.h5 >/dev/null 2>&1 && break; sleep 0.01; done\n" +
+                         "cat /dev/zero >" + dir_.path("disk") + "/filler 2>/dev/null; wait $job; code=$?; rm " + dir_.path("disk") + "/filler; exit $code");
+    };
+    EXPECT_EQ("", refusal(on_a_disk_that_fills(launch_command(2, train + " --strict-io")), Exit::io, {run, "No space left"}));
+    const Finished f = on_a_disk_that_fills(launch_command(2, train, 180));
     EXPECT_EQ(f.code, int(Exit::io)) << f.err;
     EXPECT_EQ(count(f.err, "No space left on device; check the folder, its permissions and free space; training goes on"), 1) << f.err;
     EXPECT_NE(f.out.find("epoch 600/600"), std::string::npos) << "the training must go on";
     EXPECT_FALSE(column(run, "train/step").empty()) << "the metrics of before must stay readable";
-    record_fault("disk full at the metrics", "one warning, trained to the end, old metrics readable, exit 5; `--strict-io`: ends at once", "as promised", 3);
+    record_fault("disk full at the metrics", "one warning, trained to the end, old metrics readable, exit 5; `--strict-io`: ends at once", "as promised", 2);
 }
 
 // Whoever fills the disk makes room again: every row is in both files in the end.
@@ -239,9 +254,21 @@ TEST_F(Faults, FullDiskAtACheckpoint) {
     EXPECT_NE(lost.find("warning: no checkpoint: " + run + "/checkpoints/step-"), std::string::npos) << lost;
     EXPECT_NE(lost.find("convoy: " + run + "/model.h5"), std::string::npos) << lost;
     // Asked to stop, with nowhere to put the checkpoint: that must not look like a success.
-    const std::string stopped = on_a_disk_that_fills(launch_command(1, train + "--epochs 1000000 --checkpoint-every none --eval-every 0 --time-limit 8s"));
+    const std::string stopped = on_a_disk_that_fills(launch_command(1, train + "--epochs 10000 --checkpoint-every none --eval-every 0 --time-limit 8s"));
     EXPECT_NE(stopped.find("the checkpoint could not be written"), std::string::npos) << stopped;
     record_fault("disk full in the middle of a checkpoint", "a warning, no half file, metrics intact, exit 5", "as promised", 2);
+}
+
+// A folder that others can write to: what they put there is not written through.
+TEST_F(Faults, LinksInTheRunFolder) {
+    for (const char* file : {"lock", "metrics.jsonl"}) {
+        fs::create_directories(output_);
+        write_file(dir_.path("theirs"), "theirs");
+        fs::create_symlink(dir_.path("theirs"), output_ + "/" + file);
+        train_refused(Exit::io, {output_ + "/" + file, "symbolic link", "remove it"});
+        EXPECT_EQ(read_file(dir_.path("theirs")), "theirs");
+        fs::remove_all(output_);
+    }
 }
 
 TEST_F(Faults, ProcessesThatDoNotSeeOneAnother) {

@@ -18,7 +18,7 @@ protected:
     /// `then` may use $job (its own process id) and the function ranks (process ids of the ranks).
     Finished with_training(int ranks, const std::string& then, const std::string& options = "") {
         const std::string arguments =
-            "train --data " + data_ + " --model mnist-linear --batch-size 20 --epochs 10000000 --log-interval 1 --output " + run_ + " " + options;
+            "train --data " + data_ + " --model mnist-linear --batch-size 20 --epochs 10000000 --metrics-every 1 --log-interval 1 --output " + run_ + " " + options;
         return run("ranks() { pgrep -f '^" + sibling("convoy") + " train .*" + run_ +
                    "'; }\n"
                    "{ " +

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -235,6 +236,85 @@ TEST_F(MetricsTest, JsonLinesMatchTheTables) {
     EXPECT_EQ(json_lines(dir).size(), lines.size() + 1);
 }
 
+// Seven digits are what a line has of a number; of a point in time, milliseconds.
+TEST_F(MetricsTest, LinesAreShortAndRight) {
+    Metrics metrics(dir);
+    std::mt19937_64 random(3);
+    std::uniform_real_distribution<double> exponent(-12, 12);
+    constexpr int rows = 500;
+    for (int64_t step = 1; step <= rows; ++step) {
+        const auto any = [&] { return double(float(std::pow(10, exponent(random)))); };
+        metrics.add(TrainRow{123456000 + step, step, any(), -any(), any(), any(), any(), any()});
+    }
+    metrics.add(TrainRow{1, 1, INFINITY, NAN, 0, 1e-300, 1e300, 5});
+    metrics.event(1, "start", "\"quoted\"");
+    metrics.publish();
+    const std::vector<nlohmann::json> lines = json_lines(dir);
+    for (const char* name : {"loss", "accuracy", "learning_rate", "step_seconds", "data_seconds", "comm_exposed_seconds"}) {
+        const std::vector<double> exact = doubles(h5(), std::string("train/") + name);
+        for (size_t i = 0; i < rows; ++i)
+            ASSERT_NEAR(lines[i][name].get<double>(), exact[i], 5.0001e-7 * std::abs(exact[i])) << name;
+    }
+    EXPECT_EQ(lines[499]["step"], 123456500);
+    EXPECT_TRUE(lines[rows]["loss"].is_null() && lines[rows]["accuracy"].is_null());
+    EXPECT_EQ(lines[rows]["step_seconds"], 1e-300);
+    EXPECT_NEAR(lines.back()["time"].get<double>(), doubles(h5(), "events/time").at(0), 0.000501);
+    EXPECT_EQ(lines.back()["message"], "\"quoted\"");
+    EXPECT_LT(fs::file_size(dir + "/metrics.jsonl"), size_t(rows + 2) * 215) << "bytes";
+}
+
+TEST_F(MetricsTest, ARunHasAtMostAMillionTrainRows) {
+    EXPECT_EQ(steps_between_rows(1), 1);
+    EXPECT_EQ(steps_between_rows(1'000'000), 1);
+    EXPECT_EQ(steps_between_rows(1'000'001), 2);
+    EXPECT_EQ(steps_between_rows(5'000'000), 5);
+    for (int64_t steps = 1; steps < 100'000'000; steps = steps * 13 / 8 + 1) {
+        const int64_t rows = steps / steps_between_rows(steps);
+        EXPECT_LE(rows, 1'000'000) << steps;
+        EXPECT_GE(rows, std::min<int64_t>(steps, 500'000)) << steps;
+    }
+}
+
+// Rows as those of a training; two versions of metrics.h5, the old one and the one being written.
+TEST_F(MetricsTest, TheirSizeIsKnownBeforehand) {
+    Metrics metrics(dir);
+    constexpr int64_t steps = 40'000, epochs = 1000, ranks = 3;
+    std::mt19937_64 random(3);
+    std::exponential_distribution<double> time(1000);
+    for (int64_t step = 1; step <= steps; ++step)
+        metrics.add(TrainRow{step, step / 40, 1 + time(random), 0.5, 0.05, time(random), time(random) / 10, time(random) / 10});
+    for (int64_t epoch = 1; epoch <= epochs; ++epoch) {
+        metrics.add(EpochRow{epoch, 5120, time(random), 5120 / time(random), 1 + time(random), time(random)});
+        metrics.add(EvalRow{epoch * 40, epoch, 1 + time(random), time(random), time(random)});
+        for (int64_t rank = 0; rank < ranks; ++rank)
+            metrics.add(RankEpochRow{epoch, rank, time(random), time(random), time(random)});
+    }
+    metrics.publish();
+    const size_t most = 2 * fs::file_size(h5()) + fs::file_size(dir + "/metrics.jsonl");
+    const size_t planned = bytes_of_metrics(steps, epochs, ranks);
+    EXPECT_LE(most, planned);
+    EXPECT_GE(most, planned * 8 / 10);
+    EXPECT_LT(bytes_of_metrics(1, 1'000'000'000, 8), size_t(200) << 20) << "an endless plan needs no endless room";
+}
+
+TEST_F(MetricsTest, ALinkIsNotFollowed) {
+    std::ofstream(dir + "/theirs") << "theirs";
+    fs::create_directory(dir + "/run");
+    fs::create_symlink(dir + "/theirs", dir + "/run/metrics.jsonl");
+    std::string message;
+    EXPECT_EQ(code_of([&] { Metrics metrics(dir + "/run"); }, &message), Exit::io);
+    EXPECT_NE(message.find("/run/metrics.jsonl"), std::string::npos) << message;
+    EXPECT_NE(message.find("symbolic link"), std::string::npos) << message;
+    EXPECT_EQ(fs::file_size(dir + "/theirs"), 6u);
+    EXPECT_FALSE(fs::exists(dir + "/run/metrics.h5")) << "the folder must not look like a run's";
+
+    fs::remove(dir + "/run/metrics.jsonl");
+    fs::create_symlink(dir + "/theirs", dir + "/run/metrics.h5.partial");
+    EXPECT_EQ(code_of([&] { Metrics metrics(dir + "/run"); }, &message), Exit::io);
+    EXPECT_NE(message.find("symbolic link"), std::string::npos) << message;
+    EXPECT_EQ(fs::file_size(dir + "/theirs"), 6u);
+}
+
 TEST_F(MetricsTest, AResumedRunKeepsTheRowsBeforeItsCheckpoint) {
     {
         Metrics metrics(dir);
@@ -349,7 +429,7 @@ TEST_F(MetricsTest, AFolderThatCannotBeMadeIsAnIoError) {
     std::string message;
     std::ofstream(dir + "/file") << "x";
     EXPECT_EQ(code_of([&] { Metrics metrics(dir + "/file"); }, &message), Exit::io);
-    EXPECT_NE(message.find(dir + "/file/metrics.h5"), std::string::npos);
+    EXPECT_NE(message.find(dir + "/file/metrics.jsonl"), std::string::npos);
     EXPECT_EQ(message.find('\n'), std::string::npos);
 }
 

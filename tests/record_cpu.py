@@ -62,7 +62,7 @@ def train(a, data, seed):
     with h5py.File(os.path.join(out, "metrics.h5"), "r") as file:
         epochs = {name: sum(file["epochs"][name][()]) for name in ("seconds", "images")}
         return {"seconds": seconds, "first step": file["events/time"][0] - started,  # the event "start" is written right before it
-                "steps": len(file["train/step"]), "training": epochs["seconds"], "evaluation": file["eval/seconds"][-1],
+                "steps": file["train/step"][-1], "training": epochs["seconds"], "evaluation": file["eval/seconds"][-1],
                 "images/s": epochs["images"] / epochs["seconds"], "accuracy": 100 * file["eval/accuracy"][-1],
                 "one view": float(alone.group(1))}
 

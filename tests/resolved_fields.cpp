@@ -78,8 +78,8 @@ std::string text_of(double v) { return text(v); }
 Fields fields_of(const TrainSetup& setup) {
     const auto& [optimizer, schedule, weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate,
                  linear_rate, muon, whitening_bias_epochs, look_ahead, look_ahead_decay, tta, augment, normalisation,
-                 epochs, global_batch, max_steps, eval_every, log_interval, drop_last, sync_bn, bucket_bytes, seed,
-                 on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline] = setup;
+                 epochs, global_batch, max_steps, eval_every, log_interval, metrics_every, drop_last, sync_bn,
+                 bucket_bytes, seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline] = setup;
     const auto& [mean, stddev] = normalisation;
     Fields f;
     add_optimizer(f, optimizer);
@@ -92,10 +92,10 @@ Fields fields_of(const TrainSetup& setup) {
         weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate, linear_rate, muon,
         whitening_bias_epochs, look_ahead, look_ahead_decay, tta, mean, stddev);
     add(f,
-        "epochs global_batch max_steps eval_every log_interval drop_last sync_bn bucket_bytes seed on_nan "
+        "epochs global_batch max_steps eval_every log_interval metrics_every drop_last sync_bn bucket_bytes seed on_nan "
         "checkpoint_steps "
         "checkpoint_epochs checkpoint_seconds deadline",
-        epochs, global_batch, max_steps, eval_every, log_interval, drop_last, sync_bn, bucket_bytes, seed, on_nan,
+        epochs, global_batch, max_steps, eval_every, log_interval, metrics_every, drop_last, sync_bn, bucket_bytes, seed, on_nan,
         checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline);
     return f;
 }

@@ -251,7 +251,7 @@ double time_of(const std::string& run_dir, const std::string& kind) {
 TEST_F(Resume, TimeLimitEndsInTime) {
     constexpr double limit = 12, kept_for_the_checkpoint = 5;
     const double launched = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    const Finished limited = launch(2, train("limited", {{"epochs", "100000"},
+    const Finished limited = launch(2, train("limited", {{"epochs", "5000"},
                                                          {"time-limit", "12s"},
                                                          {"eval-every", "0"},
                                                          {"checkpoint-every", "1s"},

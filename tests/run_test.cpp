@@ -66,6 +66,23 @@ TEST_F(Run, StepsAndEpochsAreCounted) {
     EXPECT_EQ(rows("end", "--epochs 3 --eval-every 0"), (Rows{12, 3, 1}));
 }
 
+// 32 steps in 8 epochs.
+TEST_F(Run, RowsOfSomeStepsCanBeLeftOut) {
+    const Finished f = train(2, "some", "--model mnist-linear --batch-size 30 --epochs 8 --metrics-every 7 --keep 1");
+    EXPECT_EQ(of("some", "train/step"), (std::vector<double>{7, 14, 21, 28, 32})) << "and the last";
+    EXPECT_EQ(of("some", "epochs/epoch").size(), 8u);
+    EXPECT_EQ(of("some", "eval/step").back(), 32);
+    EXPECT_NE(f.out.find("metrics   of each 7th step are kept"), std::string::npos) << f.out;
+    const std::string lines = read_file(dir_.path("some") + "/metrics.jsonl");
+    EXPECT_EQ(count(lines, "\"kind\":\"train\""), 5);
+    EXPECT_EQ(count(lines, "\"kind\":\"train\",\"step\":28,"), 1);
+    EXPECT_NE(convoy_alone("report --format csv " + dir_.path("some")).out.find(",32,"), std::string::npos);
+    train(2, "all", "--model mnist-linear --batch-size 30 --epochs 8");
+    const std::vector<double> all = of("all", "train/loss"), some = of("some", "train/loss");
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(some[i], all[7 * i + 6]) << "a row is that of its step";
+    EXPECT_EQ(of("some", "epochs/loss"), of("all", "epochs/loss"));
+}
+
 TEST_F(Run, EvaluationsCanBeShortOrLeftOut) {
     const Finished some = train(2, "some", "--model mnist-linear --batch-size 30 --eval-images 11");
     EXPECT_EQ(score_of(some.out).images, 11);

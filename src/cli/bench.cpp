@@ -40,7 +40,8 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
                       "Nothing is written unless --output is given.\n",
                       "folder for metrics.h5 (default: nothing is written)",
                       {},
-                      {"resume", "checkpoint-every", "keep", "time-limit", "strict-io", "publish-every", "on-nan", "epochs", "max-steps", "drop-last",
+                      {"resume", "checkpoint-every", "keep", "time-limit", "strict-io", "publish-every", "metrics-every",
+                       "on-nan", "epochs", "max-steps", "drop-last",
                        "eval-every", "eval-images", "no-eval", "tta", "dry-run", "chip", "print-config"},
                       false};
     command.more.add_options()  //

@@ -67,6 +67,7 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
     metrics_->run_attribute("ranks", int64_t(comm_.size()));
     metrics_->run_attribute("total_steps", total_steps_);
     metrics_->run_attribute("steps_per_epoch", steps_per_epoch_);
+    metrics_->run_attribute("metrics_every", metrics_every_);
     metrics_->run_attribute("device kind", std::string(backend_.synchronous() ? "cpu" : "gpu"));
     for (const auto& [name, value] : run.identity) metrics_->run_attribute(name, value);
     if (trainer.best_accuracy() >= 0) note_best(trainer.best_accuracy(), trainer.best_step());
@@ -113,7 +114,9 @@ void Console::progress(int64_t epoch, const StepRecord& r) {
 void Console::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
     if (!comm_.root()) return;
     note_written();
-    for (const StepRecord& r : records)
+    for (const StepRecord& r : records) {
+        const bool kept = r.step % metrics_every_ == 0 || r.step == total_steps_ || r.skipped;
+        if (!kept) continue;
         metrics_->add(TrainRow{.step = r.step,
                                .epoch = epoch,
                                .loss = r.loss,
@@ -122,6 +125,7 @@ void Console::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
                                .step_seconds = r.step_seconds,
                                .data_seconds = r.data_seconds,
                                .comm_exposed_seconds = r.comm_exposed_seconds});
+    }
     for (const StepRecord& r : records)
         if (r.skipped) warn(r.step, "step " + std::to_string(r.step) + " is not finite: its update was left out");
     progress(epoch, records.back());

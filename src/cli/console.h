@@ -85,6 +85,7 @@ private:
     std::optional<SystemSampler> sampler_;  // while training
     int64_t saved_step_ = -1;  // newest checkpoint of this run that is on disk
     int64_t first_step_ = 0, total_steps_ = 0, steps_per_epoch_ = 0, epochs_ = 0;
+    int64_t metrics_every_ = 1;  // steps between two rows of /train
     Clock::time_point started_ = Clock::now(), training_started_ = started_;
 };
 

@@ -69,7 +69,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     });
     Console console(comm, *backend, trainer->state(), terminal);
     console.print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, *trainer);
-    const Output output = check_output(comm, o, trainer->state());
+    const Output output = check_output(comm, o, *trainer);
     build_programs(comm, *backend, o, *trainer);
     print_device(terminal, o, *backend);
     comm.together([&] {

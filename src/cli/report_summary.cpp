@@ -156,7 +156,9 @@ RunSummary summarise(const std::string& given) {
 
     const std::vector<TrainRow>& train = file.rows<TrainRow>();
     const std::vector<TrainRow> rows = timed(train, file.run.count("bench") > 0);
-    s.steps = train.empty() ? 0 : train.back().step;
+    // Of a run that was stopped, /train may lack the last step (--metrics-every); the event that ended it has it.
+    if (!train.empty()) s.steps = train.back().step;
+    if (!file.rows<EventRow>().empty()) s.steps = std::max(s.steps, file.rows<EventRow>().back().step);
     s.step_seconds = median_of(rows, &TrainRow::step_seconds);
     s.data_seconds = median_of(rows, &TrainRow::data_seconds);
     s.comm_exposed_seconds = median_of(rows, &TrainRow::comm_exposed_seconds);

@@ -74,6 +74,7 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks, std
     s.max_steps = o.max_steps;
     s.eval_every = o.eval_every;
     s.log_interval = o.log_interval;
+    s.metrics_every = o.metrics_every;
     s.drop_last = o.drop_last;
     s.sync_bn = o.sync_bn;
     s.bucket_bytes = size_t(o.bucket_mib * (1 << 20));
@@ -130,7 +131,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     std::unique_ptr<RunFolder> folder;
     Console console(comm, *backend, trainer->state(), terminal);  // ends before what its checkpoint thread uses: the trainer's state and the folder's lock
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, *trainer);
-    const Output out = check_output(comm, o, trainer->state());
+    const Output out = check_output(comm, o, *trainer);
     build_programs(comm, *backend, o, *trainer);
 
     // 5. Run folder, and where to go on

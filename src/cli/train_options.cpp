@@ -53,6 +53,7 @@ po::options_description table(TrainOptions& o, const OptionsOf& command) {
         ("threads", value<int64_t>(o.threads, 0, "N"), "CPU threads a rank; 0: this rank's share of the cores")    //
         ("seed", value<int64_t>(o.seed, 1, "N"), "of initial weights, sample order and augmentation")              //
         ("log-interval", value<int64_t>(o.log_interval, 10, "STEPS"), "steps between progress lines; at most two seconds, or a step")  //
+        ("metrics-every", value<int64_t>(o.metrics_every, 0, "STEPS"), "keep the metrics of every N-th step; 0: of every step, or of as many as make a million rows")  //
         ("dry-run", flag(o.dry_run), "print model, memory, buckets and steps, refuse what a training would, and stop: reads no image, writes nothing")  //
         ("chip", text(o.chip, "", "NAME"), "with --dry-run: a GPU that need not be here, h100 or a100; also lists cuDNN's plans")  //
         ("print-config", flag(o.print_config), "print the resolved options as a config file, and stop")            //
@@ -147,6 +148,7 @@ void check(const TrainOptions& o, const OptionsOf& command) {
     watchdog_of(o);
     publish_every_of(o);
     in_range("log-interval", double(o.log_interval), 1, 1e6);
+    in_range("metrics-every", double(o.metrics_every), 0, 1e9);
     in_range("eval-every", double(o.eval_every), 0, 1e9);
     in_range("eval-images", double(o.eval_images), 0, 1e15);
     in_range("bucket-mib", o.bucket_mib, 0.001, 4096);

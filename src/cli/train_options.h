@@ -28,6 +28,7 @@ struct TrainOptions {
     int64_t max_steps;  ///< 0: no limit
     bool drop_last, sync_bn, no_eval;
     int64_t eval_every, eval_images, log_interval;  ///< eval_images 0: all of the test split
+    int64_t metrics_every;  ///< 0: as many steps as keep /train within its row budget
     double bucket_mib;
 
     std::string optimizer, lr, lr_schedule, lr_milestones, lr_points, decay;

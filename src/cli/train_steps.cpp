@@ -7,6 +7,7 @@
 #include "cli/preflight.h"
 #include "cli/train_setup.h"
 #include "model/models.h"
+#include "train/metrics.h"
 
 namespace convoy {
 namespace {
@@ -18,9 +19,11 @@ size_t checkpoint_bytes(const State& state, int ranks) {
 
 /// What the run folder will hold at most: the newest checkpoints, the best, one that is being written; the model, the best one,
 /// one that is being written; metrics.
-size_t planned_bytes(const TrainOptions& o, const State& state, int ranks) {
+size_t planned_bytes(const TrainOptions& o, const Trainer& t, int ranks) {
+    const State& state = t.state();
     const size_t model = state.weights().bytes() + state.running().bytes();
-    constexpr size_t metrics = 1 << 16;
+    const int64_t every = o.metrics_every > 0 ? o.metrics_every : steps_between_rows(t.total_steps());
+    const size_t metrics = bytes_of_metrics(t.total_steps() / every, t.total_steps() / t.steps_per_epoch() + 1, ranks);
     return 3 * model + checkpoint_bytes(state, ranks) * size_t(o.checkpoint_every == "none" ? 2 : o.keep + 2) + metrics;
 }
 
@@ -45,14 +48,14 @@ Description describe_training(Comm& comm, const Backend& backend, const ParsedOp
     return d;
 }
 
-Output check_output(Comm& comm, const TrainOptions& o, const State& state) {
+Output check_output(Comm& comm, const TrainOptions& o, const Trainer& trainer) {
     Output output;
     output.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
     output.from_file = o.resume != "none" && o.resume != "auto";
     // A checkpoint of another folder starts a run of its own here, with metrics of its own.
     output.goes_on = o.resume == "auto" || (output.from_file && is_within(o.resume, output.folder));
     comm.together([&] {
-        if (comm.root()) check_room(output.folder, planned_bytes(o, state, comm.size()), "checkpoints, model and metrics");
+        if (comm.root()) check_room(output.folder, planned_bytes(o, trainer, comm.size()), "checkpoints, model and metrics");
     });
     return output;
 }

@@ -26,8 +26,8 @@ struct Output {
     bool from_file = false;  ///< --resume names a checkpoint
     bool goes_on = false;    ///< the run that is in the folder is continued, metrics and all
 };
-/// Collective. Throws Exit::io if the folder cannot be written or has no room for what `state` will leave there.
-Output check_output(Comm&, const TrainOptions&, const State& state);
+/// Collective. Throws Exit::io if the folder cannot be written or has no room for what the training will leave there.
+Output check_output(Comm&, const TrainOptions&, const Trainer&);
 
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for checkpoints, do not fit.
 void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);

@@ -41,6 +41,15 @@ void drop_after(const MetricsResume& resume, GrowingTables& tables) {
 
 }  // namespace
 
+size_t bytes_of_metrics(int64_t train_rows, int64_t epochs, int64_t ranks) {
+    constexpr int64_t most_epochs = 100'000;  // a plan of more is ended by a time limit, and would be refused for want of room
+    constexpr int64_t structure = 1 << 16;
+    constexpr int64_t train = 2 * sizeof(TrainRow) + 190;  // the last number of each: bytes of a line
+    constexpr int64_t epoch = 2 * (sizeof(EpochRow) + sizeof(EvalRow)) + 200;
+    constexpr int64_t rank_epoch = 2 * sizeof(RankEpochRow) + 100;
+    return size_t(structure + train * train_rows + (epoch + rank_epoch * ranks) * std::min(epochs, most_epochs));
+}
+
 Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume)
     : path_(run_dir + "/metrics.h5"), lines_(run_dir + "/metrics.jsonl") {
     struct stat status {};
@@ -48,6 +57,7 @@ Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume
         if (!resume) fail(Exit::usage, path_ + ": belongs to another run; resume that run, or choose a new folder");
         load(*resume);
     }
+    write_lines();  // before there is a metrics.h5: if this fails, the folder does not look like a run's
     publish();
 }
 

@@ -19,6 +19,15 @@ struct MetricsResume {
     bool evaluation_due = false;  ///< the evaluation at `step` will be done again
 };
 
+/// The row budget of /train: every step of a run up to a million, of a longer one every second, third, …; 64 MB. Other tables
+/// have all their rows.
+constexpr int64_t steps_between_rows(int64_t total_steps) {
+    constexpr int64_t most_rows = 1'000'000;
+    return total_steps <= most_rows ? 1 : (total_steps + most_rows - 1) / most_rows;
+}
+/// What both files of a run take in bytes, with a new metrics.h5 beside the old one.
+size_t bytes_of_metrics(int64_t train_rows, int64_t epochs, int64_t ranks);
+
 /// Any thread may call these functions. Those that add rows never wait for the disk.
 class Metrics {
 public:

@@ -33,6 +33,7 @@ struct TrainSetup {
     Normalisation normalisation;
     double epochs = 1;  ///< the last one may be a part, in whole steps
     int64_t global_batch = 0, max_steps = 0, eval_every = 1, log_interval = 10;
+    int64_t metrics_every = 0;  ///< steps between two rows of /train; 0: as steps_between_rows()
     bool drop_last = false, sync_bn = false;
     size_t bucket_bytes = size_t(4) << 20;
     uint64_t seed = 1;
