@@ -81,7 +81,8 @@ void Console::open_run(const RunDescription& run, const Trainer& trainer, const 
         metrics_->event(first_step_, "restart", message);
     }
     metrics_->publish();
-    writer_ = std::make_unique<RunWriter>(RunWriter::Settings{.run_dir = run.dir, .keep = run.keep, .publish_every = run.publish_every}, state_, *metrics_);
+    const RunWriter::Settings settings{.run_dir = run.dir, .keep = run.keep, .publish_every = run.publish_every};
+    writer_ = std::make_unique<RunWriter>(settings, state_, *metrics_);
 }
 
 void Console::describe_ranks() {

@@ -54,7 +54,9 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     terminal_.line(formatted("rate      %g at first, %g at the end, base %g", learning_rate(s.schedule, 0, steps_per_epoch_, total_steps_),
                 learning_rate(s.schedule, total_steps_ - 1, steps_per_epoch_, total_steps_), s.schedule.base));
     if (metrics_every_ > 1)
-        terminal_.line(formatted("metrics   of each %lldth step are kept, and of the last (--metrics-every); of all epochs and evaluations", (long long)metrics_every_));
+        terminal_.line(formatted("metrics   of each %lldth step are kept, and of the last (--metrics-every); of all epochs and "
+                                 "evaluations",
+                                 (long long)metrics_every_));
     const bool norms = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return std::holds_alternative<BatchNorm>(op); });
     if (comm_.size() > 1 && norms)
         terminal_.line(formatted("batchnorm %s", s.sync_bn ? "statistics over the global batch (--sync-bn)"

@@ -12,7 +12,6 @@
 namespace convoy {
 namespace {
 
-constexpr hsize_t chunk_rows = 131072;  // 1 MiB of doubles
 constexpr size_t longest_text = 1000;   // bytes of a text that metrics.h5 keeps; metrics.jsonl has it whole
 constexpr const char* format = "convoy-metrics";
 constexpr int64_t version = 1;
@@ -38,7 +37,7 @@ template <class Row>
 h5::Handle write_column(hid_t file, const Rows<Row>& rows, const Column<Row>& column, const std::string& path) {
     const std::string name = std::string(Table<Row>::group) + "/" + column.name;
     const auto write = [&](hid_t file_type, hid_t memory_type, const void* values) {
-        h5::Handle set = h5::create_dataset(file, name, file_type, {rows.size()}, {chunk_rows}, path);
+        h5::Handle set = h5::create_dataset(file, name, file_type, {rows.size()}, {hsize_t(metrics_chunk_rows)}, path);
         h5::write_rows(set, memory_type, 0, rows.size(), values, path);
         h5::set_attribute(set, "units", column.units);
         h5::set_attribute(set, "long_name", column.long_name);

@@ -11,6 +11,9 @@
 
 namespace convoy {
 
+/// Of an HDF5 chunk: 32 KiB of doubles. The last chunk of a longer column is stored as large as the others.
+constexpr int64_t metrics_chunk_rows = 4096;
+
 /// An attribute of /run.
 using MetricsValue = std::variant<std::string, int64_t, double>;
 using MetricsAttributes = std::vector<std::pair<std::string, MetricsValue>>;
