@@ -108,7 +108,7 @@ TEST_F(Faults, UnknownNames) {
     write_file(dir_.path("my.cfg"), "# recipe\nepochs = 2\nmomentun = 0.9\n");
     train_refused(Exit::usage, {"my.cfg:3:", "no key 'momentun'", "did you mean momentum?"}, plain + "--config " + dir_.path("my.cfg"));
     train_refused(Exit::bad_input, {"none.cfg", "--config"}, plain + "--config " + dir_.path("none.cfg"));
-    train_refused(Exit::bad_input, {"/dev/zero", "not a recipe"}, plain + "--config /dev/zero");
+    train_refused(Exit::bad_input, {"/dev/zero", "a recipe is lines of key = value"}, plain + "--config /dev/zero");
     train_refused(Exit::bad_input, {first_, "not a recipe"}, plain + "--config " + first_);
     train_refused(Exit::usage, {"mnist-liner", "mnist-linear"}, "--batch-size 20 --model mnist-liner");
     train_refused(Exit::usage, {"'stray'"}, plain + "stray");
