@@ -183,9 +183,9 @@ std::vector<unsigned char> image(hid_t file) {
     return bytes;
 }
 
-std::unique_lock<std::mutex> exclusive(bool wait) {
+std::unique_lock<std::mutex> exclusive() {
     static std::mutex mutex;  // as global as the library it guards
-    return wait ? std::unique_lock(mutex) : std::unique_lock(mutex, std::try_to_lock);
+    return std::unique_lock(mutex);
 }
 
 void close(Handle file, const std::string& path) {

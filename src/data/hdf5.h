@@ -39,9 +39,9 @@ std::string because(const std::string& reading = "");
 /// Of the library that is running: "1.10.8".
 std::string library_version();
 
-/// HDF5 is not thread-safe: whoever uses it while another thread may (metrics and checkpoints of a running training) holds
-/// this. With `wait` false the lock may come back unowned.
-std::unique_lock<std::mutex> exclusive(bool wait = true);
+/// HDF5 is not thread-safe: whoever uses it while another thread may (metrics and checkpoints of a running training)
+/// holds this.
+std::unique_lock<std::mutex> exclusive();
 
 /// Opens a file read-only. Throws Exit::bad_input naming `path` if it is missing, truncated or not HDF5.
 Handle open(const std::string& path);
