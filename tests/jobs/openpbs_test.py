@@ -55,6 +55,7 @@ def needs_pbs_of_ones_own(test):
 class OpenPbs(unittest.TestCase):
     maxDiff = None
     undisturbed = {}
+    lost = set()
 
     def submit(self, command):
         job = Job.submitted(checkout, command)
@@ -176,12 +177,18 @@ class OpenPbs(unittest.TestCase):
 
     # ---- lost hosts ----
     def lose(self, host, command):
+        self.lost.add(host)
         on(host, command, check=False)
         self.addCleanup(self.bring_back, host)
 
     def bring_back(self, host):
+        if host not in self.lost:
+            return
+        self.lost.remove(host)
         on(host, COME_BACK)
-        wait_for(f"{host} free", lambda: re.search("state = free", manager(f"pbsnodes {host}", check=False)), 120)
+        up = lambda: "state = free" in manager(f"pbsnodes {host}", check=False)
+        wait_for(f"{host} free", up, 120)
+        manager("qmgr -c 'set server scheduling = true'")  # at once, not after scheduler_iteration (600 s)
 
     @needs_pbs_of_ones_own
     def test_another_host_without_power_goes_on_without_it(self):
@@ -207,6 +214,19 @@ class OpenPbs(unittest.TestCase):
         self.lose(lost, f"{CUT_OFF}\n{KILL}")
         self.check_resumed(job.started(2, timeout=400), "2node")  # the server notices after a minute or two
         self.assertNotIn(lost, job.hosts())
+
+    @needs_pbs_of_ones_own
+    def test_four_of_four_hosts_wait_for_the_lost_one(self):
+        for which in (-1, 0):  # another host: a copy goes on; the first: PBS runs the job again
+            with self.subTest(which):
+                job = self.submit(f"jobs/pbs/4node.pbs {LONG}").training()
+                lost = list(dict.fromkeys(job.hosts()))[which]
+                self.lose(lost, f"{CUT_OFF}\n{KILL}")
+                if which:
+                    job = self.copy_of(job.ended(None))
+                wait_for("the job in the queue", lambda: job.fields()["job_state"] == "Q", 400)
+                self.bring_back(lost)
+                self.check_resumed(job, "4node")
 
     def test_a_job_that_always_fails_is_put_back_so_many_times(self):
         with open(checkout.path("fails.sh"), "w") as f:
