@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
+#include "cli/run_folder.h"
 #include "model/models.h"
 #include "support.h"
 #include "test_comm.h"
@@ -94,6 +95,53 @@ TEST(Checkpoints, ReadAsAModelHaveTheMeanOfTheRanksRunningStatistics) {
             const size_t at = size_t(original->tensor.as<float>() - trained.weights().as<float>());
             for (size_t i = 0; i < t.tensor.count(); ++i) ASSERT_EQ(t.tensor.as<float>()[i], float((at + i) % 1000)) << t.name;
         }
+    }
+}
+
+// What a run that goes on finds as model-best.h5. The weights of a checkpoint say whose they are.
+TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
+    CpuBackend backend({1, false}, test_comm());
+    const Graph graph = build_model({"linear", 1, 1, 10, 10});
+    const OptimizerSpec spec;
+    const State state(graph, backend, &spec);
+    const auto checkpoint = [&](int64_t step, int64_t best_step) {
+        Checkpoint c;
+        c.model = {{"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
+        c.step = step;
+        c.best_step = best_step;
+        c.best_accuracy = 0.5;
+        c.weights.resize(state.weights().count());
+        for (const NamedTensor& t : state.model())  // what lies between tensors is zero
+            std::fill_n(&c.weights[size_t(t.tensor.as<float>() - state.weights().as<float>())], t.tensor.count(), float(step));
+        c.optimizer.resize(state.optimizer_block().count());
+        return c;
+    };
+    struct Case {
+        const char* what;
+        int64_t step, best_step;
+        bool best_is_there, branched;
+        int64_t file_before, file_after;  // whose model model-best.h5 is; 0: there is none
+    };
+    const Case cases[] = {
+        {"it was killed before the model was written", 20, 20, false, false, 10, 20},
+        {"a new folder, the best checkpoint is in the old one", 20, 10, true, false, 0, 10},
+        {"a new folder, and no best checkpoint", 20, 10, false, false, 0, 0},
+        {"later evaluations were set aside", 20, 10, true, true, 30, 10},
+        {"they were, and the best checkpoint is gone", 20, 10, false, true, 30, 0},
+        {"nothing happened", 20, 10, false, false, 10, 10},
+    };
+    for (const Case& c : cases) {
+        const TempDir dir;
+        const Checkpoint here = checkpoint(c.step, c.best_step);
+        if (c.best_is_there) write_checkpoint(checkpoint_path(dir.path(), c.best_step), checkpoint(c.best_step, c.best_step), state);
+        if (c.file_before > 0) save_model(best_model_path(dir.path()), checkpoint(c.file_before, c.file_before), state);
+        EXPECT_EQ("", renew_best_model(dir.path(), {here, checkpoint_path(dir.path(), c.step)}, c.branched, state, {})) << c.what;
+        if (!fs::exists(best_model_path(dir.path()))) {
+            EXPECT_EQ(0, c.file_after) << c.what;
+            continue;
+        }
+        load_model(best_model_path(dir.path()), state, backend);
+        EXPECT_EQ(state.model()[0].tensor.as<float>()[0], float(c.file_after)) << c.what;
     }
 }
 

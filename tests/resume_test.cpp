@@ -140,6 +140,7 @@ TEST_F(Resume, AfterATermToMpirunInALongStepBitForBit) {
     EXPECT_NE(stopped.out.find("stopped by SIGTERM"), std::string::npos) << stopped.out << stopped.err;
     ASSERT_FALSE(checkpoints("term").empty());
     EXPECT_GE(step_of_checkpoint(checkpoints("term").back()), 3) << "a step that had ended was lost";
+    EXPECT_NE(test::run("h5dump -d /events/message " + dir_.path("term") + "/metrics.h5").out.find("SIGTERM, in the middle"), std::string::npos);
     ASSERT_EQ("", failure(launch(2, train("term", resumed(slow)), 120)));
     expect_same("whole", "term");
     record_fault("SIGTERM to `mpirun` in the middle of a long step", "a checkpoint of the state before it; resumed bit for bit",

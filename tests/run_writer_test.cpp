@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "cli/train_steps.h"
 #include "cluster.h"
 #include "file_calls.h"
 #include "model/models.h"
@@ -171,6 +172,32 @@ TEST_F(RunWriting, ATemporarilyFullDiskLosesNoRow) {
     EXPECT_EQ(lines(), int(steps.size()));
 }
 
+TEST_F(RunWriting, ABestModelThatCannotBeWrittenIsNoLostCheckpoint) {
+    fs::create_directories(dir_.path("model-best.h5/a folder where the file should be"));
+    RunWriter writer(settings(), state_, metrics_);
+    Checkpoint best = checkpoint(3);
+    best.best_step = 3;
+    best.best_accuracy = 0.5;
+    writer.write(std::move(best));
+    writer.wait();
+    const std::vector<RunWriter::Written> written = writer.written();
+    ASSERT_EQ(steps_of(written), std::vector<int64_t>{3});
+    EXPECT_NE(written[0].model_failure.find("model-best.h5"), std::string::npos) << written[0].model_failure;
+    EXPECT_EQ(writer.newest(), 3);
+}
+
+TEST_F(RunWriting, ATrialOnAFullDiskLeavesNothingBehind) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit small{30000, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    EXPECT_THROW(estimated_seconds(dir_.path(), 1 << 20), Error);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_DFL);
+    EXPECT_EQ(files(), (std::set<std::string>{"metrics.h5", "metrics.jsonl"}));
+}
+
 TEST_F(RunWriting, ACheckpointThatTakesTooLongForATermIsKnownAtTheStart) {
     constexpr size_t huge = size_t(1) << 40;
     const double small = estimated_seconds(dir_.path(), 1000), large = estimated_seconds(dir_.path(), huge);
@@ -178,14 +205,15 @@ TEST_F(RunWriting, ACheckpointThatTakesTooLongForATermIsKnownAtTheStart) {
     EXPECT_GT(large, 100) << "no disk writes a tebibyte in that time";
     EXPECT_EQ(files(), (std::set<std::string>{"metrics.h5", "metrics.jsonl"})) << "a trial was left behind";
 
-    std::future<double> slow;
+    EXPECT_EQ(note_on_signals(dir_.path(), state_, 2), "") << "a few kilobytes, on a disk that a test can use";
+    std::future<std::string> slow;
     {
         const SlowDisk disk;
-        slow = std::async(std::launch::async, [&] { return estimated_seconds(dir_.path(), 1000); });
+        slow = std::async(std::launch::async, [&] { return note_on_signals(dir_.path(), state_, 2); });
         disk.wait_until_used();
-        EXPECT_EQ(slow.wait_for(300ms), std::future_status::timeout) << "a trial counts only when it is on disk";
+        EXPECT_EQ(slow.wait_for(1600ms), std::future_status::timeout) << "a trial counts only when it is on disk";
     }
-    EXPECT_GT(slow.get(), 0.3);
+    EXPECT_NE(slow.get().find("stop with USR1"), std::string::npos);
 }
 
 }  // namespace

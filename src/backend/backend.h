@@ -266,8 +266,8 @@ public:
     /// those.
     virtual void trace(std::vector<Span>*) {}
     virtual void synchronize() = 0;
-    /// While `still`, what computes on the host's cores stops before its next step, and leaves them to another thread, which calls this.
-    virtual void pause(bool /*still*/) {}
+    /// For so long, what computes on the host's cores stops before its next step, and leaves them to another thread, which calls this.
+    virtual void pause(double /*seconds*/) {}
     /// Whether a step has ended when its call returns, so that reading the ring after every step costs nothing.
     virtual bool synchronous() const = 0;
 };

@@ -200,11 +200,22 @@ bool Console::save_held(Checkpoint&& c) {
     const int64_t step = c.step;
     writer_->write(std::move(c));
     writer_->wait();
-    return writer_->newest() == step;
+    return writer_->newest() >= step;
+}
+
+int64_t Console::saved_step() {
+    writer_->wait();
+    return writer_->newest();
 }
 
 void Console::say_ended(int64_t step) {
     const char* dir = run_.dir.c_str();
+    metrics_->event(step, "stop", "SIGTERM, in the middle of a step or an evaluation");
+    try {
+        metrics_->publish();
+    } catch (const std::exception&) {
+        // The checkpoint is what counts.
+    }
     terminal_.line(formatted("stopped by SIGTERM in the middle of a step or an evaluation; the checkpoint of step %lld is in %s/checkpoints; go on with --resume auto --output %s",
                              (long long)step, dir, dir));
 }
@@ -230,13 +241,16 @@ void Console::note_written() {
     for (const std::string& failure : writer_->metrics_changes()) note_metrics(failure);
     for (const RunWriter::Written& c : writer_->written()) {
         if (c.failure.empty()) {
-            saved_step_ = c.step;
+            saved_step_ = std::max(saved_step_, c.step);
             metrics_->event(c.step, "checkpoint", formatted("%s, written in %.2f s", c.path.c_str(), c.seconds));
         } else if (run_.strict_io) {
             fail(Exit::io, c.failure);
         } else {
             warn(c.step, "no checkpoint: " + c.failure + "; training goes on");
         }
+        if (c.model_failure.empty()) continue;
+        if (run_.strict_io) fail(Exit::io, c.model_failure);
+        warn(c.step, c.model_failure + "; training goes on");
     }
 }
 
@@ -271,15 +285,15 @@ void Console::guarded(const std::function<void()>& write) {
 void Console::record_failure(int64_t step, const std::string& message) {
     terminal_.clear();
     if (!comm_.root() || !writer_) return;
-    guarded([&] {
-        metrics_->event(step, "error", message);
-        metrics_->publish();
-    });
     try {
         finish_checkpoints();  // those that are being written
     } catch (const std::exception&) {
         // What ended the run is what is said.
     }
+    guarded([&] {
+        metrics_->event(step, "error", message);
+        metrics_->publish();
+    });
 }
 
 void Console::finish(const Trainer& t) {

@@ -46,7 +46,7 @@ public:
     void describe_ranks();
     // Rank 0 only, from any thread: for LastResort.
     bool save_held(Checkpoint&&);
-    int64_t saved_step() const { return writer_->newest(); }
+    int64_t saved_step();
     void say_ended(int64_t step);
     /// Rank 0 only. Throws Exit::io if what the run was for is not on disk.
     void finish(const Trainer&);

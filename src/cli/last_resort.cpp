@@ -11,6 +11,7 @@ namespace convoy {
 namespace {
 
 constexpr double look = 0.02;      // seconds between two looks at the signals
+constexpr double time_left = 2;    // seconds from the SIGCONT to the SIGKILL
 constexpr double patience = 0.25;  // seconds that a training has to end by itself
 
 }  // namespace
@@ -53,9 +54,9 @@ void LastResort::before_the_end() {
 }
 
 bool LastResort::save(Checkpoint&& c) {
-    actions_.pause(true);
+    actions_.pause(time_left);
     const bool saved = actions_.save(std::move(c));
-    actions_.pause(false);
+    actions_.pause(0);
     return saved;
 }
 

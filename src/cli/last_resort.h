@@ -16,9 +16,9 @@ public:
     struct Actions {
         /// Writes a checkpoint and waits until it is on disk; false if it could not be written.
         std::function<bool(Checkpoint&&)> save;
-        /// Leaves the cores of this rank to save().
-        std::function<void(bool still)> pause;
-        /// Steps done by the newest checkpoint on disk; -1: there is none.
+        /// Leaves the cores of this rank to save() for so long; 0: no longer.
+        std::function<void(double seconds)> pause;
+        /// Waits until no checkpoint is being written: steps done by the newest on disk; -1: there is none.
         std::function<int64_t()> saved_step;
         /// Says that the run ended with the checkpoint of this step.
         std::function<void(int64_t step)> say;

@@ -107,4 +107,23 @@ std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const S
     return std::nullopt;
 }
 
+std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State& state,
+                             const Identity& identity) {
+    const Checkpoint& here = resume.checkpoint;
+    const std::string model = best_model_path(run_dir);
+    if (!here.is_best() && !branched && fs::exists(model)) return "";
+    const std::string best = checkpoint_path(fs::path(resume.path).parent_path().parent_path(), here.best_step);
+    try {
+        if (here.is_best())
+            save_model(model, here, state);
+        else if (here.best_accuracy >= 0 && fs::exists(best))
+            save_model(model, read_checkpoint(best, state, identity), state);
+        else
+            fs::remove(model);
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+    return "";
+}
+
 }  // namespace convoy

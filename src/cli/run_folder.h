@@ -37,4 +37,8 @@ struct ResumePoint {
 /// Exit::bad_input if all are damaged, Exit::usage if they are of another run than `identity`.
 std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const State&, const Identity&);
 
+/// Makes RUN/model-best.h5 the model of the best evaluation that a run knows which goes on from `resume`, if its checkpoint is still
+/// there. `branched`: the file may be of evaluations after that point, and goes if it cannot be made anew. Returns what failed.
+std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State&, const Identity&);
+
 }  // namespace convoy

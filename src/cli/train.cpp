@@ -144,9 +144,13 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         if (!comm.root()) return;
         folder = std::make_unique<RunFolder>(output, out.goes_on, o.overwrite);
         resume = find_resume_point(o, out, *trainer, identity);
-        if (resume && out.goes_on)
-            for (const std::string& path : set_aside_after(output, resume->checkpoint.step))
-                terminal.warning("a checkpoint later than the one to go on from is now " + path);
+        if (!resume) return;
+        std::vector<std::string> later;
+        if (out.goes_on) later = set_aside_after(output, resume->checkpoint.step);
+        for (const std::string& path : later)
+            terminal.warning("a checkpoint later than the one to go on from is now " + path);
+        const std::string failure = renew_best_model(output, *resume, !later.empty(), trainer->state(), identity);
+        if (!failure.empty()) terminal.warning("no model-best.h5 until a better evaluation: " + failure);
     });
     if (comm.root())
         if (const std::string note = note_on_signals(output, trainer->state(), comm.size()); !note.empty()) terminal.line(note);
@@ -168,7 +172,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         try {
             const LastResort last_resort(comm, *trainer, requests,
                                          {.save = [&](Checkpoint&& c) { return console.save_held(std::move(c)); },
-                                          .pause = [&](bool still) { backend->pause(still); },
+                                          .pause = [&](double seconds) { backend->pause(seconds); },
                                           .saved_step = [&] { return console.saved_step(); },
                                           .say = [&](int64_t step) { console.say_ended(step); }});
             trainer->run(console);

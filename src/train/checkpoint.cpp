@@ -95,7 +95,12 @@ double estimated_seconds(const std::string& run_dir, size_t bytes) {
     for (size_t i = 0; i < count; ++i) values[i] = float(i);
     const std::string path = run_dir + "/trial.partial", partial = path + ".partial";  // a killed run's are removed by the next
     const Clock::time_point start = Clock::now();
-    {
+    const auto remove = [&] {
+        std::error_code ignored;
+        fs::remove(partial, ignored);
+        fs::remove(path, ignored);
+    };
+    try {
         const auto lock = h5::exclusive();
         h5::Handle file = h5::create(partial);
         Digest digest(Digest::Kind::sha256);
@@ -103,10 +108,13 @@ double estimated_seconds(const std::string& run_dir, size_t bytes) {
         h5::set_checked_attribute(file, "sha256", digest.hex());
         write_tensor(file, "trial", {int(count / 1024), 1, 1, 1024}, values.data(), partial);
         h5::close(std::move(file), partial);
+        publish_file(partial, path);
+    } catch (const Error&) {
+        remove();
+        throw;
     }
-    publish_file(partial, path);
     const double seconds = seconds_since(start);
-    fs::remove(path);
+    remove();
     return seconds * std::max(1.0, double(bytes) / double(count * sizeof(float)));
 }
 
@@ -169,6 +177,8 @@ std::string checkpoint_path(const std::string& run_dir, int64_t step) {
     std::snprintf(name, sizeof name, "/checkpoints/step-%012lld.h5", (long long)step);
     return run_dir + name;
 }
+
+std::string best_model_path(const std::string& run_dir) { return run_dir + "/model-best.h5"; }
 
 std::vector<std::string> checkpoints_of(const std::string& run_dir) {
     std::vector<std::string> paths;

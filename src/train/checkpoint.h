@@ -47,6 +47,8 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
 
 /// "RUN/checkpoints/step-000000001200.h5"
 std::string checkpoint_path(const std::string& run_dir, int64_t step);
+/// "RUN/model-best.h5"
+std::string best_model_path(const std::string& run_dir);
 /// Checkpoint files of a run, newest first.
 std::vector<std::string> checkpoints_of(const std::string& run_dir);
 

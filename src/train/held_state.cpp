@@ -30,6 +30,11 @@ std::unique_lock<std::mutex> HeldState::begin_change() {
     return lock;
 }
 
+void HeldState::drop() {
+    const std::lock_guard lock(mutex_);
+    point_.reset();
+}
+
 std::optional<int64_t> HeldState::step() const {
     const std::lock_guard lock(mutex_);
     return point_ ? std::optional(point_->step) : std::nullopt;

@@ -20,6 +20,8 @@ public:
     void hold(Checkpoint&& point);
     /// While the result lives, the caller may write weights and optimizer state. What was read in place is no longer held.
     [[nodiscard]] std::unique_lock<std::mutex> begin_change();
+    /// Holds nothing any more.
+    void drop();
     // Any thread may call these.
     /// Steps done at the point that is held; nothing if none is.
     std::optional<int64_t> step() const;

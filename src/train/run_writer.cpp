@@ -91,11 +91,15 @@ RunWriter::Written RunWriter::finish(const Task& task) {
     try {
         write_checkpoint(written.path, c, state_);
         written.seconds = seconds_since(task.since);
-        newest_ = c.step;
-        if (c.is_best()) save_model(settings_.run_dir + "/model-best.h5", c, state_);
+        newest_ = std::max<int64_t>(newest_, c.step);
         prune_checkpoints(settings_.run_dir, settings_.keep, c);
     } catch (const std::exception& error) {
         written.failure = error.what();
+    }
+    try {
+        if (c.is_best()) save_model(best_model_path(settings_.run_dir), c, state_);
+    } catch (const std::exception& error) {
+        written.model_failure = error.what();
     }
     return written;
 }

@@ -114,7 +114,7 @@ const Trainer::Runnable& Trainer::program_of(int64_t step_of_epoch) const {
 
 void Trainer::run(TrainListener& listener) {
     const Phase phase(comm_.activity(), "training", "step", step_, total_steps_);
-    requests_.hold = 1;  // until a step has shown how long it takes
+    if (comm_.root()) requests_.hold = 1;  // until a step has shown how long it takes
     if (comm_.max(int64_t(requests_.stop.load())) > 0) {  // asked for before the first step
         stopped_ = true;
         take_checkpoint(listener);
@@ -170,7 +170,8 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
             skipped = skipped || r.skipped;
         }
         const bool by_steps = int64_t(unreported.size()) >= setup_.log_interval || (i + 1 - first) % setup_.log_interval == 0;
-        if (by_steps || seconds_since(reported) >= longest_silence || i + 1 == last || checkpoint || stopped_ || skipped) {
+        if (by_steps || seconds_since(reported) >= longest_silence || i + 1 == last || checkpoint || stopped_ || skipped ||
+            records.back().hold) {  // what is held has its rows
             listener.on_steps(epoch + 1, unreported);
             unreported.clear();
             reported = Clock::now();
@@ -211,9 +212,11 @@ void Trainer::watch_clocks(double margin) {
 }
 
 void Trainer::watch_length(double seconds) {
+    if (!comm_.root()) return;
     constexpr double soon = 0.25, between_copies = 5;  // seconds
     const bool costs_little = backend_.synchronous() || seconds_since(held_at_) >= between_copies;
-    if (comm_.root()) requests_.hold = seconds >= soon && costs_little;
+    requests_.hold = seconds >= soon && costs_little;
+    if (seconds < soon) held_.drop();  // a copy would be older and older
 }
 
 Checkpoint Trainer::position() {
@@ -252,6 +255,7 @@ void Trainer::take_checkpoint(TrainListener& listener) {
 }
 
 void Trainer::restore(Checkpoint from) {
+    held_.drop();
     const auto writing = held_.begin_change();
     const std::pair<std::vector<float>*, Tensor> blocks[] = {{&from.weights, state_.weights()}, {&from.optimizer, state_.optimizer_block()}};
     for (const auto& [values, block] : blocks) {

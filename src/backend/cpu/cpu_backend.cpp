@@ -149,7 +149,7 @@ void CpuBackend::zero(Tensor t, Tape& tape) {
 std::function<void()> CpuBackend::finish(Tape tape) {
     return [this, tape = std::move(tape)] {
         for (const Step& step : tape) {
-            while (paused_.load(std::memory_order_relaxed)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            while (now() < paused_until_.load(std::memory_order_relaxed)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
             comm_.activity().enter(step.name.c_str());
             const double begin = trace_ ? now() : 0;
             step.run();

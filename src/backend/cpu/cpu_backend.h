@@ -76,7 +76,7 @@ public:
     std::function<void()> finish(Tape) override;
     void trace(std::vector<Span>*) override;
     void synchronize() override {}
-    void pause(bool still) override { paused_ = still; }
+    void pause(double seconds) override { paused_until_ = now() + seconds; }
     bool synchronous() const override { return true; }
 
 private:
@@ -100,7 +100,7 @@ private:
     std::unique_ptr<GradientSums> sums_;
     const bool multiplies_bf16_;
     std::vector<Span>* trace_ = nullptr;
-    std::atomic<bool> paused_{false};
+    std::atomic<double> paused_until_{0};  // on a steady clock
     double step_started_ = 0, gathered_ = 0;  // seconds on a steady clock
     double sampled_ = now(), used_ = 0;       // of the last sample: when, and processor seconds until then
 };
