@@ -81,5 +81,7 @@ class Hosts:
         for process in self.process.values():
             process.kill()
             process.wait()
-        sh("umount /etc/hosts; for link in convoy0 $(ls /sys/class/net | grep -x 'h[0-9]*'); do ip link del $link; done", check=False)
+        # The kernel takes links away some time after the namespace of their other end; the next hosts want the same names at once.
+        links = " ".join(["convoy0", *(f"h{i}" for i in range(1, len(self.address) + 1))])
+        sh(f"umount /etc/hosts; for link in {links}; do ip link del $link; done", check=False)
         shutil.rmtree(self.dir, ignore_errors=True)
