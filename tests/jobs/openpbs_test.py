@@ -12,7 +12,7 @@ from pbs import Job, SharedCheckout, manager, on
 
 TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
 # Long enough to be interrupted, with checkpoints to go back to where nobody asks first. A lost host is noticed soon.
-LONG = TRAIN + " --batch-per-rank 8 --epochs 40 --eval-every 20 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
+LONG = TRAIN + " --batch-per-rank 8 --epochs 400 --eval-every 200 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
 checkout = None
 
 # A host without power, in the network namespace that stands for it: no word goes out, then no
@@ -140,8 +140,8 @@ class OpenPbs(unittest.TestCase):
 
     def test_walltime_checkpoints_and_a_copy_goes_on(self):
         seconds = self.seconds_of("2node", LONG)
-        epochs = 40 * math.ceil(60 / seconds)  # twice the limit, whatever the machine
-        arguments = LONG.replace("--epochs 40", f"--epochs {epochs}")
+        epochs = 400 * math.ceil(60 / seconds)  # twice the limit, whatever the machine
+        arguments = LONG.replace("--epochs 400", f"--epochs {epochs}")
         job = self.submit(f"-l walltime=0:00:40 jobs/pbs/2node.pbs {arguments}")
         job.ended(85)
         self.assertIn("--time-limit 30s", job.log())
