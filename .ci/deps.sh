@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it prints what is missing and
-# the module that usually provides it), `install jobs` and `install fuzz` also what `make test-jobs` and `make fuzz` need; `peers` fetches PyTorch for
-# `make bench-peers`; `info` prints what was found and where.
-# Running `install` again changes nothing.
+# What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it
+# prints what is missing and the module that usually provides it), `install jobs` and `install fuzz`
+# also what `make test-jobs` and `make fuzz` need; `peers` fetches PyTorch for `make bench-peers`;
+# `info` prints what was found and where. Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}
@@ -13,8 +13,8 @@ header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2
 mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
 hdf5_flags() { pkg-config --cflags hdf5 2>/dev/null || true; }
 links() { echo 'int main() {}' | g++ -x c++ - -o /dev/null "$@" 2>/dev/null; }
-# From 1.18 to 1.32 it asks cuDNN for sums in an integer or double type instead of float, for which cuDNN has few engines or none. A folder of the
-# user's own is taken as it is.
+# From 1.18 to 1.32 it asks cuDNN for sums in an integer or double type instead of float, for which
+# cuDNN has few engines or none. A folder of the user's own is taken as it is.
 frontend_version=1.17.0
 has_frontend() {
   test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h" || return 1
@@ -47,6 +47,7 @@ matplotlib|python3-matplotlib|pip install matplotlib|python_has matplotlib
 curl|curl|module load curl|command -v curl
 Boost.Context|libboost-context-dev|module load boost|! test -e "$CUDA/include/cuda_fp16.h" || links -lboost_context
 ip|iproute2|part of every Linux|PATH=$PATH:/usr/sbin command -v ip
+pgrep|procps|part of every Linux|command -v pgrep
 oneDNN 3.x|onednn (PyPI)|module load onednn, then make ONEDNN=prefix|test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp"
 cudnn-frontend|nvidia-cudnn-frontend (PyPI)|clone NVIDIA/cudnn-frontend, then make CUDNN_FRONTEND=clone|! has_cuda || has_frontend
 TABLE
@@ -71,7 +72,6 @@ Slurm's PMIx|slurm-wlm-basic-plugins|a test machine of your own|ls /usr/lib/*/sl
 Slurm's qsub|slurm-wlm-torque|a test machine of your own|command -v qsub
 munge|munge|a test machine of your own|PATH=$PATH:/usr/sbin command -v munged
 shellcheck|shellcheck|conda install shellcheck|command -v shellcheck
-pkill|procps|part of every Linux|command -v pkill
 TABLE
 }
 
@@ -93,7 +93,8 @@ SUMS
   ln -s libdnnl.so.3 "$ONEDNN/lib/libdnnl.so"
 )
 
-# Headers over cuDNN's graph API, wanted where there is a CUDA toolkit. The wheel is the same whatever Python is here.
+# Headers over cuDNN's graph API, wanted where there is a CUDA toolkit. The wheel is the same
+# whatever Python is here.
 install_cudnn_frontend() (
   tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
   echo "fetching cudnn-frontend into $CUDNN_FRONTEND"
@@ -110,7 +111,8 @@ SUMS
   echo "$frontend_version" > "$CUDNN_FRONTEND/VERSION"
 )
 
-# PyTorch to measure against, in a virtual environment of its own: nothing else uses it. It needs no root.
+# PyTorch to measure against, in a virtual environment of its own: nothing else uses it. It needs no
+# root.
 peers() {
   local venv=.deps/peers
   "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null && return 0
@@ -146,9 +148,9 @@ install() {
     [[ $package == *PyPI* ]] || packages+=("$package")
   done <<<"$rows"
   if [ ${#packages[@]} -gt 0 ]; then
-    echo "installing ${packages[*]}"
+    echo "installing ${packages[*]} (about a minute)"
     apt-get update -qq
-    apt-get install -y -qq "${packages[@]}" >/dev/null
+    apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
   fi
   test -e "$ONEDNN/include/oneapi/dnnl/dnnl.hpp" || install_onednn
   ! has_cuda || has_frontend || install_cudnn_frontend

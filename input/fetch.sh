@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Fetches CIFAR-10 (170 MB), checks it, and converts it to input/cifar10. Can be interrupted and started again: it resumes.
-# Nothing is converted unless size and MD5 are those published; a wrong file is kept aside as *.bad.
+# Fetches CIFAR-10 (170 MB), checks it, and converts it to input/cifar10. Can be interrupted and
+# started again: it resumes. Nothing is converted unless size and MD5 are those published; a wrong
+# file is kept aside as *.bad.
 #
-# For mirrors and tests: CIFAR10_URL, CIFAR10_MD5, CIFAR10_BYTES, CIFAR10_DIR (default input), CONVOY (default build/convoy).
+# For mirrors and tests: CIFAR10_URL, CIFAR10_MD5, CIFAR10_BYTES, CIFAR10_DIR (default input),
+# CONVOY (default build/convoy).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

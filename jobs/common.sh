@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Sourced by every job script from the repository's folder. Reads the site file, finds out where the ranks go, and gives the
-# scripts their launch lines: train_on, sweep_on, bench_on. jobs/requeue.sh says which jobs go back into the queue.
+# Sourced by every job script from the repository's folder. Reads the site file, finds out where the
+# ranks go, and gives the scripts their launch lines: train_on, sweep_on, bench_on. jobs/requeue.sh
+# says which jobs go back into the queue.
 set -euo pipefail
 
 fail() {
@@ -8,7 +9,7 @@ fail() {
   exit 2
 }
 
-# ---- the site file: the only one a user edits --------------------------------------------------------------------------
+# ---- the site file: the only one a user edits ----------------------------------------------------
 read_site() {
   local files=(jobs/site/*.env) names
   if [[ -n ${CONVOY_SITE:-} ]]; then
@@ -33,18 +34,26 @@ else
   scheduler=none
 fi
 
-# PBS takes the values of variables apart at commas and backslashes: values that hold such come in base64.
+# PBS takes the values of variables apart at commas and backslashes: values that hold such come in
+# base64.
 packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
 unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
 CONVOY_ARGS=$(unpacked "${CONVOY_ARGS:-}") CONVOY_SUBMIT=$(unpacked "${CONVOY_SUBMIT:-}")
 
-# ---- where the ranks go, and who starts them ---------------------------------------------------------------------------
-# Ranks see all cores that their node has for the job and take equal shares; mpirun's own binding and PBS's OMP_NUM_THREADS
-# would leave them one core, or all of them to each.
+# ---- where the ranks go, and who starts them -----------------------------------------------------
+# Ranks see all cores that their node has for the job and take equal shares; mpirun's own binding
+# and PBS's OMP_NUM_THREADS would leave them one core, or all of them to each.
 mpirun=(mpirun --bind-to none)
 unset OMP_NUM_THREADS
 
-# Ranks that mpirun starts over ssh or pbs_tmrsh inherit nothing; these are what a site file and its modules set.
+# OpenMPI 5's launcher reads these settings under names of its own.
+for_openmpi_5() {
+  [[ -z ${OMPI_MCA_plm_rsh_agent:-} ]] || export PRTE_MCA_plm_ssh_agent=$OMPI_MCA_plm_rsh_agent
+  [[ -z ${OMPI_MCA_oob_tcp_if_include:-} ]] || export PRTE_MCA_prte_if_include=$OMPI_MCA_oob_tcp_if_include
+}
+
+# Ranks that mpirun starts over ssh or pbs_tmrsh inherit nothing; these are what a site file and its
+# modules set.
 pass_environment() {
   local name
   for name in $(compgen -e | grep -E '^(NCCL|UCX|CONVOY)_|^LD_LIBRARY_PATH$' || true); do launch+=(-x "$name"); done
@@ -56,8 +65,9 @@ find_launcher() {
     slurm)
       if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
         launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
-        # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its first exchange, and the first message
-        # to one of those ended it: one launch in 20 of 32 ranks on two cores, none in 80 with this.
+        # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its
+        # first exchange, and the first message to one of those ended it: one launch in 20 of 32
+        # ranks on two cores, none in 80 with this.
         export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
       else
         launch=("${mpirun[@]}") # reads the allocation itself
@@ -76,6 +86,7 @@ find_launcher() {
       ;;
     none) [[ -n ${launch:-} ]] || fail "this is a job script: submit it with jobs/submit.sh, sbatch or qsub" ;;
   esac
+  for_openmpi_5
   if [[ -n ${CONVOY_COMMAND:-} ]]; then
     read -ra convoy <<<"$CONVOY_COMMAND" # as in 'apptainer exec --nv convoy.sif convoy'
   else
@@ -84,8 +95,8 @@ find_launcher() {
   fi
 }
 
-# Where PBS has pbs_tmrsh, remote ranks start under PBS, which then counts and ends them; else over ssh.
-# By their paths: mpirun's daemons on those hosts look for them too.
+# Where PBS has pbs_tmrsh, remote ranks start under PBS, which then counts and ends them; else over
+# ssh. By their paths: mpirun's daemons on those hosts look for them too.
 pbs_agent() {
   local tmrsh
   if tmrsh=$(command -v pbs_tmrsh); then echo "$PWD/jobs/pbs/agent.sh $tmrsh"; else echo ssh; fi
@@ -100,7 +111,7 @@ job_id() {
 }
 job_name() { echo "${SLURM_JOB_NAME:-${PBS_JOBNAME:-convoy}}"; }
 
-# ---- one launch, and what comes after it -------------------------------------------------------------------------------
+# ---- one launch, and what comes after it ---------------------------------------------------------
 child='' asked=''
 pass_on() {
   asked=$1 interrupted=yes
@@ -110,7 +121,8 @@ trap 'pass_on USR1' USR1
 trap 'pass_on TERM' TERM
 trap 'pass_on INT' INT
 
-# Runs a command in the background, so that signals reach this shell at once; `code` is its exit code.
+# Runs a command in the background, so that signals reach this shell at once; `code` is its exit
+# code.
 supervise() {
   if [[ -n $asked ]]; then # it came before there was anything to stop
     code=85
@@ -146,7 +158,7 @@ pbs_time_limit() {
   echo "$((s - (s < 480 ? s / 4 : 120)))s"
 }
 
-# ---- the launch lines --------------------------------------------------------------------------------------------------
+# ---- the launch lines ----------------------------------------------------------------------------
 # Sets `recipe` and `args` from the arguments of a script: [RECIPE.cfg] [options].
 read_arguments() {
   recipe='' args=()
@@ -173,9 +185,14 @@ value_of() { # of an option in `args`
   done
 }
 
-# train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, going on from the newest checkpoint.
+# Tells one model file from the next; empty if there is none. A training that is done has written
+# one.
+model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
+
+# train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, going on
+# from the newest checkpoint.
 train_on() {
-  local device=$1 data limit
+  local device=$1 data limit before
   shift
   read_arguments "$@"
   standard data "${CONVOY_DATA:-input/cifar10}"
@@ -191,7 +208,13 @@ train_on() {
   [[ $retries =~ ^[0-9]+$ ]] ||
     fail "CONVOY_RETRIES=$retries is not a number: say how often a job that lost a host is put back"
   echo "convoy job: $(job_name) $(job_id) in $output: ${launch[*]} ${convoy[*]} train ${args[*]}"
+  before=$(model_written)
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
+  # When a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0.
+  if ((code == 0)) && [[ ${launch[0]} == mpirun && $(model_written) == "$before" ]] && ! given dry-run && ! given help; then
+    echo "convoy job: mpirun ended with 0, but the training has written no model: a host or a connection is lost"
+    code=$daemon_lost
+  fi
   finish
 }
 
@@ -209,8 +232,9 @@ sweep_on() {
   train_on "$device" "$@" "--$option" "${values[index]}"
 }
 
-# bench_on DEVICE MODEL OUT [options of convoy bench]: BATCHES x REPEATS cells on the ranks of this job, one folder each. A folder
-# gets its name when its cell has ended, so a second call does what is missing. No memory (exit 7) is a result: the file `oom`.
+# bench_on DEVICE MODEL OUT [options of convoy bench]: BATCHES x REPEATS cells on the ranks of this
+# job, one folder each. A folder gets its name when its cell has ended, so a second call does what
+# is missing. No memory (exit 7) is a result: the file `oom`.
 bench_on() {
   local device=$1 model=${2:-} out=${3:-} batch repeat cell partial
   [[ -n $out && -n ${CELL:-} ]] || fail "the cells of the scaling matrix are submitted by scaling.sh"
@@ -221,7 +245,8 @@ bench_on() {
   [[ -z $recipe || -e $recipe ]] || fail "there is no recipe $recipe; input/recipes/ has some"
   standard steps 100
   standard device "$device"
-  # Published figures of these models are of ImageNet's images and classes. Others have their usual ones.
+  # Published figures of these models are of ImageNet's images and classes. Others have their usual
+  # ones.
   if [[ $model == resnet* ]] && ! given data; then
     standard image-size 224x224x3
     standard classes 1000
@@ -246,8 +271,8 @@ bench_on() {
   done
 }
 
-# scaling SUBMIT [MODEL] [OUT] [options of convoy bench]: calls SUBMIT CELL NODES GPUS_A_NODE MODEL OUT [options] for every
-# allocation of the matrix that has something left to do.
+# scaling SUBMIT [MODEL] [OUT] [options of convoy bench]: calls SUBMIT CELL NODES GPUS_A_NODE MODEL
+# OUT [options] for every allocation of the matrix that has something left to do.
 scaling() {
   local submit=$1 model=${2:-resnet50} out=${3:-output/scaling-${2:-resnet50}} cell nodes gpus batch repeat left
   shift $(($# < 3 ? $# : 3))

@@ -68,10 +68,12 @@ requeue_pbs() { # WHY
   fi
 }
 
-# ---- lost hosts --------------------------------------------------------------------------------------------------------
+# ---- lost hosts ----------------------------------------------------------------------------------
 # Whether the launch failed for want of a host: sets `silent`, the hosts that do not answer now, and
-# `lost`, that in words. Exit 6 is Convoy's for failed communication, 205 mpirun's for a daemon that
-# is gone. With other codes, a host must be silent; 2 to 5 and 7 are Convoy's, for other failures.
+# `lost`, that in words. Exit 6 is Convoy's for failed communication; 205 and 213 are what mpirun of
+# OpenMPI 4.1 and 5.0 ends with when a daemon is gone. With other codes, a host must be silent; 2 to
+# 5 and 7 are Convoy's, for other failures.
+daemon_lost=205
 lost_a_host() {
   [[ $scheduler != none && ! $code =~ ^[02-57]$ ]] || return 1
   silent=$(silent_hosts | sort | paste -sd ' ' -)
@@ -79,7 +81,7 @@ lost_a_host() {
   [[ $silent != "$(hosts_of_job | sort | paste -sd ' ' -)" ]] || silent=''
   lost=${silent:+no answer from $silent}
   : "${lost:=no host lost now}"
-  [[ -n $silent ]] || ((code == 6 || code == 205))
+  [[ -n $silent ]] || ((code == 6 || code == daemon_lost || code == 213))
 }
 
 silent_hosts() {

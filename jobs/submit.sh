@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Submits a job script with the account and queue of the site file: jobs/submit.sh [sbatch or qsub options] SCRIPT [its arguments]
+# Submits a job script with the account and queue of the site file: jobs/submit.sh [sbatch or qsub
+# options] SCRIPT [its arguments]
 #   jobs/submit.sh jobs/slurm/4node.sbatch input/recipes/resnet50.cfg --epochs 10
 #   jobs/submit.sh -l walltime=1:00:00 jobs/pbs/4node.pbs input/recipes/resnet50.cfg --epochs 10
 set -euo pipefail

@@ -1,5 +1,5 @@
-// Batch norm forward: sums about a pivot (row 0, so that a mean far from zero costs no digits), statistics, one pass that
-// normalises, adds the residual and activates.
+// Batch norm forward: sums about a pivot (row 0, so that a mean far from zero costs no digits),
+// statistics, one pass that normalises, adds the residual and activates.
 #include <cfloat>
 
 #include "kernels/batchnorm.cuh"
@@ -7,7 +7,8 @@
 namespace convoy::kernels {
 namespace {
 
-template <int V, class Rows> __global__ void __launch_bounds__(block_threads) moments(Rows x, int64_t rows, int stored, float* partial) {
+template <int V, class Rows>
+__global__ void __launch_bounds__(block_threads) moments(Rows x, int64_t rows, int stored, float* partial) {
     const int channel = first_channel<V>();
     float sum[2][V] = {};
     if (channel < stored) {
@@ -38,7 +39,8 @@ template <class T> struct AboutZero {
     }
 };
 
-/// Mean, deviation and running statistics of one channel. Those of padding are zero, for cuDNN's backward takes it for channels.
+/// Mean, deviation and running statistics of one channel. Those of padding are zero, for cuDNN's
+/// backward takes it for channels.
 struct Statistics {
     float *mean, *invstd, *running_mean, *running_var;
     float epsilon, momentum;
@@ -51,7 +53,7 @@ struct Statistics {
         const double m = sum / n, raw = squares / n - m * m, var = raw < 0 ? 0 : raw;  // a NaN stays one
         mean[c] = float(m);
         invstd[c] = float(1 / sqrt(var + double(epsilon)));
-        if (!(fabsf(mean[c]) <= FLT_MAX && fabsf(invstd[c]) <= FLT_MAX)) return;  // the update will be left out
+        if (!(fabsf(mean[c]) <= FLT_MAX && fabsf(invstd[c]) <= FLT_MAX)) return;  // this step's update is skipped
         running_mean[c] += momentum * (float(m) - running_mean[c]);
         running_var[c] += momentum * (float(n > 1 ? var * n / (n - 1) : var) - running_var[c]);
     }
@@ -89,8 +91,8 @@ __global__ void statistics_of_conv(const float* sum, const float* squares, int64
 }
 
 template <class T>
-__global__ void statistics_for_reader(const float* sum, const float* squares, int64_t rows, Statistics statistics, const float* scale,
-                                      const float* bias, T* to_scale, T* to_bias) {
+__global__ void statistics_for_reader(const float* sum, const float* squares, int64_t rows, Statistics statistics,
+                                      const float* scale, const float* bias, T* to_scale, T* to_bias) {
     const int c = int(global_index());
     if (c >= statistics.stored) return;
     statistics(c, double(rows), double(sum[c]), double(squares[c]));
@@ -146,7 +148,8 @@ void launch_normalise(const BatchNormArgs& n, bool by_running_statistics, cudaSt
         using T = decltype(t);
         const RowGrid g = row_grid(s.c / v, rows, pass_blocks);
         const auto from = [&](auto x) {
-            launch(normalise<T, v, decltype(x)>, g.grid, g.block, 0, stream, p, x, data_of<T>(n.residual), data_of<T>(n.y));
+            launch(normalise<T, v, decltype(x)>, g.grid, g.block, 0, stream, p, x, data_of<T>(n.residual),
+                   data_of<T>(n.y));
         };
         if (n.image.data && by_running_statistics)
             from(pooled<T>(n, n.image, false, false));
@@ -180,7 +183,8 @@ Statistics statistics_of(const BatchNormArgs& n) {
 }  // namespace
 
 size_t batch_norm_workspace(const Shape& x) {
-    return sizeof(float) * 2 * size_t(sum_chunks(int64_t(x.pixels()))) * size_t(x.c) + sizeof(double) * (2 * size_t(x.c) + 1);
+    return sizeof(float) * 2 * size_t(sum_chunks(int64_t(x.pixels()))) * size_t(x.c) +
+           sizeof(double) * (2 * size_t(x.c) + 1);
 }
 
 void batch_norm_forward(const BatchNormArgs& n, void* workspace, cudaStream_t stream) {
@@ -191,7 +195,8 @@ void batch_norm_forward(const BatchNormArgs& n, void* workspace, cudaStream_t st
     launch_moments(n, partial, stream);
     with_type(n.x.dtype, [&](auto t) {
         using T = decltype(t);
-        launch_finish<2>(partial, rows, n.x.shape.c, n.x.shape.c, WriteStatistics<T>{{data_of<T>(n.x), rows}, statistics_of(n)}, stream);
+        launch_finish<2>(partial, rows, n.x.shape.c, n.x.shape.c,
+                         WriteStatistics<T>{{data_of<T>(n.x), rows}, statistics_of(n)}, stream);
     });
     launch_normalise(n, false, stream);
 }
@@ -200,18 +205,20 @@ void batch_norm_forward(const BatchNormArgs& n, const float* sum, const float* s
     check(n);
     const int64_t rows = int64_t(n.x.shape.pixels());
     if (rows == 0) return;
-    launch(statistics_of_conv, dim3(blocks_for(n.x.shape.c)), dim3(block_threads), 0, stream, sum, squares, rows, statistics_of(n));
+    launch(statistics_of_conv, dim3(blocks_for(n.x.shape.c)), dim3(block_threads), 0, stream, sum, squares, rows,
+           statistics_of(n));
     launch_normalise(n, false, stream);
 }
 
-void batch_norm_statistics(const BatchNormArgs& n, const float* sum, const float* squares, void* scale, void* bias, cudaStream_t stream) {
+void batch_norm_statistics(const BatchNormArgs& n, const float* sum, const float* squares, void* scale, void* bias,
+                           cudaStream_t stream) {
     check(n);
     const int64_t rows = int64_t(n.x.shape.pixels());
     if (rows == 0) return;
     with_type(n.x.dtype, [&](auto t) {
         using T = decltype(t);
-        launch(statistics_for_reader<T>, dim3(blocks_for(n.x.shape.c)), dim3(block_threads), 0, stream, sum, squares, rows, statistics_of(n),
-               n.scale, n.bias, static_cast<T*>(scale), static_cast<T*>(bias));
+        launch(statistics_for_reader<T>, dim3(blocks_for(n.x.shape.c)), dim3(block_threads), 0, stream, sum, squares,
+               rows, statistics_of(n), n.scale, n.bias, static_cast<T*>(scale), static_cast<T*>(bias));
     });
 }
 
@@ -227,13 +234,15 @@ void batch_norm_sums(const BatchNormArgs& n, double* sums, void* workspace, cuda
     launch_moments(n, partial, stream);
     with_type(n.x.dtype, [&](auto t) {
         using T = decltype(t);
-        launch_finish<2>(partial, rows, n.x.shape.c, n.channels, WriteSums<T>{{data_of<T>(n.x), rows}, sums, n.channels}, stream);
+        launch_finish<2>(partial, rows, n.x.shape.c, n.channels,
+                         WriteSums<T>{{data_of<T>(n.x), rows}, sums, n.channels}, stream);
     });
 }
 
 void batch_norm_normalise(const BatchNormArgs& n, const double* sums, cudaStream_t stream) {
     check(n);
-    launch(statistics_of_sums, dim3(blocks_for(n.channels)), dim3(block_threads), 0, stream, sums, n.channels, statistics_of(n));
+    launch(statistics_of_sums, dim3(blocks_for(n.channels)), dim3(block_threads), 0, stream, sums, n.channels,
+           statistics_of(n));
     launch_normalise(n, false, stream);
 }
 

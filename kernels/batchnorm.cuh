@@ -1,6 +1,7 @@
-// What both directions of batch norm share: a thread's channels with their constants, and the activation.
+// What both directions of batch norm share: a thread's channels with their constants, and the
+// activation.
 #pragma once
-#include "backend/activation.h"
+#include "kernels/activation.cuh"
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 
@@ -13,8 +14,8 @@ template <int V> struct Coefficients {
     float a[V], b[V];
 
     /// Of vectors [channels]; no scale is 1. `invstd` holds variances if epsilon >= 0.
-    __device__ Coefficients(int channel, int channels, const float* scale, const float* bias, const float* mean, const float* invstd,
-                            float epsilon) {
+    __device__ Coefficients(int channel, int channels, const float* scale, const float* bias, const float* mean,
+                            const float* invstd, float epsilon) {
         for (int k = 0; k < V; ++k) {
             const int c = channel + k;
             a[k] = b[k] = 0;
@@ -31,13 +32,15 @@ template <class T> struct Direct {
     int stored;
     bool accumulate;
     template <int V> __device__ void pivot(int channel, float (&v)[V]) const { load(data + channel, v); }
-    template <int V> __device__ void read(int64_t row, int channel, float (&v)[V]) const { load(data + row * stored + channel, v); }
+    template <int V> __device__ void read(int64_t row, int channel, float (&v)[V]) const {
+        load(data + row * stored + channel, v);
+    }
     template <int V> __device__ void write(int64_t row, int channel, const float (&g)[V]) const {
         store(g, data + row * stored + channel, accumulate);
     }
 };
 
-/// or an image in front of a max-pool.
+/// or the image that a max-pool reads.
 template <class T> struct Pooled {
     T* image;
     int stored;
@@ -93,9 +96,6 @@ template <int V> __device__ void activate(Act act, float (&z)[V]) {
         case Act::gelu:
             for (float& v : z) v = gelu(v);
             return;
-        case Act::silu:
-            for (float& v : z) v = silu(v);
-            return;
     }
 }
 
@@ -109,13 +109,10 @@ template <int V> __device__ void activation_gradient(Act act, const float (&z)[V
         case Act::gelu:
             for (int k = 0; k < V; ++k) g[k] *= gelu_derivative(z[k]);
             return;
-        case Act::silu:
-            for (int k = 0; k < V; ++k) g[k] *= silu_derivative(z[k]);
-            return;
     }
 }
 
-/// The sums behind the partial ones in a workspace.
+/// The sums, which follow the partial ones in a workspace.
 inline double* sums_in(void* workspace, const Shape& x) {
     return reinterpret_cast<double*>(static_cast<float*>(workspace) + 2 * sum_chunks(int64_t(x.pixels())) * x.c);
 }
@@ -125,15 +122,16 @@ inline void check(const BatchNormArgs& n) {
     require(n.channels > 0 && n.channels <= x.c, "batch norm: more channels than are stored");
     if (n.image.data) {
         const Shape& i = n.image.shape;
-        require((n.pool == 2 || n.pool == 3) && i.h / n.pool == x.h && i.w / n.pool == x.w && i.n == x.n && i.c == x.c &&
-                    n.image.dtype == n.x.dtype,
+        require((n.pool == 2 || n.pool == 3) && i.h / n.pool == x.h && i.w / n.pool == x.w && i.n == x.n &&
+                    i.c == x.c && n.image.dtype == n.x.dtype,
                 "batch norm: the image does not fit");
         require(x.pixels() < size_t(1) << 31, "batch norm: the batch is too large");
     }
     if (!n.residual.data) return;
     require(n.residual_channels <= n.channels && n.residual.shape.c <= x.c && n.residual_channels <= n.residual.shape.c,
             "batch norm: the residual has more channels than the output");
-    require(n.residual.dtype == n.x.dtype && n.residual.shape.pixels() == x.pixels(), "batch norm: the residual does not fit");
+    require(n.residual.dtype == n.x.dtype && n.residual.shape.pixels() == x.pixels(),
+            "batch norm: the residual does not fit");
     require(n.act == Act::identity || n.act == Act::relu, "batch norm: smooth activations take no residual");
 }
 
@@ -143,10 +141,11 @@ template <class T> Pooled<T> pooled(const BatchNormArgs& n, const Tensor& image,
 }
 
 /// As with_layout, for all tensors of a batch norm; `others` like x.
-template <class F> void with_norm_layout(const BatchNormArgs& n, const Tensor& residual, std::initializer_list<const void*> others, F f) {
+template <class F>
+void with_norm_layout(const BatchNormArgs& n, const Tensor& residual, std::initializer_list<const void*> others, F f) {
     const int v = 16 / int(size_of(n.x.dtype));
-    const bool fast =
-        aligned16(others) && aligned16({n.x.data, n.image.data, n.index, residual.data}) && (!residual.data || residual.shape.c % v == 0);
+    const bool fast = aligned16(others) && aligned16({n.x.data, n.image.data, n.index, residual.data}) &&
+                      (!residual.data || residual.shape.c % v == 0);
     with_layout(n.x.dtype, fast ? n.x.shape.c : 1, {}, f);
 }
 

@@ -1,5 +1,6 @@
-// Batch norm backward. With g = dy times the activation's derivative, recomputed from x (from y for ReLU with a residual):
-// dbias = sum g, dscale = invstd * sum g (x - mean), dx = a (g - dbias / n - (x - mean) invstd^2 sum g (x - mean) / n).
+// Batch norm backward. With g = dy times the activation's derivative, recomputed from x (from y for
+// ReLU with a residual): dbias = sum g, dscale = invstd * sum g (x - mean), dx = a (g - dbias / n -
+// (x - mean) invstd^2 sum g (x - mean) / n).
 #include "kernels/batchnorm.cuh"
 
 namespace convoy::kernels {
@@ -37,7 +38,8 @@ template <class T> struct Incoming {
     }
 };
 
-template <class T, int V> __global__ void __launch_bounds__(block_threads) gradient_sums(Incoming<T> in, float* partial) {
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads) gradient_sums(Incoming<T> in, float* partial) {
     const int channel = first_channel<V>();
     float sum[2][V] = {};
     if (channel < in.stored) {
@@ -67,7 +69,8 @@ struct WriteGradients {
         sums[channels + c] = total[1];
         if (c == 0) sums[2 * channels] = double(rows);
         dbias[c] = float(total[0]);
-        if (dscale) dscale[c] = rows > 0 ? float(total[1] * double(invstd[c])) : 0.0f;  // invstd of no rows was never written
+        // invstd of no rows was never written
+        if (dscale) dscale[c] = rows > 0 ? float(total[1] * double(invstd[c])) : 0.0f;
     }
 };
 
@@ -134,7 +137,8 @@ template <class T> Incoming<T> incoming(const BatchNormArgs& n, const BatchNormG
 
 }  // namespace
 
-void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& g, double* sums, void* workspace, cudaStream_t stream) {
+void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& g, double* sums, void* workspace,
+                              cudaStream_t stream) {
     check(n);
     const Shape& s = n.x.shape;
     const int64_t rows = int64_t(s.pixels());
@@ -143,12 +147,15 @@ void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& 
         with_layout(n.x.dtype, s.c, {n.x.data, n.y.data, g.dy.data}, [&](auto t, auto v) {
             using T = decltype(t);
             const RowGrid grid = row_grid(s.c / v, sum_chunks(rows));
-            launch(gradient_sums<T, v>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, incoming<T>(n, g), partial);
+            launch(gradient_sums<T, v>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, incoming<T>(n, g),
+                   partial);
         });
-    launch_finish<2>(partial, rows, s.c, n.channels, WriteGradients{sums, n.channels, rows, n.invstd, g.dscale, g.dbias}, stream);
+    launch_finish<2>(partial, rows, s.c, n.channels,
+                     WriteGradients{sums, n.channels, rows, n.invstd, g.dscale, g.dbias}, stream);
 }
 
-void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients& g, const double* sums, cudaStream_t stream) {
+void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients& g, const double* sums,
+                               cudaStream_t stream) {
     check(n);
     const Shape& s = n.x.shape;
     const int64_t rows = int64_t(s.pixels());
@@ -156,12 +163,12 @@ void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients&
     require(!g.dresidual.data || n.residual.data, "batch norm: a residual's gradient without a residual");
     with_norm_layout(n, g.dresidual, {n.y.data, g.dy.data, g.dx.data}, [&](auto t, auto v) {
         using T = decltype(t);
-        const Residual<T> residual{data_of<T>(g.dresidual), g.dresidual.data ? g.dresidual.shape.c : 0, n.residual_channels,
-                                   g.accumulate_dresidual};
+        const Residual<T> residual{data_of<T>(g.dresidual), g.dresidual.data ? g.dresidual.shape.c : 0,
+                                   n.residual_channels, g.accumulate_dresidual};
         const RowGrid grid = row_grid(s.c / v, rows, pass_blocks);
         const auto to = [&](auto dx) {
-            launch(gradient_apply<T, v, decltype(dx)>, grid.grid, grid.block, 0, stream, incoming<T>(n, g), sums, dx, g.dx.data != nullptr,
-                   residual);
+            launch(gradient_apply<T, v, decltype(dx)>, grid.grid, grid.block, 0, stream, incoming<T>(n, g), sums, dx,
+                   g.dx.data != nullptr, residual);
         };
         if (n.image.data)
             to(pooled<T>(n, g.dx, false, g.accumulate_dx));
@@ -176,7 +183,8 @@ void batch_norm_backward(const BatchNormArgs& n, const BatchNormGradients& g, vo
     batch_norm_gradient_apply(n, g, sums, stream);
 }
 
-void batch_norm_backward_of_sums(const BatchNormArgs& n, const BatchNormGradients& g, void* workspace, cudaStream_t stream) {
+void batch_norm_backward_of_sums(const BatchNormArgs& n, const BatchNormGradients& g, void* workspace,
+                                 cudaStream_t stream) {
     double* sums = sums_in(workspace, n.x.shape);
     const WriteGradients of{sums, n.channels, int64_t(n.x.shape.pixels()), n.invstd, g.dscale, g.dbias};
     launch(sums_of_gradients, dim3(blocks_for(n.channels)), dim3(block_threads), 0, stream, of);

@@ -1,4 +1,5 @@
-// Adds a bias to what a convolution or a linear layer wrote, from one type to another: logits leave low precision here.
+// Adds a bias to what a convolution or a linear layer wrote, from one type to another: logits leave
+// low precision here.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 
@@ -7,7 +8,8 @@ namespace {
 
 /// from [rows, from_stored], bias [channels], to [rows, to_stored]; one thread an element of `to`.
 template <class F, class T>
-__global__ void bias_kernel(const F* from, int from_stored, const float* bias, int channels, T* to, int to_stored, int64_t elements) {
+__global__ void bias_kernel(const F* from, int from_stored, const float* bias, int channels, T* to, int to_stored,
+                            int64_t elements) {
     const int64_t i = global_index();
     if (i >= elements) return;
     const int64_t row = i / to_stored;
@@ -17,7 +19,8 @@ __global__ void bias_kernel(const F* from, int from_stored, const float* bias, i
 
 /// The same where both lie alike.
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads) bias_rows(const T* from, const float* bias, int64_t rows, int stored, int channels, T* to) {
+__global__ void __launch_bounds__(block_threads)
+    bias_rows(const T* from, const float* bias, int64_t rows, int stored, int channels, T* to) {
     const int channel = first_channel<V>();
     if (channel >= stored) return;
     float b[V];
@@ -43,15 +46,16 @@ void add_bias(const Tensor& from, const float* bias, const Tensor& to, cudaStrea
             using T = decltype(t);
             const int64_t rows = int64_t(to.shape.pixels());
             const RowGrid g = row_grid(to.shape.c / v, rows, bias_blocks);
-            launch(bias_rows<T, v>, g.grid, g.block, 0, stream, static_cast<const T*>(data_of<T>(from)), bias, rows, to.shape.c, to.channels(),
-                   data_of<T>(to));
+            launch(bias_rows<T, v>, g.grid, g.block, 0, stream, static_cast<const T*>(data_of<T>(from)), bias, rows,
+                   to.shape.c, to.channels(), data_of<T>(to));
         });
     with_type(from.dtype, [&](auto f) {
         with_type(to.dtype, [&](auto t) {
             using F = decltype(f);
             using T = decltype(t);
-            launch(bias_kernel<F, T>, dim3(blocks_for(elements)), dim3(block_threads), 0, stream, static_cast<const F*>(data_of<F>(from)),
-                   from.shape.c, bias, to.channels(), data_of<T>(to), to.shape.c, elements);
+            launch(bias_kernel<F, T>, dim3(blocks_for(elements)), dim3(block_threads), 0, stream,
+                   static_cast<const F*>(data_of<F>(from)), from.shape.c, bias, to.channels(), data_of<T>(to),
+                   to.shape.c, elements);
         });
     });
 }

@@ -1,4 +1,5 @@
-// Between dense f32 matrices (parameters, their gradients) and padded tensors in the precision of the convolutions.
+// Between dense f32 matrices (parameters, their gradients) and padded tensors in the precision of
+// the convolutions.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 
@@ -20,7 +21,8 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads) crop_rows(const T* from, int64_t rows, int stored, int channels, float* to) {
+__global__ void __launch_bounds__(block_threads)
+    crop_rows(const T* from, int64_t rows, int stored, int channels, float* to) {
     const int channel = first_channel<V>();
     if (channel >= channels) return;
     each_row(rows, [&](int64_t row) {

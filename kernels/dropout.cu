@@ -1,4 +1,5 @@
-// Dropout: backward draws the mask again instead of storing it. Four neighbouring draws share one Philox block.
+// Dropout: backward draws the mask again instead of storing it. Four neighbouring draws share one
+// Philox block.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 
@@ -29,9 +30,10 @@ __global__ void __launch_bounds__(block_threads)
         Random4 r{};
         for (int k = 0; k < V; ++k) {
             const int64_t d = draw + k;
-            if (k == 0 || d % 4 == 0) r = philox(mask.seed, uint32_t(d / 4), uint32_t(mask.first + n), step, mask.purpose);
-            const uint32_t word =
-                d & 2 ? (d & 1 ? r.word[3] : r.word[2]) : (d & 1 ? r.word[1] : r.word[0]);  // indexing would leave registers
+            if (k == 0 || d % 4 == 0)
+                r = philox(mask.seed, uint32_t(d / 4), uint32_t(mask.first + n), step, mask.purpose);
+            const uint32_t word = d & 2 ? (d & 1 ? r.word[3] : r.word[2])
+                                        : (d & 1 ? r.word[1] : r.word[0]);  // indexing would leave registers
             const bool kept = channel + k < channels && uniform01(word) >= mask.p;
             v[k] *= kept ? scale : 0.0f;
         }
@@ -41,8 +43,8 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace
 
-void dropout(const Dropout& op, const Tensor& in, const Tensor& out, int channels, uint64_t seed, int64_t first, const Counters* counters,
-             bool accumulate, cudaStream_t stream) {
+void dropout(const Dropout& op, const Tensor& in, const Tensor& out, int channels, uint64_t seed, int64_t first,
+             const Counters* counters, bool accumulate, cudaStream_t stream) {
     require(in.shape == out.shape && in.dtype == out.dtype && channels <= in.shape.c, "dropout: shapes do not fit");
     require(in.shape.pixels() < size_t(1) << 31, "dropout: the batch is too large");
     const int64_t rows = int64_t(in.shape.pixels());
@@ -51,8 +53,8 @@ void dropout(const Dropout& op, const Tensor& in, const Tensor& out, int channel
     with_layout(in.dtype, in.shape.c, {in.data, out.data}, [&](auto t, auto v) {
         using T = decltype(t);
         const RowGrid g = row_grid(in.shape.c / v, rows, int64_t(1) << 20);
-        launch(drop<T, v>, g.grid, g.block, 0, stream, mask, rows, uint32_t(in.shape.h) * uint32_t(in.shape.w), in.shape.c, channels,
-               data_of<T>(in), data_of<T>(out), accumulate);
+        launch(drop<T, v>, g.grid, g.block, 0, stream, mask, rows, uint32_t(in.shape.h) * uint32_t(in.shape.w),
+               in.shape.c, channels, data_of<T>(in), data_of<T>(out), accumulate);
     });
 }
 

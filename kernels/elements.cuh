@@ -1,5 +1,6 @@
-// Element types and 16-byte accesses. A kernel is a template of the stored type T and of V, the elements it moves at once:
-// as many as fill 16 bytes where alignment and channels permit, else 1. Arithmetic is in float.
+// Element types and 16-byte accesses. A kernel is a template of the stored type T and of V, the
+// elements it moves at once: as many as fill 16 bytes where alignment and channels permit, else 1.
+// Arithmetic is in float.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -24,7 +25,9 @@ template <class T> __device__ T from_float(float v) {
         return v;
 }
 
-template <class T, int V> struct alignas(sizeof(T) * V) Pack { T value[V]; };
+template <class T, int V> struct alignas(sizeof(T) * V) Pack {
+    T value[V];
+};
 
 template <int V, class T> __device__ void load(const T* from, float (&to)[V]) {
     const Pack<T, V> pack = *reinterpret_cast<const Pack<T, V>*>(from);
@@ -63,8 +66,8 @@ template <class F> void with_type(DType type, F f) {
     }
 }
 
-/// Calls f with the element type and V as an integral constant: 16 bytes' worth if `width`, every row's elements, is a multiple
-/// of that and all `pointers` are aligned, else 1.
+/// Calls f with the element type and V as an integral constant: 16 bytes' worth if `width`, every
+/// row's elements, is a multiple of that and all `pointers` are aligned, else 1.
 template <class F> void with_layout(DType type, int64_t width, std::initializer_list<const void*> pointers, F f) {
     with_type(type, [&](auto t) {
         constexpr int v = 16 / sizeof(t);

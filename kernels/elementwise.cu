@@ -1,5 +1,5 @@
 // ReLU, GELU and add where fusion left them on their own, scaling, and copies of gradients.
-#include "backend/activation.h"
+#include "kernels/activation.cuh"
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
@@ -8,7 +8,8 @@ namespace convoy::kernels {
 namespace {
 
 /// to = f(a, b), added to `to` if `accumulate`, for V elements; b may be null.
-template <int V, class T, class F> __device__ void map_at(int64_t at, const T* a, const T* b, T* to, bool accumulate, F f) {
+template <int V, class T, class F>
+__device__ void map_at(int64_t at, const T* a, const T* b, T* to, bool accumulate, F f) {
     float x[V], z[V] = {};
     load(a + at, x);
     if (b) load(b + at, z);
@@ -16,7 +17,7 @@ template <int V, class T, class F> __device__ void map_at(int64_t at, const T* a
     store(x, to + at, accumulate);
 }
 
-/// Threads behind the packs of V take the tail's single elements.
+/// Threads beyond the packs of V take the tail's single elements.
 template <class T, int V, class F>
 __global__ void __launch_bounds__(block_threads) map(int64_t n, const T* a, const T* b, T* to, bool accumulate, F f) {
     const int64_t i = global_index(), packs = n / V;
@@ -26,15 +27,16 @@ __global__ void __launch_bounds__(block_threads) map(int64_t n, const T* a, cons
         map_at<1>(packs * V + (i - packs), a, b, to, accumulate, f);
 }
 
-template <class F> void launch_map(const Tensor& a, const Tensor& b, const Tensor& to, bool accumulate, F f, cudaStream_t stream) {
+template <class F>
+void launch_map(const Tensor& a, const Tensor& b, const Tensor& to, bool accumulate, F f, cudaStream_t stream) {
     require(a.shape == to.shape && a.dtype == to.dtype && (!b.data || (b.shape == to.shape && b.dtype == to.dtype)),
             "element by element: shapes or types differ");
     const int64_t n = int64_t(to.count());
     if (n == 0) return;
     with_layout(to.dtype, 0 /* any number will do */, {a.data, b.data, to.data}, [&](auto t, auto v) {
         using T = decltype(t);
-        launch(map<T, v, F>, dim3(blocks_for(n / v + n % v)), dim3(block_threads), 0, stream, n, data_of<T>(a), data_of<T>(b),
-               data_of<T>(to), accumulate, f);
+        launch(map<T, v, F>, dim3(blocks_for(n / v + n % v)), dim3(block_threads), 0, stream, n, data_of<T>(a),
+               data_of<T>(b), data_of<T>(to), accumulate, f);
     });
 }
 
@@ -63,13 +65,17 @@ struct Same {
 
 }  // namespace
 
-void relu_forward(const Tensor& x, const Tensor& y, cudaStream_t stream) { launch_map(x, {}, y, false, ReluOf(), stream); }
+void relu_forward(const Tensor& x, const Tensor& y, cudaStream_t stream) {
+    launch_map(x, {}, y, false, ReluOf(), stream);
+}
 
 void relu_backward(const Tensor& y, const Tensor& dy, const Tensor& dx, bool accumulate, cudaStream_t stream) {
     launch_map(dy, y, dx, accumulate, Where(), stream);
 }
 
-void gelu_forward(const Tensor& x, const Tensor& y, cudaStream_t stream) { launch_map(x, {}, y, false, GeluOf(), stream); }
+void gelu_forward(const Tensor& x, const Tensor& y, cudaStream_t stream) {
+    launch_map(x, {}, y, false, GeluOf(), stream);
+}
 
 void gelu_backward(const Tensor& x, const Tensor& dy, const Tensor& dx, bool accumulate, cudaStream_t stream) {
     launch_map(dy, x, dx, accumulate, ThroughGelu(), stream);
@@ -79,7 +85,9 @@ void scale(const Tensor& from, float factor, const Tensor& to, bool accumulate, 
     launch_map(from, {}, to, accumulate, Times{factor}, stream);
 }
 
-void add_forward(const Tensor& a, const Tensor& b, const Tensor& y, cudaStream_t stream) { launch_map(a, b, y, false, Sum(), stream); }
+void add_forward(const Tensor& a, const Tensor& b, const Tensor& y, cudaStream_t stream) {
+    launch_map(a, b, y, false, Sum(), stream);
+}
 
 void add_backward(const Tensor& from, const Tensor& to, bool accumulate, cudaStream_t stream) {
     launch_map(from, {}, to, accumulate, Same(), stream);

@@ -18,7 +18,8 @@ struct Source {
 };
 
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads) gather_pixels(Source s, uint32_t pixels, int stored, T* x, int32_t* y) {
+__global__ void __launch_bounds__(block_threads)
+    gather_pixels(Source s, uint32_t pixels, int stored, T* x, int32_t* y) {
     const uint32_t pixel = uint32_t(global_index());
     if (pixel >= pixels) return;
     const int j = int(pixel % uint32_t(s.w)), i = int(pixel / uint32_t(s.w) % uint32_t(s.h)),
@@ -27,7 +28,8 @@ __global__ void __launch_bounds__(block_threads) gather_pixels(Source s, uint32_
     if (i == 0 && j == 0) y[n] = s.labels[sample];
 
     const AugmentDraw draw = draw_augment(s.augment, s.seed, uint32_t(s.counters->epoch), uint32_t(sample));
-    const int row = source_index(s.augment, i, draw.dy, s.h), column = source_index(s.augment, draw.mirror ? s.w - 1 - j : j, draw.dx, s.w);
+    const int row = source_index(s.augment, i, draw.dy, s.h),
+              column = source_index(s.augment, draw.mirror ? s.w - 1 - j : j, draw.dx, s.w);
     const bool black = row < 0 || column < 0;
     const uint8_t* from = s.images + (black ? 0 : ((sample * s.h + row) * s.w + column) * s.c);
     for (int c = 0; c < stored; c += V) {
@@ -45,12 +47,22 @@ void gather(const Gather& g, const float* scale, const float* shift, cudaStream_
     require(in.h == out.h && in.w == out.w && in.c <= out.c, "gather: the batch does not fit the images");
     require(out.pixels() < size_t(1) << 31, "gather: the batch is too large");
     if (out.n == 0) return;
-    const Source s{
-        g.images.as<uint8_t>(), g.labels.as<int32_t>(), g.order, g.counters, g.first, scale, shift, g.augment, g.seed, in.h, in.w, in.c};
+    const Source s{g.images.as<uint8_t>(),
+                   g.labels.as<int32_t>(),
+                   g.order,
+                   g.counters,
+                   g.first,
+                   scale,
+                   shift,
+                   g.augment,
+                   g.seed,
+                   in.h,
+                   in.w,
+                   in.c};
     with_layout(g.x.dtype, out.c, {g.x.data}, [&](auto t, auto v) {
         using T = decltype(t);
-        launch(gather_pixels<T, v>, dim3(blocks_for(int64_t(out.pixels()))), dim3(block_threads), 0, stream, s, uint32_t(out.pixels()),
-               out.c, data_of<T>(g.x), g.y.as<int32_t>());
+        launch(gather_pixels<T, v>, dim3(blocks_for(int64_t(out.pixels()))), dim3(block_threads), 0, stream, s,
+               uint32_t(out.pixels()), out.c, data_of<T>(g.x), g.y.as<int32_t>());
     });
 }
 

@@ -1,9 +1,9 @@
-// How a kernel is started, and what of a device is not C++. Tests compile kernels for the host: there, their own header comes
-// first and has the same three functions.
+// How a kernel is started, and what of a device is not C++. Tests compile kernels for the host:
+// there, their own header comes first and has the same three functions.
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include "backend/cuda/check.h"
+#include "kernels/check.h"
 
 #ifdef __CUDACC__
 namespace convoy::kernels {

@@ -25,7 +25,9 @@ struct WriteBias {
 
 }  // namespace
 
-size_t bias_gradient_workspace(const Shape& dy) { return sizeof(float) * size_t(sum_chunks(int64_t(dy.pixels()))) * size_t(dy.c); }
+size_t bias_gradient_workspace(const Shape& dy) {
+    return sizeof(float) * size_t(sum_chunks(int64_t(dy.pixels()))) * size_t(dy.c);
+}
 
 void bias_gradient(const Tensor& dy, int channels, float* db, void* workspace, cudaStream_t stream) {
     const int64_t rows = int64_t(dy.shape.pixels());
@@ -35,7 +37,8 @@ void bias_gradient(const Tensor& dy, int channels, float* db, void* workspace, c
         with_layout(dy.dtype, stored, {dy.data}, [&](auto t, auto v) {
             using T = decltype(t);
             const RowGrid g = row_grid(stored / v, sum_chunks(rows));
-            launch(column_sums<T, v>, g.grid, g.block, sum_shared_bytes<1, v>(g), stream, data_of<T>(dy), rows, stored, partial);
+            launch(column_sums<T, v>, g.grid, g.block, sum_shared_bytes<1, v>(g), stream, data_of<T>(dy), rows, stored,
+                   partial);
         });
     launch_finish<1>(partial, rows, stored, channels, WriteBias{db}, stream);
 }

@@ -1,4 +1,5 @@
-// Softmax cross-entropy with label smoothing: a warp a row, in double, which is exact to float and costs nothing at this size.
+// Softmax cross-entropy with label smoothing: a warp a row, in double, which is exact to float and
+// costs nothing at this size.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
@@ -41,7 +42,8 @@ template <class T> __device__ double log_sum_exp(const T* row, int classes, int 
 /// loss [n], correct [n].
 template <class T>
 __global__ void __launch_bounds__(block_threads)
-    row_losses(const T* x, int n, int stored, int classes, const int32_t* labels, double smoothing, double* loss, int32_t* correct) {
+    row_losses(const T* x, int n, int stored, int classes, const int32_t* labels, double smoothing, double* loss,
+               int32_t* correct) {
     const int i = int(blockIdx.x) * warps + int(threadIdx.y), lane = int(threadIdx.x);
     if (i >= n) return;
     const T* row = x + int64_t(i) * stored;
@@ -56,7 +58,8 @@ __global__ void __launch_bounds__(block_threads)
     correct[i] = top.index == labels[i];
 }
 
-__global__ void __launch_bounds__(block_threads) sum_losses(const double* loss, const int32_t* correct, int n, BatchStats* stats) {
+__global__ void __launch_bounds__(block_threads)
+    sum_losses(const double* loss, const int32_t* correct, int n, BatchStats* stats) {
     double* sums = shared_memory<double>();
     int* counts = reinterpret_cast<int*>(sums + block_threads);
     const int thread = int(threadIdx.x);
@@ -81,8 +84,9 @@ __global__ void __launch_bounds__(block_threads) sum_losses(const double* loss, 
 }
 
 template <class T>
-__global__ void __launch_bounds__(block_threads) loss_gradient(const T* x, int n, int stored, int classes, const int32_t* labels,
-                                                               double smoothing, double scale, const float* loss_scale, T* dx) {
+__global__ void __launch_bounds__(block_threads)
+    loss_gradient(const T* x, int n, int stored, int classes, const int32_t* labels, double smoothing, double scale,
+                  const float* loss_scale, T* dx) {
     const int i = int(blockIdx.x) * warps + int(threadIdx.y), lane = int(threadIdx.x);
     if (i >= n) return;
     if (loss_scale) scale *= double(*loss_scale);
@@ -90,7 +94,8 @@ __global__ void __launch_bounds__(block_threads) loss_gradient(const T* x, int n
     const double lse = log_sum_exp(row, classes, lane, top_of(row, classes, lane).value);
     for (int j = lane; j < stored; j += int(warp_size)) {
         const double target = (j == labels[i] ? 1 - smoothing : 0) + smoothing / classes;
-        dx[int64_t(i) * stored + j] = from_float<T>(j < classes ? float((exp(double(to_float(row[j])) - lse) - target) * scale) : 0.0f);
+        dx[int64_t(i) * stored + j] =
+            from_float<T>(j < classes ? float((exp(double(to_float(row[j])) - lse) - target) * scale) : 0.0f);
     }
 }
 
@@ -106,20 +111,23 @@ void loss_forward(const LossArgs& a, BatchStats* stats, void* workspace, cudaStr
     if (n > 0)
         with_type(a.x.dtype, [&](auto t) {
             using T = decltype(t);
-            launch(row_losses<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n, stored, a.classes,
-                   a.labels, double(a.label_smoothing), loss, correct);
+            launch(row_losses<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n,
+                   stored, a.classes, a.labels, double(a.label_smoothing), loss, correct);
         });
-    launch(sum_losses, dim3(1), dim3(block_threads), block_threads * (sizeof(double) + sizeof(int)), stream, loss, correct, n, stats);
+    launch(sum_losses, dim3(1), dim3(block_threads), block_threads * (sizeof(double) + sizeof(int)), stream, loss,
+           correct, n, stats);
 }
 
-void loss_backward(const LossArgs& a, const Tensor& dx, int64_t global_batch, const float* loss_scale, cudaStream_t stream) {
+void loss_backward(const LossArgs& a, const Tensor& dx, int64_t global_batch, const float* loss_scale,
+                   cudaStream_t stream) {
     const int n = a.x.shape.n, stored = a.x.shape.c;
     require(dx.shape == a.x.shape && dx.dtype == a.x.dtype && a.classes <= stored, "loss: the gradient does not fit");
     if (n == 0) return;
     with_type(a.x.dtype, [&](auto t) {
         using T = decltype(t);
-        launch(loss_gradient<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n, stored, a.classes,
-               a.labels, double(a.label_smoothing), 1.0 / double(global_batch), loss_scale, data_of<T>(dx));
+        launch(loss_gradient<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n,
+               stored, a.classes, a.labels, double(a.label_smoothing), 1.0 / double(global_batch), loss_scale,
+               data_of<T>(dx));
     });
 }
 

@@ -1,4 +1,5 @@
-// Dynamic loss scaling on the device: the host never learns of a step that was left out until it reads the state.
+// Dynamic loss scaling on the device: the host learns of a skipped update only when it reads the
+// state.
 #include <cfloat>
 
 #include "kernels/elements.cuh"
@@ -18,13 +19,14 @@ __global__ void __launch_bounds__(block_threads) find_not_finite(const T* gradie
         load(gradients + i * V, g);
         for (int k = 0; k < V; ++k) finite = finite && fabsf(g[k]) <= FLT_MAX;
     }
-    if (!finite) state->finite = 0;  // whoever writes, writes the same
+    if (!finite) state->finite = 0;  // all writers write the same value
 }
 
 __global__ void decide(LossScale* state, BatchStats* stats, bool latch, bool scaled) {
     const bool latched = latch && stats->skipped > 0, loss_finite = fabsf(stats->loss_sum) <= FLT_MAX;
     if (latched || !loss_finite) state->finite = 0;
-    // A scaled gradient that overflows asks for a lower scale: nothing is wrong until the scale cannot fall any further.
+    // A scaled gradient that overflows asks for a lower scale: nothing is wrong until the scale
+    // cannot fall any further.
     const bool expected = scaled && !latched && loss_finite && state->scale > 1;
     stats->skipped = state->finite || expected ? 0.0f : 1.0f;
 }
@@ -50,8 +52,8 @@ void check_finite(const float* gradients, size_t count, LossScale* state, cudaSt
     with_layout(DType::f32, int64_t(count), {gradients}, [&](auto t, auto v) {
         using T = decltype(t);
         if constexpr (std::is_same_v<T, float>)
-            launch(find_not_finite<T, v>, dim3(blocks_for(int64_t(count) / v, block_threads * per_thread)), dim3(block_threads), 0, stream,
-                   gradients, int64_t(count) / v, state);
+            launch(find_not_finite<T, v>, dim3(blocks_for(int64_t(count) / v, block_threads * per_thread)),
+                   dim3(block_threads), 0, stream, gradients, int64_t(count) / v, state);
     });
 }
 

@@ -1,6 +1,7 @@
-// Muon's directions of all matrices together: Nesterov's gradients, scaled to norm one, their singular values made about one by
-// Newton-Schulz iterations in f32. A launch does one stage of every matrix; blocks beyond a matrix's own end at once. Sums are taken in one
-// order, so that equal gradients give equal steps. Where a step is left out, all but the first stage run on what is left of the last one.
+// Muon's directions of all matrices together: Nesterov's gradients, scaled to norm one, their
+// singular values made about one by Newton-Schulz iterations in f32. A launch does one stage of
+// every matrix; blocks beyond a matrix's own end at once. Sums have one order, so that equal
+// gradients give equal steps. If a step is skipped, stages after the first run on old values.
 #include <algorithm>
 
 #include "kernels/elements.cuh"
@@ -10,8 +11,9 @@
 namespace convoy::kernels {
 namespace {
 
-constexpr int tile = 32;        // rows and columns of a product that a block computes, and terms that it takes at a time
-constexpr int per_thread = 2;   // rows and columns of a thread's part
+// rows and columns of a product that a block computes, and terms that it takes at a time
+constexpr int tile = 32;
+constexpr int per_thread = 2;  // rows and columns of a thread's part
 constexpr int tile_side = tile / per_thread;
 static_assert(tile_side * tile_side == block_threads);
 constexpr int parts = MuonMatrix::parts;
@@ -35,24 +37,28 @@ struct Source {
     const LossScale* loss_scale;
 };
 
-/// Grid (parts, matrices): x = the direction, velocities on; sums of squares of the part's directions and weights.
+/// Grid (parts, matrices): x = the direction, velocities on; sums of squares of the part's
+/// directions and weights.
 __global__ void __launch_bounds__(block_threads) directions(Source from, const MuonMatrix* matrices) {
     const MuonMatrix& m = matrices[blockIdx.y];
     if (from.loss_scale && !from.loss_scale->finite) return;
     if (from.counters->step >= m.steps) return;
     const float unscale = from.loss_scale ? 1 / from.loss_scale->scale : 1.0f;
-    const int64_t count = int64_t(m.rows) * m.columns, first = count * blockIdx.x / parts, last = count * (blockIdx.x + 1) / parts;
+    const int64_t count = int64_t(m.rows) * m.columns, first = count * blockIdx.x / parts,
+                  last = count * (blockIdx.x + 1) / parts;
     double of_x = 0, of_w = 0;
     for (int64_t i = first + threadIdx.x; i < last; i += block_threads) {
-        const float x = muon_direction(from.momentum, from.gradients[m.begin + i] * unscale, from.velocity[m.begin + i]);
+        const float x =
+            muon_direction(from.momentum, from.gradients[m.begin + i] * unscale, from.velocity[m.begin + i]);
         const float w = from.weights[m.begin + i];
         m.x[0][i] = x;
         of_x += double(x) * double(x);
         of_w += double(w) * double(w);
     }
-    if (blockIdx.x == 0) {  // what pads the arena has no direction, whoever used the memory before
+    if (blockIdx.x == 0) {  // arena padding has no direction, whatever lay in this memory before
         constexpr auto row = int64_t(stats_elements);
-        for (int64_t i = count + threadIdx.x; i < (count + row - 1) / row * row; i += block_threads) m.x[0][i] = m.x[1][i] = 0;
+        for (int64_t i = count + threadIdx.x; i < (count + row - 1) / row * row; i += block_threads)
+            m.x[0][i] = m.x[1][i] = 0;
     }
     double* shared = shared_memory<double>();
     of_x = block_sum(of_x, shared);
@@ -73,7 +79,8 @@ __global__ void __launch_bounds__(block_threads) normalise(const MuonMatrix* mat
         of_w += m.squares[2 * p + 1];
     }
     const float unit = float(1 / (sqrt(of_x) + 1e-7));
-    const int64_t count = int64_t(m.rows) * m.columns, first = count * blockIdx.x / parts, last = count * (blockIdx.x + 1) / parts;
+    const int64_t count = int64_t(m.rows) * m.columns, first = count * blockIdx.x / parts,
+                  last = count * (blockIdx.x + 1) / parts;
     for (int64_t i = first + threadIdx.x; i < last; i += block_threads) m.x[0][i] *= unit;
     if (blockIdx.x == 0 && threadIdx.x == 0) *m.rescale = float(sqrt(double(m.rows) / of_w));
 }
@@ -98,15 +105,16 @@ __device__ Product product_of(const MuonMatrix& m, Stage stage, const float* x, 
         const int64_t along = wide ? c : 1, over = wide ? 1 : c;
         return {x, x, nullptr, m.gram, side, side, across, along, over, over, along, 0, 1};
     }
-    if (stage == Stage::polynomial) return {m.gram, m.gram, m.gram, m.polynomial, side, side, side, side, 1, side, 1, muon_b, muon_c};
+    if (stage == Stage::polynomial)
+        return {m.gram, m.gram, m.gram, m.polynomial, side, side, side, side, 1, side, 1, muon_b, muon_c};
     if (wide) return {m.polynomial, x, x, to, m.rows, m.columns, side, side, 1, c, 1, muon_a, 1};
     return {x, m.polynomial, x, to, m.rows, m.columns, side, c, 1, side, 1, muon_a, 1};
 }
 
-/// Reads a tile x tile part of an operand into shared memory [tile][tile + 1], neighbouring threads along what lies together; zeros beyond
-/// its edges.
-__device__ void read_tile(const float* from, int row, int rows, int64_t row_stride, int column, int columns, int64_t column_stride,
-                          float* shared) {
+/// Reads a tile x tile part of an operand into shared memory [tile][tile + 1], neighbouring threads
+/// along what lies together; zeros beyond its edges.
+__device__ void read_tile(const float* from, int row, int rows, int64_t row_stride, int column, int columns,
+                          int64_t column_stride, float* shared) {
     const bool by_rows = row_stride == 1;
     for (int k = int(threadIdx.x); k < tile * tile; k += block_threads) {
         const int i = by_rows ? k % tile : k / tile, j = by_rows ? k / tile : k % tile;
@@ -132,7 +140,8 @@ __global__ void __launch_bounds__(block_threads) multiply(const MuonMatrix* matr
         __syncthreads();
         for (int k = 0; k < tile; ++k)
             for (int i = 0; i < per_thread; ++i)
-                for (int j = 0; j < per_thread; ++j) sum[i][j] += left[(i0 + i) * (tile + 1) + k] * right[k * (tile + 1) + j0 + j];
+                for (int j = 0; j < per_thread; ++j)
+                    sum[i][j] += left[(i0 + i) * (tile + 1) + k] * right[k * (tile + 1) + j0 + j];
         __syncthreads();
     }
     for (int i = 0; i < per_thread; ++i)
@@ -145,8 +154,8 @@ __global__ void __launch_bounds__(block_threads) multiply(const MuonMatrix* matr
 
 }  // namespace
 
-void orthogonalise(const Update& u, const MuonMatrix* matrices, const std::vector<MuonMatrix>& host, const LossScale* loss_scale,
-                   cudaStream_t stream) {
+void orthogonalise(const Update& u, const MuonMatrix* matrices, const std::vector<MuonMatrix>& host,
+                   const LossScale* loss_scale, cudaStream_t stream) {
     if (host.empty()) return;
     const auto tiles = [](int n) { return unsigned(n + tile - 1) / tile; };
     unsigned most_small = 0, most = 0;

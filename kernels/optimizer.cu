@@ -1,5 +1,6 @@
-// The optimizer and look-ahead in one launch over the arena. A block takes a chunk of it and finds the segments in there; four
-// elements at a time never straddle two. New weights go to the arena and, rounded, to the padded copies.
+// The optimizer and look-ahead in one launch over the arena. A block takes a chunk of it and finds
+// the segments in there; four elements at a time never straddle two. New weights go to the arena
+// and, rounded, to the padded copies.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
@@ -25,7 +26,8 @@ __device__ int segment_at(const Segment* segments, int low, int high, int64_t at
 /// Calls body(segment, i) for this thread's elements i ... i + 3 that lie in a segment.
 template <class Body> __device__ void each_quad(const Segment* segments, int count, Body body) {
     const int64_t begin = int64_t(blockIdx.x) * chunk;
-    const int first = segment_at(segments, 0, count, begin), last = segment_at(segments, first, count, begin + chunk - 1);
+    const int first = segment_at(segments, 0, count, begin),
+              last = segment_at(segments, first, count, begin + chunk - 1);
     for (int k = 0; k < quads; ++k) {
         const int64_t i = begin + (int64_t(k) * block_threads + threadIdx.x) * quad;
         const Segment& s = segments[segment_at(segments, first, last + 1, i)];
@@ -89,8 +91,8 @@ __global__ void __launch_bounds__(block_threads) update_weights(Rule r, const Se
         if (adam) load(r.second + i, v);
         for (int k = 0; k < quad; ++k) {
             if (adam)
-                adam_update(r.spec, rate * s.learning_rate, s.weight_decay, corrections[0], corrections[1], g[k] * unscale, w[k], m[k],
-                            v[k]);
+                adam_update(r.spec, rate * s.learning_rate, s.weight_decay, corrections[0], corrections[1],
+                            g[k] * unscale, w[k], m[k], v[k]);
             else
                 sgd_update(r.spec, rate * s.learning_rate, s.weight_decay, g[k] * unscale, w[k], m[k]);
         }
@@ -101,9 +103,9 @@ __global__ void __launch_bounds__(block_threads) update_weights(Rule r, const Se
     });
 }
 
-__global__ void __launch_bounds__(block_threads) look_ahead_weights(float* weights, float* slow, const Segment* segments, int count,
-                                                                    const float* decays, const Counters* counters,
-                                                                    const BatchStats* stats) {
+__global__ void __launch_bounds__(block_threads)
+    look_ahead_weights(float* weights, float* slow, const Segment* segments, int count, const float* decays,
+                       const Counters* counters, const BatchStats* stats) {
     const float decay = decays[counters->step + 1];
     if (decay < 0 || (stats && stats->skipped > 0)) return;
     each_quad(segments, count, [&](const Segment& s, int64_t i) {
@@ -117,36 +119,26 @@ __global__ void __launch_bounds__(block_threads) look_ahead_weights(float* weigh
     });
 }
 
-__global__ void __launch_bounds__(block_threads) copy_weights(const float* weights, const Segment* segments, int count) {
-    each_quad(segments, count, [&](const Segment& s, int64_t i) {
-        float w[quad];
-        load(weights + i, w);
-        write_copy(s, i, w);
-    });
-}
-
 dim3 chunks_of(size_t count) { return dim3(blocks_for(int64_t(count), int(chunk))); }
 
 }  // namespace
 
-void update(const Update& u, const Segment* segments, int segment_count, const LossScale* loss_scale, cudaStream_t stream) {
+void update(const Update& u, const Segment* segments, int segment_count, const LossScale* loss_scale,
+            cudaStream_t stream) {
     require(u.count % quad == 0 && aligned16({u.weights, u.gradients, u.state}), "optimizer: an arena is not aligned");
     if (segment_count == 0) return;
-    const Rule rule{u.spec, u.weights, u.state, u.state + u.count, u.gradients, u.learning_rates, u.counters, loss_scale};
-    launch(update_weights, chunks_of(u.count), dim3(block_threads), 2 * sizeof(float), stream, rule, segments, segment_count);
+    const Rule rule{u.spec,      u.weights,        u.state,    u.state + u.count,
+                    u.gradients, u.learning_rates, u.counters, loss_scale};
+    launch(update_weights, chunks_of(u.count), dim3(block_threads), 2 * sizeof(float), stream, rule, segments,
+           segment_count);
 }
 
 void look_ahead(float* w, float* slow, const Segment* segments, int segment_count, size_t count, const float* decays,
                 const Counters* counters, const BatchStats* stats, cudaStream_t stream) {
     require(count % quad == 0 && aligned16({w, slow}), "look-ahead: an arena is not aligned");
     if (segment_count == 0) return;
-    launch(look_ahead_weights, chunks_of(count), dim3(block_threads), 0, stream, w, slow, segments, segment_count, decays, counters, stats);
-}
-
-void refresh_copies(const float* w, const Segment* segments, int segment_count, size_t count, cudaStream_t stream) {
-    require(count % quad == 0 && aligned16({w}), "copies: an arena is not aligned");
-    if (segment_count == 0) return;
-    launch(copy_weights, chunks_of(count), dim3(block_threads), 0, stream, w, segments, segment_count);
+    launch(look_ahead_weights, chunks_of(count), dim3(block_threads), 0, stream, w, slow, segments, segment_count,
+           decays, counters, stats);
 }
 
 }  // namespace convoy::kernels

@@ -1,5 +1,5 @@
-// Max and average pooling. Maxima remember where they came from, so that backward is a gather: each pixel asks the windows it
-// lies in, and the order of its sum is fixed.
+// Max and average pooling. Maxima remember where they came from, so that backward is a gather: each
+// pixel asks the windows it lies in, and the order of its sum is fixed.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 
@@ -41,14 +41,16 @@ __global__ void __launch_bounds__(block_threads) max_pool(Windows p, int64_t row
                 float v[V];
                 load(x + ((int64_t(at.n) * p.h + i) * p.w + j) * p.c + channel, v);
                 for (int k = 0; k < V; ++k)
-                    if (first || v[k] > best[k] || v[k] != v[k]) best[k] = v[k], where.value[k] = uint8_t(here);  // a NaN wins
+                    if (first || v[k] > best[k] || v[k] != v[k])
+                        best[k] = v[k], where.value[k] = uint8_t(here);  // a NaN wins
             }
         store(best, y + row * p.c + channel);
         if (index) *reinterpret_cast<Pack<uint8_t, V>*>(index + row * p.c + channel) = where;
     });
 }
 
-template <class T, int V> __global__ void __launch_bounds__(block_threads) average_pool(Windows p, int64_t rows, const T* x, T* y) {
+template <class T, int V>
+__global__ void __launch_bounds__(block_threads) average_pool(Windows p, int64_t rows, const T* x, T* y) {
     const int channel = first_channel<V>();
     if (channel >= p.c) return;
     each_row(rows, [&](int64_t row) {
@@ -103,7 +105,8 @@ __global__ void __launch_bounds__(block_threads)
 
 Windows windows(const Pool& op, const Shape& x, const Shape& y) {
     require(x.c == y.c && x.n == y.n && op.pad < op.kernel, "pool: shapes do not fit");
-    require((y.h - 1) * op.stride - op.pad < x.h && (y.w - 1) * op.stride - op.pad < x.w, "pool: a window lies outside the image");
+    require((y.h - 1) * op.stride - op.pad < x.h && (y.w - 1) * op.stride - op.pad < x.w,
+            "pool: a window lies outside the image");
     require(x.pixels() < size_t(1) << 31, "pool: the batch is too large");
     return {op.kernel, op.stride, op.pad, x.h, x.w, y.h, y.w, x.c};
 }
@@ -127,7 +130,8 @@ void pool_forward(const Pool& op, const Tensor& x, const Tensor& y, uint8_t* ind
     });
 }
 
-void pool_backward(const Pool& op, const Tensor& dy, const Tensor& dx, const uint8_t* index, bool accumulate, cudaStream_t stream) {
+void pool_backward(const Pool& op, const Tensor& dy, const Tensor& dx, const uint8_t* index, bool accumulate,
+                   cudaStream_t stream) {
     const Windows p = windows(op, dx.shape, dy.shape);
     require(op.kind == Pool::average || index, "pool: the gradient of a maximum needs its index");
     const int64_t rows = int64_t(dx.shape.pixels());
@@ -136,7 +140,8 @@ void pool_backward(const Pool& op, const Tensor& dy, const Tensor& dx, const uin
     with_layout(dx.dtype, p.c, {dy.data, dx.data, maxima}, [&](auto t, auto v) {
         using T = decltype(t);
         const RowGrid g = row_grid(p.c / v, rows, pool_blocks);
-        launch(pool_gradient<T, v>, g.grid, g.block, 0, stream, p, rows, data_of<T>(dy), data_of<T>(dx), maxima, accumulate);
+        launch(pool_gradient<T, v>, g.grid, g.block, 0, stream, p, rows, data_of<T>(dy), data_of<T>(dx), maxima,
+               accumulate);
     });
 }
 

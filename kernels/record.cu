@@ -1,4 +1,5 @@
-// What frames a step: requests of the host, marks of time, the row of the metrics ring, and the counters.
+// What frames a step: requests of the host, marks of time, the row of the metrics ring, and the
+// counters.
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
 
@@ -15,8 +16,8 @@ __global__ void copy_requests(const volatile int* requests, BatchStats* stats) {
 
 __device__ double seconds(uint64_t from, uint64_t to) { return double(to - from) * 1e-9; }
 
-__global__ void write_record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters* counters,
-                             int64_t global_batch, const StepTimes* times) {
+__global__ void write_record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size,
+                             Counters* counters, int64_t global_batch, const StepTimes* times) {
     const int64_t step = counters->step;
     StepRecord r;
     r.step = step + 1;
@@ -35,7 +36,8 @@ __global__ void write_record(const BatchStats* stats, const float* learning_rate
     counters->offset += global_batch;
 }
 
-__global__ void add_totals(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters, int64_t global_batch) {
+__global__ void add_totals(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters,
+                           int64_t global_batch) {
     totals->loss_sum += double(stats->loss_sum);
     totals->correct += int64_t(stats->correct);
     totals->images += images;
@@ -50,9 +52,10 @@ void request(const int* requests, BatchStats* stats, cudaStream_t stream) {
     launch(copy_requests, dim3(1), dim3(1), 0, stream, requests, stats);
 }
 
-void record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters* counters,
-            int64_t global_batch, const StepTimes* times, cudaStream_t stream) {
-    launch(write_record, dim3(1), dim3(1), 0, stream, stats, learning_rates, ring, ring_size, counters, global_batch, times);
+void record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size,
+            Counters* counters, int64_t global_batch, const StepTimes* times, cudaStream_t stream) {
+    launch(write_record, dim3(1), dim3(1), 0, stream, stats, learning_rates, ring, ring_size, counters, global_batch,
+           times);
 }
 
 void accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters, int64_t global_batch,

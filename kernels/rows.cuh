@@ -1,6 +1,7 @@
-// Kernels over a matrix [rows, channels], one pixel a row. A block is x channel groups by y rows, so that its threads read
-// consecutive memory and a thread keeps its channels while it goes down the rows. Column sums have two stages: blocks sum
-// chunks of rows in float, then one kernel sums the chunks in double.
+// Kernels over a matrix [rows, channels], one pixel a row. A block is x channel groups by y rows,
+// so that its threads read consecutive memory and a thread keeps its channels while it goes down
+// the rows. Column sums have two stages: blocks sum chunks of rows in float, then one kernel sums
+// the chunks in double.
 #pragma once
 #include <algorithm>
 
@@ -22,19 +23,24 @@ inline RowGrid row_grid(int groups, int64_t chunks) {
     return {dim3(unsigned(chunks), unsigned(tiles)), dim3(unsigned(x), unsigned(block_threads / x))};
 }
 
-/// For passes without sums: enough blocks to fill any chip some times over, so that a thread's channel constants serve many rows.
+/// For passes without sums: enough blocks to fill any chip some times over, so that a thread's
+/// channel constants serve many rows.
 inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
     require(rows < most_rows, "a tensor has too many pixels");
     RowGrid g = row_grid(groups, 1);
-    g.grid.x = unsigned(std::clamp<int64_t>((rows + g.block.y - 1) / g.block.y, 1, std::max<int64_t>(1, most_blocks / g.grid.y)));
+    g.grid.x = unsigned(
+        std::clamp<int64_t>((rows + g.block.y - 1) / g.block.y, 1, std::max<int64_t>(1, most_blocks / g.grid.y)));
     return g;
 }
 
-/// Calls body(row) for this thread's rows of its block's chunk: all rows if chunks are the whole grid.
+/// Calls body(row) for this thread's rows of its block's chunk: all rows if chunks are the whole
+/// grid.
 template <class Body> __device__ void each_row(int64_t rows, Body body) {
-    // In 32 bits: a thread may have one row, and dividing 64 bits would take it longer than its row.
+    // In 32 bits: a thread may have one row, and dividing 64 bits would take it longer than its
+    // row.
     const uint32_t each = uint32_t(rows) / gridDim.x, more = uint32_t(rows) % gridDim.x;
-    const uint32_t first = blockIdx.x * each + (blockIdx.x < more ? blockIdx.x : more), last = first + each + (blockIdx.x < more);
+    const uint32_t first = blockIdx.x * each + (blockIdx.x < more ? blockIdx.x : more),
+                   last = first + each + (blockIdx.x < more);
     for (uint32_t row = first + threadIdx.y; row < last; row += blockDim.y) body(int64_t(row));
 }
 
@@ -50,15 +56,19 @@ struct Pixel {
 /// This thread's first channel.
 template <int V> __device__ int first_channel() { return int(blockIdx.y * blockDim.x + threadIdx.x) * V; }
 
-/// Chunks that sums over this many rows are made of: a partial sum costs a sixteenth of what it sums, at most.
+/// Chunks that sums over this many rows are made of: a partial sum costs a sixteenth of what it
+/// sums, at most.
 inline int64_t sum_chunks(int64_t rows) {
     require(rows < most_rows, "a tensor has too many pixels");
     return std::min<int64_t>((rows + 63) / 64, 1024);
 }
 
-template <int S, int V> size_t sum_shared_bytes(const RowGrid& g) { return size_t(g.block.x) * g.block.y * S * V * sizeof(float); }
+template <int S, int V> size_t sum_shared_bytes(const RowGrid& g) {
+    return size_t(g.block.x) * g.block.y * S * V * sizeof(float);
+}
 
-/// Writes the block's totals of every thread's `sum` to partial [chunks][S][stored]; all threads of a block call it.
+/// Writes the block's totals of every thread's `sum` to partial [chunks][S][stored]; all threads of
+/// a block call it.
 template <int S, int V> __device__ void write_block_sums(const float (&sum)[S][V], int stored, float* partial) {
     float* shared = shared_memory<float>();
     const int row_size = int(blockDim.x) * S * V, thread = int(threadIdx.y * blockDim.x + threadIdx.x);

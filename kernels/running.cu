@@ -1,5 +1,5 @@
-// Running statistics that cuDNN computed beside their place: they move there if they are finite, because a step that is left out must
-// leave them as they were.
+// Running statistics that cuDNN wrote into a buffer of their own: copied to their place if they are
+// finite, because a skipped step must not change them.
 #include <cfloat>
 
 #include "kernels/elements.cuh"

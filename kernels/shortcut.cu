@@ -7,10 +7,12 @@ namespace {
 
 /// out_h and out_w are y's; y has y_c stored channels, x fewer.
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads) shortcut(int stride, int64_t rows, int out_w, int x_c, int y_c, const T* x, T* y) {
+__global__ void __launch_bounds__(block_threads)
+    shortcut(int stride, int64_t rows, int out_w, int x_c, int y_c, const T* x, T* y) {
     const int channel = first_channel<V>();
     if (channel >= y_c) return;
-    each_row(rows, [&](int64_t row) {  // x's rows of pixels are stride times y's: images follow each other without gaps
+    // x's rows of pixels are stride times y's: images follow each other without gaps
+    each_row(rows, [&](int64_t row) {
         float sum[V] = {};
         const int64_t line = int64_t(uint32_t(row) / uint32_t(out_w)), j = int64_t(uint32_t(row) % uint32_t(out_w)),
                       in_w = int64_t(out_w) * stride;
@@ -29,12 +31,13 @@ __global__ void __launch_bounds__(block_threads) shortcut(int stride, int64_t ro
 }
 
 template <class T, int V>
-__global__ void __launch_bounds__(block_threads)
-    shortcut_gradient(int stride, int64_t rows, int in_w, int x_c, int y_c, int channels, const T* dy, T* dx, bool accumulate) {
+__global__ void __launch_bounds__(block_threads) shortcut_gradient(int stride, int64_t rows, int in_w, int x_c, int y_c,
+                                                                   int channels, const T* dy, T* dx, bool accumulate) {
     const int channel = first_channel<V>();
     if (channel >= x_c) return;
     each_row(rows, [&](int64_t row) {
-        const int64_t line = int64_t(uint32_t(row) / uint32_t(in_w)), j = int64_t(uint32_t(row) % uint32_t(in_w)), out_w = in_w / stride;
+        const int64_t line = int64_t(uint32_t(row) / uint32_t(in_w)), j = int64_t(uint32_t(row) % uint32_t(in_w)),
+                      out_w = in_w / stride;
         float d[V];
         load(dy + ((line / stride) * out_w + j / stride) * y_c + channel, d);
         const float share = stride == 1 ? 1.0f : 0.25f;
@@ -50,7 +53,9 @@ void check(int stride, const Shape& x, const Shape& y) {
 }
 
 /// V only if both channel counts permit it.
-int64_t common_width(const Shape& x, const Shape& y, DType type) { return x.c % (16 / int(size_of(type))) == 0 ? y.c : 1; }
+int64_t common_width(const Shape& x, const Shape& y, DType type) {
+    return x.c % (16 / int(size_of(type))) == 0 ? y.c : 1;
+}
 
 constexpr int64_t shortcut_blocks = int64_t(1) << 20;
 
@@ -63,19 +68,21 @@ void pad_shortcut_forward(int stride, const Tensor& x, const Tensor& y, cudaStre
     with_layout(y.dtype, common_width(x.shape, y.shape, y.dtype), {x.data, y.data}, [&](auto t, auto v) {
         using T = decltype(t);
         const RowGrid g = row_grid(y.shape.c / v, rows, shortcut_blocks);
-        launch(shortcut<T, v>, g.grid, g.block, 0, stream, stride, rows, y.shape.w, x.shape.c, y.shape.c, data_of<T>(x), data_of<T>(y));
+        launch(shortcut<T, v>, g.grid, g.block, 0, stream, stride, rows, y.shape.w, x.shape.c, y.shape.c, data_of<T>(x),
+               data_of<T>(y));
     });
 }
 
-void pad_shortcut_backward(int stride, const Tensor& dy, const Tensor& dx, int channels, bool accumulate, cudaStream_t stream) {
+void pad_shortcut_backward(int stride, const Tensor& dy, const Tensor& dx, int channels, bool accumulate,
+                           cudaStream_t stream) {
     check(stride, dx.shape, dy.shape);
     const int64_t rows = int64_t(dx.shape.pixels());
     if (rows == 0) return;
     with_layout(dx.dtype, common_width(dx.shape, dy.shape, dx.dtype), {dy.data, dx.data}, [&](auto t, auto v) {
         using T = decltype(t);
         const RowGrid g = row_grid(dx.shape.c / v, rows, shortcut_blocks);
-        launch(shortcut_gradient<T, v>, g.grid, g.block, 0, stream, stride, rows, dx.shape.w, dx.shape.c, dy.shape.c, channels,
-               data_of<T>(dy), data_of<T>(dx), accumulate);
+        launch(shortcut_gradient<T, v>, g.grid, g.block, 0, stream, stride, rows, dx.shape.w, dx.shape.c, dy.shape.c,
+               channels, data_of<T>(dy), data_of<T>(dx), accumulate);
     });
 }
 

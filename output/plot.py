@@ -1,60 +1,26 @@
 #!/usr/bin/env python3
-"""Draws the curves of one or several Convoy runs from their metrics.h5: loss, accuracy, throughput, and where the time went.
+"""Draws the curves of one or several Convoy runs from their metrics.h5: loss, accuracy, throughput, and where the
+time went.
 
 build/convoy plot RUN... [--out FILE.png] [--title TEXT]    RUN: a run folder, or a metrics.h5; may still be running.
-build/convoy report --scaling --format json RUN... | build/convoy plot --scaling - [--out scaling.png]     how runs scale
+build/convoy report --scaling --format json RUN... | build/convoy plot --scaling - [--out scaling.png]
 (python3 output/plot.py does the same, if that python3 has what output/requirements.txt names.)
 Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
 """
 import argparse
-import importlib.util
-import json
 import os
-import subprocess
 import sys
 
-def what_is_missing(error):
-    """One line: which packages this Python lacks, and how to get one that has them."""
-    packages = ["h5py", "matplotlib", "numpy"]
-    lacks = [name for name in packages if importlib.util.find_spec(name) is None]
-    line = f"{sys.executable} has no {', '.join(lacks)}" if lacks else f"{sys.executable}: {' '.join(str(error).split())[:200]}"
-    deps = "/usr/bin/python3"  # what make deps fills on Debian and Ubuntu
-    has_them = [deps, "-c", f"import {', '.join(packages)}"]
-    if sys.executable != deps and os.path.exists(deps) and subprocess.run(has_them, capture_output=True).returncode == 0:
-        line += f"; use {deps}, which has what it takes, or"
-    else:
-        line += "; install them: apt install python3-h5py python3-matplotlib (Debian, Ubuntu), or"
-    return f"{line} {sys.executable} -m pip install -r {os.path.join(os.path.dirname(os.path.abspath(__file__)), 'requirements.txt')}"
+sys.dont_write_bytecode = True  # no __pycache__ in output/
+# First: it says which libraries are missing.
+from plot_base import BAD_INPUT, RUN_COLORS, USAGE, colors, fail, h5py, np, plt, save
+from plot_scaling import draw_scaling, read_cells
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
-
-try:
-    import h5py
-    import matplotlib
-    import numpy as np
-
-    matplotlib.use("Agg")  # draws without a display
-    import matplotlib.pyplot as plt
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
-except ImportError as missing:
-    sys.stderr.write(f"plot.py: {what_is_missing(missing)}\n")
-    sys.exit(2)
-
-USAGE, BAD_INPUT, IO = 2, 3, 5
-# Okabe and Ito's colours, which stay apart for colour-blind readers.
-RUN_COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-PART_COLORS = {"data wait": "#E69F00", "compute": "#0072B2", "exposed communication": "#D55E00", "collective wait": "#D55E00"}
+PART_COLORS = {"data wait": "#E69F00", "compute": "#0072B2", "exposed communication": "#D55E00",
+               "collective wait": "#D55E00"}
 BINS = 120  # points a time split is averaged to
-
-
-def printable(text):
-    """What files say, without anything that could steer a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
-
-
-def fail(code, message):
-    sys.stderr.write("plot.py: " + printable(" ".join(str(message).split())) + "\n")
-    sys.exit(code)
 
 
 class Parser(argparse.ArgumentParser):
@@ -109,7 +75,7 @@ def draw_training(axes, runs, column, scale, label):
     for run, color in zip(runs, colors(runs)):
         step, value = run.train["step"], run.train[column] * scale
         window = len(step) // 60
-        if window >= 3:  # the raw curve stays visible behind its running mean
+        if window >= 3:  # the raw curve stays visible under its running mean
             axes.plot(step, value, color=color, alpha=0.25, linewidth=0.8)
             kernel = np.ones(window) / window
             step, value = step[window - 1:], np.convolve(value, kernel, mode="valid")
@@ -157,7 +123,8 @@ def draw_throughput(axes, runs):
 def split(train):
     """Milliseconds a step in data wait, compute and exposed communication; rows without a measurement left out."""
     known = np.isfinite(train["step_seconds"])
-    whole, data, comm = (np.nan_to_num(train[c][known]) * 1e3 for c in ("step_seconds", "data_seconds", "comm_exposed_seconds"))
+    columns = ("step_seconds", "data_seconds", "comm_exposed_seconds")
+    whole, data, comm = (np.nan_to_num(train[c][known]) * 1e3 for c in columns)
     parts = {"data wait": data, "compute": np.maximum(whole - data - comm, 0), "exposed communication": comm}
     return train["step"][known], parts
 
@@ -172,7 +139,8 @@ def draw_time(axes, runs):
     if len(runs) == 1 and len(step) > 1:
         groups = np.array_split(np.arange(len(step)), min(BINS, len(step)))
         means = [[values[group].mean() for group in groups] for values in parts.values()]
-        axes.stackplot([step[group].mean() for group in groups], means, labels=parts, colors=[PART_COLORS[p] for p in parts])
+        axes.stackplot([step[group].mean() for group in groups], means, labels=parts,
+                       colors=[PART_COLORS[p] for p in parts])
         axes.set(xlabel="optimizer step", xlim=(step[0], step[-1]))
         clip_peaks(axes, np.sum(means, axis=0))
     else:
@@ -188,7 +156,8 @@ def draw_ranks(axes, run):
     """The time of each rank, mean over the epochs: a straggler computes longer and waits less in collectives."""
     table, ranks = run.rank_epochs, np.unique(run.rank_epochs["rank"])
     columns = {"data wait": "data_seconds", "compute": "compute_seconds", "collective wait": "collective_wait_seconds"}
-    means = {part: [np.nan_to_num(table[c][table["rank"] == rank]).mean() for rank in ranks] for part, c in columns.items()}
+    means = {part: [np.nan_to_num(table[c][table["rank"] == rank]).mean() for rank in ranks]
+             for part, c in columns.items()}
     axes.set_title("Time of each rank: a straggler computes longer, and the others wait for it")
     hosts = {rank: host.decode() for rank, host in zip(run.ranks["rank"], run.ranks["host"])}
     names = [f"{rank}\n{hosts[rank]}" if rank in hosts and len(ranks) <= 8 else str(rank) for rank in ranks]
@@ -235,10 +204,6 @@ def note(axes, text):
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
 
 
-def colors(runs):
-    return [RUN_COLORS[i % len(RUN_COLORS)] for i in range(len(runs))]
-
-
 def summary(run):
     words = [run.name]
     if len(run.ranks["rank"]):
@@ -249,8 +214,8 @@ def summary(run):
 
 
 def draw(runs, title, out):
-    plt.rcParams.update({"axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
-                         "font.size": 10, "legend.fontsize": 8, "legend.framealpha": 0.9})
+    plt.rcParams.update({"axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "axes.spines.top": False,
+                         "axes.spines.right": False, "font.size": 10, "legend.fontsize": 8, "legend.framealpha": 0.9})
     stragglers = len(runs) == 1 and len(set(runs[0].rank_epochs["rank"])) > 1
     labels = [summary(run) for run in runs]
     columns = max(1, min(3, len(runs), 160 // (max(map(len, labels)) + 8)))
@@ -274,61 +239,14 @@ def draw(runs, title, out):
     save(figure, out)
 
 
-def read_cells(path):
-    """The array that convoy report --scaling --format json prints; from a file, or - for stdin."""
-    try:
-        cells = json.load(sys.stdin if path == "-" else open(path, encoding="utf-8"))
-        return [cell for cell in cells if not cell["out_of_memory"] and cell["samples_per_second"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        fail(BAD_INPUT, f"{path}: is not what 'convoy report --scaling --format json' prints: {error}")
-
-
-def draw_scaling(cells, title, out):
-    """Samples/s and efficiency against the number of ranks: a line a model, precision, image size, device and batch; published ones dashed."""
-    lines = {}
-    for cell in cells:
-        key = (cell["source"], cell["model"], cell["precision"], cell["image_size"], cell["device"], cell["batch"])
-        lines.setdefault(key, {})[cell["ranks"]] = cell
-    if not lines:
-        fail(BAD_INPUT, "no cell was measured, so there is nothing to draw")
-    figure, (rate, efficiency) = plt.subplots(1, 2, figsize=(12, 5), constrained_layout=True)
-    for (key, by_ranks), color in zip(lines.items(), colors(lines)):
-        source, model, precision, size, device, batch = key
-        ranks = sorted(by_ranks)
-        style = {"color": color, "marker": "o", "markersize": 4, "linestyle": "-" if source == "Convoy" else "--"}
-        label = f"{source}: {model}, {precision}, {size}, batch {batch} a {'GPU' if device == 'gpu' else 'rank'}"
-        rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=label, **style)
-        efficiency.plot(ranks, [100 * by_ranks[n]["efficiency"] for n in ranks], **style)
-    ticks = sorted({ranks for by_ranks in lines.values() for ranks in by_ranks})
-    unit = "GPU" if all(key[4] == "gpu" for key in lines) else "rank"
-    for axes in (rate, efficiency):
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(ticks)
-        axes.set_xticklabels(map(str, ticks))
-        axes.set_xlabel(f"{unit}s")
-        axes.grid(alpha=0.3)
-    rate.set_yscale("log", base=2)
-    rate.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    rate.set(title="Throughput", ylabel=f"samples/s, all {unit}s")
-    rate.legend(fontsize=8)
-    efficiency.set(title="Efficiency", ylabel=f"speed-up per {unit} (%)", ylim=(0, None))
-    figure.suptitle(title or "How it scales", fontsize=13)
-    save(figure, out)
-
-
-def save(figure, out):
-    try:
-        figure.savefig(out, dpi=110, format="png")
-    except OSError as error:
-        fail(IO, f"{out}: cannot be written: {error.strerror}")
-
-
 def main():
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("runs", metavar="RUN", nargs="+", help="run folder, or metrics.h5")
-    parser.add_argument("--out", metavar="FILE.png", help="the picture (default: metrics.png in the first run's folder)")
+    parser.add_argument("--out", metavar="FILE.png",
+                        help="the picture (default: metrics.png in the first run's folder)")
     parser.add_argument("--title", help="title of the picture")
-    parser.add_argument("--scaling", action="store_true", help="RUN is what convoy report --scaling --format json printed; - for stdin")
+    parser.add_argument("--scaling", action="store_true",
+                        help="RUN is what convoy report --scaling --format json printed; - for stdin")
     arguments = parser.parse_args()
     if arguments.scaling:
         if len(arguments.runs) != 1:

@@ -1,5 +1,5 @@
-// convoy: trains image classifiers on many ranks. This file picks the subcommand and turns every failure into one line and
-// one exit code on all ranks.
+// convoy: trains image classifiers on many ranks. Picks the subcommand, and turns every failure
+// into one line and one exit code on all ranks.
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -60,8 +60,9 @@ int run(Comm& comm, const std::vector<std::string>& args) {
     }
     const auto found = commands.find(name);
     if (found == commands.end())
-        fail_everywhere(Exit::usage, "there is no command '" + name +
-                                         "'; choose convert, verify, train, evaluate, bench, report, plot, comm-test or info");
+        fail_everywhere(Exit::usage,
+                        "there is no command '" + name +
+                            "'; choose convert, verify, train, evaluate, bench, report, plot, comm-test or info");
     try {
         return found->second(comm, {args.begin() + 1, args.end()});
     } catch (const std::exception& error) {

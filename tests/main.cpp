@@ -1,7 +1,8 @@
-// Starts MPI once for all tests: backends need a Comm, here of one rank. Tests of several ranks start mpirun themselves.
+// Starts MPI once for all tests: backends need a Comm, here of one rank. Tests of several ranks
+// start mpirun themselves.
 #include <gtest/gtest.h>
 
-#include "tests/test_comm.h"
+#include "tests/support/test_comm.h"
 
 namespace {
 convoy::Comm* the_comm = nullptr;

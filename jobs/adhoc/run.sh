@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Trains on bare machines over ssh, those in a hostfile (jobs/adhoc/hostfile, or HOSTFILE=FILE): jobs/adhoc/run.sh RECIPE.cfg [options]
+# Trains on bare machines over ssh, those in a hostfile (jobs/adhoc/hostfile, or HOSTFILE=FILE):
+# jobs/adhoc/run.sh RECIPE.cfg [options]
 #   cp jobs/adhoc/hostfile.example jobs/adhoc/hostfile    # then write your machines into it
 #   jobs/adhoc/run.sh input/recipes/resnet50.cfg --output output/mine
-# All machines see this folder under the same path (NFS), and ssh to them asks for no password. Ctrl-C or a TERM checkpoints; the
-# same command with the same --output goes on.
-# Expected: as the job script for as many GPUs. Proven with CPU ranks on emulated hosts (make test-jobs), never on GPUs.
+# All machines see this folder under the same path (NFS), and ssh to them asks for no password.
+# Ctrl-C or a TERM checkpoints; the same command with the same --output goes on. Expected: as the
+# job script for as many GPUs. Proven with CPU ranks on emulated hosts (make test-jobs), never on
+# GPUs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source jobs/common.sh

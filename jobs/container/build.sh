@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds Convoy inside a container that is being made, and puts it into the path; run in Convoy's folder by Dockerfile and convoy.def.
-# Expected: a few minutes, and the output of convoy info at the end.
+# Builds Convoy inside a container that is being made, and puts it into the path; run in Convoy's
+# folder by Dockerfile and convoy.def. Expected: a few minutes, and the output of convoy info at the
+# end.
 set -euo pipefail
 apt-get update -qq
 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends make git g++ ca-certificates >/dev/null

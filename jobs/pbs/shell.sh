@@ -1,6 +1,6 @@
 #!/bin/bash -l
-# What PBS starts for a job: jobs/submit.sh names it with qsub -S. It reads a command from stdin, the
-# script's path, and becomes it. PBS's usual shell stays the script's parent, does not trap the
+# What PBS starts for a job: jobs/submit.sh names it with qsub -S. It reads a command from stdin,
+# the script's path, and becomes it. PBS's usual shell stays the script's parent, does not trap the
 # signals of qsig, and takes the whole job along when it dies.
 read -r command
 [[ $command != '#'* ]] || exec /bin/bash -s # a PBS that was built to pass the script itself

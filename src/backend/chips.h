@@ -1,4 +1,5 @@
-// GPUs that a dry run knows without having them. What cuDNN must be told of them is in cuda/chips.cpp.
+// GPUs that a dry run knows without having them. What cuDNN must be told of them is in
+// cuda/chips.cpp.
 #pragma once
 #include <string>
 
@@ -10,7 +11,8 @@ struct Chip {
     const char *name, *title;
     size_t memory;  ///< bytes, as cudaDeviceProp::totalGlobalMem
 };
-constexpr Chip known_chips[] = {{"h100", "NVIDIA H100 80GB HBM3", 85'520'809'984}, {"a100", "NVIDIA A100-SXM4-80GB", 85'097'971'712}};
+inline constexpr Chip known_chips[] = {{"h100", "NVIDIA H100 80GB HBM3", 85'520'809'984},
+                                       {"a100", "NVIDIA A100-SXM4-80GB", 85'097'971'712}};
 
 /// Throws Exit::usage for a name that is not known.
 inline const Chip& find_chip(const std::string& name) {

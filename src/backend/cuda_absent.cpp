@@ -1,5 +1,5 @@
 // Linked in place of backend/cuda: says what is missing.
-#include "backend/backend.h"
+#include "backend/cuda_queries.h"
 
 namespace convoy {
 
@@ -11,7 +11,9 @@ Versions cuda_versions() { return {}; }
 
 std::vector<CudaLibrary> cuda_libraries() { return {}; }
 
-std::string plan_table(const Graph&, int, Precision, const std::string&) { fail(Exit::usage, "--plans: " + cuda_unavailable()); }
+std::string plan_table(const Graph&, int, Precision, const std::string&) {
+    fail(Exit::usage, "--plans: " + cuda_unavailable());
+}
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&) {
     fail_everywhere(Exit::usage, "--device cuda: " + cuda_unavailable() + "; use --device cpu");

@@ -1,10 +1,10 @@
-// What the CUDA backend offers to the rest of Convoy: one table of functions. It is a shared object of its own, beside the executable, so that
-// the executable starts where none of CUDA's libraries is.
+// The CUDA backend as a shared object next to the executable: one table of functions. So the
+// executable also starts on machines without CUDA's libraries.
 #pragma once
 #include <memory>
 #include <string>
 
-#include "backend/backend.h"
+#include "backend/cuda_queries.h"
 
 namespace convoy {
 
@@ -15,9 +15,10 @@ Versions versions();
 std::string plan_table(const Graph&, int batch, Precision, const std::string& chip);
 }  // namespace cuda
 
-/// The functions of backend.h that are the CUDA backend's, by their names there.
+/// The functions of cuda_queries.h that this shared object answers, by their names there.
 struct CudaEntry {
-    const char* commit;  ///< that it was built from; first, so that it can be read whatever another build has behind it
+    /// the object was built from this commit; first, so that any build can read it of any other
+    const char* commit;
     std::unique_ptr<Backend> (*make_backend)(const BackendOptions&, Comm&);
     std::string (*unavailable)();
     Versions (*versions)();

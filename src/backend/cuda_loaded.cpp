@@ -1,5 +1,5 @@
-// Opens the CUDA backend, libconvoy_cuda.so beside the executable, when somebody asks for it: CUDA's libraries are loaded with it and
-// not before.
+// Opens the CUDA backend, libconvoy_cuda.so next to the executable, on first use. CUDA's libraries
+// load with it and not before.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -26,7 +26,8 @@ struct Opened {
 
 fs::path path_of_backend() { return fs::read_symlink("/proc/self/exe").parent_path() / file_name; }
 
-/// The file that the loader takes for a library's name; empty if it finds none. The library stays loaded.
+/// The file that the loader takes for a library's name; empty if it finds none. The library stays
+/// loaded.
 std::string path_of_library(const std::string& name) {
     void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
     link_map* loaded = nullptr;
@@ -48,14 +49,17 @@ std::string problem_with(const fs::path& backend, const std::string& why) {
     std::vector<std::string> missing;
     for (const CudaLibrary& l : cuda_libraries())
         if (l.path.empty()) missing.push_back(l.name);
-    if (missing.empty()) return "the CUDA backend cannot be loaded: " + why + "; build convoy again on a machine like this";
+    if (missing.empty())
+        return "the CUDA backend cannot be loaded: " + why + "; build convoy again on a machine like this";
     return enumerated(missing) + (missing.size() == 1 ? " is" : " are") +
-           " not to be found on this machine; load the modules of CUDA, cuDNN and NCCL, or name the folder in LD_LIBRARY_PATH";
+           " not to be found on this machine; load the modules of CUDA, cuDNN and NCCL, or name the folder in "
+           "LD_LIBRARY_PATH";
 }
 
 Opened open_backend() {
     const fs::path path = path_of_backend();
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open: what it made lives as long as the process
+    // stays open: what it made lives as long as the process
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) return {.problem = problem_with(path, dlerror())};
     const auto* backend = static_cast<const CudaEntry*>(dlsym(library, "convoy_cuda"));
     const std::string theirs = backend ? backend->commit : "unknown";
@@ -100,8 +104,8 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& 
     comm.together([&] {
         opened = open_backend();
         if (!opened.backend)
-            fail(Exit::usage, "--device cuda: rank " + std::to_string(comm.rank()) + " on " + comm.host() + ": " + opened.problem +
-                                  "; or use --device cpu");
+            fail(Exit::usage, "--device cuda: rank " + std::to_string(comm.rank()) + " on " + comm.host() + ": " +
+                                  opened.problem + "; or use --device cpu");
     });
     return opened.backend->make_backend(options, comm);
 }

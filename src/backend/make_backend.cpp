@@ -1,7 +1,7 @@
 // Which backend --device means.
 #include <cstdio>
 
-#include "backend/backend.h"
+#include "backend/cuda_queries.h"
 #include "comm/comm.h"
 
 namespace convoy {
@@ -18,7 +18,9 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
             return make_cpu_backend(options, comm);
         }
         comm.together([&] {
-            if (!reason.empty()) fail(Exit::usage, "--device auto: other ranks have a GPU, but not this one on " + comm.host() + ": " + reason + "; choose cuda or cpu");
+            if (!reason.empty())
+                fail(Exit::usage, "--device auto: other ranks have a GPU, but not this one on " + comm.host() + ": " +
+                                      reason + "; choose cuda or cpu");
         });
         return make_cuda_backend(options, comm);
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/gpu_saved.h"
+#include "backend/gpu_lifetimes.h"
 
 namespace convoy {
 namespace {
@@ -34,19 +34,24 @@ Buffer PlanningBackend::take(size_t bytes, const std::string& what, const std::s
 Buffer PlanningBackend::allocate(size_t bytes) { return take(bytes, "a block of tensors", "use a smaller batch"); }
 Buffer PlanningBackend::resident(void*, size_t bytes) { return take(bytes, "the data set", "use a smaller data set"); }
 
-size_t PlanningBackend::saved_bytes(const Op& op, const Graph& graph, int batch) { return gpu_saved_bytes(op, graph, batch); }
-
-void PlanningBackend::forward(const Conv& op, const Bound& b, Tape&) {
-    copy_weight(b.params[size_t(op.weight)], b.values[size_t(op.x)].dtype);
+size_t PlanningBackend::saved_bytes(const Op& op, const Graph& graph, int batch) {
+    return gpu_saved_bytes(op, graph, batch);
 }
-void PlanningBackend::forward(const Linear& op, const Bound& b, Tape&) {
-    copy_weight(b.params[size_t(op.weight)], b.values[size_t(op.x)].dtype);
+
+size_t PlanningBackend::last_reader(const Graph& graph, size_t op) const { return gpu_last_reader(graph, op); }
+
+void PlanningBackend::forward(const Op& op, const Bound& b, Tape&) {
+    if (const auto* conv = std::get_if<Conv>(&op))
+        copy_weight(b.params[size_t(conv->weight)], b.values[size_t(conv->x)].dtype);
+    if (const auto* linear = std::get_if<Linear>(&op))
+        copy_weight(b.params[size_t(linear->weight)], b.values[size_t(linear->x)].dtype);
 }
 
 void PlanningBackend::copy_weight(const Tensor& weight, DType type) {
     if (type == DType::f32 || !copied_.insert(weight.data).second) return;
     const Shape& s = weight.shape;
-    const size_t filters = rounded(size_t(s.n), tensor_core_multiple), channels = rounded(size_t(s.c), tensor_core_multiple);
+    const size_t filters = rounded(size_t(s.n), tensor_core_multiple),
+                 channels = rounded(size_t(s.c), tensor_core_multiple);
     copies_.push_back(allocate(filters * size_t(s.h) * size_t(s.w) * channels * size_of(type)));
 }
 

@@ -1,6 +1,6 @@
-// A GPU that is not there, or must not be touched: programs can be built on it and their memory is counted, but nothing runs.
-// Its tensors lie at addresses where nothing is. Not counted: workspaces of
-// cuDNN's plans, which only cuDNN could tell, and Muon's scratch.
+// A GPU that is not there, or must not be touched: it counts the memory of programs and runs none.
+// Its tensors lie at addresses without memory. Not counted: workspaces of cuDNN's plans, which only
+// cuDNN knows, and Muon's scratch.
 #pragma once
 #include <set>
 
@@ -11,7 +11,8 @@ namespace convoy {
 
 class PlanningBackend final : public Backend {
 public:
-    /// `title` for people; `memory`: bytes that tensors may take, and whose they are: "the memory of an h100".
+    /// `title` for people; `memory`: bytes that tensors may take, and whose they are: "the memory
+    /// of an h100".
     PlanningBackend(std::string title, size_t memory, const std::string& whose);
 
     std::string device() const override { return title_; }
@@ -30,28 +31,10 @@ public:
     Tensor kept_state() override { return {nullptr, {0, 1, 1, 0}, DType::f32}; }
     size_t saved_bytes(const Op&, const Graph&, int batch) override;
 
-    void forward(const Conv&, const Bound&, Tape&) override;
-    void forward(const Linear&, const Bound&, Tape&) override;
-    void forward(const BatchNorm&, const Bound&, Tape&) override {}
-    void forward(const Relu&, const Bound&, Tape&) override {}
-    void forward(const Gelu&, const Bound&, Tape&) override {}
-    void forward(const Scale&, const Bound&, Tape&) override {}
-    void forward(const Add&, const Bound&, Tape&) override {}
-    void forward(const Pool&, const Bound&, Tape&) override {}
-    void forward(const PadShortcut&, const Bound&, Tape&) override {}
-    void forward(const Dropout&, const Bound&, Tape&) override {}
-    void forward(const SoftmaxXent&, const Bound&, Tape&) override {}
-    void backward(const Conv&, const Bound&, Tape&) override {}
-    void backward(const BatchNorm&, const Bound&, Tape&) override {}
-    void backward(const Relu&, const Bound&, Tape&) override {}
-    void backward(const Gelu&, const Bound&, Tape&) override {}
-    void backward(const Scale&, const Bound&, Tape&) override {}
-    void backward(const Add&, const Bound&, Tape&) override {}
-    void backward(const Pool&, const Bound&, Tape&) override {}
-    void backward(const PadShortcut&, const Bound&, Tape&) override {}
-    void backward(const Linear&, const Bound&, Tape&) override {}
-    void backward(const Dropout&, const Bound&, Tape&) override {}
-    void backward(const SoftmaxXent&, const Bound&, Tape&) override {}
+    size_t last_reader(const Graph&, size_t op) const override;
+
+    void forward(const Op&, const Bound&, Tape&) override;
+    void backward(const Op&, const Bound&, Tape&) override {}
     void gather(const Gather&, Tape&) override {}
     void zero(Tensor, Tape&) override {}
     void add_scaled(const Tensor&, float, const Tensor&, bool, Tape&) override {}
@@ -73,7 +56,7 @@ private:
 
     std::string title_;
     MemoryBudget budget_;
-    size_t taken_ = 0;  // bytes
+    size_t taken_ = 0;              // bytes
     std::set<const void*> copied_;  // weights that have their copy
     std::vector<Buffer> copies_;
 };

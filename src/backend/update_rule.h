@@ -1,5 +1,5 @@
-// Optimizer arithmetic of one element, shared by both backends. The rules are those of PyTorch's SGD and Adam
-// (decay is added to the gradient, not decoupled).
+// Optimizer arithmetic of one element, shared by both backends. The rules are those of PyTorch's
+// SGD and Adam (decay is added to the gradient, not decoupled).
 #pragma once
 #include <cmath>
 
@@ -9,10 +9,10 @@ namespace convoy {
 
 struct OptimizerSpec {
     enum Kind { sgd, adam } kind = sgd;
-    float momentum = 0.9f;  ///< sgd
-    bool nesterov = false;  ///< sgd
+    float momentum = 0.9f;                                ///< sgd
+    bool nesterov = false;                                ///< sgd
     float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< adam
-    float muon_momentum = 0.6f;  ///< of segments that are matrices; nesterov
+    float muon_momentum = 0.6f;                           ///< of segments that are matrices; nesterov
     /// Floats of state an element: momentum, or first and second moment.
     int state_per_element() const { return kind == adam ? 2 : 1; }
 };
@@ -25,8 +25,8 @@ CONVOY_HD void sgd_update(const OptimizerSpec& o, float lr, float decay, float g
 }
 
 /// correction1 = 1 - beta1^t and correction2 = sqrt(1 - beta2^t), t counted from 1.
-CONVOY_HD void adam_update(const OptimizerSpec& o, float lr, float decay, float correction1, float correction2, float g, float& w,
-                           float& m, float& v) {
+CONVOY_HD void adam_update(const OptimizerSpec& o, float lr, float decay, float correction1, float correction2, float g,
+                           float& w, float& m, float& v) {
     g += decay * w;
     m = o.beta1 * m + (1 - o.beta1) * g;
     v = o.beta2 * v + (1 - o.beta2) * g * g;
@@ -34,7 +34,8 @@ CONVOY_HD void adam_update(const OptimizerSpec& o, float lr, float decay, float 
 }
 
 constexpr int muon_iterations = 3;
-constexpr float muon_a = 3.4445f, muon_b = -4.7750f, muon_c = 2.0315f;  ///< one Newton-Schulz iteration: a x + b x^3 + c x^5 of singular values
+/// one Newton-Schulz iteration: a x + b x^3 + c x^5 of singular values
+constexpr float muon_a = 3.4445f, muon_b = -4.7750f, muon_c = 2.0315f;
 
 /// What Muon orthogonalises: Nesterov's gradient of one element.
 CONVOY_HD float muon_direction(float momentum, float g, float& velocity) {
@@ -42,7 +43,7 @@ CONVOY_HD float muon_direction(float momentum, float g, float& velocity) {
     return g + momentum * velocity;
 }
 
-/// w [1], slow [1]: the average keeps `decay` of itself, and w starts anew from it. A decay of 1 leaves the average alone.
+/// w [1], slow [1]: slow keeps `decay` of itself, then w = slow. A decay of 1 keeps slow as it is.
 CONVOY_HD void look_ahead_update(float decay, float& w, float& slow) {
     slow += (1 - decay) * (w - slow);
     w = slow;

@@ -32,7 +32,8 @@ struct Descriptor {
 
 void cannot_write(const std::string& path) {
     if (errno == ELOOP) fail(Exit::io, path + ": is a symbolic link, which is not written through; remove it");
-    fail(Exit::io, path + ": cannot be written: " + std::strerror(errno) + "; check the folder, its permissions and free space");
+    fail(Exit::io,
+         path + ": cannot be written: " + std::strerror(errno) + "; check the folder, its permissions and free space");
 }
 
 int open_to_write(const std::string& path, int flags) {

@@ -1,4 +1,5 @@
-// Files that survive a crash: written beside their place, synced, renamed. A reader sees the old file or the new one, never half.
+// Files that survive a crash: written next to their place, synced, renamed. A reader sees the old
+// file or the new one, never half.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -8,15 +9,19 @@ namespace convoy {
 
 /// Throws Exit::io: "PATH: cannot be written: REASON; …", the reason from errno.
 [[noreturn]] void cannot_write(const std::string& path);
-/// Opens or makes a file; `flags` as of open(2). A link is not followed: somebody else may have put it there. Throws Exit::io.
+/// Opens or makes a file; `flags` as of open(2). A link is not followed: somebody else may have put
+/// it there. Throws Exit::io.
 int open_to_write(const std::string& path, int flags);
 /// write(2) until all is written; false with errno set if it cannot.
 bool write_all(int fd, const void* data, size_t size);
-/// Makes the folder that `path` lies in if it is not there (any more); whether it could shows when the file is opened.
+/// Makes the folder that `path` lies in if it is not there (any more); whether it could shows when
+/// the file is opened.
 void make_folder_of(const std::string& path);
-/// Replaces `path` by these bytes. On failure `path` stays as it was and no temporary file is left. Throws Exit::io.
+/// Replaces `path` by these bytes. On failure `path` stays as it was and no temporary file is left.
+/// Throws Exit::io.
 void replace_file(const std::string& path, const std::vector<unsigned char>& bytes);
-/// Syncs the finished file `partial` and renames it to `path`. Throws Exit::io, and removes `partial`.
+/// Syncs the finished file `partial` and renames it to `path`. Throws Exit::io, and removes
+/// `partial`.
 void publish_file(const std::string& partial, const std::string& path);
 
 }  // namespace convoy

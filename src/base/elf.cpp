@@ -22,7 +22,8 @@ template <class Record> std::vector<Record> read_records(std::ifstream& file, ui
 /// Where in the file an address of the loaded program lies.
 uint64_t offset_of(uint64_t address, const std::vector<Elf64_Phdr>& segments) {
     for (const Elf64_Phdr& s : segments)
-        if (s.p_type == PT_LOAD && address >= s.p_vaddr && address - s.p_vaddr < s.p_filesz) return s.p_offset + (address - s.p_vaddr);
+        if (s.p_type == PT_LOAD && address >= s.p_vaddr && address - s.p_vaddr < s.p_filesz)
+            return s.p_offset + (address - s.p_vaddr);
     return 0;
 }
 
@@ -31,9 +32,12 @@ uint64_t offset_of(uint64_t address, const std::vector<Elf64_Phdr>& segments) {
 std::vector<std::string> needed_libraries(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     const std::vector<Elf64_Ehdr> header = read_records<Elf64_Ehdr>(file, 0, 1);
-    if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0 || header[0].e_ident[EI_CLASS] != ELFCLASS64) return {};
+    if (header.empty() || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0 ||
+        header[0].e_ident[EI_CLASS] != ELFCLASS64)
+        return {};
     const auto segments = read_records<Elf64_Phdr>(file, header[0].e_phoff, header[0].e_phnum);
-    const auto dynamic = std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
+    const auto dynamic =
+        std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& s) { return s.p_type == PT_DYNAMIC; });
     if (dynamic == segments.end()) return {};
     const auto entries = read_records<Elf64_Dyn>(file, dynamic->p_offset, dynamic->p_filesz / sizeof(Elf64_Dyn));
     uint64_t table = 0, bytes = 0;

@@ -1,5 +1,6 @@
-// How Convoy fails: one exception type that carries the exit code, so that every failure ends in one line and one code.
-// Bad input, options and files throw Error; a broken invariant of the program itself throws std::logic_error (require).
+// How Convoy fails: one exception type that carries the exit code, so that every failure ends in
+// one line and one code. Bad input, options and files throw Error; a broken invariant of the
+// program itself throws std::logic_error (require).
 #pragma once
 #include <source_location>
 #include <stdexcept>
@@ -13,17 +14,18 @@ namespace convoy {
 /// A defect of the program itself (std::logic_error) ends with 1.
 enum class Exit : int {
     done = 0,
-    usage = 2,       ///< unknown option, impossible combination
-    bad_input = 3,   ///< data set, model file or recipe that cannot be used
-    not_finite = 4,  ///< the loss became NaN or infinite
-    io = 5,          ///< unwritable output, disk full
-    comm = 6,        ///< communication failed
+    usage = 2,          ///< unknown option, impossible combination
+    bad_input = 3,      ///< data set, model file or recipe that cannot be used
+    not_finite = 4,     ///< the loss became NaN or infinite
+    io = 5,             ///< unwritable output, disk full
+    comm = 6,           ///< communication failed
     out_of_memory = 7,  ///< of the host or of the device
-    requeue = 85,    ///< checkpointed on request: submit me again
+    requeue = 85,       ///< checkpointed on request: submit me again
 };
 
 /// What std::bad_alloc means to the user.
-constexpr const char* out_of_host_memory = "out of memory on the host; use a smaller batch or data set, or fewer ranks a node";
+constexpr const char* out_of_host_memory =
+    "out of memory on the host; use a smaller batch or data set, or fewer ranks a node";
 
 /// A failure the user can act on. The message says what, where, and what to do, in one line.
 struct Error : std::runtime_error {
@@ -34,7 +36,8 @@ struct Error : std::runtime_error {
 
 [[noreturn]] inline void fail(Exit code, const std::string& message) { throw Error(code, message); }
 
-/// For what every rank finds out by itself, at the same point of the program: one message, and an orderly end.
+/// For what every rank finds out by itself, at the same point of the program: one message, and an
+/// orderly end.
 [[noreturn]] inline void fail_everywhere(Exit code, const std::string& message) {
     Error error(code, message);
     error.everywhere = true;
@@ -44,7 +47,8 @@ struct Error : std::runtime_error {
 /// Checks an invariant of the program (never of its input); throws std::logic_error with the place.
 inline void require(bool holds, const char* what, std::source_location at = std::source_location::current()) {
     if (!holds)
-        throw std::logic_error(std::string(at.file_name()) + ":" + std::to_string(at.line()) + ": internal error: " + what);
+        throw std::logic_error(std::string(at.file_name()) + ":" + std::to_string(at.line()) +
+                               ": internal error: " + what);
 }
 
 }  // namespace convoy

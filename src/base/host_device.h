@@ -1,4 +1,5 @@
-// Marks arithmetic that both backends share: nvcc compiles it for the device, any other compiler sees plain inline code.
+// Marks arithmetic that both backends share: nvcc compiles it for the device, any other compiler
+// sees plain inline code.
 #pragma once
 
 #ifdef __CUDACC__

@@ -12,7 +12,7 @@
 namespace convoy {
 
 uint64_t size_of_input(const std::string& path, const std::string& advice) {
-    struct stat status {};
+    struct stat status{};
     if (::stat(path.c_str(), &status) != 0) fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; " + advice);
     if (!S_ISREG(status.st_mode)) fail(Exit::bad_input, path + ": is not a regular file; " + advice);
     return uint64_t(status.st_size);

@@ -1,15 +1,17 @@
-// Files from elsewhere, looked at before they are read: a pipe may never begin, a device never end, and a file be
-// larger than memory.
+// Files from elsewhere, looked at before they are read: a pipe may never begin, a device never end,
+// and a file be larger than memory.
 #pragma once
 #include <cstdint>
 #include <string>
 
 namespace convoy {
 
-/// Bytes of a regular file. Throws Exit::bad_input, ending with `advice`, if there is none: also for pipes and devices.
+/// Bytes of a regular file. Throws Exit::bad_input, ending with `advice`, if there is none: also
+/// for pipes and devices.
 uint64_t size_of_input(const std::string& path, const std::string& advice);
 
-/// All of a file or pipe that holds at most `most` bytes. Throws Exit::bad_input, ending with `advice`.
+/// All of a file or pipe that holds at most `most` bytes. Throws Exit::bad_input, ending with
+/// `advice`.
 std::string text_of_input(const std::string& path, size_t most, const std::string& advice);
 
 }  // namespace convoy

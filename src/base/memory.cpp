@@ -33,7 +33,9 @@ constexpr size_t line = 64, huge_page = size_t(2) << 20;
 size_t alignment_of(size_t bytes) { return bytes >= huge_page ? huge_page : line; }
 }  // namespace
 
-size_t whole_pages(size_t bytes) { return (bytes + alignment_of(bytes) - 1) / alignment_of(bytes) * alignment_of(bytes); }
+size_t whole_pages(size_t bytes) {
+    return (bytes + alignment_of(bytes) - 1) / alignment_of(bytes) * alignment_of(bytes);
+}
 
 void* allocate_pages(size_t bytes) {
     void* block = std::aligned_alloc(alignment_of(bytes), whole_pages(bytes));

@@ -53,12 +53,15 @@ void MemoryBudget::take_or_fail(size_t bytes, const std::string& what, const std
             p.limit.left -= std::min(p.limit.left, taker == Taker::each_rank ? bytes * p.ranks : bytes);
 }
 
-std::string MemoryBudget::shortage(size_t bytes, Taker taker, const std::string& what, const std::string& advice) const {
+std::string MemoryBudget::shortage(size_t bytes, Taker taker, const std::string& what,
+                                   const std::string& advice) const {
     const Least found = least(taker);
-    const std::string each = taker == Taker::each_rank && ranks_ > 1 ? " for each of " + std::to_string(ranks_) + " ranks" : "";
+    const std::string each =
+        taker == Taker::each_rank && ranks_ > 1 ? " for each of " + std::to_string(ranks_) + " ranks" : "";
     std::string text = "out of memory: " + what + " takes " + mib(bytes) + each + " on " + host_;
     if (!found.part) return text + "; " + advice;
-    text += ", and " + std::to_string(found.bytes >> 20) + " MiB " + (each.empty() ? "" : "each ") + "are left of " + found.part->limit.name;
+    text += ", and " + std::to_string(found.bytes >> 20) + " MiB " + (each.empty() ? "" : "each ") + "are left of " +
+            found.part->limit.name;
     return text + "; " + advice + (found.part->limit.remedy.empty() ? "" : ", or " + found.part->limit.remedy);
 }
 

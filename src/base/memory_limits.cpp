@@ -1,4 +1,5 @@
-// Memory that holds file contents counts as free, also within control groups: the kernel takes it back before it kills.
+// Memory that holds file contents counts as free, also within control groups: the kernel takes it
+// back before it kills.
 #include "base/memory_limits.h"
 
 #include <sys/stat.h>
@@ -42,7 +43,7 @@ std::optional<size_t> number_in(const std::string& text) {
     return std::nullopt;
 }
 
-/// The number behind `key` at the start of a line of a file.
+/// The number after `key` at the start of a line of a file.
 std::optional<size_t> entry(const std::string& path, const std::string& key) {
     for (const std::string& line : lines_of(path))
         if (line.starts_with(key)) return number_in(line.substr(key.size()));
@@ -54,10 +55,15 @@ size_t less(size_t from, size_t what) { return from - std::min(from, what); }
 
 void add_node(const std::string& root, std::vector<MemoryLimit>& limits) {
     if (const auto kib = entry(root + "/proc/meminfo", "MemAvailable:"))
-        limits.push_back({.left = *kib << 10, .name = "the memory of this node", .remedy = "", .group = "node", .shared_counts = true});
+        limits.push_back({.left = *kib << 10,
+                          .name = "the memory of this node",
+                          .remedy = "",
+                          .group = "node",
+                          .shared_counts = true});
 }
 
-/// The soft limit of a line of /proc/self/limits, against what is in use by a line of /proc/self/status.
+/// The soft limit of a line of /proc/self/limits, against what is in use by a line of
+/// /proc/self/status.
 void add_of_process(const std::string& root, const std::string& limit, const std::string& use, const std::string& shell,
                     bool shared_counts, std::vector<MemoryLimit>& limits) {
     const auto most = entry(root + "/proc/self/limits", limit);
@@ -76,19 +82,24 @@ struct Files {
     std::string use;
     std::vector<std::string> reclaimable;  ///< keys of memory.stat: what the kernel takes back before it ends anybody
 };
-const Files version1{{"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file ", "total_active_file "}};
-const Files version2{{"memory.max", "memory.high"}, "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}};
+const Files version1{
+    {"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file ", "total_active_file "}};
+const Files version2{
+    {"memory.max", "memory.high"}, "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}};
 
-/// A text that is equal for the same folder in every process of a node, also if they see it by other paths.
+/// A text that is equal for the same folder in every process of a node, also if they see it by
+/// other paths.
 std::string identity_of(const std::string& folder) {
-    struct stat s {};
+    struct stat s{};
     if (::stat(folder.c_str(), &s) != 0) return folder;
     return "cgroup " + std::to_string(s.st_dev) + ":" + std::to_string(s.st_ino);
 }
 
-void add_group(const std::string& folder, const std::string& name, const Files& files, std::vector<MemoryLimit>& limits) {
+void add_group(const std::string& folder, const std::string& name, const Files& files,
+               std::vector<MemoryLimit>& limits) {
     size_t most = unlimited;
-    for (const std::string& file : files.limits) most = std::min(most, entry(folder + "/" + file, "").value_or(unlimited));
+    for (const std::string& file : files.limits)
+        most = std::min(most, entry(folder + "/" + file, "").value_or(unlimited));
     if (most >= least_unlimited) return;
     const std::string stat = folder + "/memory.stat";
     size_t used = entry(folder + "/" + files.use, "").value_or(0);
@@ -105,7 +116,8 @@ struct Mount {
     std::string point, group;
 };
 
-/// The mount of the memory controller (version 1), or of the unified hierarchy, in /proc/self/mountinfo.
+/// The mount of the memory controller (version 1), or of the unified hierarchy, in
+/// /proc/self/mountinfo.
 std::optional<Mount> mount_of(const std::string& root, bool unified) {
     for (const std::string& line : lines_of(root + "/proc/self/mountinfo")) {
         const size_t dash = line.find(" - ");
@@ -131,7 +143,8 @@ void add_groups(const std::string& root, const std::string& path, bool unified, 
     while (!group.empty() && group.back() == '/') group.pop_back();
     for (bool own = true;; own = false) {
         const std::string folder = root + mount->point + group, name = mount->group + group;
-        if (own || unified || !alone(folder)) add_group(folder, name.empty() ? "/" : name, unified ? version2 : version1, limits);
+        if (own || unified || !alone(folder))
+            add_group(folder, name.empty() ? "/" : name, unified ? version2 : version1, limits);
         if (group.empty()) return;
         group.erase(group.rfind('/'));
     }
@@ -144,12 +157,14 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
     add_node(root, limits);
     add_of_process(root, "Max address space", "VmSize:", "ulimit -v", true, limits);
     add_of_process(root, "Max data size", "VmData:", "ulimit -d", false, limits);
-    for (const std::string& line : lines_of(root + "/proc/self/cgroup")) {  // "4:memory:/slurm/job_7", or "0::/slurm/job_7"
+    // "4:memory:/slurm/job_7", or "0::/slurm/job_7"
+    for (const std::string& line : lines_of(root + "/proc/self/cgroup")) {
         const size_t first = line.find(':'), second = line.find(':', first + 1);
         if (first == std::string::npos || second == std::string::npos) continue;
         const std::string controllers = line.substr(first + 1, second - first - 1);
         const bool unified = line.starts_with("0::");
-        if (unified || contains(split(controllers, ','), "memory")) add_groups(root, line.substr(second + 1), unified, limits);
+        if (unified || contains(split(controllers, ','), "memory"))
+            add_groups(root, line.substr(second + 1), unified, limits);
     }
     return limits;
 }

@@ -1,5 +1,6 @@
-// Counter-based randomness (Philox 4x32-10, Salmon et al., SC'11): a draw is a function of (seed, purpose, epoch or step,
-// sample, element), so it does not depend on the number of ranks, the backend, or where a run was interrupted.
+// Counter-based randomness (Philox 4x32-10, Salmon et al., SC'11). A draw is a function of (seed,
+// purpose, epoch or step, sample, element). So the number of ranks, the backend, or where a run was
+// interrupted change nothing.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -28,8 +29,15 @@ CONVOY_HD Random4 philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, ui
     return {{c0, c1, c2, c3}};
 }
 
-/// What a draw is for; kept apart so that no two uses see the same numbers. Dropout layer i uses `dropout + i`.
-enum Purpose : uint32_t { purpose_init = 1, purpose_permutation = 2, purpose_augment = 3, purpose_comm_test = 4, purpose_dropout = 1024 };
+/// What a draw is for; kept apart so that no two uses see the same numbers. Dropout layer i uses
+/// `dropout + i`.
+enum Purpose : uint32_t {
+    purpose_init = 1,
+    purpose_permutation = 2,
+    purpose_augment = 3,
+    purpose_comm_test = 4,
+    purpose_dropout = 1024
+};
 
 /// Uniform in [0, 1), 24 bits.
 CONVOY_HD float uniform01(uint32_t word) { return float(word >> 8) * 0x1p-24f; }
@@ -39,7 +47,8 @@ CONVOY_HD uint32_t uniform_below(uint32_t word, uint32_t n) { return uint32_t((u
 
 /// Two independent standard normal draws from two words (Box-Muller).
 inline void normal2(uint32_t a, uint32_t b, float out[2]) {
-    const double radius = std::sqrt(-2.0 * std::log((double(a) + 1.0) * 0x1p-32)), angle = 2.0 * M_PI * double(b) * 0x1p-32;
+    const double radius = std::sqrt(-2.0 * std::log((double(a) + 1.0) * 0x1p-32)),
+                 angle = 2.0 * M_PI * double(b) * 0x1p-32;
     out[0] = float(radius * std::cos(angle));
     out[1] = float(radius * std::sin(angle));
 }

@@ -6,7 +6,8 @@
 
 namespace convoy {
 
-/// The value below which a share `q` (0 to 1) of `values` lies, by straight lines between neighbours; NaN of nothing.
+/// The value below which a share `q` (0 to 1) of `values` lies, by straight lines between
+/// neighbours; NaN of nothing.
 inline double quantile(std::vector<double> values, double q) {
     if (values.empty()) return NAN;
     std::sort(values.begin(), values.end());

@@ -1,4 +1,5 @@
-// Tensors are views: a pointer, an NHWC shape and a type. Arenas own the memory, backends know where it lives.
+// Tensors are views: a pointer, an NHWC shape and a type. Arenas own the memory, backends know
+// where it lives.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +30,8 @@ template <> constexpr DType dtype_of<float>() { return DType::f32; }
 template <> constexpr DType dtype_of<uint8_t>() { return DType::u8; }
 template <> constexpr DType dtype_of<int32_t>() { return DType::i32; }
 
-/// NHWC, c varies fastest. Weights use it too: convolution [out, kh, kw, in], linear [out, 1, 1, in], vectors [1, 1, 1, c].
+/// NHWC, c varies fastest. Weights use it too: convolution [out, kh, kw, in], linear [out, 1, 1,
+/// in], vectors [1, 1, 1, c].
 struct Shape {
     int n = 1, h = 1, w = 1, c = 1;
     constexpr size_t count() const { return size_t(n) * h * w * c; }

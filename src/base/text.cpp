@@ -27,7 +27,8 @@ struct Character {
     size_t bytes;
 };
 
-/// The first character of a text that is not empty; 0 for a byte that begins none, as Unicode's table 3-7 says.
+/// The first character of a text that is not empty; 0 for a byte that begins none, as Unicode's
+/// table 3-7 says.
 Character first_character(std::string_view text) {
     const auto byte = [&](size_t i) { return i < text.size() ? uint8_t(text[i]) : uint8_t(0); };
     const uint8_t first = byte(0);
@@ -76,7 +77,8 @@ std::string grouped(size_t n) {
 
 std::string duration_text(double seconds) {
     const auto s = int64_t(seconds + 0.5);
-    return s >= 3600 ? formatted("%lldh%02lldm", (long long)(s / 3600), (long long)(s / 60 % 60)) : formatted("%lldm%02llds", (long long)(s / 60), (long long)(s % 60));
+    return s >= 3600 ? formatted("%lldh%02lldm", (long long)(s / 3600), (long long)(s / 60 % 60))
+                     : formatted("%lldm%02llds", (long long)(s / 60), (long long)(s % 60));
 }
 
 std::optional<double> parse_duration(const std::string& text) {

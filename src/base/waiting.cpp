@@ -1,5 +1,6 @@
-// GNU OpenMP spins for milliseconds unless it is told otherwise: beside a busy neighbour a thread then spins away the time that the
-// thread it waits for needs. tests/RESULTS.md has the measurement behind the number of turns.
+// GNU OpenMP spins for milliseconds unless it is told otherwise. On a shared core a thread then
+// spins away the time that the thread it waits for needs. tests/RESULTS.md has the measurement from
+// which the number of turns comes.
 #include "base/waiting.h"
 
 #include <unistd.h>
@@ -31,11 +32,13 @@ void wait_briefly(char** argv) {
     for (const char* said : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"})
         if (std::getenv(said)) return;
     char path[PATH_MAX];
-    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);  // by its own name, so that ps shows that
+    // by its own name, so that ps shows that
+    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0 || watched()) return;
     path[length] = '\0';
     const std::string program = std::string(path).substr(std::string(path).rfind('/') + 1);
-    if (program.starts_with("ld") || program.starts_with("qemu")) return;  // started by them: it would start them anew
+    // started by them: it would start them anew
+    if (program.starts_with("ld") || program.starts_with("qemu")) return;
     ::setenv("GOMP_SPINCOUNT", turns, 1);
     ::execv(path, argv);
     // The file may be gone since: then OpenMP waits as it does by itself.

@@ -3,9 +3,10 @@
 
 namespace convoy {
 
-/// Makes threads that wait spin briefly and then sleep, as GNU OpenMP can only be told before it is loaded: sets GOMP_SPINCOUNT and
-/// starts this program anew, in the same process. Returns where the user's environment says how to wait, and where a debugger
-/// watches. For the first line of main.
+/// Makes threads that wait spin briefly and then sleep. GNU OpenMP can only be told before it is
+/// loaded, so this sets GOMP_SPINCOUNT and starts the program anew, in the same process. Does
+/// nothing if the user's environment says how to wait, or a debugger watches. For the first line of
+/// main.
 void wait_briefly(char** argv);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// Turns Boost.Program_options' exceptions into one-line errors. Each config line is stored on its own, so that a mistake in it
-// can be reported with its line number.
+// Turns Boost.Program_options' exceptions into one-line errors. Each config line is stored on its
+// own, so that a mistake in it can be reported with its line number.
 #include "cli/command_line.h"
 
 #include <algorithm>
@@ -18,9 +18,12 @@ namespace {
 
 using Options = po::options_description;
 
-/// Options that people know from elsewhere, and what there is here; the nearest name would mislead them.
+/// Options that people know from elsewhere, and what there is here; the nearest name would mislead
+/// them.
 constexpr std::pair<const char*, const char*> of_other_programs[] = {
-    {"test-batch-size", "an evaluation takes the batch of the training, and 'convoy evaluate' has --batch-per-rank: the result is the same"},
+    {"test-batch-size",
+     "an evaluation takes the batch of the training, and 'convoy evaluate' has --batch-per-rank: the result is the "
+     "same"},
 };
 
 std::vector<std::string> names_of(const Options& options) {
@@ -36,7 +39,8 @@ size_t edit_distance(const std::string& a, const std::string& b) {
     for (size_t i = 0; i < a.size(); ++i) {
         size_t diagonal = std::exchange(row[0], i + 1);
         for (size_t j = 0; j < b.size(); ++j)
-            diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] == b[j] ? 0 : 1)}));
+            diagonal =
+                std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] == b[j] ? 0 : 1)}));
     }
     return row.back();
 }
@@ -49,7 +53,8 @@ std::string allowed(const Options& options, const std::string& name) {
     std::string kind = "a value";
     if (typed) {
         const std::type_info& type = typed->value_type();
-        if (type == typeid(int) || type == typeid(int64_t) || type == typeid(unsigned) || type == typeid(uint64_t)) kind = "a whole number";
+        if (type == typeid(int) || type == typeid(int64_t) || type == typeid(unsigned) || type == typeid(uint64_t))
+            kind = "a whole number";
         if (type == typeid(float) || type == typeid(double)) kind = "a number";
         if (type == typeid(bool)) kind = "true or false";
     }
@@ -61,32 +66,39 @@ std::string without_dashes(const std::string& name) {
     return start == std::string::npos ? "" : name.substr(start, name.find('=') - start);
 }
 
-/// Runs `action`; what Boost throws leaves as an Error whose message starts with `where`. `dashes` is "--" on the command
-/// line and empty in a config file, so that names look as the user wrote them.
-template <class Action> void translate(const Options& options, const std::string& where, const std::string& dashes, const Action& action) {
+/// Runs `action`; what Boost throws leaves as an Error whose message starts with `where`. `dashes`
+/// is "--" on the command line and empty in a config file, so that names look as the user wrote
+/// them.
+template <class Action>
+void translate(const Options& options, const std::string& where, const std::string& dashes, const Action& action) {
     const auto usage = [&](const std::string& text) { fail(Exit::usage, where + text); };
     try {
         action();
     } catch (const po::validation_error& error) {
         const std::string name = without_dashes(error.get_option_name());
-        if (error.kind() == po::validation_error::multiple_values_not_allowed) usage(dashes + name + ": is given more than once");
+        if (error.kind() == po::validation_error::multiple_values_not_allowed)
+            usage(dashes + name + ": is given more than once");
         std::string value;
         if (const auto* bad = dynamic_cast<const po::invalid_option_value*>(&error)) {
-            const std::string text = bad->what();  // Boost keeps the value only in its message: the argument ('x') for option …
+            // Boost keeps the value only in its message: the argument ('x') for option …
+            const std::string text = bad->what();
             const size_t open = text.find("('"), close = text.find("')", open);
-            if (open != std::string::npos && close != std::string::npos) value = text.substr(open + 2, close - open - 2);
+            if (open != std::string::npos && close != std::string::npos)
+                value = text.substr(open + 2, close - open - 2);
         }
         usage(dashes + name + ": '" + value + "' is not allowed; " + allowed(options, name));
     } catch (const po::unknown_option& error) {
         const std::string name = without_dashes(error.get_option_name());
         for (const auto& [theirs, ours] : of_other_programs)
             if (name == theirs) usage(error.get_option_name() + ": there is no such option; " + ours);
-        usage(error.get_option_name() + ": there is no such option" + did_you_mean(name, names_of(options), "see --help", dashes));
+        usage(error.get_option_name() + ": there is no such option" +
+              did_you_mean(name, names_of(options), "see --help", dashes));
     } catch (const po::multiple_occurrences& error) {
         usage(dashes + without_dashes(error.get_option_name()) + ": is given more than once");
     } catch (const po::invalid_syntax& error) {  // a value is missing, or one is given to a switch
         const std::string name = without_dashes(error.get_option_name());
-        if (error.kind() == po::invalid_syntax::extra_parameter) usage(dashes + name + ": is a switch and takes no value");
+        if (error.kind() == po::invalid_syntax::extra_parameter)
+            usage(dashes + name + ": is a switch and takes no value");
         usage(dashes + name + ": its value is missing; " + allowed(options, name));
     } catch (const po::required_option& error) {
         usage(dashes + without_dashes(error.get_option_name()) + ": is required; " +
@@ -121,15 +133,19 @@ std::string recipe_text(const std::string& path) {
 }
 
 /// Whether the command line has already given what excludes `key`.
-bool replaced(const std::string& key, const std::vector<std::set<std::string>>& alternatives, const po::variables_map& command_line) {
-    const auto given = [&](const std::string& name) { return command_line.count(name) > 0 && !command_line[name].defaulted(); };
-    return std::any_of(alternatives.begin(), alternatives.end(),
-                       [&](const auto& set) { return set.contains(key) && std::any_of(set.begin(), set.end(), given); });
+bool replaced(const std::string& key, const std::vector<std::set<std::string>>& alternatives,
+              const po::variables_map& command_line) {
+    const auto given = [&](const std::string& name) {
+        return command_line.count(name) > 0 && !command_line[name].defaulted();
+    };
+    return std::any_of(alternatives.begin(), alternatives.end(), [&](const auto& set) {
+        return set.contains(key) && std::any_of(set.begin(), set.end(), given);
+    });
 }
 
 /// Stores the lines of `path` into `result`, where the command line's values are already.
-void store_config(const Options& options, const std::string& path, const std::vector<std::set<std::string>>& alternatives,
-                  ConfiguredValues& result) {
+void store_config(const Options& options, const std::string& path,
+                  const std::vector<std::set<std::string>>& alternatives, ConfiguredValues& result) {
     const po::variables_map command_line = result.values;
     std::istringstream in(recipe_text(path));
     std::set<std::string> seen;
@@ -144,8 +160,8 @@ void store_config(const Options& options, const std::string& path, const std::ve
         if (key == "config" || key == "help" || !known_option(options, key)) {
             std::vector<std::string> known = names_of(options);
             std::erase_if(known, [](const std::string& name) { return name == "config" || name == "help"; });
-            fail(Exit::usage,
-                 where + "there is no key '" + key + "'" + did_you_mean(key, known, "keys are the long option names of --help"));
+            fail(Exit::usage, where + "there is no key '" + key + "'" +
+                                  did_you_mean(key, known, "keys are the long option names of --help"));
         }
         if (value.empty()) fail(Exit::usage, where + key + ": its value is missing; " + allowed(options, key));
         if (!seen.insert(key).second) fail(Exit::usage, where + key + ": is given more than once");
@@ -163,7 +179,9 @@ void store_config(const Options& options, const std::string& path, const std::ve
 
 /// Boost takes `--images --to DIR` for images = "--to"; an option's name is never a value here.
 void check_values_present(const Options& options, const std::vector<std::string>& args) {
-    const auto find = [&](const std::string& arg) { return arg.starts_with("--") ? known_option(options, arg.substr(2)) : nullptr; };
+    const auto find = [&](const std::string& arg) {
+        return arg.starts_with("--") ? known_option(options, arg.substr(2)) : nullptr;
+    };
     for (size_t i = 0; i + 1 < args.size() && args[i] != "--"; ++i) {
         const po::option_description* option = find(args[i]);
         if (option && option->semantic()->min_tokens() > 0 && find(args[i + 1]))
@@ -171,8 +189,8 @@ void check_values_present(const Options& options, const std::vector<std::string>
     }
 }
 
-void store_arguments(const Options& options, const std::vector<std::string>& args, const po::positional_options_description& positional,
-                     po::variables_map& values) {
+void store_arguments(const Options& options, const std::vector<std::string>& args,
+                     const po::positional_options_description& positional, po::variables_map& values) {
     namespace style = po::command_line_style;
     constexpr int strict = style::unix_style & ~style::allow_guessing;
     check_values_present(options, args);
@@ -244,18 +262,56 @@ std::string required_value(const po::variables_map& values, const std::string& o
 int64_t value_in_range(const po::variables_map& values, const std::string& option, int64_t low, int64_t high) {
     const auto value = values[option].as<int64_t>();
     if (value < low || value > high)
-        fail(Exit::usage, "--" + option + ": " + std::to_string(value) + " is not allowed; it takes " + std::to_string(low) + " to " +
-                              std::to_string(high));
+        fail(Exit::usage, "--" + option + ": " + std::to_string(value) + " is not allowed; it takes " +
+                              std::to_string(low) + " to " + std::to_string(high));
     return value;
 }
 
-Shape image_size_of(const std::string& option, const std::string& text) {
+Shape parse_image_size(const std::string& option, const std::string& text) {
     Shape s;
     int end = 0;
-    if (std::sscanf(text.c_str(), "%4dx%4dx%2d%n", &s.h, &s.w, &s.c, &end) != 3 || size_t(end) != text.size() || s.h < 1 || s.h > 4096 ||
-        s.w < 1 || s.w > 4096 || s.c < 1 || s.c > 16)
-        fail(Exit::usage, "--" + option + ": '" + text + "' is not allowed; it takes HxWxC as in 32x32x3, sides 1 to 4096, 1 to 16 channels");
+    if (std::sscanf(text.c_str(), "%4dx%4dx%2d%n", &s.h, &s.w, &s.c, &end) != 3 || size_t(end) != text.size() ||
+        s.h < 1 || s.h > 4096 || s.w < 1 || s.w > 4096 || s.c < 1 || s.c > 16)
+        fail(Exit::usage, "--" + option + ": '" + text +
+                              "' is not allowed; it takes HxWxC as in 32x32x3, sides 1 to 4096, 1 to 16 channels");
     return s;
+}
+
+std::vector<size_t> parse_sizes(const std::string& text) {
+    constexpr size_t least = 4, most = size_t(4) << 30;  // an MPI call counts elements in an int
+    const auto refuse = [&]() {
+        fail(Exit::usage, "--bytes " + text + ": write a size from 4 to 4G or a range, as in 64M or 1K..1G");
+    };
+    const auto size = [&](const std::string& word) {
+        size_t used = 0;
+        double number = 0;
+        try {
+            number = std::stod(word, &used);
+        } catch (const std::exception&) {
+            refuse();
+        }
+        const std::string unit = word.substr(used);
+        const double factor = unit.empty()  ? 1
+                              : unit == "K" ? 1 << 10
+                              : unit == "M" ? 1 << 20
+                              : unit == "G" ? 1 << 30
+                                            : 0;
+        if (!(number * factor >= double(least) && number * factor <= double(most))) refuse();
+        return (size_t(number * factor) + 3) / 4 * 4;
+    };
+    const size_t dots = text.find("..");
+    const size_t first = size(text.substr(0, dots)),
+                 last = dots == std::string::npos ? first : size(text.substr(dots + 2));
+    if (first > last) refuse();
+    std::vector<size_t> sizes;
+    for (size_t s = first; s <= last; s *= 2) sizes.push_back(s);
+    return sizes;
+}
+
+std::string command_line_of(const std::string& command, const std::vector<std::string>& args) {
+    std::string line = "convoy " + command;
+    for (const std::string& arg : args) line += " " + arg;
+    return line;
 }
 
 }  // namespace convoy

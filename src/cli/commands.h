@@ -1,5 +1,5 @@
-// The subcommands, one file each in this folder. They take the arguments after their name, return the exit code, print to
-// stdout what the user asked for, and throw Error for everything else.
+// The subcommands, one file each in this folder. They take the arguments after their name, return
+// the exit code, print to stdout what the user asked for, and throw Error for everything else.
 #pragma once
 #include <string>
 #include <vector>

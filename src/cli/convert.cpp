@@ -1,4 +1,5 @@
-// convoy convert cifar10|mnist|synthetic: makes a data set of HDF5 shards. The destination appears complete or not at all.
+// convoy convert cifar10|mnist|synthetic: makes a data set of HDF5 shards. The destination appears
+// complete or not at all.
 #include <algorithm>
 #include <chrono>
 #include <climits>
@@ -31,17 +32,21 @@ po::options_description options_of(const std::string& kind) {
     po::options_description options("options of convert " + kind);
     auto add = options.add_options();
     if (kind == "cifar10") {
-        add("from", po::value<std::string>()->value_name("PATH"), "cifar-10-binary.tar.gz, or the folder unpacked from it");
+        add("from", po::value<std::string>()->value_name("PATH"),
+            "cifar-10-binary.tar.gz, or the folder unpacked from it");
         add("limit-per-file", po::value<int64_t>()->value_name("N")->default_value(0),
             "take only the first N images of each batch; 0 takes all");
     } else if (kind == "mnist") {
-        add("from", po::value<std::string>()->value_name("DIR"), "folder with train-images-idx3-ubyte[.gz] and the other three");
-        add("class-names", po::value<std::string>()->value_name("A,B,…"), "names of the classes, separated by commas (default 0 to 9)");
+        add("from", po::value<std::string>()->value_name("DIR"),
+            "folder with train-images-idx3-ubyte[.gz] and the other three");
+        add("class-names", po::value<std::string>()->value_name("A,B,…"),
+            "names of the classes, separated by commas (default 0 to 9)");
     } else {
         add("images", po::value<int64_t>()->value_name("N"), "number of training images");
         add("test-images", po::value<int64_t>()->value_name("N"),
             "number of test images (default a fifth of --images, at least 1)");
-        add("size", po::value<std::string>()->value_name("HxWxC")->default_value("32x32x3"), "height, width and channels of an image");
+        add("size", po::value<std::string>()->value_name("HxWxC")->default_value("32x32x3"),
+            "height, width and channels of an image");
         add("classes", po::value<int64_t>()->value_name("N")->default_value(10), "number of classes");
         add("seed", po::value<int64_t>()->value_name("N")->default_value(0), "another seed gives another data set");
     }
@@ -56,10 +61,12 @@ std::vector<std::string> split_names(const std::string& text) {
     std::vector<std::string> names;
     std::istringstream in(text);
     for (std::string name; std::getline(in, name, ',');) {
-        if (name.empty()) fail(Exit::usage, "--class-names: '" + text + "' has an empty name; it takes names separated by commas");
+        if (name.empty())
+            fail(Exit::usage, "--class-names: '" + text + "' has an empty name; it takes names separated by commas");
         names.push_back(name);
     }
-    if (names.empty() || names.size() > 256) fail(Exit::usage, "--class-names: it takes 1 to 256 names separated by commas");
+    if (names.empty() || names.size() > 256)
+        fail(Exit::usage, "--class-names: it takes 1 to 256 names separated by commas");
     return names;
 }
 
@@ -72,13 +79,16 @@ SyntheticShape synthetic_shape(const po::variables_map& values) {
     if (values.count("test-images")) shape.test_images = value_in_range(values, "test-images", 1, most_images);
     shape.classes = int(value_in_range(values, "classes", 1, most_classes));
     shape.seed = uint64_t(value_in_range(values, "seed", 0, INT64_MAX));
-    const Shape size = image_size_of("size", values["size"].as<std::string>());
-    shape.height = size.h, shape.width = size.w, shape.channels = size.c;
+    const Shape size = parse_image_size("size", values["size"].as<std::string>());
+    shape.height = size.h;
+    shape.width = size.w;
+    shape.channels = size.c;
     return shape;
 }
 
 Source source_of(const std::string& kind, const po::variables_map& values) {
-    if (kind == "cifar10") return decode_cifar10(required_value(values, "from"), value_in_range(values, "limit-per-file", 0, INT_MAX));
+    if (kind == "cifar10")
+        return decode_cifar10(required_value(values, "from"), value_in_range(values, "limit-per-file", 0, INT_MAX));
     if (kind == "mnist") {
         std::vector<std::string> names;
         if (values.count("class-names")) names = split_names(values["class-names"].as<std::string>());
@@ -98,7 +108,8 @@ int64_t images_to_read(const Source& source) {
 void count_images(Source& source, Activity& activity) {
     const auto done = std::make_shared<int64_t>(0);
     for (Split& split : source.splits)
-        split.read = [read = split.read, done, &activity](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
+        split.read = [read = split.read, done, &activity](int64_t first, int64_t rows, uint8_t* images,
+                                                          int32_t* labels) {
             read(first, rows, images, labels);
             activity.advance(*done += rows);
         };
@@ -115,8 +126,8 @@ int convert(const std::vector<std::string>& args) {
     }
     const std::string kind = args[0];
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-        fail(Exit::usage,
-             "convert " + kind + ": there is no such source" + did_you_mean(kind, kinds, "it takes cifar10, mnist or synthetic"));
+        fail(Exit::usage, "convert " + kind + ": there is no such source" +
+                              did_you_mean(kind, kinds, "it takes cifar10, mnist or synthetic"));
     const po::options_description options = options_of(kind);
     const po::variables_map values = parse(options, {args.begin() + 1, args.end()});
     if (values["help"].as<bool>()) {

@@ -3,9 +3,11 @@
 #include <sstream>
 
 #include "backend/chips.h"
+#include "backend/cuda_queries.h"
 #include "backend/planning_backend.h"
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/train_setup.h"
 #include "cli/train_steps.h"
 
 namespace convoy {
@@ -28,12 +30,14 @@ std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
 }
 
 void print_device(Terminal& terminal, const TrainOptions& o, const Backend& backend) {
-    terminal.line(formatted("device    %s%s, precision %s", backend.device().c_str(), o.chip.empty() ? "" : " (need not be here)",
-                            o.precision.c_str()));
+    terminal.line(formatted("device    %s%s, precision %s", backend.device().c_str(),
+                            o.chip.empty() ? "" : " (need not be here)", name_of(o.precision)));
     if (const auto left = backend.device_memory_free())
-        terminal.line(formatted("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and CUDA itself "
-                                "come on top",
-                                mib(backend.memory_taken()), mib(backend.memory_taken() + *left)));
+        terminal.line(
+            formatted("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and "
+                      "CUDA itself "
+                      "come on top",
+                      mib(backend.memory_taken()), mib(backend.memory_taken() + *left)));
 }
 
 /// What cuDNN has for a step on a chip; compiling its engines takes a minute for a deep model.
@@ -41,7 +45,7 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
     const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
     try {
         terminal.line(formatted("plans     of cuDNN for a step of %d images:", batch));
-        std::istringstream table(plan_table(d.graph, batch, parse_precision(o.precision), o.chip));
+        std::istringstream table(plan_table(d.graph, batch, o.precision, o.chip));
         for (std::string line; std::getline(table, line);) terminal.line(line);
     } catch (const Error& reason) {
         terminal.line(std::string("          cannot be listed here: ") + reason.what());
@@ -67,15 +71,15 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
         if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info);
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody);
     });
-    Console console(comm, *backend, trainer->state(), terminal);
-    console.print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, *trainer);
-    const Output output = check_output(comm, o, *trainer);
+    Console(*trainer, terminal)
+        .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size());
+    const RunPlace place = check_place(comm, o, *trainer);
     build_programs(comm, *backend, o, *trainer);
     print_device(terminal, o, *backend);
     comm.together([&] {
         if (!comm.root()) return;
-        check_run_folder(output.folder, output.goes_on, o.overwrite);
-        find_resume_point(o, output, *trainer, identity_of(o, train_info, d.setup));
+        check_run_folder(place.folder, place.goes_on, place.overwrite);
+        find_resume_point(place, trainer->state(), identity_of(o, train_info, d.setup), trainer->total_steps());
         if (!o.chip.empty()) print_plans(terminal, o, d, comm.size());
         terminal.line("dry run   a training would start");
     });

@@ -1,4 +1,5 @@
-// convoy train --dry-run: takes the steps of a training up to the first image, on a backend that counts memory and takes none.
+// convoy train --dry-run: takes the steps of a training up to the first image, on a backend that
+// counts memory and takes none.
 #pragma once
 #include <optional>
 
@@ -10,8 +11,8 @@ namespace convoy {
 class Comm;
 class Terminal;
 
-/// Collective. Prints the plan and refuses what a training would, with its message and exit code. Reads manifests, headers of
-/// shards and checkpoints, and leaves nothing on disk.
+/// Collective. Prints the plan and refuses what a training would, with its message and exit code.
+/// Reads manifests, headers of shards and checkpoints, and leaves nothing on disk.
 int dry_run(Comm&, const ParsedOptions&, std::optional<Clock::time_point> deadline, Terminal&);
 
 }  // namespace convoy

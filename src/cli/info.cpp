@@ -1,10 +1,12 @@
-// convoy info: versions, and the table of ranks with their hosts and devices; or what cuDNN has for a model on a chip.
+// convoy info: versions, and the table of ranks with their hosts and devices; or what cuDNN has for
+// a model on a chip.
 #include <algorithm>
 #include <cstdio>
 #include <sstream>
 
-#include "backend/backend.h"
+#include "backend/cuda_queries.h"
 #include "base/version.h"
+#include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/versions.h"
@@ -28,14 +30,19 @@ struct InfoOptions {
 InfoOptions parse_info(const std::vector<std::string>& args) {
     InfoOptions o;
     po::options_description options("options of info");
-    options.add_options()                                                                                                              //
-        ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"), "what cuDNN has for a training step of this model: no GPU is needed")  //
-        ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100 or a100")                           //
-        ("precision", po::value<std::string>(&o.precision)->default_value("bf16")->value_name("TYPE"), "f32, tf32, bf16 or f16")       //
-        ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples a rank a step")                        //
-        ("image-size", po::value<std::string>(&o.size)->default_value("")->value_name("HxWxC"), "of the images; by default what the model takes, else 224x224x3")  //
-        ("classes", po::value<int64_t>()->default_value(0)->value_name("N"), "of the labels; 0: 10 for a model of small images, else 1000")  //
-        ("stem", po::value<std::string>(&o.stem)->default_value("auto")->value_name("KIND"), "of the resnets: imagenet, cifar or auto")  //
+    options.add_options()  //
+        ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"),
+         "what cuDNN has for a training step of this model: no GPU is needed")                                //
+        ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100 or a100")  //
+        ("precision", po::value<std::string>(&o.precision)->default_value("bf16")->value_name("TYPE"),
+         help_of(precision_choices()).c_str())                                                                  //
+        ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples a rank a step")  //
+        ("image-size", po::value<std::string>(&o.size)->default_value("")->value_name("HxWxC"),
+         "of the images; by default what the model takes, else 224x224x3")  //
+        ("classes", po::value<int64_t>()->default_value(0)->value_name("N"),
+         "of the labels; 0: 10 for a model of small images, else 1000")  //
+        ("stem", po::value<std::string>(&o.stem)->default_value("auto")->value_name("KIND"),
+         "of the resnets: imagenet, cifar or auto")  //
         ("help", po::bool_switch(&o.help), "print this");
     po::variables_map values = parse(options, args);
     po::notify(values);
@@ -49,19 +56,23 @@ void print_plans(const InfoOptions& o) {
     ModelOptions model = usual_images(o.plans, {1, 224, 224, 3});
     if (model.h == 224) model.classes = 1000;
     if (!o.size.empty()) {
-        const Shape size = image_size_of("image-size", o.size);
-        model.h = size.h, model.w = size.w, model.c = size.c;
+        const Shape size = parse_image_size("image-size", o.size);
+        model.h = size.h;
+        model.w = size.w;
+        model.c = size.c;
     }
     if (o.classes > 0) model.classes = int(o.classes);
     model.stem = o.stem;
-    const Precision precision = parse_precision(o.precision);
-    std::fputs(plan_table(with_precision(fuse(build_model(model)), precision), int(o.batch), precision, o.chip).c_str(), stdout);
+    const Precision precision = choose("precision", o.precision, precision_choices());
+    std::fputs(plan_table(with_precision(fuse(build_model(model)), precision), int(o.batch), precision, o.chip).c_str(),
+               stdout);
 }
 
 void print_libraries() {
     Versions libraries = library_versions();
     for (const auto& library : cuda_versions()) libraries.push_back(library);
-    for (const CudaLibrary& l : cuda_libraries()) libraries.emplace_back("cuda library", l.path.empty() ? l.name + " is missing" : l.path);
+    for (const CudaLibrary& l : cuda_libraries())
+        libraries.emplace_back("cuda library", l.path.empty() ? l.name + " is missing" : l.path);
     const std::string reason = cuda_unavailable();
     libraries.emplace_back("gpu", reason.empty() ? "available" : reason);
     for (const auto& [library, text] : libraries) std::printf("%-12s %s\n", library.c_str(), text.c_str());
@@ -79,17 +90,20 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     if (options.help || !options.plans.empty()) return 0;
     const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
-    const std::vector<std::string> places = comm.gather_all(backend->placement()), links = comm.gather_all(backend->links()), cards = comm.gather_all(network_cards());
+    const std::vector<std::string> places = comm.gather_all(backend->placement()),
+                                   links = comm.gather_all(backend->links()), cards = comm.gather_all(network_cards());
     const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->threads())});
     if (!comm.root()) return 0;
     std::printf("%-12s %s (%s)\n", "convoy", version, commit());
     print_libraries();
     std::printf("\nrank  host              threads  device\n");
     for (int r = 0; r < comm.size(); ++r)
-        std::printf("%4d  %-16s  %7d  %s; %s%s%s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str(), places[r].c_str(), links[r].empty() ? "" : "; ", links[r].c_str());
+        std::printf("%4d  %-16s  %7d  %s; %s%s%s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str(),
+                    places[r].c_str(), links[r].empty() ? "" : "; ", links[r].c_str());
     std::printf("\nhost              network cards\n");
     for (int r = 0; r < comm.size(); ++r)
-        if (std::find(hosts.begin(), hosts.begin() + r, hosts[r]) == hosts.begin() + r) std::printf("%-16s  %s\n", hosts[r].c_str(), cards[r].c_str());
+        if (std::find(hosts.begin(), hosts.begin() + r, hosts[r]) == hosts.begin() + r)
+            std::printf("%-16s  %s\n", hosts[r].c_str(), cards[r].c_str());
     return 0;
 }
 

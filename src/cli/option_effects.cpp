@@ -21,7 +21,8 @@ bool is_flag(const ParsedOptions& parsed, const std::string& name) {
 }
 
 /// What is given although it does nothing; of two, the first.
-const Need* first_pointless(const ParsedOptions& parsed, const std::vector<Need>& needs, const std::function<bool(const Need&, const Given&)>& refused) {
+const Need* first_pointless(const ParsedOptions& parsed, const std::vector<Need>& needs,
+                            const std::function<bool(const Need&, const Given&)>& refused) {
     for (const Need& need : needs) {
         const auto found = parsed.given.find(need.option);
         if (need.holds || found == parsed.given.end() || found->second.value == found->second.standard) continue;
@@ -35,7 +36,8 @@ const Need* first_pointless(const ParsedOptions& parsed, const std::vector<Need>
 }
 
 void check_flags(const ParsedOptions& parsed, const std::vector<Need>& needs) {
-    if (const Need* need = first_pointless(parsed, needs, [](const Need&, const Given& given) { return given.file.empty(); }))
+    if (const Need* need =
+            first_pointless(parsed, needs, [](const Need&, const Given& given) { return given.file.empty(); }))
         refuse(*need, "--");
 }
 
@@ -43,36 +45,39 @@ void check_flags(const ParsedOptions& parsed, const std::vector<Need>& needs) {
 
 void check_effects(ParsedOptions& parsed) {
     const TrainOptions& o = parsed.options;
-    const bool sgd = o.optimizer != "adam", adam = o.optimizer == "adam", drops = o.lr_schedule == "step" || o.lr_schedule == "multistep";
+    const bool adam = o.optimizer == OptimizerChoice::adam, sgd = !adam;
+    const bool step = o.lr_schedule == Schedule::step, multistep = o.lr_schedule == Schedule::multistep;
     const auto of_schedule = [&](const char* option, bool holds, const char* kind) {
         return Need{option, holds, std::string("without --lr-schedule ") + kind, {"lr-schedule"}};
     };
     const auto of_optimizer = [&](const char* option, bool holds, const char* kind) {
         return Need{option, holds, std::string("without --optimizer ") + kind, {"optimizer"}};
     };
-    const std::vector<Need> needs = {of_schedule("lr-milestones", o.lr_schedule == "multistep", "multistep"),
-                   of_schedule("lr-points", o.lr_schedule == "linear", "linear"),
-                   of_schedule("lr-step-epochs", o.lr_schedule == "step", "step"),
-                   of_schedule("lr-gamma", drops, "step or multistep"),
-                   of_optimizer("momentum", sgd, "sgd or muon"),
-                   of_optimizer("nesterov", sgd, "sgd or muon"),
-                   of_optimizer("lr-unit", sgd, "sgd or muon"),
-                   of_optimizer("beta1", adam, "adam"),
-                   of_optimizer("beta2", adam, "adam"),
-                   of_optimizer("epsilon", adam, "adam"),
-                   of_optimizer("muon-momentum", o.optimizer == "muon", "muon"),
-                   {"decay", o.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
-                   {"decay-mode", o.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
-                   {"look-ahead-decay", o.look_ahead > 0, "without --look-ahead", {"look-ahead"}},
-                   {"crop-mode", o.crop_pad > 0, "without --crop-pad", {"crop-pad"}},
-                   {"flip-mode", o.flip, "without --flip", {"flip"}},
-                   {"eval-every", !o.no_eval, "with --no-eval", {"no-eval"}},
-                   {"eval-images", !o.no_eval, "with --no-eval", {"no-eval"}},
-                   {"tta", !o.no_eval, "with --no-eval", {"no-eval"}},
-                   {"overwrite", o.resume != "auto", "with --resume auto, which goes on with the run that is there", {"resume"}},
-                   {"stem", o.model.starts_with("resnet"), "without --model resnet18 or resnet50", {"model"}}};
+    const std::vector<Need> needs = {
+        of_schedule("lr-milestones", multistep, "multistep"),
+        of_schedule("lr-points", o.lr_schedule == Schedule::linear, "linear"),
+        of_schedule("lr-step-epochs", step, "step"),
+        of_schedule("lr-gamma", step || multistep, "step or multistep"),
+        of_optimizer("momentum", sgd, "sgd or muon"),
+        of_optimizer("nesterov", sgd, "sgd or muon"),
+        of_optimizer("lr-unit", sgd, "sgd or muon"),
+        of_optimizer("beta1", adam, "adam"),
+        of_optimizer("beta2", adam, "adam"),
+        of_optimizer("epsilon", adam, "adam"),
+        of_optimizer("muon-momentum", o.optimizer == OptimizerChoice::muon, "muon"),
+        {"decay", o.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
+        {"decay-mode", o.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
+        {"look-ahead-decay", o.look_ahead > 0, "without --look-ahead", {"look-ahead"}},
+        {"crop-mode", o.crop_pad > 0, "without --crop-pad", {"crop-pad"}},
+        {"flip-mode", o.flip, "without --flip", {"flip"}},
+        {"eval-every", !o.no_eval, "with --no-eval", {"no-eval"}},
+        {"eval-images", !o.no_eval, "with --no-eval", {"no-eval"}},
+        {"tta", !o.no_eval, "with --no-eval", {"no-eval"}},
+        {"overwrite", !o.resume.newest, "with --resume auto, which goes on with the run that is there", {"resume"}},
+        {"stem", o.model.starts_with("resnet"), "without --model resnet18 or resnet50", {"model"}}};
     const auto refused = [&](const Need& need, const Given& given) {
-        const bool by_flag = std::any_of(need.by.begin(), need.by.end(), [&](const std::string& name) { return is_flag(parsed, name); });
+        const bool by_flag =
+            std::any_of(need.by.begin(), need.by.end(), [&](const std::string& name) { return is_flag(parsed, name); });
         if (given.file.empty() || !by_flag) return true;
         for (auto& [name, value] : parsed.resolved)
             if (name == need.option) value = given.standard;
@@ -88,15 +93,16 @@ void check_effects_on_model(const ParsedOptions& parsed, const Graph& graph) {
     const auto has = [&](ParamGroup group) {
         return std::any_of(graph.params.begin(), graph.params.end(), [&](const Param& p) { return p.group == group; });
     };
-    const bool norms = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return std::holds_alternative<BatchNorm>(op); });
+    const bool norms = std::any_of(graph.ops.begin(), graph.ops.end(),
+                                   [](const Op& op) { return std::holds_alternative<BatchNorm>(op); });
     const auto of_model = [&](const char* option, bool holds, const char* what) {
         return Need{option, holds, "with --model " + parsed.options.model + ", which has no " + what, {"model"}};
     };
     check_flags(parsed, {of_model("norm-shift-lr", has(ParamGroup::norm_shift), "batch norm"),
-                   of_model("filter-lr", has(ParamGroup::filter), "convolutions"),
-                   of_model("linear-lr", has(ParamGroup::linear), "linear layers"),
-                   of_model("whitening-bias-epochs", has(ParamGroup::whitening_bias), "whitening filters"),
-                   of_model("sync-bn", norms, "batch norm")});
+                         of_model("filter-lr", has(ParamGroup::filter), "convolutions"),
+                         of_model("linear-lr", has(ParamGroup::linear), "linear layers"),
+                         of_model("whitening-bias-epochs", has(ParamGroup::whitening_bias), "whitening filters"),
+                         of_model("sync-bn", norms, "batch norm")});
 }
 
 void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend) {
@@ -104,7 +110,11 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
     const auto of_gpus = [&](const char* option) {
         return Need{option, gpu, "on CPUs, and this runs on " + backend.device() + " (--device)", {"device"}};
     };
-    check_flags(parsed, {{"threads", !gpu, "on GPUs (--device)", {"device"}}, of_gpus("devices"), of_gpus("share-device"), of_gpus("no-graph"), of_gpus("bf16-gradients")});
+    check_flags(parsed, {{"threads", !gpu, "on GPUs (--device)", {"device"}},
+                         of_gpus("devices"),
+                         of_gpus("share-device"),
+                         of_gpus("no-graph"),
+                         of_gpus("bf16-gradients")});
 }
 
 }  // namespace convoy

@@ -1,4 +1,5 @@
-// Options that only do something next to others. One that was given and does nothing is refused: silence would look like consent.
+// Options that only do something next to others. One that was given and does nothing is refused:
+// silence would look like consent.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,13 +9,14 @@
 
 namespace convoy {
 
-// Each throws Exit::usage, naming the option and what it needs. A value that is the default does not count as given, so that
-// what --print-config prints can be read back.
+// Each throws Exit::usage, naming the option and what it needs. A value that is the default does
+// not count as given, so that what --print-config prints can be read back.
 
-/// What can be told from the options alone. What stands in a file may lose its effect by a flag, for flags win over the file:
-/// it is then resolved to its default.
+/// What can be told from the options alone. What stands in a file may lose its effect by a flag,
+/// for flags win over the file: it is then resolved to its default.
 void check_effects(ParsedOptions&);
-/// Options of parameters and operations that the model does not have. A file may have them: it serves several models.
+/// Options of parameters and operations that the model does not have. A file may have them: it
+/// serves several models.
 void check_effects_on_model(const ParsedOptions&, const Graph&);
 /// Options of GPUs on a CPU, and of CPUs on a GPU. A file may have them: it serves both.
 void check_effects_on_device(const ParsedOptions&, const Backend&);

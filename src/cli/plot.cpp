@@ -10,8 +10,8 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/project.h"
 #include "cli/commands.h"
-#include "cli/project.h"
 
 namespace convoy {
 namespace {
@@ -24,8 +24,8 @@ constexpr const char* usage =
     "or\n"
     "/usr/bin/python3, whichever has h5py, matplotlib and numpy.\n";
 
-/// Runs a program that is looked for in PATH. Returns its exit code, 128 + the signal that ended it,
-/// or 127 if it cannot be started.
+/// Runs a program that is looked for in PATH. Returns its exit code, 128 + the signal that ended
+/// it, or 127 if it cannot be started.
 int run(const std::vector<std::string>& words, bool silent) {
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));

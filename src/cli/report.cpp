@@ -1,11 +1,12 @@
-// convoy report: reads the metric files of runs, and says in one table or paragraph what people look for in them.
+// convoy report: reads the metric files of runs, and says in one table or paragraph what people
+// look for in them.
 #include <cstdio>
 #include <sstream>
 
+#include "base/project.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/project.h"
-#include "cli/report_summary.h"
+#include "report/summary.h"
 
 namespace convoy {
 namespace {
@@ -21,7 +22,7 @@ Format format_of(const std::string& text) {
     fail(Exit::usage, "--format " + text + " is unknown; choose text, markdown, csv or json");
 }
 
-/// The file that was asked for, or the one beside the executable's folder, if it is there.
+/// The file that was asked for, or the one next to the executable's folder, if it is there.
 std::vector<ScalingRun> published(const std::string& given) {
     if (!given.empty()) return read_published(given);
     if (const std::string path = project_file(published_file); !path.empty()) return read_published(path);
@@ -29,7 +30,8 @@ std::vector<ScalingRun> published(const std::string& given) {
     return {};
 }
 
-/// The runs as cells. Warns and leaves out a run that ran out of memory on an unknown number of ranks.
+/// The runs as cells. Warns and leaves out a run that ran out of memory on an unknown number of
+/// ranks.
 std::vector<ScalingRun> scaling_runs(const std::vector<RunSummary>& runs) {
     std::vector<ScalingRun> cells;
     for (const RunSummary& s : runs) {
@@ -54,20 +56,23 @@ int report(const std::vector<std::string>& args) {
     po::options_description options("options of report", 140);
     options.add_options()  //
         ("run", po::value<std::vector<std::string>>()->value_name("RUN"),
-         "a run folder or its metrics.h5; also as plain arguments, several")                                                              //
+         "a run folder or its metrics.h5; also as plain arguments, several")  //
         ("scaling", po::bool_switch(&scaling),
          "samples/s, speed-up and efficiency by nodes, ranks and batch, from medians over repeats")  //
-        ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"), "text, markdown, csv or json")        //
+        ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"),
+         "text, markdown, csv or json")  //
         ("published", po::value<std::string>(&published_path)->value_name("FILE"),
-         "figures to stand beside those of --scaling (default output/published-resnet50-v100.csv)")  //
+         "published figures for the table of --scaling (default output/published-resnet50-v100.csv)")  //
         ("help", po::bool_switch(&help), "print this");
     const po::variables_map values = parse(options, args, po::positional_options_description().add("run", -1));
     if (help) {
-        std::printf("usage: convoy report RUN... [--scaling] [--format KIND]\n%s", (std::ostringstream() << options).str().c_str());
+        std::printf("usage: convoy report RUN... [--scaling] [--format KIND]\n%s",
+                    (std::ostringstream() << options).str().c_str());
         return 0;
     }
     const Format format = format_of(format_text);
-    if (!published_path.empty() && !scaling) fail(Exit::usage, "--published is for --scaling; leave it out, or add --scaling");
+    if (!published_path.empty() && !scaling)
+        fail(Exit::usage, "--published is for --scaling; leave it out, or add --scaling");
     if (!values.count("run")) fail(Exit::usage, "which run? convoy report RUN..., the folders of runs");
     std::vector<RunSummary> runs;
     for (const std::string& run : values["run"].as<std::vector<std::string>>()) runs.push_back(summarise(run));

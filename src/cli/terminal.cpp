@@ -12,8 +12,8 @@
 namespace convoy {
 namespace {
 
-/// Whether people watch a stream. mpirun gives its first rank a pseudo-terminal even if its own output goes to a file, so
-/// under a launcher it is the parent's stream that tells.
+/// Whether people watch a stream. Under a launcher the parent's stream tells: mpirun gives its
+/// first rank a pseudo-terminal even if its own output goes to a file.
 bool watched(std::FILE* stream) {
     const int descriptor = ::fileno(stream);
     if (!::isatty(descriptor)) return false;
@@ -21,7 +21,8 @@ bool watched(std::FILE* stream) {
     char target[256] = "";
     const std::string parent = "/proc/" + std::to_string(::getppid()) + "/fd/" + std::to_string(descriptor);
     const ssize_t length = ::readlink(parent.c_str(), target, sizeof target - 1);
-    return length > 0 && (std::string_view(target).starts_with("/dev/pts/") || std::string_view(target).starts_with("/dev/tty"));
+    return length > 0 &&
+           (std::string_view(target).starts_with("/dev/pts/") || std::string_view(target).starts_with("/dev/tty"));
 }
 
 }  // namespace
@@ -80,14 +81,16 @@ double Terminal::silent_seconds() const {
 
 std::string text_of(const Progress& p, const char* operation, double seconds) {
     if (p.total <= 0) return formatted("%s: %s, %s so far", p.phase, operation, duration_text(seconds).c_str());
-    std::string text = formatted("%s: %s %lld of %lld, %s so far", p.phase, p.unit, (long long)std::min(p.done + 1, p.total),
-                                 (long long)p.total, duration_text(seconds).c_str());
+    std::string text =
+        formatted("%s: %s %lld of %lld, %s so far", p.phase, p.unit, (long long)std::min(p.done + 1, p.total),
+                  (long long)p.total, duration_text(seconds).c_str());
     if (p.done <= p.first) return text;
     const double left = seconds / double(p.done - p.first) * double(p.total - p.done);
     return text + ", about " + duration_text(left) + " left";
 }
 
-Heartbeat::Heartbeat(const Activity& activity, Terminal& terminal, double every_seconds) : activity_(activity), terminal_(terminal) {
+Heartbeat::Heartbeat(const Activity& activity, Terminal& terminal, double every_seconds)
+    : activity_(activity), terminal_(terminal) {
     thread_ = std::thread([=, this] { watch(every_seconds); });
 }
 

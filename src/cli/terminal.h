@@ -1,4 +1,5 @@
-// What people watch: whole lines, and under them one that changes. Nothing stays silent for more than five seconds.
+// What people watch: whole lines, and under them one that changes. Nothing stays silent for more
+// than five seconds.
 #pragma once
 #include <condition_variable>
 #include <cstdio>
@@ -10,8 +11,8 @@
 
 namespace convoy {
 
-/// A stream that people watch, shared by threads. On a terminal a status is replaced by what comes next; in a file it
-/// is a line. Texts may hold what files say: it is shown by printable().
+/// A stream that people watch, shared by threads. On a terminal a status is replaced by what comes
+/// next; in a file it is a line. Texts may hold what files say: it is shown by printable().
 class Terminal {
 public:
     /// `shown` false: everything is dropped, as on ranks other than 0.
@@ -36,11 +37,12 @@ private:
     bool shown_;
     const bool replaces_;
     mutable std::mutex mutex_;
-    bool status_ = false;  // the cursor is behind one
+    bool status_ = false;  // one is shown, and the cursor is at its end
     Clock::time_point said_ = Clock::now();
 };
 
-/// "training: step 3 of 10, 0m36s so far, about 1m24s left"; what is not counted says which operation goes on.
+/// "training: step 3 of 10, 0m36s so far, about 1m24s left"; what is not counted says which
+/// operation goes on.
 std::string text_of(const Progress&, const char* operation, double seconds_in_phase);
 
 /// Shows the progress of an activity whenever nothing else was said for so long.

@@ -1,46 +1,63 @@
-// Everything a training can be told, as text. Each option's name, default and help stand once, in train_options.cpp.
+// What a training can be told, as values. Each option's name, type, choices, default and help stand
+// once, in train_options.cpp.
 #pragma once
-#include <boost/program_options.hpp>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend/backend.h"
+#include "cli/choices.h"
+#include "cli/option_table.h"
+#include "cli/option_values.h"
 #include "plan/schedule.h"
+#include "train/recorder.h"
 
 namespace convoy {
 
 struct TrainOptions {
-    std::string data, model, stem, output, device, precision, devices, bind;
-    std::string chip;  ///< of --dry-run: a GPU that need not be here; empty: this machine
+    std::string data, model, stem, output;
+    std::string device;  ///< of device_choices()
+    std::string chip;    ///< of --dry-run: a GPU that need not be here; empty: this machine
+    Precision precision;
+    std::vector<int> devices;
+    bool bind;  ///< share the cores of a node out among its ranks
     int64_t threads, seed;
     bool share_device, no_graph, bf16_gradients;  ///< GPUs only
     bool overwrite, dry_run, print_config, help;
 
-    std::string resume, checkpoint_every, time_limit;
+    ResumeFrom resume;
+    CheckpointClock checkpoint;
+    double time_limit, watchdog, publish_every;  ///< seconds; the first two: 0 for none
     int64_t keep;
     bool strict_io;
-    std::string on_nan, watchdog, publish_every;
+    OnNan on_nan;
 
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
     double epochs;
     int64_t max_steps;  ///< 0: no limit
     bool drop_last, sync_bn, no_eval;
     int64_t eval_every, eval_images, log_interval;  ///< eval_images 0: all of the test split
-    int64_t metrics_every;  ///< 0: as many steps as keep /train within its row budget
+    int64_t metrics_every;                          ///< 0: as steps_between_rows()
     double bucket_mib;
 
-    std::string optimizer, lr, lr_schedule, lr_milestones, lr_points, decay;
+    OptimizerChoice optimizer;
+    std::optional<double> lr;  ///< nothing: global batch / 1000
+    bool lr_per_kilostep;      ///< --lr and --weight-decay are for 1,024 samples
+    Schedule::Kind lr_schedule;
+    std::vector<double> lr_milestones;  ///< epochs
+    RatePoints lr_points;
     double momentum, beta1, beta2, epsilon, weight_decay, warmup_epochs, lr_gamma, lr_step_epochs, label_smoothing;
-    bool nesterov;
-    std::string lr_unit, loss, decay_mode;
+    bool nesterov, decoupled_decay, decay_weights_only;
+    bool sum_loss;  ///< gradients are those of the sum over the batch
     double norm_shift_lr, filter_lr, linear_lr, muon_momentum, whitening_bias_epochs, look_ahead_decay;
-    int64_t look_ahead;
+    int64_t look_ahead;  ///< steps
 
-    int64_t crop_pad;
-    std::string crop_mode, flip_mode, tta, mean, stddev;
-    bool flip;
+    int64_t crop_pad;  ///< pixels
+    bool crop_reflect, flip, flip_alternate;
+    Tta tta;
+    NumberList mean, stddev;
 };
 
 /// Where an option's value comes from that was not left to its default.
@@ -50,43 +67,24 @@ struct Given {
 };
 struct ParsedOptions {
     TrainOptions options;
-    std::vector<std::pair<std::string, std::string>> resolved;  ///< (name, value) in the order of --help; a valid --config
-    std::string help;  ///< set if --help was given
+    /// (name, value) in the order of --help; a valid --config
+    ConfigPairs resolved;
+    std::string help;                    ///< set if --help was given
     std::map<std::string, Given> given;  ///< by the option's name
 };
 /// How another command's options differ from those of train.
 struct OptionsOf {
     std::string command = "train";
-    std::string usage = "usage: convoy train --data DIR --batch-per-rank N [--config RECIPE.cfg] [options]\n"
-                        "Trains a model; flags win over the config file.\n";
-    const char* output = "run folder (default output/MODEL-DATE-TIME)";  ///< help of --output
-    boost::program_options::options_description more{};  ///< options of its own
-    std::vector<std::string> without{};                  ///< refused on the command line; in a recipe they may stand, and do nothing
+    std::string usage =
+        "usage: convoy train --data DIR --batch-per-rank N [--config RECIPE.cfg] [options]\n"
+        "Trains a model; flags win over the config file.\n";
+    std::string output = "run folder (default output/MODEL-DATE-TIME)";  ///< help of --output
+    std::function<void(OptionTable&)> more{};                            ///< adds options of its own
+    /// refused on the command line; in a recipe they may stand, and do nothing
+    std::vector<std::string> without{};
     bool needs_data = true;
 };
 /// Parses and checks everything that needs no data. Throws Exit::usage.
 ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& = {});
-
-// What the texts among the options mean; all throw Exit::usage naming the option.
-BackendOptions backend_options_of(const TrainOptions&);
-OptimizerSpec optimizer_of(const TrainOptions&);
-Schedule schedule_of(const TrainOptions&, int64_t global_batch);
-/// What a step decays by, at a rate of 1 or, decoupled, at the base rate.
-double weight_decay_of(const TrainOptions&, int64_t global_batch);
-Augment augment_of(const TrainOptions&);
-/// What --checkpoint-every means; at most one is positive.
-struct CheckpointClock {
-    int64_t steps = 0, epochs = 0;
-    double seconds = 0;
-};
-CheckpointClock checkpoint_clock_of(const TrainOptions&);
-/// Seconds from now: --time-limit, or until SLURM_JOB_END_TIME if that is set and no limit was given; 0: no limit.
-double time_limit_of(const TrainOptions&);
-/// Seconds of --watchdog; 0: none.
-double watchdog_of(const TrainOptions&);
-/// Seconds of --publish-every.
-double publish_every_of(const TrainOptions&);
-/// Comma-separated numbers; empty text gives none.
-std::vector<double> numbers_of(const std::string& option, const std::string& text);
 
 }  // namespace convoy

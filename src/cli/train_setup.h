@@ -8,7 +8,12 @@ namespace convoy {
 
 /// The model that the options ask for, for images like these.
 ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
-/// Throws Exit::usage where options do not fit the data or the ranks. Both are defined in train.cpp.
+/// Throws Exit::usage where options do not fit the data or the ranks.
 TrainSetup setup_of(const TrainOptions&, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline);
+
+BackendOptions backend_options_of(const TrainOptions&);
+OptimizerSpec optimizer_of(const TrainOptions&);
+Schedule schedule_of(const TrainOptions&, int64_t global_batch);
+Augment augment_of(const TrainOptions&);
 
 }  // namespace convoy

@@ -3,9 +3,12 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "base/version.h"
 #include "cli/option_effects.h"
-#include "cli/preflight.h"
 #include "cli/train_setup.h"
+#include "cli/versions.h"
+#include "comm/launcher.h"
+#include "comm/preflight.h"
 #include "model/models.h"
 #include "train/metrics.h"
 
@@ -17,17 +20,27 @@ size_t checkpoint_bytes(const State& state, int ranks) {
     return state.weights().bytes() + state.optimizer_block().bytes() + state.running().bytes() * size_t(ranks);
 }
 
-/// What the run folder will hold at most: the newest checkpoints, the best, one that is being written; the model, the best one,
-/// one that is being written; metrics.
+bool takes_checkpoints(const TrainOptions& o) {
+    return o.checkpoint.steps > 0 || o.checkpoint.epochs > 0 || o.checkpoint.seconds > 0;
+}
+
+/// What the run folder will hold at most, in bytes. Checkpoints: the newest, the best, one being
+/// written. Models: the last, the best, one being written. Metrics.
 size_t planned_bytes(const TrainOptions& o, const Trainer& t, int ranks) {
     const State& state = t.state();
     const size_t model = state.weights().bytes() + state.running().bytes();
-    const int64_t every = o.metrics_every > 0 ? o.metrics_every : steps_between_rows(t.total_steps());
+    const int64_t every = steps_between_rows(t.total_steps(), o.metrics_every);
     const size_t metrics = bytes_of_metrics(t.total_steps() / every, t.total_steps() / t.steps_per_epoch() + 1, ranks);
-    return 3 * model + checkpoint_bytes(state, ranks) * size_t(o.checkpoint_every == "none" ? 2 : o.keep + 2) + metrics;
+    return 3 * model + checkpoint_bytes(state, ranks) * size_t(takes_checkpoints(o) ? o.keep + 2 : 2) + metrics;
 }
 
 }  // namespace
+
+void check_same_program(Comm& comm) {
+    Versions programs = library_versions();
+    programs.emplace_back("Convoy", std::string(version) + " " + commit());
+    check_alike(comm, programs);
+}
 
 Description describe_training(Comm& comm, const Backend& backend, const ParsedOptions& parsed,
                               std::optional<Clock::time_point> deadline) {
@@ -41,37 +54,40 @@ Description describe_training(Comm& comm, const Backend& backend, const ParsedOp
         check_same_shape(data, d.test->info(), o.data);
         d.setup = setup_of(o, data, comm.size(), deadline);
         d.model = model_of(o, data);
-        d.graph = with_precision(fuse(build_model(d.model)), parse_precision(o.precision), backend.channel_multiple());
+        d.graph = with_precision(fuse(build_model(d.model)), o.precision, backend.channel_multiple());
         check_effects_on_model(parsed, d.graph);
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
     return d;
 }
 
-Output check_output(Comm& comm, const TrainOptions& o, const Trainer& trainer) {
-    Output output;
-    output.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
-    output.from_file = o.resume != "none" && o.resume != "auto";
+RunPlace check_place(Comm& comm, const TrainOptions& o, const Trainer& trainer) {
+    RunPlace place;
+    place.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
+    place.overwrite = o.overwrite;
+    place.checkpoint = o.resume.file;
     // A checkpoint of another folder starts a run of its own here, with metrics of its own.
-    output.goes_on = o.resume == "auto" || (output.from_file && is_within(o.resume, output.folder));
+    place.goes_on = o.resume.newest || (!place.checkpoint.empty() && is_within(place.checkpoint, place.folder));
     comm.together([&] {
-        if (comm.root()) check_room(output.folder, planned_bytes(o, trainer, comm.size()), "checkpoints, model and metrics");
+        if (comm.root())
+            check_room(place.folder, planned_bytes(o, trainer, comm.size()), "checkpoints, model and metrics");
     });
-    return output;
+    return place;
 }
 
 void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
     const size_t copy = checkpoint_bytes(trainer.state(), comm.size());
     comm.together([&] {
         trainer.build();
-        if (o.resume != "none") backend.set_aside(copy, "the checkpoint to go on from", Taker::each_rank);
+        if (o.resume.newest || !o.resume.file.empty())
+            backend.set_aside(copy, "the checkpoint to go on from", Taker::each_rank);
         // One may still be written while the next is taken.
         if (comm.root()) backend.set_aside(2 * copy, "copying the training's state for checkpoints", Taker::this_rank);
     });
 }
 
 std::string note_on_signals(const std::string& run_dir, const State& state, int ranks) {
-    constexpr double enough = 1.5;  // seconds, of the two that OpenMPI's mpirun leaves its ranks
+    const double left = launcher_grace().to_kill;  // seconds
     const size_t bytes = checkpoint_bytes(state, ranks);
     double seconds = 0;
     try {
@@ -79,9 +95,11 @@ std::string note_on_signals(const std::string& run_dir, const State& state, int 
     } catch (const Error&) {
         return "";  // a full disk has warnings of its own
     }
-    if (seconds <= enough) return "";
-    return formatted("signals   a checkpoint of %.0f MiB takes about %.0f s here; mpirun kills its ranks 2 s after a TERM or Ctrl-C, and steps since the last checkpoint are lost then: stop with USR1",
-                     double(bytes) / (1 << 20), std::ceil(seconds));
+    if (seconds <= 0.75 * left) return "";
+    return formatted(
+        "signals   a checkpoint of %.0f MiB takes about %.0f s here; mpirun kills its ranks %g s after a TERM or "
+        "Ctrl-C, and steps since the last checkpoint are lost then: stop with USR1",
+        double(bytes) / (1 << 20), std::ceil(seconds), left);
 }
 
 Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s) {
@@ -91,26 +109,12 @@ Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSe
                          {"image size", number(data.height) + "x" + number(data.width) + "x" + number(data.channels)},
                          {"number of classes", number(data.classes)},
                          {"data set (manifest SHA-256)", data.manifest_sha256},
-                         {"optimizer", o.optimizer},
+                         {"optimizer", name_of(optimizer_choices(), o.optimizer)},
                          {"global batch (--batch-size)", number(s.global_batch)},
                          {"drop-last", o.drop_last ? "true" : "false"},
                          {"seed", number(o.seed)}};
     if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
     return identity;
-}
-
-std::optional<ResumePoint> find_resume_point(const TrainOptions& o, const Output& output, const Trainer& trainer,
-                                             const Identity& identity) {
-    std::optional<ResumePoint> resume;
-    if (output.from_file)
-        resume = ResumePoint{read_checkpoint(o.resume, trainer.state(), identity), o.resume};
-    else if (output.goes_on)
-        resume = newest_checkpoint(output.folder, trainer.state(), identity);
-    if (resume && resume->checkpoint.step > trainer.total_steps())
-        fail(Exit::usage, resume->path + ": was taken after step " + std::to_string(resume->checkpoint.step) + ", but this run ends at step " +
-                              std::to_string(trainer.total_steps()) +
-                              "; raise --epochs or --max-steps, or resume from an earlier checkpoint");
-    return resume;
 }
 
 }  // namespace convoy

@@ -4,11 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "cli/run_folder.h"
 #include "cli/train_options.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 namespace convoy {
+
+/// Collective. Throws Exit::usage if another rank runs another Convoy, or with other libraries.
+void check_same_program(Comm&);
 
 /// What is going to be trained, known from options, manifests and headers.
 struct Description {
@@ -17,30 +20,23 @@ struct Description {
     ModelOptions model;
     Graph graph;
 };
-/// Collective. Reads no image. Throws Exit::usage for options without effect on the device or the model, too.
+/// Collective. Reads no image. Throws Exit::usage for options without effect on the device or the
+/// model, too.
 Description describe_training(Comm&, const Backend&, const ParsedOptions&, std::optional<Clock::time_point> deadline);
 
-/// Where a run writes, and what it goes on from.
-struct Output {
-    std::string folder;
-    bool from_file = false;  ///< --resume names a checkpoint
-    bool goes_on = false;    ///< the run that is in the folder is continued, metrics and all
-};
-/// Collective. Throws Exit::io if the folder cannot be written or has no room for what the training will leave there.
-Output check_output(Comm&, const TrainOptions&, const Trainer&);
+/// Collective: where the run writes, and what it goes on from. Throws Exit::io if the folder cannot
+/// be written or has no room for what the training will leave there.
+RunPlace check_place(Comm&, const TrainOptions&, const Trainer&);
 
-/// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for checkpoints, do not fit.
+/// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for
+/// checkpoints, do not fit.
 void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);
 
-/// Rank 0 only. What cannot be saved when a TERM is sent to mpirun in a long step, because of the size of a checkpoint on this
-/// disk; empty if it can.
+/// Rank 0 only. A warning if this disk is too slow to save a checkpoint in the seconds that mpirun
+/// leaves its ranks after a TERM; empty if it is fast enough.
 std::string note_on_signals(const std::string& run_dir, const State&, int ranks);
 
 /// What a resumed run must share with the one before.
 Identity identity_of(const TrainOptions&, const SplitInfo&, const TrainSetup&);
-
-/// The checkpoint to go on from, if there is one; rank 0 only. Throws Exit::bad_input, or Exit::usage if it is of another run or
-/// beyond the end of this one.
-std::optional<ResumePoint> find_resume_point(const TrainOptions&, const Output&, const Trainer&, const Identity&);
 
 }  // namespace convoy

@@ -1,5 +1,6 @@
-// convoy verify DIR: reads every byte of a data set and compares every checksum there is: the manifest's SHA-256 of each file,
-// Fletcher-32 of each chunk, and the mean and deviation against the pixels. Silence would be trust, so it prints what it saw.
+// convoy verify DIR: reads every byte of a data set, and prints what it saw. Compares the
+// manifest's SHA-256 of each file, the Fletcher-32 of each chunk, and the mean and deviation of the
+// pixels.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -32,14 +33,16 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
         if (!fs::is_regular_file(path, error))
             fail(Exit::bad_input, path + ": is in manifest.json, but missing; convert the data set again");
         if (digest_of_file(Digest::Kind::sha256, path) != entry.sha256)
-            fail(Exit::bad_input,
-                 path + ": its SHA-256 is not the one in manifest.json: it is damaged or was replaced; convert the data set again");
+            fail(Exit::bad_input, path +
+                                      ": its SHA-256 is not the one in manifest.json: it is damaged or was replaced; "
+                                      "convert the data set again");
         bytes += entry.bytes;
     }
     for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
         const std::string name = entry.path().filename();
         if (name != "manifest.json" && !listed.contains(name))
-            fail(Exit::bad_input, dir + "/" + name + ": is not in manifest.json; remove it or convert the data set again");
+            fail(Exit::bad_input,
+                 dir + "/" + name + ": is not in manifest.json; remove it or convert the data set again");
     }
     return bytes;
 }
@@ -47,7 +50,8 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
 /// Reads all rows; returns how many images each class has.
 std::vector<int64_t> count_classes(const SplitReader& reader) {
     const SplitInfo& info = reader.info();
-    const int64_t image_bytes = int64_t(info.height) * info.width * info.channels, step = std::max<int64_t>(1, (4 << 20) / image_bytes);
+    const int64_t image_bytes = int64_t(info.height) * info.width * info.channels,
+                  step = std::max<int64_t>(1, (4 << 20) / image_bytes);
     std::vector<uint8_t> images(size_t(step * image_bytes));
     std::vector<int32_t> labels(static_cast<size_t>(step));
     std::vector<int64_t> counts(static_cast<size_t>(info.classes), 0);
@@ -62,10 +66,13 @@ std::vector<int64_t> count_classes(const SplitReader& reader) {
 void verify_statistics(const SplitReader& reader, const std::string& dir) {
     const SplitInfo& info = reader.info();
     Split split{info.split, info.images, info.height, info.width, info.channels, nullptr};
-    split.read = [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) { reader.read(first, rows, images, labels); };
+    split.read = [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
+        reader.read(first, rows, images, labels);
+    };
     const PixelStatistics seen = pixel_statistics(split);
     for (size_t c = 0; c < seen.mean.size(); ++c)
-        if (std::abs(seen.mean[c] - double(info.mean[c])) > 1e-5 || std::abs(seen.stddev[c] - double(info.stddev[c])) > 1e-5)
+        if (std::abs(seen.mean[c] - double(info.mean[c])) > 1e-5 ||
+            std::abs(seen.stddev[c] - double(info.stddev[c])) > 1e-5)
             fail(Exit::bad_input, dir + ": mean or stddev of channel " + std::to_string(c) +
                                       " is not that of the training images; convert the data set again");
 }

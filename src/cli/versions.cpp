@@ -1,30 +1,26 @@
 #include "cli/versions.h"
 
 #include <archive.h>
-#include <dnnl.h>
-#include <mpi.h>
 #include <openssl/crypto.h>
 
 #include <boost/version.hpp>
 
+#include "comm/comm.h"
 #include "data/hdf5.h"
 
 namespace convoy {
 
 Versions library_versions() {
-    const auto dots = [](unsigned a, unsigned b, unsigned c) { return std::to_string(a) + "." + std::to_string(b) + "." + std::to_string(c); };
-    char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(mpi, &length);
-    const std::string mpi_text(mpi, length);
-    const dnnl_version_t* onednn = dnnl_version();
-    return {{"mpi", mpi_text.substr(0, mpi_text.find(','))},
-            {"hdf5", h5::library_version()},
-            {"onednn", dots(unsigned(onednn->major), unsigned(onednn->minor), unsigned(onednn->patch))},
-            {"boost", dots(BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100)},
-            {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)},
-            {"libarchive", dots(unsigned(archive_version_number()) / 1000000, unsigned(archive_version_number()) / 1000 % 1000,
-                                unsigned(archive_version_number()) % 1000)}};
+    const auto dots = [](unsigned a, unsigned b, unsigned c) {
+        return std::to_string(a) + "." + std::to_string(b) + "." + std::to_string(c);
+    };
+    const unsigned archive = unsigned(archive_version_number());
+    Versions all = {{"mpi", mpi_version()}, {"hdf5", h5::library_version()}};
+    for (const auto& library : cpu_versions()) all.push_back(library);
+    all.push_back({"boost", dots(BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100)});
+    all.push_back({"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)});
+    all.push_back({"libarchive", dots(archive / 1000000, archive / 1000 % 1000, archive % 1000)});
+    return all;
 }
 
 Versions versions_of_run(const Backend& backend) {

@@ -1,4 +1,4 @@
-// Versions of every library that takes part in a run.
+// Versions of every library that takes part in a run, as their owners report them.
 #pragma once
 #include "backend/backend.h"
 
@@ -6,7 +6,8 @@ namespace convoy {
 
 /// (library, version) with lower-case names: mpi, hdf5, onednn, boost, openssl, libarchive.
 Versions library_versions();
-/// These, and what the backend needs besides on this host: on GPUs driver, cuda, kernels, cudnn, nccl.
+/// These, and those that only the backend needs on this host. On GPUs: driver, cuda, kernels,
+/// cudnn, nccl.
 Versions versions_of_run(const Backend&);
 
 }  // namespace convoy

@@ -1,4 +1,5 @@
-// What this rank is doing right now: written by the thread that trains, read by the watchdog and by what shows progress.
+// What this rank is doing right now: written by the thread that trains, read by the watchdog and by
+// what shows progress.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -11,8 +12,8 @@ namespace convoy {
 
 /// A part of the work that people wait for, and how far it is.
 struct Progress {
-    const char* phase = "start";           ///< a literal
-    const char* unit = "";                 ///< of what is counted: "step"
+    const char* phase = "start";             ///< a literal
+    const char* unit = "";                   ///< of what is counted: "step"
     int64_t first = 0, done = 0, total = 0;  ///< first: done when the phase began; total 0: nothing is counted
     Clock::time_point since = Clock::now();
 };
@@ -28,7 +29,9 @@ public:
 
     const char* operation() const { return operation_.load(std::memory_order_relaxed); }
     int64_t step() const { return step_.load(std::memory_order_relaxed); }  ///< optimizer steps done
-    double seconds() const { return seconds_since(Clock::time_point(Clock::duration(since_.load(std::memory_order_relaxed)))); }
+    double seconds() const {
+        return seconds_since(Clock::time_point(Clock::duration(since_.load(std::memory_order_relaxed))));
+    }
 
     Progress progress() const {
         const std::lock_guard lock(mutex_);

@@ -10,7 +10,8 @@ namespace {
 
 CpuSet empty_set() { return {hwloc_bitmap_alloc(), hwloc_bitmap_free}; }
 
-/// The smallest part of the machine with memory and cores that a PCI device hangs on; null if the bus is not known.
+/// The smallest part of the machine with memory and cores that a PCI device hangs on; null if the
+/// bus is not known.
 hwloc_obj_t neighbourhood(const Machine& machine, const std::string& bus) {
     const hwloc_obj_t device = bus.empty() ? nullptr : hwloc_get_pcidev_by_busidstring(machine.get(), bus.c_str());
     return device ? hwloc_get_non_io_ancestor_obj(machine.get(), device) : nullptr;
@@ -26,8 +27,10 @@ std::string numa_nodes_of(const Machine& machine, const CpuSet& set) {
 std::string cards_near(const Machine& machine, hwloc_obj_t place) {
     std::string names;
     for (hwloc_obj_t d = nullptr; (d = hwloc_get_next_osdev(machine.get(), d));) {
-        const bool network = d->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS || d->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK;
-        if (network && place && hwloc_get_non_io_ancestor_obj(machine.get(), d) == place) names += (names.empty() ? "" : ", ") + std::string(d->name);
+        const bool network =
+            d->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS || d->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK;
+        if (network && place && hwloc_get_non_io_ancestor_obj(machine.get(), d) == place)
+            names += (names.empty() ? "" : ", ") + std::string(d->name);
     }
     return names;
 }
@@ -70,7 +73,8 @@ std::vector<std::string> share_out(const Machine& machine, const std::vector<Unb
         if (r.allowed != ranks[0].allowed) return result;
     const auto place_of = [&](const Unbound& r) {
         CpuSet place = cpu_set(r.allowed), near = cpu_set(r.near);
-        if (!r.near.empty() && hwloc_bitmap_intersects(place.get(), near.get())) hwloc_bitmap_and(place.get(), place.get(), near.get());
+        if (!r.near.empty() && hwloc_bitmap_intersects(place.get(), near.get()))
+            hwloc_bitmap_and(place.get(), place.get(), near.get());
         return list_of(place);
     };
     for (size_t r = 0; r < ranks.size(); ++r) {
@@ -87,7 +91,8 @@ std::vector<std::string> share_out(const Machine& machine, const std::vector<Unb
             if (hwloc_bitmap_intersects(core->cpuset, set.get())) cores.push_back(core);
         const int count = int(cores.size());
         if (together > count) continue;
-        for (int i = count * before / together; i < count * (before + 1) / together; ++i) hwloc_bitmap_or(mine.get(), mine.get(), cores[size_t(i)]->cpuset);
+        for (int i = count * before / together; i < count * (before + 1) / together; ++i)
+            hwloc_bitmap_or(mine.get(), mine.get(), cores[size_t(i)]->cpuset);
         hwloc_bitmap_and(mine.get(), mine.get(), set.get());
         result[r] = list_of(mine);
     }
@@ -120,7 +125,8 @@ std::string bind_rank(Comm& comm, const std::string& bus, bool wanted) {
     const std::string cards = cards_near(machine, place);
     const std::string now = list_of(bound ? target : allowed);
     const std::string single = now.find_first_of(",-") == std::string::npos ? "processor " : "processors ";
-    return single + now + " of NUMA node " + numa_nodes_of(machine, bound ? target : allowed) + (cards.empty() ? "" : "; " + cards + " is near");
+    return single + now + " of NUMA node " + numa_nodes_of(machine, bound ? target : allowed) +
+           (cards.empty() ? "" : "; " + cards + " is near");
 }
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// Which cores a rank's threads run on. A launcher may have said so already; where it has not, the ranks of a node share its cores out
-// among themselves, each near its GPU.
+// Which cores a rank's threads run on. If the launcher did not say, the ranks of a node share its
+// cores out among themselves, each near its GPU.
 #pragma once
 #include <hwloc.h>
 
@@ -14,8 +14,8 @@ class Comm;
 /// The cores and devices of this machine, or of one described to hwloc.
 class Machine {
 public:
-    Machine();                                    ///< this one
-    explicit Machine(const char* synthetic);      ///< as in "numa:2 core:8 pu:2", for tests
+    Machine();                                ///< this one
+    explicit Machine(const char* synthetic);  ///< as in "numa:2 core:8 pu:2", for tests
     hwloc_topology_t get() const { return topology_.get(); }
 
 private:
@@ -32,13 +32,15 @@ struct Unbound {
     std::string allowed;  ///< processors its launcher lets it use
     std::string near;     ///< processors of the NUMA node its GPU is at; empty: all the same
 };
-/// The processors for each rank of a node, in order; empty for a rank that is to be left as it is. Left are all of them if the
-/// launcher told them apart already, and those that share cores with more ranks than there are cores. Whole cores are given, and
-/// ranks near the same cores get equal numbers of them, up to one.
+/// The processors for each rank of a node, in order; empty for a rank that is to be left as it is.
+/// Leaves all as they are if the launcher gave ranks different cores, and those ranks that share
+/// cores with more ranks than there are cores. Gives whole cores; ranks near the same cores get
+/// equal numbers of them, give or take one.
 std::vector<std::string> share_out(const Machine&, const std::vector<Unbound>& ranks);
 
-/// Binds the calling thread, and thus the threads it starts, as share_out says; collective over the ranks. `bus`: PCI bus id of this
-/// rank's GPU, or empty. Returns where it runs then: "processors 0-7 of NUMA node 0, bound; mlx5_0 is near".
+/// Binds the calling thread, and thus the threads it starts, as share_out says; collective over the
+/// ranks. `bus`: PCI bus id of this rank's GPU, or empty. Returns where it runs then: "processors
+/// 0-7 of NUMA node 0, bound; mlx5_0 is near".
 std::string bind_rank(Comm&, const std::string& bus, bool wanted);
 
 }  // namespace convoy

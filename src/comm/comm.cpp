@@ -24,12 +24,14 @@ void on_mpi_error(MPI_Comm*, int* code, ...) {
     MPI_Error_string(*code, text, &length);
     MPI_Get_processor_name(host, &length);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    std::fprintf(stderr, "convoy: rank %d on %s: communication failed: %s; another rank or the link to it may be gone\n", rank, host, text);
+    std::fprintf(stderr,
+                 "convoy: rank %d on %s: communication failed: %s; another rank or the link to it may be gone\n", rank,
+                 host, text);
     MPI_Abort(MPI_COMM_WORLD, int(Exit::comm));
 }
 
-/// A job that is killed from now on leaves nothing in /dev/shm. Where ranks do not map one segment each, as with UCX,
-/// nothing is touched.
+/// A job that is killed from now on leaves nothing in /dev/shm. Where ranks do not map one segment
+/// each, as with UCX, nothing is touched.
 void leave_no_segments(Comm::Native& n) {
     std::vector<std::string> segments = mapped_segments();
     int all_mapped = segments.size() == size_t(n.local_size);
@@ -93,7 +95,8 @@ template <class T> T reduced(Activity& activity, T value, MPI_Datatype type, MPI
 
 void broadcast_bytes(void* data, size_t bytes, int from, MPI_Comm comm) {
     constexpr size_t most = size_t(1) << 30;  // MPI counts are int
-    for (size_t at = 0; at < bytes; at += most) MPI_Bcast(static_cast<char*>(data) + at, int(std::min(most, bytes - at)), MPI_BYTE, from, comm);
+    for (size_t at = 0; at < bytes; at += most)
+        MPI_Bcast(static_cast<char*>(data) + at, int(std::min(most, bytes - at)), MPI_BYTE, from, comm);
 }
 
 void Comm::broadcast(void* data, size_t bytes, int from) {
@@ -166,15 +169,19 @@ namespace {
 bool is_out_of_memory(const std::exception& error) {
     if (dynamic_cast<const std::bad_alloc*>(&error)) return true;
     const auto* system = dynamic_cast<const std::system_error*>(&error);
-    return system && (system->code() == std::errc::resource_unavailable_try_again || system->code() == std::errc::not_enough_memory);
+    return system && (system->code() == std::errc::resource_unavailable_try_again ||
+                      system->code() == std::errc::not_enough_memory);
 }
 
 /// What that means to the user: which limit is the narrowest now, and what to do.
 std::string out_of_memory_message() try {
     const std::vector<MemoryLimit> limits = memory_limits();
-    const auto least = std::min_element(limits.begin(), limits.end(), [](const auto& a, const auto& b) { return a.left < b.left; });
+    const auto least =
+        std::min_element(limits.begin(), limits.end(), [](const auto& a, const auto& b) { return a.left < b.left; });
     if (least == limits.end()) return out_of_host_memory;
-    return "out of memory on the host; the narrowest limit is " + least->name + "; use a smaller batch or data set, or fewer ranks a node" + (least->remedy.empty() ? "" : ", or " + least->remedy);
+    return "out of memory on the host; the narrowest limit is " + least->name +
+           "; use a smaller batch or data set, or fewer ranks a node" +
+           (least->remedy.empty() ? "" : ", or " + least->remedy);
 } catch (const std::bad_alloc&) {
     return out_of_host_memory;
 }
@@ -223,7 +230,8 @@ int Comm::fair_threads() {
     int64_t share = 0;
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
         if (CPU_ISSET(cpu, &mine))
-            share += unit / std::count_if(all.begin(), all.end(), [&](const cpu_set_t& set) { return CPU_ISSET(cpu, &set); });
+            share += unit /
+                     std::count_if(all.begin(), all.end(), [&](const cpu_set_t& set) { return CPU_ISSET(cpu, &set); });
     return int(std::max<int64_t>(1, (share + unit / 1000) / unit));
 }
 
@@ -232,6 +240,14 @@ void Comm::abort(Exit code, const std::string& message) {
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, int(code));
     std::abort();  // MPI_Abort does not return; the compiler does not know
+}
+
+std::string mpi_version() {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    const std::string whole(text, size_t(length));
+    return whole.substr(0, whole.find(','));
 }
 
 }  // namespace convoy

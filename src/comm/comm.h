@@ -33,9 +33,10 @@ public:
     double sum(double);
     int64_t sum(int64_t);
     int64_t max(int64_t);
-    /// Replaces each value by its mean over ranks; values that are equal on all ranks stay what they are.
+    /// Replaces each value by its mean over ranks; values that are equal on all ranks stay what
+    /// they are.
     void average(std::vector<float>& values);
-    /// Every rank's values behind one another on rank 0; nothing elsewhere.
+    /// Every rank's values, in order of rank, on rank 0; nothing elsewhere.
     std::vector<float> gather(const std::vector<float>& mine);
     /// One row a rank, in rank order, on every rank.
     std::vector<double> gather_all(const std::vector<double>& row);
@@ -43,14 +44,17 @@ public:
     /// As gather_all, of the ranks of this node.
     std::vector<std::string> gather_node(const std::string&);
 
-    /// Runs `work` on every rank and agrees on the outcome: if any rank throws Error, every rank throws the error of the
-    /// lowest such rank, marked `everywhere`. Collective; `work` itself must not communicate.
+    /// Collective: runs `work`, and agrees on the outcome. If any rank throws Error, every rank
+    /// throws the error of the lowest such rank, marked `everywhere`. `work` itself must not
+    /// communicate.
     void together(const std::function<void()>& work);
 
-    /// Runs `work`, while what it uses is still whole: a failure that the other ranks do not know of ends them at once.
+    /// Runs `work`, while what it uses is still whole: a failure that the other ranks do not know
+    /// of ends them at once.
     void or_abort(const std::function<void()>& work);
 
-    /// This rank's fair share of the cores its launcher lets it use: each core is divided by the local ranks bound to it.
+    /// This rank's fair share of the cores its launcher lets it use: each core is divided by the
+    /// local ranks bound to it.
     int fair_threads();
 
     /// Prints "convoy: rank R on HOST: message" and ends every rank with `code`. Does not return.
@@ -64,5 +68,8 @@ private:
     std::unique_ptr<Native> native_;
     Activity activity_;
 };
+
+/// Of the MPI library: "Open MPI v4.1.4". Needs no Comm.
+std::string mpi_version();
 
 }  // namespace convoy

@@ -4,8 +4,8 @@
 
 namespace convoy {
 
-/// "mlx5_0 400 Gb/sec (4X NDR), eth0 10 Gb/s": InfiniBand and RoCE ports that are up, then other cards that are; "none" if there
-/// are none. `sys` is where sysfs is.
+/// "mlx5_0 400 Gb/sec (4X NDR), eth0 10 Gb/s": InfiniBand and RoCE ports that are up, then other
+/// cards that are; "none" if there are none. `sys` is where sysfs is.
 std::string network_cards(const std::string& sys = "/sys");
 
 }  // namespace convoy

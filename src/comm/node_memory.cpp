@@ -1,4 +1,5 @@
-// Two ranks share a limit if both name it: ranks of one job step do, ranks with a control group each do not.
+// Two ranks share a limit if both name it: ranks of one job step do, ranks with a control group
+// each do not.
 #include "comm/node_memory.h"
 
 #include <algorithm>

@@ -20,7 +20,8 @@ struct Replicated::State {
 
 namespace {
 
-/// Room in the shared-memory file system that OpenMPI backs its windows with; writing beyond it would be a bus error.
+/// Room in the shared-memory file system that OpenMPI backs its windows with; writing beyond it
+/// would be a bus error.
 bool shared_memory_has(size_t bytes) {
     struct statvfs fs;
     return statvfs("/dev/shm", &fs) == 0 && size_t(fs.f_bavail) * fs.f_frsize > bytes + bytes / 8;
@@ -33,7 +34,8 @@ bool Replicated::check(Comm& comm, size_t bytes) {
     const MemoryBudget budget = memory_budget(comm);
     comm.together([&] {
         if (bytes > (share ? budget.left_to_share() : budget.left()))
-            fail(Exit::out_of_memory, budget.shortage(bytes, share ? Taker::node : Taker::each_rank, "the data set", "use a smaller data set or fewer ranks a node"));
+            fail(Exit::out_of_memory, budget.shortage(bytes, share ? Taker::node : Taker::each_rank, "the data set",
+                                                      "use a smaller data set or fewer ranks a node"));
     });
     return share;
 }
@@ -43,7 +45,9 @@ Replicated::Replicated(Comm& comm, size_t bytes) : state_(new State{comm}) {
     const bool share = check(comm, bytes);
     comm.together([&] {
         if (!share) s.own = std::malloc(std::max<size_t>(bytes, 1));
-        if (!share && !s.own) fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB for the data set");
+        if (!share && !s.own)
+            fail(Exit::out_of_memory,
+                 "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB for the data set");
     });
     s.data = static_cast<char*>(s.own);
     if (!share) return;
@@ -56,8 +60,8 @@ Replicated::Replicated(Comm& comm, size_t bytes) : state_(new State{comm}) {
     s.data = static_cast<char*>(mine);
 }
 
-// An exception may be this rank's alone: freeing the window would wait for ranks that do not know, and the job would hang
-// instead of ending. The process ends soon, and the window with it.
+// An exception may be this rank's alone. Freeing the window would then wait for ranks that do not
+// know, and the job would hang. The process ends soon, and the window with it.
 Replicated::~Replicated() {
     const bool unwinding = std::uncaught_exceptions() > state_->exceptions;
     if (state_->window != MPI_WIN_NULL && !unwinding) MPI_Win_free(&state_->window);
@@ -82,7 +86,8 @@ void Replicated::complete(const std::vector<size_t>& offsets) {
     MPI_Allgather(&holder, 1, MPI_INT, holder_of.data(), 1, MPI_INT, n.world);
     MPI_Barrier(n.world);  // every part is written
     if (group != MPI_COMM_NULL && *std::max_element(holder_of.begin(), holder_of.end()) > 0)
-        for (int r = 0; r < n.size; ++r) broadcast_bytes(s.data + offsets[r], offsets[r + 1] - offsets[r], holder_of[r], group);
+        for (int r = 0; r < n.size; ++r)
+            broadcast_bytes(s.data + offsets[r], offsets[r + 1] - offsets[r], holder_of[r], group);
     MPI_Barrier(n.world);
 }
 

@@ -34,8 +34,9 @@ std::string parent_of(const std::string& process) {
     return "0";
 }
 
-/// Ends OpenMPI's launcher on this host if it is still there in ten seconds: behind a dead link mpirun waits for its daemon on the
-/// other host, and that daemon for mpirun, long after every rank is gone. A process of its own does it, since the launcher ends
+/// Ends OpenMPI's launcher on this host if it is still there in ten seconds. When a link is dead,
+/// mpirun waits for its daemon on the other host, and that daemon for mpirun, long after every rank
+/// is gone; OpenMPI 5's also after a SIGTERM. A process of its own does it, since the launcher ends
 /// this one.
 void end_launcher_later() {
     const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted"};
@@ -46,7 +47,9 @@ void end_launcher_later() {
         std::getline(file, name);
     }
     if (!launchers.count(name)) return;
-    const std::string script = "sleep 10; [ \"$(cat /proc/" + launcher + "/comm)\" = " + name + " ] && kill -TERM " + launcher;
+    const std::string there = "[ \"$(cat /proc/" + launcher + "/comm)\" = " + name + " ]";
+    const std::string script =
+        "sleep 10; " + there + " && kill -TERM " + launcher + " && sleep 5 && " + there + " && kill -KILL " + launcher;
     posix_spawnattr_t apart;
     posix_spawnattr_init(&apart);
     posix_spawnattr_setflags(&apart, POSIX_SPAWN_SETSID);
@@ -61,7 +64,8 @@ void end_launcher_later() {
 /// "ranks 1, 4 and 5"
 std::string list_of(const std::vector<int>& ranks) {
     std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-    for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
+    for (size_t i = 0; i < ranks.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
     return text;
 }
 
@@ -95,13 +99,15 @@ void Watchdog::watch() {
         if (seconds < warning) warned = false;
         if (seconds >= warning && !warned && comm_.root()) {
             warned = true;
-            std::fprintf(stderr, "warning: rank 0 is %s; the job ends when that takes %g s (--watchdog)\n", where(comm_.activity()).c_str(), limit_);
+            std::fprintf(stderr, "warning: rank 0 is %s; the job ends when that takes %g s (--watchdog)\n",
+                         where(comm_.activity()).c_str(), limit_);
         }
     }
 }
 
 void Watchdog::end(const std::string& folder) {
-    const std::string mine = "rank " + std::to_string(comm_.rank()) + " on " + comm_.host() + " is " + where(comm_.activity());
+    const std::string mine =
+        "rank " + std::to_string(comm_.rank()) + " on " + comm_.host() + " is " + where(comm_.activity());
     end_launcher_later();
     // MPI may be what is stuck: this process ends in any case, and its launcher ends the others.
     std::thread([] {
@@ -112,7 +118,8 @@ void Watchdog::end(const std::string& folder) {
     message << "no progress for " << limit_ << " s (--watchdog): ";
     if (folder.empty()) comm_.abort(Exit::comm, message.str() + mine);
 
-    // Behind a dead link only files can be seen, if those: every rank leaves its report, and the lowest one speaks for all.
+    // Behind a dead link only files can be seen, if those: every rank leaves its report, and the
+    // lowest one speaks for all.
     std::error_code ignored;
     fs::create_directories(folder, ignored);
     std::ofstream(report_of(folder, comm_.rank())) << mine << "\n";
@@ -122,7 +129,8 @@ void Watchdog::end(const std::string& folder) {
     for (int r = 0; r < comm_.size(); ++r) {
         std::ifstream file(report_of(folder, r));
         if (std::string line; std::getline(file, line)) {
-            if (reports.empty() && r < comm_.rank()) std::this_thread::sleep_for(std::chrono::hours(1));  // until its abort
+            // until its abort
+            if (reports.empty() && r < comm_.rank()) std::this_thread::sleep_for(std::chrono::hours(1));
             reports.push_back(line);
         } else {
             silent.push_back(r);
@@ -130,8 +138,10 @@ void Watchdog::end(const std::string& folder) {
     }
     for (const std::string& report : reports)
         std::fprintf(stderr, "convoy: no progress: %s\n", printable(report).c_str());
-    message << (silent.empty() ? "every rank reports, so a link between hosts is dead or one rank waits for a disk"
-                               : list_of(silent) + " did not report: stopped, cut off, or on a host that does not share the run folder")
+    message << (silent.empty()
+                    ? "every rank reports, so a link between hosts is dead or one rank waits for a disk"
+                    : list_of(silent) +
+                          " did not report: stopped, cut off, or on a host that does not share the run folder")
             << "; what each rank was in is in " << folder;
     comm_.abort(Exit::comm, message.str());
 }

@@ -1,5 +1,6 @@
-// Ends the job when a rank is in one operation for too long. MPI itself waits for ever for a stopped process or behind a dead
-// link; here every rank that can still speak says what it waits in, and the ranks that cannot are named.
+// Ends the job if a rank is in one operation for too long: MPI itself waits for ever for a stopped
+// process or a dead link. Every rank that can still speak says what it waits in; the others are
+// named.
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -12,12 +13,14 @@ namespace convoy {
 
 class Watchdog {
 public:
-    /// Watches this rank from now on; `limit_seconds` 0: never. Says so on stderr once a tenth of the limit has passed.
+    /// Watches this rank from now on; `limit_seconds` 0: never. Says so on stderr once a tenth of
+    /// the limit has passed.
     Watchdog(Comm&, double limit_seconds);
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
 
-    /// Where ranks leave their reports for one another: RUN/stalled, which is made when it is needed.
+    /// Where ranks leave their reports for one another: RUN/stalled, which is made when it is
+    /// needed.
     void report_to(const std::string& folder);
 
 private:

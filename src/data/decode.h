@@ -1,5 +1,6 @@
-// Sources of images: each decoder turns what people download (or a seed) into splits of uint8 NHWC pixels and int32 labels.
-// A split is read in ranges of rows, so that a source larger than memory (synthetic) needs none.
+// Sources of images: each decoder turns what people download (or a seed) into splits of uint8 NHWC
+// pixels and int32 labels. A split is read in ranges of rows, so that a source larger than memory
+// (synthetic) needs none.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -8,7 +9,8 @@
 
 namespace convoy {
 
-/// Images of one split; `read` fills images [rows, height, width, channels] and labels [rows] with rows [first, first + rows).
+/// Images of one split; `read` fills images [rows, height, width, channels] and labels [rows] with
+/// rows [first, first + rows).
 struct Split {
     std::string name;  ///< "train" or "test"
     int64_t images = 0;
@@ -27,18 +29,20 @@ struct Source {
 };
 
 /// A split whose pixels [n, height, width, channels] and labels [n] are in memory.
-Split split_in_memory(std::string name, int height, int width, int channels, std::vector<uint8_t> images, std::vector<int32_t> labels);
+Split split_in_memory(std::string name, int height, int width, int channels, std::vector<uint8_t> images,
+                      std::vector<int32_t> labels);
 
-/// CIFAR-10 from the official cifar-10-binary.tar.gz, or from the folder unpacked from it. `limit_per_file` > 0 takes only the
-/// first images of each batch. A wrong size, a label above 9, a missing or truncated member is Exit::bad_input.
+/// CIFAR-10 from the official cifar-10-binary.tar.gz, or from the folder unpacked from it.
+/// `limit_per_file` > 0 takes only the first images of each batch. A wrong size, a label above 9, a
+/// missing or truncated member is Exit::bad_input.
 Source decode_cifar10(const std::string& from, int64_t limit_per_file);
 
-/// MNIST, Fashion-MNIST and others of the same four IDX files, gzipped or not, in folder `from`; one channel.
-/// `class_names` empty means "0" to "9". Errors as above.
+/// MNIST, Fashion-MNIST and others of the same four IDX files, gzipped or not, in folder `from`;
+/// one channel. `class_names` empty means "0" to "9". Errors as above.
 Source decode_idx(const std::string& from, const std::vector<std::string>& class_names);
 
-/// A learnable made-up problem: image i belongs to class i % classes and is that class's smooth pattern plus noise.
-/// Every byte is a function of the arguments alone, on any machine.
+/// A learnable made-up problem: image i belongs to class i % classes and is that class's smooth
+/// pattern plus noise. Every byte is a function of the arguments alone, on any machine.
 struct SyntheticShape {
     int64_t images = 0, test_images = 0;
     int height = 32, width = 32, channels = 3, classes = 10;

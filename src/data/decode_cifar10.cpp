@@ -1,5 +1,6 @@
-// CIFAR-10 binary: records of one label byte and 1,024 red, 1,024 green, 1,024 blue bytes; here they become NHWC.
-// The archive's members come in an order of their own (data_batch_2 last but one), so they are collected before they are joined.
+// CIFAR-10 binary: records of one label byte and 1,024 red, 1,024 green, 1,024 blue bytes; here
+// they become NHWC. The archive's members come in an order of their own (data_batch_2 last but
+// one), so they are collected before they are joined.
 #include <archive.h>
 #include <archive_entry.h>
 
@@ -27,8 +28,9 @@ constexpr size_t record_bytes = 1 + plane * colours, official_records = 10'000;
 constexpr size_t most_batch_bytes = official_records * record_bytes, most_names_bytes = 1 << 16;
 constexpr size_t most_archive_bytes = size_t(1) << 30;  // unpacked; the official archive has 184 MB
 constexpr const char* official_md5 = "c32a1d4ab5d03f1284b67883e8d87530";
-const std::array<std::string, 7> member_names = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
-                                                 "data_batch_5.bin", "test_batch.bin",   "batches.meta.txt"};
+const std::array<std::string, 7> member_names = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                                 "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin",
+                                                 "batches.meta.txt"};
 
 struct Images {
     std::vector<uint8_t> pixels;  ///< [n, 32, 32, 3]
@@ -42,12 +44,15 @@ struct Batches {
     std::vector<std::string> warnings;
 };
 
-bool is_member(const std::string& name) { return std::find(member_names.begin(), member_names.end(), name) != member_names.end(); }
+bool is_member(const std::string& name) {
+    return std::find(member_names.begin(), member_names.end(), name) != member_names.end();
+}
 
 Images decode_batch(const std::vector<uint8_t>& bytes, int64_t limit, const std::string& where) {
     if (bytes.empty() || bytes.size() % record_bytes != 0)
         fail(Exit::bad_input, where + ": has " + std::to_string(bytes.size()) + " bytes, not a multiple of the " +
-                                  std::to_string(record_bytes) + " of a record (" + std::to_string(official_records * record_bytes) +
+                                  std::to_string(record_bytes) + " of a record (" +
+                                  std::to_string(official_records * record_bytes) +
                                   " in the official file): it is truncated, get it again");
     size_t records = bytes.size() / record_bytes;
     if (limit > 0) records = std::min(records, size_t(limit));
@@ -57,8 +62,8 @@ Images decode_batch(const std::vector<uint8_t>& bytes, int64_t limit, const std:
     for (size_t row = 0; row < records; ++row) {
         const uint8_t* record = &bytes[row * record_bytes];
         if (record[0] >= classes)
-            fail(Exit::bad_input, where + ": row " + std::to_string(row) + " (byte " + std::to_string(row * record_bytes) + ") has label " +
-                                      std::to_string(record[0]) +
+            fail(Exit::bad_input, where + ": row " + std::to_string(row) + " (byte " +
+                                      std::to_string(row * record_bytes) + ") has label " + std::to_string(record[0]) +
                                       ", allowed is 0 to 9: this is not CIFAR-10's binary version, or it is damaged");
         out.labels[row] = record[0];
         uint8_t* image = &out.pixels[row * plane * colours];
@@ -76,12 +81,13 @@ std::vector<std::string> decode_names(const std::vector<uint8_t>& bytes, const s
         if (!line.empty()) names.push_back(line);
     }
     if (names.size() != classes)
-        fail(Exit::bad_input,
-             where + ": names " + std::to_string(names.size()) + " classes instead of 10; get CIFAR-10's binary version again");
+        fail(Exit::bad_input, where + ": names " + std::to_string(names.size()) +
+                                  " classes instead of 10; get CIFAR-10's binary version again");
     return names;
 }
 
-void add_member(const std::string& name, const std::vector<uint8_t>& bytes, int64_t limit, const std::string& where, Batches& batches) {
+void add_member(const std::string& name, const std::vector<uint8_t>& bytes, int64_t limit, const std::string& where,
+                Batches& batches) {
     if (name == "batches.meta.txt") {
         batches.class_names = decode_names(bytes, where);
         return;
@@ -100,7 +106,8 @@ void check_unpacked(const GzipReader& gzip) {
                                   " bytes; is it cifar-10-binary.tar.gz?");
 }
 
-/// libarchive's source of bytes: the decompressed stream of a GzipReader, whose exceptions must not cross C code.
+/// libarchive's source of bytes: the decompressed stream of a GzipReader, whose exceptions must not
+/// cross C code.
 struct TarInput {
     explicit TarInput(const std::string& path) : gzip(path) {}
     GzipReader gzip;
@@ -125,8 +132,9 @@ struct TarInput {
 [[noreturn]] void bad_archive(const TarInput& input, archive* tar, const std::string& path) {
     if (!input.failure.empty()) fail(Exit::bad_input, input.failure);
     const char* reason = archive_error_string(tar);
-    fail(Exit::bad_input, path + ": at byte " + std::to_string(input.gzip.offset()) + " of its content: " +
-                              (reason ? reason : "not a tar archive") + "; it is no (complete) tar archive, get it again");
+    fail(Exit::bad_input, path + ": at byte " + std::to_string(input.gzip.offset()) +
+                              " of its content: " + (reason ? reason : "not a tar archive") +
+                              "; it is no (complete) tar archive, get it again");
 }
 
 void check_size(const std::string& name, uint64_t bytes, const std::string& where) {
@@ -151,7 +159,8 @@ void read_archive(const std::string& path, int64_t limit, Batches& batches) {
     TarInput input(path);
     const std::unique_ptr<archive, int (*)(archive*)> tar(archive_read_new(), archive_read_free);
     archive_read_support_format_tar(tar.get());
-    if (archive_read_open(tar.get(), &input, nullptr, TarInput::read, nullptr) != ARCHIVE_OK) bad_archive(input, tar.get(), path);
+    if (archive_read_open(tar.get(), &input, nullptr, TarInput::read, nullptr) != ARCHIVE_OK)
+        bad_archive(input, tar.get(), path);
     for (archive_entry* entry = nullptr;;) {
         const int code = archive_read_next_header(tar.get(), &entry);
         if (code == ARCHIVE_EOF) break;
@@ -173,7 +182,8 @@ void read_folder(const fs::path& folder, int64_t limit, Batches& batches, Source
         const std::string path = folder / name;
         std::error_code error;
         if (!fs::is_regular_file(path, error))
-            fail(Exit::bad_input, path + ": is missing; unpack cifar-10-binary.tar.gz again, or give the archive itself");
+            fail(Exit::bad_input,
+                 path + ": is missing; unpack cifar-10-binary.tar.gz again, or give the archive itself");
         check_size(name, size_of_input(path, "check its permissions"), path);
         std::ifstream in(path, std::ios::binary);
         const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
@@ -189,7 +199,8 @@ Split join(const std::string& split, const std::vector<std::string>& names, cons
     Images all;
     for (const std::string& name : names) {
         const auto found = batches.images.find(name);
-        if (found == batches.images.end()) fail(Exit::bad_input, from + ": has no member " + name + "; is it cifar-10-binary.tar.gz?");
+        if (found == batches.images.end())
+            fail(Exit::bad_input, from + ": has no member " + name + "; is it cifar-10-binary.tar.gz?");
         all.pixels.insert(all.pixels.end(), found->second.pixels.begin(), found->second.pixels.end());
         all.labels.insert(all.labels.end(), found->second.labels.begin(), found->second.labels.end());
         batches.images.erase(found);
@@ -199,7 +210,8 @@ Split join(const std::string& split, const std::vector<std::string>& names, cons
 
 }  // namespace
 
-Split split_in_memory(std::string name, int height, int width, int channels, std::vector<uint8_t> images, std::vector<int32_t> labels) {
+Split split_in_memory(std::string name, int height, int width, int channels, std::vector<uint8_t> images,
+                      std::vector<int32_t> labels) {
     Split split{std::move(name), int64_t(labels.size()), height, width, channels, nullptr};
     const auto bytes = size_t(split.image_bytes());
     require(images.size() == labels.size() * bytes, "one label an image");
@@ -207,7 +219,8 @@ Split split_in_memory(std::string name, int height, int width, int channels, std
         std::vector<uint8_t> images;
         std::vector<int32_t> labels;
     };
-    const auto rows = std::make_shared<const Rows>(Rows{std::move(images), std::move(labels)});  // std::function needs a copyable owner
+    // std::function needs a copyable owner
+    const auto rows = std::make_shared<const Rows>(Rows{std::move(images), std::move(labels)});
     split.read = [rows, bytes](int64_t first, int64_t count, uint8_t* to, int32_t* labels_to) {
         std::copy_n(rows->images.begin() + first * int64_t(bytes), size_t(count) * bytes, to);
         std::copy_n(rows->labels.begin() + first, count, labels_to);
@@ -222,7 +235,8 @@ Source decode_cifar10(const std::string& from, int64_t limit_per_file) {
     if (fs::is_directory(from, error)) {
         const fs::path nested = fs::path(from) / "cifar-10-batches-bin";
         read_folder(fs::is_directory(nested, error) ? nested : fs::path(from), limit_per_file, batches, source);
-        batches.warnings.push_back(from + ": is a folder; whether it is the official CIFAR-10 can only be checked on the archive");
+        batches.warnings.push_back(
+            from + ": is a folder; whether it is the official CIFAR-10 can only be checked on the archive");
     } else {
         size_of_input(from, "give cifar-10-binary.tar.gz, or the folder unpacked from it");
         source.checksum = digest_of_file(Digest::Kind::md5, from) == official_md5 ? "official" : "differs";
@@ -233,7 +247,8 @@ Source decode_cifar10(const std::string& from, int64_t limit_per_file) {
         source.files = {fs::path(from).filename()};
         source.sha256 = {digest_of_file(Digest::Kind::sha256, from)};
     }
-    if (batches.class_names.empty()) fail(Exit::bad_input, from + ": has no member batches.meta.txt; is it cifar-10-binary.tar.gz?");
+    if (batches.class_names.empty())
+        fail(Exit::bad_input, from + ": has no member batches.meta.txt; is it cifar-10-binary.tar.gz?");
     source.splits.push_back(join("train", {member_names.begin(), member_names.begin() + 5}, from, batches));
     source.splits.push_back(join("test", {"test_batch.bin"}, from, batches));
     source.class_names = batches.class_names;

@@ -1,5 +1,6 @@
-// IDX files (MNIST and its relatives): a big-endian header, then bytes. Gzipped or not is decided by content, not by name.
-// The length must be exactly what the header says; the header is believed only as far as bytes keep coming.
+// IDX files (MNIST and its relatives): a big-endian header, then bytes. Gzipped or not is decided
+// by content, not by name. The length must be exactly what the header says; the header is believed
+// only as far as bytes keep coming.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -20,8 +21,9 @@ constexpr uint64_t most_bytes = uint64_t(8) << 30;
 constexpr uint64_t most_deflated = 1032;  // bytes that one byte of a .gz file can unpack to, by the format
 
 /// MD5 of the four uncompressed MNIST files, in the order they are read.
-constexpr std::array<const char*, 4> mnist_md5 = {"6bbc9ace898e44ae57da46a324031adb", "a25bea736e30d166cdddb491f175f624",
-                                                  "2646ac647ad5339dbf082846283269ea", "27ae3e4e09519cfbb04c329615203637"};
+constexpr std::array<const char*, 4> mnist_md5 = {
+    "6bbc9ace898e44ae57da46a324031adb", "a25bea736e30d166cdddb491f175f624", "2646ac647ad5339dbf082846283269ea",
+    "27ae3e4e09519cfbb04c329615203637"};
 
 struct Idx {
     std::string path;
@@ -35,8 +37,11 @@ std::string find_file(const std::string& folder, const std::string& stem, const 
     std::error_code error;
     for (const char* joint : {"-", "."})
         for (const char* suffix : {"", ".gz"})
-            if (const fs::path path = fs::path(folder) / (stem + joint + kind + suffix); fs::is_regular_file(path, error)) return path;
-    fail(Exit::bad_input, folder + "/" + stem + "-" + kind + "[.gz]: is missing; give --from the folder with the four IDX files");
+            if (const fs::path path = fs::path(folder) / (stem + joint + kind + suffix);
+                fs::is_regular_file(path, error))
+                return path;
+    fail(Exit::bad_input,
+         folder + "/" + stem + "-" + kind + "[.gz]: is missing; give --from the folder with the four IDX files");
 }
 
 /// Linux would grant the memory, and end the process without a word when it is used.
@@ -54,21 +59,23 @@ Idx read_idx(const std::string& path, uint32_t rank) {
     const size_t header_bytes = 4 + 4 * rank;
     const size_t got = file.read(header.data(), header_bytes);
     if (got != header_bytes)
-        fail(Exit::bad_input, path + ": ends within its header, at byte " + std::to_string(got) + "; it is truncated, get it again");
+        fail(Exit::bad_input,
+             path + ": ends within its header, at byte " + std::to_string(got) + "; it is truncated, get it again");
     md5.update(header.data(), header_bytes);
     const auto word = [&](size_t i) {
         return uint32_t(header[i]) << 24 | uint32_t(header[i + 1]) << 16 | uint32_t(header[i + 2]) << 8 | header[i + 3];
     };
     if (word(0) != (0x800u | rank))
-        fail(Exit::bad_input, path + ": starts with " + std::to_string(word(0)) + " instead of " + std::to_string(0x800u | rank) +
-                                  ": this is not an IDX file of " + (rank == 3 ? "images" : "labels"));
+        fail(Exit::bad_input, path + ": starts with " + std::to_string(word(0)) + " instead of " +
+                                  std::to_string(0x800u | rank) + ": this is not an IDX file of " +
+                                  (rank == 3 ? "images" : "labels"));
     Idx idx{path, {}, {}, ""};
     uint64_t bytes = 1;
     for (uint32_t i = 0; i < rank; ++i) {
         idx.dims.push_back(word(4 + 4 * i));
         if (idx.dims[i] == 0 || (i > 0 && idx.dims[i] > 4096))
-            fail(Exit::bad_input,
-                 path + ": dimension " + std::to_string(i) + " is " + std::to_string(idx.dims[i]) + "; the file is damaged");
+            fail(Exit::bad_input, path + ": dimension " + std::to_string(i) + " is " + std::to_string(idx.dims[i]) +
+                                      "; the file is damaged");
         bytes *= idx.dims[i];
     }
     if (bytes > std::min(most_bytes, size_of_input(path, "get it again") * most_deflated))
@@ -85,23 +92,25 @@ Idx read_idx(const std::string& path, uint32_t rank) {
     }
     if (idx.data.size() != bytes)
         fail(Exit::bad_input, path + ": its header says " + std::to_string(bytes) + " bytes of data, it holds " +
-                                  (idx.data.size() > bytes ? "more" : std::to_string(idx.data.size())) + "; get it again");
+                                  (idx.data.size() > bytes ? "more" : std::to_string(idx.data.size())) +
+                                  "; get it again");
     md5.update(idx.data.data(), idx.data.size());
     idx.md5 = md5.hex();
     return idx;
 }
 
-Split read_split(const std::string& folder, const std::string& split, const std::string& stem, int32_t classes, Source& source,
-                 std::vector<std::string>& md5) {
+Split read_split(const std::string& folder, const std::string& split, const std::string& stem, int32_t classes,
+                 Source& source, std::vector<std::string>& md5) {
     Idx images = read_idx(find_file(folder, stem + "-images", "idx3-ubyte"), 3);
     const Idx labels = read_idx(find_file(folder, stem + "-labels", "idx1-ubyte"), 1);
     if (images.dims[0] != labels.dims[0])
-        fail(Exit::bad_input, labels.path + ": has " + std::to_string(labels.dims[0]) + " labels for " + std::to_string(images.dims[0]) +
-                                  " images in " + images.path);
+        fail(Exit::bad_input, labels.path + ": has " + std::to_string(labels.dims[0]) + " labels for " +
+                                  std::to_string(images.dims[0]) + " images in " + images.path);
     for (size_t row = 0; row < labels.data.size(); ++row)
         if (labels.data[row] >= classes)
-            fail(Exit::bad_input, labels.path + ": row " + std::to_string(row) + " has label " + std::to_string(labels.data[row]) +
-                                      ", allowed is 0 to " + std::to_string(classes - 1) +
+            fail(Exit::bad_input, labels.path + ": row " + std::to_string(row) + " has label " +
+                                      std::to_string(labels.data[row]) + ", allowed is 0 to " +
+                                      std::to_string(classes - 1) +
                                       "; get it again, or name all classes with --class-names");
     for (const Idx* idx : {&std::as_const(images), &labels}) {
         source.files.push_back(fs::path(idx->path).filename());
@@ -116,7 +125,8 @@ Split read_split(const std::string& folder, const std::string& split, const std:
 
 Source decode_idx(const std::string& from, const std::vector<std::string>& class_names) {
     std::error_code error;
-    if (!fs::is_directory(from, error)) fail(Exit::bad_input, from + ": is not a folder; give --from the folder with the four IDX files");
+    if (!fs::is_directory(from, error))
+        fail(Exit::bad_input, from + ": is not a folder; give --from the folder with the four IDX files");
     Source source;
     source.class_names = class_names;
     if (class_names.empty())
@@ -127,10 +137,11 @@ Source decode_idx(const std::string& from, const std::vector<std::string>& class
     source.splits.push_back(read_split(from, "test", "t10k", classes, source, md5));
     const Split &train = source.splits[0], &test = source.splits[1];
     if (train.height != test.height || train.width != test.width)
-        fail(Exit::bad_input, from + ": training images are " + std::to_string(train.height) + "x" + std::to_string(train.width) +
-                                  ", test images " + std::to_string(test.height) + "x" + std::to_string(test.width) +
-                                  "; the files are of different data sets");
-    if (std::equal(md5.begin(), md5.end(), mnist_md5.begin(), mnist_md5.end(), [](const std::string& a, const char* b) { return a == b; }))
+        fail(Exit::bad_input, from + ": training images are " + std::to_string(train.height) + "x" +
+                                  std::to_string(train.width) + ", test images " + std::to_string(test.height) + "x" +
+                                  std::to_string(test.width) + "; the files are of different data sets");
+    if (std::equal(md5.begin(), md5.end(), mnist_md5.begin(), mnist_md5.end(),
+                   [](const std::string& a, const char* b) { return a == b; }))
         source.checksum = "official";
     return source;
 }

@@ -46,7 +46,8 @@ std::string digest_of_file(Digest::Kind kind, const std::string& path) {
     if (!file) fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; check the path");
     Digest digest(kind);
     std::vector<unsigned char> buffer(1 << 20);
-    while (const size_t bytes = std::fread(buffer.data(), 1, buffer.size(), file.get())) digest.update(buffer.data(), bytes);
+    while (const size_t bytes = std::fread(buffer.data(), 1, buffer.size(), file.get()))
+        digest.update(buffer.data(), bytes);
     if (std::ferror(file.get())) fail(Exit::bad_input, path + ": cannot be read (" + std::strerror(errno) + ")");
     return digest.hex();
 }

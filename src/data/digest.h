@@ -1,5 +1,6 @@
-// MD5 and SHA-256 of buffers and files, as lower-case hexadecimal; files are streamed, never held in memory.
-// MD5 is here only because the official CIFAR-10 page publishes it; our own manifests use SHA-256.
+// MD5 and SHA-256 of buffers and files, as lower-case hexadecimal; files are streamed, never held
+// in memory. MD5 is here only because the official CIFAR-10 page publishes it; our own manifests
+// use SHA-256.
 #pragma once
 #include <cstddef>
 #include <memory>

@@ -1,4 +1,5 @@
-// Implements GzipReader with zlib's gzread, which passes files that are not gzipped through unchanged.
+// Implements GzipReader with zlib's gzread, which passes files that are not gzipped through
+// unchanged.
 #include "data/gzip.h"
 
 #include <zlib.h>
@@ -26,9 +27,12 @@ size_t GzipReader::read(void* to, size_t bytes) {
         int code = Z_OK;
         const char* reason = gzerror(file_, &code);
         if (code == Z_ERRNO) reason = std::strerror(errno);
-        const std::string at = path_ + ": at byte " + std::to_string(offset_ + size_t(std::max(got, 0))) + " of its content: ";
-        if (code == Z_BUF_ERROR) fail(Exit::bad_input, at + "the compressed stream ends too early; the file is truncated, get it again");
-        if (got < 0 || code < 0) fail(Exit::bad_input, at + "cannot be decompressed (" + reason + "); the file is damaged, get it again");
+        const std::string at =
+            path_ + ": at byte " + std::to_string(offset_ + size_t(std::max(got, 0))) + " of its content: ";
+        if (code == Z_BUF_ERROR)
+            fail(Exit::bad_input, at + "the compressed stream ends too early; the file is truncated, get it again");
+        if (got < 0 || code < 0)
+            fail(Exit::bad_input, at + "cannot be decompressed (" + reason + "); the file is damaged, get it again");
         if (got == 0) break;
         filled += size_t(got);
         offset_ += size_t(got);

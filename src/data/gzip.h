@@ -1,5 +1,6 @@
-// Reads a file that may or may not be gzipped, as one stream of plain bytes. zlib rather than libarchive does this,
-// because zlib compares the CRC at the end of the stream: a flipped bit in a .gz file is then an error, not a wrong pixel.
+// Reads a file that may or may not be gzipped, as one stream of plain bytes. By zlib and not by
+// libarchive, which does not compare the CRC at the end of the stream: a flipped bit in a .gz file
+// is an error, not a wrong pixel.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -16,8 +17,9 @@ public:
     GzipReader(const GzipReader&) = delete;
     GzipReader& operator=(const GzipReader&) = delete;
 
-    /// Fills `to`; returns fewer than `bytes` only at the end of the stream, whose CRC has then been compared.
-    /// Throws Exit::bad_input for a truncated or damaged stream, naming file and offset.
+    /// Fills `to`; returns fewer than `bytes` only at the end of the stream, whose CRC has then
+    /// been compared. Throws Exit::bad_input for a truncated or damaged stream, naming file and
+    /// offset.
     size_t read(void* to, size_t bytes);
     const std::string& path() const { return path_; }
     /// Plain bytes read so far.

@@ -1,5 +1,6 @@
-// Implements the HDF5 owner layer. HDF5's own stderr printing is switched off in open and create: every failure becomes
-// one Error line. A failing read is reported as a checksum mismatch when HDF5's error stack says Fletcher-32 refused it.
+// Implements the HDF5 owner layer. HDF5's own stderr printing is switched off in open and create:
+// every failure becomes one Error line. What failed is told by HDF5's error codes: its words change
+// from version to version.
 #include "data/hdf5.h"
 
 #include <sys/mman.h>
@@ -16,33 +17,49 @@
 namespace convoy::h5 {
 namespace {
 
-/// Must come before the first HDF5 call of the process. After a failed write (disk full) HDF5's own clean-up at exit crashes, so it
-/// is turned off: h5::close is what completes a file.
+/// Must come before the first HDF5 call of the process. After a failed write (disk full) HDF5's own
+/// clean-up at exit crashes, so it is turned off: h5::close is what completes a file.
 void silence() {
     [[maybe_unused]] static const herr_t once = H5dont_atexit();
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
-/// What HDF5 says went wrong at the bottom of its error stack; empty if it says nothing.
-std::string innermost_error() {
-    std::string text;
+/// The bottom of HDF5's error stack: what it says went wrong first.
+struct Failure {
+    hid_t major = H5I_INVALID_HID, minor = H5I_INVALID_HID;  ///< HDF5's codes
+    std::string text;                                        ///< empty if it says nothing
+};
+
+Failure innermost_error() {
+    Failure failure;
     auto visit = [](unsigned depth, const H5E_error2_t* error, void* out) -> herr_t {
-        if (depth == 0 && error->desc) *static_cast<std::string*>(out) = error->desc;
+        if (depth == 0) *static_cast<Failure*>(out) = {error->maj_num, error->min_num, error->desc ? error->desc : ""};
         return 0;
     };
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &text);
-    if (const size_t at = text.find("error message = '"); at != std::string::npos) {  // errno's words, within a long list of numbers
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &failure);
+    std::string& text = failure.text;
+    // errno's words, within a long list of numbers
+    if (const size_t at = text.find("error message = '"); at != std::string::npos) {
         text.erase(0, at + 17);
         text.erase(std::min(text.find('\''), text.size()));
     }
     std::replace(text.begin(), text.end(), '\n', ' ');
-    return text;
+    return failure;
+}
+
+/// Whether bytes were read that do not match their checksum. Words and depth differ by version:
+/// Fletcher-32 itself reports a chunk in HDF5 1.10, the filter pipeline in 1.14; the cache reports
+/// metadata.
+bool is_checksum_mismatch(const Failure& f) {
+    const bool by_a_checker = f.major == H5E_STORAGE || f.major == H5E_PLINE || f.major == H5E_CACHE;
+    return by_a_checker && f.minor == H5E_READERROR;
 }
 
 Handle file_access() {
     silence();
     Handle access(H5Pcreate(H5P_FILE_ACCESS));
-    if (H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110) < 0) fail(Exit::io, "HDF5 refuses the V110 file format" + because());
+    if (H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110) < 0)
+        fail(Exit::io, "HDF5 refuses the V110 file format" + because());
     return access;
 }
 
@@ -54,8 +71,8 @@ std::string name_of(hid_t object) {
     return H5Iget_name(object, name, sizeof name) > 0 ? name : "data set";
 }
 
-/// Whether as much memory as HDF5 takes at once for a sound file can still be had. mmap, because compilers leave out an
-/// allocation that nobody uses.
+/// Whether as much memory as HDF5 takes at once for a sound file can still be had. mmap, because
+/// compilers leave out an unused allocation.
 bool has_memory_for(const std::string& path) {
     constexpr size_t structures = size_t(16) << 20;  // HDF5's own, that no file holds
     std::error_code error;
@@ -92,7 +109,7 @@ std::string library_version() {
 }
 
 std::string because(const std::string& reading) {
-    const std::string reason = innermost_error();
+    const std::string reason = innermost_error().text;
     const bool no_memory = reason.find("memory") != std::string::npos && reason.find("alloc") != std::string::npos;
     if (no_memory && (reading.empty() || !has_memory_for(reading))) throw std::bad_alloc();
     return reason.empty() ? "" : " (HDF5: " + reason + ")";
@@ -114,11 +131,11 @@ Handle open(const std::string& path) {
     silence();
     const uint64_t bytes = size_of_input(path, "give the path of an HDF5 file");
     const int is_hdf5 = H5Fis_hdf5(path.c_str());
-    if (is_hdf5 == 0) fail(Exit::bad_input, path + ": is not an HDF5 file (or its first bytes are damaged); make it again");
+    if (is_hdf5 == 0)
+        fail(Exit::bad_input, path + ": is not an HDF5 file (or its first bytes are damaged); make it again");
     Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
     if (!file.valid()) {
-        const std::string reason = innermost_error();
-        if (reason.find("truncated") != std::string::npos)
+        if (innermost_error().minor == H5E_TRUNCATED)
             fail(Exit::bad_input,
                  path + ": is truncated (" + std::to_string(bytes) + " bytes are left); make it again");
         fail(Exit::bad_input,
@@ -127,12 +144,14 @@ Handle open(const std::string& path) {
     return file;
 }
 
-Handle create(const std::string& path) {
+Handle create(const std::string& path, Chunks chunks) {
     const Handle access = file_access(), creation(H5Pcreate(H5P_FILE_CREATE));
     H5Pset_obj_track_times(creation, false);  // the same content gives the same bytes
-    ::unlink(path.c_str());                   // a link that somebody put there would be followed
+    if (chunks == Chunks::at_once) H5Pset_cache(access, 0, 0, 0, 0);
+    ::unlink(path.c_str());  // a link that somebody put there would be followed
     Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access));
-    if (!file.valid()) fail(Exit::io, path + ": cannot be created" + because() + "; check the folder, its permissions and free space");
+    if (!file.valid())
+        fail(Exit::io, path + ": cannot be created" + because() + "; check the folder, its permissions and free space");
     return file;
 }
 
@@ -145,10 +164,12 @@ Handle create_in_memory() {
     return file;
 }
 
-/// Writes the checksum of an image's superblock again. H5Fget_file_image clears the flag "open for writing" but leaves the
-/// checksum as it was, and nobody could open the file. The sum is Jenkins' lookup3, as HDF5's format specification says.
+/// Writes the checksum of an image's superblock again. H5Fget_file_image clears the flag "open for
+/// writing" but leaves the checksum as it was, and nobody could open the file. The sum is Jenkins'
+/// lookup3, as HDF5's format specification says.
 static void seal_superblock(std::vector<unsigned char>& bytes) {
-    constexpr size_t covered = 44;  // bytes of a version 3 superblock with 8-byte addresses that stand before its checksum
+    // bytes of a version 3 superblock with 8-byte addresses that stand before its checksum
+    constexpr size_t covered = 44;
     require(bytes.size() > covered + 4 && bytes[8] == 3 && bytes[9] == 8, "V110 files have a version 3 superblock");
     uint32_t word[covered / 4];
     std::memcpy(word, bytes.data(), covered);
@@ -191,7 +212,8 @@ std::unique_lock<std::mutex> exclusive() {
 void close(Handle file, const std::string& path) {
     const bool flushed = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0;
     const std::string reason = flushed ? "" : because();
-    if (H5Fclose(file.release()) < 0 || !flushed) fail(Exit::io, path + ": cannot be written to the end" + reason + "; is the disk full?");
+    if (H5Fclose(file.release()) < 0 || !flushed)
+        fail(Exit::io, path + ": cannot be written to the end" + reason + "; is the disk full?");
 }
 
 Extent extent(hid_t file, const std::string& dataset, const std::string& path) {
@@ -210,7 +232,8 @@ Extent extent(hid_t file, const std::string& dataset, const std::string& path) {
     result.filters = H5Pget_nfilters(layout);
     result.stored_bytes = H5Dget_storage_size(set);
     if (H5Pget_layout(layout) != H5D_CHUNKED) return result;
-    result.checksummed = H5Pget_filter_by_id2(layout, H5Z_FILTER_FLETCHER32, nullptr, nullptr, nullptr, 0, nullptr, nullptr) >= 0;
+    result.checksummed =
+        H5Pget_filter_by_id2(layout, H5Z_FILTER_FLETCHER32, nullptr, nullptr, nullptr, 0, nullptr, nullptr) >= 0;
     std::vector<hsize_t> chunk(result.dims.size());
     H5Pget_chunk(layout, rank, chunk.data());
     result.chunk_bytes = result.type_size;
@@ -218,8 +241,8 @@ Extent extent(hid_t file, const std::string& dataset, const std::string& path) {
     return result;
 }
 
-Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims, std::vector<hsize_t> chunk,
-                      const std::string& path) {
+Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims,
+                      std::vector<hsize_t> chunk, const std::string& path) {
     require(!dims.empty() && dims.size() == chunk.size(), "chunk and dims have the same rank");
     for (size_t i = 0; i < dims.size(); ++i) chunk[i] = std::max<hsize_t>(1, std::min(chunk[i], dims[i]));
     const int rank = static_cast<int>(dims.size());
@@ -234,7 +257,8 @@ Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vect
     return set;
 }
 
-void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from, const std::string& path) {
+void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from,
+                const std::string& path) {
     if (rows == 0) return;
     const auto [in_file, in_memory] = select_rows(dataset, first, rows);
     if (H5Dwrite(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, from) < 0)
@@ -245,9 +269,9 @@ void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, vo
     if (rows == 0) return;
     const auto [in_file, in_memory] = select_rows(dataset, first, rows);
     if (H5Dread(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, to) >= 0) return;
-    const std::string reason = innermost_error();
-    if (reason.find("hecksum") != std::string::npos || reason.find("letcher") != std::string::npos)
-        fail(Exit::bad_input, path + ": " + name_of(dataset) + " does not match its checksum: the file is damaged; make it again");
+    if (is_checksum_mismatch(innermost_error()))
+        fail(Exit::bad_input,
+             path + ": " + name_of(dataset) + " does not match its checksum: the file is damaged; make it again");
     fail(Exit::bad_input,
          path + ": " + name_of(dataset) + " cannot be read: the file is damaged" + because(path) + "; make it again");
 }
@@ -256,7 +280,8 @@ bool has(hid_t file, const std::string& name) {
     silence();
     const auto linked = [&](const std::string& part) {
         H5L_info_t link;
-        return H5Lexists(file, part.c_str(), H5P_DEFAULT) > 0 && H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD;
+        return H5Lexists(file, part.c_str(), H5P_DEFAULT) > 0 &&
+               H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD;
     };
     for (size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))
         if (!linked(name.substr(0, slash))) return false;
@@ -265,7 +290,8 @@ bool has(hid_t file, const std::string& name) {
 
 Handle open_dataset(hid_t file, const std::string& name, const std::string& path) {
     silence();
-    if (!has(file, name)) fail(Exit::bad_input, path + ": has no data set " + shown(name) + "; was this file made by convoy?");
+    if (!has(file, name))
+        fail(Exit::bad_input, path + ": has no data set " + shown(name) + "; was this file made by convoy?");
     Handle set(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
     if (!set.valid())
         fail(Exit::bad_input, path + ": " + shown(name) + " cannot be opened: the file is damaged" + because(path));

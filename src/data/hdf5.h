@@ -1,6 +1,6 @@
-// A thin owner layer over the HDF5 C API: handles close themselves, failures throw Error and name the file.
-// HDF5 is used by one thread at a time; every file written has V110 bounds and every data set Fletcher-32, because
-// contiguous data sets and older metadata miss bit flips.
+// A thin owner layer over the HDF5 C API: handles close themselves, failures throw Error and name
+// the file. Only one thread uses HDF5 at a time. Files are written with V110 bounds, and data sets
+// with Fletcher-32: contiguous data sets and older metadata miss bit flips.
 #pragma once
 #include <hdf5.h>
 
@@ -31,26 +31,34 @@ private:
     hid_t id_ = H5I_INVALID_HID;
 };
 
-/// " (HDF5: …)", what HDF5 last complained about, for the end of a message; empty if it said nothing.
-/// Throws std::bad_alloc if memory did not suffice. `reading` is the file that was read, if one was: no sound file
-/// makes HDF5 take more at once than the file holds, so what asks for more where that much is free is damage.
+/// " (HDF5: …)", what HDF5 last complained about, for the end of a message; empty if it said
+/// nothing. Throws std::bad_alloc if memory did not suffice. `reading`: the file that was read, if
+/// one was. No sound file makes HDF5 take more at once than the file holds: if that much is free,
+/// the file is damaged.
 std::string because(const std::string& reading = "");
 
 /// Of the library that is running: "1.10.8".
 std::string library_version();
 
-/// HDF5 is not thread-safe: whoever uses it while another thread may (metrics and checkpoints of a running training)
-/// holds this.
+/// HDF5 is not thread-safe: whoever uses it while another thread may (metrics and checkpoints of a
+/// running training) holds this.
 std::unique_lock<std::mutex> exclusive();
 
-/// Opens a file read-only. Throws Exit::bad_input naming `path` if it is missing, truncated or not HDF5.
+/// Opens a file read-only. Throws Exit::bad_input naming `path` if it is missing, truncated or not
+/// HDF5.
 Handle open(const std::string& path);
+/// When chunks go to disk. From the cache they go when their data set is closed; if the disk is
+/// full then, HDF5 1.14 keeps an identifier of freed memory, and the next flush of any file
+/// crashes. A process that goes on after a failed write therefore writes at once.
+enum class Chunks { cached, at_once };
 /// Creates `path` on disk, in place of a file or link that is there (V110 bounds). Throws Exit::io.
-Handle create(const std::string& path);
-/// A file that lives in memory only; `image` gives its bytes, ready to be written and renamed into place.
+Handle create(const std::string& path, Chunks chunks = Chunks::cached);
+/// A file that lives in memory only; `image` gives its bytes, ready to be written and renamed into
+/// place.
 Handle create_in_memory();
 std::vector<unsigned char> image(hid_t file);
-/// Flushes and closes a file that was written; a destructor could not report that the disk is full. Throws Exit::io.
+/// Flushes and closes a file that was written; a destructor could not report that the disk is full.
+/// Throws Exit::io.
 void close(Handle file, const std::string& path);
 
 /// What a data set is, checked before anything is allocated for it.
@@ -66,14 +74,18 @@ struct Extent {
 };
 Extent extent(hid_t file, const std::string& dataset, const std::string& path);
 
-/// Creates a chunked, Fletcher-32 data set; `chunk` is clipped to `dims`. Missing parent groups are created.
-Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims, std::vector<hsize_t> chunk,
-                      const std::string& path);
-/// Writes or reads rows [first, first + rows) of the leading dimension. Read failures are Exit::bad_input, write failures Exit::io.
-void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from, const std::string& path);
+/// Creates a chunked, Fletcher-32 data set; `chunk` is clipped to `dims`. Missing parent groups are
+/// created.
+Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims,
+                      std::vector<hsize_t> chunk, const std::string& path);
+/// Writes or reads rows [first, first + rows) of the leading dimension. Read failures are
+/// Exit::bad_input, write failures Exit::io.
+void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from,
+                const std::string& path);
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path);
 
-/// Whether the file itself holds `name`. Soft and external links do not count: they may lead to any file, or to a pipe that never ends.
+/// Whether the file itself holds `name`. Soft and external links do not count: they may lead to any
+/// file, or to a pipe that never ends.
 bool has(hid_t file, const std::string& name);
 Handle open_dataset(hid_t file, const std::string& name, const std::string& path);
 
@@ -83,12 +95,14 @@ void set_attribute(hid_t object, const std::string& name, int64_t value);
 void set_attribute(hid_t object, const std::string& name, double value);
 void set_attribute(hid_t object, const std::string& name, const std::vector<double>& values);
 void set_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
-/// Fixed-length strings lie in the object header, which HDF5 checksums; the variable-length ones that set_attribute writes lie in
-/// a heap without a checksum. Shards and checkpoints use these; h5py shows them as bytes, so metrics use set_attribute.
+/// Fixed-length strings lie in the object header, which HDF5 checksums; the variable-length ones
+/// that set_attribute writes lie in a heap without a checksum. Shards and checkpoints use these;
+/// h5py shows them as bytes, so metrics use set_attribute.
 void set_checked_attribute(hid_t object, const std::string& name, const std::string& value);
 void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
 
-/// Readers (of both kinds of strings) throw Exit::bad_input naming `path` and the attribute if it is missing or of another type.
+/// Readers (of both kinds of strings) throw Exit::bad_input naming `path` and the attribute if it
+/// is missing or of another type.
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path);
 int64_t int_attribute(hid_t object, const std::string& name, const std::string& path);
 std::vector<double> double_attributes(hid_t object, const std::string& name, const std::string& path);

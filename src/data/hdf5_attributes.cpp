@@ -1,5 +1,6 @@
-// Attributes of HDF5 objects, written and read. Reading trusts nothing: element counts and string widths are checked against
-// limits that no honest file reaches before memory is allocated for them.
+// Attributes of HDF5 objects, written and read. Reading trusts nothing: element counts and string
+// widths are checked against limits that no honest file reaches before memory is allocated for
+// them.
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +17,8 @@ Handle utf8_string_type() {
 }
 
 /// Creates (or replaces) an attribute; rank 0 is a scalar.
-void put_attribute(hid_t object, const std::string& name, hid_t file_type, hid_t memory_type, int rank, hsize_t count, const void* data) {
+void put_attribute(hid_t object, const std::string& name, hid_t file_type, hid_t memory_type, int rank, hsize_t count,
+                   const void* data) {
     if (H5Aexists(object, name.c_str()) > 0) H5Adelete(object, name.c_str());
     const Handle space(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr));
     const Handle attribute(H5Acreate2(object, name.c_str(), file_type, space, H5P_DEFAULT, H5P_DEFAULT));
@@ -36,7 +38,8 @@ void put_fixed_strings(hid_t object, const std::string& name, int rank, const st
     put_attribute(object, name, type, type, rank, values.size(), bytes.data());
 }
 
-/// An attribute opened for reading, its element count checked against a limit that no honest file reaches.
+/// An attribute opened for reading, its element count checked against a limit that no honest file
+/// reaches.
 struct Opened {
     Handle attribute, type;
     size_t count = 0;
@@ -46,11 +49,13 @@ Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted,
     if (H5Aexists(object, name.c_str()) <= 0)
         fail(Exit::bad_input, path + ": attribute " + name + " is missing; was this file made by convoy?");
     Opened opened{Handle(H5Aopen(object, name.c_str(), H5P_DEFAULT)), Handle(), 0};
-    if (!opened.attribute.valid()) fail(Exit::bad_input, path + ": attribute " + name + " cannot be read: the file is damaged");
+    if (!opened.attribute.valid())
+        fail(Exit::bad_input, path + ": attribute " + name + " cannot be read: the file is damaged");
     opened.type = Handle(H5Aget_type(opened.attribute));
     const Handle space(H5Aget_space(opened.attribute));
     const hssize_t count = H5Sget_simple_extent_npoints(space);
-    if (H5Tget_class(opened.type) != wanted) fail(Exit::bad_input, path + ": attribute " + name + " has an unexpected type");
+    if (H5Tget_class(opened.type) != wanted)
+        fail(Exit::bad_input, path + ": attribute " + name + " has an unexpected type");
     constexpr hssize_t limit = 1 << 20;
     if (count < 0 || count > limit || H5Tget_size(opened.type) > size_t(limit))
         fail(Exit::bad_input, path + ": attribute " + name + " has an impossible size");
@@ -94,7 +99,9 @@ void set_attribute(hid_t object, const std::string& name, const std::string& val
     const char* text = value.c_str();
     put_attribute(object, name, type, type, 0, 1, &text);
 }
-void set_attribute(hid_t object, const std::string& name, const char* value) { set_attribute(object, name, std::string(value)); }
+void set_attribute(hid_t object, const std::string& name, const char* value) {
+    set_attribute(object, name, std::string(value));
+}
 void set_attribute(hid_t object, const std::string& name, int64_t value) {
     put_attribute(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, 0, 1, &value);
 }
@@ -111,7 +118,9 @@ void set_attribute(hid_t object, const std::string& name, const std::vector<std:
     put_attribute(object, name, type, type, 1, values.size(), pointers.data());
 }
 
-void set_checked_attribute(hid_t object, const std::string& name, const std::string& value) { put_fixed_strings(object, name, 0, {value}); }
+void set_checked_attribute(hid_t object, const std::string& name, const std::string& value) {
+    put_fixed_strings(object, name, 0, {value});
+}
 void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values) {
     put_fixed_strings(object, name, 1, values);
 }
@@ -133,13 +142,15 @@ int64_t int_attribute(hid_t object, const std::string& name, const std::string& 
 std::vector<double> double_attributes(hid_t object, const std::string& name, const std::string& path) {
     const Opened opened = open_attribute(object, name, H5T_FLOAT, path);
     std::vector<double> values(opened.count);
-    if (opened.count > 0 && H5Aread(opened.attribute, H5T_NATIVE_DOUBLE, values.data()) < 0) unreadable_attribute(name, path);
+    if (opened.count > 0 && H5Aread(opened.attribute, H5T_NATIVE_DOUBLE, values.data()) < 0)
+        unreadable_attribute(name, path);
     return values;
 }
 
 std::vector<std::string> string_attributes(hid_t object, const std::string& name, const std::string& path) {
     const Opened opened = open_attribute(object, name, H5T_STRING, path);
-    return H5Tis_variable_str(opened.type) > 0 ? variable_strings(opened, name, path) : fixed_strings(opened, name, path);
+    return H5Tis_variable_str(opened.type) > 0 ? variable_strings(opened, name, path)
+                                               : fixed_strings(opened, name, path);
 }
 
 }  // namespace convoy::h5

@@ -1,7 +1,8 @@
-// The data set on disk: DIR/train-00000-of-00005.h5 …, DIR/test-00000-of-00001.h5 and DIR/manifest.json.
-// A shard holds /images uint8 [n, height, width, channels] and /labels int32 [n], chunked and checksummed, and repeats what is
-// common to the data set as root attributes. Nothing a file claims is believed before it is checked against the file's size.
-// Its /pictures (data/shard_pictures.h) are for viewers, and may be missing.
+// The data set on disk: DIR/train-00000-of-00005.h5 …, DIR/test-00000-of-00001.h5 and
+// DIR/manifest.json. A shard holds /images uint8 [n, height, width, channels] and /labels int32
+// [n], chunked and checksummed, and repeats what is common to the data set as root attributes.
+// Nothing a file claims is believed before it is checked against the file's size. Its /pictures
+// (data/shard_pictures.h) are for viewers, and may be missing.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,7 +21,8 @@ struct SplitInfo {
     std::vector<std::string> class_names;  ///< [classes]
     std::string manifest_sha256;           ///< identifies the data set, for checkpoints
 
-    size_t image_bytes() const { return size_t(images) * size_t(height) * size_t(width) * size_t(channels); }  ///< of all images
+    /// of all images
+    size_t image_bytes() const { return size_t(images) * size_t(height) * size_t(width) * size_t(channels); }
     size_t label_bytes() const { return size_t(images) * sizeof(int32_t); }
 };
 
@@ -38,15 +40,18 @@ bool parse_shard_name(const std::string& file, std::string& split, int& shard, i
 /// Reads DIR/manifest.json. Throws Exit::bad_input if it is missing or malformed.
 std::vector<ManifestEntry> read_manifest(const std::string& dir);
 
-/// Opens every shard of one split read-only and checks them against each other and the manifest before anything is
-/// allocated. Checksums are compared when rows are read; only `verify` reads everything.
+/// Opens every shard of one split read-only and checks them against each other and the manifest
+/// before anything is allocated. Checksums are compared when rows are read; only `verify` reads
+/// everything.
 class SplitReader {
 public:
-    /// Throws Exit::bad_input: no such folder or split, a missing or surplus shard, a shard of another kind, size or shape.
+    /// Throws Exit::bad_input: no such folder or split, a missing or surplus shard, a shard of
+    /// another kind, size or shape.
     SplitReader(const std::string& dir, const std::string& split);
     const SplitInfo& info() const { return info_; }
-    /// Reads rows [first, first + rows) of the concatenated shards, and only those: images [rows, height, width, channels],
-    /// labels [rows]. Throws Exit::bad_input for a checksum mismatch, and for a label outside [0, classes).
+    /// Reads rows [first, first + rows) of the concatenated shards, and only those: images [rows,
+    /// height, width, channels], labels [rows]. Throws Exit::bad_input for a checksum mismatch, and
+    /// for a label outside [0, classes).
     void read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const;
 
 private:
@@ -65,15 +70,18 @@ private:
 /// Throws Exit::bad_input if training and test images differ in shape or classes.
 void check_same_shape(const SplitInfo& train, const SplitInfo& test, const std::string& dir);
 
-/// Throws Exit::usage if `dir` exists and is not empty, unless `force` is given and it holds nothing but a data set.
+/// Throws Exit::usage if `dir` exists and is not empty, unless `force` is given and it holds
+/// nothing but a data set.
 void check_destination(const std::string& dir, bool force);
 
-/// Writes `source` as a data set of `train_shards` training shards (other splits: one) to `dir`, by way of a folder beside it
-/// that is renamed at the end: `dir` is complete or untouched. With `force` it replaces
-/// a data set that is there (see check_destination). Write failures are Exit::io.
+/// Writes `source` as a data set of `train_shards` training shards (other splits: one) to `dir`.
+/// Writes a folder next to it and renames it at the end: `dir` is complete or untouched. With
+/// `force` it replaces a data set that is there (see check_destination). Write failures are
+/// Exit::io.
 void write_data_set(const Source& source, const std::string& dir, int train_shards, bool force);
 
-/// Mean and standard deviation of each channel of `split`, in units of pixel / 255; exact, from counts of the 256 values.
+/// Mean and standard deviation of each channel of `split`, in units of pixel / 255; exact, from
+/// counts of the 256 values.
 struct PixelStatistics {
     std::vector<double> mean, stddev;  ///< [channels]
 };

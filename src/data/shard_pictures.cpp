@@ -41,7 +41,7 @@ void create(hid_t file, const Dims& images, const Dims& pictures, const std::vec
     check(set.valid() ? 0 : -1, path);
 }
 
-/// Attributes as the specification wants them: ASCII, ended by a zero.
+/// Attributes as the specification asks for: ASCII, ended by a zero.
 void describe(hid_t file, const std::vector<std::pair<const char*, const char*>>& attributes, const std::string& path) {
     for (const auto& [attribute, value] : attributes)
         check(H5LTset_attribute_string(file, name, attribute, value), path);

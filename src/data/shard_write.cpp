@@ -1,5 +1,6 @@
-// Writes a data set into a folder beside its destination and renames it at the end, so that a failed conversion leaves nothing
-// half-written. The same source gives the same bytes: no time stamps, no compression whose version could matter.
+// Writes a data set into a folder next to its destination and renames it at the end, so that a
+// failed conversion leaves nothing half-written. The same source gives the same bytes: no time
+// stamps, no compression whose version could matter.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,9 +21,11 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int64_t chunk_target_bytes = 1 << 20;  // HDF5's chunk cache holds 1 MiB: a larger chunk would be read again for every row
+// HDF5's chunk cache holds 1 MiB: a larger chunk would be read again for every row
+constexpr int64_t chunk_target_bytes = 1 << 20;
 
-/// Rows a chunk: as many as fit in the target, evened out so that the last chunk (stored in full size) wastes little.
+/// Rows a chunk: as many as fit in the target, evened out so that the last chunk (stored in full
+/// size) wastes little.
 int64_t rows_per_chunk(int64_t rows, int64_t row_bytes) {
     const int64_t most = std::max<int64_t>(1, chunk_target_bytes / row_bytes), chunks = (rows + most - 1) / most;
     return std::max<int64_t>(1, (rows + chunks - 1) / std::max<int64_t>(1, chunks));
@@ -33,10 +36,12 @@ void sync_path(const std::string& path) {
     const bool synced = descriptor >= 0 && fsync(descriptor) == 0;
     const int code = errno;
     if (descriptor >= 0) ::close(descriptor);
-    if (!synced) fail(Exit::io, path + ": cannot be written to the end (" + std::strerror(code) + "); is the disk full?");
+    if (!synced)
+        fail(Exit::io, path + ": cannot be written to the end (" + std::strerror(code) + "); is the disk full?");
 }
 
-/// The folder the data set grows in; removed with everything in it unless it was moved to its destination.
+/// The folder the data set grows in; removed with everything in it unless it was moved to its
+/// destination.
 class Partial {
 public:
     explicit Partial(const fs::path& dir) : dir_(dir), partial_(dir.string() + ".partial-" + std::to_string(getpid())) {
@@ -90,14 +95,17 @@ void write_attributes(hid_t file, const Source& source, const Split& split, int 
 /// Writes rows [first, last) of `split` as one shard.
 void write_shard(const std::string& path, const Source& source, const Split& split, int shard, int shards,
                  const PixelStatistics& statistics) {
-    const int64_t first = split.images * shard / shards, last = split.images * (shard + 1) / shards, rows = last - first;
+    const int64_t first = split.images * shard / shards, last = split.images * (shard + 1) / shards,
+                  rows = last - first;
     const int64_t chunk = rows_per_chunk(rows, split.image_bytes());
     h5::Handle file = h5::create(path);
     write_attributes(file, source, split, shard, shards, rows, statistics);
     {
         const auto n = hsize_t(rows), h = hsize_t(split.height), w = hsize_t(split.width), c = hsize_t(split.channels);
-        const h5::Handle images = h5::create_dataset(file, "/images", H5T_STD_U8LE, {n, h, w, c}, {hsize_t(chunk), h, w, c}, path);
-        const h5::Handle labels = h5::create_dataset(file, "/labels", H5T_STD_I32LE, {n}, {hsize_t(rows_per_chunk(rows, 4))}, path);
+        const h5::Handle images =
+            h5::create_dataset(file, "/images", H5T_STD_U8LE, {n, h, w, c}, {hsize_t(chunk), h, w, c}, path);
+        const h5::Handle labels =
+            h5::create_dataset(file, "/labels", H5T_STD_I32LE, {n}, {hsize_t(rows_per_chunk(rows, 4))}, path);
         h5::set_checked_attribute(images, "long_name", "pixels [image, height, width, channel], 0 to 255");
         h5::set_checked_attribute(labels, "long_name", "class of each image, an index into class_names");
         std::vector<uint8_t> pixels(size_t(chunk * split.image_bytes()));
@@ -115,10 +123,14 @@ void write_shard(const std::string& path, const Source& source, const Split& spl
 }
 
 void write_manifest(const std::string& path, const std::vector<ManifestEntry>& entries) {
-    nlohmann::ordered_json json{{"format", "convoy-manifest"}, {"version", 1}, {"shards", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json json{
+        {"format", "convoy-manifest"}, {"version", 1}, {"shards", nlohmann::ordered_json::array()}};
     for (const ManifestEntry& entry : entries)
-        json["shards"].push_back(
-            {{"file", entry.file}, {"split", entry.split}, {"images", entry.images}, {"bytes", entry.bytes}, {"sha256", entry.sha256}});
+        json["shards"].push_back({{"file", entry.file},
+                                  {"split", entry.split},
+                                  {"images", entry.images},
+                                  {"bytes", entry.bytes},
+                                  {"sha256", entry.sha256}});
     std::ofstream out(path, std::ios::binary);
     out << json.dump(2) << '\n';
     out.close();
@@ -136,10 +148,12 @@ void check_destination(const std::string& dir, bool force) {
     for (const fs::directory_entry& entry : entries) {
         std::string split, name = entry.path().filename();
         int shard = 0, shards = 0;
-        if (!force) fail(Exit::usage, dir + ": is not empty; choose another --to, or replace the data set there with --force");
+        if (!force)
+            fail(Exit::usage, dir + ": is not empty; choose another --to, or replace the data set there with --force");
         if (name != "manifest.json" && !parse_shard_name(name, split, shard, shards))
             fail(Exit::usage,
-                 dir + ": holds " + name + ", which is not part of a data set; --force does not delete that, choose another --to");
+                 dir + ": holds " + name +
+                     ", which is not part of a data set; --force does not delete that, choose another --to");
     }
 }
 
@@ -176,7 +190,8 @@ void write_data_set(const Source& source, const std::string& dir, int train_shar
         fail(Exit::usage, "'" + dir + "' cannot be replaced by a data set; give --to a folder of its own");
     require(!source.splits.empty() && source.splits[0].name == "train", "the training split comes first");
     if (train_shards < 1 || train_shards > 99'999 || train_shards > source.splits[0].images)
-        fail(Exit::usage, "--shards " + std::to_string(train_shards) + ": allowed is 1 to the number of training images (" +
+        fail(Exit::usage, "--shards " + std::to_string(train_shards) +
+                              ": allowed is 1 to the number of training images (" +
                               std::to_string(source.splits[0].images) + "), at most 99999");
     check_destination(destination, force);
     Partial partial(destination);

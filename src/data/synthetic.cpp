@@ -1,5 +1,6 @@
-// A made-up, learnable data set for scaling runs and tests. Arithmetic is on integers only, and randomness is Philox on
-// (seed, purpose, sample, element): the same arguments give the same bytes on every machine.
+// A made-up, learnable data set for scaling runs and tests. Arithmetic is on integers only, and
+// randomness is Philox on (seed, purpose, sample, element): the same arguments give the same bytes
+// on every machine.
 #include <algorithm>
 
 #include "base/error.h"
@@ -10,22 +11,26 @@
 namespace convoy {
 namespace {
 
-// The fourth word of the counter; apart from each other and from enum Purpose, although the key is the data set's own.
+// The fourth word of the counter; apart from each other and from enum Purpose, although the key is
+// the data set's own.
 constexpr uint32_t purpose_pattern = 0x70617474, purpose_train_noise = 0x7472616e, purpose_test_noise = 0x74657374;
 constexpr int coarse = 4;              // a class's pattern is a coarse x coarse grid of levels in each channel
 constexpr int pattern_amplitude = 48;  // levels are uniform within 128 ± 48
-constexpr int noise_times_256 = 69;    // sums of four bytes have a deviation of 148; 148 * 69 / 256 is about 40 grey levels
+// sums of four bytes have a deviation of 148; 148 * 69 / 256 is about 40 grey levels
+constexpr int noise_times_256 = 69;
 
 /// Levels of one class's pattern, [coarse, coarse, channels].
 std::vector<int> pattern_of(const SyntheticShape& shape, uint32_t label) {
     std::vector<int> levels(size_t(coarse * coarse) * size_t(shape.channels));
     for (size_t i = 0; i < levels.size(); ++i)
         levels[i] = 128 - pattern_amplitude +
-                    int(uniform_below(philox(shape.seed, label, uint32_t(i), 0, purpose_pattern).word[0], 2 * pattern_amplitude + 1));
+                    int(uniform_below(philox(shape.seed, label, uint32_t(i), 0, purpose_pattern).word[0],
+                                      2 * pattern_amplitude + 1));
     return levels;
 }
 
-void make_image(const SyntheticShape& shape, uint32_t row, uint32_t purpose, const std::vector<int>& pattern, uint8_t* to) {
+void make_image(const SyntheticShape& shape, uint32_t row, uint32_t purpose, const std::vector<int>& pattern,
+                uint8_t* to) {
     const int channels = shape.channels;
     uint32_t element = 0;
     Random4 random{};
@@ -36,14 +41,16 @@ void make_image(const SyntheticShape& shape, uint32_t row, uint32_t purpose, con
                 if (element % 4 == 0) random = philox(shape.seed, row, element / 4, 0, purpose);
                 const uint32_t word = random.word[element % 4];
                 const int sum = int(word & 255) + int(word >> 8 & 255) + int(word >> 16 & 255) + int(word >> 24);
-                to[element] = uint8_t(std::clamp(pattern[size_t(cell * channels + c)] + (sum - 510) * noise_times_256 / 256, 0, 255));
+                to[element] = uint8_t(
+                    std::clamp(pattern[size_t(cell * channels + c)] + (sum - 510) * noise_times_256 / 256, 0, 255));
             }
         }
 }
 
 Split make_split(const SyntheticShape& shape, const std::string& name, int64_t images, uint32_t purpose) {
     Split split{name, images, shape.height, shape.width, shape.channels, nullptr};
-    split.read = [shape, purpose, bytes = split.image_bytes()](int64_t first, int64_t rows, uint8_t* to, int32_t* labels) {
+    split.read = [shape, purpose, bytes = split.image_bytes()](int64_t first, int64_t rows, uint8_t* to,
+                                                               int32_t* labels) {
         for (int64_t i = 0; i < rows; ++i) {
             labels[i] = int32_t((first + i) % shape.classes);
             make_image(shape, uint32_t(first + i), purpose, pattern_of(shape, uint32_t(labels[i])), to + i * bytes);
@@ -59,7 +66,8 @@ Source make_synthetic(const SyntheticShape& shape) {
             "a synthetic data set has images");
     Source source;
     source.splits.push_back(make_split(shape, "train", shape.images, purpose_train_noise));
-    if (shape.test_images > 0) source.splits.push_back(make_split(shape, "test", shape.test_images, purpose_test_noise));
+    if (shape.test_images > 0)
+        source.splits.push_back(make_split(shape, "test", shape.test_images, purpose_test_noise));
     for (int i = 0; i < shape.classes; ++i) source.class_names.push_back("class " + std::to_string(i));
     const std::string recipe = "synthetic --images " + std::to_string(shape.images) + " --test-images " +
                                std::to_string(shape.test_images) + " --size " + std::to_string(shape.height) + "x" +

@@ -1,5 +1,6 @@
-// airbench94 (Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024): whitening filters from the data, then three groups of
-// two convolutions that start as the identity. Batch norms have no scale, and forget fast: a new batch weighs 0.4.
+// airbench94 (Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024): whitening filters
+// from the data, then three groups of two convolutions that start as the identity. Batch norms have
+// no scale, and forget fast: a new batch weighs 0.4.
 #include <cmath>
 
 #include "model/models.h"

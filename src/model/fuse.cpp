@@ -1,5 +1,5 @@
-// Fusion: one batch norm absorbs the add and the ReLU, or the GELU, behind it. A fused op stands where the last op of its pattern
-// stood, because a residual may be computed after the batch norm.
+// Fusion: a batch norm absorbs the add and ReLU, or the GELU, that follow it. The fused op takes
+// the place of the last op of its pattern, because a residual may be computed after the batch norm.
 #include <algorithm>
 
 #include "model/graph.h"
@@ -21,8 +21,10 @@ public:
     Graph run() {
         for (size_t i = 0; i < graph_.ops.size(); ++i) {
             if (const auto* add = std::get_if<Add>(&graph_.ops[i])) fuse_add(int(i), *add);
-            if (const auto* relu = std::get_if<Relu>(&graph_.ops[i])) fuse_activation(int(i), relu->x, relu->y, Activation::relu);
-            if (const auto* gelu = std::get_if<Gelu>(&graph_.ops[i])) fuse_activation(int(i), gelu->x, gelu->y, Activation::gelu);
+            if (const auto* relu = std::get_if<Relu>(&graph_.ops[i]))
+                fuse_activation(int(i), relu->x, relu->y, Activation::relu);
+            if (const auto* gelu = std::get_if<Gelu>(&graph_.ops[i]))
+                fuse_activation(int(i), gelu->x, gelu->y, Activation::gelu);
         }
         std::vector<Op> kept;
         for (size_t i = 0; i < graph_.ops.size(); ++i)
@@ -32,7 +34,8 @@ public:
     }
 
 private:
-    /// The batch norm that alone produces `v` for a single reader and may still take an activation; null if there is none.
+    /// The batch norm that alone produces `v` for a single reader and may still take an activation;
+    /// null if there is none.
     const BatchNorm* fusable(ValueId v) const {
         if (producer_[v] == none || uses_[v] != 1) return nullptr;
         const auto* bn = std::get_if<BatchNorm>(&graph_.ops[producer_[v]]);
@@ -60,7 +63,8 @@ private:
 
     void fuse_activation(int at, ValueId x, ValueId y, Activation act) {
         const BatchNorm* bn = fusable(x);
-        if (!bn || (act == Activation::gelu && bn->residual != none)) return;  // what a GELU saw cannot be read off its output
+        // what a GELU saw cannot be read off its output
+        if (!bn || (act == Activation::gelu && bn->residual != none)) return;
         BatchNorm fused = *bn;
         fused.y = y;
         fused.act = act;

@@ -28,13 +28,14 @@ namespace {
 template <class... F> struct overloaded : F... {
     using F::operator()...;
 };
-template <class... F> overloaded(F...) -> overloaded<F...>;  // clang 16 still wants it
+template <class... F> overloaded(F...) -> overloaded<F...>;  // clang 16 needs it
 }  // namespace
 
 std::vector<ValueId> inputs_of(const Op& op) {
     return std::visit(overloaded{[](const Add& o) { return std::vector<ValueId>{o.a, o.b}; },
                                  [](const BatchNorm& o) {
-                                     return o.residual == none ? std::vector<ValueId>{o.x} : std::vector<ValueId>{o.x, o.residual};
+                                     return o.residual == none ? std::vector<ValueId>{o.x}
+                                                               : std::vector<ValueId>{o.x, o.residual};
                                  },
                                  [](const auto& o) { return std::vector<ValueId>{o.x}; }},
                       op);
@@ -65,13 +66,13 @@ std::vector<ParamId> params_of(const Op& op) {
 std::vector<ValueId> saved_of(const Op& op) {
     using Ids = std::vector<ValueId>;
     return std::visit(overloaded{[](const Conv& o) { return Ids{o.x}; }, [](const Linear& o) { return Ids{o.x}; },
-                                 // Without a residual the ReLU's mask is recomputed from x; with one it is read off y.
+                                 // Without a residual the ReLU's mask is recomputed from x; with
+                                 // one it is read off y.
                                  [](const BatchNorm& o) {
                                      return o.act == Activation::relu && o.residual != none ? Ids{o.x, o.y} : Ids{o.x};
                                  },
                                  [](const Relu& o) { return Ids{o.y}; }, [](const Gelu& o) { return Ids{o.x}; },
-                                 [](const SoftmaxXent& o) { return Ids{o.x}; },
-                                 [](const auto&) { return Ids{}; }},
+                                 [](const SoftmaxXent& o) { return Ids{o.x}; }, [](const auto&) { return Ids{}; }},
                       op);
 }
 
@@ -90,7 +91,9 @@ Init identity_fan_in(int kernel, int in) { return {Init::identity, 1 / std::sqrt
 
 namespace {
 /// Places a window of `kernel` has along n pixels; 0 if it does not fit.
-int window_places(int n, int kernel, int stride, int pad) { return n + 2 * pad < kernel ? 0 : (n + 2 * pad - kernel) / stride + 1; }
+int window_places(int n, int kernel, int stride, int pad) {
+    return n + 2 * pad < kernel ? 0 : (n + 2 * pad - kernel) / stride + 1;
+}
 }  // namespace
 
 GraphBuilder::GraphBuilder(std::string model, int h, int w, int c, int classes) {
@@ -112,7 +115,8 @@ ParamId GraphBuilder::add_param(const std::string& name, Shape shape, Init init,
     return int(graph_.params.size()) - 1;
 }
 
-ValueId GraphBuilder::conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init, bool bias) {
+ValueId GraphBuilder::conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init,
+                           bool bias) {
     const Value in = value(x);
     const ParamId weight = add_param(name + ".weight", {out, kernel, kernel, in.c}, init, true, true);
     graph_.params[weight].group = ParamGroup::filter;
@@ -195,7 +199,8 @@ ValueId GraphBuilder::global_average_pool(ValueId x) {
 
 ValueId GraphBuilder::pad_shortcut(ValueId x, int channels, int stride) {
     const Value in = value(x);
-    require(stride == 1 || (stride == 2 && in.h % 2 == 0 && in.w % 2 == 0), "a shortcut has stride 1, or 2 on even sizes");
+    require(stride == 1 || (stride == 2 && in.h % 2 == 0 && in.w % 2 == 0),
+            "a shortcut has stride 1, or 2 on even sizes");
     const ValueId y = add_value(in.name + ".shortcut", in.h / stride, in.w / stride, channels);
     graph_.ops.push_back(PadShortcut{x, y, stride});
     return y;
@@ -205,7 +210,8 @@ ValueId GraphBuilder::linear(const std::string& name, ValueId x, int out, bool b
     const Value in = value(x);
     const int features = in.h * in.w * in.c;
     const float bound = 1.0f / std::sqrt(float(features));
-    const ParamId weight = add_param(name + ".weight", {out, 1, 1, features}, {Init::uniform, given > 0 ? given : bound}, true, true);
+    const ParamId weight =
+        add_param(name + ".weight", {out, 1, 1, features}, {Init::uniform, given > 0 ? given : bound}, true, true);
     graph_.params[weight].group = ParamGroup::linear;
     const ParamId b = bias ? add_param(name + ".bias", {1, 1, 1, out}, {Init::uniform, bound}) : none;
     const ValueId y = add_value(name, 1, 1, out);
@@ -222,7 +228,8 @@ ValueId GraphBuilder::dropout(ValueId x, float p, bool whole_channels) {
 }
 
 Graph GraphBuilder::finish(ValueId logits, float label_smoothing, bool sum_loss) {
-    require(value(logits).h == 1 && value(logits).w == 1 && value(logits).c == graph_.classes, "logits are one number a class");
+    require(value(logits).h == 1 && value(logits).w == 1 && value(logits).c == graph_.classes,
+            "logits are one number a class");
     graph_.ops.push_back(SoftmaxXent{logits, label_smoothing, sum_loss});
     return std::move(graph_);
 }

@@ -1,5 +1,6 @@
-// A model is data: values, parameters and a list of ops in forward order. Shapes leave out the batch, which a program adds.
-// Backward, fusion, memory and gradient buckets are derived from this list; nothing else knows what a model looks like.
+// A model is data: values, parameters and a list of ops in forward order. Shapes have no batch,
+// which a program adds. Backward, fusion, memory and gradient buckets are derived from this list
+// alone.
 #pragma once
 #include <string>
 #include <variant>
@@ -15,40 +16,44 @@ constexpr int none = -1;
 
 enum class Activation { identity, relu, gelu };
 
-/// How a parameter starts: constant(a), normal(0, a), uniform(-a, a), or as what is special to a convolution [out, kh, kw, in].
+/// Initial value of a parameter: constant(a), normal(0, a), uniform(-a, a), or one of the two kinds
+/// for a convolution [out, kh, kw, in].
 struct Init {
     enum Kind {
         constant,
         normal,
         uniform,
-        identity,   ///< uniform(-a, a), but the first `in` filters each copy their channel (Dirac's delta in the middle)
+        /// uniform(-a, a), but the first `in` filters each copy their channel (Dirac's delta in the
+        /// middle)
+        identity,
         whitening,  ///< from training images (model/whitening.h), when a training begins; zero until then
     } kind;
     float a;
 };
 
-/// Which rule an optimizer has for a parameter, where a recipe tells them apart.
+/// Recipes may give each group a rule of its own in the optimizer.
 enum class ParamGroup : uint8_t { other, filter, norm_shift, whitening_bias, linear };
 
 struct Value {
     std::string name;
     int h, w, c;
     DType dtype = DType::f32;
-    int padding = 0;  ///< zero channels stored behind the c real ones
+    int padding = 0;  ///< zero channels stored after the c real ones
     Shape batched(int n) const { return {n, h, w, c + padding}; }
 };
 
 struct Param {
     std::string name;
-    Shape shape;    ///< convolution [out, kh, kw, in], linear [out, 1, 1, in], vectors [1, 1, 1, c]
+    Shape shape;  ///< convolution [out, kh, kw, in], linear [out, 1, 1, in], vectors [1, 1, 1, c]
     Init init;
-    bool trained;   ///< false: a running statistic
-    bool is_weight; ///< a convolution or linear weight (what "decay weights only" decays)
+    bool trained;         ///< false: a running statistic
+    bool is_weight;       ///< a convolution or linear weight (what "decay weights only" decays)
     bool frozen = false;  ///< keeps its initial value: no gradient, no optimizer state
     ParamGroup group = ParamGroup::other;
 };
 
-// Ops: y is the output. Every parameter belongs to exactly one op, so a parameter's gradient is written once a step.
+// Ops: y is the output. Every parameter belongs to exactly one op, so a parameter's gradient is
+// written once a step.
 struct Conv {  // x [h, w, in] -> y [h', w', out]
     ValueId x, y;
     ParamId weight, bias;
@@ -100,6 +105,9 @@ struct SoftmaxXent {  // loss = mean over the global batch of the cross-entropy 
 };
 
 using Op = std::variant<Conv, BatchNorm, Relu, Gelu, Scale, Add, Pool, PadShortcut, Linear, Dropout, SoftmaxXent>;
+/// X(op) for each of them: backends declare their functions with it.
+#define CONVOY_EACH_OP(X) \
+    X(Conv) X(BatchNorm) X(Relu) X(Gelu) X(Scale) X(Add) X(Pool) X(PadShortcut) X(Linear) X(Dropout) X(SoftmaxXent)
 
 struct Graph {
     std::string model;
@@ -109,7 +117,8 @@ struct Graph {
     std::vector<Param> params;
     std::vector<Op> ops;
 
-    /// Elements of all parameters, frozen ones too, without running statistics: the count that papers give.
+    /// Elements of all parameters, frozen ones too, without running statistics: the count that
+    /// papers give.
     size_t trained_count() const;
     /// Multiply-adds times two of convolutions and linear layers for one image, forward only.
     double flops_per_image() const;
@@ -120,7 +129,7 @@ ValueId output_of(const Op&);  ///< none for the loss
 /// How many ops read each value.
 std::vector<int> readers_of(const Graph&);
 std::vector<ParamId> params_of(const Op&);
-/// Values that an op's backward reads besides the gradient of its output.
+/// Values that an op's backward reads, apart from the gradient of its output.
 std::vector<ValueId> saved_of(const Op&);
 const char* name_of(const Op&);
 
@@ -132,10 +141,14 @@ public:
     ValueId input() const { return graph_.input; }
     const Value& value(ValueId id) const { return graph_.values[id]; }
 
-    ValueId conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init, bool bias = false);
-    /// Stride 1, no padding, twice as many filters as a patch has numbers: frozen, and set from training images. The bias is trained.
+    ValueId conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init,
+                 bool bias = false);
+    /// Stride 1, no padding, twice as many filters as a patch has numbers: frozen, and set from
+    /// training images. The bias is trained.
     ValueId whitening_conv(const std::string& name, ValueId x, int kernel);
-    ValueId batch_norm(const std::string& name, ValueId x, float epsilon = 1e-5f, float momentum = 0.1f, bool scaled = true);  ///< not scaled: frozen at 1
+    /// `scaled` false: the scale is frozen at 1.
+    ValueId batch_norm(const std::string& name, ValueId x, float epsilon = 1e-5f, float momentum = 0.1f,
+                       bool scaled = true);
     ValueId relu(ValueId x);
     ValueId gelu(ValueId x);
     ValueId scale(ValueId x, float factor);
@@ -160,8 +173,9 @@ Init kaiming_fan_out(int kernel, int out);
 /// PyTorch's default for a convolution, with the identity on the first `in` filters.
 Init identity_fan_in(int kernel, int in);
 
-/// Merges BatchNorm -> [+ residual] -> [ReLU] or BatchNorm -> GELU, and a stride-1 PadShortcut as that residual, into single ops. The result
-/// computes the same function with fewer passes over memory.
+/// Merges BatchNorm -> [+ residual] -> [ReLU] or BatchNorm -> GELU, and a stride-1 PadShortcut as
+/// that residual, into single ops. The result computes the same function with fewer passes over
+/// memory.
 Graph fuse(const Graph&);
 
 }  // namespace convoy

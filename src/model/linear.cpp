@@ -1,4 +1,5 @@
-// One linear layer over all pixels: mnist-linear (784 -> 10) and the 110-parameter toy that shows plumbing, not learning.
+// One linear layer over all pixels: mnist-linear (784 -> 10) and the 110-parameter toy that shows
+// plumbing, not learning.
 #include "model/models.h"
 
 namespace convoy {

@@ -1,4 +1,5 @@
-// The small convolutional net of PyTorch's MNIST example: two 5x5 convolutions, two linear layers, 21,840 parameters.
+// The small convolutional net of PyTorch's MNIST example: two 5x5 convolutions, two linear layers,
+// 21,840 parameters.
 #include <cmath>
 
 #include "model/models.h"

@@ -45,8 +45,9 @@ const Entry& entry_of(const std::string& name) {
 Graph build_model(const ModelOptions& o) {
     const Entry& e = entry_of(o.name);
     if ((e.h && e.h != o.h) || (e.w && e.w != o.w) || (e.c && e.c != o.c))
-        fail(Exit::bad_input, "model " + o.name + " takes images of " + size_text(e.h, e.w, e.c) + " (height x width x channels), the data has " +
-                                  size_text(o.h, o.w, o.c) + "; choose another --model or --data");
+        fail(Exit::bad_input, "model " + o.name + " takes images of " + size_text(e.h, e.w, e.c) +
+                                  " (height x width x channels), the data has " + size_text(o.h, o.w, o.c) +
+                                  "; choose another --model or --data");
     return e.build(o);
 }
 

@@ -1,4 +1,5 @@
-// The models by name. A model is one function that builds a graph; adding one is a short file and a line in the table.
+// The models by name. A model is one function that builds a graph; adding one is a short file and a
+// line in the table.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,11 +17,12 @@ struct ModelOptions {
     bool sum_loss = false;  ///< gradients of the loss summed over the batch, not of its mean
 };
 
-/// Builds the unfused graph. Throws Exit::usage for an unknown name, Exit::bad_input if the images do not fit the model.
+/// Builds the unfused graph. Throws Exit::usage for an unknown name, Exit::bad_input if the images
+/// do not fit the model.
 Graph build_model(const ModelOptions&);
 std::vector<std::string> model_names();
-/// A model with the images it is measured on unless told otherwise: those it takes, `any` where it takes any; 10 classes.
-/// An unknown name is left to build_model.
+/// A model with the images it is measured on unless told otherwise: those it takes, `any` where it
+/// takes any; 10 classes. An unknown name is left to build_model.
 ModelOptions usual_images(const std::string& name, Shape any = {1, 32, 32, 3});
 
 /// The first layers that a resnet gets, imagenet or cifar: by image size if o.stem is "auto".

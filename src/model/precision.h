@@ -1,4 +1,5 @@
-// The type that activations and their gradients have. Parameters, statistics, logits and the loss stay f32.
+// The type that activations and their gradients have. Parameters, statistics, logits and the loss
+// stay f32.
 #pragma once
 #include <string>
 
@@ -18,7 +19,8 @@ constexpr int tensor_core_multiple = 8;  ///< channels that tensor cores take: 1
 /// Throws Exit::usage.
 Precision parse_precision(const std::string&);
 const char* name_of(Precision);
-/// Sets the types of values, and outside f32 pads their channels to a multiple. The logits stay f32 and dense.
+/// Sets the types of values, and outside f32 pads their channels to a multiple. The logits stay f32
+/// and dense.
 Graph with_precision(Graph, Precision, int channel_multiple = tensor_core_multiple);
 
 }  // namespace convoy

@@ -1,5 +1,6 @@
-// PyramidNet with basic blocks (Han, Kim, Kim, "Deep Pyramidal Residual Networks", CVPR 2017): the width grows by exactly
-// 5.0 a block, from 16. The batch norm in front of a block has no ReLU, and none follows the add.
+// PyramidNet with basic blocks (Han, Kim, Kim, "Deep Pyramidal Residual Networks", CVPR 2017): the
+// width grows by exactly 5.0 a block, from 16. The batch norm that opens a block has no ReLU, and
+// none follows the add.
 #include <cmath>
 
 #include "model/models.h"
@@ -21,15 +22,16 @@ ValueId block(GraphBuilder& g, const std::string& name, ValueId x, int out, int 
 Graph build_pyramidnet(const ModelOptions& o, int blocks_a_stage) {
     constexpr int growth = 5;
     if (o.h != o.w || o.h % 4 != 0)
-        fail(Exit::bad_input, "model " + o.name + " takes square images with sides divisible by 4, the data has " + std::to_string(o.h) +
-                                  "x" + std::to_string(o.w));
+        fail(Exit::bad_input, "model " + o.name + " takes square images with sides divisible by 4, the data has " +
+                                  std::to_string(o.h) + "x" + std::to_string(o.w));
     GraphBuilder g(o.name, o.h, o.w, o.c, o.classes);
     int width = 16;
     ValueId x = g.batch_norm("stem.bn", g.conv("stem.conv", g.input(), width, 3, 1, 1, kaiming_fan_out(3, width)));
     for (int stage = 1; stage <= 3; ++stage)
         for (int k = 0; k < blocks_a_stage; ++k) {
             width += growth;
-            x = block(g, "stage" + std::to_string(stage) + ".block" + std::to_string(k), x, width, stage > 1 && k == 0 ? 2 : 1);
+            x = block(g, "stage" + std::to_string(stage) + ".block" + std::to_string(k), x, width,
+                      stage > 1 && k == 0 ? 2 : 1);
         }
     x = g.global_average_pool(g.relu(g.batch_norm("head.bn", x)));
     return g.finish(g.linear("fc", x, o.classes), o.label_smoothing, o.sum_loss);

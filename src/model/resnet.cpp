@@ -1,5 +1,6 @@
-// ResNet-18 and ResNet-50 (He et al., "Deep Residual Learning", CVPR 2016), version 1.5: a bottleneck's stride is in its
-// 3x3 convolution. The CIFAR stem is a 3x3 convolution without pooling.
+// ResNet-18 and ResNet-50 (He et al., "Deep Residual Learning", CVPR 2016), version 1.5: a
+// bottleneck's stride is in its 3x3 convolution. The CIFAR stem is a 3x3 convolution without
+// pooling.
 #include <cmath>
 
 #include "model/models.h"
@@ -7,14 +8,17 @@
 namespace convoy {
 namespace {
 
-ValueId conv_bn(GraphBuilder& g, const std::string& block, const std::string& suffix, ValueId x, int out, int kernel, int stride) {
-    const ValueId y = g.conv(block + ".conv" + suffix, x, out, kernel, stride, kernel / 2, kaiming_fan_out(kernel, out));
+ValueId conv_bn(GraphBuilder& g, const std::string& block, const std::string& suffix, ValueId x, int out, int kernel,
+                int stride) {
+    const ValueId y =
+        g.conv(block + ".conv" + suffix, x, out, kernel, stride, kernel / 2, kaiming_fan_out(kernel, out));
     return g.batch_norm(block + ".bn" + suffix, y);
 }
 
 ValueId shortcut(GraphBuilder& g, const std::string& block, ValueId x, int out, int stride) {
     if (stride == 1 && g.value(x).c == out) return x;
-    return g.batch_norm(block + ".down.bn", g.conv(block + ".down.conv", x, out, 1, stride, 0, kaiming_fan_out(1, out)));
+    return g.batch_norm(block + ".down.bn",
+                        g.conv(block + ".down.conv", x, out, 1, stride, 0, kaiming_fan_out(1, out)));
 }
 
 ValueId basic_block(GraphBuilder& g, const std::string& name, ValueId x, int width, int stride) {
@@ -41,12 +45,15 @@ ValueId stem(GraphBuilder& g, const ModelOptions& o) {
 using Block = ValueId (*)(GraphBuilder&, const std::string&, ValueId, int width, int stride);
 
 Graph build_resnet(const ModelOptions& o, Block block, const int (&blocks)[4]) {
-    if (o.h != o.w) fail(Exit::bad_input, "model " + o.name + " takes square images, the data has " + std::to_string(o.h) + "x" + std::to_string(o.w));
+    if (o.h != o.w)
+        fail(Exit::bad_input, "model " + o.name + " takes square images, the data has " + std::to_string(o.h) + "x" +
+                                  std::to_string(o.w));
     GraphBuilder g(o.name, o.h, o.w, o.c, o.classes);
     ValueId x = stem(g, o);
     for (int stage = 0; stage < 4; ++stage)
         for (int k = 0; k < blocks[stage]; ++k)
-            x = block(g, "stage" + std::to_string(stage + 1) + ".block" + std::to_string(k), x, 64 << stage, stage > 0 && k == 0 ? 2 : 1);
+            x = block(g, "stage" + std::to_string(stage + 1) + ".block" + std::to_string(k), x, 64 << stage,
+                      stage > 0 && k == 0 ? 2 : 1);
     return g.finish(g.linear("fc", g.global_average_pool(x), o.classes), o.label_smoothing, o.sum_loss);
 }
 

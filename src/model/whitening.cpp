@@ -7,12 +7,16 @@
 namespace convoy {
 namespace {
 
-/// Rotates rows and columns p and q of a [n][n] so that a[p][q] becomes zero, and rows p and q of v likewise.
+/// Rotates rows and columns p and q of a [n][n] so that a[p][q] becomes zero, and rows p and q of v
+/// likewise.
 void rotate(std::vector<double>& a, std::vector<double>& v, int n, int p, int q) {
-    const auto at = [n](std::vector<double>& m, int i, int j) -> double& { return m[size_t(i) * size_t(n) + size_t(j)]; };
+    const auto at = [n](std::vector<double>& m, int i, int j) -> double& {
+        return m[size_t(i) * size_t(n) + size_t(j)];
+    };
     if (at(a, p, q) == 0) return;
     const double theta = (at(a, q, q) - at(a, p, p)) / (2 * at(a, p, q));
-    const double t = (theta < 0 ? -1 : 1) / (std::abs(theta) + std::sqrt(theta * theta + 1)), c = 1 / std::sqrt(t * t + 1), s = t * c;
+    const double t = (theta < 0 ? -1 : 1) / (std::abs(theta) + std::sqrt(theta * theta + 1)),
+                 c = 1 / std::sqrt(t * t + 1), s = t * c;
     const auto turn = [c, s](double& x, double& y) {
         const double x0 = x;
         x = c * x0 - s * y;
@@ -23,8 +27,8 @@ void rotate(std::vector<double>& a, std::vector<double>& v, int n, int p, int q)
     for (int i = 0; i < n; ++i) turn(at(v, p, i), at(v, q, i));
 }
 
-/// Sum of squares beside the diagonal.
-double beside(const std::vector<double>& a, int n) {
+/// Sum of squares off the diagonal.
+double off_diagonal(const std::vector<double>& a, int n) {
     double sum = 0;
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j) sum += i == j ? 0 : a[size_t(i * n + j)] * a[size_t(i * n + j)];
@@ -38,13 +42,14 @@ Eigen symmetric_eigen(std::vector<double> a, int n) {
     for (int i = 0; i < n; ++i) v[size_t(i * n + i)] = 1;
     const double whole = std::inner_product(a.begin(), a.end(), a.begin(), 0.0);
     constexpr int most_sweeps = 100;  // a dozen are enough: convergence is quadratic
-    for (int sweep = 0; sweep < most_sweeps && beside(a, n) > 1e-30 * whole; ++sweep)
+    for (int sweep = 0; sweep < most_sweeps && off_diagonal(a, n) > 1e-30 * whole; ++sweep)
         for (int p = 0; p < n; ++p)
             for (int q = p + 1; q < n; ++q) rotate(a, v, n, p, q);
 
     std::vector<int> order(static_cast<size_t>(n));
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int i, int j) { return a[size_t(i * n + i)] > a[size_t(j * n + j)]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int i, int j) { return a[size_t(i * n + i)] > a[size_t(j * n + j)]; });
     Eigen e;
     for (const int i : order) {
         e.values.push_back(a[size_t(i * n + i)]);
@@ -67,13 +72,15 @@ std::vector<float> whitening_filters(const PatchSource& s, int kernel, double ep
                     for (int b = 0; b < kernel; ++b)
                         for (int c = 0; c < s.c; ++c) {
                             const uint8_t pixel = s.images[((image * s.h + i + a) * s.w + j + b) * s.c + c];
-                            patch[k++] = (double(pixel) / 255 - double(s.mean[size_t(c)])) / double(s.stddev[size_t(c)]);
+                            patch[k++] =
+                                (double(pixel) / 255 - double(s.mean[size_t(c)])) / double(s.stddev[size_t(c)]);
                         }
                 for (size_t x = 0; x < size_t(n); ++x)
                     for (size_t y = 0; y <= x; ++y) moments[x * size_t(n) + y] += patch[x] * patch[y];
             }
     for (size_t x = 0; x < size_t(n); ++x)
-        for (size_t y = 0; y <= x; ++y) moments[y * size_t(n) + x] = moments[x * size_t(n) + y] /= double(std::max<int64_t>(1, patches));
+        for (size_t y = 0; y <= x; ++y)
+            moments[y * size_t(n) + x] = moments[x * size_t(n) + y] /= double(std::max<int64_t>(1, patches));
 
     const Eigen e = symmetric_eigen(std::move(moments), n);
     std::vector<float> filters(2 * size_t(n) * size_t(n));

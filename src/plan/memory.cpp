@@ -1,4 +1,5 @@
-// Greedy by size (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+// Greedy by size (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
+// 2020).
 #include "plan/memory.h"
 
 #include <algorithm>
@@ -10,7 +11,8 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& buffers) {
     constexpr size_t alignment = 64;  // a cache line; also what vector loads want
     std::vector<size_t> order(buffers.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
 
     MemoryPlan plan;
     plan.offset.assign(buffers.size(), 0);
@@ -26,7 +28,8 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& buffers) {
         }
         plan.offset[i] = offset;
         plan.bytes = std::max(plan.bytes, offset + bytes);
-        const auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](size_t o, size_t j) { return o < plan.offset[j]; });
+        const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                                         [&](size_t o, size_t j) { return o < plan.offset[j]; });
         placed.insert(at, i);
     }
     return plan;

@@ -5,7 +5,8 @@
 
 namespace convoy {
 
-/// A buffer lives from event `first` to event `last`, both included. Events are numbered in execution order.
+/// A buffer lives from event `first` to event `last`, both included. Events are numbered in
+/// execution order.
 struct Lifetime {
     size_t bytes;
     int first, last;

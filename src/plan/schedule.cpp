@@ -3,27 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
-
 namespace convoy {
-
-Schedule::Kind parse_schedule(const std::string& name) {
-    const std::pair<const char*, Schedule::Kind> kinds[] = {{"constant", Schedule::constant}, {"step", Schedule::step},
-                                                            {"multistep", Schedule::multistep}, {"cosine", Schedule::cosine},
-                                                            {"linear", Schedule::linear}};
-    for (const auto& [text, kind] : kinds)
-        if (name == text) return kind;
-    fail(Exit::usage, "--lr-schedule " + name + " is unknown; choose constant, step, multistep, cosine or linear");
-}
 
 namespace {
 
 /// `place` turns a point's first number into the unit of `at`.
-template <class Place> double piecewise_linear(const std::vector<std::pair<double, double>>& points, double at, Place place) {
+template <class Place>
+double piecewise_linear(const std::vector<std::pair<double, double>>& points, double at, Place place) {
     if (points.empty()) return 1;
     if (at <= place(points.front().first)) return points.front().second;
     for (size_t i = 1; i < points.size(); ++i) {
-        const double x0 = place(points[i - 1].first), x1 = place(points[i].first), y0 = points[i - 1].second, y1 = points[i].second;
+        const double x0 = place(points[i - 1].first), x1 = place(points[i].first), y0 = points[i - 1].second,
+                     y1 = points[i].second;
         if (at < x1) return y0 + (y1 - y0) * (at - x0) / (x1 - x0);
     }
     return points.back().second;
@@ -35,11 +26,13 @@ double factor(const Schedule& s, int64_t step, double epoch, int64_t total) {
         case Schedule::constant: return 1;
         case Schedule::step: return std::pow(s.gamma, std::floor(epoch / s.step_epochs));
         case Schedule::multistep:
-            return std::pow(s.gamma, double(std::count_if(s.milestones.begin(), s.milestones.end(), [&](double m) { return epoch >= m; })));
+            return std::pow(s.gamma, double(std::count_if(s.milestones.begin(), s.milestones.end(),
+                                                          [&](double m) { return epoch >= m; })));
         case Schedule::cosine: return 0.5 * (1 + std::cos(M_PI * progress));
         case Schedule::linear:
             if (!s.points_of_run) return piecewise_linear(s.points, epoch, [](double x) { return x; });
-            return piecewise_linear(s.points, double(step), [total](double share) { return std::floor(share * double(total) + 1e-9); });
+            return piecewise_linear(s.points, double(step),
+                                    [total](double share) { return std::floor(share * double(total) + 1e-9); });
     }
     return 1;
 }
@@ -48,7 +41,8 @@ double factor(const Schedule& s, int64_t step, double epoch, int64_t total) {
 
 double learning_rate(const Schedule& s, int64_t step, int64_t steps_per_epoch, int64_t total) {
     const double epoch = double(step) / double(steps_per_epoch);
-    const double warmup = s.warmup_epochs > 0 ? std::min(1.0, double(step + 1) / (s.warmup_epochs * double(steps_per_epoch))) : 1;
+    const double warmup =
+        s.warmup_epochs > 0 ? std::min(1.0, double(step + 1) / (s.warmup_epochs * double(steps_per_epoch))) : 1;
     return s.base * warmup * factor(s, step, epoch, std::max<int64_t>(1, total));
 }
 

@@ -19,7 +19,8 @@ inline Share share_of(int64_t n, int64_t parts, int64_t index) {
     return {index * small + std::min(index, larger), small + (index < larger ? 1 : 0)};
 }
 
-/// An epoch of n samples: full global batches, and what is left over (0 if nothing, or if it is dropped).
+/// An epoch of n samples: full global batches, and what is left over (0 if nothing, or if it is
+/// dropped).
 struct EpochPlan {
     int64_t full_steps, tail;
     int64_t steps() const { return full_steps + (tail > 0 ? 1 : 0); }
@@ -29,7 +30,8 @@ inline EpochPlan plan_epoch(int64_t samples, int64_t global_batch, bool drop_las
     return {samples / global_batch, drop_last ? 0 : samples % global_batch};
 }
 
-/// The order of samples in an epoch: Fisher-Yates with counter-based draws, equal on all ranks and backends.
+/// The order of samples in an epoch: Fisher-Yates with counter-based draws, equal on all ranks and
+/// backends.
 inline std::vector<int32_t> permutation(int64_t n, uint64_t seed, uint32_t epoch) {
     std::vector<int32_t> order(n);
     for (int64_t i = 0; i < n; ++i) order[i] = int32_t(i);

@@ -1,8 +1,5 @@
 #include "plan/work.h"
 
-#include <algorithm>
-#include <sstream>
-
 namespace convoy {
 namespace {
 
@@ -12,10 +9,12 @@ public:
 
     void operator()(const Conv& op) {
         const Shape w = graph_.params[size_t(op.weight)].shape;
-        products("conv", op.x, op.y, op.weight, 2.0 * double(batch_) * value(op.y).h * value(op.y).w * double(w.count()), op.bias);
+        products("conv", op.x, op.y, op.weight,
+                 2.0 * double(batch_) * value(op.y).h * value(op.y).w * double(w.count()), op.bias);
     }
     void operator()(const Linear& op) {
-        products("linear", op.x, op.y, op.weight, 2.0 * double(batch_) * double(graph_.params[size_t(op.weight)].shape.count()), op.bias);
+        products("linear", op.x, op.y, op.weight,
+                 2.0 * double(batch_) * double(graph_.params[size_t(op.weight)].shape.count()), op.bias);
     }
     void operator()(const BatchNorm& op) {
         const double residual = op.residual == none ? 0 : bytes(op.residual);
@@ -39,8 +38,11 @@ public:
     void operator()(const Pool& op) { moves("pool", op.x, op.y); }
     void operator()(const PadShortcut& op) { moves("shortcut", op.x, op.y); }
     void operator()(const Dropout& op) { moves("dropout", op.x, op.y); }
-    /// An operation whose gradient is not counted apart: it reads x and writes y, and the other way round.
-    template <class Other> void operator()(const Other& op) { moves(name_of(Op(op)), inputs_of(Op(op)).at(0), output_of(Op(op))); }
+    /// An operation whose gradient is not counted apart: it reads x and writes y, and the other way
+    /// round.
+    template <class Other> void operator()(const Other& op) {
+        moves(name_of(Op(op)), inputs_of(Op(op)).at(0), output_of(Op(op)));
+    }
 
     WorkByClass work;
 
@@ -56,11 +58,12 @@ private:
         add(name + " gradient", bytes(x) + bytes(y));
     }
     void products(const std::string& name, ValueId x, ValueId y, ParamId weight, double flops, ParamId bias) {
-        const double w = double(graph_.params[size_t(weight)].shape.count()), in_type = w * double(size_of(value(x).dtype)),
-                     gradient = w * sizeof(float);
+        const double w = double(graph_.params[size_t(weight)].shape.count()),
+                     in_type = w * double(size_of(value(x).dtype)), gradient = w * sizeof(float);
         add(name + " forward", bytes(x) + in_type + bytes(y), flops);
         add(name + " weight gradient", bytes(x) + bytes(y) + gradient, flops);
-        if (x != graph_.input) add(name + " data gradient", bytes(y) + in_type + bytes(x), flops);  // nobody wants that of the images
+        // the images need none
+        if (x != graph_.input) add(name + " data gradient", bytes(y) + in_type + bytes(x), flops);
         if (bias != none) add(name + " bias gradient", bytes(y));
     }
 
@@ -68,11 +71,34 @@ private:
     const int batch_;
 };
 
-/// Names of ops as they stand in the names of steps: those of parameters without their last part, and of values.
-bool is_title(const std::string& word, const Graph& graph) {
-    return std::any_of(graph.params.begin(), graph.params.end(),
-                       [&](const Param& p) { return p.name.substr(0, p.name.rfind('.')) == word; }) ||
-           std::any_of(graph.values.begin(), graph.values.end(), [&](const Value& v) { return v.name == word; });
+/// An op in the names of classes.
+std::string word_for(const Op& op) {
+    if (std::holds_alternative<BatchNorm>(op)) return "batch norm";
+    if (std::holds_alternative<PadShortcut>(op)) return "shortcut";
+    if (std::holds_alternative<SoftmaxXent>(op)) return "loss";
+    return name_of(op);
+}
+
+const char* word_for(StepPhase phase) {
+    switch (phase) {
+        case StepPhase::forward: return "forward";
+        case StepPhase::bias: return "bias forward";
+        case StepPhase::gradient: return "gradient";
+        case StepPhase::data_gradient: return "data gradient";
+        case StepPhase::weight_gradient: return "weight gradient";
+        case StepPhase::bias_gradient: return "bias gradient";
+        case StepPhase::gather: return "gather";
+        case StepPhase::zero: return "zero";
+        case StepPhase::requests: return "requests";
+        case StepPhase::all_reduce: return "all-reduce";
+        case StepPhase::progress: return "all-reduce progress";
+        case StepPhase::optimizer: return "optimizer";
+        case StepPhase::look_ahead: return "look-ahead";
+        case StepPhase::record: return "record";
+        case StepPhase::totals: return "totals";
+        case StepPhase::other: return "other";
+    }
+    return "other";
 }
 
 }  // namespace
@@ -81,29 +107,29 @@ WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const Optimiz
     Counter counter(graph, batch);
     for (const Op& op : graph.ops) std::visit(counter, op);
     const Value& input = graph.values[size_t(graph.input)];
-    const double pixels = double(batch) * input.h * input.w * input.c, floats = double(graph.trained_count()) * sizeof(float);
+    const double pixels = double(batch) * input.h * input.w * input.c,
+                 floats = double(graph.trained_count()) * sizeof(float);
     counter.work["gather"].bytes = pixels + double(input.batched(batch).count() * size_of(input.dtype));
     counter.work["optimizer"].bytes =
-        floats * (1 + 2 + 2 * optimizer.state_per_element());                            // the gradient is read, the others written, too
-    if (ranks > 1) counter.work["all-reduce"].bytes = 2 * floats * (ranks - 1) / ranks;  // sent by each rank of a ring
+        floats * (1 + 2 + 2 * optimizer.state_per_element());  // the gradient is read, the others written, too
+    // sent by each rank of a ring
+    if (ranks > 1) counter.work["all-reduce"].bytes = 2 * floats * (ranks - 1) / ranks;
     return counter.work;
 }
 
-std::string class_of_step(const std::string& step_name, const Graph& graph) {
-    std::istringstream in(step_name);
-    std::string name;
-    bool of_an_op = false;
-    for (std::string word; in >> word;) {
-        if (!name.empty() && is_title(word, graph)) {
-            of_an_op = true;
-            break;
-        }
-        if (word[0] >= '0' && word[0] <= '9') break;  // "all-reduce 123 KiB"
-        name += (name.empty() ? "" : " ") + word;
+std::string class_of_step(const StepId& step, const Graph& graph) {
+    if (step.op == none) return word_for(step.phase);
+    std::string ops = word_for(graph.ops[size_t(step.op)]);
+    if (step.fused_op != none) {
+        const std::string other = word_for(graph.ops[size_t(step.fused_op)]);
+        ops = step.fused_op < step.op ? other + " and " + ops : ops + " and " + other;
     }
-    if (name == "wait for all-reduce") return "all-reduce";
-    const bool directed = name.ends_with("forward") || name.ends_with("gradient");
-    return (of_an_op || name == "loss") && !directed ? name + " forward" : name;
+    return ops + " " + word_for(step.phase);
+}
+
+std::vector<std::string> parts_of_step(const StepId& step, const Graph& graph) {
+    if (step.fused_op == none) return {};
+    return {class_of_step({step.op, step.phase}, graph), class_of_step({step.fused_op, step.phase}, graph)};
 }
 
 }  // namespace convoy

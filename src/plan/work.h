@@ -1,9 +1,11 @@
-// What a training step has to do at least, counted from the shapes of a graph: floating-point operations and bytes, by class of
-// operation. A measured time against these tells whether it goes into arithmetic, into memory, or into neither.
+// The least work of a training step, counted from the shapes of a graph: floating-point operations
+// and bytes by class of step. Measured times compare with these.
 #pragma once
 #include <map>
 #include <string>
+#include <vector>
 
+#include "backend/step.h"
 #include "backend/update_rule.h"
 #include "model/graph.h"
 
@@ -11,18 +13,19 @@ namespace convoy {
 
 struct Work {
     double flops = 0;  ///< multiply-adds count two; convolutions and linear layers only
-    double bytes =
-        0;  ///< each operand read once and each result written once, as if caches were of any size within an operation and empty between
+    double bytes = 0;  ///< compulsory traffic: perfect cache within an op, cold between ops
 };
-/// By class: "conv forward", "conv data gradient", "conv weight gradient", "batch norm forward", "batch norm gradient", …,
-/// "gather", "optimizer", "all-reduce".
+/// By class: "conv forward", "conv data gradient", "conv weight gradient", "batch norm forward",
+/// "batch norm gradient", …, "gather", "optimizer", "all-reduce".
 using WorkByClass = std::map<std::string, Work>;
 
 /// One training step of one of `ranks` ranks with `batch` samples of its own.
 WorkByClass work_of_step(const Graph&, int batch, int ranks, const OptimizerSpec&);
 
-/// The class that a step of a tape belongs to, from its name: "conv forward stage1.conv1" -> "conv forward"; "relu input" ->
-/// "relu forward". Starting an all-reduce and waiting for it are one class.
-std::string class_of_step(const std::string& step_name, const Graph&);
+/// The class of a step: "conv weight gradient", "batch norm forward", "all-reduce". One that
+/// computes two ops is of a class of its own: "pool and batch norm forward".
+std::string class_of_step(const StepId&, const Graph&);
+/// The classes of its parts if a step computes two ops: "pool forward" and "batch norm forward".
+std::vector<std::string> parts_of_step(const StepId&, const Graph&);
 
 }  // namespace convoy

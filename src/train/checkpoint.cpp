@@ -18,8 +18,10 @@ namespace fs = std::filesystem;
 /// Over all numbers of the checkpoint, in one order.
 std::string digest_of_values(const Checkpoint& c) {
     Digest digest(Digest::Kind::sha256);
-    for (int64_t v : {c.step, c.epoch, c.offset, int64_t(c.evaluation_due), c.best_step, c.ranks}) digest.update(&v, sizeof v);
-    for (const std::vector<float>* v : {&c.weights, &c.optimizer, &c.running, &c.backend}) digest.update(v->data(), v->size() * sizeof(float));
+    for (int64_t v : {c.step, c.epoch, c.offset, int64_t(c.evaluation_due), c.best_step, c.ranks})
+        digest.update(&v, sizeof v);
+    for (const std::vector<float>* v : {&c.weights, &c.optimizer, &c.running, &c.backend})
+        digest.update(v->data(), v->size() * sizeof(float));
     return digest.hex();
 }
 
@@ -32,7 +34,8 @@ template <class Floats> auto* in_copy(Floats& copy, const Tensor& arena, const T
 template <class C, class F> void each_tensor(C& c, const State& state, F f) {
     for (const NamedTensor& t : state.model())
         if (state.is_trained(t.tensor)) f(t.name, t.tensor.shape, in_copy(c.weights, state.weights(), t.tensor));
-    for (const NamedTensor& t : state.optimizer()) f(t.name, t.tensor.shape, in_copy(c.optimizer, state.optimizer_block(), t.tensor));
+    for (const NamedTensor& t : state.optimizer())
+        f(t.name, t.tensor.shape, in_copy(c.optimizer, state.optimizer_block(), t.tensor));
 }
 
 std::vector<std::string> column(const Identity& identity, bool values) {
@@ -45,17 +48,18 @@ std::vector<std::string> column(const Identity& identity, bool values) {
 
 void check_identity(const std::string& path, const Identity& checkpoint, const Identity& run) {
     const auto differs = [&](const std::string& name, const std::string& before, const std::string& now) {
-        fail(Exit::usage, path + ": " + name + " was " + before + ", this run has " + now + "; resume with what it was, or start anew with --resume none");
+        fail(Exit::usage, path + ": " + name + " was " + before + ", this run has " + now +
+                              "; resume with what it was, or start anew with --resume none");
     };
     for (const auto& [name, value] : run) {
         const auto same_name = [&, n = name](const auto& entry) { return entry.first == n; };
         const auto found = std::find_if(checkpoint.begin(), checkpoint.end(), same_name);
         const std::string before = found == checkpoint.end() ? "none" : found->second;
-        if (before != value)
-            differs(name, before, value);
+        if (before != value) differs(name, before, value);
     }
     for (const auto& [name, value] : checkpoint)
-        if (std::none_of(run.begin(), run.end(), [&, n = name](const auto& entry) { return entry.first == n; })) differs(name, value, "none");
+        if (std::none_of(run.begin(), run.end(), [&, n = name](const auto& entry) { return entry.first == n; }))
+            differs(name, value, "none");
 }
 
 void write_checkpoint(const std::string& path, const Checkpoint& c, const State& state) {
@@ -63,23 +67,30 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
     make_folder_of(path);
     try {
         const auto lock = h5::exclusive();
-        h5::Handle file = h5::create(partial);
+        h5::Handle file = h5::create(partial, h5::Chunks::at_once);
         h5::set_checked_attribute(file, "format", checkpoint_format);
         write_model_attributes(file, c.model);
         h5::set_checked_attribute(file, "identity_names", column(c.identity, false));
         h5::set_checked_attribute(file, "identity_values", column(c.identity, true));
         h5::set_checked_attribute(file, "configuration", c.configuration);
-        for (const auto& [name, value] : {std::pair{"step", c.step}, {"epoch", c.epoch}, {"offset", c.offset}, {"best_step", c.best_step},
-                                          {"evaluation_due", int64_t(c.evaluation_due)}, {"ranks", c.ranks}})
+        for (const auto& [name, value] : {std::pair{"step", c.step},
+                                          {"epoch", c.epoch},
+                                          {"offset", c.offset},
+                                          {"best_step", c.best_step},
+                                          {"evaluation_due", int64_t(c.evaluation_due)},
+                                          {"ranks", c.ranks}})
             h5::set_attribute(file, name, value);
         h5::set_attribute(file, "best_accuracy", c.best_accuracy);
         h5::set_attribute(file, "last_accuracy", c.last_accuracy);
         h5::set_attribute(file, "rate_factor", c.rate_factor);
         h5::set_attribute(file, "backend_state", std::vector<double>(c.backend.begin(), c.backend.end()));
         h5::set_checked_attribute(file, "sha256", digest_of_values(c));
-        each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) { write_tensor(file, name, shape, values, partial); });
+        each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) {
+            write_tensor(file, name, shape, values, partial);
+        });
         if (!c.running.empty())
-            write_tensor(file, running_statistics, {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))}, c.running.data(), partial);
+            write_tensor(file, running_statistics, {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))},
+                         c.running.data(), partial);
         h5::close(std::move(file), partial);
     } catch (const Error&) {
         std::error_code ignored;
@@ -93,7 +104,8 @@ double estimated_seconds(const std::string& run_dir, size_t bytes) {
     const size_t count = std::clamp<size_t>(bytes, size_t(1) << 16, size_t(32) << 20) / sizeof(float);
     std::vector<float> values(count);
     for (size_t i = 0; i < count; ++i) values[i] = float(i);
-    const std::string path = run_dir + "/trial.partial", partial = path + ".partial";  // a killed run's are removed by the next
+    // a killed run's are removed by the next
+    const std::string path = run_dir + "/trial.partial", partial = path + ".partial";
     const Clock::time_point start = Clock::now();
     const auto remove = [&] {
         std::error_code ignored;
@@ -102,7 +114,7 @@ double estimated_seconds(const std::string& run_dir, size_t bytes) {
     };
     try {
         const auto lock = h5::exclusive();
-        h5::Handle file = h5::create(partial);
+        h5::Handle file = h5::create(partial, h5::Chunks::at_once);
         Digest digest(Digest::Kind::sha256);
         digest.update(values.data(), count * sizeof(float));
         h5::set_checked_attribute(file, "sha256", digest.hex());
@@ -120,7 +132,8 @@ double estimated_seconds(const std::string& run_dir, size_t bytes) {
 
 void save_model(const std::string& path, const Checkpoint& c, const State& state) {
     save_model(path, c.model, state, [&](const Tensor& tensor) -> const float* {
-        return state.is_trained(tensor) ? in_copy(c.weights, state.weights(), tensor) : in_copy(c.running, state.running(), tensor);
+        return state.is_trained(tensor) ? in_copy(c.weights, state.weights(), tensor)
+                                        : in_copy(c.running, state.running(), tensor);
     });
 }
 
@@ -131,14 +144,16 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
         fail(Exit::bad_input, path + ": is not a checkpoint; give a file of a run's checkpoints folder");
     Checkpoint c;
     c.model = read_model_attributes(file, path);
-    const std::vector<std::string> names = h5::string_attributes(file, "identity_names", path), values = h5::string_attributes(file, "identity_values", path);
+    const std::vector<std::string> names = h5::string_attributes(file, "identity_names", path),
+                                   values = h5::string_attributes(file, "identity_values", path);
     if (names.size() != values.size()) fail(Exit::bad_input, path + ": identity is damaged");
     for (size_t i = 0; i < names.size(); ++i) c.identity.emplace_back(names[i], values[i]);
     check_identity(path, c.identity, run);
     c.configuration = h5::string_attribute(file, "configuration", path);
     const auto number = [&](const char* name, int64_t low) {
         const int64_t v = h5::int_attribute(file, name, path);
-        if (v < low) fail(Exit::bad_input, path + ": attribute " + name + " is " + std::to_string(v) + "; the file is damaged");
+        if (v < low)
+            fail(Exit::bad_input, path + ": attribute " + name + " is " + std::to_string(v) + "; the file is damaged");
         return v;
     };
     c.step = number("step", 0);
@@ -155,20 +170,24 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     c.last_accuracy = real("last_accuracy");
     for (double v : h5::double_attributes(file, "backend_state", path)) c.backend.push_back(float(v));
     c.rate_factor = real("rate_factor");
-    if (!(c.rate_factor > 0 && c.rate_factor <= 1)) fail(Exit::bad_input, path + ": attribute rate_factor is not from 0 to 1; the file is damaged");
+    if (!(c.rate_factor > 0 && c.rate_factor <= 1))
+        fail(Exit::bad_input, path + ": attribute rate_factor is not from 0 to 1; the file is damaged");
     c.weights.assign(state.weights().count(), 0.0f);
     c.optimizer.assign(state.optimizer_block().count(), 0.0f);
-    each_tensor(c, state, [&](const std::string& name, Shape shape, float* to) { read_tensor(file, name, shape, to, path); });
+    each_tensor(c, state,
+                [&](const std::string& name, Shape shape, float* to) { read_tensor(file, name, shape, to, path); });
     if (state.running().count() > 0) {
         const h5::Extent extent = h5::extent(file, std::string("/tensors/") + running_statistics, path);
         if (c.ranks > 1'000'000 || extent.dims.empty() || extent.dims[0] != hsize_t(c.ranks) ||
             extent.stored_bytes < size_t(c.ranks) * state.running().bytes())  // before memory is taken for them
-            fail(Exit::bad_input, path + ": running statistics are not those of " + std::to_string(c.ranks) + " ranks; the file is damaged");
+            fail(Exit::bad_input, path + ": running statistics are not those of " + std::to_string(c.ranks) +
+                                      " ranks; the file is damaged");
         const Shape shape{int(c.ranks), 1, 1, int(state.running().count())};
         c.running.resize(shape.count());
         read_tensor(file, running_statistics, shape, c.running.data(), path);
     }
-    if (digest_of_values(c) != h5::string_attribute(file, "sha256", path)) fail(Exit::bad_input, path + ": does not match its SHA-256; the file is damaged");
+    if (digest_of_values(c) != h5::string_attribute(file, "sha256", path))
+        fail(Exit::bad_input, path + ": does not match its SHA-256; the file is damaged");
     return c;
 }
 

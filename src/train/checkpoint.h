@@ -8,16 +8,17 @@
 
 namespace convoy {
 
-/// (name, value) of what a resumed run must share with the one before: model, data set, optimizer, global batch, ….
+/// (name, value) of what a resumed run must share with the one before: model, data set, optimizer,
+/// global batch, ….
 using Identity = std::vector<std::pair<std::string, std::string>>;
 
 struct Checkpoint {
     ModelFile model;
     Identity identity;
-    std::string configuration;  ///< "key = value" lines, to log what changed
-    int64_t step = 0;           ///< optimizer steps done
-    int64_t epoch = 0;          ///< of the next step, from 0
-    int64_t offset = 0;         ///< samples of that epoch already seen by all ranks together
+    std::string configuration;    ///< "key = value" lines, to log what changed
+    int64_t step = 0;             ///< optimizer steps done
+    int64_t epoch = 0;            ///< of the next step, from 0
+    int64_t offset = 0;           ///< samples of that epoch already seen by all ranks together
     bool evaluation_due = false;  ///< the epoch before is not evaluated yet
     double best_accuracy = -1, last_accuracy = -1;
     int64_t best_step = 0;
@@ -32,17 +33,20 @@ struct Checkpoint {
     bool is_best() const { return best_accuracy >= 0 && best_step == step && !evaluation_due; }
 };
 
-/// Fails with Exit::usage, naming the first difference, if a run of `identity` cannot go on from `checkpoint`.
+/// Fails with Exit::usage, naming the first difference, if a run of `identity` cannot go on from
+/// `checkpoint`.
 void check_identity(const std::string& path, const Identity& checkpoint, const Identity& run);
 
 /// Writes one file, durably. `state` gives names and places of the tensors. Throws Exit::io.
 void write_checkpoint(const std::string& path, const Checkpoint&, const State& state);
-/// Seconds that a checkpoint of so many bytes is likely to take in this run folder, from writing at most 32 MiB of one, which
-/// leaves nothing behind. Throws Exit::io.
+/// Seconds that a checkpoint of so many bytes is likely to take in this run folder. Measures:
+/// writes at most 32 MiB, and removes them. Throws Exit::io.
 double estimated_seconds(const std::string& run_dir, size_t bytes);
-/// Writes the model of a checkpoint, with the running statistics of its rank 0 (equal on all ranks after an evaluation). Throws Exit::io.
+/// Writes the model of a checkpoint, with the running statistics of its rank 0 (equal on all ranks
+/// after an evaluation). Throws Exit::io.
 void save_model(const std::string& path, const Checkpoint&, const State& state);
-/// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`. Throws Exit::bad_input.
+/// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`.
+/// Throws Exit::bad_input.
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
 
 /// "RUN/checkpoints/step-000000001200.h5"
@@ -53,7 +57,8 @@ std::string best_model_path(const std::string& run_dir);
 std::vector<std::string> checkpoints_of(const std::string& run_dir);
 
 int64_t step_of_checkpoint(const std::string& path);
-/// Renames the checkpoints taken after `step` to "….h5.old": a run that goes on from there will write its own. Returns the new names.
+/// Renames the checkpoints taken after `step` to "….h5.old": a run that goes on from there will
+/// write its own. Returns the new names.
 std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step);
 /// Removes old ones: the newest `keep`, that of `newest` and that of the best step stay.
 void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest);

@@ -15,7 +15,9 @@ SplitInfo first_images(SplitInfo info, int64_t most) {
 
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_t most)
     : DataSet(comm, backend, first_images(reader.info(), most),
-              [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) { reader.read(first, rows, images, labels); }) {}
+              [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
+                  reader.read(first, rows, images, labels);
+              }) {}
 
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read)
     : info_(info),

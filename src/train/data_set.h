@@ -1,5 +1,6 @@
-// A split in memory, in full, on every device: each rank reads its part of the rows from disk, and ranks of a node share
-// one copy. Any rank can then train on any sample, so the sample order does not depend on the number of ranks.
+// A split in memory, in full, on every device. Each rank reads its part of the rows from disk, and
+// ranks of a node share one copy. Any rank can then train on any sample, so the sample order does
+// not depend on the number of ranks.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,12 +17,15 @@ SplitInfo first_images(SplitInfo, int64_t most);
 
 class DataSet {
 public:
-    /// Collective. Only the first `most` images; 0: all. Throws Exit::bad_input on every rank if any rank cannot read its rows.
+    /// Collective. Only the first `most` images; 0: all. Throws Exit::bad_input on every rank if
+    /// any rank cannot read its rows.
     DataSet(Comm&, Backend&, const SplitReader&, int64_t most = 0);
-    /// As above, with rows from elsewhere: `read` fills `rows` images [rows, h, w, c] and labels [rows] from row `first` on.
+    /// As above, with rows from elsewhere: `read` fills `rows` images [rows, h, w, c] and labels
+    /// [rows] from row `first` on.
     using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)>;
     DataSet(Comm&, Backend&, const SplitInfo&, const Read& read);
-    /// What a split is, without its images: its memory is counted and not taken, for programs that are built but do not run.
+    /// What a split is, without its images: its memory is counted and not taken, for programs that
+    /// are built but do not run.
     DataSet(Backend&, const SplitInfo&);
 
     const SplitInfo& info() const { return info_; }

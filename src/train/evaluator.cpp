@@ -7,12 +7,6 @@
 
 namespace convoy {
 
-Tta parse_tta(const std::string& name) {
-    for (const auto& [text, tta] : {std::pair{"none", Tta::plain}, {"mirror", Tta::mirror}, {"full", Tta::full}})
-        if (name == text) return tta;
-    fail(Exit::usage, "--tta " + name + " is unknown; choose none, mirror or full");
-}
-
 std::vector<WeighedView> views_of(Tta tta) {
     if (tta == Tta::plain) return {{{}, 1}};
     std::vector<WeighedView> views;
@@ -26,13 +20,17 @@ std::vector<WeighedView> views_of(Tta tta) {
         }
     };
     pair(0, tta == Tta::full ? 0.5f : 1.0f);
-    if (tta == Tta::full) pair(-1, 0.25f), pair(1, 0.25f);
+    if (tta == Tta::full) {
+        pair(-1, 0.25f);
+        pair(1, 0.25f);
+    }
     return views;
 }
 
 namespace {
 
-/// Smoothing is part of a training: a model file, which `convoy evaluate` measures, does not say how its labels were smoothed.
+/// Smoothing is part of a training: a model file, which `convoy evaluate` measures, does not say
+/// how its labels were smoothed.
 Graph without_smoothing(Graph graph) {
     std::get<SoftmaxXent>(graph.ops.back()).label_smoothing = 0;
     return graph;
@@ -40,8 +38,8 @@ Graph without_smoothing(Graph graph) {
 
 }  // namespace
 
-Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data, Normalisation normalisation,
-                     int64_t global_batch, Tta tta)
+Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data,
+                     Normalisation normalisation, int64_t global_batch, Tta tta)
     : comm_(comm),
       backend_(backend),
       graph_(without_smoothing(graph)),
@@ -74,15 +72,18 @@ void Evaluator::build(Buffer arena) {
         sums_.push_back(backend_.allocate(logits.count() * sizeof(float)));
         Tape tape;
         for (size_t v = 0; v < views_.size(); ++v) {
-            if (views_.size() > 1) context.view = View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
+            if (views_.size() > 1)
+                context.view =
+                    View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
             Program program = lower(context, plan, {}, [&](Program& p) {
-                backend_.gather({data_.images(), data_.labels(), nullptr, counters, p.input, p.labels, plan.spec.first, normalisation_.mean,
-                                 normalisation_.stddev, views_[v].view, 0},
+                backend_.gather({data_.images(), data_.labels(), nullptr, counters, p.input, p.labels, plan.spec.first,
+                                 normalisation_.mean, normalisation_.stddev, views_[v].view, 0},
                                 p.tape);
             });
             tape.insert(tape.end(), program.tape.begin(), program.tape.end());
         }
-        backend_.accumulate(state_.stats(), static_cast<EvalTotals*>(totals_.get()), plan.spec.batch, counters, plan.spec.global_batch, tape);
+        backend_.accumulate(state_.stats(), static_cast<EvalTotals*>(totals_.get()), plan.spec.batch, counters,
+                            plan.spec.global_batch, tape);
         runs_.push_back(backend_.finish(std::move(tape)));
     }
 }

@@ -1,4 +1,5 @@
-// Exact evaluation of a split, shared over ranks: forward programs for full and last batches, and sums over all of them.
+// Exact evaluation of a split, shared over ranks: forward programs for full and last batches, and
+// sums over all of them.
 #pragma once
 #include "comm/comm.h"
 #include "train/data_set.h"
@@ -15,10 +16,10 @@ struct EvalResult {
 enum class Tta {
     plain,
     mirror,  ///< the image and its mirror image
-    full,    ///< half of these two, half of the same two of the image one pixel up and left, and one down and right (reflected border)
+    /// half of these two, half of the same two of the image one pixel up and left, and one down and
+    /// right (reflected border)
+    full,
 };
-/// Throws Exit::usage.
-Tta parse_tta(const std::string&);
 /// A view, and the weight of its logits; weights sum to 1.
 struct WeighedView {
     Augment view;
@@ -34,12 +35,13 @@ struct Normalisation {
 class Evaluator {
 public:
     /// The loss is the plain cross-entropy, whatever smoothing the graph is trained with.
-    Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Normalisation, int64_t global_batch, Tta = Tta::plain);
+    Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Normalisation, int64_t global_batch,
+              Tta = Tta::plain);
     size_t arena_bytes() const;
     /// Builds the tapes and keeps the arena, which has at least arena_bytes().
     void build(Buffer arena);
-    /// Collective. Running statistics must be equal on all ranks. Nothing comes back if `stop` became true on some rank
-    /// before the end.
+    /// Collective. Running statistics must be equal on all ranks. Nothing comes back if `stop`
+    /// became true on some rank before the end.
     std::optional<EvalResult> run(const std::function<bool()>& stop = {});
 
 private:

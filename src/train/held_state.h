@@ -1,5 +1,6 @@
-// The newest state that a run can go on from, for another thread of rank 0 to save while a step or an evaluation takes long.
-// Where tensors lie in the host's memory they are read in place until the update begins; of a device there is a host copy.
+// The newest state that a run can go on from. Another thread of rank 0 saves it if the job is ended
+// in a long step or evaluation. Tensors in the host's memory are read in place until the update
+// begins; of a device there is a host copy.
 #pragma once
 #include <mutex>
 #include <optional>
@@ -16,9 +17,11 @@ public:
     /// Both must outlive this.
     HeldState(Backend& backend, const State& state) : backend_(backend), state_(state) {}
 
-    /// From now on copy() gives this point: where the run stands, with the running statistics of all ranks.
+    /// From now on copy() gives this point: where the run stands, with the running statistics of
+    /// all ranks.
     void hold(Checkpoint&& point);
-    /// While the result lives, the caller may write weights and optimizer state. What was read in place is no longer held.
+    /// While the result lives, the caller may write weights and optimizer state. What was read in
+    /// place is no longer held.
     [[nodiscard]] std::unique_lock<std::mutex> begin_change();
     /// Holds nothing any more.
     void drop();

@@ -54,7 +54,7 @@ size_t bytes_of_metrics(int64_t train_rows, int64_t epochs, int64_t ranks) {
 
 Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume)
     : path_(run_dir + "/metrics.h5"), lines_(run_dir + "/metrics.jsonl") {
-    struct stat status {};
+    struct stat status{};
     if (::stat(path_.c_str(), &status) == 0) {
         if (!resume) fail(Exit::usage, path_ + ": belongs to another run; resume that run, or choose a new folder");
         load(*resume);

@@ -1,4 +1,5 @@
-// Text columns have a fixed width, since HDF5 keeps variable-length text in a heap that no checksum covers.
+// Text columns have a fixed width, since HDF5 keeps variable-length text in a heap that no checksum
+// covers.
 #include "train/metrics_file.h"
 
 #include <hdf5_hl.h>
@@ -12,7 +13,7 @@
 namespace convoy {
 namespace {
 
-constexpr size_t longest_text = 1000;   // bytes of a text that metrics.h5 keeps; metrics.jsonl has it whole
+constexpr size_t longest_text = 1000;  // bytes of a text that metrics.h5 keeps; metrics.jsonl has it whole
 constexpr const char* format = "convoy-metrics";
 constexpr int64_t version = 1;
 
@@ -74,20 +75,24 @@ template <class Row> void write_table(hid_t file, const Rows<Row>& rows, const s
 }
 
 /// Reads one column into a field of the rows, which have the right number already.
-template <class Row> void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, const std::string& path) {
+template <class Row>
+void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, const std::string& path) {
     const std::string name = std::string(Table<Row>::group) + "/" + column.name;
     const h5::Handle set = h5::open_dataset(file, name, path);
     const h5::Extent extent = h5::extent(file, name, path);
     const auto* text = std::get_if<std::string Row::*>(&column.field);
     const auto* integer = std::get_if<int64_t Row::*>(&column.field);
     const H5T_class_t wanted = text ? H5T_STRING : integer ? H5T_INTEGER : H5T_FLOAT;
-    if (extent.dims != std::vector<hsize_t>{rows.size()} || extent.type_class != wanted || (text && extent.type_size > longest_text))
-        fail(Exit::bad_input, path + ": /" + name + " does not fit its table; move the file away to go on without its rows");
+    if (extent.dims != std::vector<hsize_t>{rows.size()} || extent.type_class != wanted ||
+        (text && extent.type_size > longest_text))
+        fail(Exit::bad_input,
+             path + ": /" + name + " does not fit its table; move the file away to go on without its rows");
     if (text) {
         std::string padded(rows.size() * extent.type_size, '\0');
         h5::read_rows(set, text_type(extent.type_size), 0, rows.size(), padded.data(), path);
         for (size_t i = 0; i < rows.size(); ++i)
-            rows[i].** text = std::string(padded, i * extent.type_size, strnlen(&padded[i * extent.type_size], extent.type_size));
+            rows[i].** text =
+                std::string(padded, i * extent.type_size, strnlen(&padded[i * extent.type_size], extent.type_size));
     } else if (integer) {
         std::vector<int64_t> values(rows.size());
         h5::read_rows(set, H5T_NATIVE_INT64, 0, rows.size(), values.data(), path);
@@ -99,14 +104,16 @@ template <class Row> void read_column(hid_t file, std::vector<Row>& rows, const 
     }
 }
 
-/// Reads a table; what an older version did not write stays empty, and a column of its rows keeps its default.
+/// Reads a table; what an older version did not write stays empty, and a column of its rows keeps
+/// its default.
 template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const std::string& path) {
     const std::string group = Table<Row>::group, scale = group + "/" + Table<Row>::columns[0].name;
     if (!h5::has(file, group)) return;
     const h5::Extent extent = h5::extent(file, scale, path);
     hsize_t bytes = 0;
     H5Fget_filesize(file, &bytes);
-    if (extent.dims.size() != 1 || extent.dims[0] > bytes / sizeof(int64_t)) fail(Exit::bad_input, path + ": /" + scale + " is damaged");
+    if (extent.dims.size() != 1 || extent.dims[0] > bytes / sizeof(int64_t))
+        fail(Exit::bad_input, path + ": /" + scale + " is damaged");
     rows.resize(extent.dims[0]);
     for (const Column<Row>& column : Table<Row>::columns)
         if (h5::has(file, group + "/" + column.name)) read_column(file, rows, column, path);
@@ -134,13 +141,15 @@ MetricsFile read_metrics(const std::string& path) {
     const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);
     if (h5::string_attribute(file, "format", path) != format || h5::int_attribute(file, "version", path) != version)
-        fail(Exit::bad_input, path + ": is not a metric file of this version; give the folder of another run, or move it away");
+        fail(Exit::bad_input,
+             path + ": is not a metric file of this version; give the folder of another run, or move it away");
     MetricsFile read;
     std::apply([&](auto&... rows) { (read_table(file, rows, path), ...); }, read.tables);
     const h5::Handle run(H5Gopen2(file, "run", H5P_DEFAULT));
     if (!run.valid()) fail(Exit::bad_input, path + ": /run cannot be read: the file is damaged" + h5::because());
     for (int i = 0, count = H5Aget_num_attrs(run); i < count; ++i) {
-        const h5::Handle attribute(H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
+        const h5::Handle attribute(
+            H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
         const h5::Handle type(attribute.valid() ? H5Aget_type(attribute) : H5I_INVALID_HID);
         char name[256] = "";
         if (type.valid() && H5Tget_class(type) == H5T_STRING && H5Aget_name(attribute, sizeof name, name) > 0)

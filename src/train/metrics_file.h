@@ -11,7 +11,8 @@
 
 namespace convoy {
 
-/// Of an HDF5 chunk: 32 KiB of doubles. The last chunk of a longer column is stored as large as the others.
+/// Of an HDF5 chunk: 32 KiB of doubles. The last chunk of a longer column is stored as large as the
+/// others.
 constexpr int64_t metrics_chunk_rows = 4096;
 
 /// An attribute of /run.

@@ -1,4 +1,5 @@
-// metrics.jsonl: the rows of the tables as lines, for tail -f. A row that could not be written follows later: the tables have it.
+// metrics.jsonl: the rows of the tables as lines, for tail -f. A row that could not be written
+// follows later: the tables have it.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -16,8 +17,9 @@ public:
     MetricsLines(const MetricsLines&) = delete;
     MetricsLines& operator=(const MetricsLines&) = delete;
 
-    /// Appends the rows that are not in the file yet, table by table; all of them if there is no file (any more). Throws
-    /// Exit::io; the next call goes on where this one failed, within a line if need be.
+    /// Appends the rows that are not in the file yet, table by table; all of them if there is no
+    /// file (any more). Throws Exit::io; the next call goes on where this one failed, within a line
+    /// if need be.
     void write(const GrowingTables&);
     /// The rows of an earlier run, which count as written.
     void set_written(const GrowingTables&);
@@ -32,7 +34,8 @@ private:
     std::string path_;
     int file_ = -1;
     std::string pending_;  // is in no file yet; may begin within a line
-    std::array<size_t, std::tuple_size_v<GrowingTables>> written_{};  // rows of each table that are written or pending
+    // rows of each table that are written or pending
+    std::array<size_t, std::tuple_size_v<GrowingTables>> written_{};
 };
 
 }  // namespace convoy

@@ -10,11 +10,12 @@
 
 namespace convoy {
 
-// One struct a table; what each field means, with its unit, stands once, in metrics_tables.h, and from there
-// in the file itself. A double that was not measured stays NaN (null in metrics.jsonl), never zero.
+// One struct a table; what each field means, with its unit, stands once, in metrics_tables.h, and
+// from there in the file itself. A double that was not measured stays NaN (null in metrics.jsonl),
+// never zero.
 
-/// /train: one optimizer step on rank 0. data_seconds and comm_exposed_seconds are parts of step_seconds, and the rest of it is
-/// computation.
+/// /train: one optimizer step on rank 0. data_seconds and comm_exposed_seconds are parts of
+/// step_seconds, and the rest of it is computation.
 struct TrainRow {
     int64_t step = 0;   ///< optimizer steps done, from 1
     int64_t epoch = 0;  ///< the epoch the step belongs to, from 1
@@ -28,7 +29,8 @@ struct EvalRow {
     double loss = NAN, accuracy = NAN, seconds = NAN;
 };
 
-/// /epochs: one completed epoch of training, evaluation not included; of a resumed epoch the part after the restart.
+/// /epochs: one completed epoch of training, evaluation not included; of a resumed epoch the part
+/// after the restart.
 struct EpochRow {
     int64_t epoch = 0;   ///< from 1
     int64_t images = 0;  ///< fewer than an epoch has if the run was resumed within it
@@ -44,8 +46,9 @@ struct RankRow {
     std::string placement{};
 };
 
-/// /rank_epochs: the time of one rank in one epoch, in three parts. An all-reduce makes every rank's wall time equal, so a
-/// straggler shows only here: it computes longer and waits less than the others.
+/// /rank_epochs: the time of one rank in one epoch, in three parts. An all-reduce makes every
+/// rank's wall time equal, so a straggler shows only here: it computes longer and waits less than
+/// the others.
 struct RankEpochRow {
     int64_t epoch = 0, rank = 0;
     double data_seconds = NAN, compute_seconds = NAN, collective_wait_seconds = NAN;
@@ -66,7 +69,8 @@ struct EventRow {
     std::string kind, message;
 };
 
-/// The rows of one table, which grow at the end. A copy is a snapshot for another thread: it shares all chunks but the last.
+/// The rows of one table, which grow at the end. A copy is a snapshot for another thread: it shares
+/// all chunks but the last.
 template <class Row> class Rows {
 public:
     Rows() = default;

@@ -1,5 +1,6 @@
-// The tables of the metric files, described once: HDF5 columns, their units and the JSON keys all follow from these lists.
-// A new column is one field in metrics_rows.h and one line here; a file written before it still loads.
+// The tables of the metric files, described once: HDF5 columns, their units and the JSON keys all
+// follow from these lists. A new column is one field in metrics_rows.h and one line here; a file
+// written before it still loads.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,7 +15,8 @@ template <class Row> struct Column {
     std::variant<int64_t Row::*, double Row::*, std::string Row::*> field;
 };
 
-// The first column of a table is the dimension scale of the others. `kind` is that of the lines in metrics.jsonl.
+// The first column of a table is the dimension scale of the others. `kind` is that of the lines in
+// metrics.jsonl.
 template <class Row> struct Table;
 
 template <> struct Table<TrainRow> {
@@ -47,10 +49,13 @@ template <> struct Table<EpochRow> {
     static constexpr const char *group = "epochs", *kind = "epoch";
     static constexpr Column<EpochRow> columns[] = {
         {"epoch", "1", "epoch, from 1", &EpochRow::epoch},
-        {"images", "1", "training images of all ranks in this row; fewer than the epoch's if the run was resumed within it", &EpochRow::images},
+        {"images", "1",
+         "training images of all ranks in this row; fewer than the epoch's if the run was resumed within it",
+         &EpochRow::images},
         {"seconds", "s", "wall time of these images, evaluation not included", &EpochRow::seconds},
         {"images_per_second", "images/s", "training images of all ranks per second", &EpochRow::images_per_second},
-        {"loss", "nat", "training loss (cross-entropy, mean over these images as they were trained on)", &EpochRow::loss},
+        {"loss", "nat", "training loss (cross-entropy, mean over these images as they were trained on)",
+         &EpochRow::loss},
         {"accuracy", "1", "training accuracy over these images, as a fraction", &EpochRow::accuracy},
     };
 };
@@ -73,14 +78,16 @@ template <> struct Table<RankEpochRow> {
         {"rank", "1", "rank, from 0", &RankEpochRow::rank},
         {"data_seconds", "s", "time of the rank preparing batches in the epoch", &RankEpochRow::data_seconds},
         {"compute_seconds", "s", "time of the rank computing in the epoch", &RankEpochRow::compute_seconds},
-        {"collective_wait_seconds", "s", "time of the rank waiting in collectives in the epoch", &RankEpochRow::collective_wait_seconds},
+        {"collective_wait_seconds", "s", "time of the rank waiting in collectives in the epoch",
+         &RankEpochRow::collective_wait_seconds},
     };
 };
 
 template <> struct Table<SystemRow> {
     static constexpr const char *group = "system", *kind = "system";
     static constexpr Column<SystemRow> columns[] = {
-        {"time", "seconds since 1970-01-01T00:00:00Z", "end of the ten seconds that a row is the mean of", &SystemRow::time},
+        {"time", "seconds since 1970-01-01T00:00:00Z", "end of the ten seconds that a row is the mean of",
+         &SystemRow::time},
         {"rank", "1", "rank, from 0", &SystemRow::rank},
         {"utilisation", "1", "busy part of the rank's GPU, or of its processor threads", &SystemRow::utilisation},
         {"memory_bytes", "byte", "memory in use on the GPU, or by the process", &SystemRow::memory_bytes},

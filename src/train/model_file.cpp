@@ -30,8 +30,9 @@ void write_model_attributes(hid_t file, const ModelFile& m) {
     h5::set_attribute(file, "width", int64_t(m.model.w));
     h5::set_attribute(file, "channels", int64_t(m.model.c));
     h5::set_attribute(file, "classes", int64_t(m.model.classes));
-    h5::set_checked_attribute(file, "layout",
-                              "convolution weights [out, height, width, in], linear weights [out, 1, 1, in], vectors [1, 1, 1, channels]");
+    h5::set_checked_attribute(
+        file, "layout",
+        "convolution weights [out, height, width, in], linear weights [out, 1, 1, in], vectors [1, 1, 1, channels]");
     h5::set_attribute(file, "mean", doubles(m.mean));
     h5::set_attribute(file, "stddev", doubles(m.stddev));
     h5::set_checked_attribute(file, "class_names", m.class_names);
@@ -40,12 +41,14 @@ void write_model_attributes(hid_t file, const ModelFile& m) {
 ModelFile read_model_attributes(hid_t file, const std::string& path) {
     const auto size = [&](const char* name, int64_t most) {
         const int64_t v = h5::int_attribute(file, name, path);
-        if (v < 1 || v > most) fail(Exit::bad_input, path + ": attribute " + name + " is " + std::to_string(v) + ", not from 1 to " + std::to_string(most));
+        if (v < 1 || v > most)
+            fail(Exit::bad_input,
+                 path + ": attribute " + name + " is " + std::to_string(v) + ", not from 1 to " + std::to_string(most));
         return int(v);
     };
     if (const int64_t v = h5::int_attribute(file, "version", path); v != file_version)
-        fail(Exit::bad_input, path + ": has file version " + std::to_string(v) + ", this Convoy reads " + std::to_string(file_version) +
-                                  "; use the Convoy that wrote it");
+        fail(Exit::bad_input, path + ": has file version " + std::to_string(v) + ", this Convoy reads " +
+                                  std::to_string(file_version) + "; use the Convoy that wrote it");
     ModelFile m;
     m.model.name = h5::string_attribute(file, "model", path);
     m.model.stem = h5::string_attribute(file, "stem", path);
@@ -65,31 +68,37 @@ void write_tensor(hid_t file, const std::string& name, Shape shape, const float*
     const std::vector<hsize_t> dims = dims_of(shape);
     // Chunks of about 1 MiB, equal ones: the last is stored as large as the others.
     std::vector<hsize_t> chunk = dims;
-    const hsize_t most = std::max<hsize_t>(1, (size_t(1) << 18) / std::max<size_t>(1, shape.count() / shape.n)), chunks = (dims[0] + most - 1) / most;
+    const hsize_t most = std::max<hsize_t>(1, (size_t(1) << 18) / std::max<size_t>(1, shape.count() / shape.n)),
+                  chunks = (dims[0] + most - 1) / most;
     chunk[0] = (dims[0] + chunks - 1) / chunks;
     const h5::Handle set = h5::create_dataset(file, dataset_of(name), H5T_IEEE_F32LE, dims, chunk, path);
     h5::write_rows(set, H5T_NATIVE_FLOAT, 0, dims[0], values, path);
 }
 
 void read_tensor(hid_t file, const std::string& name, Shape shape, float* values, const std::string& path) {
-    if (!h5::has(file, dataset_of(name))) fail(Exit::bad_input, path + ": tensor " + name + " is missing; the file is not of this model");
+    if (!h5::has(file, dataset_of(name)))
+        fail(Exit::bad_input, path + ": tensor " + name + " is missing; the file is not of this model");
     const h5::Extent extent = h5::extent(file, dataset_of(name), path);
     const std::vector<hsize_t> dims = dims_of(shape);
     if (extent.dims != dims || extent.type_class != H5T_FLOAT || !extent.checksummed || extent.filters != 1)
-        fail(Exit::bad_input, path + ": tensor " + name + " has another shape than the model's; the file is not of this model");
-    if (extent.stored_bytes < shape.count() * sizeof(float)) fail(Exit::bad_input, path + ": tensor " + name + " is not complete; the file is damaged");
+        fail(Exit::bad_input,
+             path + ": tensor " + name + " has another shape than the model's; the file is not of this model");
+    if (extent.stored_bytes < shape.count() * sizeof(float))
+        fail(Exit::bad_input, path + ": tensor " + name + " is not complete; the file is damaged");
     h5::read_rows(h5::open_dataset(file, dataset_of(name), path), H5T_NATIVE_FLOAT, 0, dims[0], values, path);
 }
 
-void save_model(const std::string& path, const ModelFile& m, const State& state, const std::function<const float*(const Tensor&)>& values_of) {
+void save_model(const std::string& path, const ModelFile& m, const State& state,
+                const std::function<const float*(const Tensor&)>& values_of) {
     const std::string partial = path + ".partial";
     make_folder_of(path);
     try {
         const auto lock = h5::exclusive();
-        h5::Handle file = h5::create(partial);
+        h5::Handle file = h5::create(partial, h5::Chunks::at_once);
         h5::set_checked_attribute(file, "format", model_format);
         write_model_attributes(file, m);
-        for (const NamedTensor& t : state.model()) write_tensor(file, t.name, t.tensor.shape, values_of(t.tensor), partial);
+        for (const NamedTensor& t : state.model())
+            write_tensor(file, t.name, t.tensor.shape, values_of(t.tensor), partial);
         h5::close(std::move(file), partial);
     } catch (const Error&) {
         std::error_code ignored;
@@ -113,13 +122,15 @@ ModelFile read_model_file(const std::string& path) {
     const h5::Handle file = h5::open(path);
     const std::string format = h5::string_attribute(file, "format", path);
     if (format != model_format && format != checkpoint_format)
-        fail(Exit::bad_input, path + ": is not a model file; give the model.h5, the model-best.h5 or a checkpoint of a run folder");
+        fail(Exit::bad_input,
+             path + ": is not a model file; give the model.h5, the model-best.h5 or a checkpoint of a run folder");
     return read_model_attributes(file, path);
 }
 
 namespace {
 
-/// Means over the ranks of a checkpoint of the first `count` running statistics: what look-ahead keeps of them follows.
+/// Means over the ranks of a checkpoint of the first `count` running statistics: what look-ahead
+/// keeps of them follows.
 std::vector<float> mean_running_statistics(hid_t file, size_t count, const std::string& path) {
     const h5::Extent extent = h5::extent(file, dataset_of(running_statistics), path);
     const std::vector<hsize_t>& dims = extent.dims;

@@ -1,5 +1,6 @@
-// RUN/model.h5 and RUN/model-best.h5: the trained parameters and running statistics as named tensors, with what is needed to
-// build the model and prepare its images. Appears complete or not at all. A checkpoint can be read as a model, too.
+// RUN/model.h5 and RUN/model-best.h5: the trained parameters and running statistics as named
+// tensors, with what is needed to build the model and prepare its images. Appears complete or not
+// at all. A checkpoint can be read as a model, too.
 #pragma once
 #include <functional>
 #include <string>
@@ -17,7 +18,8 @@ struct ModelFile {
     std::vector<std::string> class_names;
 };
 
-/// What a checkpoint has besides: the attribute `format`, and a tensor [ranks, 1, 1, running statistics].
+/// What a checkpoint has besides: the attribute `format`, and a tensor [ranks, 1, 1, running
+/// statistics].
 constexpr const char *checkpoint_format = "convoy-checkpoint", *running_statistics = "running_statistics";
 
 /// The attributes and tensors of a model file, as parts of a larger one (a checkpoint).
@@ -28,13 +30,16 @@ void write_tensor(hid_t file, const std::string& name, Shape, const float* value
 /// Reads /tensors/NAME; throws Exit::bad_input if it is missing or has another shape.
 void read_tensor(hid_t file, const std::string& name, Shape, float* values, const std::string& path);
 
-/// Writes `path` (through a temporary file); `values_of` gives a tensor's host values until its next call. Throws Exit::io.
-void save_model(const std::string& path, const ModelFile&, const State&, const std::function<const float*(const Tensor&)>& values_of);
+/// Writes `path` (through a temporary file); `values_of` gives a tensor's host values until its
+/// next call. Throws Exit::io.
+void save_model(const std::string& path, const ModelFile&, const State&,
+                const std::function<const float*(const Tensor&)>& values_of);
 void save_model(const std::string& path, const ModelFile&, const State&, Backend&);
 /// Reads what model the file, which may be a checkpoint, holds. Throws Exit::bad_input.
 ModelFile read_model_file(const std::string& path);
-/// Reads the tensors into `state`; of a checkpoint's running statistics the mean over its ranks, as an evaluation takes it.
-/// Throws Exit::bad_input naming the first tensor that is missing or of another shape.
+/// Reads the tensors into `state`; of a checkpoint's running statistics the mean over its ranks, as
+/// an evaluation takes it. Throws Exit::bad_input naming the first tensor that is missing or of
+/// another shape.
 void load_model(const std::string& path, const State&, Backend&);
 
 }  // namespace convoy

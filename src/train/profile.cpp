@@ -1,4 +1,4 @@
-// Times the operations of a training step one by one. Apart from the loop, so that the loop is not slowed by clocks.
+// Times the steps of a training tape one by one. The training loop itself reads no clocks.
 #include "base/quantile.h"
 #include "train/trainer.h"
 
@@ -18,7 +18,7 @@ std::vector<StepTime> Trainer::profile(int64_t steps) {
         upload_counters(0);
         comm_.barrier();  // waiting for a rank that is late is no part of the first sum
         for (size_t i = 0; i < whole.size(); ++i) {
-            comm_.activity().enter(whole[i].name.c_str());
+            comm_.activity().enter(whole[i].id.name.c_str());
             const auto start = Clock::now();
             whole[i].run();
             if (whole[i].lane == Lane::communication)
@@ -28,7 +28,7 @@ std::vector<StepTime> Trainer::profile(int64_t steps) {
         }
     }
     std::vector<StepTime> medians;
-    for (size_t i = 0; i < whole.size(); ++i) medians.push_back({whole[i].name, median(times[i])});
+    for (size_t i = 0; i < whole.size(); ++i) medians.push_back({whole[i].id, median(times[i])});
     comm_.activity().enter("host code between operations");
     return medians;
 }

@@ -1,5 +1,5 @@
-// Lowering: events are numbered (0 gather, then forward, then backward in reverse), buffers live from the first event that
-// writes them to the last that reads them, and the backend is asked for each op's steps in that order.
+// Events are numbered: 0 gather, then forward, then backward in reverse. A buffer lives from the
+// first event that writes it to the last that reads it. The backend appends steps in that order.
 #include "train/program.h"
 
 #include <algorithm>
@@ -9,13 +9,12 @@ namespace {
 
 class Planner {
 public:
-    Planner(const Graph& graph, Backend& backend, const ProgramSpec& spec) : graph_(graph), ops_(int(graph.ops.size())), producer_(graph.values.size(), none) {
+    Planner(const Graph& graph, Backend& backend, const ProgramSpec& spec)
+        : graph_(graph), backend_(backend), ops_(int(graph.ops.size())) {
         plan_.spec = spec;
         plan_.value.assign(graph.values.size(), none);
         plan_.gradient.assign(graph.values.size(), none);
         plan_.saved.assign(graph.ops.size(), none);
-        for (int i = 0; i < ops_; ++i)
-            if (const ValueId y = output_of(graph.ops[i]); y != none) producer_.at(size_t(y)) = i;
         plan_values();
         if (spec.training) plan_gradients();
         for (int i = 0; i < ops_; ++i)
@@ -28,13 +27,8 @@ public:
 private:
     int forward(int op) const { return 1 + op; }
     int backward(int op) const { return 2 * ops_ - op; }
-    /// When backward last reads what belongs to an op: a backend may do a batch norm's gradient together with that of the max-pool in front.
-    int last_read(int op) const {
-        const auto* norm = std::get_if<BatchNorm>(&graph_.ops[size_t(op)]);
-        const int before = norm ? producer_[size_t(norm->x)] : none;
-        const bool pooled = before != none && std::holds_alternative<Pool>(graph_.ops[size_t(before)]);
-        return backward(pooled ? before : op);
-    }
+    /// When backward last reads what belongs to an op.
+    int last_read(int op) const { return backward(int(backend_.last_reader(graph_, size_t(op)))); }
     int end() const { return 2 * ops_ + 1; }
     int add(Lifetime life) {
         plan_.buffers.push_back(life);
@@ -69,7 +63,7 @@ private:
             const std::vector<ValueId> inputs = inputs_of(graph_.ops[i]);
             for (size_t k = 0; k < inputs.size(); ++k) {
                 const ValueId x = inputs[k];
-                if (x == graph_.input) continue;         // nobody wants the gradient of the images
+                if (x == graph_.input) continue;        // the gradient of the images is not needed
                 if (k > 0 && x == inputs[0]) continue;  // an op that reads a value twice adds the second share itself
                 if (plan_.gradient[x] == none)
                     plan_.gradient[x] = add({bytes_of(x), backward(i), backward(i)});
@@ -84,8 +78,8 @@ private:
     }
 
     const Graph& graph_;
+    const Backend& backend_;
     const int ops_;
-    std::vector<int> producer_;  // by value
     ProgramPlan plan_;
 };
 
@@ -104,83 +98,146 @@ struct Binding {
         : values(bind(graph, plan, plan.value, arena)), gradients(bind(graph, plan, plan.gradient, arena)) {
         labels = {arena + plan.memory.offset[plan.labels], {plan.spec.batch, 1, 1, 1}, DType::i32};
     }
-    static std::vector<Tensor> bind(const Graph& graph, const ProgramPlan& plan, const std::vector<int>& buffer, char* arena) {
+    static std::vector<Tensor> bind(const Graph& graph, const ProgramPlan& plan, const std::vector<int>& buffer,
+                                    char* arena) {
         std::vector<Tensor> tensors;
         for (size_t v = 0; v < graph.values.size(); ++v) {
             void* data = buffer[v] == none ? nullptr : arena + plan.memory.offset[buffer[v]];
-            tensors.push_back({data, graph.values[v].batched(plan.spec.batch), graph.values[v].dtype, graph.values[v].padding});
+            tensors.push_back(
+                {data, graph.values[v].batched(plan.spec.batch), graph.values[v].dtype, graph.values[v].padding});
         }
         return tensors;
     }
 };
 
+/// Asks the backend for each op's steps, in the order in which they run.
+class Lowering {
+public:
+    Lowering(const ProgramContext& c, const ProgramPlan& plan)
+        : c_(c),
+          plan_(plan),
+          spec_(plan.spec),
+          arena_(static_cast<char*>(c.arena.get())),
+          binding_(c.graph, plan, arena_),
+          written_(c.graph.values.size(), false),
+          readers_(readers_of(c.graph)) {}
+
+    Program run(const std::vector<Bucket>& buckets, const std::function<void(Program&)>& gather) {
+        program_.input = binding_.values[c_.graph.input];
+        program_.labels = binding_.labels;
+        program_.logits = binding_.values[std::get<SoftmaxXent>(c_.graph.ops.back()).x];
+        if (gather) gather(program_);
+        if (spec_.batch == 0) zero_sums();
+        if (c_.requests && spec_.training) c_.backend.request(c_.requests, c_.state.stats(), program_.tape);
+        forward();
+        if (spec_.training) backward(buckets);
+        collect_probes();
+        return std::move(program_);
+    }
+
+private:
+    Bound bound(size_t i) const {
+        return {.op = int(i),
+                .name = title_of(c_.graph, c_.graph.ops[i]),
+                .values = binding_.values,
+                .value_gradients = binding_.gradients,
+                .params = c_.state.params(),
+                .param_gradients = c_.state.gradients(),
+                .accumulate = spec_.training ? plan_.accumulate[i] : written_,
+                .readers = readers_,
+                .saved = plan_.saved[i] == none ? nullptr : arena_ + plan_.memory.offset[plan_.saved[i]],
+                .labels = binding_.labels,
+                .stats = c_.state.stats(),
+                .counters = c_.counters,
+                .global_batch = spec_.global_batch,
+                .first = spec_.first,
+                .seed = c_.seed,
+                .training = spec_.training};
+    }
+
+    /// A rank without samples still takes part in what its peers wait for.
+    bool runs(const Op& op) const {
+        return spec_.batch > 0 || (c_.sync_bn && spec_.training && std::holds_alternative<BatchNorm>(op));
+    }
+
+    void zero_sums() {
+        if (spec_.training)
+            c_.backend.zero(c_.state.gradient_slice(0, c_.state.end_of_arena()), program_.tape);
+        else
+            c_.backend.zero({c_.state.stats(), {1, 1, 1, int(stats_elements)}, DType::f32}, program_.tape);
+    }
+
+    void forward() {
+        for (size_t i = 0; i < c_.graph.ops.size(); ++i) {
+            const Op& op = c_.graph.ops[i];
+            if (c_.view && spec_.batch > 0 && std::holds_alternative<SoftmaxXent>(op)) {
+                c_.backend.add_scaled(program_.logits, c_.view->weight, c_.view->sum, !c_.view->first, program_.tape);
+                if (!c_.view->last) break;
+                c_.backend.add_scaled(c_.view->sum, 1, program_.logits, false, program_.tape);
+            }
+            if (runs(op)) c_.backend.forward(op, bound(i), program_.tape);
+            if (const ValueId y = output_of(op); y != none) probe(i, "", binding_.values[y], y, false);
+        }
+    }
+
+    void backward(const std::vector<Bucket>& buckets) {
+        size_t complete = stats_elements, next = 0;  // elements of the gradient arena, buckets
+        for (size_t i = c_.graph.ops.size(); i-- > 0;) {
+            const Op& op = c_.graph.ops[i];
+            if (runs(op)) c_.backend.backward(op, bound(i), program_.tape);
+            for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x], x, true);
+            for (ParamId id : params_of(op)) {
+                probe(i, " backward", c_.state.gradients()[id], none, true);
+                complete = std::max(complete, c_.state.end_of(id));
+            }
+            for (; next < buckets.size() && buckets[next].end <= complete; ++next)
+                c_.backend.allreduce(c_.state.gradient_slice(buckets[next].begin, buckets[next].end), program_.tape);
+        }
+        require(next == buckets.size(), "every gradient bucket is reduced");
+        c_.backend.wait_allreduce(program_.tape);
+    }
+
+    /// A tensor that may be looked at after what is on the tape so far; of a value unless `value`
+    /// is none.
+    struct Candidate {
+        Probe probe;
+        ValueId value;
+        bool is_gradient;
+    };
+    void probe(size_t op, const char* direction, const Tensor& output, ValueId value, bool is_gradient) {
+        if (!output.data || spec_.batch == 0) return;
+        const std::string name =
+            title_of(c_.graph, c_.graph.ops[op]) + " (" + name_of(c_.graph.ops[op]) + direction + ")";
+        candidates_.push_back({{program_.tape.size(), name, output}, value, is_gradient});
+    }
+    void collect_probes() {
+        for (Candidate& c : candidates_) {
+            const bool written = c.value == none || (c.is_gradient ? c_.backend.writes_gradient(c.value)
+                                                                   : c_.backend.writes_value(c.value));
+            if (written) program_.probes.push_back(std::move(c.probe));
+        }
+    }
+
+    const ProgramContext& c_;
+    const ProgramPlan& plan_;
+    const ProgramSpec& spec_;
+    char* arena_;
+    const Binding binding_;
+    const std::vector<bool> written_;  // by value, outside training: no gradient was
+    const std::vector<int> readers_;   // by value
+    std::vector<Candidate> candidates_;
+    Program program_;
+};
+
 }  // namespace
 
-ProgramPlan plan_program(const Graph& graph, Backend& backend, const ProgramSpec& spec) { return Planner(graph, backend, spec).take(); }
+ProgramPlan plan_program(const Graph& graph, Backend& backend, const ProgramSpec& spec) {
+    return Planner(graph, backend, spec).take();
+}
 
 Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vector<Bucket>& buckets,
               const std::function<void(Program&)>& gather) {
-    char* arena = static_cast<char*>(c.arena.get());
-    const Binding binding(c.graph, plan, arena);
-    const ProgramSpec& spec = plan.spec;
-    const std::vector<bool> fresh(c.graph.values.size(), false);
-    const std::vector<int> readers = readers_of(c.graph);
-    const auto bound = [&](size_t i) {
-        void* saved = plan.saved[i] == none ? nullptr : arena + plan.memory.offset[plan.saved[i]];
-        return Bound{title_of(c.graph, c.graph.ops[i]), binding.values, binding.gradients, c.state.params(), c.state.gradients(),
-                     spec.training ? plan.accumulate[i] : fresh, readers, saved, binding.labels, c.state.stats(), c.counters,
-                     spec.global_batch, spec.first, c.seed, spec.training};
-    };
-    // A rank without samples still takes part in what its peers wait for.
-    const auto runs = [&](const Op& op) { return spec.batch > 0 || (c.sync_bn && spec.training && std::holds_alternative<BatchNorm>(op)); };
-
-    Program program;
-    program.input = binding.values[c.graph.input];
-    program.labels = binding.labels;
-    program.logits = binding.values[std::get<SoftmaxXent>(c.graph.ops.back()).x];
-    if (gather) gather(program);
-    if (spec.batch == 0) {
-        const size_t all = spec.training ? c.state.end_of_arena() : 0;
-        if (spec.training)
-            c.backend.zero(c.state.gradient_slice(0, all), program.tape);
-        else
-            c.backend.zero({c.state.stats(), {1, 1, 1, int(stats_elements)}, DType::f32}, program.tape);
-    }
-    if (c.requests && spec.training) c.backend.request(c.requests, c.state.stats(), program.tape);
-    const auto probe = [&](size_t op, const char* direction, const Tensor& output) {
-        if (output.data && spec.batch > 0)
-            program.probes.push_back({program.tape.size(), title_of(c.graph, c.graph.ops[op]) + " (" + name_of(c.graph.ops[op]) + direction + ")", output});
-    };
-    for (size_t i = 0; i < c.graph.ops.size(); ++i) {
-        if (c.view && spec.batch > 0 && std::holds_alternative<SoftmaxXent>(c.graph.ops[i])) {
-            c.backend.add_scaled(program.logits, c.view->weight, c.view->sum, !c.view->first, program.tape);
-            if (!c.view->last) break;
-            c.backend.add_scaled(c.view->sum, 1, program.logits, false, program.tape);
-        }
-        if (runs(c.graph.ops[i])) std::visit([&](const auto& op) { c.backend.forward(op, bound(i), program.tape); }, c.graph.ops[i]);
-        if (const ValueId y = output_of(c.graph.ops[i]); y != none) probe(i, "", binding.values[y]);
-    }
-    if (!spec.training) return program;
-    std::erase_if(program.probes, [&](const Probe& p) { return p.after > 0 && !program.tape[p.after - 1].writes; });
-
-    size_t complete = stats_elements, next = 0;
-    for (size_t i = c.graph.ops.size(); i-- > 0;) {
-        const size_t before = program.tape.size();
-        if (runs(c.graph.ops[i])) std::visit([&](const auto& op) { c.backend.backward(op, bound(i), program.tape); }, c.graph.ops[i]);
-        // An op that became one step with the one before: nobody wrote what lay between them.
-        if (const ValueId y = output_of(c.graph.ops[i]); y != none && program.tape.size() == before)
-            std::erase_if(program.probes, [&](const Probe& p) { return p.after == before && p.output.data == binding.gradients[y].data; });
-        for (ValueId x : inputs_of(c.graph.ops[i])) probe(i, " backward", binding.gradients[x]);
-        for (ParamId id : params_of(c.graph.ops[i])) {
-            probe(i, " backward", c.state.gradients()[id]);
-            complete = std::max(complete, c.state.end_of(id));
-        }
-        for (; next < buckets.size() && buckets[next].end <= complete; ++next)
-            c.backend.allreduce(c.state.gradient_slice(buckets[next].begin, buckets[next].end), program.tape);
-    }
-    require(next == buckets.size(), "every gradient bucket is reduced");
-    c.backend.wait_allreduce(program.tape);
-    return program;
+    return Lowering(c, plan).run(buckets, gather);
 }
 
 }  // namespace convoy

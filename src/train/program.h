@@ -1,5 +1,5 @@
-// A program is a graph bound to a batch size and a direction: a tape that runs one step. The programs of a training share
-// one activation arena, because only one of them runs at a time.
+// A program is a graph bound to a batch size and a direction: a tape that runs one step. The
+// programs of a training share one activation arena, because only one of them runs at a time.
 #pragma once
 #include <functional>
 #include <optional>
@@ -20,7 +20,7 @@ struct ProgramSpec {
     bool training = false;
 };
 
-/// Which buffers a program needs and where they lie in the arena.
+/// The buffers of a program and where they lie in the arena.
 struct ProgramPlan {
     ProgramSpec spec;
     std::vector<Lifetime> buffers;
@@ -31,14 +31,15 @@ struct ProgramPlan {
 };
 ProgramPlan plan_program(const Graph&, Backend&, const ProgramSpec&);
 
-/// One of several views of a batch: logits are summed over them by weight, and the last view's program measures the sum.
+/// One of several views of a batch: logits are summed over them by weight, and the last view's
+/// program measures the sum.
 struct View {
     Tensor sum;  ///< f32, like the logits
     float weight;
     bool first, last;
 };
 
-/// What a program works on besides the graph.
+/// What a program works on.
 struct ProgramContext {
     const Graph& graph;
     Backend& backend;
@@ -47,11 +48,11 @@ struct ProgramContext {
     uint64_t seed = 0;
     bool sync_bn = false;
     Counters* counters = nullptr;        ///< device
-    const Requests* requests = nullptr;  ///< host flags that a training step takes along; null: none
+    const Requests* requests = nullptr;  ///< host flags that a training step sums over ranks; null: none
     std::optional<View> view{};          ///< of an evaluation
 };
 
-/// What one op wrote, to be looked at when a step went wrong.
+/// What one op wrote, for the search of the first NaN.
 struct Probe {
     size_t after;      ///< steps of the tape that must have run
     std::string name;  ///< "conv1, forward"
@@ -59,12 +60,14 @@ struct Probe {
 };
 
 struct Program {
-    Tape tape;             ///< forward, and in training backward and all-reduce; the caller adds what frames it
-    Tensor input, labels;  ///< [n, h, w, c], i32 [n]
-    Tensor logits;         ///< f32 [n, 1, 1, classes], intact when the program ends
+    Tape tape;                  ///< gather, forward, in training backward and all-reduce; the caller appends the rest
+    Tensor input, labels;       ///< [n, h, w, c], i32 [n]
+    Tensor logits;              ///< f32 [n, 1, 1, classes], intact when the program ends
     std::vector<Probe> probes;  ///< in the order of the tape: outputs forward, gradients backward
 };
-/// `tape` may already hold the gather. In training the gradient buckets are summed over ranks and waited for.
-Program lower(const ProgramContext&, const ProgramPlan&, const std::vector<Bucket>&, const std::function<void(Program&)>& gather);
+/// `gather` appends the steps that fill the input and labels. In training the gradient buckets are
+/// summed over ranks and waited for.
+Program lower(const ProgramContext&, const ProgramPlan&, const std::vector<Bucket>&,
+              const std::function<void(Program&)>& gather);
 
 }  // namespace convoy

@@ -6,7 +6,8 @@
 namespace convoy {
 namespace {
 
-/// A publish may take at most one part in so many of the time, also where metrics are large or the disk is slow.
+/// A publish may take at most one part in so many of the time, also where metrics are large or the
+/// disk is slow.
 constexpr double shares = 50;
 
 Clock::time_point after(double seconds) {

@@ -1,5 +1,5 @@
-// What rank 0 writes to the run folder while it trains, metrics and checkpoints, on a thread of its own: no step waits for
-// the disk. What the thread could not write is told to whoever asks, and written later if it is metrics.
+// Writes metrics and checkpoints while rank 0 trains, on a thread of its own: no step waits for the
+// disk. written() and metrics_changes() tell what failed; metrics that failed are written later.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -20,17 +20,17 @@ class RunWriter {
 public:
     struct Settings {
         std::string run_dir;
-        int64_t keep = 1;           ///< as prune_checkpoints
-        double publish_every = 5;   ///< seconds between two publishes of metrics.h5, at least
-        double lines_every = 0.2;   ///< seconds between two writes of metrics.jsonl
+        int64_t keep = 1;          ///< as prune_checkpoints
+        double publish_every = 5;  ///< seconds between two publishes of metrics.h5, at least
+        double lines_every = 0.2;  ///< seconds between two writes of metrics.jsonl
     };
     /// What became of a checkpoint.
     struct Written {
         int64_t step = 0;
         std::string path;
-        std::string failure{};  ///< empty: the file is there, durably
+        std::string failure{};        ///< empty: the file is there, durably
         std::string model_failure{};  ///< of model-best.h5; empty: it was not due, or is there
-        double seconds = 0;     ///< from when it was handed over to that
+        double seconds = 0;           ///< from when it was handed over to that
     };
 
     /// `state` and `metrics` must outlive this.
@@ -41,8 +41,9 @@ public:
 
     // Any thread may call these.
 
-    /// Hands a checkpoint over. Waits only if another one waits already for the one that is being written. Metrics are
-    /// published before it is there: a run that goes on from it finds every row that was added until now.
+    /// Hands a checkpoint over. Waits only if another one waits already for the one that is being
+    /// written. Metrics are published before it is there: a run that goes on from it finds every
+    /// row that was added until now.
     void write(Checkpoint);
     /// Waits until write() would not.
     void wait_for_room();
@@ -52,7 +53,8 @@ public:
     int64_t newest() const { return newest_; }
     /// The checkpoints that are on disk, or failed, since the last call.
     std::vector<Written> written();
-    /// How metrics began to fail (the message), or were written again (empty), in order, since the last call.
+    /// How metrics began to fail (the message), or were written again (empty), in order, since the
+    /// last call.
     std::vector<std::string> metrics_changes();
 
 private:

@@ -6,10 +6,13 @@
 namespace convoy {
 namespace {
 
-/// Every tensor starts at a multiple of a cache line; the padding stays zero, which every optimizer leaves alone.
+/// Every tensor starts at a multiple of a cache line; the padding stays zero, which every optimizer
+/// leaves alone.
 size_t padded(size_t elements) { return (elements + stats_elements - 1) / stats_elements * stats_elements; }
 
-Tensor view(const Buffer& buffer, size_t offset, Shape shape) { return {static_cast<float*>(buffer.get()) + offset, shape, DType::f32}; }
+Tensor view(const Buffer& buffer, size_t offset, Shape shape) {
+    return {static_cast<float*>(buffer.get()) + offset, shape, DType::f32};
+}
 
 /// Parameters in the order in which backward reaches them, either the trained or the frozen ones.
 std::vector<ParamId> backward_order(const Graph& graph, bool frozen) {
@@ -42,66 +45,91 @@ State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bo
     params_.resize(count);
     gradients_.resize(count);
     end_.assign(count, 0);
+    lay_out_gradients(graph);
+    allocate_weights(graph, backend);
+    gradients_buffer_ = backend.allocate((spec ? arena_ : stats_elements) * sizeof(float));
+    if (spec) allocate_optimizer(backend, *spec, look_ahead);
+    allocate_running(graph, backend);
+    for (size_t id = 0; id < count; ++id) model_.push_back({graph.params[id].name, params_[id]});
+}
 
-    const std::vector<ParamId> order = backward_order(graph, false), frozen = backward_order(graph, true);
+/// Where each trained parameter's gradient lies, after the batch sums.
+void State::lay_out_gradients(const Graph& graph) {
     counts_ = {stats_elements};
     arena_ = stats_elements;
-    for (ParamId id : order) {
+    for (ParamId id : backward_order(graph, false)) {
         const Param& p = graph.params[id];
         counts_.push_back(padded(p.shape.count()));
-        segments_.push_back({arena_, arena_ + counts_.back(), p});
+        segments_.push_back({.begin = arena_, .end = arena_ + counts_.back(), .id = id, .param = p});
         arena_ += counts_.back();
         end_[id] = arena_;
     }
-    size_t weights = arena_;
-    for (ParamId id : frozen) weights += padded(graph.params[id].shape.count());
-    weights_ = backend.allocate(weights * sizeof(float));
-    weights_tensor_ = view(weights_, 0, {1, 1, 1, int(weights)});
-    weights = arena_;
-    for (ParamId id : frozen) {
-        params_[id] = view(weights_, weights, graph.params[id].shape);
-        weights += padded(graph.params[id].shape.count());
-    }
-    gradients_buffer_ = backend.allocate((spec ? arena_ : stats_elements) * sizeof(float));
-    if (spec) {
-        if (look_ahead) look_ahead_ = spec->state_per_element();
-        const int planes = spec->state_per_element() + int(look_ahead);
-        optimizer_buffer_ = backend.allocate(arena_ * size_t(planes) * sizeof(float));
-        optimizer_tensor_ = view(optimizer_buffer_, 0, {planes, 1, 1, int(arena_)});
-    }
-    for (size_t i = 0; i < order.size(); ++i) {
-        const Param& p = graph.params[order[i]];
-        params_[order[i]] = view(weights_, segments_[i].begin, p.shape);
-        if (!spec) continue;
-        gradients_[order[i]] = view(gradients_buffer_, segments_[i].begin, p.shape);
-        for (int k = 0; k < optimizer_tensor_.shape.n; ++k) {
-            const std::string suffix =
-                k == look_ahead_ ? ".slow" : spec->kind == OptimizerSpec::sgd ? ".velocity" : ".moment" + std::to_string(k + 1);
-            optimizer_.push_back({p.name + suffix, view(optimizer_buffer_, size_t(k) * arena_ + segments_[i].begin, p.shape)});
-        }
-    }
+}
 
+/// Trained parameters at the offsets of their gradients, then frozen ones.
+void State::allocate_weights(const Graph& graph, Backend& backend) {
+    const std::vector<ParamId> frozen = backward_order(graph, true);
+    size_t all = arena_;
+    for (ParamId id : frozen) all += padded(graph.params[id].shape.count());
+    weights_ = backend.allocate(all * sizeof(float));
+    weights_tensor_ = view(weights_, 0, {1, 1, 1, int(all)});
+    for (const Segment& s : segments_) params_[s.id] = view(weights_, s.begin, s.param.shape);
+    size_t at = arena_;
+    for (ParamId id : frozen) {
+        params_[id] = view(weights_, at, graph.params[id].shape);
+        at += padded(graph.params[id].shape.count());
+    }
+}
+
+/// Planes of optimizer state, each with the offsets of the gradients; the last one of look-ahead.
+void State::allocate_optimizer(Backend& backend, const OptimizerSpec& spec, bool look_ahead) {
+    if (look_ahead) look_ahead_ = spec.state_per_element();
+    const int planes = spec.state_per_element() + int(look_ahead);
+    optimizer_buffer_ = backend.allocate(arena_ * size_t(planes) * sizeof(float));
+    optimizer_tensor_ = view(optimizer_buffer_, 0, {planes, 1, 1, int(arena_)});
+    const auto suffix = [&](int plane) -> std::string {
+        if (plane == look_ahead_) return ".slow";
+        return spec.kind == OptimizerSpec::sgd ? ".velocity" : ".moment" + std::to_string(plane + 1);
+    };
+    for (const Segment& s : segments_) {
+        gradients_[s.id] = view(gradients_buffer_, s.begin, s.param.shape);
+        for (int plane = 0; plane < planes; ++plane)
+            optimizer_.push_back({s.param.name + suffix(plane),
+                                  view(optimizer_buffer_, size_t(plane) * arena_ + s.begin, s.param.shape)});
+    }
+}
+
+/// Running statistics, then their look-ahead averages.
+void State::allocate_running(const Graph& graph, Backend& backend) {
     size_t running = 0;
     for (const Param& p : graph.params) running += p.trained ? 0 : padded(p.shape.count());
     const size_t all = look_ahead_ < 0 ? running : 2 * running;
     running_ = backend.allocate(all * sizeof(float));
     running_tensor_ = view(running_, 0, {1, 1, 1, int(all)});
-    running = 0;
-    for (size_t id = 0; id < count; ++id) {
+    size_t at = 0;
+    for (size_t id = 0; id < graph.params.size(); ++id) {
         const Param& p = graph.params[id];
-        if (!p.trained) {
-            params_[id] = view(running_, running, p.shape);
-            running += padded(p.shape.count());
-        }
-        model_.push_back({p.name, params_[id]});
+        if (p.trained) continue;
+        params_[id] = view(running_, at, p.shape);
+        at += padded(p.shape.count());
     }
 }
 
-Tensor State::gradient_slice(size_t begin, size_t end) const { return view(gradients_buffer_, begin, {1, 1, 1, int(end - begin)}); }
+Tensor State::gradient_slice(size_t begin, size_t end) const {
+    return view(gradients_buffer_, begin, {1, 1, 1, int(end - begin)});
+}
 
 Update State::update(const OptimizerSpec& spec, const ParamRules& rules) const {
-    Update u{spec,   static_cast<float*>(weights_.get()), static_cast<float*>(gradients_buffer_.get()), static_cast<float*>(optimizer_buffer_.get()),
-             arena_, {}, nullptr, nullptr, stats(), false};
+    Update u{.spec = spec,
+             .weights = static_cast<float*>(weights_.get()),
+             .gradients = static_cast<float*>(gradients_buffer_.get()),
+             .state = static_cast<float*>(optimizer_buffer_.get()),
+             .count = arena_,
+             .segments = {},
+             .learning_rates = nullptr,
+             .counters = nullptr,
+             .stats = stats(),
+             .latch = false};
     for (const Segment& s : segments_) {
         const ParamRule rule = rules(s.param);
         UpdateSegment next{s.begin, s.end, rule.weight_decay, rule.learning_rate, rule.steps};
@@ -110,7 +138,8 @@ Update State::update(const OptimizerSpec& spec, const ParamRules& rules) const {
             next.columns = int(s.param.shape.count() / size_t(s.param.shape.n));
         }
         UpdateSegment* last = u.segments.empty() ? nullptr : &u.segments.back();
-        if (last && !last->rows && !next.rows && last->weight_decay == next.weight_decay && last->learning_rate == next.learning_rate && last->steps == next.steps)
+        if (last && !last->rows && !next.rows && last->weight_decay == next.weight_decay &&
+            last->learning_rate == next.learning_rate && last->steps == next.steps)
             last->end = s.end;
         else
             u.segments.push_back(next);
@@ -119,21 +148,32 @@ Update State::update(const OptimizerSpec& spec, const ParamRules& rules) const {
 }
 
 Update State::update(const OptimizerSpec& spec, float weight_decay, bool decay_weights_only) const {
-    return update(spec, [&](const Param& p) { return ParamRule{p.is_weight || !decay_weights_only ? weight_decay : 0.0f}; });
+    return update(spec,
+                  [&](const Param& p) { return ParamRule{p.is_weight || !decay_weights_only ? weight_decay : 0.0f}; });
 }
 
 LookAhead State::look_ahead(const Update& update) const {
     require(look_ahead_ >= 0, "a state without averages is not asked for look-ahead");
     const size_t running = running_tensor_.count() / 2;
     auto* first = running_tensor_.as<float>();
-    return {update.weights, update.state + size_t(look_ahead_) * arena_, arena_, update.segments, first, first + running, running, nullptr, nullptr, nullptr};
+    return {.weights = update.weights,
+            .slow = update.state + size_t(look_ahead_) * arena_,
+            .count = arena_,
+            .segments = update.segments,
+            .running = first,
+            .slow_running = first + running,
+            .running_count = running,
+            .decays = nullptr,
+            .counters = nullptr,
+            .stats = nullptr};
 }
 
 void State::start_look_ahead(Backend& backend) const {
     if (look_ahead_ < 0) return;
     const LookAhead l = look_ahead(update({}, 0, false));
     std::vector<float> values(std::max(l.count, l.running_count));
-    for (const auto& [from, to, count] : {std::tuple{l.weights, l.slow, l.count}, {l.running, l.slow_running, l.running_count}}) {
+    for (const auto& [from, to, count] :
+         {std::tuple{l.weights, l.slow, l.count}, {l.running, l.slow_running, l.running_count}}) {
         backend.download(values.data(), from, count * sizeof(float));
         backend.upload(to, values.data(), count * sizeof(float));
     }

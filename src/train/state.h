@@ -1,7 +1,8 @@
-// The tensors of a training: parameters, gradients and optimizer state in arenas with one offset table, so that the
-// optimizer is one pass and a gradient bucket is a slice. Parameters lie in the order in which backward reaches them, frozen ones
-// behind all others. With look-ahead the average of the weights is optimizer state and that of the running statistics lies behind them,
-// so that checkpoints have both.
+// The tensors of a training: parameters, gradients and optimizer state in arenas with one offset
+// table. So the optimizer is one pass, and a gradient bucket is a slice. Parameters lie in the
+// order in which backward reaches them; frozen ones come last. With look-ahead, the slow weights
+// are optimizer state and the slow running statistics lie after the running statistics, so that
+// checkpoints have both.
 #pragma once
 #include <functional>
 #include <string>
@@ -13,8 +14,10 @@
 namespace convoy {
 
 struct NamedTensor {
-    std::string name;  ///< "stage1.block0.conv1.weight"; optimizer state has ".velocity" or ".moment1", ".moment2" appended, or ".slow"
-    Tensor tensor;     ///< on the device
+    /// "stage1.block0.conv1.weight"; optimizer state has ".velocity" or ".moment1", ".moment2"
+    /// appended, or ".slow"
+    std::string name;
+    Tensor tensor;  ///< on the device
 };
 
 /// What the optimizer does with one parameter besides its spec.
@@ -28,18 +31,21 @@ using ParamRules = std::function<ParamRule(const Param&)>;
 
 class State {
 public:
-    /// Allocates everything, zeroed. `optimizer` may be null: no gradients, no optimizer state (evaluation).
+    /// Allocates everything, zeroed. `optimizer` may be null: no gradients, no optimizer state
+    /// (evaluation).
     State(const Graph&, Backend&, const OptimizerSpec* optimizer, bool look_ahead = false);
 
-    const std::vector<Tensor>& params() const { return params_; }        ///< by ParamId
-    const std::vector<Tensor>& gradients() const { return gradients_; }  ///< by ParamId; no data for running statistics and what is frozen
+    const std::vector<Tensor>& params() const { return params_; }  ///< by ParamId
+    /// by ParamId; no data for running statistics and what is frozen
+    const std::vector<Tensor>& gradients() const { return gradients_; }
     BatchStats* stats() const { return static_cast<BatchStats*>(gradients_buffer_.get()); }
 
-    /// Element counts of the gradient arena in order: the batch sums first, then each trained parameter (padded).
+    /// Element counts of the gradient arena in order: the batch sums first, then each trained
+    /// parameter (padded).
     const std::vector<size_t>& counts() const { return counts_; }
     Tensor gradient_slice(size_t begin, size_t end) const;
     size_t end_of_arena() const { return arena_; }
-    /// Arena offset behind this parameter's gradient: all before it is complete once it is written.
+    /// Arena offset of the end of this parameter's gradient. Once it is written, all before is.
     size_t end_of(ParamId id) const { return end_[id]; }
     Update update(const OptimizerSpec&, const ParamRules&) const;
     Update update(const OptimizerSpec&, float weight_decay, bool decay_weights_only) const;
@@ -54,7 +60,8 @@ public:
     /// Parameters and running statistics: what a model file holds.
     const std::vector<NamedTensor>& model() const { return model_; }
     const std::vector<NamedTensor>& optimizer() const { return optimizer_; }
-    /// Running statistics and their look-ahead averages, as one dense block (they are averaged over ranks before an evaluation).
+    /// Running statistics and their look-ahead averages, as one dense block (they are averaged over
+    /// ranks before an evaluation).
     Tensor running() const { return running_tensor_; }
     /// All weights as one dense block, for the broadcast at the start and for checkpoints.
     Tensor weights() const { return weights_tensor_; }
@@ -67,17 +74,24 @@ public:
     }
 
 private:
+    // Steps of the constructor, in this order.
+    void lay_out_gradients(const Graph&);
+    void allocate_weights(const Graph&, Backend&);
+    void allocate_optimizer(Backend&, const OptimizerSpec&, bool look_ahead);
+    void allocate_running(const Graph&, Backend&);
+
     std::vector<Tensor> params_, gradients_;
     std::vector<size_t> counts_, end_;
     struct Segment {
         size_t begin, end;
+        ParamId id;
         Param param;
     };
     std::vector<Segment> segments_;  // of the gradient arena, one a parameter
     Buffer weights_, gradients_buffer_, optimizer_buffer_, running_;
     Tensor weights_tensor_, running_tensor_, optimizer_tensor_;
     std::vector<NamedTensor> model_, optimizer_;
-    size_t arena_ = 0;    // elements of gradients
+    size_t arena_ = 0;     // elements of gradients
     int look_ahead_ = -1;  // which plane of the optimizer state is the average of the weights
 };
 

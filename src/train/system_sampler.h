@@ -13,7 +13,8 @@ namespace convoy {
 
 class SystemSampler {
 public:
-    /// Calls `sample` on its own thread every `every` seconds; a row is the mean of `samples_a_row`.
+    /// Calls `sample` on its own thread every `every` seconds; a row is the mean of
+    /// `samples_a_row`.
     SystemSampler(int rank, std::function<SystemSample()> sample, double every = 1, int samples_a_row = 10);
     ~SystemSampler();
     SystemSampler(const SystemSampler&) = delete;

@@ -1,4 +1,5 @@
-// Traces whole training steps. Apart from the loop as profile.cpp is; the steps themselves are the loop's.
+// Traces whole training steps. Apart from the loop as profile.cpp is; the steps themselves are the
+// loop's.
 #include <algorithm>
 
 #include "train/trainer.h"
@@ -27,7 +28,10 @@ std::vector<Span> Trainer::timeline(int64_t steps) {
     int64_t median = order[order.size() / 2];
     comm_.broadcast(&median, sizeof median);
     std::vector<Span> spans = std::move(traced[size_t(median)]);
-    for (Span& s : spans) s.begin -= origin, s.end -= origin;
+    for (Span& s : spans) {
+        s.begin -= origin;
+        s.end -= origin;
+    }
     return spans;
 }
 

@@ -1,4 +1,5 @@
-// The training loop. Programs are built once; an epoch uploads its permutation and then only replays.
+// The training loop. Programs are built once; an epoch uploads its permutation and then only
+// replays.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -13,7 +14,8 @@
 
 namespace convoy {
 
-/// What to do about a step whose loss or gradients are not finite. Its update is left out in any case.
+/// What to do about a step whose loss or gradients are not finite. Its update is left out in any
+/// case.
 enum class OnNan { stop, skip, rollback };
 
 struct TrainSetup {
@@ -21,10 +23,12 @@ struct TrainSetup {
     Schedule schedule;
     double weight_decay = 0;
     bool decay_weights_only = false;
-    bool decoupled_decay = false;      ///< weight_decay is what a step takes at the base rate, whatever the parameter's own rate is
-    double norm_shift_rate = 1;        ///< of batch norms' shifts, times the rate
+    /// weight_decay is what a step takes at the base rate, whatever the parameter's own rate is
+    bool decoupled_decay = false;
+    double norm_shift_rate = 1;               ///< of batch norms' shifts, times the rate
     double filter_rate = 1, linear_rate = 1;  ///< of convolution and linear weights, times the rate
-    bool muon = false;                 ///< convolution weights by Muon, which does not decay them; the rest by `optimizer`
+    /// convolution weights by Muon, which does not decay them; the rest by `optimizer`
+    bool muon = false;
     double whitening_bias_epochs = 0;  ///< a whitening convolution's bias is trained for so long; 0: throughout
     int64_t look_ahead = 0;            ///< steps between two look-ahead averages; 0: none
     double look_ahead_decay = 0.95;    ///< as in look_ahead_decays
@@ -38,7 +42,8 @@ struct TrainSetup {
     size_t bucket_bytes = size_t(4) << 20;
     uint64_t seed = 1;
     OnNan on_nan = OnNan::stop;
-    // When to take a checkpoint; 0: not by this clock. Also at the end, when asked, and after the best evaluation.
+    // When to take a checkpoint; 0: not by this clock. Also at the end, when asked, and after the
+    // best evaluation.
     int64_t checkpoint_steps = 0, checkpoint_epochs = 0;
     double checkpoint_seconds = 0;
     std::optional<Clock::time_point> deadline;  ///< checkpoint and stop before this
@@ -59,13 +64,16 @@ struct EpochSummary {
     void add(const StepRecord&, int64_t images_of_step);
     double loss() const { return loss_sum / double(images); }     ///< mean over the images
     double accuracy() const { return correct / double(images); }  ///< as a fraction
+    double images_per_second() const { return double(images) / seconds; }
 };
 
-/// What a training reports, called on every rank; rank 0 prints and writes.
+/// What a training reports. Every function is called on all ranks at the same point, so that it may
+/// be collective.
 class TrainListener {
 public:
     virtual ~TrainListener() = default;
-    /// New records since the last call, in order: every log interval, and every two seconds. `epoch` from 1.
+    /// New records since the last call, in order: every log interval, and every two seconds.
+    /// `epoch` from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
     virtual void on_epoch(const EpochSummary&) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
@@ -73,22 +81,24 @@ public:
     virtual void before_checkpoint() {}
     /// A copy of the whole state; complete on rank 0 only.
     virtual void on_checkpoint(Checkpoint&&) = 0;
-    /// The newest checkpoint, to go back to after step `failed`; on rank 0 only, and only if there is one. What was reported
-    /// since then will be reported again.
+    /// The newest checkpoint, to go back to after step `failed`; on rank 0 only, and only if there
+    /// is one. What was reported since then will be reported again.
     virtual std::optional<Checkpoint> on_rollback(int64_t failed) = 0;
 };
 
-/// One entry of a training step's tape.
+/// One step of a training tape, run by itself.
 struct StepTime {
-    std::string name;
+    StepId step;
     double seconds;
 };
 
 class Trainer {
 public:
     /// Plans, and allocates parameters, gradients and optimizer state. `test` may be null.
-    /// `requests` may be set at any time, by a signal handler or a clock, and must outlive the trainer.
-    Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&, Requests& requests);
+    /// `requests` may be set at any time, by a signal handler or a clock, and must outlive the
+    /// trainer.
+    Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
+            Requests& requests);
 
     int64_t steps_per_epoch() const { return epoch_plan_.steps(); }
     int64_t total_steps() const { return total_steps_; }
@@ -101,20 +111,25 @@ public:
     void build();
     /// Draws the initial weights on rank 0 and broadcasts them.
     void initialise();
-    /// Goes on where `from` stands, which is not beyond total_steps(); collective. Only rank 0's copy is used.
+    /// Goes on where `from` stands, which is not beyond total_steps(); collective. Only rank 0's
+    /// copy is used.
     void restore(Checkpoint from);
-    /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite on every rank alike.
+    /// Trains to the end, or until a rank asks to stop. Throws Exit::not_finite on every rank
+    /// alike.
     void run(TrainListener&);
     // On rank 0, from any thread, whatever run() is doing:
-    /// Steps done by the newest state that this run can go on from; nothing if none is held, because steps are short.
+    /// Steps done by the newest state that this run can go on from; nothing if none is held: steps
+    /// are short.
     std::optional<int64_t> held_step() const { return held_.step(); }
     /// That state; nothing if it is not of a step after `newer_than`.
     std::optional<Checkpoint> held(int64_t newer_than) const { return held_.copy(newer_than); }
-    /// Times a step operation by operation, each ended before the next begins, so that nothing overlaps: medians of `steps`
-    /// steps on this rank, in the order of the tape. Collective. For after run(): the trainer stands at step 0 then, weights go on.
+    /// Collective. Times a step operation by operation, each ended before the next begins: medians
+    /// of `steps` steps on this rank, in the order of the tape. For after run(): the trainer stands
+    /// at step 0 then, weights go on.
     std::vector<StepTime> profile(int64_t steps);
-    /// Traces `steps` steps that run as those of a training do, with everything overlapping: the one that is median on rank 0, as it was
-    /// on this rank. Seconds are from a moment that all ranks share. Otherwise as profile().
+    /// Traces `steps` steps that overlap as those of a training do. Gives this rank's view of the
+    /// one that is median on rank 0. Seconds are from a moment that all ranks share. Otherwise as
+    /// profile().
     std::vector<Span> timeline(int64_t steps);
     bool stopped() const { return stopped_; }  ///< also from any thread
     int64_t step() const { return step_; }
@@ -129,33 +144,49 @@ private:
     struct Runnable {
         ProgramPlan plan;
         std::function<void()> run;
-        Tape tape;               ///< without what follows
+        Tape tape;  ///< without what follows
         std::vector<Probe> probes;
-        Tape ending;             ///< optimizer and record
+        Tape ending;  ///< optimizer and record
     };
 
+    struct EpochRun;
+    struct Asked;
+
+    Counters* counters() const { return static_cast<Counters*>(counters_.get()); }  ///< on the device
+    void build(Runnable&, const Update&);
     std::function<void()> apart(const Runnable&);
     const Runnable& program_of(int64_t step_of_epoch) const;
     // trainer_rules.cpp: the schedules on the device, and whitening filters from the data.
     void upload_rates();
     void set_whitening_filters();
     void upload_counters(int64_t epoch);
+    // trainer_loop.cpp
     void run_epoch(int64_t epoch, TrainListener&);
+    int64_t look_interval() const;
+    bool checkpoint_step() const;
+    Asked take_in(const std::vector<StepRecord>&, EpochRun&);
+    bool report_due(const EpochRun&, const Asked&, int64_t done, bool hold) const;
     /// Evaluates after `epoch` if its turn has come, and takes the checkpoint that is due then.
     void end_epoch(int64_t epoch, TrainListener&);
     void evaluate(int64_t epoch, TrainListener&);
     /// What rank 0's clocks ask for. `margin`: seconds until all ranks know and have stopped.
     void watch_clocks(double margin);
-    /// Asks for the state to be held, if what goes on between two looks at the requests takes so long that a signal cannot wait.
+    /// Asks for the state to be held, if what goes on between two looks at the requests takes so
+    /// long that a signal cannot wait.
     void watch_length(double seconds);
-    /// Collective: where the run stands, on rank 0 with the running statistics of all ranks; without weights.
+    /// Collective: where the run stands, on rank 0 with the running statistics of all ranks;
+    /// without weights.
     Checkpoint position();
     /// Collective: see held().
     void hold();
     void take_checkpoint(TrainListener&);
+    void restore_running(Checkpoint&);
+    void restore_kept_state(Checkpoint&);
+    void restore_position(const Checkpoint&);
     /// The ring rows of steps (from, to].
     std::vector<StepRecord> drain(int64_t from, int64_t to);
-    /// Does what setup_.on_nan says about records of which some were skipped. Returns whether step_ went back.
+    /// Does what setup_.on_nan says about records of which some were skipped. Returns whether step_
+    /// went back.
     bool handle_skipped(const std::vector<StepRecord>&, TrainListener&);
     bool roll_back(int64_t failed, TrainListener&);
     /// Throws Exit::not_finite with the first value that is not, on any rank.

@@ -1,5 +1,6 @@
-// What a trainer does about a step whose loss or gradients are not finite: stop and say where it began, go on without the
-// update, or go back to a checkpoint with a lower rate. The backend left the update out already, on all ranks alike.
+// If the loss or the gradients of a step are not finite: stops and says where it began, goes on
+// without the update, or goes back to a checkpoint with a lower rate. The backend left the update
+// out already, on all ranks alike.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -66,7 +67,8 @@ void Trainer::stop_not_finite(const StepRecord& r) {
         message << "is " << (std::isnan(r.loss) ? "nan" : "infinite") << " at step " << r.step;
     message << " (learning rate " << r.learning_rate << "); " << first_not_finite(r.step)
             << "; lower --lr, add --warmup-epochs, or choose --on-nan skip or rollback";
-    fail_everywhere(Exit::not_finite, message.str());  // loss and gradients were summed over ranks: all of them see this
+    // loss and gradients were summed over ranks: all of them see this
+    fail_everywhere(Exit::not_finite, message.str());
 }
 
 std::string Trainer::first_not_finite(int64_t step) {
@@ -90,14 +92,17 @@ std::string Trainer::first_not_finite(int64_t step) {
         ++at;
         for (; probe < program.probes.size() && program.probes[probe].after == at; ++probe) {
             backend_.synchronize();
-            if (first == program.tape.size() && !finite(program.probes[probe].output)) first = at, found = program.probes[probe].name;
+            if (first < program.tape.size() || finite(program.probes[probe].output)) continue;
+            first = at;
+            found = program.probes[probe].name;
         }
     }
     const std::vector<std::string> all = comm_.gather_all(found);
     const std::vector<double> places = comm_.gather_all(std::vector<double>{double(first)});
     const size_t rank = size_t(std::min_element(places.begin(), places.end()) - places.begin());
     if (all[rank].empty()) return "no operation of a rank shows it, so it comes from the sum over ranks";
-    return "not finite first: the output of " + all[rank] + (comm_.size() > 1 ? " on rank " + std::to_string(rank) : "");
+    return "not finite first: the output of " + all[rank] +
+           (comm_.size() > 1 ? " on rank " + std::to_string(rank) : "");
 }
 
 }  // namespace convoy

@@ -1,4 +1,5 @@
-// What a recipe means for single parameters, and what of it lies on the device before the first step.
+// What a recipe means for single parameters, and what of it lies on the device before the first
+// step.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +18,8 @@ ParamRules param_rules(const TrainSetup& setup, int64_t steps_per_epoch) {
         if (p.group == ParamGroup::whitening_bias && setup.whitening_bias_epochs > 0)
             rule.steps = int64_t(std::ceil(setup.whitening_bias_epochs * double(steps_per_epoch) - 1e-9));
         const double decay = rule.muon ? 0 : p.is_weight || !setup.decay_weights_only ? setup.weight_decay : 0;
-        rule.weight_decay = float(setup.decoupled_decay ? decay / (setup.schedule.base * double(rule.learning_rate)) : decay);
+        rule.weight_decay =
+            float(setup.decoupled_decay ? decay / (setup.schedule.base * double(rule.learning_rate)) : decay);
         return rule;
     };
 }
@@ -41,9 +43,11 @@ void Trainer::set_whitening_filters() {
         some.n = int(std::min<int64_t>(some.n, most_images));
         std::vector<uint8_t> pixels(some.count());
         backend_.download(pixels.data(), train_.images().data, pixels.size());
-        const std::vector<float> filters =
-            whitening_filters({pixels.data(), some.n, some.h, some.w, some.c, setup_.normalisation.mean, setup_.normalisation.stddev}, p.shape.h);
-        require(filters.size() == p.shape.count(), "a whitening convolution has twice as many filters as a patch has numbers");
+        const std::vector<float> filters = whitening_filters(
+            {pixels.data(), some.n, some.h, some.w, some.c, setup_.normalisation.mean, setup_.normalisation.stddev},
+            p.shape.h);
+        require(filters.size() == p.shape.count(),
+                "a whitening convolution has twice as many filters as a patch has numbers");
         backend_.upload(state_.params()[id].data, filters.data(), filters.size() * sizeof(float));
     }
 }

@@ -1,8 +1,10 @@
-// CUDA's runtime, as far as Convoy calls it, for a device that is this process: its memory is the host's, and what is put on any stream is done
-// when the host waits for it and no earlier, as late as a device may be; but in the order it was put there, whatever the stream, so that an order that
-// nobody asked for between streams does not show. There are EMULATED_GPUS of them, one by default. A captured graph is a list of such work. While a capture runs, whatever
-// would stop one on a GPU is an error. What lies between two events with timing is not done: it repeats what was done before, and time means
-// nothing here.
+// CUDA's runtime, as far as Convoy calls it, for a device that is this process: its memory is the
+// host's, and what is put on any stream is done when the host waits for it and no earlier, as late
+// as a device may be; but in the order it was put there, whatever the stream, so that an order that
+// nobody asked for between streams does not show. There are EMULATED_GPUS of them, one by default.
+// A captured graph is a list of such work. While a capture runs, whatever would stop one on a GPU
+// is an error. What lies between two events with timing is not done: it repeats what was done
+// before, and time means nothing here.
 #include "tests/emulated/cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -60,7 +62,7 @@ Device device;
 cudaError_t allocate(void** p, size_t bytes) {
     if (device.capture) return cudaErrorStreamCaptureUnsupported;
     if (device.taken + bytes > memory_bytes || posix_memalign(p, 256, bytes) != 0) return cudaErrorMemoryAllocation;
-    std::memset(*p, 0xff, bytes);  // what nobody wrote is a NaN
+    std::memset(*p, 0xff, bytes);  // memory that is not written is NaN
     device.memory[*p] = bytes;
     device.taken += bytes;
     return cudaSuccess;
@@ -91,7 +93,8 @@ void put_on_stream(std::function<void()> work) {
 
 extern "C" {
 
-cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION / 1000 * 1000 + 990, cudaSuccess; }  // newer than any
+// newer than any
+cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION / 1000 * 1000 + 990, cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) {
     const char* wanted = std::getenv("EMULATED_GPUS");
     return *count = wanted ? std::atoi(wanted) : 1, cudaSuccess;
@@ -108,7 +111,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int index) {
     p->totalGlobalMem = memory_bytes;
     return cudaSuccess;
 }
-cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int index) { return std::snprintf(id, size_t(size), "0000:%02x:00.0", unsigned(index)), cudaSuccess; }
+cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int index) {
+    return std::snprintf(id, size_t(size), "0000:%02x:00.0", unsigned(index)), cudaSuccess;
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { return *least = *greatest = 0, cudaSuccess; }
 cudaError_t cudaMemGetInfo(size_t* available, size_t* all) {
     *available = memory_bytes - device.taken;
@@ -149,7 +154,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) { return delete s, cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return device.wait(); }
 cudaError_t cudaStreamQuery(cudaStream_t) { return device.wait(); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return device.failed; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) { return *e = new CUevent_st{flags == cudaEventDefault}, cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) {
+    return *e = new CUevent_st{flags == cudaEventDefault}, cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t e) { return delete e, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t) {
     if (e->timing) device.between_timing_events = !device.between_timing_events;
@@ -167,7 +174,9 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
     device.capture = new CUgraph_st;
     return cudaSuccess;
 }
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) { return *graph = std::exchange(device.capture, nullptr), cudaSuccess; }
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+    return *graph = std::exchange(device.capture, nullptr), cudaSuccess;
+}
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
     return *exec = new CUgraphExec_st{graph->work}, cudaSuccess;
 }

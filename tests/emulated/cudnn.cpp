@@ -1,5 +1,6 @@
-// cuDNN's plans for the emulated device. A spec has three candidates: one that is never built, one that is built and cannot run, and one that does with
-// loops what the spec says. It takes exactly the operands of its kind, rounds where cuDNN stores, and adds up in float, statistics in double.
+// cuDNN's plans for the emulated device. A spec has three candidates: one that is never built, one
+// that is built and cannot run, and one that does with loops what the spec says. It takes exactly
+// the operands of its kind, rounds where cuDNN stores, and adds up in float, statistics in double.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +18,7 @@
 
 size_t cudnnGetVersion() { return 0; }  // where the library lies is asked for, by this address
 
-namespace convoy {
+namespace convoy::cuda {
 
 struct Cudnn::Native {};
 Cudnn::Cudnn() : native_(std::make_unique<Native>()) {}
@@ -71,13 +72,18 @@ public:
     }
 
 private:
-    Floats tensor(Slot slot) const { return load(operands_.at(slot), operand_bytes(s_, slot) / size_of(s_.type), s_.type); }
-    Floats vector(Slot slot) const { return load(operands_.at(slot), operand_bytes(s_, slot) / sizeof(float), DType::f32); }
+    Floats tensor(Slot slot) const {
+        return load(operands_.at(slot), operand_bytes(s_, slot) / size_of(s_.type), s_.type);
+    }
+    Floats vector(Slot slot) const {
+        return load(operands_.at(slot), operand_bytes(s_, slot) / sizeof(float), DType::f32);
+    }
     void put(Slot slot, const Floats& v) const { store(v, operands_.at(slot), s_.type); }
     void put_vector(Slot slot, const Floats& v) const { store(v, operands_.at(slot), DType::f32); }
     size_t channels() const { return size_t(s_.x.c); }
 
-    /// Calls f(x's first element, y's first element, weight's first element of [in][out]) for every pixel pair that a convolution joins, by image.
+    /// Calls f(x's first element, y's first element, weight's first element of [in][out]) for every
+    /// pixel pair that a convolution joins, by image.
     template <class F> void joined(F f) const {
         const size_t in = size_t(s_.x.c), out = size_t(s_.y.c);
 #pragma omp parallel for
@@ -85,9 +91,11 @@ private:
             for (int i = 0; i < s_.y.h; ++i)
                 for (int j = 0; j < s_.y.w; ++j)
                     for (int k = 0; k < s_.kernel * s_.kernel; ++k) {
-                        const int h = i * s_.stride - s_.pad + k / s_.kernel, w = j * s_.stride - s_.pad + k % s_.kernel;
+                        const int h = i * s_.stride - s_.pad + k / s_.kernel,
+                                  w = j * s_.stride - s_.pad + k % s_.kernel;
                         if (h < 0 || h >= s_.x.h || w < 0 || w >= s_.x.w) continue;
-                        f(n, ((size_t(n) * s_.x.h + h) * s_.x.w + w) * in, ((size_t(n) * s_.y.h + i) * s_.y.w + j) * out, size_t(k) * in * out);
+                        f(n, ((size_t(n) * s_.x.h + h) * s_.x.w + w) * in,
+                          ((size_t(n) * s_.y.h + i) * s_.y.w + j) * out, size_t(k) * in * out);
                     }
     }
     /// weight [out][k][k][in] as [k][k][in][out], and back.
@@ -108,13 +116,15 @@ private:
         return w;
     }
 
-    /// x as a convolution multiplies it: padding lies behind the ReLU, because what is not there is left out.
+    /// x as a convolution multiplies it: padding comes after the ReLU, because what is not there is
+    /// left out.
     Floats source() const {
         Floats x = tensor(Slot::x);
         if (!s_.normalise) return x;
         const Floats scale = tensor(Slot::scale), bias = tensor(Slot::bias);
         for (size_t i = 0; i < x.size(); ++i)
-            x[i] = std::max(rounded(s_.type, rounded(s_.type, x[i] * scale[i % channels()]) + bias[i % channels()]), 0.0f);
+            x[i] =
+                std::max(rounded(s_.type, rounded(s_.type, x[i] * scale[i % channels()]) + bias[i % channels()]), 0.0f);
         return x;
     }
 
@@ -217,13 +227,15 @@ private:
     std::pair<Floats, Floats> sums(const Floats& g, const Floats& x, const Floats& mean, const Floats& invstd) const {
         const size_t c = channels();
         std::vector<double> dscale(c), dbias(c);
-        for (size_t i = 0; i < g.size(); ++i) dbias[i % c] += g[i], dscale[i % c] += double(g[i]) * (x[i] - mean[i % c]) * invstd[i % c];
+        for (size_t i = 0; i < g.size(); ++i)
+            dbias[i % c] += g[i], dscale[i % c] += double(g[i]) * (x[i] - mean[i % c]) * invstd[i % c];
         return {{dscale.begin(), dscale.end()}, {dbias.begin(), dbias.end()}};
     }
 
     void norm_gradient() const {
         Floats g = tensor(Slot::dy);
-        const Floats x = tensor(Slot::x), scale = vector(Slot::scale), mean = vector(Slot::mean), invstd = vector(Slot::invstd);
+        const Floats x = tensor(Slot::x), scale = vector(Slot::scale), mean = vector(Slot::mean),
+                     invstd = vector(Slot::invstd);
         if (s_.relu) mask(g, x, mean, invstd);
         const auto [dscale, dbias] = sums(g, x, mean, invstd);
         const float rows = float(s_.x.pixels());
@@ -251,7 +263,9 @@ CudnnGraph::CudnnGraph(const Cudnn&, const PlanSpec& spec) : native_(new Native{
 CudnnGraph::~CudnnGraph() = default;
 int CudnnGraph::candidates() const { return 3; }
 const std::string& CudnnGraph::reason() const { return native_->reason; }
-std::string CudnnGraph::name(int candidate) const { return std::array{"unbuilt", "broken", "loops"}[size_t(candidate)]; }
+std::string CudnnGraph::name(int candidate) const {
+    return std::array{"unbuilt", "broken", "loops"}[size_t(candidate)];
+}
 bool CudnnGraph::build(int candidate, std::string& why) {
     if (candidate == 0) why = "it is not to be built";
     return candidate > 0;
@@ -274,4 +288,4 @@ void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& g
     });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

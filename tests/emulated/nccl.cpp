@@ -1,5 +1,6 @@
-// NCCL, as far as Convoy calls it, for ranks whose devices are emulated: sums are MPI's, and each is work of the device like any other. Calls are
-// under way for a while before they have succeeded, as those of a communicator that does not block.
+// NCCL, as far as Convoy calls it, for ranks whose devices are emulated: sums are MPI's, and each
+// is work of the device like any other. Calls are under way for a while before they have succeeded,
+// as those of a communicator that does not block.
 #include <mpi.h>
 #include <nccl.h>
 
@@ -26,7 +27,8 @@ void sum(const void* from, void* to, size_t count, ncclDataType_t type, MPI_Comm
         for (size_t i = 0; i < count; ++i) convoy::assign(static_cast<convoy::bf16*>(to)[i], values[i]);
         return;
     }
-    MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, int(count), type == ncclDouble ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, ranks);
+    MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, int(count), type == ncclDouble ? MPI_DOUBLE : MPI_FLOAT,
+                  MPI_SUM, ranks);
 }
 
 }  // namespace
@@ -54,14 +56,17 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t) { return ncclSuccess; }
 ncclResult_t ncclGroupStart() { return ncclSuccess; }
 ncclResult_t ncclGroupEnd() { return ncclInProgress; }
-ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t) {
     if (comm->polls > 0) return ncclInvalidUsage;  // the call before is not through
     if (op != ncclSum || (type != ncclFloat && type != ncclDouble && type != ncclBfloat16)) return ncclInvalidArgument;
     convoy::test::put_on_stream([=, ranks = comm->ranks] { sum(from, to, count, type, ranks); });
     comm->polls = 2;
     return ncclInProgress;
 }
-ncclResult_t ncclMemAlloc(void** p, size_t bytes) { return cudaMalloc(p, bytes) == cudaSuccess ? ncclSuccess : ncclSystemError; }
+ncclResult_t ncclMemAlloc(void** p, size_t bytes) {
+    return cudaMalloc(p, bytes) == cudaSuccess ? ncclSuccess : ncclSystemError;
+}
 ncclResult_t ncclMemFree(void* p) { return cudaFree(p) == cudaSuccess ? ncclSuccess : ncclSystemError; }
 
 }  // extern "C"

@@ -1,11 +1,12 @@
-// libFuzzer's entry: feeds what it invents to the reader that READER names, in an empty folder of a RAM disk.
+// libFuzzer's entry: feeds what it invents to the reader that READER names, in an empty folder of a
+// RAM disk.
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 
-#include "tests/fuzz_readers.h"
-#include "tests/test_comm.h"
+#include "tests/fuzz/readers.h"
+#include "tests/support/test_comm.h"
 
 namespace {
 convoy::Comm* the_comm = nullptr;

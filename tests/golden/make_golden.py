@@ -1,48 +1,58 @@
 #!/usr/bin/env python3
-"""Writes the golden files <case>.h5 beside itself: what PyTorch computes for Convoy's models, for a test without PyTorch.
+"""Writes the golden files <case>.h5 beside itself: what PyTorch computes for Convoy's models.
 
-    python3 tests/golden/make_golden.py [--bf16|--f16] [case ...]        needs torch, h5py and numpy; CPU only; no case means all
+    python3 tests/golden/make_golden.py [--bf16|--f16] [case ...]
 
-With --bf16 or --f16 it writes nothing, but prints how far that type (autocast) strays from float64, as golden_test.cpp's bounds want it.
+It needs torch, h5py and numpy, and runs on the CPU; no case means all. With --bf16 or --f16 it
+writes nothing, but prints how far that type (autocast) strays from float64, as golden_test.cpp's
+bounds want it.
 
-Every case is computed in float64, which the files hold as the truth, and in float32 with several of PyTorch's kernels. How
-far float32 strays from float64 is stored with every number: it is the yardstick for Convoy's own rounding. One float32 run
-would be a poor one: whether rounding takes a ReLU or a maximum the other way is chance, and once it does gradients move
-by a thousandth or a hundredth, not a millionth. So the yardstick is the worst of eight runs: two memory layouts, with and
-without oneDNN, the batch in either order.
+Every case is computed in float64, which the files hold as the truth, and in float32 with several of
+PyTorch's kernels. How far float32 strays from float64 is stored with every number: it is the
+yardstick for Convoy's own rounding. One float32 run would be a poor one. Whether rounding takes a
+ReLU or a maximum the other way is chance, and once it does gradients move by a thousandth or a
+hundredth, not a millionth. So the yardstick is the worst of eight runs: two memory layouts, with
+and without oneDNN, the batch in either order.
 
-Input, labels and parameters are not stored. Both sides make them from Philox4x32-10: stream(name, n) has the FNV-1a hash
-of the name as its key, block b of the cipher gives elements 4b to 4b+3, and a 32-bit word becomes float(int32(word)) / 2^31.
-Parameters are streams called by their own names, filled in Convoy's index order (convolutions [out, kh, kw, in], linear
-[out, in], inputs flattened from NHWC): convolution v * sqrt(3 / (kh*kw*in)), linear v * 1/sqrt(in), biases 0.1 v,
-batch-norm scales 1 + 0.2 v. The square roots are taken in double and rounded to float; after that each product and sum is
-rounded to float (no fused multiply-add). The input is the stream "input" in NHWC order, label i is (7i + 3) % classes.
+Input, labels and parameters are not stored. Both sides make them from Philox4x32-10: stream(name,
+n) has the FNV-1a hash of the name as its key, block b of the cipher gives elements 4b to 4b+3, and
+a 32-bit word becomes float(int32(word)) / 2^31. Parameters are streams called by their own names,
+filled in Convoy's index order (convolutions [out, kh, kw, in], linear [out, in], inputs flattened
+from NHWC): convolution v * sqrt(3 / (kh*kw*in)), linear v * 1/sqrt(in), biases 0.1 v, batch-norm
+scales 1 + 0.2 v. The square roots are taken in double and rounded to float; after that each product
+and sum is rounded to float (no fused multiply-add). The input is the stream "input" in NHWC order,
+label i is (7i + 3) % classes.
 
 A file, with batch statistics throughout and all numbers float64:
   /              attributes: what was trained and how, by the names of Case below
   /logits /loss  of the first forward pass; loss is the mean cross-entropy
   /running/X     running mean or variance X after that pass
-  /gradients/X   of parameter X, in Convoy's order, unless it is frozen. Attribute whole = 1: all of it; whole = 0: its L2 norm, its dot products
-                 with stream("X#k", count) for k = 0..3, and 64 samples at indices floor(j * count / 64).
-                 f32_relative is |g32 - g64| / |g64| and norm is |g64|, L2 over the full tensor. Both only tell noise where
-                 the gradient is zero in theory (norm < 1e-10): in PyramidNets, biases that the next batch norms undo
-  /losses        before each of 10 optimizer steps on the same batch; /losses_f32 are those of the default float32 kernels
+  /gradients/X   of parameter X, in Convoy's order, unless it is frozen. Attribute whole = 1: all
+                 of it; whole = 0: its L2 norm, its dot products with stream("X#k", count) for
+                 k = 0..3, and 64 samples at indices floor(j * count / 64). f32_relative is
+                 |g32 - g64| / |g64| and norm is |g64|, L2 over the full tensor. Both only tell
+                 noise where the gradient is zero in theory (norm < 1e-10): in PyramidNets, biases
+                 that the next batch norms undo
+  /losses        before each of 10 optimizer steps on the same batch; /losses_f32 are those of the
+                 default float32 kernels
   /adam_losses   the same with Adam, in one case
-The attribute f32_error of each is the largest |float32 - float64| in it. Data sets of 64 values and more are compressed and
-for that rounded to 29 significant bits, 32 times finer than float32: with sign and exponent they fill 5 of 8 bytes.
+The attribute f32_error of each is the largest |float32 - float64| in it. Data sets of 64 values and
+more are compressed and for that rounded to 29 significant bits, 32 times finer than float32: with
+sign and exponent they fill 5 of 8 bytes.
 """
 import itertools
 import math
 import os
 import sys
 from dataclasses import dataclass
-from functools import partial
 from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+from models import MODELS, Net, stream
 
 STEPS = 10
 WHOLE_UP_TO = 1024
@@ -71,7 +81,9 @@ class Case:
 CASES = {
     "linear": Case("linear", 5, 1, 1, 10, 10, 110, 0.1),
     "mnist-linear": Case("mnist-linear", 7, 28, 28, 1, 10, 7_850, 0.002, adam=True),
-    "airbench94": Case("airbench94", 5, 32, 32, 3, 10, 1_972_792, 0.001, momentum=0.85, nesterov=True, label_smoothing=0.2),
+    "airbench94": Case(
+        "airbench94", 5, 32, 32, 3, 10, 1_972_792, 0.001, momentum=0.85, nesterov=True, label_smoothing=0.2
+    ),
     "mnist-conv": Case("mnist-conv", 5, 28, 28, 1, 10, 21_840, 0.02),
     "resnet18-cifar": Case("resnet18", 4, 32, 32, 3, 10, 11_173_962, 2e-4, "cifar", nesterov=True, label_smoothing=0.1),
     "resnet18-imagenet": Case("resnet18", 3, 64, 64, 3, 37, 11_195_493, 1e-4, "imagenet"),
@@ -82,145 +94,16 @@ CASES = {
 }
 
 
-def philox4x32(blocks, key):
-    """The cipher's words for blocks 0 to blocks - 1: counter (low b, high b, 0, 0), 10 rounds."""
-    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    b = np.arange(blocks, dtype=np.uint64)
-    c0, c1, c2, c3 = b & low, b >> half, np.zeros_like(b), np.zeros_like(b)
-    k0, k1 = key & 0xFFFFFFFF, key >> 32
-    for _ in range(10):
-        p0, p1 = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
-        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ np.uint64(k0), p1 & low, (p0 >> half) ^ c3 ^ np.uint64(k1), p0 & low
-        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32).reshape(-1)
-
-
-def stream(name, count):
-    key = 14695981039346656037
-    for byte in name.encode():
-        key = ((key ^ byte) * 1099511628211) % 2**64
-    words = philox4x32((count + 3) // 4, key)[:count]
-    return words.view(np.int32).astype(np.float32) * np.float32(2**-31)
-
-
-def initial(name, shape):
-    """The parameter called `name`, of Convoy's shape, in float32."""
-    v = stream(name, math.prod(shape)).reshape(shape)
-    if name.endswith(".scale"):
-        return np.float32(1) + np.float32(0.2) * v
-    if name.endswith(".bias"):
-        return np.float32(0.1) * v
-    fan_in = math.prod(shape[1:])
-    return v * np.float32(math.sqrt(3 / fan_in) if len(shape) == 4 else 1 / math.sqrt(fan_in))
-
-
-class Net:
-    """Layers that make their parameters when first used, with Convoy's names and in Convoy's layout."""
-
-    def __init__(self, dtype, layout):
-        self.dtype, self.layout, self.parameters, self.frozen, self.running = dtype, layout, {}, {}, {}
-
-    def parameter(self, name, *shape, frozen=False):
-        group = self.frozen if frozen else self.parameters
-        if name not in group:
-            group[name] = torch.from_numpy(initial(name, shape)).to(self.dtype).requires_grad_(not frozen)
-        return group[name]
-
-    def conv(self, name, x, out, kernel, stride=1, pad=0, bias=False, frozen=False):
-        weight = self.parameter(f"{name}.weight", out, kernel, kernel, x.shape[1], frozen=frozen)
-        weight = weight.permute(0, 3, 1, 2).contiguous(memory_format=self.layout)
-        return F.conv2d(x, weight, self.parameter(f"{name}.bias", out) if bias else None, stride, pad)
-
-    def linear(self, name, x, out, bias=True):
-        return F.linear(x, self.parameter(f"{name}.weight", out, x.shape[1]), self.parameter(f"{name}.bias", out) if bias else None)
-
-    def norm(self, name, x, momentum=0.1, eps=1e-5, frozen=False):
-        c = x.shape[1]
-        mean = self.running.setdefault(f"{name}.mean", torch.zeros(c, dtype=self.dtype))
-        var = self.running.setdefault(f"{name}.var", torch.ones(c, dtype=self.dtype))
-        scale, bias = self.parameter(f"{name}.scale", c, frozen=frozen), self.parameter(f"{name}.bias", c)
-        return F.batch_norm(x, mean, var, scale, bias, training=True, momentum=momentum, eps=eps)
-
-
-def flatten(x):
-    """In HWC order, as Convoy's tensors lie."""
-    return x.permute(0, 2, 3, 1).flatten(1)
-
-
-def linear(net, x, case):
-    return net.linear("fc", flatten(x), case.classes)
-
-
-def mnist_conv(net, x, case):
-    """Without its dropout layers."""
-    x = F.relu(F.max_pool2d(net.conv("conv1", x, 10, 5, bias=True), 2))
-    x = F.relu(F.max_pool2d(net.conv("conv2", x, 20, 5, bias=True), 2))
-    return net.linear("fc2", F.relu(net.linear("fc1", flatten(x), 50)), case.classes)
-
-
-def airbench94(net, x, case):
-    """Whitening filters and the scales of batch norms are frozen, at their streams like everything else."""
-    x = F.gelu(net.conv("whitening", x, 24, 2, bias=True, frozen=True))
-    for k, width in enumerate((64, 256, 256), 1):
-        x = F.max_pool2d(net.conv(f"group{k}.conv1", x, width, 3, 1, 1), 2)
-        x = F.gelu(net.norm(f"group{k}.bn1", x, 0.4, 1e-12, frozen=True))
-        x = net.conv(f"group{k}.conv2", x, width, 3, 1, 1)
-        x = F.gelu(net.norm(f"group{k}.bn2", x, 0.4, 1e-12, frozen=True))
-    return net.linear("fc", flatten(F.max_pool2d(x, 3)), case.classes, bias=False) / 9
-
-
-def resnet(net, x, case, depths, bottleneck):
-    """The stride is in the 3x3 convolution (version 1.5); a projection is the shortcut where the shape changes."""
-    if case.stem == "imagenet":
-        x = F.max_pool2d(F.relu(net.norm("stem.bn", net.conv("stem.conv", x, 64, 7, 2, 3))), 3, 2, 1)
-    else:
-        x = F.relu(net.norm("stem.bn", net.conv("stem.conv", x, 64, 3, 1, 1)))
-    for stage, depth in enumerate(depths):
-        w = 64 << stage
-        for k in range(depth):
-            block, s = f"stage{stage + 1}.block{k}", 2 if stage and k == 0 else 1
-            plan = [(w, 1, 1), (w, 3, s), (4 * w, 1, 1)] if bottleneck else [(w, 3, s), (w, 3, 1)]
-            y = x
-            for j, (out, kernel, stride) in enumerate(plan, 1):
-                y = net.norm(f"{block}.bn{j}", net.conv(f"{block}.conv{j}", y, out, kernel, stride, kernel // 2))
-                y = F.relu(y) if j < len(plan) else y
-            if x.shape != y.shape:
-                x = net.norm(f"{block}.down.bn", net.conv(f"{block}.down.conv", x, out, 1, s))
-            x = F.relu(x + y)
-    return net.linear("fc", x.mean((2, 3)), case.classes)
-
-
-def pyramidnet(net, x, case, depth):
-    """Every block is 5 channels wider than the one before; shortcuts are padded with zero channels."""
-    w = 16
-    x = net.norm("stem.bn", net.conv("stem.conv", x, w, 3, 1, 1))
-    for stage in (1, 2, 3):
-        for k in range(depth):
-            block, stride, w = f"stage{stage}.block{k}", 2 if stage > 1 and k == 0 else 1, w + 5
-            y = net.conv(f"{block}.conv1", net.norm(f"{block}.bn1", x), w, 3, stride, 1)
-            y = net.conv(f"{block}.conv2", F.relu(net.norm(f"{block}.bn2", y)), w, 3, 1, 1)
-            x = F.avg_pool2d(x, 2) if stride == 2 else x
-            x = net.norm(f"{block}.bn3", y) + F.pad(x, (0, 0, 0, 0, 0, 5))
-    return net.linear("fc", F.relu(net.norm("head.bn", x)).mean((2, 3)), case.classes)
-
-
-MODELS = {
-    "linear": linear,
-    "mnist-linear": linear,
-    "airbench94": airbench94,
-    "mnist-conv": mnist_conv,
-    "resnet18": partial(resnet, depths=(2, 2, 2, 2), bottleneck=False),
-    "resnet50": partial(resnet, depths=(3, 4, 6, 3), bottleneck=True),
-    "pyramidnet": partial(pyramidnet, depth=17),
-    "pyramidnet110": partial(pyramidnet, depth=18),
-}
-
-
 def make_optimizer(case, parameters, adam):
     if adam:
         return torch.optim.Adam(parameters, lr=ADAM_LEARNING_RATE)
-    return torch.optim.SGD(parameters, lr=case.learning_rate, momentum=case.momentum, nesterov=case.nesterov,
-                           weight_decay=case.weight_decay)
+    return torch.optim.SGD(
+        parameters,
+        lr=case.learning_rate,
+        momentum=case.momentum,
+        nesterov=case.nesterov,
+        weight_decay=case.weight_decay,
+    )
 
 
 def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=False, adam=False, autocast=None):
@@ -245,11 +128,14 @@ def train(case, dtype, layout=torch.contiguous_format, onednn=True, reverse=Fals
                 p.grad /= scale
         losses.append(loss.item())
         if result is None:
-            assert sum(p.numel() for group in (net.parameters, net.frozen) for p in group.values()) == case.parameters, case.model
+            assert (
+                sum(p.numel() for group in (net.parameters, net.frozen) for p in group.values()) == case.parameters
+            ), case.model
             result = SimpleNamespace(
                 logits=logits.detach()[order].double().numpy(),
                 gradients={name: p.grad.flatten().double().numpy().copy() for name, p in net.parameters.items()},
-                running={name: r.double().numpy().copy() for name, r in net.running.items()})
+                running={name: r.double().numpy().copy() for name, r in net.running.items()},
+            )
         optimizer.step()
     result.losses = np.array(losses)
     return result
@@ -302,35 +188,60 @@ def generate(name, case, folder):
         for key, g in truth.gradients.items():
             size = np.linalg.norm(g)
             distance = max(np.linalg.norm(s.gradients[key] - g) for s in singles)
-            write(file, f"gradients/{key}", digest(key, g), [digest(key, s.gradients[key]) for s in singles],
-                  whole=int(g.size <= WHOLE_UP_TO), f32_relative=distance / size, norm=size)
+            write(
+                file,
+                f"gradients/{key}",
+                digest(key, g),
+                [digest(key, s.gradients[key]) for s in singles],
+                whole=int(g.size <= WHOLE_UP_TO),
+                f32_relative=distance / size,
+                norm=size,
+            )
             relative |= {key: distance / size} if size > 1e-10 else {}
         for key, r in truth.running.items():
             write(file, f"running/{key}", r, [s.running[key] for s in singles])
     errors = list(relative.values())
-    print(f"{name}: losses", *np.round(truth.losses, 4),
-          f"(float32 off by {max(np.max(np.abs(s.losses - truth.losses)) for s in singles):.1e});",
-          f"gradients off by {np.median(errors):.1e} (median) to {np.max(errors):.1e} of their norm", flush=True)
+    print(
+        f"{name}: losses",
+        *np.round(truth.losses, 4),
+        f"(float32 off by {max(np.max(np.abs(s.losses - truth.losses)) for s in singles):.1e});",
+        f"gradients off by {np.median(errors):.1e} (median) to {np.max(errors):.1e} of their norm",
+        flush=True,
+    )
 
 
 def print_low(name, case, low_type):
-    """How far a low precision strays, in units of the largest value or of a gradient's norm (of weights, the worst); the worst of four runs."""
+    """How far a low precision strays, in units of the largest value or of a gradient's norm (of
+    weights, the worst); the worst of four runs."""
     truth = train(case, torch.float64)
     ways = itertools.product((torch.contiguous_format, torch.channels_last), (True,), (False, True))
     worst = {}
     for low in (train(case, torch.float32, *way, autocast=low_type) for way in ways):
-        off = {"logits": np.max(np.abs(low.logits - truth.logits)) / np.max(np.abs(truth.logits)),
-               "loss": abs(low.losses[0] / truth.losses[0] - 1),
-               "running": max((np.max(np.abs(low.running[k] - r)) / np.max(np.abs(r)) for k, r in truth.running.items()), default=0),
-               "gradient": max(np.linalg.norm(low.gradients[k] - g) / np.linalg.norm(g) for k, g in truth.gradients.items()
-                               if k.endswith(".weight")),
-               "losses": np.max(np.abs(low.losses - truth.losses)) / np.max(truth.losses)}
+        off = {
+            "logits": np.max(np.abs(low.logits - truth.logits)) / np.max(np.abs(truth.logits)),
+            "loss": abs(low.losses[0] / truth.losses[0] - 1),
+            "running": max(
+                (np.max(np.abs(low.running[k] - r)) / np.max(np.abs(r)) for k, r in truth.running.items()), default=0
+            ),
+            "gradient": max(
+                np.linalg.norm(low.gradients[k] - g) / np.linalg.norm(g)
+                for k, g in truth.gradients.items()
+                if k.endswith(".weight")
+            ),
+            "losses": np.max(np.abs(low.losses - truth.losses)) / np.max(truth.losses),
+        }
         worst = {key: max(value, worst.get(key, 0)) for key, value in off.items()}
     print(f"{name}:", ", ".join(f"{key} {value:.1e}" for key, value in worst.items()), flush=True)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # the same sums in the same order, however many cores there are
-    low = {"--bf16": torch.bfloat16, "--f16": torch.float16}.get(next((a for a in sys.argv[1:] if a.startswith("--")), ""))
+    low = {"--bf16": torch.bfloat16, "--f16": torch.float16}.get(
+        next((a for a in sys.argv[1:] if a.startswith("--")), "")
+    )
     for chosen in [a for a in sys.argv[1:] if not a.startswith("--")] or CASES:
-        print_low(chosen, CASES[chosen], low) if low else generate(chosen, CASES[chosen], os.path.dirname(os.path.abspath(__file__)))
+        (
+            print_low(chosen, CASES[chosen], low)
+            if low
+            else generate(chosen, CASES[chosen], os.path.dirname(os.path.abspath(__file__)))
+        )

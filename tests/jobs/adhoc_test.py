@@ -1,4 +1,5 @@
 """jobs/adhoc/run.sh as it is, over emulated hosts and what stands for ssh."""
+
 import os
 import subprocess
 import unittest
@@ -51,10 +52,16 @@ class Adhoc(unittest.TestCase):
         self.assertEqual(job.wait(60), 85, self.said())
         self.assertIn("the same command with --output output/cut goes on", self.said())
         self.assertIn("resume    at step", self.run_to_end(LONG + " --output output/cut"))
-        self.assertEqual(parameters(checkout.path("output/cut/model.h5")), parameters(checkout.path("output/whole/model.h5")))
+        self.assertEqual(
+            parameters(checkout.path("output/cut/model.h5")), parameters(checkout.path("output/whole/model.h5"))
+        )
 
     def test_mistakes_are_said_before_anything_starts(self):
-        for text, words in (("m1 slots=1\nm9 slots=1\n", "m9: .*: No route to host"), ("# none\n", "names no host"), (None, "there is no .*: copy jobs/adhoc/hostfile.example")):
+        for text, words in (
+            ("m1 slots=1\nm9 slots=1\n", "m9: .*: No route to host"),
+            ("# none\n", "names no host"),
+            (None, "there is no .*: copy jobs/adhoc/hostfile.example"),
+        ):
             with self.subTest(words):
                 if text is not None:
                     with open(checkout.path("hosts.txt"), "w") as f:

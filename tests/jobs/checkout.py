@@ -1,4 +1,5 @@
 """A checkout as a user has it: the shipped jobs/ and recipes, the executable that was built, a small data set."""
+
 import os
 import shutil
 import tempfile
@@ -16,7 +17,9 @@ class Checkout:
     def __init__(self, folder=None):
         self.dir = tempfile.mkdtemp(prefix="convoy-checkout-", dir=folder)
         os.chmod(self.dir, 0o755)
-        shutil.copytree(os.path.join(ROOT, "jobs"), self.path("jobs"), ignore=shutil.ignore_patterns("*.env", "hostfile"))
+        shutil.copytree(
+            os.path.join(ROOT, "jobs"), self.path("jobs"), ignore=shutil.ignore_patterns("*.env", "hostfile")
+        )
         shutil.copytree(os.path.join(ROOT, "input", "recipes"), self.path("input", "recipes"))
         os.mkdir(self.path("output"))
         os.symlink(BUILD, self.path("build"))
@@ -45,7 +48,9 @@ def parameters(model_file):
 
     found = {}
     with h5py.File(model_file, "r") as f:
-        f.visititems(lambda name, item: found.update({name: item[()].tobytes()}) if isinstance(item, h5py.Dataset) else None)
+        f.visititems(
+            lambda name, item: found.update({name: item[()].tobytes()}) if isinstance(item, h5py.Dataset) else None
+        )
     return found
 
 

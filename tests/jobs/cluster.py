@@ -1,4 +1,5 @@
 """A real Slurm of four emulated nodes with 8 GPUs that are not there, on this machine: needs root, slurm-wlm and munge."""
+
 import os
 import shutil
 import socket
@@ -57,14 +58,19 @@ class Cluster:
 
     def _daemon(self, name, command):
         with open(self.path("log", name + ".out"), "w") as log:
-            self.daemons.append(subprocess.Popen(command.split(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT))
+            self.daemons.append(
+                subprocess.Popen(command.split(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            )
 
     def _start_munge(self):
         with open(self.path("munge", "key"), "wb") as f:
             f.write(os.urandom(128))
         os.chmod(self.path("munge", "key"), 0o400)
         m = self.path("munge")
-        self._daemon("munged", f"munged -F -f --key-file {m}/key --socket {m}/socket --pid-file {m}/pid --log-file {m}/log --seed-file {m}/seed")
+        self._daemon(
+            "munged",
+            f"munged -F -f --key-file {m}/key --socket {m}/socket --pid-file {m}/pid --log-file {m}/log --seed-file {m}/seed",
+        )
         wait_for("munge", lambda: "Success" in sh(f"munge -n -S {m}/socket | unmunge -S {m}/socket", check=False), 20)
 
     def _write_configuration(self):
@@ -76,8 +82,15 @@ class Cluster:
             os.makedirs(self.path(name), mode=0o755)
         # Eight devices that every machine has stand for GPUs.
         with open(self.path("gres.conf"), "w") as f:
-            f.write(f"NodeName=n[1-{NODES}] Name=gpu File=/dev/tty[1-{GPUS}]\n" if os.path.exists("/dev/tty8") else f"NodeName=n[1-{NODES}] Name=gpu Count={GPUS}\n")
-        nodes = "\n".join(f"NodeName={name} NodeHostname={name} NodeAddr={self.hosts.address[name]} CPUs=64 RealMemory=64000 Gres=gpu:{GPUS}" for name in NAMES)
+            f.write(
+                f"NodeName=n[1-{NODES}] Name=gpu File=/dev/tty[1-{GPUS}]\n"
+                if os.path.exists("/dev/tty8")
+                else f"NodeName=n[1-{NODES}] Name=gpu Count={GPUS}\n"
+            )
+        nodes = "\n".join(
+            f"NodeName={name} NodeHostname={name} NodeAddr={self.hosts.address[name]} CPUs=64 RealMemory=64000 Gres=gpu:{GPUS}"
+            for name in NAMES
+        )
         with open(self.path("slurm.conf"), "w") as f:
             f.write(f"""ClusterName=convoy
 SlurmctldHost={here}({Hosts.HERE})

@@ -1,6 +1,7 @@
 """Several hosts on one machine: network namespaces joined by a bridge, each with a name, an address, an /etc/hosts and a /dev/shm of
 its own. (With a shared /dev/shm, MPI's shared memory of two hosts clashes.) They belong to the namespaces that run.sh starts the tests in,
 and vanish with these."""
+
 import os
 import shutil
 import signal
@@ -12,7 +13,15 @@ import time
 
 def sh(command, timeout=60, check=True, **options):
     """The output of a bash command, both streams together; AssertionError if it fails."""
-    done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, **options)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        **options,
+    )
     if check and done.returncode != 0:
         raise AssertionError(f"exit {done.returncode}: {command}\n{done.stdout}")
     return done.stdout.strip()
@@ -40,17 +49,35 @@ class Hosts:
         with open(self.path("hosts"), "w") as f:
             f.write(f"127.0.0.1 localhost\n{self.HERE} {socket.gethostname().split('.')[0]}\n")
             f.writelines(f"{address} {name}\n" for name, address in self.address.items())
-        sh(f"ip link set lo up && ip link add convoy0 type bridge && ip addr add {self.HERE}/24 dev convoy0 && ip link set convoy0 up && mount --bind {self.path('hosts')} /etc/hosts")
+        sh(
+            f"ip link set lo up && ip link add convoy0 type bridge && ip addr add {self.HERE}/24 dev convoy0 && ip link set convoy0 up && mount --bind {self.path('hosts')} /etc/hosts"
+        )
         for i, name in enumerate(names, 1):
             self.process[name] = subprocess.Popen(
-                ["unshare", "-n", "-u", "-m", "sh", "-c", f"hostname {name} && mount -t tmpfs none /dev/shm && touch {self.path(name)} && exec sleep infinity"]
+                [
+                    "unshare",
+                    "-n",
+                    "-u",
+                    "-m",
+                    "sh",
+                    "-c",
+                    f"hostname {name} && mount -t tmpfs none /dev/shm && touch {self.path(name)} && exec sleep infinity",
+                ]
             )
             wait_for(f"host {name}", lambda: os.path.exists(self.path(name)), 10)
-            sh(f"ip link add h{i} type veth peer name eth0 netns {self.process[name].pid} && ip link set h{i} master convoy0 up")
-            sh(self.on(name, f"sh -c 'ip link set lo up && ip addr add {self.address[name]}/24 dev eth0 && ip link set eth0 up'"))
-        # What ssh is elsewhere: `agent HOST COMMAND...`, which takes nothing of the environment along.
+            sh(
+                f"ip link add h{i} type veth peer name eth0 netns {self.process[name].pid} && ip link set h{i} master convoy0 up"
+            )
+            sh(
+                self.on(
+                    name,
+                    f"sh -c 'ip link set lo up && ip addr add {self.address[name]}/24 dev eth0 && ip link set eth0 up'",
+                )
+            )
+        # What ssh is elsewhere: `agent HOST COMMAND...`, which takes nothing of the environment
+        # along.
         with open(self.path("agent"), "w") as f:
-            f.write('#!/bin/bash\ncase $1 in\n')
+            f.write("#!/bin/bash\ncase $1 in\n")
             f.writelines(f"{name}|{self.address[name]}) host={p.pid} ;;\n" for name, p in self.process.items())
             f.write('*) echo "ssh: connect to host $1: No route to host" >&2; exit 255 ;;\nesac\nshift\ncd /\n'
                     'exec env -i PATH=/usr/bin:/bin HOME=/ nsenter -t $host -n -u -m sh -c "$*"\n')  # fmt: skip
@@ -81,7 +108,8 @@ class Hosts:
         for process in self.process.values():
             process.kill()
             process.wait()
-        # The kernel takes links away some time after the namespace of their other end; the next hosts want the same names at once.
+        # The kernel takes links away some time after the namespace of their other end; the next
+        # hosts want the same names at once.
         links = " ".join(["convoy0", *(f"h{i}" for i in range(1, len(self.address) + 1))])
         sh(f"umount /etc/hosts; for link in {links}; do ip link del $link; done", check=False)
         shutil.rmtree(self.dir, ignore_errors=True)

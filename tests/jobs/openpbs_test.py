@@ -1,5 +1,6 @@
 """The shipped PBS scripts, as they are, on a real PBS (`make test-pbs`; variables: pbs.py): launch,
 and every way a job is interrupted."""
+
 import math
 import os
 import re
@@ -11,8 +12,10 @@ from hosts import wait_for
 from pbs import Job, SharedCheckout, manager, on
 
 TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
-# Long enough to be interrupted, with checkpoints to go back to where nobody asks first. A lost host is noticed soon.
-LONG = TRAIN + " --batch-per-rank 8 --epochs 400 --eval-every 200 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
+# Long enough to be interrupted, with checkpoints to go back to where nobody asks first. A lost host
+# is noticed soon.
+EPOCHS = 400
+LONG = f"{TRAIN} --batch-per-rank 8 --epochs {EPOCHS} --eval-every 200 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
 checkout = None
 
 # A host without power, in the network namespace that stands for it: no word goes out, then no
@@ -23,6 +26,11 @@ for p in /proc/[0-9]*; do
   [ "$(readlink $p/ns/net)" != "$here" ] || [ ${p#/proc/} = $$ ] || kill -9 ${p#/proc/}
 done"""
 COME_BACK = f"ip link set eth0 up; {pbs.PREFIX}/libexec/pbs_init.d start"
+
+
+def for_epochs(epochs):
+    """LONG, longer."""
+    return LONG.replace(f"--epochs {EPOCHS} ", f"--epochs {epochs} ")
 
 
 def setUpModule():
@@ -42,9 +50,12 @@ def set_up_pbs():
     unittest.addModuleCleanup(manager, "qmgr -c 'set server node_fail_requeue = 310'")
     manager("qmgr -c 'set server node_fail_requeue = 15'; qmgr -c 'set server job_history_enable = true'")
     for host in re.findall(r"^(\S+)", manager("pbsnodes -a"), re.M):
-        on(host, """. /etc/pbs.conf
+        on(
+            host,
+            """. /etc/pbs.conf
 grep -q '^$usecp \\*:/ /' "$PBS_HOME/mom_priv/config" || echo '$usecp *:/ /' >>"$PBS_HOME/mom_priv/config"
-kill -HUP "$(cat "$PBS_HOME/mom_priv/mom.lock")" """)
+kill -HUP "$(cat "$PBS_HOME/mom_priv/mom.lock")" """,
+        )
 
 
 def needs_pbs_of_ones_own(test):
@@ -110,7 +121,7 @@ class OpenPbs(unittest.TestCase):
         wait_for("the matrix", lambda: all(map(os.path.exists, files)), 120)
         self.assertIn("2n4g: done", checkout.user(command))
 
-    # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing happened to ----
+    # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing ha
     def test_qsig_checkpoints_and_a_copy_with_the_same_options_goes_on(self):
         job = self.submit(f"-l walltime=1:00:00 -l place=scatter jobs/pbs/4node.pbs {LONG}").training()
         checkout.user(f"qsig -s USR1 {job.id}")
@@ -132,7 +143,7 @@ class OpenPbs(unittest.TestCase):
         job.ended(256 + 10)
 
     def test_plain_qsub_has_a_time_limit_and_a_copy_with_the_scripts_resources(self):
-        arguments = LONG.replace("--epochs 40", "--epochs 1000000").replace("--log-interval 1 ", "")
+        arguments = for_epochs(1000000).replace("--log-interval 1 ", "")
         job = Job(checkout, checkout.user(f'qsub -l walltime=0:00:40 -v CONVOY_ARGS="{arguments}" jobs/pbs/1node.pbs'))
         copy = self.copy_of(job.ended(85))
         self.assertEqual(copy.fields()["Resource_List.walltime"], "12:00:00")
@@ -140,8 +151,7 @@ class OpenPbs(unittest.TestCase):
 
     def test_walltime_checkpoints_and_a_copy_goes_on(self):
         seconds = self.seconds_of("2node", LONG)
-        epochs = 400 * math.ceil(60 / seconds)  # twice the limit, whatever the machine
-        arguments = LONG.replace("--epochs 400", f"--epochs {epochs}")
+        arguments = for_epochs(EPOCHS * math.ceil(60 / seconds))  # twice the limit, whatever the machine
         job = self.submit(f"-l walltime=0:00:40 jobs/pbs/2node.pbs {arguments}")
         job.ended(85)
         self.assertIn("--time-limit 30s", job.log())

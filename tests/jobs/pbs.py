@@ -6,6 +6,7 @@ PBS_USER   who submits them, where the tests run as root, from whom PBS takes no
 PBS_FOLDER a folder that all hosts see under this path (output/ of this checkout)
 PBS_MINE   not empty: server and hosts are there for these tests, which then change settings and
            cut hosts off, as root over PBS_ON"""
+
 import os
 import re
 import shlex

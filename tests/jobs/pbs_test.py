@@ -1,5 +1,6 @@
 """The shipped PBS scripts without a PBS server: what its mother superior does (variables, a node file, the script's path through the
 shell's stdin) over emulated hosts, with stand-ins for qsub, qstat, qrerun and pbs_tmrsh. openpbs_test has a real server."""
+
 import os
 import re
 import shlex
@@ -26,7 +27,9 @@ def setUpModule():
     unittest.addModuleCleanup(hosts.stop)
     checkout = Checkout()
     unittest.addModuleCleanup(checkout.remove)
-    with open(checkout.path("jobs/site/stand-ins.env"), "w") as f:  # /etc/profile, which PBS's login shell reads, sets PATH anew
+    with open(
+        checkout.path("jobs/site/stand-ins.env"), "w"
+    ) as f:  # /etc/profile, which PBS's login shell reads, sets PATH anew
         f.write(f"PATH={checkout.path('bin')}:$PATH\n")
 
 
@@ -38,7 +41,9 @@ class Pbs(unittest.TestCase):
         self.stand_in("pbs_tmrsh", self.tmrsh())
         self.stand_in("qstat", 'echo "    Resource_List.walltime = 12:00:00"')
         self.stand_in("qrerun", 'echo "qrerun: Unauthorized Request" >&2; exit 159')
-        self.stand_in("qsub", f'printf "%s\\n" "$*" "$CONVOY_ARGS" "$CONVOY_OUTPUT" >{checkout.path("qsub")}; echo 99.server')
+        self.stand_in(
+            "qsub", f'printf "%s\\n" "$*" "$CONVOY_ARGS" "$CONVOY_OUTPUT" >{checkout.path("qsub")}; echo 99.server'
+        )
         if os.path.exists(checkout.path("qsub")):
             os.remove(checkout.path("qsub"))
 
@@ -79,7 +84,15 @@ class Pbs(unittest.TestCase):
             given.write(stdin)
             given.seek(0)
             command = hosts.on("p1", checkout.path("jobs/pbs/shell.sh")).split()
-            job = subprocess.Popen(command, cwd="/", env=variables, stdin=given, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            job = subprocess.Popen(
+                command,
+                cwd="/",
+                env=variables,
+                stdin=given,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self.addCleanup(job.kill)
         return job
 
@@ -88,7 +101,14 @@ class Pbs(unittest.TestCase):
         return checkout.read(self.log)
 
     def training(self, job, steps=10):
-        wait_for("training", lambda: checkout.read(self.run_folder, "metrics.jsonl").count('"kind":"train"') >= steps or job.poll() is not None, 60)
+        wait_for(
+            "training",
+            lambda: (
+                checkout.read(self.run_folder, "metrics.jsonl").count('"kind":"train"') >= steps
+                or job.poll() is not None
+            ),
+            60,
+        )
         self.assertIsNone(job.poll(), checkout.read(self.log))
         return job
 
@@ -102,7 +122,9 @@ class Pbs(unittest.TestCase):
                 log = self.ended(self.start(script, TRAIN + " --epochs 1"))
                 self.assertEqual(ranks_by_host(self.run_folder + "/metrics.h5"), {n: ranks for n in NAMES[:nodes]})
                 self.assertIn("--time-limit 43080s", log)
-                self.assertEqual(set(threads(self.run_folder + "/metrics.h5")), {max(1, len(os.sched_getaffinity(0)) // ranks)})
+                self.assertEqual(
+                    set(threads(self.run_folder + "/metrics.h5")), {max(1, len(os.sched_getaffinity(0)) // ranks)}
+                )
 
     def test_remote_ranks_have_the_settings_of_the_site_and_a_copy_may_be_refused(self):
         self.stand_in("qsub", 'echo "qsub: not from this host" >&2; exit 1')
@@ -114,7 +136,10 @@ class Pbs(unittest.TestCase):
         self.ask_to_stop(job, signal.SIGUSR1.value)
         log = self.ended(job, 85)
         self.assertNotIn("goes on as", log)
-        self.assertIn(f"could not be submitted from here. To go on: CONVOY_OUTPUT={os.path.relpath(self.run_folder, checkout.dir)} jobs/submit.sh", log)
+        self.assertIn(
+            f"could not be submitted from here. To go on: CONVOY_OUTPUT={os.path.relpath(self.run_folder, checkout.dir)} jobs/submit.sh",
+            log,
+        )
 
     def test_time_is_up_and_a_copy_goes_on(self):
         job = self.start("4node", LONG)
@@ -146,7 +171,7 @@ class Pbs(unittest.TestCase):
 
     def test_a_requeue_is_not_ended_by_its_own_signal(self):
         """PBS's qrerun signals every process of the job, and so itself."""
-        self.stand_in("qrerun", 'kill -TERM $$; exec true')
+        self.stand_in("qrerun", "kill -TERM $$; exec true")
         job = self.training(self.start("1node", LONG))
         self.ask_to_stop(job, signal.SIGUSR1.value)
         self.assertIn("back into the queue", self.ended(job, 85))
@@ -172,8 +197,12 @@ class Pbs(unittest.TestCase):
         run = {"CONVOY_RETRIES": "2", "CONVOY_OUTPUT": "output/failing"}
         for tries in range(3):
             log = self.ended(self.failing("2node", 6, CONVOY_FIRST_JOB="7", **run), 6)
-            self.assertIn("exit 6, no host lost now; " + ("goes on as job 99" if tries < 2 else "was put back 2 times"), log)
-        self.assertIn("goes on as job 99", self.ended(self.failing("2node", 6, **run), 6), "a new job has all its tries")
+            self.assertIn(
+                "exit 6, no host lost now; " + ("goes on as job 99" if tries < 2 else "was put back 2 times"), log
+            )
+        self.assertIn(
+            "goes on as job 99", self.ended(self.failing("2node", 6, **run), 6), "a new job has all its tries"
+        )
 
     def test_lost_hosts_are_named_and_other_failures_are_final(self):
         for code, silent, said in ((9, "p2", "exit 9, no answer from p2; goes on as job 99"), (205, "", "exit 205, no host lost now; goes on as job 99"),
@@ -198,7 +227,10 @@ class Pbs(unittest.TestCase):
 
     def test_mistakes_are_said_in_one_line(self):
         self.assertIn("convoy job: there is no recipe none.cfg", self.ended(self.start("1gpu", "none.cfg"), 2))
-        self.assertIn("convoy: --device cuda", self.ended(self.start("1gpu", "--data input/mnist --model mnist-linear --batch-size 8"), 2))
+        self.assertIn(
+            "convoy: --device cuda",
+            self.ended(self.start("1gpu", "--data input/mnist --model mnist-linear --batch-size 8"), 2),
+        )
         job = self.start("1gpu", TRAIN, CONVOY_SITE="elsewhere")
         self.assertIn("convoy job: jobs/site/elsewhere.env is not there", self.ended(job, 2))
 

@@ -178,6 +178,25 @@ class Words(unittest.TestCase):
         self.refused("several site files; set CONVOY_SITE to one of: a b", "source jobs/common.sh")
         self.assertIn("in a container: convoy train --data data", self.trained("", CONVOY_SITE="b"))
 
+    def test_mpirun_that_ends_with_0_must_have_left_a_model(self):
+        """OpenMPI 5.0.7's does so when its daemon on another host is killed."""
+        command = 'source jobs/common.sh; launch=("${mpirun[@]}"); train_on auto --data data --output out'
+        self.stub("bin/mpirun", "exit 0")
+        code, out, _ = self.bash(command)
+        self.assertEqual((code, out.splitlines()[-1][:35]), (205, "convoy job: mpirun ended with 0, bu"))
+        self.assertEqual(self.bash(command + " --dry-run")[0], 0)
+        self.stub("bin/mpirun", "mkdir -p out; echo m >out/new; mv out/new out/model.h5")
+        for again in range(2):
+            self.assertEqual(self.bash(command)[0], 0)
+        self.stub("bin/mpirun", "exit 0")
+        self.assertEqual(self.bash(command)[0], 205, "the model is that of another launch")
+
+    def test_the_launcher_of_openmpi_5_has_the_settings_too(self):
+        self.stub("bin/mpirun", 'printenv PRTE_MCA_plm_ssh_agent PRTE_MCA_prte_if_include; exit 9')
+        command = 'source jobs/common.sh; launch=("${mpirun[@]}"); train_on auto --data data'
+        _, out, _ = self.bash(command, OMPI_MCA_plm_rsh_agent="my agent", OMPI_MCA_oob_tcp_if_include="eth0")
+        self.assertEqual(out.splitlines()[-2:], ["my agent", "eth0"])
+
     def test_arguments_and_recipes_win(self):
         with open(f"{self.dir}/mine.cfg", "w") as f:
             f.write("data = data\ndevice=cpu\n")

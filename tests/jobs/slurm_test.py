@@ -155,7 +155,7 @@ class Slurm(unittest.TestCase):
         job.restarted().ended()
         self.check_allocation(job, 2, 8)
 
-    # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing happened to ----
+    # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing ha
     def reference(self):
         """The model of 4node.sbatch LONG without interruption."""
         if not hasattr(Slurm, "undisturbed"):

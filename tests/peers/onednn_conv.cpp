@@ -1,7 +1,9 @@
-// Compares oneDNN versions: GFLOP/s (median of 9) of f32 or bf16 convolutions on plain NHWC activations, in the three
-// directions of training. Compiles against 2.x and 3.x. Not part of the test suite.
-//   g++ -O2 -std=c++17 -fopenmp tests/peers/onednn_conv.cpp -o conv3 -I.deps/onednn/include -L.deps/onednn/lib -ldnnl -Wl,-rpath,.deps/onednn/lib
-//   apt-get install libdnnl-dev && g++ -O2 -std=c++17 -fopenmp tests/peers/onednn_conv.cpp -o conv2 -ldnnl
+// Compares oneDNN versions: GFLOP/s (median of 9) of f32 or bf16 convolutions on plain NHWC
+// activations, in the three directions of training. Compiles against 2.x and 3.x. Not part of the
+// test suite.
+//   flags="-O2 -std=c++17 -fopenmp tests/peers/onednn_conv.cpp"; deps=$PWD/.deps/onednn
+//   g++ $flags -o conv3 -I$deps/include -L$deps/lib -ldnnl -Wl,-rpath,$deps/lib
+//   apt-get install libdnnl-dev && g++ $flags -o conv2 -ldnnl
 //   OMP_NUM_THREADS=2 ./conv3 f32; OMP_NUM_THREADS=2 ./conv2 f32
 #include <algorithm>
 #include <chrono>
@@ -20,9 +22,11 @@ struct Case {
     int n, in, side, out, kernel;
 };
 
-// ResNet-18 and ResNet-50 layers at 32x32, two PyramidNet layers with odd channel counts, one ImageNet layer.
-const Case cases[] = {{32, 64, 32, 64, 3}, {32, 128, 16, 128, 3},  {32, 256, 8, 256, 3}, {32, 512, 4, 512, 3}, {32, 26, 32, 31, 3},
-                      {32, 136, 16, 141, 3}, {32, 256, 32, 64, 1}, {32, 64, 32, 256, 1}, {8, 64, 56, 64, 3}};
+// ResNet-18 and ResNet-50 layers at 32x32, two PyramidNet layers with odd channel counts, one
+// ImageNet layer.
+const Case cases[] = {{32, 64, 32, 64, 3},  {32, 128, 16, 128, 3}, {32, 256, 8, 256, 3},
+                      {32, 512, 4, 512, 3}, {32, 26, 32, 31, 3},   {32, 136, 16, 141, 3},
+                      {32, 256, 32, 64, 1}, {32, 64, 32, 256, 1},  {8, 64, 56, 64, 3}};
 
 double median_seconds(const std::function<void()>& run) {
     std::vector<double> seconds;
@@ -37,7 +41,8 @@ double median_seconds(const std::function<void()>& run) {
 
 void measure(const engine& e, stream& s, const Case& c, memory::data_type type) {
     const memory::dims one{1, 1}, pad{c.kernel / 2, c.kernel / 2};
-    const Desc x({c.n, c.in, c.side, c.side}, type, memory::format_tag::nhwc), y({c.n, c.out, c.side, c.side}, type, memory::format_tag::nhwc),
+    const Desc x({c.n, c.in, c.side, c.side}, type, memory::format_tag::nhwc),
+        y({c.n, c.out, c.side, c.side}, type, memory::format_tag::nhwc),
         w({c.out, c.in, c.kernel, c.kernel}, type, memory::format_tag::any);
     const auto direct = algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
@@ -54,10 +59,13 @@ void measure(const engine& e, stream& s, const Case& c, memory::data_type type) 
         const double flops = 2.0 * c.n * c.side * c.side * c.out * c.in * c.kernel * c.kernel;
         return flops / median_seconds([&] { p.execute(s, arguments), s.wait(); }) / 1e9;
     };
-    std::printf("%3d -> %3d channels, %2dx%-2d, %dx%d: forward %5.0f  data gradient %5.0f  weight gradient %5.0f GFLOP/s\n", c.in, c.out, c.side,
-                c.side, c.kernel, c.kernel, rate(convolution_forward(f), {{DNNL_ARG_SRC, mx}, {DNNL_ARG_WEIGHTS, wf}, {DNNL_ARG_DST, my}}),
-                rate(convolution_backward_data(d), {{DNNL_ARG_DIFF_DST, my}, {DNNL_ARG_WEIGHTS, wd}, {DNNL_ARG_DIFF_SRC, mx}}),
-                rate(convolution_backward_weights(g), {{DNNL_ARG_SRC, mx}, {DNNL_ARG_DIFF_DST, my}, {DNNL_ARG_DIFF_WEIGHTS, wg}}));
+    std::printf(
+        "%3d -> %3d channels, %2dx%-2d, %dx%d: forward %5.0f  data gradient %5.0f  weight gradient %5.0f GFLOP/s\n",
+        c.in, c.out, c.side, c.side, c.kernel, c.kernel,
+        rate(convolution_forward(f), {{DNNL_ARG_SRC, mx}, {DNNL_ARG_WEIGHTS, wf}, {DNNL_ARG_DST, my}}),
+        rate(convolution_backward_data(d), {{DNNL_ARG_DIFF_DST, my}, {DNNL_ARG_WEIGHTS, wd}, {DNNL_ARG_DIFF_SRC, mx}}),
+        rate(convolution_backward_weights(g),
+             {{DNNL_ARG_SRC, mx}, {DNNL_ARG_DIFF_DST, my}, {DNNL_ARG_DIFF_WEIGHTS, wg}}));
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-// Gradient sums with MPI_Iallreduce. MPI only moves them on inside its own calls, so the step loop calls `progress` after
-// every operation; what is left when the optimizer needs the gradients is the exposed communication.
+// Gradient sums with MPI_Iallreduce. MPI only moves them on inside its own calls, so the step loop
+// calls `progress` after every operation; what is left when the optimizer needs the gradients is
+// the exposed communication.
 #include "backend/cpu/gradient_sums.h"
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
-std::string kibibytes(size_t bytes) { return std::to_string(bytes >> 10) + " KiB"; }
+StepId all_reduce(size_t bytes) {
+    return named_step(StepPhase::all_reduce, "all-reduce " + std::to_string(bytes >> 10) + " KiB");
+}
 
 }  // namespace
 
@@ -16,7 +19,7 @@ void GradientSums::start(float* values, size_t count) {
     ++in_flight_;
     if (trace_) {
         spans_.push_back(trace_->size());
-        trace_->push_back({"all-reduce " + kibibytes(count * sizeof(float)), Lane::communication, now(), 0});
+        trace_->push_back({all_reduce(count * sizeof(float)), Lane::communication, now(), 0});
     }
     MPI_Iallreduce(MPI_IN_PLACE, values, int(count), MPI_FLOAT, MPI_SUM, comm_, &requests_.back());
 }
@@ -27,7 +30,8 @@ void GradientSums::progress() {
     int count = 0;
     MPI_Testsome(int(requests_.size()), requests_.data(), &count, ended_.data(), MPI_STATUSES_IGNORE);
     settle(count);
-    if (trace_) trace_->push_back({"all-reduce progress", Lane::compute, begin, now()});
+    if (trace_)
+        trace_->push_back({named_step(StepPhase::progress, "all-reduce progress"), Lane::compute, begin, now()});
 }
 
 void GradientSums::wait() {
@@ -54,14 +58,15 @@ void GradientSums::sum_now(double* values, int count) {
 }
 
 void CpuBackend::allreduce(Tensor bucket, Tape& tape) {
-    tape.push_back({"all-reduce " + kibibytes(bucket.bytes()), Lane::communication,
+    tape.push_back({all_reduce(bucket.bytes()), Lane::communication,
                     [this, data = bucket.as<float>(), n = bucket.count()] { sums_->start(data, n); }});
 }
 
 void CpuBackend::wait_allreduce(Tape& tape) {
-    tape.push_back({"wait for all-reduce", Lane::compute, [this] { sums_->wait(); }});
+    tape.push_back(
+        {named_step(StepPhase::all_reduce, "wait for all-reduce"), Lane::compute, [this] { sums_->wait(); }});
 }
 
 void CpuBackend::sum_now(double* values, int count) { sums_->sum_now(values, count); }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -1,5 +1,6 @@
-// Vectors of 16 floats, and the product of small matrices in them. What stands between CONVOY_AVX512_BEGIN and _END is compiled for AVX-512
-// whatever the rest is compiled for, and may run only where has_avx512(). By GCC: clang has no such pragma.
+// Vectors of 16 floats, and the product of small matrices in them. What stands between
+// CONVOY_AVX512_BEGIN and _END is compiled for AVX-512 whatever the rest is compiled for, and may
+// run only where has_avx512(). By GCC: clang has no such pragma.
 #pragma once
 #include <immintrin.h>
 #include <omp.h>
@@ -9,8 +10,9 @@
 
 #include "base/bf16.h"
 
-#define CONVOY_AVX512_BEGIN \
-    _Pragma("GCC push_options") _Pragma("GCC target(\"avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512\")")
+#define CONVOY_AVX512_BEGIN     \
+    _Pragma("GCC push_options") \
+        _Pragma("GCC target(\"avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512\")")
 #define CONVOY_AVX512_END _Pragma("GCC pop_options")
 
 namespace convoy::cpu {
@@ -41,20 +43,24 @@ inline void store(float* p, __mmask16 m, Vector v) { _mm512_mask_storeu_ps(p, m,
 inline void store(bf16* p, __mmask16 m, Vector v) {
     const __m512i u = _mm512_castps_si512(v), high = _mm512_srli_epi32(u, 16);
     const __m512i even = _mm512_and_si512(high, _mm512_set1_epi32(1));
-    const __m512i nearest = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff))), 16);
+    const __m512i nearest =
+        _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff))), 16);
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    _mm256_mask_storeu_epi16(p, m, _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40))));
+    _mm256_mask_storeu_epi16(p, m,
+                             _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40))));
 }
 
-/// c [R][32 or 16 columns] = (or +=) sum over k of a(row, k) b(k, column): a by its two strides, b with `b_stride` between k.
+/// c [R][32 or 16 columns] = (or +=) sum over k of a(row, k) b(k, column): a by its two strides, b
+/// with `b_stride` between k.
 template <int R, int V>
-void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t a_k, const float* __restrict b_, size_t b_stride,
-                   float* __restrict c_, size_t c_stride, bool add) {
+void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t a_k, const float* __restrict b_,
+                   size_t b_stride, float* __restrict c_, size_t c_stride, bool add) {
     Vector sum[R][V];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
-        for (int v = 0; v < V; ++v) sum[r][v] = add ? _mm512_loadu_ps(c_ + r * c_stride + v * lanes) : _mm512_setzero_ps();
+        for (int v = 0; v < V; ++v)
+            sum[r][v] = add ? _mm512_loadu_ps(c_ + r * c_stride + v * lanes) : _mm512_setzero_ps();
     for (int k = 0; k < k_count; ++k) {
         Vector row[V];
 #pragma GCC unroll 2
@@ -73,8 +79,8 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
 }
 
 template <int V>
-void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride, float* c_,
-                    size_t c_stride, bool add) {
+void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride,
+                    float* c_, size_t c_stride, bool add) {
     using Kernel = void (*)(int, const float*, size_t, size_t, const float*, size_t, float*, size_t, bool);
     static constexpr Kernel kernels[] = {nullptr,
                                          multiply_rows<1, V>,

@@ -1,6 +1,7 @@
-// Batch norm with fused residual and ReLU, or GELU: two passes over memory forward, two backward. Sums are taken about a pivot (the
-// first row) in float over short runs of rows and in double beyond, so a mean far from zero costs no digits.
-// With --sync-bn they are taken in double from the first element on: then they hardly depend on how ranks share the rows.
+// Batch norm with fused residual and ReLU, or GELU: two passes over memory forward, two backward.
+// Sums are taken about a pivot (the first row) in float over short runs of rows and in double
+// beyond, so a mean far from zero costs no digits. With --sync-bn they are taken in double from the
+// first element on: then they hardly depend on how ranks share the rows.
 #include <algorithm>
 #include <cmath>
 
@@ -8,10 +9,11 @@
 #include "backend/cpu/gelu.h"
 #include "backend/cpu/rows.h"
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
-/// Everything a batch norm's passes need; pointers are resolved once, when the tape is built. E: of values and gradients.
+/// Everything a batch norm's passes need; pointers are resolved once, when the tape is built. E: of
+/// values and gradients.
 template <class E> struct Work {
     int threads, c, residual_c;  // residual_c: 0 without residual
     int64_t rows;
@@ -24,7 +26,7 @@ template <class E> struct Work {
     float *pivot, *a, *b;    // [c]: row 0 of x; normalise(x) = a * x + b
     float *k1, *k2;          // [c]: of backward
 
-    /// Bytes behind `sums` and what follows it.
+    /// Bytes of `sums` and what follows it.
     static size_t bytes(int c, int threads) {
         return sizeof(double) * (2 * size_t(c) + 1 + threads * ThreadScratch::doubles(c)) + sizeof(float) * 5 * c;
     }
@@ -59,9 +61,11 @@ template <class E> struct Work {
     }
 };
 
-/// s += d, q += d^2 over rows, d = x - pivot; Sum is float, or double where the sums must not depend on the split.
+/// s += d, q += d^2 over rows, d = x - pivot; Sum is float, or double where the sums must not
+/// depend on the split.
 template <class E, class Sum>
-CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __restrict pivot, Sum* __restrict s, Sum* __restrict q) {
+CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __restrict pivot, Sum* __restrict s,
+                             Sum* __restrict q) {
     for (int64_t r = 0; r < rows; ++r, x += c) {
 #pragma omp simd
         for (int i = 0; i < c; ++i) {
@@ -72,7 +76,8 @@ CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __res
     }
 }
 
-/// Batch mean and variance of all ranks' rows (or this rank's), as doubles in sums[0..c) and sums[c..2c); returns the rows.
+/// Batch mean and variance of all ranks' rows (or this rank's), as doubles in sums[0..c) and
+/// sums[c..2c); returns the rows.
 template <class E, class SumNow> int64_t moments(const Work<E>& w, bool in_double, SumNow sum_now) {
     const int c = w.c;
     for (int i = 0; i < c && w.rows > 0; ++i) w.pivot[i] = in_double ? 0.0f : to_float(w.x[i]);
@@ -107,7 +112,7 @@ CONVOY_WIDE void apply_rows(Activation act, const E* x, const E* residual, E* y,
     for (int64_t r = 0; r < rows; ++r, x += c, y += c, residual += residual_c) {
         if (act == Activation::gelu) {
 #pragma omp simd
-            for (int i = 0; i < c; ++i) assign(y[i], cpu::gelu(a[i] * to_float(x[i]) + b[i]));
+            for (int i = 0; i < c; ++i) assign(y[i], gelu(a[i] * to_float(x[i]) + b[i]));
         } else if (residual_c == 0) {
             const float least = act == Activation::relu ? 0.0f : -INFINITY;
 #pragma omp simd
@@ -141,46 +146,49 @@ void CpuBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
         const Buffer small = allocate(Work<E>::bytes(c, threads_));
         const Work<E> w(op, b, threads_, small.get());
         if (!b.training) {
-            tape.push_back({"batch norm " + b.name, Lane::compute, [=, small = small, epsilon = op.epsilon] {
-                                for (int i = 0; i < w.c; ++i) {
-                                    w.a[i] = w.scale[i] / std::sqrt(running_var[i] + epsilon);
-                                    w.b[i] = w.bias[i] - running_mean[i] * w.a[i];
-                                }
-                                apply(w);
-                            }});
+            tape.push_back(
+                {b.step(StepPhase::forward, "batch norm"), Lane::compute, [=, small = small, epsilon = op.epsilon] {
+                     for (int i = 0; i < w.c; ++i) {
+                         w.a[i] = w.scale[i] / std::sqrt(running_var[i] + epsilon);
+                         w.b[i] = w.bias[i] - running_mean[i] * w.a[i];
+                     }
+                     apply(w);
+                 }});
             return;
         }
-        tape.push_back({"batch norm forward " + b.name, Lane::compute,
-                        [=, this, small = small, sync = options_.sync_bn, epsilon = op.epsilon, momentum = op.momentum] {
-                            const int64_t n = moments(w, sync, [&](double* values, int count) {
-                                if (sync) sum_now(values, count);
-                            });
-                            if (n == 0) return;
-                            const double unbiased = n > 1 ? double(n) / double(n - 1) : 1;
-                            for (int i = 0; i < w.c; ++i) {
-                                const double mean = w.sums[i], var = w.sums[w.c + i];
-                                w.mean[i] = float(mean);
-                                w.invstd[i] = float(1 / std::sqrt(var + double(epsilon)));
-                                if (!std::isfinite(w.mean[i]) || !std::isfinite(w.invstd[i])) continue;  // the update will be left out
-                                running_mean[i] += momentum * (float(mean) - running_mean[i]);
-                                running_var[i] += momentum * (float(var * unbiased) - running_var[i]);
-                            }
-                            w.normalise_by(w.mean, w.invstd);
-                            apply(w);
-                        }});
+        tape.push_back(
+            {b.step(StepPhase::forward, "batch norm forward"), Lane::compute,
+             [=, this, small = small, sync = options_.sync_bn, epsilon = op.epsilon, momentum = op.momentum] {
+                 const int64_t n = moments(w, sync, [&](double* values, int count) {
+                     if (sync) sum_now(values, count);
+                 });
+                 if (n == 0) return;
+                 const double unbiased = n > 1 ? double(n) / double(n - 1) : 1;
+                 for (int i = 0; i < w.c; ++i) {
+                     const double mean = w.sums[i], var = w.sums[w.c + i];
+                     w.mean[i] = float(mean);
+                     w.invstd[i] = float(1 / std::sqrt(var + double(epsilon)));
+                     // this step's update is skipped
+                     if (!std::isfinite(w.mean[i]) || !std::isfinite(w.invstd[i])) continue;
+                     running_mean[i] += momentum * (float(mean) - running_mean[i]);
+                     running_var[i] += momentum * (float(var * unbiased) - running_var[i]);
+                 }
+                 w.normalise_by(w.mean, w.invstd);
+                 apply(w);
+             }});
     });
 }
 
 namespace {
 
-/// g [c] = the gradient that reaches the normalisation: dy, masked by the ReLU or times the GELU's derivative. `y` is given where a
-/// residual took part; else the mask is computed again from x.
+/// g [c] = the gradient that reaches the normalisation: dy, masked by the ReLU or times the GELU's
+/// derivative. `y` is given where a residual took part; else the mask is computed again from x.
 template <class E>
-[[gnu::always_inline]] inline void masked(Activation act, const E* dy, const E* x, const E* y, int c, const float* __restrict a,
-                                          const float* __restrict b, float* __restrict g) {
+[[gnu::always_inline]] inline void masked(Activation act, const E* dy, const E* x, const E* y, int c,
+                                          const float* __restrict a, const float* __restrict b, float* __restrict g) {
     if (act == Activation::gelu) {
 #pragma omp simd
-        for (int i = 0; i < c; ++i) g[i] = to_float(dy[i]) * cpu::gelu_derivative(a[i] * to_float(x[i]) + b[i]);
+        for (int i = 0; i < c; ++i) g[i] = to_float(dy[i]) * gelu_derivative(a[i] * to_float(x[i]) + b[i]);
     } else if (act == Activation::identity) {
 #pragma omp simd
         for (int i = 0; i < c; ++i) g[i] = to_float(dy[i]);
@@ -204,7 +212,7 @@ template <class E> [[gnu::always_inline]] inline void put(bool add, E* to, const
     }
 }
 
-/// What backward reads and writes besides; null: not wanted.
+/// What only backward reads and writes; null: not needed.
 template <class E> struct Gradients {
     const E *dy, *y;  // y: null unless a residual took part
     E *dx, *dresidual;
@@ -213,8 +221,8 @@ template <class E> struct Gradients {
 
 /// s += g, q += g * (x - mean), over rows [first, last); g: room for a row.
 template <class E, class Sum>
-CONVOY_WIDE void add_gradient_sums(const Work<E>& w, const Gradients<E>& from, int64_t first, int64_t last, float* __restrict g,
-                                   Sum* __restrict s, Sum* __restrict q) {
+CONVOY_WIDE void add_gradient_sums(const Work<E>& w, const Gradients<E>& from, int64_t first, int64_t last,
+                                   float* __restrict g, Sum* __restrict s, Sum* __restrict q) {
     const int c = w.c;
     const float* __restrict mean = w.mean;
     for (int64_t r = first; r < last; ++r) {
@@ -230,7 +238,8 @@ CONVOY_WIDE void add_gradient_sums(const Work<E>& w, const Gradients<E>& from, i
 
 /// dx = a * (g - k1 - (x - mean) * k2), dresidual = g.
 template <class E>
-CONVOY_WIDE void apply_gradient(const Work<E>& w, const Gradients<E>& to, int64_t first, int64_t last, float* __restrict g) {
+CONVOY_WIDE void apply_gradient(const Work<E>& w, const Gradients<E>& to, int64_t first, int64_t last,
+                                float* __restrict g) {
     const int c = w.c, rc = w.residual_c;
     const float* __restrict a = w.a, * __restrict k1 = w.k1, * __restrict k2 = w.k2, * __restrict mean = w.mean;
     for (int64_t r = first; r < last; ++r) {
@@ -248,47 +257,50 @@ CONVOY_WIDE void apply_gradient(const Work<E>& w, const Gradients<E>& to, int64_
 
 void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     const int c = b.values[op.x].shape.c;
-    float *dscale = b.param_gradients[op.scale].as<float>(), *dbias = b.param_gradients[op.bias].as<float>();  // dscale: null if frozen
+    // dscale: null if frozen
+    float *dscale = b.param_gradients[op.scale].as<float>(), *dbias = b.param_gradients[op.bias].as<float>();
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const Buffer small = allocate(Work<E>::bytes(c, threads_));
         const Work<E> w(op, b, threads_, small.get());
-        Gradients<E> g{b.value_gradients[op.y].as<E>(),           op.residual == none ? nullptr : b.values[op.y].as<E>(),
-                       b.value_gradients[op.x].as<E>(),           nullptr,
-                       b.accumulate[op.x] || op.residual == op.x, false};  // a row's residual gradient is written first
+        Gradients<E> g{
+            b.value_gradients[op.y].as<E>(),           op.residual == none ? nullptr : b.values[op.y].as<E>(),
+            b.value_gradients[op.x].as<E>(),           nullptr,
+            b.accumulate[op.x] || op.residual == op.x, false};  // a row's residual gradient is written first
         if (op.residual != none) {
             g.dresidual = b.value_gradients[op.residual].as<E>();
             g.add_dresidual = b.accumulate[op.residual];
         }
-        tape.push_back(
-            {"batch norm gradient " + b.name, Lane::compute, [=, this, small = small, sync = options_.sync_bn] {
-                 if (w.rows > 0) {
-                     w.normalise_by(w.mean, w.invstd);
-                     sum_rows(w.threads, w.rows, w.c, w.scratch, w.sums, [&](int64_t first, int64_t last, const ThreadScratch& t) {
-                         if (sync)
-                             add_gradient_sums(w, g, first, last, t.row, t.totals, t.totals + w.c);
-                         else
-                             add_gradient_sums(w, g, first, last, t.row, t.s, t.q);
-                     });
-                 } else {
-                     std::fill_n(w.sums, 2 * w.c, 0.0);
-                 }
-                 for (int i = 0; i < w.c; ++i) {  // of this rank: the gradient all-reduce adds the others
-                     dbias[i] = float(w.sums[i]);
-                     if (dscale) dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
-                 }
-                 w.sums[2 * w.c] = double(w.rows);
-                 if (sync) sum_now(w.sums, 2 * w.c + 1);
-                 const double n = w.sums[2 * w.c];
-                 if (w.rows == 0) return;
-                 for (int i = 0; i < w.c; ++i) {
-                     w.k1[i] = float(w.sums[i] / n);
-                     w.k2[i] = float(w.sums[w.c + i] / n * w.invstd[i] * w.invstd[i]);
-                 }
-                 over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
-                     apply_gradient(w, g, first, last, ThreadScratch(w.scratch, thread, w.c).row);
-                 });
-             }});
+        tape.push_back({b.step(StepPhase::gradient, "batch norm gradient"), Lane::compute,
+                        [=, this, small = small, sync = options_.sync_bn] {
+                            if (w.rows > 0) {
+                                w.normalise_by(w.mean, w.invstd);
+                                sum_rows(w.threads, w.rows, w.c, w.scratch, w.sums,
+                                         [&](int64_t first, int64_t last, const ThreadScratch& t) {
+                                             if (sync)
+                                                 add_gradient_sums(w, g, first, last, t.row, t.totals, t.totals + w.c);
+                                             else
+                                                 add_gradient_sums(w, g, first, last, t.row, t.s, t.q);
+                                         });
+                            } else {
+                                std::fill_n(w.sums, 2 * w.c, 0.0);
+                            }
+                            for (int i = 0; i < w.c; ++i) {  // of this rank: the gradient all-reduce adds the others
+                                dbias[i] = float(w.sums[i]);
+                                if (dscale) dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
+                            }
+                            w.sums[2 * w.c] = double(w.rows);
+                            if (sync) sum_now(w.sums, 2 * w.c + 1);
+                            const double n = w.sums[2 * w.c];
+                            if (w.rows == 0) return;
+                            for (int i = 0; i < w.c; ++i) {
+                                w.k1[i] = float(w.sums[i] / n);
+                                w.k2[i] = float(w.sums[w.c + i] / n * w.invstd[i] * w.invstd[i]);
+                            }
+                            over_rows(w.threads, w.rows, [&](int thread, int64_t first, int64_t last) {
+                                apply_gradient(w, g, first, last, ThreadScratch(w.scratch, thread, w.c).row);
+                            });
+                        }});
     });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -21,6 +21,7 @@
 #include "comm/node_memory.h"
 
 namespace convoy {
+namespace cpu {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -31,6 +32,11 @@ std::string cpu_model() {
     for (std::string line; std::getline(file, line);)
         if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
     return "CPU";
+}
+
+std::string onednn_version() {
+    const dnnl_version_t* v = dnnl_version();
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
 }
 
 const char* isa_name() {
@@ -49,13 +55,14 @@ const char* isa_name() {
     }
 }
 
-/// Of this thread: numbers below 1e-38 become zero. A gradient that dies away is otherwise computed a hundred times slower.
+/// Of this thread: numbers below 1e-38 become zero. A gradient that dies away is otherwise computed
+/// a hundred times slower.
 void flush_denormals() {
     _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, and denormals are zero
 }
 
-/// Whether bf16 products are faster than f32's: with AMX, and on processors whose vdpbf16ps takes no longer than their vfmadd. Intel's
-/// without AMX take four times as long for twice the work.
+/// Whether bf16 products are faster than f32's: with AMX, and on processors whose vdpbf16ps takes
+/// no longer than their vfmadd. Intel's without AMX take four times as long for twice the work.
 bool multiplies_bf16() {
     using Isa = dnnl::cpu_isa;
     switch (dnnl::get_effective_cpu_isa()) {
@@ -69,7 +76,8 @@ bool multiplies_bf16() {
 
 }  // namespace
 
-CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::string& placement, std::optional<MemoryBudget> budget)
+CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::string& placement,
+                       std::optional<MemoryBudget> budget)
     : comm_(comm),
       options_(options),
       placement_(placement),
@@ -79,7 +87,8 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
       temporary_(std::make_shared<Temporary>(Temporary{budget_})),
       sums_(std::make_unique<GradientSums>(comm)),
       multiplies_bf16_(multiplies_bf16()) {
-    // What nobody counts: oneDNN's compiled kernels, buffers of MPI and HDF5, metrics; and stacks of OpenMP's and Convoy's threads.
+    // Not counted elsewhere: oneDNN's compiled kernels, buffers of MPI and HDF5, metrics; and
+    // stacks of OpenMP's and Convoy's threads.
     constexpr size_t uncounted = size_t(32) << 20, stack = size_t(8) << 20, own_threads = 3;
     budget_.take_addresses((size_t(std::max(options.threads, 1)) + own_threads) * stack);
     budget_.take_or_fail(uncounted, "what this program needs to begin", "use fewer ranks a node");
@@ -98,11 +107,7 @@ CpuBackend::~CpuBackend() = default;
 
 DType CpuBackend::products_of(DType type) const { return type == DType::bf16 && !multiplies_bf16_ ? DType::f32 : type; }
 
-std::string CpuBackend::device() const {
-    const dnnl_version_t* v = dnnl_version();
-    return cpu_model() + " (" + isa_name() + "), oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
-           std::to_string(v->patch);
-}
+std::string CpuBackend::device() const { return cpu_model() + " (" + isa_name() + "), oneDNN " + onednn_version(); }
 
 Buffer CpuBackend::allocate(size_t bytes) {
     const size_t rounded = whole_pages(std::max<size_t>(bytes, 1));
@@ -133,7 +138,8 @@ SystemSample CpuBackend::sample() {
     SystemSample s;
     s.utilisation = (used - std::exchange(used_, used)) / ((time - std::exchange(sampled_, time)) * threads_);
     std::ifstream pages("/proc/self/statm");
-    if (size_t size = 0, resident = 0; pages >> size >> resident) s.memory_bytes = double(resident) * double(sysconf(_SC_PAGESIZE));
+    if (size_t size = 0, resident = 0; pages >> size >> resident)
+        s.memory_bytes = double(resident) * double(sysconf(_SC_PAGESIZE));
     return s;
 }
 
@@ -143,17 +149,26 @@ void CpuBackend::upload(void* to, const void* from, size_t bytes) {
 void CpuBackend::download(void* to, const void* from, size_t bytes) { upload(to, from, bytes); }
 
 void CpuBackend::zero(Tensor t, Tape& tape) {
-    tape.push_back({"zero", Lane::compute, [t] { std::memset(t.data, 0, t.bytes()); }});
+    tape.push_back({named_step(StepPhase::zero, "zero"), Lane::compute, [t] { std::memset(t.data, 0, t.bytes()); }});
+}
+
+void CpuBackend::forward(const Op& op, const Bound& b, Tape& tape) {
+    std::visit([&](const auto& o) { forward(o, b, tape); }, op);
+}
+
+void CpuBackend::backward(const Op& op, const Bound& b, Tape& tape) {
+    std::visit([&](const auto& o) { backward(o, b, tape); }, op);
 }
 
 std::function<void()> CpuBackend::finish(Tape tape) {
     return [this, tape = std::move(tape)] {
         for (const Step& step : tape) {
-            while (now() < paused_until_.load(std::memory_order_relaxed)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            comm_.activity().enter(step.name.c_str());
+            while (now() < paused_until_.load(std::memory_order_relaxed))
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            comm_.activity().enter(step.id.name.c_str());
             const double begin = trace_ ? now() : 0;
             step.run();
-            if (trace_) trace_->push_back({step.name, Lane::compute, begin, now()});
+            if (trace_) trace_->push_back({step.id, Lane::compute, begin, now()});
             sums_->progress();
         }
         comm_.activity().enter("host code between operations");  // the tape's names end with it
@@ -164,6 +179,10 @@ void CpuBackend::trace(std::vector<Span>* to) {
     trace_ = to;
     sums_->trace(to);
 }
+
+}  // namespace cpu
+
+Versions cpu_versions() { return {{"onednn", cpu::onednn_version()}}; }
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& comm) {
     BackendOptions own = options;
@@ -176,9 +195,9 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& c
         const std::string asked = "--precision " + std::string(name_of(options.precision)) + ": ";
         if (options.precision != Precision::f32 && options.precision != Precision::bf16)
             fail(Exit::usage, asked + "on CPUs there are f32 and bf16; choose one, or use --device cuda");
-        if (options.precision == Precision::bf16 && !has_avx512())
+        if (options.precision == Precision::bf16 && !cpu::has_avx512())
             fail(Exit::usage, asked + "this processor has no AVX-512 (" + comm.host() + "); leave it out");
-        backend = std::make_unique<CpuBackend>(own, comm, placement, budget);
+        backend = std::make_unique<cpu::CpuBackend>(own, comm, placement, budget);
     });
     return backend;
 }

@@ -1,5 +1,5 @@
-// The CPU backend: oneDNN for convolutions, pooling and matrix products, OpenMP loops for what it cannot fuse, MPI for sums.
-// Its "device" memory is host memory, so a step is a loop over closures that hold pointers.
+// The CPU backend: oneDNN for convolutions, pooling and matrix products, OpenMP loops for what
+// oneDNN cannot fuse, MPI for sums. Its "device" memory is the host's, so a tape runs as a loop.
 #pragma once
 #include <dnnl.hpp>
 
@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/memory_budget.h"
 
-namespace convoy {
+namespace convoy::cpu {
 
 class GradientSums;  // allreduce.cpp
 struct Temporary;    // primitives.h
@@ -21,7 +21,8 @@ double now();
 class CpuBackend : public Backend {
 public:
     /// `options.threads` is given. Collective over the ranks of a node if `budget` is not.
-    CpuBackend(const BackendOptions& options, Comm&, const std::string& placement = "", std::optional<MemoryBudget> budget = {});
+    CpuBackend(const BackendOptions& options, Comm&, const std::string& placement = "",
+               std::optional<MemoryBudget> budget = {});
     ~CpuBackend() override;
 
     std::string device() const override;
@@ -40,29 +41,8 @@ public:
     Tensor kept_state() override { return {nullptr, {0, 1, 1, 0}, DType::f32}; }
     size_t saved_bytes(const Op&, const Graph&, int batch) override;
 
-    void forward(const Conv&, const Bound&, Tape&) override;
-    void forward(const BatchNorm&, const Bound&, Tape&) override;
-    void forward(const Relu&, const Bound&, Tape&) override;
-    void forward(const Gelu&, const Bound&, Tape&) override;
-    void forward(const Scale&, const Bound&, Tape&) override;
-    void forward(const Add&, const Bound&, Tape&) override;
-    void forward(const Pool&, const Bound&, Tape&) override;
-    void forward(const PadShortcut&, const Bound&, Tape&) override;
-    void forward(const Linear&, const Bound&, Tape&) override;
-    void forward(const Dropout&, const Bound&, Tape&) override;
-    void forward(const SoftmaxXent&, const Bound&, Tape&) override;
-    void backward(const Conv&, const Bound&, Tape&) override;
-    void backward(const BatchNorm&, const Bound&, Tape&) override;
-    void backward(const Relu&, const Bound&, Tape&) override;
-    void backward(const Gelu&, const Bound&, Tape&) override;
-    void backward(const Scale&, const Bound&, Tape&) override;
-    void backward(const Add&, const Bound&, Tape&) override;
-    void backward(const Pool&, const Bound&, Tape&) override;
-    void backward(const PadShortcut&, const Bound&, Tape&) override;
-    void backward(const Linear&, const Bound&, Tape&) override;
-    void backward(const Dropout&, const Bound&, Tape&) override;
-    void backward(const SoftmaxXent&, const Bound&, Tape&) override;
-
+    void forward(const Op&, const Bound&, Tape&) override;
+    void backward(const Op&, const Bound&, Tape&) override;
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
     void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
@@ -80,13 +60,22 @@ public:
     bool synchronous() const override { return true; }
 
 private:
+    // Each in the file of its op.
+#define CONVOY_DECLARE(O)                        \
+    void forward(const O&, const Bound&, Tape&); \
+    void backward(const O&, const Bound&, Tape&);
+    CONVOY_EACH_OP(CONVOY_DECLARE)
+#undef CONVOY_DECLARE
     void weight_gradient(const Conv&, const Bound&, Tape&);
     void data_gradient(const Conv&, const Bound&, Tape&);
-    /// The type in which convolutions multiply values of this type: bf16 where the processor is faster in it, and then weights are
-    /// rounded to it too; else f32, which holds products of bf16 exactly.
+    /// The type in which convolutions multiply values of this type: bf16 where the processor is
+    /// faster in it, and then weights are rounded to it too; else f32, which holds products of bf16
+    /// exactly.
     DType products_of(DType) const;
     /// to [c] = sum over the rows (pixels) of dy; conv.cpp.
-    void bias_gradient(const Tensor& dy, float* to, const std::string& name, Tape&);
+    void bias_gradient(const Tensor& dy, float* to, const StepId&, Tape&);
+    /// add_scaled() as a step of that identity.
+    void scale(StepId, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&);
     void sum_now(double* values, int count);  // GradientSums::sum_now, for files without mpi.h
 
     Comm& comm_;
@@ -100,9 +89,9 @@ private:
     std::unique_ptr<GradientSums> sums_;
     const bool multiplies_bf16_;
     std::vector<Span>* trace_ = nullptr;
-    std::atomic<double> paused_until_{0};  // on a steady clock
+    std::atomic<double> paused_until_{0};     // on a steady clock
     double step_started_ = 0, gathered_ = 0;  // seconds on a steady clock
     double sampled_ = now(), used_ = 0;       // of the last sample: when, and processor seconds until then
 };
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -1,15 +1,16 @@
-// Dropout. The mask is a function of (seed, step, position in the global batch, element), so backward draws it again
-// instead of storing it, and it does not depend on the number of ranks.
+// Dropout. The mask is a function of (seed, step, position in the global batch, element), so
+// backward draws it again instead of storing it, and it does not depend on the number of ranks.
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rows.h"
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
 /// out (+)= in * factor [c], by rows.
-template <class E> CONVOY_WIDE void scale_rows(const E* in, int64_t rows, int64_t c, const float* __restrict factor, E* out, bool add) {
+template <class E>
+CONVOY_WIDE void scale_rows(const E* in, int64_t rows, int64_t c, const float* __restrict factor, E* out, bool add) {
     for (int64_t r = 0; r < rows; ++r, in += c, out += c) {
         if (add) {
 #pragma omp simd
@@ -32,8 +33,8 @@ struct Mask {
     int threads;
     std::shared_ptr<float[]> factors;  // of one image, a thread each
 
-    /// out = in where the draw keeps it, scaled by 1 / (1 - p), else 0; added to out if `add`. Four elements share one Philox block; with
-    /// whole_channels four channels do, over all pixels.
+    /// out = in where the draw keeps it, scaled by 1 / (1 - p), else 0; added to out if `add`. Four
+    /// elements share one Philox block; with whole_channels four channels do, over all pixels.
     template <class E> void apply(const E* in, E* out, bool add) const {
         const int64_t pixels = whole_channels ? int64_t(shape.h) * shape.w : 1;
         const int64_t draws = whole_channels ? shape.c : int64_t(shape.h) * shape.w * shape.c;
@@ -72,10 +73,12 @@ void CpuBackend::forward(const Dropout& op, const Bound& b, Tape& tape) {
         const E* x = b.values[op.x].as<E>();
         E* y = b.values[op.y].as<E>();
         if (!b.training) {
-            tape.push_back({"dropout (identity) " + b.name, Lane::compute, [x, y, n = b.values[op.x].count()] { std::copy_n(x, n, y); }});
+            tape.push_back({b.step(StepPhase::forward, "dropout (identity)"), Lane::compute,
+                            [x, y, n = b.values[op.x].count()] { std::copy_n(x, n, y); }});
             return;
         }
-        tape.push_back({"dropout " + b.name, Lane::compute, [mask = mask_of(op, b, threads_), x, y] { mask.apply(x, y, false); }});
+        tape.push_back({b.step(StepPhase::forward, "dropout"), Lane::compute,
+                        [mask = mask_of(op, b, threads_), x, y] { mask.apply(x, y, false); }});
     });
 }
 
@@ -84,9 +87,10 @@ void CpuBackend::backward(const Dropout& op, const Bound& b, Tape& tape) {
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const E* dy = b.value_gradients[op.y].as<E>();
         E* dx = b.value_gradients[op.x].as<E>();
-        tape.push_back({"dropout gradient " + b.name, Lane::compute,
-                        [mask = mask_of(op, b, threads_), dy, dx, add = bool(b.accumulate[op.x])] { mask.apply(dy, dx, add); }});
+        tape.push_back(
+            {b.step(StepPhase::gradient, "dropout gradient"), Lane::compute,
+             [mask = mask_of(op, b, threads_), dy, dx, add = bool(b.accumulate[op.x])] { mask.apply(dy, dx, add); }});
     });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

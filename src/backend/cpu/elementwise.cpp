@@ -5,30 +5,33 @@
 #include "backend/cpu/gelu.h"
 #include "backend/cpu/rows.h"
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
 inline float activate(const Relu&, float x) { return std::max(x, 0.0f); }
-inline float activate(const Gelu&, float x) { return cpu::gelu(x); }
+inline float activate(const Gelu&, float x) { return gelu(x); }
 /// dx, from dy and what the op keeps for it: its output or its input.
 inline float gradient(const Relu&, float y, float dy) { return y > 0 ? dy : 0.0f; }
-inline float gradient(const Gelu&, float x, float dy) { return dy * cpu::gelu_derivative(x); }
+inline float gradient(const Gelu&, float x, float dy) { return dy * gelu_derivative(x); }
 ValueId kept_by(const Relu& op) { return op.y; }
 ValueId kept_by(const Gelu& op) { return op.x; }
 
-// Loops over [0, n), one by one so that each is compiled for AVX-512 too. Gradients are written, or added where `add`.
+// Loops over [0, n), one by one so that each is compiled for AVX-512 too. Gradients are written, or
+// added where `add`.
 
 template <class Op, class E> CONVOY_WIDE void forward_elements(const Op& op, const E* x, E* y, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) assign(y[i], activate(op, to_float(x[i])));
 }
-template <class Op, class E> CONVOY_WIDE void backward_elements(const Op& op, const E* kept, const E* dy, E* dx, int64_t n, bool add) {
+template <class Op, class E>
+CONVOY_WIDE void backward_elements(const Op& op, const E* kept, const E* dy, E* dx, int64_t n, bool add) {
     if (!add) {
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) assign(dx[i], gradient(op, to_float(kept[i]), to_float(dy[i])));
     } else {
 #pragma omp simd
-        for (int64_t i = 0; i < n; ++i) assign(dx[i], to_float(dx[i]) + gradient(op, to_float(kept[i]), to_float(dy[i])));
+        for (int64_t i = 0; i < n; ++i)
+            assign(dx[i], to_float(dx[i]) + gradient(op, to_float(kept[i]), to_float(dy[i])));
     }
 }
 template <class E> CONVOY_WIDE void scaled(const E* x, float factor, E* y, int64_t n, bool add) {
@@ -45,21 +48,25 @@ template <class E> CONVOY_WIDE void sum(const E* x, const E* z, E* y, int64_t n)
     for (int64_t i = 0; i < n; ++i) assign(y[i], to_float(x[i]) + to_float(z[i]));
 }
 
-template <class Op> void forward_activation(int threads, const char* name, const Op& op, const Bound& b, Tape& tape) {
+template <class O> void forward_activation(int threads, const char* name, const O& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y];
     with_type(x.dtype, [&]<class E>(E) {
-        tape.push_back({name + b.name, Lane::compute, [=, from = x.as<E>(), to = y.as<E>(), n = int64_t(x.count())] {
-                            over_rows(threads, n, [=](int, int64_t i, int64_t end) { forward_elements(op, from + i, to + i, end - i); });
+        tape.push_back({b.step(StepPhase::forward, name), Lane::compute,
+                        [=, from = x.as<E>(), to = y.as<E>(), n = int64_t(x.count())] {
+                            over_rows(threads, n, [=](int, int64_t i, int64_t end) {
+                                forward_elements(op, from + i, to + i, end - i);
+                            });
                         }});
     });
 }
 
-template <class Op> void backward_activation(int threads, const char* name, const Op& op, const Bound& b, Tape& tape) {
+template <class O> void backward_activation(int threads, const char* name, const O& op, const Bound& b, Tape& tape) {
     const Tensor &kept = b.values[kept_by(op)], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
     const bool add = b.accumulate[op.x];
     if (!dx.data) return;
     with_type(dx.dtype, [&]<class E>(E) {
-        tape.push_back({name + b.name, Lane::compute, [=, at = kept.as<E>(), from = dy.as<E>(), to = dx.as<E>(), n = int64_t(dx.count())] {
+        tape.push_back({b.step(StepPhase::gradient, name), Lane::compute,
+                        [=, at = kept.as<E>(), from = dy.as<E>(), to = dx.as<E>(), n = int64_t(dx.count())] {
                             over_rows(threads, n, [=](int, int64_t i, int64_t end) {
                                 backward_elements(op, at + i, from + i, to + i, end - i, add);
                             });
@@ -69,24 +76,41 @@ template <class Op> void backward_activation(int threads, const char* name, cons
 
 }  // namespace
 
-void CpuBackend::forward(const Relu& op, const Bound& b, Tape& tape) { forward_activation(threads_, "relu ", op, b, tape); }
-void CpuBackend::backward(const Relu& op, const Bound& b, Tape& tape) { backward_activation(threads_, "relu gradient ", op, b, tape); }
-void CpuBackend::forward(const Gelu& op, const Bound& b, Tape& tape) { forward_activation(threads_, "gelu ", op, b, tape); }
-void CpuBackend::backward(const Gelu& op, const Bound& b, Tape& tape) { backward_activation(threads_, "gelu gradient ", op, b, tape); }
+void CpuBackend::forward(const Relu& op, const Bound& b, Tape& tape) {
+    forward_activation(threads_, "relu", op, b, tape);
+}
+void CpuBackend::backward(const Relu& op, const Bound& b, Tape& tape) {
+    backward_activation(threads_, "relu gradient", op, b, tape);
+}
+void CpuBackend::forward(const Gelu& op, const Bound& b, Tape& tape) {
+    forward_activation(threads_, "gelu", op, b, tape);
+}
+void CpuBackend::backward(const Gelu& op, const Bound& b, Tape& tape) {
+    backward_activation(threads_, "gelu gradient", op, b, tape);
+}
 
 void CpuBackend::forward(const Scale& op, const Bound& b, Tape& tape) {
-    add_scaled(b.values[op.x], op.factor, b.values[op.y], false, tape);
+    scale(b.step(StepPhase::forward, "scale"), b.values[op.x], op.factor, b.values[op.y], false, tape);
 }
 
 void CpuBackend::backward(const Scale& op, const Bound& b, Tape& tape) {
-    if (b.value_gradients[op.x].data) add_scaled(b.value_gradients[op.y], op.factor, b.value_gradients[op.x], b.accumulate[op.x], tape);
+    if (b.value_gradients[op.x].data)
+        scale(b.step(StepPhase::gradient, "scale gradient"), b.value_gradients[op.y], op.factor,
+              b.value_gradients[op.x], b.accumulate[op.x], tape);
 }
 
 void CpuBackend::add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape& tape) {
-    require(from.count() == to.count() && from.dtype == to.dtype, "what is scaled has the shape and type of where it goes");
+    scale(named_step(StepPhase::other, "scale"), from, factor, to, accumulate, tape);
+}
+
+void CpuBackend::scale(StepId id, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape& tape) {
+    require(from.count() == to.count() && from.dtype == to.dtype,
+            "what is scaled has the shape and type of where it goes");
     with_type(from.dtype, [&]<class E>(E) {
-        tape.push_back({"scale", Lane::compute, [=, this, x = from.as<E>(), y = to.as<E>(), n = int64_t(to.count())] {
-                            over_rows(threads_, n, [=](int, int64_t i, int64_t end) { scaled(x + i, factor, y + i, end - i, accumulate); });
+        tape.push_back({id, Lane::compute, [=, this, x = from.as<E>(), y = to.as<E>(), n = int64_t(to.count())] {
+                            over_rows(threads_, n, [=](int, int64_t i, int64_t end) {
+                                scaled(x + i, factor, y + i, end - i, accumulate);
+                            });
                         }});
     });
 }
@@ -94,8 +118,10 @@ void CpuBackend::add_scaled(const Tensor& from, float factor, const Tensor& to, 
 void CpuBackend::forward(const Add& op, const Bound& b, Tape& tape) {
     with_type(b.values[op.y].dtype, [&]<class E>(E) {
         const E *x = b.values[op.a].as<E>(), *z = b.values[op.b].as<E>();
-        tape.push_back({"add " + b.name, Lane::compute, [=, this, y = b.values[op.y].as<E>(), n = int64_t(b.values[op.y].count())] {
-                            over_rows(threads_, n, [=](int, int64_t i, int64_t end) { sum(x + i, z + i, y + i, end - i); });
+        tape.push_back({b.step(StepPhase::forward, "add"), Lane::compute,
+                        [=, this, y = b.values[op.y].as<E>(), n = int64_t(b.values[op.y].count())] {
+                            over_rows(threads_, n,
+                                      [=](int, int64_t i, int64_t end) { sum(x + i, z + i, y + i, end - i); });
                         }});
     });
 }
@@ -104,8 +130,9 @@ void CpuBackend::backward(const Add& op, const Bound& b, Tape& tape) {
     for (const bool second : {false, true}) {
         const ValueId id = second ? op.b : op.a;
         if (b.value_gradients[id].data)
-            add_scaled(b.value_gradients[op.y], 1, b.value_gradients[id], b.accumulate[id] || (second && op.a == op.b), tape);
+            scale(b.step(StepPhase::gradient, "add gradient"), b.value_gradients[op.y], 1, b.value_gradients[id],
+                  b.accumulate[id] || (second && op.a == op.b), tape);
     }
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rows.h"
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
 /// v / 255 normalised is v * scale + shift; [w * c], of the channels of a row of pixels.
@@ -21,7 +21,8 @@ struct Normalise {
 };
 
 template <class E>
-CONVOY_WIDE void normalise(const uint8_t* from, int count, const float* __restrict scale, const float* __restrict shift, E* to) {
+CONVOY_WIDE void normalise(const uint8_t* from, int count, const float* __restrict scale, const float* __restrict shift,
+                           E* to) {
 #pragma omp simd
     for (int i = 0; i < count; ++i) assign(to[i], float(from[i]) * scale[i] + shift[i]);
 }
@@ -31,8 +32,10 @@ template <class E> void gather_sample(const Gather& g, int64_t sample, const Nor
     const uint8_t* image = g.images.as<uint8_t>() + sample * s.h * s.w * s.c;
     const float *scale = by.scale.data(), *shift = by.shift.data();
     const AugmentDraw draw = draw_augment(g.augment, g.seed, uint32_t(g.counters->epoch), uint32_t(sample));
-    // Columns [begin, end) lie in the image one behind the other; the others are mirrored, reflected or black.
-    const int begin = draw.mirror ? s.w : std::clamp(-draw.dx, 0, s.w), end = draw.mirror ? s.w : std::clamp(s.w - draw.dx, begin, s.w);
+    // Columns [begin, end) are contiguous in the image; the others are mirrored,
+    // reflected or black.
+    const int begin = draw.mirror ? s.w : std::clamp(-draw.dx, 0, s.w),
+              end = draw.mirror ? s.w : std::clamp(s.w - draw.dx, begin, s.w);
     for (int i = 0; i < s.h; ++i, to += s.w * s.c) {
         const int row = source_index(g.augment, i, draw.dy, s.h);
         if (row < 0) {
@@ -55,9 +58,10 @@ template <class E> void gather_sample(const Gather& g, int64_t sample, const Nor
 
 void CpuBackend::gather(const Gather& g, Tape& tape) {
     with_type(g.x.dtype, [&]<class E>(E) {
-        tape.push_back({"gather", Lane::compute, [this, g, by = Normalise(g)] {
+        tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute, [this, g, by = Normalise(g)] {
                             step_started_ = now();
-                            const int64_t start = g.counters->offset + g.first, elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
+                            const int64_t start = g.counters->offset + g.first,
+                                          elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)
                             for (int i = 0; i < g.x.shape.n; ++i) {
                                 const int64_t sample = g.order ? g.order[start + i] : start + i;
@@ -69,4 +73,4 @@ void CpuBackend::gather(const Gather& g, Tape& tape) {
     });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -1,5 +1,6 @@
-// GELU and its derivative as a vectoriser can take them: no call, no branch. The library's erff and expf, which activation.h has,
-// are computed one at a time and cost more than a convolution. The two agree to a few units of a float's last place.
+// GELU and its derivative as a vectoriser can take them: no call, no branch. The library's erff and
+// expf, which kernels/activation.cuh has, are computed one at a time and cost more than a
+// convolution. The two agree to a few units of a float's last place.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -7,7 +8,8 @@
 
 namespace convoy::cpu {
 
-/// erf to 4e-7: x P(x^2) / Q(x^2), fitted on [-4, 4] to the least relative error; beyond it is 1 in float. A NaN stays one.
+/// erf to 4e-7: x P(x^2) / Q(x^2), fitted on [-4, 4] to the least relative error; beyond it is 1 in
+/// float. A NaN stays one.
 inline float erf(float x) {
     x = std::max(std::min(x, 4.0f), -4.0f);
     const float s = x * x;
@@ -26,7 +28,8 @@ inline float erf(float x) {
     return std::max(std::min(x * p / q, 1.0f), -1.0f);
 }
 
-/// exp(x) for x <= 0: 2^n by the exponent's bits times a Taylor polynomial on |r| <= ln(2) / 2; zero below -87.
+/// exp(x) for x <= 0: 2^n by the exponent's bits times a Taylor polynomial on |r| <= ln(2) / 2;
+/// zero below -87.
 inline float exp_of_negative(float to) {
     const float x = std::max(to, -87.0f);
     constexpr float round = 12582912;  // 1.5 * 2^23: adding it leaves an integer in the low bits
@@ -39,12 +42,16 @@ inline float exp_of_negative(float to) {
     e = e * r + 0.5f;
     e = e * r + 1.0f;
     e = e * r + 1.0f;
-    return to < -87 ? 0.0f : e * std::bit_cast<float>((std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(round) + 127) << 23);
+    return to < -87 ? 0.0f
+                    : e * std::bit_cast<float>((std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(round) + 127)
+                                               << 23);
 }
 
 inline float gelu(float z) { return 0.5f * z * (1 + erf(z * 0.70710678f)); }
 
 /// Phi(z) + z phi(z), with the normal distribution's Phi and density phi.
-inline float gelu_derivative(float z) { return 0.5f * (1 + erf(z * 0.70710678f)) + z * 0.39894228f * exp_of_negative(-0.5f * z * z); }
+inline float gelu_derivative(float z) {
+    return 0.5f * (1 + erf(z * 0.70710678f)) + z * 0.39894228f * exp_of_negative(-0.5f * z * z);
+}
 
 }  // namespace convoy::cpu

@@ -6,17 +6,18 @@
 #include "backend/cpu/cpu_backend.h"
 #include "comm/native.h"
 
-namespace convoy {
+namespace convoy::cpu {
 
 class GradientSums {
 public:
-    explicit GradientSums(Comm& comm) : comm_(comm.native().gradients), world_(comm.native().world), size_(comm.size()) {}
+    explicit GradientSums(Comm& comm)
+        : comm_(comm.native().gradients), world_(comm.native().world), size_(comm.size()) {}
     /// Begins values[i] = sum over ranks of values[i]; `values` is untouchable until wait().
     void start(float* values, size_t count);
     void progress();
     void wait();
-    /// Writes down from when to when each sum was in flight, and the time that progress() took; null: no longer. Not between start() and
-    /// wait().
+    /// Writes down from when to when each sum was in flight, and the time that progress() took;
+    /// null: no longer. Not between start() and wait().
     void trace(std::vector<Span>* to) { trace_ = to; }
     /// Sums doubles over all ranks, now: what synchronised batch norm needs.
     void sum_now(double* values, int count);
@@ -37,4 +38,4 @@ private:
     std::vector<size_t> spans_;  // of the requests, in *trace_
 };
 
-}  // namespace convoy
+}  // namespace convoy::cpu

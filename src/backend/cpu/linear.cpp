@@ -1,14 +1,16 @@
-// Linear layers as matrix products on plain row-major matrices, in f32 whatever the values are: y [n, out] = x [n, in] * weight
-// [out, in]^T + bias. They are small: what is bf16 is converted on the way in and out.
+// Linear layers as matrix products on plain row-major matrices, in f32 whatever the values are: y
+// [n, out] = x [n, in] * weight [out, in]^T + bias. They are small: what is bf16 is converted on
+// the way in and out.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/primitives.h"
 
-namespace convoy {
+namespace convoy::cpu {
 void CpuBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &weight = b.params[op.weight];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
     constexpr DType f32 = DType::f32;
-    const Desc dx = matrix(n, in, f32), dw = matrix(in, out, f32, true), db = matrix(1, out, f32), dy = matrix(n, out, f32);
+    const Desc dx = matrix(n, in, f32), dw = matrix(in, out, f32, true), db = matrix(1, out, f32),
+               dy = matrix(n, out, f32);
     const auto make = [&]() -> dnnl::matmul::primitive_desc {
         if (op.bias == none) return {engine_, dx, dw, dy, Calls::attributes()};
         return {engine_, dx, dw, db, dy, Calls::attributes()};
@@ -16,28 +18,33 @@ void CpuBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     const dnnl::matmul::primitive_desc pd = make();
     Calls calls(engine_, stream_, temporary_);
     const auto target = calls.target(DNNL_ARG_DST, y, dy, false);
-    std::vector<Calls::Operand> operands = {calls.matrix_of(DNNL_ARG_SRC, x, in), calls.fixed(DNNL_ARG_WEIGHTS, dw, weight.data), target};
+    std::vector<Calls::Operand> operands = {calls.matrix_of(DNNL_ARG_SRC, x, in),
+                                            calls.fixed(DNNL_ARG_WEIGHTS, dw, weight.data), target};
     if (op.bias != none) operands.push_back(calls.fixed(DNNL_ARG_BIAS, db, b.params[op.bias].data));
     calls.add(dnnl::matmul(pd), operands, pd.scratchpad_desc());
     calls.deliver(target, y, false);
-    calls.onto(tape, "linear forward " + b.name);
+    calls.onto(tape, b.step(StepPhase::forward, "linear forward"));
 }
 
 void CpuBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
-    const Tensor &x = b.values[op.x], &weight = b.params[op.weight], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
+    const Tensor &x = b.values[op.x], &weight = b.params[op.weight], &dy = b.value_gradients[op.y],
+                 &dx = b.value_gradients[op.x];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
     Calls calls(engine_, stream_, temporary_);
     calls.multiply(calls.matrix_of(DNNL_ARG_SRC, dy, out, true), calls.matrix_of(DNNL_ARG_WEIGHTS, x, in),
                    calls.fixed(DNNL_ARG_DST, matrix(out, in, DType::f32), b.param_gradients[op.weight].data));
-    calls.onto(tape, "linear weight gradient " + b.name);
-    if (op.bias != none) bias_gradient(dy, b.param_gradients[op.bias].as<float>(), "linear bias gradient " + b.name, tape);
+    calls.onto(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"));
+    if (op.bias != none)
+        bias_gradient(dy, b.param_gradients[op.bias].as<float>(),
+                      b.step(StepPhase::bias_gradient, "linear bias gradient"), tape);
 
     if (!dx.data) return;
     Calls data(engine_, stream_, temporary_);
     const auto target = data.target(DNNL_ARG_DST, dx, matrix(n, in, DType::f32), b.accumulate[op.x]);
-    data.multiply(data.matrix_of(DNNL_ARG_SRC, dy, out), data.fixed(DNNL_ARG_WEIGHTS, matrix(out, in, DType::f32), weight.data), target);
+    data.multiply(data.matrix_of(DNNL_ARG_SRC, dy, out),
+                  data.fixed(DNNL_ARG_WEIGHTS, matrix(out, in, DType::f32), weight.data), target);
     data.deliver(target, dx, b.accumulate[op.x]);
-    data.onto(tape, "linear data gradient " + b.name);
+    data.onto(tape, b.step(StepPhase::data_gradient, "linear data gradient"));
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

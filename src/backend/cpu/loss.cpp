@@ -1,4 +1,5 @@
-// Softmax cross-entropy with label smoothing: the mean over the global batch, of which each rank holds a part.
+// Softmax cross-entropy with label smoothing: the mean over the global batch, of which each rank
+// holds a part.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -7,7 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
 /// Log of the sum of exponentials of row [k], in double.
@@ -24,8 +25,10 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const float* x = b.values[op.x].as<float>();
     const int32_t* label = b.labels.as<int32_t>();
     const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
-    const auto losses = std::make_shared<std::vector<double>>(size_t(n));  // summed in order, so that the sum is always the same bits
-    tape.push_back({"loss", Lane::compute, [=, stats = b.stats, smoothing = double(op.label_smoothing)] {
+    // summed in order, so that the sum is always the same bits
+    const auto losses = std::make_shared<std::vector<double>>(size_t(n));
+    tape.push_back({named_step(StepPhase::forward, "loss", b.op), Lane::compute,
+                    [=, stats = b.stats, smoothing = double(op.label_smoothing)] {
                         int64_t correct = 0;
 #pragma omp parallel for schedule(static) reduction(+ : correct)
                         for (int i = 0; i < n; ++i) {
@@ -47,7 +50,8 @@ void CpuBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     float* dx = b.value_gradients[op.x].as<float>();
     const int32_t* label = b.labels.as<int32_t>();
     const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
-    tape.push_back({"loss gradient", Lane::compute, [=, scale = op.sum ? 1.0 : 1.0 / double(b.global_batch), smoothing = double(op.label_smoothing)] {
+    tape.push_back({named_step(StepPhase::gradient, "loss gradient", b.op), Lane::compute,
+                    [=, scale = op.sum ? 1.0 : 1.0 / double(b.global_batch), smoothing = double(op.label_smoothing)] {
 #pragma omp parallel for schedule(static)
                         for (int i = 0; i < n; ++i) {
                             const float* row = x + int64_t(i) * k;
@@ -60,4 +64,4 @@ void CpuBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
                     }});
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -16,12 +16,18 @@ double squares(const float* v, int64_t n) {
     return sum;
 }
 
-/// The iterations on one matrix: x = a x + (b A + c A A) x with A = x x^T, on whichever side A is smaller.
+/// The iterations on one matrix: x = a x + (b A + c A A) x with A = x x^T, on whichever side A is
+/// smaller.
 class NewtonSchulz {
 public:
     NewtonSchulz(const dnnl::engine& engine, const dnnl::stream& stream, int rows, int columns)
-        : stream_(stream), count_(int64_t(rows) * columns), side_(std::min(rows, columns)), x_(size_t(count_)), product_(size_t(count_)),
-          a_(size_t(side_) * size_t(side_)), square_(a_.size()) {
+        : stream_(stream),
+          count_(int64_t(rows) * columns),
+          side_(std::min(rows, columns)),
+          x_(size_t(count_)),
+          product_(size_t(count_)),
+          a_(size_t(side_) * size_t(side_)),
+          square_(a_.size()) {
         const bool wide = rows <= columns;
         const Desc x = matrix(rows, columns, DType::f32), a = matrix(side_, side_, DType::f32);
         const Desc across = matrix(columns, rows, DType::f32, true);
@@ -46,8 +52,8 @@ private:
         dnnl::matmul run;
         std::unordered_map<int, dnnl::memory> operands;
     };
-    void add(const dnnl::engine& engine, const Desc& a, std::vector<float>& from_a, const Desc& b, std::vector<float>& from_b, const Desc& to,
-             std::vector<float>& into) {
+    void add(const dnnl::engine& engine, const Desc& a, std::vector<float>& from_a, const Desc& b,
+             std::vector<float>& from_b, const Desc& to, std::vector<float>& into) {
         products_.push_back({dnnl::matmul({engine, a, b, to}),
                              {{DNNL_ARG_SRC, dnnl::memory(a, engine, from_a.data())},
                               {DNNL_ARG_WEIGHTS, dnnl::memory(b, engine, from_b.data())},
@@ -67,11 +73,13 @@ private:
 
 }  // namespace
 
-std::function<void(float)> muon_step(const dnnl::engine& engine, const dnnl::stream& stream, const Update& u, const UpdateSegment& s) {
+std::function<void(float)> muon_step(const dnnl::engine& engine, const dnnl::stream& stream, const Update& u,
+                                     const UpdateSegment& s) {
     const auto ortho = std::make_shared<NewtonSchulz>(engine, stream, s.rows, s.columns);
     const int64_t n = int64_t(s.rows) * s.columns;
     float *w = u.weights + s.begin, *velocity = u.state + s.begin;
-    return [=, rows = s.rows, g = u.gradients + s.begin, momentum = u.spec.muon_momentum, factor = s.learning_rate](float rate) {
+    return [=, rows = s.rows, g = u.gradients + s.begin, momentum = u.spec.muon_momentum,
+            factor = s.learning_rate](float rate) {
         float* x = ortho->x();
 #pragma omp parallel for simd schedule(static)
         for (int64_t i = 0; i < n; ++i) x[i] = muon_direction(momentum, g[i], velocity[i]);

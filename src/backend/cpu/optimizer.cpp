@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
 bool all_finite(const float* v, int64_t n) {
@@ -23,8 +23,9 @@ bool all_finite(const float* v, int64_t n) {
 
 void CpuBackend::update(const Update& u, Tape& tape) {
     std::vector<std::function<void(float)>> matrices;  // by segment; empty where it is none
-    for (const UpdateSegment& s : u.segments) matrices.push_back(s.rows > 0 ? cpu::muon_step(engine_, stream_, u, s) : nullptr);
-    tape.push_back({"optimizer", Lane::compute, [u, matrices] {
+    for (const UpdateSegment& s : u.segments)
+        matrices.push_back(s.rows > 0 ? muon_step(engine_, stream_, u, s) : nullptr);
+    tape.push_back({named_step(StepPhase::optimizer, "optimizer"), Lane::compute, [u, matrices] {
                         const bool latched = u.latch && u.stats->skipped > 0;
                         u.stats->skipped = 0;
                         if (latched || !all_finite(u.gradients, int64_t(u.count))) {
@@ -33,7 +34,8 @@ void CpuBackend::update(const Update& u, Tape& tape) {
                         }
                         const float rate = u.learning_rates[u.counters->step];
                         const double t = double(u.counters->step + 1);
-                        const float c1 = float(1 - std::pow(double(u.spec.beta1), t)), c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
+                        const float c1 = float(1 - std::pow(double(u.spec.beta1), t)),
+                                    c2 = float(std::sqrt(1 - std::pow(double(u.spec.beta2), t)));
                         float *w = u.weights, *first = u.state, *second = u.state + u.count;
                         const float* g = u.gradients;
                         for (size_t k = 0; k < u.segments.size(); ++k) {
@@ -48,7 +50,8 @@ void CpuBackend::update(const Update& u, Tape& tape) {
                             const float lr = rate * s.learning_rate;
                             if (spec.kind == OptimizerSpec::sgd) {
 #pragma omp parallel for simd schedule(static)
-                                for (int64_t i = begin; i < end; ++i) sgd_update(spec, lr, s.weight_decay, g[i], w[i], first[i]);
+                                for (int64_t i = begin; i < end; ++i)
+                                    sgd_update(spec, lr, s.weight_decay, g[i], w[i], first[i]);
                             } else {
 #pragma omp parallel for simd schedule(static)
                                 for (int64_t i = begin; i < end; ++i)
@@ -59,7 +62,7 @@ void CpuBackend::update(const Update& u, Tape& tape) {
 }
 
 void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
-    tape.push_back({"look-ahead", Lane::compute, [l] {
+    tape.push_back({named_step(StepPhase::look_ahead, "look-ahead"), Lane::compute, [l] {
                         const float decay = l.decays[l.counters->step + 1];
                         if (decay < 0 || (l.stats && l.stats->skipped > 0)) return;
                         const auto average = [decay](float* w, float* slow, size_t n) {
@@ -72,16 +75,16 @@ void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
 }
 
 void CpuBackend::request(const Requests* requests, BatchStats* stats, Tape& tape) {
-    tape.push_back({"requests", Lane::compute, [=] {
+    tape.push_back({named_step(StepPhase::requests, "requests"), Lane::compute, [=] {
                         stats->stop = float(requests->stop.load());
                         stats->checkpoint = float(requests->checkpoint.load());
                         stats->hold = float(requests->hold.load());
                     }});
 }
 
-void CpuBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters* counters,
-                        int64_t global_batch, Tape& tape) {
-    tape.push_back({"record", Lane::compute, [=, this] {
+void CpuBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size,
+                        Counters* counters, int64_t global_batch, Tape& tape) {
+    tape.push_back({named_step(StepPhase::record, "record"), Lane::compute, [=, this] {
                         StepRecord& r = ring[counters->step % ring_size];
                         r.learning_rate = learning_rates[counters->step];
                         r.step = ++counters->step;
@@ -98,8 +101,9 @@ void CpuBackend::record(const BatchStats* stats, const float* learning_rates, St
                     }});
 }
 
-void CpuBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters, int64_t global_batch, Tape& tape) {
-    tape.push_back({"totals", Lane::compute, [=] {
+void CpuBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters,
+                            int64_t global_batch, Tape& tape) {
+    tape.push_back({named_step(StepPhase::totals, "totals"), Lane::compute, [=] {
                         totals->loss_sum += double(stats->loss_sum);
                         totals->correct += int64_t(stats->correct);
                         totals->images += images;
@@ -107,4 +111,4 @@ void CpuBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t
                     }});
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -24,7 +24,8 @@ template <class E> CONVOY_WIDE void gather_rows(const Patches& p, const E* x, in
     }
 }
 
-template <class E> CONVOY_WIDE void scatter_pixels(const Patches& p, const float* patches, int64_t first, int64_t last, E* dx, bool add) {
+template <class E>
+CONVOY_WIDE void scatter_pixels(const Patches& p, const float* patches, int64_t first, int64_t last, E* dx, bool add) {
     constexpr int chunk = 64;  // channels summed at once
     for (int64_t pixel = first; pixel < last; ++pixel) {
         const int at_y = int(pixel / p.w % p.h) + p.pad, at_x = int(pixel % p.w) + p.pad;
@@ -34,8 +35,12 @@ template <class E> CONVOY_WIDE void scatter_pixels(const Patches& p, const float
             float sum[chunk] = {};
             for (int tap = 0; tap < p.kernel * p.kernel; ++tap) {
                 const int y = at_y - tap / p.kernel, x = at_x - tap % p.kernel;
-                if (y < 0 || y % p.stride || y / p.stride >= p.h_out || x < 0 || x % p.stride || x / p.stride >= p.w_out) continue;
-                const float* from = patches + ((image * p.h_out + y / p.stride) * p.w_out + x / p.stride) * p.columns() + tap * p.c + begin;
+                if (y < 0 || y % p.stride || y / p.stride >= p.h_out || x < 0 || x % p.stride ||
+                    x / p.stride >= p.w_out)
+                    continue;
+                const float* from = patches +
+                                    ((image * p.h_out + y / p.stride) * p.w_out + x / p.stride) * p.columns() +
+                                    tap * p.c + begin;
 #pragma omp simd
                 for (int i = 0; i < count; ++i) sum[i] += from[i];
             }
@@ -54,8 +59,9 @@ template <class E> CONVOY_WIDE void scatter_pixels(const Patches& p, const float
 }  // namespace
 
 template <class E> void Patches::gather(const E* x, float* patches) const {
-    over_rows(threads, rows(),
-              [=, this](int, int64_t first, int64_t last) { gather_rows(*this, x, first, last, patches + first * columns()); });
+    over_rows(threads, rows(), [=, this](int, int64_t first, int64_t last) {
+        gather_rows(*this, x, first, last, patches + first * columns());
+    });
 }
 
 template <class E> void Patches::scatter(const float* patches, E* dx, bool add) const {

@@ -1,4 +1,5 @@
-// A convolution as one product of matrices: patches [pixels of y][kernel x kernel x in] times weights [out][kernel x kernel x in] are y.
+// A convolution as one product of matrices: patches [pixels of y][kernel x kernel x in] times
+// weights [out][kernel x kernel x in] are y.
 #pragma once
 #include <cstdint>
 

@@ -2,22 +2,27 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/primitives.h"
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
-dnnl::pooling_forward::primitive_desc forward_desc(const dnnl::engine& engine, const Pool& op, const Tensor& x, const Tensor& y,
-                                                   bool training) {
-    const auto algorithm = op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
+dnnl::pooling_forward::primitive_desc forward_desc(const dnnl::engine& engine, const Pool& op, const Tensor& x,
+                                                   const Tensor& y, bool training) {
+    const auto algorithm =
+        op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
     const auto prop = training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0}, pad{op.pad, op.pad};
+    const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0},
+        pad{op.pad, op.pad};
     return {engine, prop, algorithm, nhwc(x), nhwc(y), stride, kernel, dilation, pad, pad, Calls::attributes()};
 }
 
 }  // namespace
 
 size_t CpuBackend::saved_bytes(const Op& op, const Graph& graph, int batch) {
-    const auto tensor = [&](ValueId id) { return Tensor{nullptr, graph.values[id].batched(batch), graph.values[id].dtype}; };
-    if (const auto* bn = std::get_if<BatchNorm>(&op)) return 2 * sizeof(float) * graph.values[bn->x].c;  // mean, 1 / deviation
+    const auto tensor = [&](ValueId id) {
+        return Tensor{nullptr, graph.values[id].batched(batch), graph.values[id].dtype};
+    };
+    // mean, 1 / deviation
+    if (const auto* bn = std::get_if<BatchNorm>(&op)) return 2 * sizeof(float) * graph.values[bn->x].c;
     const auto* pool = std::get_if<Pool>(&op);
     if (!pool || pool->kind != Pool::max || batch == 0) return 0;
     return forward_desc(engine_, *pool, tensor(pool->x), tensor(pool->y), true).workspace_desc().get_size();
@@ -27,27 +32,31 @@ void CpuBackend::forward(const Pool& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y];
     const auto pd = forward_desc(engine_, op, x, y, b.training);
     Calls calls(engine_, stream_, temporary_);
-    std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_SRC, nhwc(x), x.data), calls.fixed(DNNL_ARG_DST, nhwc(y), y.data)};
-    if (b.training && op.kind == Pool::max) operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, pd.workspace_desc(), b.saved));
+    std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_SRC, nhwc(x), x.data),
+                                            calls.fixed(DNNL_ARG_DST, nhwc(y), y.data)};
+    if (b.training && op.kind == Pool::max)
+        operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, pd.workspace_desc(), b.saved));
     calls.add(dnnl::pooling_forward(pd), operands, pd.scratchpad_desc());
-    calls.onto(tape, "pool forward " + b.name);
+    calls.onto(tape, b.step(StepPhase::forward, "pool forward"));
 }
 
 void CpuBackend::backward(const Pool& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
     if (!dx.data) return;
     const auto hint = forward_desc(engine_, op, x, y, true);
-    const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0}, pad{op.pad, op.pad};
-    const auto algorithm = op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
-    const dnnl::pooling_backward::primitive_desc pd(engine_, algorithm, nhwc(dx), nhwc(dy), stride, kernel, dilation, pad, pad, hint,
-                                                    Calls::attributes());
+    const dnnl::memory::dims kernel{op.kernel, op.kernel}, stride{op.stride, op.stride}, dilation{0, 0},
+        pad{op.pad, op.pad};
+    const auto algorithm =
+        op.kind == Pool::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
+    const dnnl::pooling_backward::primitive_desc pd(engine_, algorithm, nhwc(dx), nhwc(dy), stride, kernel, dilation,
+                                                    pad, pad, hint, Calls::attributes());
     Calls calls(engine_, stream_, temporary_);
     const auto target = calls.target(DNNL_ARG_DIFF_SRC, dx, nhwc(dx), b.accumulate[op.x]);
     std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_DIFF_DST, nhwc(dy), dy.data), target};
     if (op.kind == Pool::max) operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, hint.workspace_desc(), b.saved));
     calls.add(dnnl::pooling_backward(pd), operands, pd.scratchpad_desc());
     calls.deliver(target, dx, b.accumulate[op.x]);
-    calls.onto(tape, "pool gradient " + b.name);
+    calls.onto(tape, b.step(StepPhase::gradient, "pool gradient"));
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

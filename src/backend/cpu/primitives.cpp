@@ -7,7 +7,7 @@
 #include "backend/out_of_memory.h"
 #include "base/memory.h"
 
-namespace convoy {
+namespace convoy::cpu {
 namespace {
 
 /// to (+)= from.
@@ -23,7 +23,9 @@ template <class From, class To> CONVOY_WIDE void put_elements(const From* from, 
 
 }  // namespace
 
-bool has_avx512() { return (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_isa::avx512_core)) == int(dnnl::cpu_isa::avx512_core); }
+bool has_avx512() {
+    return (int(dnnl::get_effective_cpu_isa()) & int(dnnl::cpu_isa::avx512_core)) == int(dnnl::cpu_isa::avx512_core);
+}
 
 dnnl::memory::data_type dnnl_type(DType type) {
     using T = dnnl::memory::data_type;
@@ -59,11 +61,6 @@ Calls::Operand Calls::fixed(int argument, const Desc& desc, void* data) const {
     return {argument, dnnl::memory(desc, engine_, data), false, 0};
 }
 
-bool is_out_of_memory(const std::exception& error) {
-    const auto* of_onednn = dynamic_cast<const dnnl::error*>(&error);
-    return of_onednn && of_onednn->status == dnnl_out_of_memory;
-}
-
 size_t Calls::reserve(size_t bytes) {
     constexpr size_t alignment = 4096;
     const size_t offset = used_;
@@ -87,7 +84,9 @@ Calls::Operand Calls::temporary(int argument, const Desc& desc) {
 
 Calls::Operand Calls::matrix_of(int argument, const Tensor& t, int columns, bool transposed) {
     const int rows = int(t.count() / size_t(columns));
-    const auto desc = [&](DType type) { return transposed ? matrix(columns, rows, type, true) : matrix(rows, columns, type); };
+    const auto desc = [&](DType type) {
+        return transposed ? matrix(columns, rows, type, true) : matrix(rows, columns, type);
+    };
     return as_layout(fixed(argument, desc(t.dtype), t.data), desc(DType::f32));
 }
 
@@ -123,7 +122,8 @@ void Calls::multiply(Operand left, Operand right, Operand to, bool add_to) {
         sum.append_sum();
         attr.set_post_ops(sum);
     }
-    const dnnl::matmul::primitive_desc pd(engine_, left.memory.get_desc(), right.memory.get_desc(), to.memory.get_desc(), attr);
+    const dnnl::matmul::primitive_desc pd(engine_, left.memory.get_desc(), right.memory.get_desc(),
+                                          to.memory.get_desc(), attr);
     add(dnnl::matmul(pd), {left, right, to}, pd.scratchpad_desc());
 }
 
@@ -141,7 +141,8 @@ void Calls::deliver(Operand from, const Tensor& to, bool add) {
     const auto put = [&]<class From, class To>(From, To) {
         calls_.push_back([=, block = block_, offset = from.offset, y = to.as<To>(), n = int64_t(to.count())] {
             const auto* x = reinterpret_cast<const From*>(block->at(offset));
-            over_rows(omp_get_max_threads(), n, [&](int, int64_t i, int64_t end) { put_elements(x + i, y + i, end - i, add); });
+            over_rows(omp_get_max_threads(), n,
+                      [&](int, int64_t i, int64_t end) { put_elements(x + i, y + i, end - i, add); });
         });
     };
     with_type(to.dtype, [&](auto type) {
@@ -158,10 +159,15 @@ dnnl::primitive_attr Calls::attributes() {
     return attr;
 }
 
-void Calls::onto(Tape& tape, std::string name) {
-    tape.push_back({std::move(name), Lane::compute, [calls = std::move(calls_)] {
+void Calls::onto(Tape& tape, StepId id) {
+    tape.push_back({std::move(id), Lane::compute, [calls = std::move(calls_)] {
                         for (const auto& call : calls) call();
                     }});
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu
+
+bool convoy::is_out_of_memory(const std::exception& error) {
+    const auto* of_onednn = dynamic_cast<const dnnl::error*>(&error);
+    return of_onednn && of_onednn->status == dnnl_out_of_memory;
+}

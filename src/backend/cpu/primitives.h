@@ -1,12 +1,13 @@
-// oneDNN primitives as tape steps. Operands lie either at fixed addresses or in temporary memory that belongs to the op
-// while it runs; the temporary block grows while programs are built, so its address is looked up at every run.
+// oneDNN primitives as tape steps. Operands lie either at fixed addresses or in temporary memory
+// that belongs to the op while it runs; the temporary block grows while programs are built, so its
+// address is looked up at every run.
 #pragma once
 #include <dnnl.hpp>
 
 #include "backend/backend.h"
 #include "base/memory_budget.h"
 
-namespace convoy {
+namespace convoy::cpu {
 
 /// One block as large as the most that any op needs for itself.
 struct Temporary {
@@ -25,7 +26,7 @@ Desc nhwc(const Tensor&);
 Desc ohwi(const Tensor&);
 /// The same dimensions and layout with elements of another type.
 Desc of_type(const Desc&, DType);
-/// The same dimensions in whatever layout the primitive likes best.
+/// The same dimensions in the layout that the primitive chooses.
 Desc any_layout(const Desc&);
 Desc matrix(int rows, int columns, DType, bool transposed = false);
 
@@ -45,10 +46,10 @@ public:
     Operand temporary(int argument, const Desc&);
     /// Reserves bytes of the temporary block, which run() hands over as a pointer.
     size_t reserve(size_t bytes);
-    /// A tensor as an f32 matrix of `columns` columns, converted into a temporary if it is of another type; transposed if a product wants
-    /// that.
+    /// A tensor as an f32 matrix of `columns` columns, converted into a temporary if it is of
+    /// another type; transposed on request.
     Operand matrix_of(int argument, const Tensor&, int columns, bool transposed = false);
-    /// `operand` as it is, or a temporary of layout and type `wanted` with a reorder in front that fills it.
+    /// `operand` as it is, or a temporary of layout and type `wanted`, which a reorder fills first.
     Operand as_layout(Operand, const Desc& wanted);
 
     /// `scratchpad` may be empty (size 0).
@@ -59,16 +60,17 @@ public:
     void add(size_t offset, std::function<void(void*)> run);
     /// A reorder from one operand to another.
     void copy(Operand from, Operand to);
-    /// Where a primitive writes what belongs in `to`, as `wanted`: there, or, if the type differs or `add` is set, into a temporary
-    /// that deliver() puts there.
+    /// Where a primitive writes what belongs in `to`, as `wanted`: there, or, if the type differs
+    /// or `add` is set, into a temporary that deliver() puts there.
     Operand target(int argument, const Tensor& to, const Desc& wanted, bool add);
-    /// Behind the primitive: adds (`add`) or converts a temporary into `to`; nothing if it was written there.
+    /// After the primitive: adds (`add`) or converts a temporary into `to`; nothing if the
+    /// primitive wrote there.
     void deliver(Operand from, const Tensor& to, bool add);
 
     static dnnl::primitive_attr attributes();  ///< user scratchpad
 
     /// Ends the list: one tape step that runs all of it.
-    void onto(Tape&, std::string name);
+    void onto(Tape&, StepId);
 
 private:
     dnnl::engine engine_;
@@ -78,4 +80,4 @@ private:
     std::vector<std::function<void()>> calls_;
 };
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -1,5 +1,5 @@
-// Passes over the rows (pixels) of an NHWC tensor, and sums over them by channel. The order of a sum depends only on the number
-// of threads.
+// Passes over the rows (pixels) of an NHWC tensor, and sums over them by channel. The order of a
+// sum depends only on the number of threads.
 #pragma once
 #include <omp.h>
 
@@ -8,17 +8,19 @@
 
 #include "base/bf16.h"
 
-// On a function of plain loops: compiled for AVX-512 as well, and chosen as the program starts. Sanitizers cannot follow that.
+// On a function of plain loops: compiled for AVX-512 as well, and chosen as the program starts.
+// Sanitizers cannot follow that.
 #if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CONVOY_WIDE
 #else
 #define CONVOY_WIDE __attribute__((target_clones("arch=x86-64-v4", "default")))
 #endif
 
-namespace convoy {
+namespace convoy::cpu {
 
-/// Whether this processor has AVX-512 (F, BW, VL, DQ), and oneDNN may use it: ONEDNN_MAX_CPU_ISA=AVX2 holds Convoy's own loops to AVX2 too,
-/// but for those marked CONVOY_WIDE. In primitives.cpp.
+/// Whether this processor has AVX-512 (F, BW, VL, DQ), and oneDNN may use it:
+/// ONEDNN_MAX_CPU_ISA=AVX2 holds Convoy's own loops to AVX2 too, but for those marked CONVOY_WIDE.
+/// In primitives.cpp.
 bool has_avx512();
 
 constexpr int64_t run_rows = 32;  // rows summed in float before they go to double
@@ -30,7 +32,8 @@ template <class Body> void with_type(DType type, Body body) {
     body(float{});
 }
 
-/// Calls body(thread, first row, last row) on every thread; the split depends only on the number of threads.
+/// Calls body(thread, first row, last row) on every thread; the split depends only on the number of
+/// threads.
 template <class Body> void over_rows(int threads, int64_t rows, Body body) {
 #pragma omp parallel num_threads(threads)
     {
@@ -48,9 +51,10 @@ struct ThreadScratch {
         : totals(base + thread * doubles(c)), s(reinterpret_cast<float*>(totals + 2 * c)), q(s + c), row(q + c) {}
 };
 
-/// Two sums a channel. `add_rows(first, last, scratch)` adds a few rows into the float sums s and q; the totals of all rows land in
-/// sums [2][c].
-template <class AddRows> void sum_rows(int threads, int64_t rows, int c, double* scratch, double* sums, AddRows add_rows) {
+/// Two sums a channel. `add_rows(first, last, scratch)` adds a few rows into the float sums s and
+/// q; the totals of all rows land in sums [2][c].
+template <class AddRows>
+void sum_rows(int threads, int64_t rows, int c, double* scratch, double* sums, AddRows add_rows) {
     over_rows(threads, rows, [&](int t, int64_t first, int64_t last) {
         const ThreadScratch mine(scratch, t, c);
         double* total = mine.totals;
@@ -68,4 +72,4 @@ template <class AddRows> void sum_rows(int threads, int64_t rows, int c, double*
         for (int i = 0; i < 2 * c; ++i) sums[i] += ThreadScratch(scratch, t, c).totals[i];
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

@@ -4,7 +4,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rows.h"
 
-namespace convoy {
+namespace convoy::cpu {
 
 void CpuBackend::forward(const PadShortcut& op, const Bound& b, Tape& tape) {
     const Shape in = b.values[op.x].shape, out = b.values[op.y].shape;
@@ -12,7 +12,7 @@ void CpuBackend::forward(const PadShortcut& op, const Bound& b, Tape& tape) {
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const E* x = b.values[op.x].as<E>();
         E* y = b.values[op.y].as<E>();
-        tape.push_back({"shortcut " + b.name, Lane::compute, [=] {
+        tape.push_back({b.step(StepPhase::forward, "shortcut"), Lane::compute, [=] {
                             const int64_t rows = int64_t(out.n) * out.h;
 #pragma omp parallel for schedule(static)
                             for (int64_t row = 0; row < rows; ++row)
@@ -25,8 +25,8 @@ void CpuBackend::forward(const PadShortcut& op, const Bound& b, Tape& tape) {
                                     } else {
 #pragma omp simd
                                         for (int c = 0; c < in.c; ++c)
-                                            assign(to[c], 0.25f * (to_float(from[c]) + to_float(from[in.c + c]) + to_float(below[c]) +
-                                                                   to_float(below[in.c + c])));
+                                            assign(to[c], 0.25f * (to_float(from[c]) + to_float(from[in.c + c]) +
+                                                                   to_float(below[c]) + to_float(below[in.c + c])));
                                     }
                                     std::fill(to + in.c, to + out.c, E{});
                                 }
@@ -42,9 +42,10 @@ void CpuBackend::backward(const PadShortcut& op, const Bound& b, Tape& tape) {
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const E* dy = b.value_gradients[op.y].as<E>();
         E* dx = b.value_gradients[op.x].as<E>();
-        tape.push_back({"shortcut gradient " + b.name, Lane::compute, [=] {
+        tape.push_back({b.step(StepPhase::gradient, "shortcut gradient"), Lane::compute, [=] {
                             const float share = stride == 1 ? 1.0f : 0.25f;
-                            const int64_t rows = int64_t(in.n) * in.h;  // in.h is even if the stride is 2: rows never straddle images
+                            // in.h is even if the stride is 2: rows never straddle images
+                            const int64_t rows = int64_t(in.n) * in.h;
 #pragma omp parallel for schedule(static)
                             for (int64_t row = 0; row < rows; ++row)
                                 for (int j = 0; j < in.w; ++j) {
@@ -58,4 +59,4 @@ void CpuBackend::backward(const PadShortcut& op, const Bound& b, Tape& tape) {
     });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cpu

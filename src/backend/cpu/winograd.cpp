@@ -8,15 +8,16 @@
 namespace convoy::cpu {
 namespace {
 
-/// Tiles that a thread transforms together: of few channels so many that a block stays in the second cache, of many so many that reading
-/// the weights again for each block does not show.
+/// Tiles that a thread transforms together: of few channels so many that a block stays in the
+/// second cache, of many so many that reading the weights again for each block does not show.
 int block_tiles(int c, int d) { return c + d <= 128 ? 28 : c + d <= 256 ? 56 : 112; }
 
 size_t transformed_floats(int rows, int columns) { return size_t(points) * rows * rounded(columns, panel); }
 
-// With few tiles the weights are the larger part: then a thread takes some of the columns (outputs; inputs in the weight gradient) of all
-// tiles instead of all columns of some tiles, transforms their weights a panel at a time, and no two threads transform the same. Where that
-// begins to pay was measured.
+// With few tiles the weights are the larger part: then a thread takes some of the columns (outputs;
+// inputs in the weight gradient) of all tiles instead of all columns of some tiles, transforms
+// their weights a panel at a time, and no two threads transform the same. Where that begins to pay
+// was measured.
 bool convolves_by_columns(const Tiling& tiling, int threads) { return tiling.count() <= 32 * threads; }
 bool gradient_by_columns(const Tiling& tiling, int threads) { return tiling.count() <= 16 * threads; }
 
@@ -29,12 +30,14 @@ size_t Winograd::workspace_bytes() const {
     const int64_t tiles = tiling.count(), block = std::max(56, block_tiles(in, out));
     const size_t blocks = size_t(threads) * (Block::floats(block, in) + Block::floats(block, out));
     const size_t all_tiles = Block::floats(tiles, in) + Block::floats(tiles, out);
-    const size_t own_columns = size_t(threads) * (points * size_t(std::max(in, out)) * panel + Block::floats(tiles, panel));
+    const size_t own_columns =
+        size_t(threads) * (points * size_t(std::max(in, out)) * panel + Block::floats(tiles, panel));
     const size_t convolution = convolves_by_columns(tiling, threads)
                                    ? all_tiles + own_columns
                                    : blocks + std::max(transformed_floats(in, out), transformed_floats(out, in));
-    const size_t gradient =
-        gradient_by_columns(tiling, threads) ? all_tiles + own_columns : blocks + size_t(threads) * transformed_floats(out, in);
+    const size_t gradient = gradient_by_columns(tiling, threads)
+                                ? all_tiles + own_columns
+                                : blocks + size_t(threads) * transformed_floats(out, in);
     return sizeof(float) * std::max(convolution, gradient);
 }
 
@@ -42,7 +45,8 @@ CONVOY_AVX512_BEGIN
 
 namespace {
 
-/// Transformed weights in panels: [36][panel][rows][32 columns]; the last panel is as wide, its last columns zero.
+/// Transformed weights in panels: [36][panel][rows][32 columns]; the last panel is as wide, its
+/// last columns zero.
 struct Panels {
     float* data;
     int rows, columns;
@@ -51,11 +55,11 @@ struct Panels {
     float* at(int point, int p) const { return data + point * stride() + size_t(p) * rows * panel; }
 };
 
-/// Columns [begin, end) of the transformed weights, rows in and columns out; `to` begins with column `origin`. Vectors along the outputs
-/// are gathered.
+/// Columns [begin, end) of the transformed weights, rows in and columns out; `to` begins with
+/// column `origin`. Vectors along the outputs are gathered.
 void transform_weights(const float* weight, int in, int out, const Panels& to, int origin, int begin, int end) {
-    const __m512i steps =
-        _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi32(9 * in));
+    const __m512i steps = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                                             _mm512_set1_epi32(9 * in));
     const size_t stride = to.stride();
     for (int o = begin; o < end; o += lanes) {
         const __mmask16 mask = o < out ? mask_of(out - o) : __mmask16(0);
@@ -63,22 +67,26 @@ void transform_weights(const float* weight, int in, int out, const Panels& to, i
             const float* from = weight + size_t(o) * 9 * in + i;
             float* const at = to.at(0, (o - origin) / panel) + size_t(i) * panel + (o - origin) % panel;
             both_ways<3, 6, weight_transform>(
-                [&](int y, int x) { return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, steps, from + (y * 3 + x) * in, 4); },
+                [&](int y, int x) {
+                    return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, steps, from + (y * 3 + x) * in, 4);
+                },
                 [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * 6 + x) * stride, u); });
         }
     }
 }
 
 /// The same of the mirrored kernel, rows out and columns in.
-void transform_mirrored_weights(const float* weight, int in, int out, const Panels& to, int origin, int begin, int end) {
+void transform_mirrored_weights(const float* weight, int in, int out, const Panels& to, int origin, int begin,
+                                int end) {
     const size_t stride = to.stride();
     for (int o = 0; o < out; ++o)
         for (int i = begin; i < end; i += lanes) {
             const __mmask16 mask = i < in ? mask_of(in - i) : __mmask16(0);
             const float* from = weight + size_t(o) * 9 * in + i;
             float* const at = to.at(0, (i - origin) / panel) + size_t(o) * panel + (i - origin) % panel;
-            both_ways<3, 6, weight_transform>([&](int y, int x) { return load(from + ((2 - y) * 3 + 2 - x) * in, mask); },
-                                              [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * 6 + x) * stride, u); });
+            both_ways<3, 6, weight_transform>(
+                [&](int y, int x) { return load(from + ((2 - y) * 3 + 2 - x) * in, mask); },
+                [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * 6 + x) * stride, u); });
         }
 }
 
@@ -87,20 +95,21 @@ void multiply(const Block& from, const Panels& weights, const Block& to, int til
     for (int point = 0; point < points; ++point)
         for (int p = 0; p < weights.count(); ++p) {
             const bool half = to.channels - p * panel < panel;
-            (half ? multiply_panel<1> : multiply_panel<2>)(tiles, weights.rows, from.at(point, 0), size_t(from.channels), 1,
-                                                           weights.at(point, p), panel, to.at(point, 0) + p * panel, size_t(to.channels),
-                                                           false);
+            (half ? multiply_panel<1> : multiply_panel<2>)(tiles, weights.rows, from.at(point, 0),
+                                                           size_t(from.channels), 1, weights.at(point, p), panel,
+                                                           to.at(point, 0) + p * panel, size_t(to.channels), false);
         }
 }
 
 /// Calls body(panel's first column, its columns) for this thread's share of the columns.
 template <class Body> void over_panels(int columns, int thread, int threads, Body body) {
     const int vectors = rounded(columns, lanes) / lanes, end = vectors * (thread + 1) / threads;
-    for (int v = vectors * thread / threads; v < end; v += 2) body(v * lanes, std::min(std::min(v + 2, end) * lanes, columns) - v * lanes);
+    for (int v = vectors * thread / threads; v < end; v += 2)
+        body(v * lanes, std::min(std::min(v + 2, end) * lanes, columns) - v * lanes);
 }
 
-/// The convolution that both forward and the data gradient are: `from` [n, h, w, c] to `to` [n, h, w, d]. `transform(panels, origin, begin,
-/// end)` fills columns of the transformed weights.
+/// The convolution that both forward and the data gradient are: `from` [n, h, w, c] to `to` [n, h,
+/// w, d]. `transform(panels, origin, begin, end)` fills columns of the transformed weights.
 template <class E, class Transform>
 void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace, Transform transform) {
     const Tiling tiling(w.n, w.h, w.w);
@@ -110,15 +119,17 @@ void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, f
         float* const rest = workspace + Block::floats(tiles, c);
         on_threads(w.threads, [&](int thread) {
             const int64_t first = tiles * thread / w.threads;
-            read_tiles<6, input_transform>(from, tiling, c, 1, first, tiles * (thread + 1) / w.threads, {in.at(0, first), tiles, c});
+            read_tiles<6, input_transform>(from, tiling, c, 1, first, tiles * (thread + 1) / w.threads,
+                                           {in.at(0, first), tiles, c});
             const Panels weights{rest + thread * (size_t(points) * c * panel + Block::floats(tiles, panel)), c, panel};
             const Block out(weights.data + weights.stride() * points, tiles, panel);
 #pragma omp barrier
             over_panels(d, thread, w.threads, [&](int begin, int count) {
                 transform(weights, begin, begin, begin + rounded(count, lanes));
                 for (int point = 0; point < points; ++point)
-                    (count <= lanes ? multiply_panel<1> : multiply_panel<2>)(int(tiles), c, in.at(point, 0), size_t(in.channels), 1,
-                                                                             weights.at(point, 0), panel, out.at(point, 0), panel, false);
+                    (count <= lanes ? multiply_panel<1>
+                                    : multiply_panel<2>)(int(tiles), c, in.at(point, 0), size_t(in.channels), 1,
+                                                         weights.at(point, 0), panel, out.at(point, 0), panel, false);
                 write_tiles(out, tiling, d, begin, count, 0, tiles, to, add);
             });
         });
@@ -143,35 +154,44 @@ void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, f
     });
 }
 
-/// sums [36][out][columns] (+)= the products of a block's gradients with columns [0, count) of what they saw.
-void multiply_gradients(const Block& gradients, int out, const Block& seen, int column, int count, int tiles, float* sums, int columns,
-                        bool add) {
+/// sums [36][out][columns] (+)= the products of a block's gradients with columns [0, count) of what
+/// they saw.
+void multiply_gradients(const Block& gradients, int out, const Block& seen, int column, int count, int tiles,
+                        float* sums, int columns, bool add) {
     for (int point = 0; point < points; ++point)
         for (int i = 0; i < count; i += panel)
-            (count - i <= lanes ? multiply_panel<1> : multiply_panel<2>)(out, tiles, gradients.at(point, 0), 1, size_t(gradients.channels),
-                                                                         seen.at(point, 0) + column + i, size_t(seen.channels),
-                                                                         sums + size_t(point) * out * columns + i, size_t(columns), add);
+            (count - i <= lanes ? multiply_panel<1>
+                                : multiply_panel<2>)(out, tiles, gradients.at(point, 0), 1, size_t(gradients.channels),
+                                                     seen.at(point, 0) + column + i, size_t(seen.channels),
+                                                     sums + size_t(point) * out * columns + i, size_t(columns), add);
 }
 
-/// dweight [out, 3, 3, in], of output o and inputs [begin, begin + count): from sum(point, input - begin).
+/// dweight [out, 3, 3, in], of output o and inputs [begin, begin + count): from sum(point, input -
+/// begin).
 template <class Sum> void write_weight_gradient(int o, int begin, int count, int in, float* dweight, Sum sum) {
     for (int i = 0; i < count; i += lanes)
-        both_ways<6, 3, weight_gradient_transform>(
-            [&](int y, int x) { return sum(y * 6 + x, i); },
-            [&](int y, int x, Vector g) { store(dweight + size_t(o * 9 + y * 3 + x) * in + begin + i, mask_of(count - i), g); });
+        both_ways<6, 3, weight_gradient_transform>([&](int y, int x) { return sum(y * 6 + x, i); },
+                                                   [&](int y, int x, Vector g) {
+                                                       store(dweight + size_t(o * 9 + y * 3 + x) * in + begin + i,
+                                                             mask_of(count - i), g);
+                                                   });
 }
 
 }  // namespace
 
 template <class E> void Winograd::forward(const E* x, const float* weight, E* y, void* workspace) const {
     convolve(*this, x, in, y, out, false, static_cast<float*>(workspace),
-             [&](const Panels& to, int origin, int begin, int end) { transform_weights(weight, in, out, to, origin, begin, end); });
+             [&](const Panels& to, int origin, int begin, int end) {
+                 transform_weights(weight, in, out, to, origin, begin, end);
+             });
 }
 
-template <class E> void Winograd::data_gradient(const E* dy, const float* weight, E* dx, bool add, void* workspace) const {
-    convolve(*this, dy, out, dx, in, add, static_cast<float*>(workspace), [&](const Panels& to, int origin, int begin, int end) {
-        transform_mirrored_weights(weight, in, out, to, origin, begin, end);
-    });
+template <class E>
+void Winograd::data_gradient(const E* dy, const float* weight, E* dx, bool add, void* workspace) const {
+    convolve(*this, dy, out, dx, in, add, static_cast<float*>(workspace),
+             [&](const Panels& to, int origin, int begin, int end) {
+                 transform_mirrored_weights(weight, in, out, to, origin, begin, end);
+             });
 }
 
 template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float* dweight, void* workspace) const {
@@ -190,8 +210,9 @@ template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float
             over_panels(in, thread, threads, [&](int begin, int count) {
                 multiply_gradients(gradients, out, seen, begin, count, int(tiles), sums, panel, false);
                 for (int o = 0; o < out; ++o)
-                    write_weight_gradient(o, begin, count, in, dweight,
-                                          [&](int point, int i) { return _mm512_load_ps(sums + (size_t(point) * out + o) * panel + i); });
+                    write_weight_gradient(o, begin, count, in, dweight, [&](int point, int i) {
+                        return _mm512_load_ps(sums + (size_t(point) * out + o) * panel + i);
+                    });
             });
         });
         return;
@@ -201,7 +222,8 @@ template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float
     const size_t sums = size_t(points) * out * columns;
     on_threads(threads, [&](int thread) {
         float* const mine = base + thread * sums;  // [36][out][columns]
-        const Block seen(base + threads * sums + thread * (Block::floats(block, in) + Block::floats(block, out)), block, in);
+        const Block seen(base + threads * sums + thread * (Block::floats(block, in) + Block::floats(block, out)), block,
+                         in);
         const Block gradients(seen.data + Block::floats(block, in), block, out);
         const int64_t begin = tiles * thread / threads, end = tiles * (thread + 1) / threads;
         for (int64_t first = begin; first < end; first += block) {
@@ -228,6 +250,6 @@ template void Winograd::data_gradient(const bf16*, const float*, bf16*, bool, vo
 template void Winograd::weight_gradient(const float*, const float*, float*, void*) const;
 template void Winograd::weight_gradient(const bf16*, const bf16*, float*, void*) const;
 
-CONVOY_AVX512_END  // behind the instantiations, which take their target from where they stand
+CONVOY_AVX512_END  // after the instantiations: they are compiled for the target of this region
 
 }  // namespace convoy::cpu

@@ -1,7 +1,9 @@
-// Convolutions of 3x3 kernels and stride 1 by Winograd's minimal filtering (Lavin and Gray, "Fast Algorithms for Convolutional Neural
-// Networks", 2016): output tiles of 4x4 from input tiles of 6x6, 36 products where the direct sum takes 144. The points are 0, +-5/8,
-// +-3/2 and infinity, whose error in float is about twice that of a direct sum (that of 0, +-1, +-2 is four times it).
-// Wants AVX-512. Sums are taken in float; their order does not depend on the number of threads but for weight gradients of many tiles.
+// Convolutions of 3x3 kernels and stride 1 by Winograd's minimal filtering (Lavin and Gray, "Fast
+// Algorithms for Convolutional Neural Networks", 2016): output tiles of 4x4 from input tiles of
+// 6x6, 36 products where the direct sum takes 144. The points are 0, +-5/8, +-3/2 and infinity,
+// whose error in float is about twice that of a direct sum (that of 0, +-1, +-2 is four times it).
+// Needs AVX-512. Sums are taken in float; their order does not depend on the number of threads but
+// for weight gradients of many tiles.
 #pragma once
 #include <cstddef>
 
@@ -14,8 +16,8 @@ struct Winograd {
     int n, h, w, in, out;
     int threads;
 
-    /// Whether this processor can, the channels fill vectors, and images are larger than 2x2, where nothing is saved. The batch has no say,
-    /// so that its parts on other ranks are computed alike.
+    /// Whether this processor can, the channels fill vectors, and images are larger than 2x2, where
+    /// nothing is saved. The batch has no say, so that its parts on other ranks are computed alike.
     bool worthwhile() const;
     /// Of the workspace that each of the three takes; aligned to 64.
     size_t workspace_bytes() const;

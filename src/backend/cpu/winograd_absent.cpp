@@ -1,4 +1,5 @@
-// In place of winograd.cpp where the compiler is clang, which cannot compile one part of a file for AVX-512: oneDNN does all convolutions.
+// In place of winograd.cpp where the compiler is clang, which cannot compile one part of a file for
+// AVX-512: oneDNN does all convolutions.
 #include "backend/cpu/winograd.h"
 
 namespace convoy::cpu {

@@ -1,5 +1,5 @@
-// Winograd's tiles: where they lie in an image, the transforms of F(4x4, 3x3) in one dimension and in two, and the passes that read and
-// write the tiles of a tensor.
+// Winograd's tiles: where they lie in an image, the transforms of F(4x4, 3x3) in one dimension and
+// in two, and the passes that read and write the tiles of a tensor.
 #pragma once
 #include "backend/cpu/avx512.h"
 
@@ -16,7 +16,9 @@ constexpr float n0 = 1 / (a2 * b2), na = 1 / (2 * a2 * (a2 - b2)), nb = 1 / (2 *
 struct Block {
     float* data;
     int channels;
-    size_t stride;  // between points; off a multiple of 4 KiB, or all points fall on the same lines of the first cache
+    // between points; off a multiple of 4 KiB, or all points fall on the same lines of the first
+    // cache
+    size_t stride;
     static size_t stride_of(int64_t tiles, int c) { return size_t(tiles) * rounded(c, lanes) + lanes; }
     Block(float* at, int64_t tiles, int c) : data(at), channels(rounded(c, lanes)), stride(stride_of(tiles, c)) {}
     static size_t floats(int64_t tiles, int c) { return points * stride_of(tiles, c); }
@@ -95,8 +97,10 @@ inline void weight_gradient_transform(const Vector* u, Vector* g) {
     g[2] = a2 * even_a + b2 * even_b + u[5];
 }
 
-/// Applies a transform of `From` values to `To` both ways: in [From][From], read by `in(row, column)`, to `out(row, column, value)`.
-template <int From, int To, void (*transform)(const Vector*, Vector*), class In, class Out> inline void both_ways(In in, Out out) {
+/// Applies a transform of `From` values to `To` both ways: in [From][From], read by `in(row,
+/// column)`, to `out(row, column, value)`.
+template <int From, int To, void (*transform)(const Vector*, Vector*), class In, class Out>
+inline void both_ways(In in, Out out) {
     Vector half[To][From];
 #pragma GCC unroll 6
     for (int j = 0; j < From; ++j) {
@@ -116,8 +120,8 @@ template <int From, int To, void (*transform)(const Vector*, Vector*), class In,
     }
 }
 
-/// Tiles [first, last) of x [n, h, w, c] into `to`, seen through a window of Size x Size pixels that begins `before` pixels before the
-/// tile.
+/// Tiles [first, last) of x [n, h, w, c] into `to`, seen through a window of Size x Size pixels
+/// that begins `before` pixels before the tile.
 template <int Size, void (*transform)(const Vector*, Vector*), class E>
 void read_tiles(const E* x, const Tiling& tiling, int c, int before, int64_t first, int64_t last, const Block& to) {
     alignas(64) static constexpr E zeros[lanes] = {};
@@ -134,16 +138,18 @@ void read_tiles(const E* x, const Tiling& tiling, int c, int before, int64_t fir
         float* out = to.at(0, tile - first);
         for (int channel = 0; channel < c; channel += lanes) {
             const __mmask16 mask = mask_of(c - channel);
-            both_ways<Size, 6, transform>([&](int i, int j) { return load(from[i][j] + (inside[i][j] ? channel : 0), mask); },
-                                          [&](int i, int j, Vector v) { _mm512_store_ps(out + (i * 6 + j) * to.stride + channel, v); });
+            both_ways<Size, 6, transform>(
+                [&](int i, int j) { return load(from[i][j] + (inside[i][j] ? channel : 0), mask); },
+                [&](int i, int j, Vector v) { _mm512_store_ps(out + (i * 6 + j) * to.stride + channel, v); });
         }
     }
 }
 
-/// Outputs of tiles [first, last), of channels [begin, begin + count), to y [n, h, w, c]; added to it if `add`. `from` begins with channel
-/// `begin` of tile `first`.
+/// Outputs of tiles [first, last), of channels [begin, begin + count), to y [n, h, w, c]; added to
+/// it if `add`. `from` begins with channel `begin` of tile `first`.
 template <class E>
-void write_tiles(const Block& from, const Tiling& tiling, int c, int begin, int count, int64_t first, int64_t last, E* y, bool add) {
+void write_tiles(const Block& from, const Tiling& tiling, int c, int begin, int count, int64_t first, int64_t last,
+                 E* y, bool add) {
     for (int64_t tile = first; tile < last; ++tile) {
         const Tiling::Place at = tiling.place(tile);
         E* corner = y + ((at.image * tiling.h + at.y) * tiling.w + at.x) * c + begin;
@@ -165,7 +171,8 @@ void write_tiles(const Block& from, const Tiling& tiling, int c, int begin, int 
                 Vector result[4];
                 output_transform(half[i], result);
                 E* to = corner + int64_t(i) * tiling.w * c + channel;
-                for (int j = 0; j < columns; ++j, to += c) store(to, mask, add ? result[j] + load(to, mask) : result[j]);
+                for (int j = 0; j < columns; ++j, to += c)
+                    store(to, mask, add ? result[j] + load(to, mask) : result[j]);
             }
         }
     }

@@ -1,15 +1,16 @@
-// Batch norm: cuDNN's fused one in bf16 and f16 where it has an engine, else the kernels, which also do what cuDNN does not: f32 to
-// the last digit, GELU, frozen scales, residuals with fewer channels, gradients that are added, statistics over all ranks.
+// Batch norm in the fastest of three measured ways: cuDNN's plans (bf16, f16), our kernels, or
+// fused into neighbouring convolutions (fusion.cpp). Only our kernels do exact f32, GELU, frozen
+// scales, narrower residuals, accumulated gradients and statistics over all ranks.
 #include "backend/cuda/cuda_backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 namespace {
 
-// A parameter's slot in the arena is padded with zeros to a multiple of the channels stored: a padded channel has scale 0 and bias
-// 0, so cuDNN may treat it as a channel, and zero stays zero.
+// A parameter's slot in the arena is padded with zeros to a multiple of the channels stored: a
+// padded channel has scale 0 and bias 0, so cuDNN may treat it as a channel, and zero stays zero.
 static_assert(stats_elements % tensor_core_multiple == 0);
 
-/// What a residual gets, where cuDNN does the rest.
+/// The gradient of a residual, if cuDNN computes all others.
 void residual_gradient(Activation act, const Tensor& y, const Tensor& dy, const Tensor& to, cudaStream_t s) {
     if (act == Activation::relu)
         kernels::relu_backward(y, dy, to, false, s);
@@ -28,7 +29,9 @@ kernels::BatchNormArgs CudaBackend::args_of(const BatchNorm& op, const Bound& b)
         a.residual = b.values[op.residual];
         a.residual_channels = a.residual.channels();
     }
-    a.act = op.act == Activation::relu ? kernels::Act::relu : op.act == Activation::gelu ? kernels::Act::gelu : kernels::Act::identity;
+    a.act = op.act == Activation::relu   ? kernels::Act::relu
+            : op.act == Activation::gelu ? kernels::Act::gelu
+                                         : kernels::Act::identity;
     a.scale = b.params[op.scale].as<float>();
     a.bias = b.params[op.bias].as<float>();
     a.mean = static_cast<float*>(b.saved);
@@ -44,15 +47,17 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
     const kernels::BatchNormArgs args = args_of(op, b);
     const bool empty = args.x.shape.n == 0;
     if (!b.training) {
-        if (!empty) step(tape, "batch norm " + b.name, [args](cudaStream_t s) { kernels::batch_norm_inference(args, s); });
+        if (!empty)
+            step(tape, b.step(StepPhase::forward, "batch norm"),
+                 [args](cudaStream_t s) { kernels::batch_norm_inference(args, s); });
         return;
     }
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
-    std::string name = "batch norm forward " + b.name;
+    StepId id = b.step(StepPhase::forward, "batch norm forward");
     if (options_.sync_bn && sums_) {
         const int count = 2 * args.channels + 1;
         const Workspace::Part sums = workspace_->part(part.end(), size_t(count) * sizeof(double));
-        step(tape, name, [=, this](cudaStream_t s) {
+        step(tape, id, [=, this](cudaStream_t s) {
             auto* totals = static_cast<double*>(workspace_->at(sums));
             kernels::batch_norm_sums(args, totals, workspace_->at(part), s);
             sums_->sum_now(totals, count);
@@ -61,18 +66,25 @@ void CudaBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
     } else if (!forward_by_conv_sums(op, b, tape) && !forward_by_plan(op, b, tape)) {
         kernels::BatchNormArgs with_pool = args;
         if (last_pool_.steps > 0 && last_pool_.steps == tape.size() && last_pool_.of.x.data == args.x.data) {
-            with_pool.image = last_pool_.of.image, with_pool.pool = last_pool_.of.pool, with_pool.index = last_pool_.of.index;
+            with_pool.image = last_pool_.of.image;
+            with_pool.pool = last_pool_.of.pool;
+            with_pool.index = last_pool_.of.index;
             tape.pop_back();
-            name = "pool and " + name;  // its input is read by the first kernel alone, behind which its memory may be y's
+            // Only the first kernel reads the pool's input; y may take its memory afterwards.
+            id = fused_with(id, "pool", last_pool_.op);
             last_pool_ = {};
         }
-        step(tape, name, [=, workspace = workspace_](cudaStream_t s) { kernels::batch_norm_forward(with_pool, workspace->at(part), s); });
+        step(tape, id, [=, workspace = workspace_](cudaStream_t s) {
+            kernels::batch_norm_forward(with_pool, workspace->at(part), s);
+        });
     }
 }
 
 const Plan* CudaBackend::norm_plan(const BatchNorm& op, const Bound& b, PlanSpec::Kind kind) {
     const Tensor& x = b.values[op.x];
-    if (options_.norm_by == NormBy::kernels || !norm_by_cudnn(op, x, op.residual == none ? nullptr : &b.values[op.residual], options_.precision)) return nullptr;
+    if (options_.norm_by == NormBy::kernels ||
+        !norm_by_cudnn(op, x, op.residual == none ? nullptr : &b.values[op.residual], options_.precision))
+        return nullptr;
     const PlanSpec spec = norm_spec(kind, op, x.shape, x.dtype);
     const Plan* found = plans_.find(spec);
     if (!found) note("cuDNN has no engine for '" + spec.family() + "' in some sizes: kernels/batchnorm runs");
@@ -82,34 +94,46 @@ const Plan* CudaBackend::norm_plan(const BatchNorm& op, const Bound& b, PlanSpec
 std::string CudaBackend::norm_key(PlanSpec::Kind kind, const BatchNorm& op, const Bound& b) {
     const Tensor& x = b.values[op.x];
     return norm_spec(kind, op, x.shape, x.dtype).key() + " act" + std::to_string(int(op.act)) +
-           (op.residual == none ? "" : " residual" + std::to_string(b.values[op.residual].channels()) + (b.accumulate[op.residual] ? "+" : "")) +
+           (op.residual == none ? ""
+                                : " residual" + std::to_string(b.values[op.residual].channels()) +
+                                      (b.accumulate[op.residual] ? "+" : "")) +
            (b.accumulate[op.x] ? " x+" : "");
 }
 
-CudaBackend::NormWay CudaBackend::norm_way(const Plan* found, float beside, const std::string& key, const std::function<void()>& kernels) {
-    if (found && options_.norm_by == NormBy::plans) return {found, found->microseconds + beside};
+CudaBackend::NormWay CudaBackend::norm_way(const Plan* found, float extra, const std::string& key,
+                                           const std::function<void()>& kernels) {
+    if (found && options_.norm_by == NormBy::plans) return {found, found->microseconds + extra};
     const float t = plans_.measured("kernels for " + key, kernels);
-    return found && found->microseconds + beside <= t ? NormWay{found, found->microseconds + beside} : NormWay{nullptr, t};
+    return found && found->microseconds + extra <= t ? NormWay{found, found->microseconds + extra}
+                                                     : NormWay{nullptr, t};
 }
 
 CudaBackend::NormWay CudaBackend::norm_forward(const BatchNorm& op, const Bound& b, float* scratch) {
-    kernels::BatchNormArgs trial = args_of(op, b);  // which leaves the running statistics alone
-    trial.running_mean = scratch, trial.running_var = scratch + trial.x.shape.c;
+    kernels::BatchNormArgs trial = args_of(op, b);  // with scratch in place of running statistics
+    trial.running_mean = scratch;
+    trial.running_var = scratch + trial.x.shape.c;
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(trial.x.shape));
     return norm_way(norm_plan(op, b, PlanSpec::norm), 0, norm_key(PlanSpec::norm, op, b),
                     [&] { kernels::batch_norm_forward(trial, workspace_->at(part), compute_.get()); });
 }
 
-CudaBackend::NormWay CudaBackend::norm_backward(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g) {
+CudaBackend::NormWay CudaBackend::norm_backward(const BatchNorm& op, const Bound& b,
+                                                const kernels::BatchNormGradients& g) {
     // cuDNN's writes gradients, and all of them; the kernels can also add to them.
-    const bool whole = g.dscale && g.dx.data && !g.accumulate_dx && (op.residual == none || (g.dresidual.data && !g.accumulate_dresidual));
+    const bool whole = g.dscale && g.dx.data && !g.accumulate_dx &&
+                       (op.residual == none || (g.dresidual.data && !g.accumulate_dresidual));
     const Plan* found = whole ? norm_plan(op, b, PlanSpec::norm_gradient) : nullptr;
     const std::string key = norm_key(PlanSpec::norm_gradient, op, b);
-    // Trials write what a step writes before anybody reads it: tapes are built before the first step.
-    const float beside = found && op.residual != none ? plans_.measured("mask for " + key, [&] { residual_gradient(op.act, b.values[op.y], g.dy, g.dresidual, compute_.get()); }) : 0;
+    // A trial writes the step's own outputs: no step has run yet, so nothing is lost.
+    const float extra =
+        found && op.residual != none
+            ? plans_.measured("mask for " + key,
+                              [&] { residual_gradient(op.act, b.values[op.y], g.dy, g.dresidual, compute_.get()); })
+            : 0;
     const kernels::BatchNormArgs args = args_of(op, b);
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
-    return norm_way(found, beside, key, [&] { kernels::batch_norm_backward(args, g, workspace_->at(part), compute_.get()); });
+    return norm_way(found, extra, key,
+                    [&] { kernels::batch_norm_backward(args, g, workspace_->at(part), compute_.get()); });
 }
 
 bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tape) {
@@ -137,7 +161,7 @@ bool CudaBackend::forward_by_plan(const BatchNorm& op, const Bound& b, Tape& tap
                                      {Slot::invstd, a.invstd},
                                      {Slot::y, y.data}};
     if (spec.add) operands.push_back({Slot::residual, a.residual.data});
-    step(tape, "batch norm forward " + b.name, *found, operands);
+    step(tape, b.step(StepPhase::forward, "batch norm forward"), *found, operands);
     return true;
 }
 
@@ -152,13 +176,13 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     g.dbias = b.param_gradients[op.bias].as<float>();
     g.accumulate_dx = b.accumulate[op.x] || op.residual == op.x;  // the residual's gradient is written first
     g.accumulate_dresidual = op.residual != none && b.accumulate[op.residual];
-    const std::string name = "batch norm gradient " + b.name;
+    const StepId id = b.step(StepPhase::gradient, "batch norm gradient");
     const bool synchronised = options_.sync_bn && sums_;
     if (!synchronised && (backward_by_conv_sums(op, b, g, tape) || backward_by_plan(op, b, g, tape))) return;
     const int count = 2 * args.channels + 1;
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape)),
                           sums = workspace_->part(part.end(), synchronised ? size_t(count) * sizeof(double) : 0);
-    step(tape, name, [=, this](cudaStream_t s) {
+    step(tape, id, [=, this](cudaStream_t s) {
         if (!synchronised) return kernels::batch_norm_backward(args, g, workspace_->at(part), s);
         auto* totals = static_cast<double*>(workspace_->at(sums));
         kernels::batch_norm_gradient_sums(args, g, totals, workspace_->at(part), s);
@@ -168,18 +192,20 @@ void CudaBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     last_norm_ = {synchronised || g.accumulate_dx || !g.dx.data ? 0 : tape.size(), args, g, part};
 }
 
-bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g, Tape& tape) {
+bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g,
+                                   Tape& tape) {
     if (!norm_plan(op, b, PlanSpec::norm_gradient)) return false;
     const Tensor &x = b.values[op.x], &dx = g.dx, &dy = g.dy;
     const bool residual = op.residual != none;
     const PlanSpec spec = norm_spec(PlanSpec::norm_gradient, op, x.shape, x.dtype);
     const Plan* found = norm_backward(op, b, g).plan;
     if (!found) return false;
-    const std::string name = "batch norm gradient " + b.name;
+    const StepId id = b.step(StepPhase::gradient, "batch norm gradient");
     void* masked = dy.data;
-    if (residual) {  // what the residual gets is also what the norm gets
+    if (residual) {  // the residual's gradient is also the norm's masked dy
         const Tensor y = b.values[op.y], from = dy, to = g.dresidual;
-        step(tape, name + " of the residual", [=, act = op.act](cudaStream_t s) { residual_gradient(act, y, from, to, s); });
+        step(tape, followed(id, "of the residual"),
+             [=, act = op.act](cudaStream_t s) { residual_gradient(act, y, from, to, s); });
         masked = to.data;
     }
     const kernels::BatchNormArgs a = args_of(op, b);
@@ -192,8 +218,8 @@ bool CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, const ke
                                      {Slot::dscale, b.param_gradients[op.scale].data},
                                      {Slot::dbias, b.param_gradients[op.bias].data}};
     if (spec.relu) operands.push_back({Slot::bias, b.params[op.bias].data});
-    step(tape, name, *found, operands);
+    step(tape, id, *found, operands);
     return true;
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -2,7 +2,7 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-namespace convoy {
+namespace convoy::cuda {
 
 Range::Range(const char* name) { nvtxRangePushA(name); }
 Range::~Range() { nvtxRangePop(); }
@@ -20,7 +20,7 @@ void CapturedTape::run(int generation) {
 
 void CapturedTape::launch_steps() const {
     for (const Step& step : tape_) {
-        const Range range(step.name.c_str());
+        const Range range(step.id.name.c_str());
         step.run();
     }
 }
@@ -43,4 +43,4 @@ ExecutableGraph capture(cudaStream_t stream, const std::function<void()>& work) 
     return ExecutableGraph(executable);
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,15 +1,15 @@
-// Descriptions of GPUs that are not there, in the form cuDNN takes, so that plans can be chosen on a login node.
+// Descriptions of GPUs that are not there, in the form cuDNN takes, so that plans can be chosen on
+// a login node.
 #pragma once
 #include <string>
-#include <vector>
 
-namespace convoy {
+namespace convoy::cuda {
 
-std::vector<std::string> chip_names();
-/// Throws Exit::usage for an unknown name.
+/// Of one of known_chips; throws Exit::usage for another name.
 const char* chip_description(const std::string& name);
-/// Engines that compile at run time look for the driver's library; without a driver the toolkit's stub of it serves, which must be
-/// loaded before the first plan is built. False if there is neither.
+/// Engines that compile at run time look for the driver's library; without a driver the toolkit's
+/// stub of it serves, which must be loaded before the first plan is built. False if there is
+/// neither.
 bool load_driver_or_stub();
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -12,9 +12,10 @@
 #include "comm/binding.h"
 #include "comm/comm.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
-CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, Comm& comm, const std::string& placement)
+CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, Comm& comm,
+                         const std::string& placement)
     : comm_(comm),
       options_(options),
       info_(info),
@@ -38,17 +39,19 @@ void CudaBackend::connect() {
     if (options_.share_device)
         sums_ = sums_through_host(comm_, compute_.get());
     else
-        sums_ = connect_by_nccl(comm_, compute_.get(), options_.sync_bn ? compute_.get() : communication_.get(), options_.bf16_gradients,
-                                *this);
+        sums_ = connect_by_nccl(comm_, compute_.get(), options_.sync_bn ? compute_.get() : communication_.get(),
+                                options_.bf16_gradients, *this);
 }
 
 std::string CudaBackend::device() const {
-    return info_.name + " (compute capability " + std::to_string(info_.capability / 10) + "." + std::to_string(info_.capability % 10) +
-           ", " + std::to_string(info_.memory >> 30) + " GiB, " + info_.bus + "), cuDNN " + Cudnn::version() + ", " +
-           name_of(options_.precision);
+    return info_.name + " (compute capability " + std::to_string(info_.capability / 10) + "." +
+           std::to_string(info_.capability % 10) + ", " + std::to_string(info_.memory >> 30) + " GiB, " + info_.bus +
+           "), cuDNN " + Cudnn::version() + ", " + name_of(options_.precision);
 }
 
-std::shared_ptr<void> CudaBackend::range(const std::string& name) const { return std::make_shared<Range>(name.c_str()); }
+std::shared_ptr<void> CudaBackend::range(const std::string& name) const {
+    return std::make_shared<Range>(name.c_str());
+}
 
 size_t CudaBackend::memory_taken() const {
     size_t available = 0, all = 0;
@@ -72,9 +75,10 @@ Buffer CudaBackend::allocate(size_t bytes) {
             cudaGetLastError();
             size_t available = 0, all = 0;
             cudaMemGetInfo(&available, &all);
-            fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes >> 20) + " MiB on the GPU of rank " +
-                                  std::to_string(comm_.rank()) + " on " + comm_.host() + ", which has " + std::to_string(available >> 20) +
-                                  " MiB free; use a smaller batch");
+            fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes >> 20) +
+                                          " MiB on the GPU of rank " + std::to_string(comm_.rank()) + " on " +
+                                          comm_.host() + ", which has " + std::to_string(available >> 20) +
+                                          " MiB free; use a smaller batch");
         } else {
             check(e, "allocating memory");
         }
@@ -120,16 +124,44 @@ void CudaBackend::synchronize() {
     }
 }
 
-void CudaBackend::step(Tape& tape, std::string name, std::function<void(cudaStream_t)> launch) {
-    tape.push_back({std::move(name), Lane::compute, [launch = std::move(launch), stream = compute_.get()] { launch(stream); }});
+void CudaBackend::forward(const Op& op, const Bound& b, Tape& tape) {
+    const ValueId y = output_of(op);  // what is known of it is of another tape
+    conv_steps_.erase(y);
+    summed_norms_.erase(y);
+    norms_in_convs_.erase(y);
+    std::visit([&](const auto& o) { forward(o, b, tape); }, op);
 }
 
-void CudaBackend::step(Tape& tape, std::string name, const Plan& plan, const std::vector<Operand>& operands) {
+void CudaBackend::backward(const Op& op, const Bound& b, Tape& tape) {
+    for (const ValueId x : inputs_of(op)) {
+        data_gradients_.erase(x);
+        unwritten_gradients_.erase(x);
+    }
+    std::visit([&](const auto& o) { backward(o, b, tape); }, op);
+}
+
+StepId CudaBackend::followed(StepId id, const std::string& what) {
+    id.name += " " + what;
+    return id;
+}
+
+StepId CudaBackend::fused_with(StepId id, const std::string& with, int op) {
+    id.name = with + " and " + id.name;
+    id.fused_op = op;
+    return id;
+}
+
+void CudaBackend::step(Tape& tape, StepId id, std::function<void(cudaStream_t)> launch) {
+    tape.push_back(
+        {std::move(id), Lane::compute, [launch = std::move(launch), stream = compute_.get()] { launch(stream); }});
+}
+
+void CudaBackend::step(Tape& tape, StepId id, const Plan& plan, const std::vector<Operand>& operands) {
     size_t used = 0;
     for (const Operand& o : operands)
         if (o.part) used = std::max(used, o.part->end());
     const Workspace::Part own = workspace_->part(used, plan.workspace());
-    step(tape, std::move(name), [=, workspace = workspace_](cudaStream_t) {
+    step(tape, std::move(id), [=, workspace = workspace_](cudaStream_t) {
         std::vector<std::pair<Slot, void*>> places;
         for (const Operand& o : operands) places.emplace_back(o.slot, o.part ? workspace->at(*o.part) : o.data);
         plan.run(places, workspace->at(own));
@@ -148,7 +180,8 @@ void CudaBackend::note(const std::string& text) {
 }
 
 void CudaBackend::zero(Tensor t, Tape& tape) {
-    step(tape, "zero", [t](cudaStream_t s) { check(cudaMemsetAsync(t.data, 0, t.bytes(), s), "clearing memory"); });
+    step(tape, named_step(StepPhase::zero, "zero"),
+         [t](cudaStream_t s) { check(cudaMemsetAsync(t.data, 0, t.bytes(), s), "clearing memory"); });
 }
 
 std::function<void()> CudaBackend::finish(Tape tape) {
@@ -172,19 +205,20 @@ void CudaBackend::prepare() {
     }
 }
 
-std::unique_ptr<Backend> cuda::make_backend(const BackendOptions& options, Comm& comm) {
+std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm) {
     DeviceInfo info;
     comm.together([&] {
         const Found found = find_devices();
         if (const std::string reason = reason_without_device(found); !reason.empty())
-            fail(Exit::usage, "--device cuda: rank " + std::to_string(comm.rank()) + " on " + comm.host() + ": " + reason +
-                                  "; use --device cpu, or mend that");
-        info = describe_device(
-            device_of_rank(comm.local_rank(), comm.local_size(), int(found.capabilities.size()), options.devices, options.share_device));
+            fail(Exit::usage, "--device cuda: rank " + std::to_string(comm.rank()) + " on " + comm.host() + ": " +
+                                  reason + "; use --device cpu, or mend that");
+        info = describe_device(device_of_rank(comm.local_rank(), comm.local_size(), int(found.capabilities.size()),
+                                              options.devices, options.share_device));
         if (!runs_on(info.capability, found.architectures))
-            fail(Exit::usage, "--device cuda: the " + info.name + " of rank " + std::to_string(comm.rank()) + " has compute capability " +
-                                  std::to_string(info.capability) +
-                                  ", which this was not built for; see CUDA_ARCHS in the Makefile, or choose --devices");
+            fail(Exit::usage,
+                 "--device cuda: the " + info.name + " of rank " + std::to_string(comm.rank()) +
+                     " has compute capability " + std::to_string(info.capability) +
+                     ", which this was not built for; see CUDA_ARCHS in the Makefile, or choose --devices");
     });
     const std::string shared = shared_device(comm.gather_all(comm.host() + " " + info.uuid));
     comm.together([&] {
@@ -200,4 +234,4 @@ std::unique_ptr<Backend> cuda::make_backend(const BackendOptions& options, Comm&
     return backend;
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -3,9 +3,10 @@
 #include <cudnn_frontend.h>
 
 static_assert(CUDNN_FRONTEND_VERSION < 11800 || CUDNN_FRONTEND_VERSION > 13200,
-              "cudnn-frontend 1.18 to 1.32 asks for sums in a wrong type: run make deps, or set CUDNN_FRONTEND to another version");
+              "cudnn-frontend 1.18 to 1.32 asks for sums in a wrong type: run make deps, or set CUDNN_FRONTEND to "
+              "another version");
 
-namespace convoy {
+namespace convoy::cuda {
 namespace fe = cudnn_frontend;
 namespace fg = fe::graph;
 using Node = std::shared_ptr<fg::Tensor_attributes>;
@@ -25,14 +26,16 @@ Cudnn::Cudnn(Cudnn&&) noexcept = default;
 Cudnn::Cudnn(cudaStream_t stream) : Cudnn() {
     cudnnStatus_t status = cudnnCreate(&native_->handle);
     if (status == CUDNN_STATUS_SUCCESS) status = cudnnSetStream(native_->handle, stream);
-    if (status != CUDNN_STATUS_SUCCESS) fail(Exit::usage, "cuDNN " + version() + " cannot use this GPU: " + cudnnGetErrorString(status));
+    if (status != CUDNN_STATUS_SUCCESS)
+        fail(Exit::usage, "cuDNN " + version() + " cannot use this GPU: " + cudnnGetErrorString(status));
 }
 
 Cudnn Cudnn::of_chip(const std::string& description) {
     Cudnn c;
     c.native_->chip = std::make_shared<fe::DeviceProperties>();
     fe::error_t e = c.native_->chip->deserialize(std::vector<uint8_t>(description.begin(), description.end()));
-    if (e.is_bad()) fail(Exit::usage, "cuDNN " + version() + " does not take the description of the chip: " + e.get_message());
+    if (e.is_bad())
+        fail(Exit::usage, "cuDNN " + version() + " does not take the description of the chip: " + e.get_message());
     return c;
 }
 
@@ -51,7 +54,8 @@ fe::DataType_t fe_type(DType type) {
     }
 }
 
-/// Builds one operation's graph. cuDNN orders dimensions n, c, h, w; strides say that c varies fastest.
+/// Builds one operation's graph. cuDNN orders dimensions n, c, h, w; strides say that c varies
+/// fastest.
 class Builder {
 public:
     Builder(fg::Graph& graph, const PlanSpec& spec) : g_(graph), s_(spec) {}
@@ -72,11 +76,18 @@ private:
     static Dims strides(const Shape& s) { return {int64_t(s.h) * s.w * s.c, 1, int64_t(s.w) * s.c, s.c}; }
 
     Node input(Slot slot, const Shape& shape, DType type) {
-        return g_.tensor(
-            fg::Tensor_attributes().set_uid(int64_t(slot)).set_dim(dims(shape)).set_stride(strides(shape)).set_data_type(fe_type(type)));
+        return g_.tensor(fg::Tensor_attributes()
+                             .set_uid(int64_t(slot))
+                             .set_dim(dims(shape))
+                             .set_stride(strides(shape))
+                             .set_data_type(fe_type(type)));
     }
     void output(const Node& node, Slot slot, const Shape& shape, DType type) {
-        node->set_output(true).set_uid(int64_t(slot)).set_dim(dims(shape)).set_stride(strides(shape)).set_data_type(fe_type(type));
+        node->set_output(true)
+            .set_uid(int64_t(slot))
+            .set_dim(dims(shape))
+            .set_stride(strides(shape))
+            .set_data_type(fe_type(type));
     }
     Shape vector() const { return {1, 1, 1, s_.x.c}; }
     Shape weight() const { return {s_.y.c, s_.kernel, s_.kernel, s_.x.c}; }
@@ -103,16 +114,18 @@ private:
     }
 
     void conv() {
-        const Node y = g_.conv_fprop(source(), input(Slot::weight, weight(), s_.type), window<fg::Conv_fprop_attributes>());
+        const Node y =
+            g_.conv_fprop(source(), input(Slot::weight, weight(), s_.type), window<fg::Conv_fprop_attributes>());
         output(y, Slot::y, s_.y, s_.type);
         if (!s_.statistics) return;
         auto [sum, squares] = g_.genstats(y, fg::Genstats_attributes());
-        for (const auto& [node, slot] : {std::pair{sum, Slot::sum}, {squares, Slot::squares}}) output(node, slot, {1, 1, 1, s_.y.c}, DType::f32);
+        for (const auto& [node, slot] : {std::pair{sum, Slot::sum}, {squares, Slot::squares}})
+            output(node, slot, {1, 1, 1, s_.y.c}, DType::f32);
     }
 
     void data_gradient() {
-        Node dx =
-            g_.conv_dgrad(input(Slot::dy, s_.y, s_.type), input(Slot::weight, weight(), s_.type), window<fg::Conv_dgrad_attributes>());
+        Node dx = g_.conv_dgrad(input(Slot::dy, s_.y, s_.type), input(Slot::weight, weight(), s_.type),
+                                window<fg::Conv_dgrad_attributes>());
         dx->set_dim(dims(s_.x)).set_stride(strides(s_.x));
         if (s_.add) dx = pointwise(dx, input(Slot::residual, s_.x, s_.type), fe::PointwiseMode_t::ADD);
         if (s_.statistics) dx = masked(dx);
@@ -121,14 +134,15 @@ private:
 
     /// dx where the ReLU let x through; and what it sums to.
     Node masked(const Node& dx) {
-        const Node x = input(Slot::x, s_.x, s_.type), mean = per_channel(Slot::mean), invstd = per_channel(Slot::invstd),
-                   scale = per_channel(Slot::scale);
+        const Node x = input(Slot::x, s_.x, s_.type), mean = per_channel(Slot::mean),
+                   invstd = per_channel(Slot::invstd), scale = per_channel(Slot::scale);
         Node seen = pointwise(x, mean, fe::PointwiseMode_t::SUB);
         seen = pointwise(seen, invstd, fe::PointwiseMode_t::MUL);
         seen = pointwise(seen, scale, fe::PointwiseMode_t::MUL);
         seen = pointwise(seen, per_channel(Slot::bias), fe::PointwiseMode_t::ADD);
         const Node g = pointwise(dx, seen, fe::PointwiseMode_t::RELU_BWD);
-        auto [dscale, dbias, dy_factor, x_factor, offset] = g_.dbn_weight(g, x, mean, invstd, scale, fg::DBN_weight_attributes());
+        auto [dscale, dbias, dy_factor, x_factor, offset] =
+            g_.dbn_weight(g, x, mean, invstd, scale, fg::DBN_weight_attributes());
         per_channel(dscale, Slot::dscale);
         per_channel(dbias, Slot::dbias);
         per_channel(dy_factor, Slot::dy_factor);
@@ -145,7 +159,8 @@ private:
     void norm() {
         Node epsilon = g_.tensor(s_.epsilon), momentum = g_.tensor(s_.momentum);
         Node running_mean = per_channel(Slot::running_mean), running_var = per_channel(Slot::running_var);
-        auto attributes = fg::Batchnorm_attributes().set_epsilon(epsilon).set_previous_running_stats(running_mean, running_var, momentum);
+        auto attributes = fg::Batchnorm_attributes().set_epsilon(epsilon).set_previous_running_stats(
+            running_mean, running_var, momentum);
         auto [y, mean, invstd, next_mean, next_var] =
             g_.batchnorm(input(Slot::x, s_.x, s_.type), per_channel(Slot::scale), per_channel(Slot::bias), attributes);
         per_channel(mean, Slot::mean);
@@ -163,12 +178,13 @@ private:
                    invstd = per_channel(Slot::invstd);
         Node dy = input(Slot::dy, s_.x, s_.type);
         if (s_.relu) {
-            const Node seen = g_.batchnorm_inference(x, mean, invstd, scale, per_channel(Slot::bias), fg::Batchnorm_inference_attributes());
+            const Node seen = g_.batchnorm_inference(x, mean, invstd, scale, per_channel(Slot::bias),
+                                                     fg::Batchnorm_inference_attributes());
             dy = pointwise(dy, seen, fe::PointwiseMode_t::RELU_BWD);
             dy->set_data_type(fe_type(s_.type));
         }
-        auto [dx, dscale, dbias] =
-            g_.batchnorm_backward(dy, x, scale, fg::Batchnorm_backward_attributes().set_saved_mean_and_inv_variance(mean, invstd));
+        auto [dx, dscale, dbias] = g_.batchnorm_backward(
+            dy, x, scale, fg::Batchnorm_backward_attributes().set_saved_mean_and_inv_variance(mean, invstd));
         output(dx, Slot::dx, s_.x, s_.type);
         per_channel(dscale, Slot::dscale);
         per_channel(dbias, Slot::dbias);
@@ -200,8 +216,8 @@ struct CudnnGraph::Native {
         graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
         if (spec.exact)
             graph.deselect_numeric_notes({fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
-                                          fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION, fe::NumericalNote_t::WINOGRAD,
-                                          fe::NumericalNote_t::FFT});
+                                          fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION,
+                                          fe::NumericalNote_t::WINOGRAD, fe::NumericalNote_t::FFT});
         candidates = int(graph.get_execution_plan_count());
         return e;
     }
@@ -227,7 +243,9 @@ bool CudnnGraph::build(int candidate, std::string& why) {
     return e.is_good();
 }
 
-size_t CudnnGraph::workspace(int candidate) const { return size_t(native_->graph.get_workspace_size_plan_at_index(candidate)); }
+size_t CudnnGraph::workspace(int candidate) const {
+    return size_t(native_->graph.get_workspace_size_plan_at_index(candidate));
+}
 
 void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace) const {
     std::unordered_map<int64_t, void*> pack;
@@ -236,4 +254,4 @@ void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& o
     if (e.is_bad()) throw std::runtime_error("cuDNN could not run a plan it had built: " + e.get_message());
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,5 +1,6 @@
-// cuDNN's graph API behind plain types: a graph is built from a spec, its candidate plans are built and run by index. The
-// only file that includes cudnn-frontend is cudnn_graph.cpp, because that takes most of a minute to compile.
+// cuDNN's graph API in plain types: a graph is built from a spec, its candidate plans are built
+// and run by index. The only file that includes cudnn-frontend is cudnn_graph.cpp, because that
+// takes most of a minute to compile.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -9,9 +10,10 @@
 
 #include "backend/cuda/plan_spec.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
-/// What plans are made for: the current device, or a chip that is not there, known by its description.
+/// What plans are made for: the current device, or a chip that is not there, known by its
+/// description.
 class Cudnn {
 public:
     explicit Cudnn(cudaStream_t);  ///< throws Exit::usage if cuDNN cannot use the device
@@ -31,12 +33,14 @@ private:
 
 class CudnnGraph {
 public:
-    /// Asks heuristics A, then the fallback list. A graph that no engine supports has no candidates.
+    /// Asks heuristics A, then the fallback list. A graph that no engine supports has no
+    /// candidates.
     CudnnGraph(const Cudnn&, const PlanSpec&);
     ~CudnnGraph();
 
     int candidates() const;
-    /// The engine and its knobs: the same text means the same plan on the same chip and cuDNN version.
+    /// The engine and its knobs: the same text means the same plan on the same chip and cuDNN
+    /// version.
     std::string name(int candidate) const;
     /// Builds the plan; false and the reason if cuDNN cannot after all.
     bool build(int candidate, std::string& why);
@@ -50,4 +54,4 @@ private:
     std::unique_ptr<Native> native_;
 };
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "backend/cuda/check.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/handles.h"
 #include "backend/cuda/nvml.h"
 #include "backend/cuda_entry.h"
 
-namespace convoy {
+namespace convoy::cuda {
 namespace {
 
 std::string version_text(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
@@ -54,27 +54,32 @@ bool runs_on(int capability, const std::vector<int>& architectures) {
 std::string reason_without_device(const Found& f) {
     if (f.driver == 0) return "there is no NVIDIA driver on this machine";
     if (f.driver / 1000 < f.runtime / 1000)
-        return "the NVIDIA driver is too old: it runs CUDA up to " + version_text(f.driver) + ", and this was built with CUDA " +
-               version_text(f.runtime) + "; update the driver or build with an older toolkit";
+        return "the NVIDIA driver is too old: it runs CUDA up to " + version_text(f.driver) +
+               ", and this was built with CUDA " + version_text(f.runtime) +
+               "; update the driver or build with an older toolkit";
     if (f.capabilities.empty() && f.visible != "(unset)")
         return "the NVIDIA driver shows no GPU: CUDA_VISIBLE_DEVICES is '" + f.visible + "'";
-    if (f.capabilities.empty()) return "there is an NVIDIA driver, but no GPU" + (f.error.empty() ? "" : " (" + f.error + ")");
+    if (f.capabilities.empty())
+        return "there is an NVIDIA driver, but no GPU" + (f.error.empty() ? "" : " (" + f.error + ")");
     if (!f.error.empty()) return "the NVIDIA driver does not work: " + f.error;
     for (int c : f.capabilities)
         if (runs_on(c, f.architectures)) return "";
     return "the GPU has compute capability " + capability_text(f.capabilities[0]) + ", and this was built for " +
-           capability_text(f.architectures.front()) + " and newer; build with CUDA_ARCHS=" + std::to_string(f.capabilities[0]);
+           capability_text(f.architectures.front()) +
+           " and newer; build with CUDA_ARCHS=" + std::to_string(f.capabilities[0]);
 }
 
 int device_of_rank(int local_rank, int local_size, int visible, const std::vector<int>& chosen, bool share) {
     for (int d : chosen)
         if (d < 0 || d >= visible)
-            fail(Exit::usage, "--devices names device " + std::to_string(d) + ", but this rank sees " + std::to_string(visible) +
-                                  (visible == 1 ? " device" : " devices") + ", counted from 0");
+            fail(Exit::usage, "--devices names device " + std::to_string(d) + ", but this rank sees " +
+                                  std::to_string(visible) + (visible == 1 ? " device" : " devices") +
+                                  ", counted from 0");
     const int count = chosen.empty() ? visible : int(chosen.size());
     const auto at = [&](int i) { return chosen.empty() ? i : chosen[size_t(i)]; };
     if (local_rank < count) return at(local_rank);
-    if (visible == 1 || share) return at(local_rank % count);  // the launcher gave each rank its own, unless two turn out to be one
+    // the launcher gave each rank its own, unless two turn out to be one
+    if (visible == 1 || share) return at(local_rank % count);
     fail(Exit::usage, std::to_string(local_size) + " ranks on a node with " + std::to_string(count) +
                           " GPUs; start one rank a GPU, or add --share-device");
 }
@@ -95,23 +100,26 @@ std::string shared_device(const std::vector<std::string>& ranks) {
     for (size_t b = 0; b < ranks.size(); ++b)
         for (size_t a = 0; a < b; ++a)
             if (ranks[a] == ranks[b])
-                return "ranks " + std::to_string(a) + " and " + std::to_string(b) + " on " + ranks[a].substr(0, ranks[a].find(' ')) +
+                return "ranks " + std::to_string(a) + " and " + std::to_string(b) + " on " +
+                       ranks[a].substr(0, ranks[a].find(' ')) +
                        " have the same GPU; start one rank a GPU, or add --share-device";
     return "";
 }
 
-Versions cuda::versions() {
+Versions versions() {
     const Found f = find_devices();
     int nccl = 0;
     ncclGetVersion(&nccl);
     const std::string driver = Nvml("").driver();
-    return {{"driver", f.driver == 0 ? "none" : (driver.empty() ? "" : driver + ", ") + "CUDA up to " + version_text(f.driver)},
+    return {{"driver",
+             f.driver == 0 ? "none" : (driver.empty() ? "" : driver + ", ") + "CUDA up to " + version_text(f.driver)},
             {"cuda", version_text(f.runtime)},
             {"kernels", "for compute capabilities " CONVOY_CUDA_ARCHS},
             {"cudnn", Cudnn::version()},
-            {"nccl", std::to_string(nccl / 10000) + "." + std::to_string(nccl / 100 % 100) + "." + std::to_string(nccl % 100)}};
+            {"nccl",
+             std::to_string(nccl / 10000) + "." + std::to_string(nccl / 100 % 100) + "." + std::to_string(nccl % 100)}};
 }
 
-std::string cuda::unavailable() { return reason_without_device(find_devices()); }
+std::string unavailable() { return reason_without_device(find_devices()); }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

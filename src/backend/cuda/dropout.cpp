@@ -1,23 +1,27 @@
-// Dropout. The mask is drawn from (seed, step, position, element), so backward draws it again instead of storing it.
+// Dropout. The mask is drawn from (seed, step, position, element), so backward draws it again
+// instead of storing it.
 #include "backend/cuda/cuda_backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 void CudaBackend::forward(const Dropout& op, const Bound& b, Tape& tape) {
     const Tensor x = b.values[op.x], y = b.values[op.y];
-    if (!b.training) return step(tape, "dropout (identity) " + b.name, [=](cudaStream_t s) { kernels::add_backward(x, y, false, s); });
-    step(tape, "dropout " + b.name, [=, seed = b.seed, first = b.first, counters = b.counters](cudaStream_t s) {
-        kernels::dropout(op, x, y, x.channels(), seed, first, counters, false, s);
-    });
+    if (!b.training)
+        return step(tape, b.step(StepPhase::forward, "dropout (identity)"),
+                    [=](cudaStream_t s) { kernels::add_backward(x, y, false, s); });
+    step(tape, b.step(StepPhase::forward, "dropout"),
+         [=, seed = b.seed, first = b.first, counters = b.counters](cudaStream_t s) {
+             kernels::dropout(op, x, y, x.channels(), seed, first, counters, false, s);
+         });
 }
 
 void CudaBackend::backward(const Dropout& op, const Bound& b, Tape& tape) {
     const Tensor dy = b.value_gradients[op.y], dx = b.value_gradients[op.x];
     if (!dx.data) return;
-    step(tape, "dropout gradient " + b.name,
+    step(tape, b.step(StepPhase::gradient, "dropout gradient"),
          [=, seed = b.seed, first = b.first, counters = b.counters, add = bool(b.accumulate[op.x])](cudaStream_t s) {
              kernels::dropout(op, dy, dx, dy.channels(), seed, first, counters, add, s);
          });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

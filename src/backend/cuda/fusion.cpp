@@ -1,9 +1,10 @@
-// What convolutions take over from the batch norms around them: a convolution leaves the sums for the norm behind it, and in f16 also does the
-// norm and ReLU in front on its way, likewise a weight gradient, and a data gradient masks itself by that ReLU and leaves the sums of the norm's
-// gradient. Each replaces a step that is on the tape already, where that is faster.
+// Fuses batch norm into adjacent convolutions, if that measures faster:
+// (a) the producer also writes sum(y) and sum(y^2);
+// (b) f16: the consumer and its weight gradient normalise their input as they load it;
+// (c) f16: the consumer's data gradient applies the ReLU mask and writes dscale and dbias.
 #include "backend/cuda/cuda_backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 bool CudaBackend::prefer(float fused, float plain) const {
     return options_.norm_by == NormBy::convolutions || (fused < untimed && fused <= plain);
@@ -16,72 +17,86 @@ const Plan* CudaBackend::fused_plan(const PlanSpec& spec, const char* instead) {
     return found;
 }
 
-const CudaBackend::ConvStep* CudaBackend::conv_step(const std::map<ValueId, ConvStep>& steps, ValueId v, const Tensor& output, const Tape& tape) {
+const CudaBackend::ConvStep* CudaBackend::conv_step(const std::map<ValueId, ConvStep>& steps, ValueId v,
+                                                    const Tensor& output, const Tape& tape) {
     const auto found = steps.find(v);
     if (found == steps.end()) return nullptr;
     const ConvStep& s = found->second;
-    return s.at < tape.size() && tape[s.at].name == s.name && s.operands.back().data == output.data ? &s : nullptr;  // else it is of another tape
+    // else it is of another tape
+    return s.at < tape.size() && tape[s.at].id.op == s.id.op && tape[s.at].id.phase == s.id.phase &&
+                   s.operands.back().data == output.data
+               ? &s
+               : nullptr;
 }
 
-void CudaBackend::replace(Tape& tape, const ConvStep& conv, const Plan& plan, std::vector<Operand> more, const void* instead_of) {
+void CudaBackend::replace(Tape& tape, const ConvStep& conv, const Plan& plan, std::vector<Operand> more,
+                          const void* instead_of) {
     std::vector<Operand> operands = conv.operands;
     std::erase_if(operands, [&](const Operand& o) { return instead_of && o.data == instead_of; });
     operands.insert(operands.end(), more.begin(), more.end());
     Tape one;
-    step(one, conv.name, plan, operands);
+    step(one, conv.id, plan, operands);
     tape[conv.at] = std::move(one.front());
 }
 
 bool CudaBackend::forward_by_conv_sums(const BatchNorm& op, const Bound& b, Tape& tape) {
-    summed_norms_.erase(op.y);
-    norms_in_convs_.erase(op.y);
     const kernels::BatchNormArgs args = args_of(op, b);
-    const ConvStep* conv = sums_by_conv(op, args.x.dtype) && args.x.shape.n > 0 ? conv_step(conv_steps_, op.x, args.x, tape) : nullptr;
+    const ConvStep* conv =
+        sums_by_conv(op, args.x.dtype) && args.x.shape.n > 0 ? conv_step(conv_steps_, op.x, args.x, tape) : nullptr;
     if (!conv) return false;
     PlanSpec spec = conv->spec;
     spec.statistics = true;
-    const Plan* fused = fused_plan(spec, "the batch norm behind sums by itself");
+    const Plan* fused = fused_plan(spec, "the batch norm sums by itself");
     if (!fused) return false;
 
     SummedNorm norm{tape.size(), args, allocate(2 * size_t(args.x.shape.c) * sizeof(float))};
-    kernels::BatchNormArgs trial = args;  // which leaves the running statistics alone
-    trial.running_mean = norm.sum(), trial.running_var = norm.squares();
-    norm.normalise = plans_.measured("normalise " + norm_key(PlanSpec::norm, op, b), [&] { kernels::batch_norm_forward(trial, norm.sum(), norm.squares(), compute_.get()); });
-    if (!prefer(fused->microseconds + norm.normalise, plan(conv->spec).microseconds + norm_forward(op, b, norm.sum()).microseconds)) return false;
+    kernels::BatchNormArgs trial = args;  // with scratch in place of running statistics
+    trial.running_mean = norm.sum();
+    trial.running_var = norm.squares();
+    norm.normalise = plans_.measured("normalise " + norm_key(PlanSpec::norm, op, b), [&] {
+        kernels::batch_norm_forward(trial, norm.sum(), norm.squares(), compute_.get());
+    });
+    if (!prefer(fused->microseconds + norm.normalise,
+                plan(conv->spec).microseconds + norm_forward(op, b, norm.sum()).microseconds))
+        return false;
     const std::vector<Operand> sums = {{Slot::sum, norm.sum()}, {Slot::squares, norm.squares()}};
-    if (!take_norm_in_front(*conv, *fused, sums, b, tape)) replace(tape, *conv, *fused, sums);
-    step(tape, "batch norm forward " + b.name, [args, norm](cudaStream_t s) { kernels::batch_norm_forward(args, norm.sum(), norm.squares(), s); });
+    if (!fuse_norm_into_input(*conv, *fused, sums, b, tape)) replace(tape, *conv, *fused, sums);
+    step(tape, b.step(StepPhase::forward, "batch norm forward"),
+         [args, norm](cudaStream_t s) { kernels::batch_norm_forward(args, norm.sum(), norm.squares(), s); });
     if (norm_in_conv(op, args.x.dtype) && b.readers[op.y] == 1) summed_norms_.insert_or_assign(op.y, norm);
     return true;
 }
 
-bool CudaBackend::take_norm_in_front(const ConvStep& conv, const Plan& plain, const std::vector<Operand>& sums, const Bound& b, Tape& tape) {
+bool CudaBackend::fuse_norm_into_input(const ConvStep& conv, const Plan& plain, const std::vector<Operand>& sums,
+                                       const Bound& b, Tape& tape) {
     const auto found = summed_norms_.find(conv.op.x);
     if (found == summed_norms_.end() || !b.param_gradients[conv.op.weight].data) return false;
     const SummedNorm& norm = found->second;
     const Tensor x = norm.args.x, y = norm.args.y;
     if (y.data != b.values[conv.op.x].data) return false;  // of another tape
-    PlanSpec forward = conv.spec, gradient = conv_spec(PlanSpec::conv_weight_gradient, conv.op, x.shape, conv.spec.y, x.dtype, options_.precision);
+    PlanSpec forward = conv.spec, gradient = conv_spec(PlanSpec::conv_weight_gradient, conv.op, x.shape, conv.spec.y,
+                                                       x.dtype, options_.precision);
     const float apart = plain.microseconds + plan(gradient).microseconds + norm.normalise;
     forward.statistics = forward.normalise = gradient.normalise = true;
-    constexpr const char* instead = "the batch norm in front writes what it makes";
+    constexpr const char* instead = "the batch norm writes its output";
     const Plan *fused = fused_plan(forward, instead), *fused_gradient = fused_plan(gradient, instead);
     if (!fused || !fused_gradient) return false;
 
     const size_t vector = size_t(x.shape.c) * size_of(x.dtype);
     const NormInConv reader{x.data, allocate(vector), allocate(vector)};
     kernels::BatchNormArgs trial = norm.args;
-    trial.running_mean = norm.sum(), trial.running_var = norm.squares();
+    trial.running_mean = norm.sum();
+    trial.running_var = norm.squares();
     const float statistics = plans_.measured("statistics " + forward.key(), [&] {
-        kernels::batch_norm_statistics(trial, norm.sum(), norm.squares(), reader.scale.get(), reader.bias.get(), compute_.get());
+        kernels::batch_norm_statistics(trial, norm.sum(), norm.squares(), reader.scale.get(), reader.bias.get(),
+                                       compute_.get());
     });
     if (!prefer(fused->microseconds + fused_gradient->microseconds + statistics, apart)) return false;
 
     Tape one;
-    step(one, tape[norm.at].name, [norm, reader](cudaStream_t s) {
+    step(one, tape[norm.at].id, [norm, reader](cudaStream_t s) {
         kernels::batch_norm_statistics(norm.args, norm.sum(), norm.squares(), reader.scale.get(), reader.bias.get(), s);
     });
-    one.front().writes = false;
     tape[norm.at] = std::move(one.front());
     std::vector<Operand> operands = reader.operands();
     operands.insert(operands.end(), sums.begin(), sums.end());
@@ -90,7 +105,8 @@ bool CudaBackend::take_norm_in_front(const ConvStep& conv, const Plan& plain, co
     return true;
 }
 
-bool CudaBackend::backward_by_conv_sums(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g, Tape& tape) {
+bool CudaBackend::backward_by_conv_sums(const BatchNorm& op, const Bound& b, const kernels::BatchNormGradients& g,
+                                        Tape& tape) {
     if (!norm_in_conv(op, g.dy.dtype) || b.readers[op.y] != 1 || !g.dscale || !g.dx.data) return false;
     const ConvStep* conv = conv_step(data_gradients_, op.y, g.dy, tape);
     if (!conv) return false;
@@ -101,13 +117,16 @@ bool CudaBackend::backward_by_conv_sums(const BatchNorm& op, const Bound& b, con
 
     const kernels::BatchNormArgs args = args_of(op, b);
     const Workspace::Part part = workspace_->part(0, kernels::batch_norm_workspace(args.x.shape));
-    const Buffer factors = allocate(3 * size_t(args.x.shape.c) * sizeof(float));  // what cuDNN makes of the sums; the kernels make it themselves
+    // what cuDNN makes of the sums; the kernels make it themselves
+    const Buffer factors = allocate(3 * size_t(args.x.shape.c) * sizeof(float));
     const auto rest = [=, workspace = workspace_](cudaStream_t s) {
         (void)factors;  // lives as long as the step
         kernels::batch_norm_backward_of_sums(args, g, workspace->at(part), s);
     };
-    const float applied = plans_.measured("rest of " + norm_key(PlanSpec::norm_gradient, op, b), [&] { rest(compute_.get()); });
-    if (!prefer(fused->microseconds + applied, plan(conv->spec).microseconds + norm_backward(op, b, g).microseconds)) return false;
+    const float applied =
+        plans_.measured("rest of " + norm_key(PlanSpec::norm_gradient, op, b), [&] { rest(compute_.get()); });
+    if (!prefer(fused->microseconds + applied, plan(conv->spec).microseconds + norm_backward(op, b, g).microseconds))
+        return false;
 
     auto* factor = static_cast<float*>(factors.get());
     replace(tape, *conv, *fused,
@@ -121,8 +140,8 @@ bool CudaBackend::backward_by_conv_sums(const BatchNorm& op, const Bound& b, con
              {Slot::dy_factor, factor},
              {Slot::x_factor, factor + args.x.shape.c},
              {Slot::offset, factor + 2 * args.x.shape.c}});
-    step(tape, "batch norm gradient " + b.name, rest);
+    step(tape, b.step(StepPhase::gradient, "batch norm gradient"), rest);
     return true;
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,7 +1,7 @@
 // Reads a batch out of the resident uint8 images: crop, flip, normalise, in one pass.
 #include "backend/cuda/cuda_backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 void CudaBackend::gather(const Gather& g, Tape& tape) {
     const size_t channels = g.mean.size();
@@ -13,7 +13,7 @@ void CudaBackend::gather(const Gather& g, Tape& tape) {
     const Buffer device = allocate(factors.size() * sizeof(float));
     upload(device.get(), factors.data(), factors.size() * sizeof(float));
     auto* times = static_cast<kernels::StepTimes*>(times_.get());
-    step(tape, "gather", [=](cudaStream_t s) {
+    step(tape, named_step(StepPhase::gather, "gather"), [=](cudaStream_t s) {
         const auto* scale = static_cast<const float*>(device.get());
         kernels::mark(&times->started, s);
         if (g.x.shape.n > 0) kernels::gather(g, scale, scale + channels, s);
@@ -21,4 +21,4 @@ void CudaBackend::gather(const Gather& g, Tape& tape) {
     });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

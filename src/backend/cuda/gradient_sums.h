@@ -1,4 +1,4 @@
-// Sums over ranks: by NCCL on a stream beside compute, or through the host where ranks share a GPU.
+// Sums over ranks: by NCCL on a stream of its own, or through the host if ranks share a GPU.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -6,12 +6,12 @@
 
 #include "backend/backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 class GradientSums {
 public:
     virtual ~GradientSums() = default;
-    /// Sums count floats over ranks in place, behind what the compute stream has done so far.
+    /// Sums count floats over ranks in place, after all work the compute stream has so far.
     virtual void start(float* values, size_t count) = 0;
     /// The compute stream waits for every sum started so far.
     virtual void wait() = 0;
@@ -19,15 +19,16 @@ public:
     virtual void sum_now(double* values, int count) = 0;
     /// Whether a CUDA graph can hold these sums.
     virtual bool capturable() const = 0;
-    /// Memory that the sums like best, or null where any will do.
+    /// Memory in which the sums are fastest; null if any will do.
     virtual Buffer allocate(size_t bytes) = 0;
     /// Throws Exit::comm if a sum failed or another rank is gone.
     virtual void poll() = 0;
 };
 
-/// Collective. With equal streams nothing overlaps, which is what sums in the middle of compute need: one communicator takes one
-/// order.
-std::unique_ptr<GradientSums> connect_by_nccl(Comm&, cudaStream_t compute, cudaStream_t communication, bool in_bf16, Backend&);
+/// Collective. With equal streams nothing overlaps. Sums in the middle of compute need that: one
+/// communicator takes one order.
+std::unique_ptr<GradientSums> connect_by_nccl(Comm&, cudaStream_t compute, cudaStream_t communication, bool in_bf16,
+                                              Backend&);
 std::unique_ptr<GradientSums> sums_through_host(Comm&, cudaStream_t compute);
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -6,9 +6,11 @@
 #include <new>
 #include <utility>
 
-#include "backend/cuda/check.h"
+#include "kernels/check.h"
 
-namespace convoy {
+namespace convoy::cuda {
+
+using kernels::check;
 
 /// A handle that a function gives back; move-only.
 template <class Handle, cudaError_t (*destroy)(Handle)> class Owned {
@@ -39,7 +41,8 @@ private:
         int least = 0, greatest = 0;
         check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "making a stream");
         cudaStream_t s = nullptr;
-        check(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, high_priority ? greatest : least), "making a stream");
+        check(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, high_priority ? greatest : least),
+              "making a stream");
         return s;
     }
 };
@@ -91,4 +94,4 @@ private:
     }
 };
 
-}  // namespace convoy
+}  // namespace convoy::cuda

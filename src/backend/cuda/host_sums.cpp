@@ -1,12 +1,12 @@
-// Sums through host memory and MPI, for ranks that share a GPU, which NCCL refuses. Nothing overlaps: it is for tests and for trying
-// things out, not for speed.
+// Sums through host memory and MPI, for ranks that share a GPU, which NCCL refuses. Nothing
+// overlaps: it is for tests and for trying things out, not for speed.
 #include <vector>
 
-#include "backend/cuda/check.h"
 #include "backend/cuda/gradient_sums.h"
+#include "backend/cuda/handles.h"
 #include "comm/native.h"
 
-namespace convoy {
+namespace convoy::cuda {
 namespace {
 
 class HostSums final : public GradientSums {
@@ -24,10 +24,12 @@ private:
     template <class T> void sum(T* values, size_t count, MPI_Datatype type) {
         const size_t bytes = count * sizeof(T);
         host_.resize(std::max(host_.size(), bytes));
-        check(cudaMemcpyAsync(host_.data(), values, bytes, cudaMemcpyDeviceToHost, compute_), "copying gradients to the host");
+        check(cudaMemcpyAsync(host_.data(), values, bytes, cudaMemcpyDeviceToHost, compute_),
+              "copying gradients to the host");
         check(cudaStreamSynchronize(compute_), "computing gradients");
         MPI_Allreduce(MPI_IN_PLACE, host_.data(), int(count), type, MPI_SUM, comm_);
-        check(cudaMemcpyAsync(values, host_.data(), bytes, cudaMemcpyHostToDevice, compute_), "copying gradients to the device");
+        check(cudaMemcpyAsync(values, host_.data(), bytes, cudaMemcpyHostToDevice, compute_),
+              "copying gradients to the device");
         check(cudaStreamSynchronize(compute_), "copying gradients to the device");
     }
 
@@ -38,6 +40,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<GradientSums> sums_through_host(Comm& comm, cudaStream_t compute) { return std::make_unique<HostSums>(comm, compute); }
+std::unique_ptr<GradientSums> sums_through_host(Comm& comm, cudaStream_t compute) {
+    return std::make_unique<HostSums>(comm, compute);
+}
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,59 +1,67 @@
-// Linear layers as convolutions of one pixel a sample: y [n, out] = x [n, in] * weight [out, in]^T, + bias if there is one. Outside f32 the product is
-// in the layer's low precision; logits and their gradients are f32 all the same.
+// Linear layers as convolutions of one pixel a sample: y [n, out] = x [n, in] * weight [out, in]^T,
+// + bias if there is one. Outside f32 the product is in the layer's low precision; logits and their
+// gradients are f32 all the same.
 #include "backend/cuda/cuda_backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 namespace {
 
 CopyShape copy_of(const Tensor& x, int out, Precision precision) {
     const Value value{"", x.shape.h, x.shape.w, x.channels(), x.dtype, x.padding};
-    return precision == Precision::f32 ? weight_copy({out, x.shape.h, x.shape.w, x.shape.c}, x.shape, {1, 1, 1, out}, x.dtype)
-                                       : linear_copy(out, value, x.dtype);
+    return precision == Precision::f32
+               ? weight_copy({out, x.shape.h, x.shape.w, x.shape.c}, x.shape, {1, 1, 1, out}, x.dtype)
+               : linear_copy(out, value, x.dtype);
 }
 
 }  // namespace
 
 void CudaBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &w = b.params[op.weight];
+    const StepId id = b.step(StepPhase::forward, "linear forward");
     const PlanSpec spec = linear_spec(PlanSpec::conv, x.shape, w.shape.n, x.dtype, options_.precision);
     const Plan& product = plan(spec);
     void* copy = weight(w, copy_of(x, w.shape.n, options_.precision));
     if (y.dtype == x.dtype && y.shape.c == spec.y.c) {
-        step(tape, "linear forward " + b.name, product, {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, y.data}});
-        if (op.bias != none) add_bias(tape, "linear bias " + b.name, y, {}, b.params[op.bias], y);
+        step(tape, id, product, {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, y.data}});
+        if (op.bias != none) add_bias(tape, b.step(StepPhase::bias, "linear bias"), y, {}, b.params[op.bias], y);
         return;
     }
     const Tensor low{nullptr, spec.y, x.dtype, spec.y.c - w.shape.n};
     const Workspace::Part part = workspace_->part(0, low.bytes());
-    step(tape, "linear forward " + b.name, product, {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, nullptr, part}});
-    if (op.bias != none) return add_bias(tape, "linear bias " + b.name, low, part, b.params[op.bias], y);
+    step(tape, id, product, {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, nullptr, part}});
+    if (op.bias != none) return add_bias(tape, b.step(StepPhase::bias, "linear bias"), low, part, b.params[op.bias], y);
     require(y.dtype == DType::f32 && y.padding == 0, "a linear layer without bias ends in dense f32");
-    step(tape, "linear forward " + b.name + " to f32", [=, workspace = workspace_, from = low](cudaStream_t s) mutable {
+    step(tape, followed(id, "to f32"), [=, workspace = workspace_, from = low](cudaStream_t s) mutable {
         from.data = workspace->at(part);
         kernels::crop(from, y.shape.n, y.shape.c, y.as<float>(), s);
     });
 }
 
 void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
-    const Tensor &x = b.values[op.x], &w = b.params[op.weight], &dy = b.value_gradients[op.y], &dx = b.value_gradients[op.x];
-    const auto spec = [&](PlanSpec::Kind kind) { return linear_spec(kind, x.shape, w.shape.n, x.dtype, options_.precision); };
+    const Tensor &x = b.values[op.x], &w = b.params[op.weight], &dy = b.value_gradients[op.y],
+                 &dx = b.value_gradients[op.x];
+    const auto spec = [&](PlanSpec::Kind kind) {
+        return linear_spec(kind, x.shape, w.shape.n, x.dtype, options_.precision);
+    };
     const CopyShape copy = copy_of(x, w.shape.n, options_.precision);
     Operand gradient{Slot::dy, dy.data};
-    if (op.bias != none) bias_gradient(tape, "linear bias gradient " + b.name, dy, b.param_gradients[op.bias]);
+    if (op.bias != none)
+        bias_gradient(tape, b.step(StepPhase::bias_gradient, "linear bias gradient"), dy, b.param_gradients[op.bias]);
     if (dy.dtype != x.dtype || dy.shape.c != spec(PlanSpec::conv).y.c) {
         Tensor low{nullptr, spec(PlanSpec::conv).y, x.dtype, spec(PlanSpec::conv).y.c - w.shape.n};
         gradient = {Slot::dy, nullptr, workspace_->part(0, low.bytes())};
-        step(tape, "linear gradient " + b.name + " to " + name_of(x.dtype),
+        step(tape, followed(b.step(StepPhase::gradient, "linear gradient"), std::string("to ") + name_of(x.dtype)),
              [=, workspace = workspace_, part = *gradient.part](cudaStream_t s) mutable {
                  low.data = workspace->at(part);
                  kernels::pad(dy.as<float>(), dy.shape.n, dy.shape.c, low, s);
              });
     }
-    weight_gradient(tape, "linear weight gradient " + b.name, spec(PlanSpec::conv_weight_gradient), gradient, {{Slot::x, x.data}},
-                    b.param_gradients[op.weight], copy);
+    weight_gradient(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"),
+                    spec(PlanSpec::conv_weight_gradient), gradient, {{Slot::x, x.data}}, b.param_gradients[op.weight],
+                    copy);
     if (dx.data)
-        data_gradient(tape, "linear data gradient " + b.name, spec(PlanSpec::conv_data_gradient), gradient, weight(w, copy), dx,
-                      b.accumulate[op.x]);
+        data_gradient(tape, b.step(StepPhase::data_gradient, "linear data gradient"),
+                      spec(PlanSpec::conv_data_gradient), gradient, weight(w, copy), dx, b.accumulate[op.x]);
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,23 +1,28 @@
-// Softmax cross-entropy with label smoothing, on f32 logits. In f16 the gradient is multiplied by the loss scale here and divided by
-// it in the optimizer.
+// Softmax cross-entropy with label smoothing, on f32 logits. In f16 the gradient is multiplied by
+// the loss scale here and divided by it in the optimizer.
 #include "backend/cuda/cuda_backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 void CudaBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const Tensor x = b.values[op.x];
     const kernels::LossArgs args{x, x.channels(), b.labels.as<int32_t>(), op.label_smoothing};
     const Workspace::Part part = workspace_->part(0, kernels::loss_workspace(x.shape.n));
-    step(tape, "loss",
-         [=, workspace = workspace_, stats = b.stats](cudaStream_t s) { kernels::loss_forward(args, stats, workspace->at(part), s); });
+    step(tape, named_step(StepPhase::forward, "loss", b.op),
+         [=, workspace = workspace_, stats = b.stats](cudaStream_t s) {
+             kernels::loss_forward(args, stats, workspace->at(part), s);
+         });
 }
 
 void CudaBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const Tensor x = b.values[op.x], dx = b.value_gradients[op.x];
     const kernels::LossArgs args{x, x.channels(), b.labels.as<int32_t>(), op.label_smoothing};
-    const float* scale = options_.precision == Precision::f16 ? &static_cast<kernels::LossScale*>(loss_scale_.get())->scale : nullptr;
-    step(tape, "loss gradient",
-         [=, global_batch = op.sum ? 1 : b.global_batch](cudaStream_t s) { kernels::loss_backward(args, dx, global_batch, scale, s); });
+    const float* scale =
+        options_.precision == Precision::f16 ? &static_cast<kernels::LossScale*>(loss_scale_.get())->scale : nullptr;
+    step(tape, named_step(StepPhase::gradient, "loss gradient", b.op),
+         [=, global_batch = op.sum ? 1 : b.global_batch](cudaStream_t s) {
+             kernels::loss_backward(args, dx, global_batch, scale, s);
+         });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

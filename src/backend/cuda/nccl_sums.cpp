@@ -1,5 +1,5 @@
-// NCCL with a non-blocking communicator: every call is waited for with a deadline, and a failed communicator is aborted, so that
-// a rank that dies ends the job instead of hanging it.
+// NCCL with a non-blocking communicator: every call is waited for with a deadline, and a failed
+// communicator is aborted, so that a rank that dies ends the job instead of hanging it.
 #include <nccl.h>
 
 #include <future>
@@ -13,14 +13,16 @@
 #include "comm/comm.h"
 #include "kernels/kernels.h"
 
-namespace convoy {
+namespace convoy::cuda {
 namespace {
 
 constexpr auto connect_deadline = std::chrono::seconds(120);  // 32 ranks on a cold file system
-constexpr auto call_deadline = std::chrono::seconds(120);  // the first call connects, and peers may still write a checkpoint
+// the first call connects, and peers may still write a checkpoint
+constexpr auto call_deadline = std::chrono::seconds(120);
 constexpr auto abort_deadline = std::chrono::seconds(2);
 
-/// Aborting waits for graphs that hold the communicator, for ever if they go later than it: what is under way ends all the same.
+/// Aborting waits for graphs that hold the communicator, for ever if they go later than it: what is
+/// under way ends all the same.
 void abandon(ncclComm_t nccl) {
     const auto ended = std::make_shared<std::promise<void>>();
     std::thread([=] {
@@ -42,7 +44,8 @@ public:
         comm.together([&] {
             ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
             config.blocking = 0;
-            settle(ncclCommInitRankConfig(&nccl_, comm.size(), id, comm.rank(), &config), "connecting the ranks", connect_deadline);
+            settle(ncclCommInitRankConfig(&nccl_, comm.size(), id, comm.rank(), &config), "connecting the ranks",
+                   connect_deadline);
         });
     }
     ~NcclSums() override {
@@ -57,7 +60,8 @@ public:
     void start(float* values, size_t count) override {
         follow(communication_, compute_, produced_);
         ncclGroupStart();
-        // The head of the first bucket holds counts, which bf16 would round: the first elements of every bucket stay f32.
+        // The head of the first bucket holds counts, which bf16 would round: the first elements of
+        // every bucket stay f32.
         const size_t exact = in_bf16_ ? std::min(count, stats_elements) : count;
         ncclAllReduce(values, values, exact, ncclFloat, ncclSum, nccl_, communication_);
         if (exact == count) return settle(ncclGroupEnd(), "summing gradients", call_deadline);
@@ -66,14 +70,14 @@ public:
         settle(ended, "summing gradients", call_deadline);
         const int64_t rows = low.shape.n;
         kernels::pad(values + exact, rows, low.shape.c, low, communication_);
-        settle(ncclAllReduce(low.data, low.data, low.count(), ncclBfloat16, ncclSum, nccl_, communication_), "summing gradients",
-               call_deadline);
+        settle(ncclAllReduce(low.data, low.data, low.count(), ncclBfloat16, ncclSum, nccl_, communication_),
+               "summing gradients", call_deadline);
         kernels::crop(low, rows, low.shape.c, values + exact, communication_);
     }
     void wait() override { follow(compute_, communication_, summed_); }
     void sum_now(double* values, int count) override {
-        settle(ncclAllReduce(values, values, size_t(count), ncclDouble, ncclSum, nccl_, compute_), "summing batch statistics",
-               call_deadline);
+        settle(ncclAllReduce(values, values, size_t(count), ncclDouble, ncclSum, nccl_, compute_),
+               "summing batch statistics", call_deadline);
     }
     bool capturable() const override { return true; }
 
@@ -91,7 +95,7 @@ public:
     }
 
 private:
-    /// `later` runs behind what `earlier` has been given so far.
+    /// `later` waits for all work that `earlier` has so far.
     static void follow(cudaStream_t later, cudaStream_t earlier, const Event& event) {
         if (later == earlier) return;
         check(cudaEventRecord(event.get(), earlier), "ordering streams");
@@ -112,11 +116,11 @@ private:
         succeed(result, what);
     }
     [[noreturn]] void give_up(ncclResult_t result, const char* what) {
-        const std::string reason =
-            result == ncclInProgress ? "no answer in time; is a rank stopped, or a link down?" : ncclGetErrorString(result);
+        const std::string reason = result == ncclInProgress ? "no answer in time; is a rank stopped, or a link down?"
+                                                            : ncclGetErrorString(result);
         const char* last = nccl_ ? ncclGetLastError(nccl_) : "";
-        std::string message =
-            std::string(what) + " failed on rank " + std::to_string(comm_.rank()) + " on " + comm_.host() + ": NCCL says: " + reason;
+        std::string message = std::string(what) + " failed on rank " + std::to_string(comm_.rank()) + " on " +
+                              comm_.host() + ": NCCL says: " + reason;
         if (last && *last) message += std::string(" (") + last + ")";
         const bool memory = message.find("out of memory") != std::string::npos;
         if (nccl_) abandon(std::exchange(nccl_, nullptr));
@@ -128,7 +132,8 @@ private:
         for (auto& [at, buffer, tensor] : low_)
             if (at == values) return tensor;
         const Buffer buffer = backend_.allocate(count * 2);
-        low_.push_back({values, buffer, {buffer.get(), {int(count / stats_elements), 1, 1, int(stats_elements)}, DType::bf16}});
+        low_.push_back(
+            {values, buffer, {buffer.get(), {int(count / stats_elements), 1, 1, int(stats_elements)}, DType::bf16}});
         return low_.back().tensor;
     }
 
@@ -149,9 +154,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<GradientSums> connect_by_nccl(Comm& comm, cudaStream_t compute, cudaStream_t communication, bool in_bf16,
-                                              Backend& backend) {
+std::unique_ptr<GradientSums> connect_by_nccl(Comm& comm, cudaStream_t compute, cudaStream_t communication,
+                                              bool in_bf16, Backend& backend) {
     return std::make_unique<NcclSums>(comm, compute, communication, in_bf16, backend);
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace convoy {
+namespace convoy::cuda {
 namespace {
 
 // As in nvml.h, which only some toolkits have.
@@ -40,7 +40,8 @@ SystemSample Nvml::sample() const {
     if (!device_) return s;
     if (Utilisation u{}; call("nvmlDeviceGetUtilizationRates", device_, &u)) s.utilisation = u.gpu / 100.0;
     if (Memory m{}; call("nvmlDeviceGetMemoryInfo", device_, &m)) s.memory_bytes = double(m.used);
-    if (unsigned milliwatts = 0; call("nvmlDeviceGetPowerUsage", device_, &milliwatts)) s.power_watts = milliwatts / 1e3;
+    if (unsigned milliwatts = 0; call("nvmlDeviceGetPowerUsage", device_, &milliwatts))
+        s.power_watts = milliwatts / 1e3;
     if (unsigned mhz = 0; call("nvmlDeviceGetClockInfo", device_, sm_clock, &mhz)) s.clock_hz = mhz * 1e6;
     return s;
 }
@@ -53,9 +54,11 @@ std::string Nvml::links() const {
         if (!call("nvmlDeviceGetNvLinkState", device_, link, &active) || !active) continue;
         if (++count == 1) call("nvmlDeviceGetNvLinkVersion", device_, link, &version);
     }
-    std::string text = count == 0 ? "no NVLink" : std::to_string(count) + " NVLinks of version " + std::to_string(version);
+    std::string text =
+        count == 0 ? "no NVLink" : std::to_string(count) + " NVLinks of version " + std::to_string(version);
     unsigned generation = 0, width = 0;
-    if (call("nvmlDeviceGetCurrPcieLinkGeneration", device_, &generation) && call("nvmlDeviceGetCurrPcieLinkWidth", device_, &width))
+    if (call("nvmlDeviceGetCurrPcieLinkGeneration", device_, &generation) &&
+        call("nvmlDeviceGetCurrPcieLinkWidth", device_, &width))
         text += ", PCIe generation " + std::to_string(generation) + " x" + std::to_string(width);
     return text;
 }
@@ -65,4 +68,4 @@ std::string Nvml::driver() const {
     return call("nvmlSystemGetDriverVersion", +text, longest_version) ? text : "";
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,12 +1,13 @@
-// What the driver's management library says of one GPU: how busy it is, and how it is linked. The library comes with the driver, so
-// it is looked for at run time; without it nothing is known, and nothing fails.
+// What the driver's management library says of one GPU: how busy it is, and how it is linked. The
+// library comes with the driver, so it is looked for at run time; without it nothing is known, and
+// nothing fails.
 #pragma once
 #include <functional>
 #include <string>
 
 #include "backend/backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 class Nvml {
 public:
@@ -35,4 +36,4 @@ private:
     void* device_ = nullptr;
 };
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,21 +1,25 @@
-// The optimizer in one launch over the arenas and the weight copies, the host's requests, and the records that end a step.
+// The optimizer in one launch over the arenas and the weight copies, the host's requests, and the
+// records that end a step.
 #include <algorithm>
 #include <utility>
 
 #include "backend/cuda/cuda_backend.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 constexpr int loss_scale_growth = 2000;  // good steps before the loss scale doubles, as in PyTorch's GradScaler
 
 namespace {
 
-constexpr size_t rounded(size_t floats) { return (floats + 63) / 64 * 64; }  // kernels load 16 bytes, sums are doubles
+// kernels load 16 bytes, sums are doubles
+constexpr size_t rounded(size_t floats) { return (floats + 63) / 64 * 64; }
 
 /// Floats of memory that Muon takes for a matrix.
 size_t muon_floats(const UpdateSegment& s) {
     const size_t count = size_t(s.rows) * size_t(s.columns), side = size_t(std::min(s.rows, s.columns));
-    return s.rows == 0 ? 0 : 2 * rounded(count) + 2 * rounded(side * side) + rounded(4 * kernels::MuonMatrix::parts) + rounded(1);
+    return s.rows == 0
+               ? 0
+               : 2 * rounded(count) + 2 * rounded(side * side) + rounded(4 * kernels::MuonMatrix::parts) + rounded(1);
 }
 
 /// The matrices among an update's segments, in memory of that many floats each.
@@ -25,8 +29,15 @@ std::vector<kernels::MuonMatrix> muon_matrices(const Update& u, float* memory) {
     for (const UpdateSegment& s : u.segments) {
         if (s.rows == 0) continue;
         const size_t count = size_t(s.rows) * size_t(s.columns), side = size_t(std::min(s.rows, s.columns));
-        matrices.push_back({int64_t(s.begin), s.steps, s.rows, s.columns, {floats(count), floats(count)}, floats(side * side), floats(side * side),
-                            reinterpret_cast<double*>(floats(4 * kernels::MuonMatrix::parts)), floats(1)});
+        matrices.push_back({int64_t(s.begin),
+                            s.steps,
+                            s.rows,
+                            s.columns,
+                            {floats(count), floats(count)},
+                            floats(side * side),
+                            floats(side * side),
+                            reinterpret_cast<double*>(floats(4 * kernels::MuonMatrix::parts)),
+                            floats(1)});
     }
     return matrices;
 }
@@ -34,8 +45,10 @@ std::vector<kernels::MuonMatrix> muon_matrices(const Update& u, float* memory) {
 /// Tells the segments of matrices where their directions will be.
 void direct(std::vector<kernels::Segment>& segments, const std::vector<kernels::MuonMatrix>& matrices) {
     for (const kernels::MuonMatrix& m : matrices) {
-        const auto own = std::find_if(segments.begin(), segments.end(), [&](const kernels::Segment& s) { return s.begin == m.begin; });
-        require(own != segments.end() && own->end - own->begin >= int64_t(m.rows) * m.columns, "a matrix of Muon is one segment");
+        const auto own = std::find_if(segments.begin(), segments.end(),
+                                      [&](const kernels::Segment& s) { return s.begin == m.begin; });
+        require(own != segments.end() && own->end - own->begin >= int64_t(m.rows) * m.columns,
+                "a matrix of Muon is one segment");
         own->direction = m.direction();
         own->rescale = m.rescale;
     }
@@ -62,14 +75,15 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     const Buffer spans = allocate(running.size() * sizeof(kernels::Span));
     upload(spans.get(), running.data(), running.size() * sizeof(kernels::Span));
     const bool scaled = options_.precision == Precision::f16;
-    step(tape, "optimizer", [=, memory = muon_, count = int(host.size()), span_count = int(running.size())](cudaStream_t s) {
-        kernels::check_finite(u.gradients, u.count, scale, s);
-        kernels::commit_finite(static_cast<const kernels::Span*>(spans.get()), span_count, s);
-        kernels::decide_update(scale, u.stats, u.latch, scaled, s);
-        kernels::orthogonalise(u, static_cast<const kernels::MuonMatrix*>(matrices.get()), muon, scale, s);
-        kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
-        kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
-    });
+    step(tape, named_step(StepPhase::optimizer, "optimizer"),
+         [=, memory = muon_, count = int(host.size()), span_count = int(running.size())](cudaStream_t s) {
+             kernels::check_finite(u.gradients, u.count, scale, s);
+             kernels::commit_finite(static_cast<const kernels::Span*>(spans.get()), span_count, s);
+             kernels::decide_update(scale, u.stats, u.latch, scaled, s);
+             kernels::orthogonalise(u, static_cast<const kernels::MuonMatrix*>(matrices.get()), muon, scale, s);
+             kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);
+             kernels::adjust_loss_scale(scale, scaled ? loss_scale_growth : 0, s);
+         });
 }
 
 void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
@@ -79,30 +93,36 @@ void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment)), running = allocate(sizeof all);
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
     upload(running.get(), &all, sizeof all);
-    step(tape, "look-ahead", [=, count = int(host.size())](cudaStream_t s) {
+    step(tape, named_step(StepPhase::look_ahead, "look-ahead"), [=, count = int(host.size())](cudaStream_t s) {
         const auto of = [](const Buffer& b) { return static_cast<const kernels::Segment*>(b.get()); };
         kernels::look_ahead(l.weights, l.slow, of(segments), count, l.count, l.decays, l.counters, l.stats, s);
-        if (l.running_count > 0) kernels::look_ahead(l.running, l.slow_running, of(running), 1, l.running_count, l.decays, l.counters, l.stats, s);
+        if (l.running_count > 0)
+            kernels::look_ahead(l.running, l.slow_running, of(running), 1, l.running_count, l.decays, l.counters,
+                                l.stats, s);
     });
 }
 
 void CudaBackend::request(const Requests* requests, BatchStats* stats, Tape& tape) {
-    // A captured step cannot read the host's atomics: it reads pinned copies that are refreshed before every step.
+    // A captured step cannot read the host's atomics: it reads pinned copies that are refreshed
+    // before every step.
     mirrors_.push_back({requests, std::make_shared<PinnedMemory>(3 * sizeof(int))});
-    step(tape, "requests",
-         [=, flags = mirrors_.back().flags](cudaStream_t s) { kernels::request(static_cast<const int*>(flags->get()), stats, s); });
+    step(tape, named_step(StepPhase::requests, "requests"), [=, flags = mirrors_.back().flags](cudaStream_t s) {
+        kernels::request(static_cast<const int*>(flags->get()), stats, s);
+    });
 }
 
-void CudaBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters* counters,
-                         int64_t global_batch, Tape& tape) {
+void CudaBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size,
+                         Counters* counters, int64_t global_batch, Tape& tape) {
     const auto* times = static_cast<const kernels::StepTimes*>(times_.get());
-    step(tape, "record",
-         [=](cudaStream_t s) { kernels::record(stats, learning_rates, ring, ring_size, counters, global_batch, times, s); });
+    step(tape, named_step(StepPhase::record, "record"), [=](cudaStream_t s) {
+        kernels::record(stats, learning_rates, ring, ring_size, counters, global_batch, times, s);
+    });
 }
 
-void CudaBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters, int64_t global_batch,
-                             Tape& tape) {
-    step(tape, "totals", [=](cudaStream_t s) { kernels::accumulate(stats, totals, images, counters, global_batch, s); });
+void CudaBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters,
+                             int64_t global_batch, Tape& tape) {
+    step(tape, named_step(StepPhase::totals, "totals"),
+         [=](cudaStream_t s) { kernels::accumulate(stats, totals, images, counters, global_batch, s); });
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

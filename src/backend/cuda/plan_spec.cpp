@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <sstream>
 
-namespace convoy {
+namespace convoy::cuda {
 
 std::string PlanSpec::family() const {
     constexpr const char* names[] = {"conv", "conv-data-gradient", "conv-weight-gradient", "norm", "norm-gradient"};
-    return names[kind] + (' ' + std::string(name_of(type))) + (exact ? "-exact" : "") + (add ? " add" : "") + (relu ? " relu" : "") + (normalise ? " normalise" : "") + (statistics ? " statistics" : "");
+    return names[kind] + (' ' + std::string(name_of(type))) + (exact ? "-exact" : "") + (add ? " add" : "") +
+           (relu ? " relu" : "") + (normalise ? " normalise" : "") + (statistics ? " statistics" : "");
 }
 
 std::string PlanSpec::key() const {
@@ -20,7 +21,8 @@ std::string PlanSpec::key() const {
 
 double PlanSpec::flops() const { return is_norm() ? 0 : 2.0 * double(y.count()) * kernel * kernel * x.c; }
 
-PlanSpec conv_spec(PlanSpec::Kind kind, const Conv& op, const Shape& x, const Shape& y, DType type, Precision precision) {
+PlanSpec conv_spec(PlanSpec::Kind kind, const Conv& op, const Shape& x, const Shape& y, DType type,
+                   Precision precision) {
     PlanSpec s{kind, x, y, op.kernel, op.stride, op.pad, type};
     s.exact = precision == Precision::f32;
     return s;
@@ -36,7 +38,7 @@ PlanSpec linear_spec(PlanSpec::Kind kind, const Shape& x, int out, DType type, P
 PlanSpec norm_spec(PlanSpec::Kind kind, const BatchNorm& op, const Shape& x, DType type) {
     PlanSpec s{kind, x, x};
     s.type = type;
-    // No engine reads the ReLU's mask off y: behind a residual a kernel masks dy first.
+    // No engine reads the ReLU's mask off y: if there is a residual, a kernel masks dy first.
     s.add = kind == PlanSpec::norm && op.residual != none;
     s.relu = op.act == Activation::relu && (kind == PlanSpec::norm || op.residual == none);
     s.epsilon = op.epsilon;
@@ -46,10 +48,14 @@ PlanSpec norm_spec(PlanSpec::Kind kind, const BatchNorm& op, const Shape& x, DTy
 
 bool sums_by_conv(const BatchNorm& op, DType type) { return type != DType::f32 && op.act != Activation::gelu; }
 
-bool norm_in_conv(const BatchNorm& op, DType type) { return type == DType::f16 && op.act == Activation::relu && op.residual == none; }
+bool norm_in_conv(const BatchNorm& op, DType type) {
+    return type == DType::f16 && op.act == Activation::relu && op.residual == none;
+}
 
 bool norm_by_cudnn(const BatchNorm& op, const Tensor& x, const Tensor* residual, Precision precision) {
-    if (precision == Precision::f32 || precision == Precision::tf32 || x.shape.pixels() < 2 || op.act == Activation::gelu) return false;
+    if (precision == Precision::f32 || precision == Precision::tf32 || x.shape.pixels() < 2 ||
+        op.act == Activation::gelu)
+        return false;
     return op.residual == none || (residual->shape == x.shape && residual->padding == x.padding && op.residual != op.x);
 }
 
@@ -68,7 +74,11 @@ namespace {
 class Lister {
 public:
     Lister(const Graph& graph, int batch, Precision precision)
-        : graph_(graph), batch_(batch), precision_(precision), written_(graph.values.size()), readers_(readers_of(graph)) {}
+        : graph_(graph),
+          batch_(batch),
+          precision_(precision),
+          written_(graph.values.size()),
+          readers_(readers_of(graph)) {}
 
     std::vector<NamedPlan> list() {
         for (const Op& op : graph_.ops) std::visit([&](const auto& o) { forward(o); }, op);
@@ -83,7 +93,9 @@ private:
     Shape stored(ValueId v) const { return graph_.values[size_t(v)].batched(batch_); }
     Tensor tensor(ValueId v) const { return {nullptr, stored(v), type(v), graph_.values[size_t(v)].padding}; }
     DType type(ValueId v) const { return graph_.values[size_t(v)].dtype; }
-    std::string title(ParamId p) const { return graph_.params[size_t(p)].name.substr(0, graph_.params[size_t(p)].name.rfind('.')); }
+    std::string title(ParamId p) const {
+        return graph_.params[size_t(p)].name.substr(0, graph_.params[size_t(p)].name.rfind('.'));
+    }
 
     /// The op of that kind that writes y, if there is one.
     template <class Kind> const Kind* writer(ValueId y) const {
@@ -91,27 +103,30 @@ private:
             if (const auto* found = std::get_if<Kind>(&op); found && found->y == y) return found;
         return nullptr;
     }
-    /// The convolution in front that sums for a batch norm.
+    /// The convolution that feeds this norm, if it can write the norm's sums.
     const Conv* summing(const BatchNorm& norm) const {
         const auto* conv = sums_by_conv(norm, type(norm.x)) ? writer<Conv>(norm.x) : nullptr;
         return conv && conv->bias == none ? conv : nullptr;
     }
-    /// The batch norm that convolutions may do as they read x.
+    /// The norm that produces x, if the convolution can normalise as it loads x.
     const BatchNorm* norm_in(const Conv& conv) const {
         const auto* norm = readers_[size_t(conv.x)] == 1 ? writer<BatchNorm>(conv.x) : nullptr;
         return norm && norm_in_conv(*norm, type(conv.x)) ? norm : nullptr;
     }
 
     void add(const std::string& name, const PlanSpec& spec) {
-        const auto same = std::find_if(plans_.begin(), plans_.end(), [&](const NamedPlan& p) { return p.spec.key() == spec.key(); });
+        const auto same =
+            std::find_if(plans_.begin(), plans_.end(), [&](const NamedPlan& p) { return p.spec.key() == spec.key(); });
         if (same == plans_.end())
             plans_.push_back({name, spec});
         else
             ++same->uses;
     }
 
-    PlanSpec spec_of(PlanSpec::Kind kind, const Conv& o) const { return conv_spec(kind, o, stored(o.x), stored(o.y), type(o.x), precision_); }
-    /// And where the batch norm in front may be done on the way, that.
+    PlanSpec spec_of(PlanSpec::Kind kind, const Conv& o) const {
+        return conv_spec(kind, o, stored(o.x), stored(o.y), type(o.x), precision_);
+    }
+    /// Also the variant that normalises its input, if a norm feeds this convolution.
     void add_with_norm(const Conv& o, PlanSpec spec) {
         add(title(o.weight), spec);
         const BatchNorm* norm = norm_in(o);
@@ -155,7 +170,8 @@ private:
     }
     void backward(const BatchNorm& o) {
         // cuDNN's batch norms write gradients, the kernels can also add to them.
-        if (!written_[size_t(o.x)] && (o.residual == none || !written_[size_t(o.residual)])) norm(PlanSpec::norm_gradient, o);
+        if (!written_[size_t(o.x)] && (o.residual == none || !written_[size_t(o.residual)]))
+            norm(PlanSpec::norm_gradient, o);
     }
     template <class Other> void backward(const Other&) {}
 
@@ -169,6 +185,8 @@ private:
 
 }  // namespace
 
-std::vector<NamedPlan> plans_of(const Graph& graph, int batch, Precision precision) { return Lister(graph, batch, precision).list(); }
+std::vector<NamedPlan> plans_of(const Graph& graph, int batch, Precision precision) {
+    return Lister(graph, batch, precision).list();
+}
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,5 +1,6 @@
-// What is asked of cuDNN, as plain data: one spec an operation, from which its graph is built, its plan is looked up in the
-// cache, and the table of `convoy info --plans` is made, on machines without a GPU too.
+// What is asked of cuDNN, as plain data: one spec an operation, from which its graph is built, its
+// plan is looked up in the cache, and the table of `convoy info --plans` is made, on machines
+// without a GPU too.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,7 +9,7 @@
 #include "model/graph.h"
 #include "model/precision.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 /// The operands of all plans. A plan names those it reads and writes.
 enum class Slot : int64_t {
@@ -39,19 +40,25 @@ enum class Slot : int64_t {
 
 struct PlanSpec {
     enum Kind {
-        conv,                  ///< y = x * weight; `statistics`: and the sums of y and y^2 by channel, for a batch norm behind it
-        conv_data_gradient,    ///< dx = dy * weight; `add`: what is in slot residual is added; `statistics`: x went through a batch norm and its
-                               ///< ReLU in front, dx is masked by that ReLU and the norm's dscale and dbias are left
+        /// y = x * weight; `statistics`: also writes sum(y) and sum(y^2) by channel, for a batch
+        /// norm that consumes y
+        conv,
+        /// dx = dy * weight; `add`: adds slot residual; `statistics`: x came from a batch norm with
+        /// ReLU, so masks dx by that ReLU and writes the norm's dscale and dbias
+        conv_data_gradient,
         conv_weight_gradient,  ///< dweight = dy * x
-        norm,                  ///< y = act(batch norm(x) + residual), statistics of the batch; `add`: there is a residual
-        norm_gradient,         ///< `relu`: dy is masked by the ReLU behind the norm, which is recomputed from x
+        /// y = act(batch norm(x) + residual), statistics of the batch; `add`: there is a residual
+        norm,
+        norm_gradient,  ///< `relu`: masks dy by the norm's ReLU, recomputed from x
     } kind = conv;
     Shape x{}, y{};  ///< as stored
     int kernel = 1, stride = 1, pad = 0;
     DType type = DType::f32;  ///< of everything but a batch norm's vectors; with `normalise` of those too
     bool exact = false;       ///< f32 products without tensor cores
     bool add = false, relu = false, statistics = false;
-    bool normalise = false;  ///< conv with `statistics`, conv_weight_gradient: relu(scale * x + bias), by channel, takes the place of x
+    /// conv with `statistics`, conv_weight_gradient: relu(scale * x + bias), by channel, takes the
+    /// place of x
+    bool normalise = false;
     float epsilon = 0, momentum = 0;
 
     /// Operation, type and fusions, without sizes: "norm bf16 add relu".
@@ -64,10 +71,12 @@ struct PlanSpec {
 };
 
 /// n rounded up to what tensor cores take.
-constexpr int padded_channels(int n) { return (n + tensor_core_multiple - 1) / tensor_core_multiple * tensor_core_multiple; }
+constexpr int padded_channels(int n) {
+    return (n + tensor_core_multiple - 1) / tensor_core_multiple * tensor_core_multiple;
+}
 
-/// A parameter's copy in the precision of the convolutions: rows of `channels` real numbers in rows of `stored`, and whole
-/// zero rows behind them up to `stored_rows`.
+/// A parameter's copy in the precision of the convolutions: rows of `channels` real numbers in rows
+/// of `stored`, then zero rows up to `stored_rows`.
 struct CopyShape {
     int64_t rows, stored_rows;
     int channels, stored;
@@ -83,20 +92,23 @@ PlanSpec conv_spec(PlanSpec::Kind, const Conv&, const Shape& x, const Shape& y, 
 /// A linear layer is a 1x1 convolution of one pixel a sample.
 PlanSpec linear_spec(PlanSpec::Kind, const Shape& x, int out, DType, Precision);
 PlanSpec norm_spec(PlanSpec::Kind, const BatchNorm&, const Shape& x, DType);
-/// Whether a convolution is asked for the sums that a batch norm behind it needs: cuDNN has engines for that in f16 and bf16.
+/// True if the convolution that feeds this norm can also write the sums it needs: cuDNN has engines
+/// for that in f16 and bf16.
 bool sums_by_conv(const BatchNorm&, DType);
-/// Whether the convolution behind a batch norm, the only reader of its output, is asked to normalise as it reads, and its data gradient for the
-/// sums that the norm's gradient needs: engines for a plain ReLU, in f16.
+/// True if this norm can fuse into the convolution that consumes it (f16, ReLU, no residual): that
+/// normalises its input as it loads it, and its data gradient writes the sums that the norm's
+/// gradient needs. The caller checks it is the only consumer.
 bool norm_in_conv(const BatchNorm&, DType);
-/// Whether cuDNN's fused batch norm is asked at all: f32 keeps the exact kernels, and a residual must have y's shape, stored and real: cuDNN
-/// would give channels to a residual that has padding there.
+/// Whether cuDNN's fused batch norm is a candidate. f32 keeps the exact kernels. A residual must
+/// have y's shape, stored and real: cuDNN would fill the padding of a narrower one.
 bool norm_by_cudnn(const BatchNorm&, const Tensor& x, const Tensor* residual, Precision);
 
 CopyShape weight_copy(const Shape& weight, const Shape& x, const Shape& y, DType);
-/// For a linear layer behind x [n, h, w, c]: its rows are the pixels of each output.
+/// For a linear layer that reads x [n, h, w, c]: its rows are the pixels of each output.
 CopyShape linear_copy(int out, const Value& x, DType);
 
-/// Every plan that a training step of this rank's batch asks for, each once, with the operation that asks first.
+/// Every plan that a training step of this rank's batch asks for, each once, with the operation
+/// that asks first.
 struct NamedPlan {
     std::string name;
     PlanSpec spec;
@@ -104,4 +116,4 @@ struct NamedPlan {
 };
 std::vector<NamedPlan> plans_of(const Graph&, int batch, Precision);
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -7,13 +7,14 @@
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda_entry.h"
 
-namespace convoy {
+namespace convoy::cuda {
 namespace {
 
 std::string fallback_of(const PlanSpec& s) {
     if (s.is_norm()) return "kernels/batchnorm";
-    if (s.normalise) return "the batch norm in front writes what it makes";
-    if (s.statistics) return s.kind == PlanSpec::conv ? "the batch norm sums by itself" : "kernels/batchnorm_gradient sums";
+    if (s.normalise) return "the batch norm writes its output";
+    if (s.statistics)
+        return s.kind == PlanSpec::conv ? "the batch norm sums by itself" : "kernels/batchnorm_gradient sums";
     return s.kind == PlanSpec::conv_data_gradient && s.add ? "data gradient, then kernels/elementwise" : "";
 }
 
@@ -23,7 +24,8 @@ PlanRow row_of(const Cudnn& cudnn, const NamedPlan& plan) {
     row.fallback = fallback_of(plan.spec);
     CudnnGraph graph(cudnn, plan.spec);
     row.candidates = graph.candidates();
-    // Most fused graphs compile their kernels, for half a second each, before they miss the driver: one try tells as much as all.
+    // Most fused graphs compile their kernels, for half a second each, before they miss the driver:
+    // one try tells as much as all.
     const bool compiled = plan.spec.is_norm() || plan.spec.add || plan.spec.statistics;
     std::string why;
     for (int i = 0; i < (compiled ? std::min(row.candidates, 1) : row.candidates); ++i)
@@ -53,21 +55,21 @@ std::string text_of(const std::vector<PlanRow>& rows) {
     constexpr const char* states[] = {"built", "listed", "no engine"};
     std::string text;
     char line[512];
-    std::snprintf(line, sizeof line, "%-28s %4s  %-62s %7s  %-9s %9s  %s\n", "first op", "uses", "plan", "engines", "state", "workspace",
-                  "chosen engine; fallback");
+    std::snprintf(line, sizeof line, "%-28s %4s  %-62s %7s  %-9s %9s  %s\n", "first op", "uses", "plan", "engines",
+                  "state", "workspace", "chosen engine; fallback");
     text += line;
     for (const PlanRow& r : rows) {
         const std::string fallback = r.fallback.empty() ? "" : "; else " + r.fallback;
         std::snprintf(line, sizeof line, "%-28s %4d  %-62s %7d  %-9s %7.1f K  %s%s\n", r.plan.name.c_str(), r.plan.uses,
-                      r.plan.spec.key().c_str(), r.candidates, states[r.state], double(r.workspace) / 1024, r.engine.c_str(),
-                      fallback.c_str());
+                      r.plan.spec.key().c_str(), r.candidates, states[r.state], double(r.workspace) / 1024,
+                      r.engine.c_str(), fallback.c_str());
         text += line;
     }
     return text;
 }
 
-std::string cuda::plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
+std::string plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
     return text_of(plan_rows(plans_of(graph, batch, precision), chip));
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/plan_spec.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 struct PlanRow {
     NamedPlan plan;
@@ -22,4 +22,4 @@ struct PlanRow {
 std::vector<PlanRow> plan_rows(const std::vector<NamedPlan>&, const std::string& chip);
 std::string text_of(const std::vector<PlanRow>&);
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -7,15 +7,14 @@
 #include <sstream>
 
 #include "backend/cuda/captured_tape.h"
-#include "backend/cuda/check.h"
 #include "base/clock.h"
 #include "base/durable.h"
 
-namespace convoy {
+namespace convoy::cuda {
 namespace {
 
-// Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down. Some are compiled for the device, up to two
-// seconds each.
+// Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down.
+// Some are compiled for the device, up to two seconds each.
 constexpr int most_timed = 6, most_failed = 12;
 constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer where there is nothing else
 constexpr int timed_runs = 5, timed_together = 4;
@@ -48,10 +47,9 @@ std::string cache_path(const std::string& chip, const std::string& cudnn_version
     const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
     if (!(cache && *cache) && !(home && *home)) return "";
     std::string name = chip;
-    std::replace_if(
-        name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
-    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-2-" + name + "-cudnn-" + cudnn_version +
-           ".txt";
+    std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
+    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-2-" + name +
+           "-cudnn-" + cudnn_version + ".txt";
 }
 
 std::vector<Slot> operands_of(const PlanSpec& s) {
@@ -64,10 +62,13 @@ std::vector<Slot> operands_of(const PlanSpec& s) {
             break;
         case PlanSpec::conv_data_gradient:
             slots = {dy, weight, dx};
-            if (s.statistics) slots.insert(slots.end(), {x, scale, bias, mean, invstd, dscale, dbias, dy_factor, x_factor, offset});
+            if (s.statistics)
+                slots.insert(slots.end(), {x, scale, bias, mean, invstd, dscale, dbias, dy_factor, x_factor, offset});
             break;
         case PlanSpec::conv_weight_gradient: slots = {dy, x, dweight}; break;
-        case PlanSpec::norm: slots = {x, scale, bias, running_mean, running_var, mean, invstd, next_mean, next_var, y}; break;
+        case PlanSpec::norm:
+            slots = {x, scale, bias, running_mean, running_var, mean, invstd, next_mean, next_var, y};
+            break;
         case PlanSpec::norm_gradient: slots = {dy, x, scale, mean, invstd, dx, dscale, dbias}; break;
     }
     if (s.normalise) slots.insert(slots.end(), {scale, bias});
@@ -91,7 +92,8 @@ size_t operand_bytes(const PlanSpec& s, Slot slot) {
     }
 }
 
-Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, std::string path) : cudnn_(cudnn), stream_(stream), path_(std::move(path)) {
+Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, std::string path)
+    : cudnn_(cudnn), stream_(stream), path_(std::move(path)) {
     std::ifstream file(path_);
     std::ostringstream text;
     if (file) text << file.rdbuf();
@@ -111,7 +113,8 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
     if (const auto known = choices_.find(key); known != choices_.end()) {
         if (known->second.engine.empty()) return {};
         for (int i = 0; i < graph->candidates(); ++i)
-            if (graph->name(i) == known->second.engine && graph->build(i, why)) return {graph, i, known->second.microseconds};
+            if (graph->name(i) == known->second.engine && graph->build(i, why))
+                return {graph, i, known->second.microseconds};
     }
     Plan best{nullptr, 0, untimed};
     int timed = 0, failed = 0;
@@ -126,7 +129,8 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
         ++(t ? timed : failed);
         if (t && (!best.graph || *t < best.microseconds)) best = {graph, i, *t};
     }
-    // What failed for want of memory or of a library may do another time: only what was measured is remembered, and what has no engine.
+    // What failed for want of memory or of a library may do another time: only what was measured is
+    // remembered, and what has no engine.
     if (graph->candidates() > 0 && best.microseconds == untimed) return best;
     choices_[key] = best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{};
     changed_ = true;
@@ -195,4 +199,4 @@ void Plans::save() const {
     }
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

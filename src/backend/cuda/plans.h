@@ -1,5 +1,6 @@
-// The plan for each spec: chosen by timing candidates on the device, remembered on disk by chip, cuDNN version and spec, so that
-// a second run on the same kind of GPU starts at once and computes the same bits.
+// The plan for each spec: chosen by timing candidates on the device, remembered on disk by chip,
+// cuDNN version and spec, so that a second run on the same kind of GPU starts at once and computes
+// the same bits.
 #pragma once
 #include <functional>
 #include <limits>
@@ -9,7 +10,7 @@
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/handles.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 constexpr float untimed = std::numeric_limits<float>::max();
 
@@ -23,7 +24,8 @@ struct Plan {
     }
 };
 
-/// What the cache file holds: one line a spec, "key = microseconds engine". An empty engine: cuDNN has none.
+/// What the cache file holds: one line a spec, "key = microseconds engine". An empty engine: cuDNN
+/// has none.
 struct PlanChoice {
     std::string engine;
     float microseconds = 0;
@@ -42,7 +44,8 @@ std::vector<Slot> operands_of(const PlanSpec&);
 class Plans {
 public:
     Plans(const Cudnn&, cudaStream_t, std::string path);
-    /// The fastest plan, or nothing if cuDNN has no engine. Allocates and waits for the device where it has to measure.
+    /// The fastest plan, or nothing if cuDNN has no engine. Allocates and waits for the device
+    /// where it has to measure.
     const Plan* find(const PlanSpec&);
     /// Microseconds of other work on the stream, measured once and remembered under this key.
     float measured(const std::string& key, const std::function<void()>& work);
@@ -63,4 +66,4 @@ private:
     std::map<std::string, Plan> plans_;  // by key; no graph: there is no engine
 };
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-namespace convoy {
+namespace convoy::cuda {
 
 void* WeightCopies::of(Backend& backend, const Tensor& master, const CopyShape& shape) {
     const float* data = master.as<float>();
-    const auto at = std::lower_bound(copies_.begin(), copies_.end(), data, [](const Copy& c, const float* p) { return c.master < p; });
+    const auto at = std::lower_bound(copies_.begin(), copies_.end(), data,
+                                     [](const Copy& c, const float* p) { return c.master < p; });
     if (at != copies_.end() && at->master == data) {
-        if (at->shape != shape) *at = {data, shape, backend.allocate(shape.bytes())};  // another master lies where one was that is gone
+        // another master lies where one was that is gone
+        if (at->shape != shape) *at = {data, shape, backend.allocate(shape.bytes())};
         return at->buffer.get();
     }
     return copies_.insert(at, {data, shape, backend.allocate(shape.bytes())})->buffer.get();
@@ -27,11 +29,15 @@ void WeightCopies::refresh(cudaStream_t stream) {
     for (Copy& c : copies_)
         if (std::exchange(c.stale, false))  // others' masters may be gone
             kernels::pad(c.master, c.shape.rows, c.shape.channels,
-                     {c.buffer.get(), {int(c.shape.stored_rows), 1, 1, c.shape.stored}, c.shape.type, c.shape.stored - c.shape.channels},
-                     stream);
+                         {c.buffer.get(),
+                          {int(c.shape.stored_rows), 1, 1, c.shape.stored},
+                          c.shape.type,
+                          c.shape.stored - c.shape.channels},
+                         stream);
 }
 
-std::vector<kernels::Segment> WeightCopies::segments(const float* weights, const std::vector<UpdateSegment>& all) const {
+std::vector<kernels::Segment> WeightCopies::segments(const float* weights,
+                                                     const std::vector<UpdateSegment>& all) const {
     std::vector<kernels::Segment> cut;
     for (const UpdateSegment& s : all) {
         int64_t at = int64_t(s.begin);
@@ -59,4 +65,4 @@ std::vector<kernels::Segment> WeightCopies::segments(const float* weights, const
     return cut;
 }
 
-}  // namespace convoy
+}  // namespace convoy::cuda

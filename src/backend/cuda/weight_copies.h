@@ -1,5 +1,6 @@
-// Copies of convolution and linear weights as tensor cores take them: low precision, channels padded with zeros. The optimizer
-// refreshes them as it updates; after an upload to the masters they are refreshed before the next program runs.
+// Copies of convolution and linear weights as tensor cores take them: low precision, channels
+// padded with zeros. The update writes them too; after an upload to the masters, they are refreshed
+// before the next program runs.
 #pragma once
 #include <vector>
 
@@ -7,7 +8,7 @@
 #include "backend/cuda/plan_spec.h"
 #include "kernels/kernels.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 class WeightCopies {
 public:
@@ -31,4 +32,4 @@ private:
     std::vector<Copy> copies_;  // by rising address of the master
 };
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,5 +1,6 @@
-// One block of device memory that every operation of the compute stream uses while it runs. It grows while tapes are built, so
-// its address is looked up when a step runs, and a captured graph is captured anew after it moved.
+// One block of device memory that every operation of the compute stream uses while it runs. It
+// grows while tapes are built, so its address is looked up when a step runs, and a captured graph
+// is captured anew after it moved.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 #include "backend/cuda/handles.h"
 
-namespace convoy {
+namespace convoy::cuda {
 
 class Workspace {
 public:
@@ -17,7 +18,7 @@ public:
     };
     static constexpr size_t alignment = 256;
 
-    /// A part behind `used` bytes of the same operation; makes room for it.
+    /// A part after the first `used` bytes of the same operation; makes room for it.
     Part part(size_t used, size_t bytes) {
         const Part p{(used + alignment - 1) / alignment * alignment, bytes};
         if (p.end() > bytes_) {
@@ -33,8 +34,8 @@ public:
         try {
             block_.emplace(std::max<size_t>(bytes_, 1));
         } catch (const std::bad_alloc&) {
-            fail(Exit::out_of_memory,
-                 "out of memory: cannot allocate " + std::to_string(bytes_ >> 20) + " MiB of workspace on the GPU; use a smaller batch");
+            fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes_ >> 20) +
+                                          " MiB of workspace on the GPU; use a smaller batch");
         }
     }
     void* at(const Part& p) {
@@ -51,4 +52,4 @@ private:
     int generation_ = 0;
 };
 
-}  // namespace convoy
+}  // namespace convoy::cuda

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The form of the sources. `format` puts it right, `check` says what is wrong (clang-format, columns
+# of comments and prose), `tidy [FILE...]` runs clang-tidy over what is compiled. The tools come
+# from PyPI into .deps/style, always the same versions: others format otherwise.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-/usr/bin/python3} BUILD=${BUILD:-build}
+bin=.deps/style
+
+fetch() { # fetch NAME VERSION SHA256
+  [ "$(cat "$bin/$1.version" 2>/dev/null)" = "$2" ] && return
+  local tmp
+  tmp=$(mktemp -d)
+  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: "$1==$2"
+  echo "$3  $(ls "$tmp"/*.whl)" | sha256sum --check --quiet -
+  "$PYTHON" -m zipfile -e "$tmp"/*.whl "$tmp/x"
+  mkdir -p "$bin" && rm -rf "${bin:?}/$1"
+  mv "$tmp/x/${1//-/_}/data" "$bin/$1" && chmod +x "$bin/$1/bin/$1"
+  echo "$2" >"$bin/$1.version"
+  rm -rf "$tmp"
+}
+
+sources() { git ls-files --cached --others --exclude-standard '*.cpp' '*.h' '*.cu' '*.cuh'; }
+others() {
+  git ls-files --cached --others --exclude-standard '*.md' '*.py' '*.sh' '*.mk' '*.pbs' '*.sbatch' '*.cfg' '*.example' Makefile
+}
+clang_format() {
+  fetch clang-format 19.1.7 f4906fb463dd2033032978f56962caab268c9428a384126b9400543eb667f11c
+  sources | xargs "$bin/clang-format/bin/clang-format" "$@"
+}
+
+case ${1:-} in
+  format)
+    { sources; others; } | xargs "$PYTHON" .ci/columns.py --fill
+    clang_format -i
+    ;;
+  check)
+    code=0
+    clang_format --dry-run -Werror || code=1
+    { sources; others; } | xargs "$PYTHON" .ci/columns.py || code=1
+    [ $code = 0 ] || { echo "make format puts it right" >&2; exit 1; }
+    ;;
+  tidy)
+    fetch clang-tidy 19.1.0 be843086d18f7c794fe43d9f3378c0c556fd09151a2375ed1943ff703c144970
+    shift
+    [ $# -gt 0 ] || mapfile -t all < <(git ls-files 'src/*.cpp')
+    # OpenMP's header is GCC's: the wheel has none. winograd.cpp is GCC's own language.
+    gcc=$(dirname "$(g++ -print-file-name=include/omp.h)")
+    export gcc
+    printf '%s\n' "${@:-${all[@]}}" | grep -v cpu/winograd.cpp | xargs -P "$(nproc)" -n 1 bash -c \
+      'said=$("$0" --quiet "$1" -- $TIDY_FLAGS -idirafter "$gcc" "-D__malloc__(...)=__malloc__" 2>/dev/null) || { echo "$said"; exit 1; }' \
+      "$bin/clang-tidy/bin/clang-tidy"
+    ;;
+  *) echo "usage: style.sh format | check | tidy [FILE...]" >&2; exit 2 ;;
+esac

@@ -1,0 +1,20 @@
+// Activations of one element and their derivatives. GELU is the exact one, with erf; the CPU
+// backend approximates the same (backend/cpu/gelu.h).
+#pragma once
+#include <cmath>
+
+#include "base/host_device.h"
+
+namespace convoy::kernels {
+
+/// Not fmaxf: a NaN stays one.
+CONVOY_HD float relu(float z) { return z < 0 ? 0.0f : z; }
+
+CONVOY_HD float gelu(float z) { return 0.5f * z * (1 + erff(z * 0.70710678f)); }
+
+/// Phi(z) + z phi(z), with the normal distribution's Phi and density phi.
+CONVOY_HD float gelu_derivative(float z) {
+    return 0.5f * (1 + erff(z * 0.70710678f)) + z * 0.39894228f * expf(-0.5f * z * z);
+}
+
+}  // namespace convoy::kernels

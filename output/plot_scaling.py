@@ -1,0 +1,50 @@
+"""Draws how runs scale, from what convoy report --scaling --format json prints."""
+import json
+import sys
+
+from plot_base import BAD_INPUT, colors, fail, plt, save
+
+
+def read_cells(path):
+    """The array that convoy report --scaling --format json prints; from a file, or - for stdin."""
+    try:
+        cells = json.load(sys.stdin if path == "-" else open(path, encoding="utf-8"))
+        return [cell for cell in cells if not cell["out_of_memory"] and cell["samples_per_second"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fail(BAD_INPUT, f"{path}: is not what 'convoy report --scaling --format json' prints: {error}")
+
+
+def draw_scaling(cells, title, out):
+    """Samples/s and efficiency against the number of ranks: a line a model, precision, image size, device and batch.
+
+    Published figures are dashed.
+    """
+    lines = {}
+    for cell in cells:
+        key = (cell["source"], cell["model"], cell["precision"], cell["image_size"], cell["device"], cell["batch"])
+        lines.setdefault(key, {})[cell["ranks"]] = cell
+    if not lines:
+        fail(BAD_INPUT, "no cell was measured, so there is nothing to draw")
+    figure, (rate, efficiency) = plt.subplots(1, 2, figsize=(12, 5), constrained_layout=True)
+    for (key, by_ranks), color in zip(lines.items(), colors(lines)):
+        source, model, precision, size, device, batch = key
+        ranks = sorted(by_ranks)
+        style = {"color": color, "marker": "o", "markersize": 4, "linestyle": "-" if source == "Convoy" else "--"}
+        label = f"{source}: {model}, {precision}, {size}, batch {batch} a {'GPU' if device == 'gpu' else 'rank'}"
+        rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=label, **style)
+        efficiency.plot(ranks, [100 * by_ranks[n]["efficiency"] for n in ranks], **style)
+    ticks = sorted({ranks for by_ranks in lines.values() for ranks in by_ranks})
+    unit = "GPU" if all(key[4] == "gpu" for key in lines) else "rank"
+    for axes in (rate, efficiency):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks)
+        axes.set_xticklabels(map(str, ticks))
+        axes.set_xlabel(f"{unit}s")
+        axes.grid(alpha=0.3)
+    rate.set_yscale("log", base=2)
+    rate.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    rate.set(title="Throughput", ylabel=f"samples/s, all {unit}s")
+    rate.legend(fontsize=8)
+    efficiency.set(title="Efficiency", ylabel=f"speed-up per {unit} (%)", ylim=(0, None))
+    figure.suptitle(title or "How it scales", fontsize=13)
+    save(figure, out)

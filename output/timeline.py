@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Draws a training step of every rank, from the trace that `convoy bench --timeline FILE` wrote.
+
+timeline.py TRACE.json [--out FILE.png]
+
+A rank has two lanes: what its threads did, by class of operation, and the all-reduces in flight, each from its start
+until it was seen to be complete. Red is what the all-reduces cost the step: waiting for them and, paler, starting them
+and moving them on between operations, which in MPI the computing thread has to do. The sums of --sync-bn are part of
+batch norm. The title has the shares of the rank where they are largest.
+"""
+import argparse, collections, json, os, sys
+
+try:
+    import matplotlib
+
+    matplotlib.use("Agg")  # draws without a display
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch
+except ImportError as missing:
+    sys.exit(f"timeline: {sys.executable} has no {missing.name}; use /usr/bin/python3, which make deps fills, or "
+             f"{sys.executable} -m pip install -r output/requirements.txt")
+
+# Okabe and Ito's colours, which stay apart for colour-blind readers; red is kept for communication.
+COLORS = {"forward convolution": "#0072B2", "data gradient": "#56B4E9", "weight gradient": "#009E73",
+          "batch norm": "#E69F00", "optimizer": "#CC79A7", "other": "#999999", "all-reduce in flight": "#F0C9A8",
+          "starting and moving all-reduces": "#FF9896", "waiting for all-reduces": "#D62728"}
+WAIT, MOVE = "waiting for all-reduces", "starting and moving all-reduces"
+# spans: (kind, begin, milliseconds); sums: (begin, milliseconds)
+Rank = collections.namedtuple("Rank", "name spans sums")
+
+
+def kind_of(event):
+    name, group = event["name"], event["cat"]
+    if group.startswith("all-reduce"):
+        return WAIT if name == "wait for all-reduce" else MOVE
+    if group == "conv forward":
+        return "forward convolution"
+    if group.startswith("conv "):
+        return group.removeprefix("conv ") if "data" in group else "weight gradient"
+    return next((kind for kind in ("batch norm", "optimizer") if group.startswith(kind)), "other")
+
+
+def read(path):
+    """The ranks of a trace, in order, and what was measured."""
+    with open(path) as file:
+        trace = json.load(file)
+    ranks = {}
+    began = {}
+    for e in trace["traceEvents"]:
+        rank = ranks.setdefault(e["pid"], Rank([], [], []))
+        if e["ph"] == "M" and e["name"] == "process_name":
+            rank.name.append(e["args"]["name"])
+        elif e["ph"] == "X":
+            rank.spans.append((kind_of(e), e["ts"] / 1e3, e["dur"] / 1e3))
+        elif e["ph"] == "b":
+            began[e["id"]] = e["ts"]
+        elif e["ph"] == "e":
+            rank.sums.append((began[e["id"]] / 1e3, (e["ts"] - began[e["id"]]) / 1e3))
+    return [ranks[pid] for pid in sorted(ranks)], trace["otherData"]
+
+
+def cost(rank):
+    """Shares of the step: waiting and moving together, waiting alone."""
+    step = max(at + long for _, at, long in rank.spans) - rank.spans[0][1]
+    wait, move = (sum(long for kind, _, long in rank.spans if kind == wanted) / step for wanted in (WAIT, MOVE))
+    return wait + move, wait
+
+
+def draw(ranks, about, out):
+    figure, axes = plt.subplots(figsize=(14, 1.6 + 1.5 * len(ranks)), layout="constrained")
+    labels = []
+    for r, rank in enumerate(ranks):
+        for kind in COLORS:  # red last, on top
+            mine = [(at, long) for k, at, long in rank.spans if k == kind]
+            edge = 0.4 if kind in (WAIT, MOVE) else 0
+            axes.broken_barh(mine, (-2.5 * r - 0.45, 0.9), color=COLORS[kind], linewidth=edge)
+        for i, (at, long) in enumerate(rank.sums):  # those that overlap get lines of their own
+            place = (-2.5 * r - 1.45 + 0.225 * (i % 4), 0.19)
+            axes.broken_barh([(at, long)], place, color=COLORS["all-reduce in flight"], edgecolor="#B07030",
+                             linewidth=0.4)
+        labels += [(-2.5 * r, f"{rank.name[0]}\ncompute"), (-2.5 * r - 1, "all-reduces")]
+    axes.set_yticks([at for at, _ in labels], [text for _, text in labels])
+    axes.set_xlabel("ms since the step began")
+    axes.set_xlim(0, max(at + long for rank in ranks for _, at, long in rank.spans))
+    exposed, wait = max(map(cost, ranks))
+    step = max(at + long for rank in ranks for _, at, long in rank.spans)
+    said = (f"all-reduces take {100 * exposed:.1f} % of a step of {step:,.0f} ms: {100 * wait:.1f} % waiting, "
+            "the rest starting and moving them")
+    threads = f"{about['threads']} thread{'s' if about['threads'] > 1 else ''}"
+    axes.set_title(f"{about['bench']} {about['precision']}, {about['image_size']}, "
+                   f"batch {about['batch_per_rank']} a rank, "
+                   f"{len(ranks)} ranks × {threads}\n{said}")
+    patches = [Patch(color=color, label=kind) for kind, color in COLORS.items()]
+    below = -0.25 / len(ranks) - 0.12
+    axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, below), ncol=5, frameon=False)
+    figure.savefig(out, dpi=150)
+    print(f"{out}: {said}")
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1])
+    p.add_argument("trace")
+    p.add_argument("--out", default="")
+    a = p.parse_args()
+    try:
+        draw(*read(a.trace), a.out or os.path.splitext(a.trace)[0] + ".png")
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        sys.exit(f"timeline: {a.trace} is no trace that can be drawn: {error!r}")
+
+
+main()

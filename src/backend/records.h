@@ -1,0 +1,92 @@
+// Plain structs that the host fills in and kernels take: what a step reads and writes on a device.
+// Nothing here owns device memory or knows of a backend.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "backend/augment.h"
+#include "backend/update_rule.h"
+#include "base/tensor.h"
+
+namespace convoy {
+
+/// The device's own counters; one a phase (training, evaluation).
+struct Counters {
+    int64_t step = 0;    ///< optimizer steps done
+    int64_t epoch = 0;   ///< from 0
+    int64_t offset = 0;  ///< first sample of the next global batch, in the order of this epoch
+};
+
+/// Sums over a global batch. They open the gradient arena, so the first bucket's all-reduce sums
+/// them too.
+struct BatchStats {
+    float loss_sum = 0;                        ///< summed, not averaged, cross-entropy
+    float correct = 0;                         ///< exact: below 2^24
+    float stop = 0, checkpoint = 0, hold = 0;  ///< number of ranks that ask for it
+    /// 1 if Backend::update skipped the step: its loss or a gradient was not finite
+    float skipped = 0;
+};
+static_assert(sizeof(BatchStats) == 6 * sizeof(float));
+constexpr size_t stats_elements = 16;  ///< BatchStats padded to an alignment unit of the arena
+
+/// One row of the device's metrics ring, written by the last step of a training tape.
+struct StepRecord {
+    int64_t step = 0;  ///< optimizer steps done, from 1
+    double loss = 0, accuracy = 0, learning_rate = 0;
+    double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
+    bool stop = false, checkpoint = false, hold = false;  ///< some rank asked for it
+    bool skipped = false;                                 ///< not finite: the weights are those of the step before
+};
+
+/// Totals of an evaluation on this rank.
+struct EvalTotals {
+    double loss_sum = 0;
+    int64_t correct = 0, images = 0;
+};
+
+/// Reads a batch out of the data set, which lies on the device.
+struct Gather {
+    Tensor images, labels;            ///< device u8 [N, h, w, c], i32 [N]: the whole split
+    const int32_t* order;             ///< device [N]: permutation of the epoch; null: the identity
+    const Counters* counters;         ///< device
+    Tensor x, y;                      ///< outputs, device: [n, h, w, c] normalised, i32 [n]
+    int64_t first;                    ///< this rank's first position in the global batch
+    std::vector<float> mean, stddev;  ///< host, by channel, in units of pixel / 255
+    Augment augment;                  ///< for evaluation: none
+    uint64_t seed;
+};
+
+/// A run of consecutive arena elements with one rule.
+struct UpdateSegment {
+    size_t begin, end;
+    float weight_decay;
+    float learning_rate = 1;    ///< times the step's
+    int64_t steps = INT64_MAX;  ///< trained while Counters::step is below this, constant afterwards
+    int rows = 0, columns = 0;  ///< of a matrix at `begin` that Muon updates; 0: none
+};
+struct Update {
+    OptimizerSpec spec;
+    float *weights, *gradients;  ///< device arenas, same offsets; the gradients begin with the batch sums
+    float* state;                ///< [state_per_element][count]
+    size_t count;
+    std::vector<UpdateSegment> segments;
+    const float* learning_rates;  ///< device, by step from 0
+    const Counters* counters;
+    BatchStats* stats;  ///< device, after the all-reduce
+    bool latch;         ///< after one skipped step, skip all: the weights stay those that made a NaN
+};
+
+/// Look-ahead (Zhang et al., "Lookahead Optimizer", 2019) of weights and running statistics.
+/// Slow weights: every k steps slow += (1 - decay) * (w - slow), then w = slow.
+struct LookAhead {
+    float *weights, *slow;                ///< device arenas with the same offsets
+    size_t count;                         ///< elements
+    std::vector<UpdateSegment> segments;  ///< of the weights, as in Update
+    float *running, *slow_running;        ///< device [running_count]
+    size_t running_count;
+    const float* decays;       ///< device, by completed step, this one included; negative: no update
+    const Counters* counters;  ///< device; the current step is not counted yet
+    const BatchStats* stats;   ///< device: no update after a skipped step; null: never skipped
+};
+
+}  // namespace convoy

@@ -1,0 +1,106 @@
+#include "bench/ceilings.h"
+
+#include <vector>
+
+#include "base/bf16.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/philox.h"
+#include "base/quantile.h"
+
+namespace convoy {
+namespace {
+
+/// Median seconds of a step, several of which are launched together: so many on a GPU that
+/// launching does not show.
+double seconds_of(Backend& backend, const std::function<void(Tape&)>& append) {
+    constexpr int rounds = 5;
+    const int together = backend.synchronous() ? 2 : 20;
+    Tape tape;
+    for (int i = 0; i < together; ++i) append(tape);
+    const auto run = backend.finish(std::move(tape));
+    run();  // whatever the first time takes
+    backend.synchronize();
+    std::vector<double> seconds;
+    for (int i = 0; i < rounds; ++i) {
+        const auto start = Clock::now();
+        run();
+        backend.synchronize();
+        seconds.push_back(seconds_since(start) / together);
+    }
+    return median(seconds);
+}
+
+double copied_bytes(Backend& backend) {
+    const Shape shape{64, 1024, 1024, 1};
+    const Tensor bytes{nullptr, shape, DType::f32};
+    const Buffer from = backend.allocate(bytes.bytes()), to = backend.allocate(bytes.bytes());
+    return 2 * double(bytes.bytes()) / seconds_of(backend, [&](Tape& tape) {
+               backend.add_scaled({from.get(), shape, DType::f32}, 1, {to.get(), shape, DType::f32}, false, tape);
+           });
+}
+
+/// Random numbers, which come again and again: a GPU is faster at zeros.
+void fill(Backend& backend, const Tensor& t) {
+    std::vector<float> drawn(1 << 16);
+    for (size_t i = 0; i < drawn.size(); ++i) drawn[i] = uniform01(philox(1, uint32_t(i), 0, 0, 0).word[0]) - 0.5f;
+    std::vector<bf16> low(drawn.size());  // their bits are numbers in f16 too
+    for (size_t i = 0; i < drawn.size(); ++i) assign(low[i], drawn[i]);
+    const size_t element = size_of(t.dtype), block = drawn.size() * element;
+    for (size_t at = 0; at < t.bytes(); at += block)
+        backend.upload(static_cast<char*>(t.data) + at,
+                       element == sizeof(float) ? static_cast<const void*>(drawn.data()) : low.data(),
+                       std::min(block, t.bytes() - at));
+}
+
+double multiplied_flops(Backend& backend, DType type, const Tensor& weight, int images) {
+    constexpr int side = 16;
+    const int channels = weight.shape.c;
+    const Shape pixels{images, side, side, channels};
+    const size_t bytes = pixels.count() * size_of(type);
+    const Buffer x = backend.allocate(bytes), y = backend.allocate(bytes);
+    const std::vector<Tensor> values = {{x.get(), pixels, type}, {y.get(), pixels, type}}, params = {weight};
+    fill(backend, values[0]);
+    const std::vector<Tensor> none_of_values(2), none_of_params(1);
+    const std::vector<bool> accumulate(2);
+    const std::vector<int> readers = {1, 0};
+    const Bound bound{.op = 0,
+                      .name = "ceiling",
+                      .values = values,
+                      .value_gradients = none_of_values,
+                      .params = params,
+                      .param_gradients = none_of_params,
+                      .accumulate = accumulate,
+                      .readers = readers,
+                      .saved = nullptr,
+                      .labels = {},
+                      .stats = nullptr,
+                      .counters = nullptr,
+                      .global_batch = images,
+                      .first = 0,
+                      .seed = 0,
+                      .training = true};
+    const Conv conv{0, 1, 0, none, 1, 1, 0};
+    return 2.0 * double(pixels.pixels()) * channels * channels /
+           seconds_of(backend, [&](Tape& tape) { backend.forward(conv, bound, tape); });
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(Backend& backend, DType values) {
+    Ceilings c;
+    try {
+        c.bytes = copied_bytes(backend);
+        const Shape shape{1024, 1, 1, 1024};
+        const Buffer memory = backend.allocate(shape.count() * sizeof(float));
+        const Tensor weight{memory.get(), shape, DType::f32};
+        fill(backend, weight);
+        c.flops = multiplied_flops(backend, values, weight, 16);
+        if (c.flops > 1e13) c.flops = multiplied_flops(backend, values, weight, 512);  // large enough to fill a GPU
+    } catch (const Error& error) {
+        if (error.code != Exit::out_of_memory) throw;
+    }
+    return c;
+}
+
+}  // namespace convoy

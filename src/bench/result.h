@@ -1,0 +1,51 @@
+// What a benchmark measured, and how it is said: a table for people, one JSON line for programs.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "bench/ceilings.h"
+#include "plan/work.h"
+#include "train/trainer.h"
+
+namespace convoy {
+
+/// Seconds of a training step and its parts; compute is what is left of the step.
+struct StepParts {
+    double step = 0, data = 0, compute = 0, exposed = 0;
+};
+
+/// The time of all operations of one class in a step, each run by itself (Trainer::profile), and
+/// the work counted for them.
+struct OpClass {
+    std::string name;
+    double seconds = 0;
+    Work work;
+};
+/// Sums by class_of_step, the slowest class first.
+std::vector<OpClass> by_class(const std::vector<StepTime>&, const Graph&, const WorkByClass&);
+
+struct BenchResult {
+    std::string model, precision, device, data, image_size;  ///< data: a folder, or "synthetic"
+    std::string device_kind;                                 ///< "cpu" or "gpu"
+    int64_t classes = 0, parameters = 0, ranks = 1, hosts = 1, threads = 1, batch_per_rank = 0, global_batch = 0,
+            warmup = 0;
+    Versions versions;                      ///< of the libraries, by name
+    std::vector<double> images_per_second;  ///< of all ranks, by measured step
+    /// over the measured steps with what lies between them (permutations, reports)
+    double images_per_second_wall = NAN;
+    StepParts median;                            ///< seconds: medians over the steps, then the mean over ranks
+    double peak_memory = 0;                      ///< bytes, of the rank that has most
+    double flops_per_image = 0;                  ///< forward and backward, counted from the graph
+    std::vector<OpClass> classes_of_operations;  ///< on rank 0; empty if not asked for
+    Ceilings ceilings;                           ///< of rank 0, with them
+};
+
+/// Seconds that the counted work of all classes takes at the ceilings, one class after the other;
+/// 0: not known. Counted is the work of direct convolutions, so Winograd's may take less.
+double roofline_seconds(const BenchResult&);
+/// The readable table.
+std::string bench_text(const BenchResult&);
+/// One line of JSON, without a line break; every time in seconds, every size in bytes.
+std::string bench_json(const BenchResult&);
+
+}  // namespace convoy

@@ -1,0 +1,159 @@
+// Sums over ranks through the backend's own all-reduce, MPI on CPUs and NCCL on GPUs: are they
+// right, and how fast are they?
+#include "bench/sums.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/philox.h"
+#include "base/text.h"
+
+namespace convoy {
+namespace {
+
+/// From 0 to 10; any rank can draw for any other.
+int draw(uint64_t seed, int64_t step, int rank) {
+    return int(uniform_below(philox(seed, uint32_t(step), uint32_t(rank), 0, purpose_comm_test).word[0], 11));
+}
+
+std::function<void()> sum_over_ranks(Backend& backend, const Tensor& t) {
+    Tape tape;
+    backend.allreduce(t, tape);
+    backend.wait_allreduce(tape);
+    return backend.finish(std::move(tape));
+}
+
+/// What is wrong with the sums must be said by every rank that sees it, with the same code.
+void check_sums(Comm& comm, const std::string& trouble) {
+    comm.together([&] {
+        if (!trouble.empty())
+            fail(Exit::comm,
+                 "rank " + std::to_string(comm.rank()) + " on " + comm.host() + ": " + trouble +
+                     "; memory, a link or the MPI or NCCL library is broken: try fewer hosts to find which");
+    });
+}
+
+}  // namespace
+
+void sum_small_numbers(Comm& comm, Backend& backend, int64_t steps, double sleep, uint64_t seed) {
+    const Buffer buffer = backend.allocate(stats_elements * sizeof(float));
+    const auto sum = sum_over_ranks(backend, {buffer.get(), {1, 1, 1, int(stats_elements)}, DType::f32});
+    for (int64_t step = 1; step <= steps; ++step) {
+        const int mine = draw(seed, step, comm.rank());
+        std::vector<float> values(stats_elements, float(mine));
+        backend.upload(buffer.get(), values.data(), values.size() * sizeof(float));
+        sum();
+        backend.synchronize();
+        backend.download(values.data(), buffer.get(), values.size() * sizeof(float));
+        comm.activity().set_step(step);
+        int wanted = 0;
+        for (int rank = 0; rank < comm.size(); ++rank) wanted += draw(seed, step, rank);
+        // In one piece, so that lines of different ranks do not mix.
+        std::fputs(formatted("rank: %d, step: %lld, value: %d, reduced sum: %g.\n", comm.rank(), (long long)step, mine,
+                             double(values[0]))
+                       .c_str(),
+                   stdout);
+        std::fflush(stdout);
+        std::string trouble;
+        for (float v : values)
+            if (v != float(wanted))
+                trouble = formatted("the all-reduce of step %lld gave %g, but the ranks drew %d in all",
+                                    (long long)step, double(v), wanted);
+        check_sums(comm, trouble);
+        const Doing doing(comm.activity(), "sleep (--sleep)");
+        std::this_thread::sleep_for(std::chrono::duration<double>(sleep));
+    }
+}
+
+namespace {
+
+/// Numbers that repeat with a prime period, so that an element that arrives in another's place is
+/// seen; their sums are exact in f32.
+class Pattern {
+public:
+    Pattern(Comm& comm, uint64_t seed) : mine_(elements), sum_(elements) {
+        for (size_t i = 0; i < period; ++i) {
+            mine_[i] = float(draw(seed, int64_t(i), comm.rank()));
+            for (int rank = 0; rank < comm.size(); ++rank) sum_[i] += float(draw(seed, int64_t(i), rank));
+        }
+        for (size_t i = period; i < elements; ++i) {
+            mine_[i] = mine_[i - period];
+            sum_[i] = sum_[i - period];
+        }
+    }
+    void write(Backend& backend, float* to, size_t count) const {
+        for (size_t at = 0; at < count; at += elements)
+            backend.upload(to + at, mine_.data(), std::min(elements, count - at) * sizeof(float));
+    }
+    int64_t wrong(Backend& backend, const float* sums, size_t count) const {
+        std::vector<float> host(std::min(elements, count));
+        int64_t wrong = 0;
+        for (size_t at = 0; at < count; at += elements) {
+            const size_t n = std::min(elements, count - at);
+            backend.download(host.data(), sums + at, n * sizeof(float));
+            for (size_t i = 0; i < n; ++i) wrong += host[i] != sum_[i];
+        }
+        return wrong;
+    }
+
+private:
+    static constexpr size_t period = 509, elements = period * 512;  // moved in pieces of 1 MiB
+    std::vector<float> mine_, sum_;
+};
+
+/// Seconds a call, of the slowest rank.
+double time_of(Comm& comm, Backend& backend, const std::function<void()>& sum, int64_t iterations) {
+    for (int warmup = 0; warmup < 2; ++warmup) sum();  // a GPU captures a tape when it runs for the second time
+    backend.synchronize();
+    comm.barrier();
+    const auto start = Clock::now();
+    for (int64_t i = 0; i < iterations; ++i) sum();
+    backend.synchronize();
+    const std::vector<double> all = comm.gather_all(std::vector<double>{seconds_since(start) / double(iterations)});
+    return *std::max_element(all.begin(), all.end());
+}
+
+}  // namespace
+
+void measure_sums(Comm& comm, Backend& backend, const std::vector<size_t>& sizes, int64_t iterations, uint64_t seed) {
+    const size_t most = *std::max_element(sizes.begin(), sizes.end());
+    Buffer buffer;
+    comm.together([&] { buffer = backend.allocate(most); });
+    auto* data = static_cast<float*>(buffer.get());
+    const Pattern pattern(comm, seed);
+    if (comm.root())
+        std::printf(
+            "# all-reduce in place over %d rank%s, %lld iterations a size; time: the slowest rank's mean; GB are 1e9 "
+            "bytes\n"
+            "#%11s %12s %7s %7s %12s %8s %8s %8s\n#%11s %12s %7s %7s %12s %8s %8s\n",
+            comm.size(), comm.size() == 1 ? " (nothing is sent)" : "s", (long long)iterations, "size", "count", "type",
+            "redop", "time", "algbw", "busbw", "wrong", "(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)");
+    double bus = 0;
+    for (size_t bytes : sizes) {
+        const size_t count = bytes / sizeof(float);
+        const auto sum = sum_over_ranks(backend, {data, {1, 1, 1, int(count)}, DType::f32});
+        pattern.write(backend, data, count);
+        sum();
+        backend.synchronize();
+        const int64_t wrong = pattern.wrong(backend, data, count), all_wrong = comm.sum(wrong);
+        Tape clear;  // sums of sums would grow beyond f32
+        backend.zero({data, {1, 1, 1, int(count)}, DType::f32}, clear);
+        backend.finish(std::move(clear))();
+        const double seconds = time_of(comm, backend, sum, iterations), algorithm = double(bytes) / seconds / 1e9;
+        bus += algorithm * bus_factor(comm.size()) / double(sizes.size());
+        if (comm.root()) {
+            std::printf("%12zu %12zu %7s %7s %12.2f %8.3f %8.3f %8lld\n", bytes, count, "float", "sum", 1e6 * seconds,
+                        algorithm, algorithm * bus_factor(comm.size()), (long long)all_wrong);
+            std::fflush(stdout);
+        }
+        check_sums(comm,
+                   wrong ? formatted("%lld of %zu elements of the all-reduce are wrong", (long long)wrong, count) : "");
+    }
+    if (comm.root()) std::printf("# mean bus bandwidth: %.3f GB/s\n", bus);
+}
+
+}  // namespace convoy

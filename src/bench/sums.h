@@ -1,0 +1,26 @@
+// The two tests of `convoy comm-test`, apart from its options: the tests of this repository run
+// them on a backend that sums wrongly.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "comm/comm.h"
+
+namespace convoy {
+
+/// `steps` all-reduces of one small number a rank, and `sleep` seconds after each. Every rank draws
+/// an integer from 0 to 10 and prints it with the sum. It draws those of all ranks, too, and
+/// compares. Collective; throws Exit::comm on all ranks.
+void sum_small_numbers(Comm&, Backend&, int64_t steps, double sleep, uint64_t seed);
+
+/// Times all-reduces of f32 of these sizes (bytes, multiples of 4), `iterations` each, and prints a
+/// table as nccl-tests does. Every element of every size is checked once on every rank. Collective;
+/// throws Exit::comm on all ranks, Exit::out_of_memory.
+void measure_sums(Comm&, Backend&, const std::vector<size_t>& sizes, int64_t iterations, uint64_t seed);
+
+/// What a ring of n ranks sends over each link for every byte that is reduced: busbw = algbw *
+/// this.
+constexpr double bus_factor(int ranks) { return 2.0 * (ranks - 1) / ranks; }
+
+}  // namespace convoy

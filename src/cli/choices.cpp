@@ -1,0 +1,46 @@
+#include "cli/choices.h"
+
+namespace convoy {
+
+std::string list_of(const std::vector<std::string>& words) {
+    std::string list;
+    for (size_t i = 0; i < words.size(); ++i) {
+        const bool last = i + 1 == words.size();
+        if (i > 0) list += last ? " or " : ", ";
+        list += words[i];
+    }
+    return list;
+}
+
+void refuse_choice(const std::string& option, const std::string& text, const std::vector<std::string>& names) {
+    fail(Exit::usage, "--" + option + " " + text + " is unknown; choose " + list_of(names));
+}
+
+const Choices<OptimizerChoice>& optimizer_choices() {
+    static const Choices<OptimizerChoice> choices = {
+        {"sgd", OptimizerChoice::sgd},
+        {"adam", OptimizerChoice::adam},
+        {"muon", OptimizerChoice::muon, "convolution weights by Muon, the rest by sgd"}};
+    return choices;
+}
+
+const Choices<Precision>& precision_choices() {
+    static const Choices<Precision> choices = {{name_of(Precision::f32), Precision::f32},
+                                               {name_of(Precision::tf32), Precision::tf32},
+                                               {name_of(Precision::bf16), Precision::bf16},
+                                               {name_of(Precision::f16), Precision::f16}};
+    return choices;
+}
+
+const Choices<Tta>& tta_choices() {
+    static const Choices<Tta> choices = {
+        {"none", Tta::plain}, {"mirror", Tta::mirror}, {"full", Tta::full, "mirrored and shifted by a pixel: 6"}};
+    return choices;
+}
+
+const Choices<std::string>& device_choices() {
+    static const Choices<std::string> choices = {{"auto", "auto"}, {"cuda", "cuda"}, {"cpu", "cpu"}};
+    return choices;
+}
+
+}  // namespace convoy

@@ -1,0 +1,57 @@
+// Options that take one of a few words: the words, what they mean and what --help says of them
+// stand once.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "model/precision.h"
+#include "train/evaluator.h"
+#include "train/trainer.h"
+
+namespace convoy {
+
+template <class T> struct Choice {
+    const char* name;
+    T value;
+    const char* note = "";  ///< for --help, in brackets after the name
+};
+template <class T> using Choices = std::vector<Choice<T>>;
+
+/// "a, b or c"
+std::string list_of(const std::vector<std::string>& words);
+[[noreturn]] void refuse_choice(const std::string& option, const std::string& text,
+                                const std::vector<std::string>& names);
+
+template <class T> std::vector<std::string> names_of(const Choices<T>& choices) {
+    std::vector<std::string> names;
+    for (const Choice<T>& c : choices) names.emplace_back(c.name);
+    return names;
+}
+/// "a, b (its note) or c"
+template <class T> std::string help_of(const Choices<T>& choices) {
+    std::vector<std::string> words;
+    for (const Choice<T>& c : choices) words.push_back(c.name + (*c.note ? " (" + std::string(c.note) + ")" : ""));
+    return list_of(words);
+}
+/// Throws Exit::usage, naming the option and the choices.
+template <class T> T choose(const std::string& option, const std::string& text, const Choices<T>& choices) {
+    for (const Choice<T>& c : choices)
+        if (text == c.name) return c.value;
+    refuse_choice(option, text, names_of(choices));
+}
+template <class T> const char* name_of(const Choices<T>& choices, const T& value) {
+    for (const Choice<T>& c : choices)
+        if (value == c.value) return c.name;
+    return "";
+}
+
+/// --optimizer
+enum class OptimizerChoice { sgd, adam, muon };
+
+// What several commands or files of a run name.
+const Choices<OptimizerChoice>& optimizer_choices();
+const Choices<Precision>& precision_choices();
+const Choices<Tta>& tta_choices();
+const Choices<std::string>& device_choices();
+
+}  // namespace convoy

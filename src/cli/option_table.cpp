@@ -1,0 +1,80 @@
+#include "cli/option_table.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace convoy {
+namespace po = boost::program_options;
+namespace {
+
+constexpr unsigned columns = 140;  // of a list without groups
+
+template <class T> void check_range(const char* name, T v, Range<T> range) {
+    if (v >= range.low && v <= range.high) return;
+    std::ostringstream message;
+    message << "--" << name << " " << v << ": must be from " << range.low << " to " << range.high;
+    fail(Exit::usage, message.str());
+}
+
+}  // namespace
+
+void OptionTable::group(const std::string& heading) { groups_.emplace_back(heading); }
+
+void OptionTable::add(const char* name, po::value_semantic* value, const std::string& help) {
+    if (groups_.empty()) group("options");
+    groups_.back().add_options()(name, value, help.c_str());
+}
+
+void OptionTable::add_text(const char* name, const char* standard, const char* value, const std::string& help) {
+    add(name, po::value<std::string>()->default_value(standard)->value_name(value), help);
+}
+
+void OptionTable::text(const char* name, std::string& to, const char* standard, const char* value,
+                       const std::string& help) {
+    add(name, po::value<std::string>(&to)->default_value(standard)->value_name(value), help);
+}
+
+void OptionTable::flag(const char* name, bool& to, const std::string& help) {
+    add(name, po::value<bool>(&to)->default_value(false, "false")->implicit_value(true, "true")->value_name("BOOL"),
+        help);
+}
+
+void OptionTable::whole(const char* name, int64_t& to, int64_t standard, Range<int64_t> range, const char* value,
+                        const std::string& help) {
+    add(name, po::value<int64_t>(&to)->default_value(standard)->value_name(value), help);
+    readers_.push_back([=, &to](const Values&) { check_range(name, to, range); });
+}
+
+void OptionTable::number(const char* name, double& to, double standard, Range<double> range, const char* value,
+                         const std::string& help) {
+    std::ostringstream text;
+    text << standard;
+    add(name, po::value<double>(&to)->default_value(standard, text.str())->value_name(value), help);
+    readers_.push_back([=, &to](const Values&) { check_range(name, to, range); });
+}
+
+void OptionTable::config(const char* name, const char* value, const std::string& help) {
+    add(name, po::value<std::string>()->value_name(value), help);
+}
+
+po::options_description OptionTable::description() const {
+    po::options_description all(caption_, columns);
+    for (const po::options_description& group : groups_) all.add(group);
+    return all;
+}
+
+po::options_description OptionTable::description(const std::vector<std::string>& without) const {
+    po::options_description shown(caption_, columns);
+    for (const po::options_description& group : groups_)
+        for (const auto& option : group.options())
+            if (std::find(without.begin(), without.end(), option->long_name()) == without.end()) shown.add(option);
+    return shown;
+}
+
+void OptionTable::read(const po::variables_map& values) const {
+    for (const auto& reader : readers_) reader(values);
+}
+
+}  // namespace convoy

@@ -1,0 +1,145 @@
+#include "cli/option_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace convoy {
+namespace {
+
+[[noreturn]] void refuse(const std::string& option, const std::string& text, const std::string& why) {
+    fail(Exit::usage, "--" + option + " " + text + ": " + why);
+}
+
+/// Seconds that are left of a Slurm job; 0 outside one.
+double seconds_left_of_job() {
+    const char* variable = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
+    if (!variable) return 0;
+    char* end = nullptr;
+    const double seconds = std::strtod(variable, &end);
+    if (end == variable || *end || !std::isfinite(seconds))
+        fail(Exit::usage,
+             std::string("SLURM_JOB_END_TIME=") + variable + " is not a time in seconds since 1970; give --time-limit");
+    return std::clamp(seconds - double(std::time(nullptr)), 1.0, longest_duration);
+}
+
+}  // namespace
+
+NumberList parse_numbers(const std::string& option, const std::string& text) {
+    NumberList list{text};
+    std::istringstream in(text);
+    for (std::string item; std::getline(in, item, ',');) {
+        size_t used = 0;
+        double v = 0;
+        try {
+            v = std::stod(item, &used);
+        } catch (const std::exception&) {
+            used = std::string::npos;
+        }
+        if (used != item.size() || !std::isfinite(v))
+            refuse(option, text, "'" + item + "' is not a number; write numbers separated by commas");
+        list.values.push_back(v);
+    }
+    return list;
+}
+
+std::vector<double> parse_milestones(const std::string& option, const std::string& text) {
+    return parse_numbers(option, text).values;
+}
+
+NumberList parse_deviations(const std::string& option, const std::string& text) {
+    NumberList list = parse_numbers(option, text);
+    for (double v : list.values) {
+        if (v >= 1e-6 && v <= 1e6) continue;
+        std::ostringstream message;
+        message << "--" << option << " " << v << ": must be from " << 1e-6 << " to " << 1e6;
+        fail(Exit::usage, message.str());
+    }
+    return list;
+}
+
+std::vector<int> parse_devices(const std::string& option, const std::string& text) {
+    constexpr double most = 1024;
+    std::vector<int> devices;
+    for (double d : parse_numbers(option, text).values) {
+        if (d < 0 || d != std::floor(d) || d > most)
+            refuse(option, text, "write device numbers separated by commas, as in 0,1");
+        devices.push_back(int(d));
+    }
+    return devices;
+}
+
+ResumeFrom parse_resume(const std::string& option, const std::string& text) {
+    if (text.empty()) fail(Exit::usage, "--" + option + " is empty; choose none, auto or a checkpoint file");
+    if (text == "none") return {};
+    if (text == "auto") return {.newest = true};
+    return {.file = text};
+}
+
+CheckpointClock parse_checkpoint_clock(const std::string& option, const std::string& text) {
+    if (text == "none") return {};
+    char* end = nullptr;
+    const long long whole = std::strtoll(text.c_str(), &end, 10);
+    const std::string unit = end;
+    if (end != text.c_str() && whole > 0 && unit.empty()) return {.steps = whole};
+    if (end != text.c_str() && whole > 0 && unit == "e") return {.epochs = whole};
+    const double seconds = parse_duration(text).value_or(0);
+    if (seconds <= 0) refuse(option, text, "write 500 (steps), 10m or 1h30m (time, to 8760h), 2e (epochs), or none");
+    return {.seconds = seconds};
+}
+
+double parse_time_limit(const std::string& option, const std::string& text) {
+    if (text.empty()) return seconds_left_of_job();
+    const double seconds = parse_duration(text).value_or(0);
+    if (seconds <= 0) refuse(option, text, "write a time to 8760h, as in 1h50m, 90m or 300s");
+    return seconds;
+}
+
+double parse_watchdog(const std::string& option, const std::string& text) {
+    if (text == "none") return 0;
+    const double seconds = parse_duration(text).value_or(0);
+    if (seconds < 1) refuse(option, text, "write a time from 1s to 8760h, as in 300s or 10m, or none");
+    return seconds;
+}
+
+double parse_publish_every(const std::string& option, const std::string& text) {
+    constexpr double day = 86400;
+    const double seconds = parse_duration(text).value_or(0);
+    if (seconds <= 0 || seconds > day) refuse(option, text, "write a time of at most 24h, as in 5s or 1m");
+    return seconds;
+}
+
+std::optional<double> parse_rate(const std::string& option, const std::string& text) {
+    if (text == "auto") return std::nullopt;
+    char* end = nullptr;
+    const double rate = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end || !std::isfinite(rate) || rate < 0)
+        refuse(option, text, "must be one number from 0, or auto for global batch / 1000");
+    return rate;
+}
+
+RatePoints parse_rate_points(const std::string& option, const std::string& text) {
+    RatePoints all;
+    std::istringstream in(text);
+    for (std::string item; std::getline(in, item, ',');) {
+        const size_t colon = item.find(':');
+        if (colon == std::string::npos || colon == 0 || colon + 1 == item.size())
+            refuse(option, text, "write epoch:factor pairs, as in 0:0.2,2:1,10:0");
+        const bool share = item[colon - 1] == '%';
+        if (share != all.of_run && !all.points.empty()) refuse(option, text, "write epochs or percent, not both");
+        all.of_run = share;
+        const std::vector<double> at = parse_numbers(option, item.substr(0, share ? colon - 1 : colon)).values;
+        if (at.size() != 1) refuse(option, text, "a % has no number before it");
+        const double place = share ? at[0] / 100 : at[0];
+        if (!all.points.empty() && place <= all.points.back().first) refuse(option, text, "epochs must rise");
+        all.points.emplace_back(place, parse_numbers(option, item.substr(colon + 1)).values.at(0));
+    }
+    return all;
+}
+
+}  // namespace convoy

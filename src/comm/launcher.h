@@ -1,0 +1,19 @@
+// What is known of OpenMPI's mpirun, which ended up differently in 4.1 and in 5.0.
+#pragma once
+#include <string>
+
+namespace convoy {
+
+/// What mpirun does to its ranks after a SIGTERM or SIGINT of its own: a SIGCONT at once, a SIGTERM
+/// and a SIGKILL so many seconds later.
+struct Grace {
+    double to_term, to_kill;
+};
+
+/// Of the MPI that is running.
+Grace launcher_grace();
+/// As MPI_Get_library_version names it: "Open MPI v5.0.7, package: …". Other libraries than OpenMPI
+/// count as its version 4.
+Grace launcher_grace(const std::string& library);
+
+}  // namespace convoy

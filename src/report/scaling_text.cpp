@@ -1,0 +1,136 @@
+// How `convoy report --scaling` says what it worked out: a table for people, CSV or JSON for
+// programs.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/table.h"
+#include "report/scaling.h"
+
+namespace convoy {
+namespace {
+
+std::string number_or(double v, const char* pattern, const std::string& otherwise) {
+    char text[64];
+    if (!std::isfinite(v)) return otherwise;
+    std::snprintf(text, sizeof text, pattern, v);
+    return text;
+}
+
+/// What the title calls one rank.
+const char* unit_of(const ScalingRun& r) { return r.device == "gpu" ? "GPU" : "rank"; }
+
+/// The cells of one table, in the order that it shows them.
+struct TableCells {
+    std::map<std::pair<int64_t, int64_t>, std::map<std::string, const ScalingCell*>>
+        rows;                            // (ranks, nodes) -> source -> cell
+    std::vector<std::string> published;  // sources, by name
+    std::string published_precision, note;
+    int64_t most_runs = 0, base = 0;
+};
+
+TableCells arranged(const std::vector<ScalingCell>& cells) {
+    TableCells t;
+    for (const ScalingCell& c : cells) {
+        t.rows[{c.run.ranks, c.run.nodes}][c.run.source] = &c;
+        if (c.run.source == "Convoy") {
+            t.most_runs = std::max(t.most_runs, c.runs);
+            if (c.base_ranks) t.base = c.base_ranks;
+            if (!c.note.empty()) t.note = c.note;
+            continue;
+        }
+        t.published_precision = c.run.precision;
+        if (std::find(t.published.begin(), t.published.end(), c.run.source) == t.published.end())
+            t.published.push_back(c.run.source);
+    }
+    return t;
+}
+
+std::string title_of(const ScalingRun& group, const TableCells& t) {
+    const auto known = [](const std::string& text, const char* otherwise) {
+        return text.empty() ? std::string(otherwise) : text;
+    };
+    std::string title = known(group.model, "unknown model") + ", " + known(group.precision, "unknown precision") +
+                        ", " + work_text(group) + ", batch " + std::to_string(group.batch) + " a " + unit_of(group);
+    if (t.most_runs > 1) title += "; medians of up to " + std::to_string(t.most_runs) + " runs";
+    if (t.base > 1) title += "; speed-up over " + std::to_string(t.base) + " " + unit_of(group) + "s";
+    if (!t.published.empty()) title += "; published, " + t.published_precision + ": samples/s (speed-up)";
+    return t.note.empty() ? title : title + "; " + t.note;
+}
+
+/// The cells of one table: a row a number of nodes and ranks.
+std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
+    const ScalingRun& group = cells.front().run;
+    const TableCells t = arranged(cells);
+    TextTable table{{std::string("nodes-") + unit_of(group) + "s", "samples/s", "speed-up", "efficiency"}, {}};
+    table.header.insert(table.header.end(), t.published.begin(), t.published.end());
+    for (const auto& [place, of] : t.rows) {
+        const ScalingCell nothing, *c = of.count("Convoy") ? of.at("Convoy") : &nothing;
+        std::vector<std::string> row = {
+            std::to_string(place.second) + "-" + std::to_string(place.first),
+            c->run.out_of_memory ? "OOM" : number_or(c->run.samples_per_second, "%.2f", "-"),
+            number_or(c->speed_up, "%.1f", "-"), number_or(100 * c->efficiency, "%.1f %%", "-")};
+        for (const std::string& source : t.published) {
+            const auto p = of.find(source);
+            row.push_back(p == of.end() ? "-"
+                                        : number_or(p->second->run.samples_per_second, "%.2f", "-") +
+                                              number_or(p->second->speed_up, " (%.1f)", ""));
+        }
+        table.rows.push_back(row);
+    }
+    const std::string title = title_of(group, t);
+    return format == Format::markdown ? "### " + title + "\n\n" + as_markdown(table) : title + "\n" + as_text(table);
+}
+
+std::string as_json(const std::vector<ScalingCell>& cells) {
+    auto all = nlohmann::ordered_json::array();
+    for (const ScalingCell& c : cells)
+        all.push_back({{"source", c.run.source},
+                       {"model", c.run.model},
+                       {"precision", c.run.precision},
+                       {"image_size", c.run.image_size},
+                       {"classes", c.run.classes > 0 ? nlohmann::json(c.run.classes) : nlohmann::json()},
+                       {"stem", c.run.stem},
+                       {"device", c.run.device},
+                       {"batch", c.run.batch},
+                       {"nodes", c.run.nodes},
+                       {"ranks", c.run.ranks},
+                       {"runs", c.runs},
+                       {"out_of_memory", c.run.out_of_memory},
+                       {"samples_per_second", c.run.samples_per_second},
+                       {"speed_up", c.speed_up},
+                       {"efficiency", c.efficiency}});
+    return all.dump(1) + "\n";
+}
+
+std::string as_lines(const std::vector<ScalingCell>& cells) {
+    TextTable table{{"source", "model", "precision", "image_size", "classes", "stem", "device", "batch", "nodes",
+                     "ranks", "runs", "samples_per_second", "speed_up", "efficiency"},
+                    {}};
+    for (const ScalingCell& c : cells)
+        table.rows.push_back({c.run.source, c.run.model, c.run.precision, c.run.image_size,
+                              c.run.classes > 0 ? std::to_string(c.run.classes) : "", c.run.stem, c.run.device,
+                              std::to_string(c.run.batch), std::to_string(c.run.nodes), std::to_string(c.run.ranks),
+                              std::to_string(c.runs),
+                              c.run.out_of_memory ? "OOM" : number_or(c.run.samples_per_second, "%.10g", ""),
+                              number_or(c.speed_up, "%.4f", ""), number_or(c.efficiency, "%.4f", "")});
+    return as_csv(table);
+}
+
+}  // namespace
+
+std::string scaling_as(const std::vector<ScalingCell>& cells, Format format) {
+    if (format == Format::json) return as_json(cells);
+    if (format == Format::csv) return as_lines(cells);
+    std::string text;
+    for (auto first = cells.begin(); first != cells.end();) {
+        const auto last =
+            std::find_if(first, cells.end(), [&](const ScalingCell& c) { return !same_table(c.run, first->run); });
+        text += (text.empty() ? "" : "\n") + table_of({first, last}, format);
+        first = last;
+    }
+    return text;
+}
+
+}  // namespace convoy

@@ -1,0 +1,202 @@
+#include "report/summary.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "base/input_file.h"
+#include "base/quantile.h"
+#include "base/text.h"
+#include "model/models.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+/// Of "key = value" lines; empty if it is not there.
+std::string value_of(const std::string& configuration, const std::string& key) {
+    std::istringstream lines(configuration);
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with(key + " = ")) return line.substr(key.size() + 3);
+    return "";
+}
+
+std::string text_of(const MetricsFile& file, const std::string& name) {
+    const auto found = file.run.find(name);
+    return found == file.run.end() ? "" : found->second;
+}
+
+/// Steps whose time says something: the first of a training pays for what is done once. A benchmark
+/// left its warm-up out itself.
+std::vector<TrainRow> timed(const std::vector<TrainRow>& rows, bool bench) {
+    std::vector<TrainRow> timed;
+    for (size_t i = !bench && rows.size() > 1 ? 1 : 0; i < rows.size(); ++i)
+        if (std::isfinite(rows[i].step_seconds) && rows[i].step_seconds > 0) timed.push_back(rows[i]);
+    return timed;
+}
+
+double median_of(const std::vector<TrainRow>& rows, double TrainRow::* field) {
+    std::vector<double> values;
+    for (const TrainRow& r : rows)
+        if (std::isfinite(r.*field)) values.push_back(r.*field);
+    return median(values);
+}
+
+void add_ranks(RunSummary& s, const MetricsFile& file) {
+    std::set<std::string> hosts;
+    for (const RankRow& r : file.rows<RankRow>()) {
+        s.of_ranks.push_back({.rank = r.rank, .threads = r.threads, .host = r.host, .device = r.device});
+        hosts.insert(r.host);
+    }
+    for (const RankEpochRow& r : file.rows<RankEpochRow>())
+        for (RankTotals& t : s.of_ranks)
+            if (t.rank == r.rank) {
+                const auto known = [](double v) { return std::isfinite(v) ? v : 0; };
+                t.data += known(r.data_seconds);
+                t.compute += known(r.compute_seconds);
+                t.wait += known(r.collective_wait_seconds);
+            }
+    s.ranks = int64_t(s.of_ranks.size());
+    s.hosts = int64_t(hosts.size());
+}
+
+void add_epochs(RunSummary& s, const MetricsFile& file) {
+    std::vector<double> epochs;
+    for (const EpochRow& e : file.rows<EpochRow>()) {
+        epochs.push_back(e.seconds);
+        s.training_seconds += e.seconds;
+        s.images += e.images;
+        s.epochs = std::max(s.epochs, e.epoch);
+    }
+    s.epoch_seconds = median(epochs);
+    if (s.images > 0 && s.training_seconds > 0) s.images_per_second = double(s.images) / s.training_seconds;
+}
+
+/// What `stem` of a configuration means for a model and images "224x224x3".
+/// Empty if that cannot be known, or means nothing.
+std::string stem_of_run(const std::string& model, const std::string& image_size, const std::string& stem) {
+    const int height = std::atoi(image_size.c_str());
+    return stem.empty() || height < 1 ? "" : stem_of({.name = model, .h = height, .stem = stem});
+}
+
+/// Takes over what the JSON of a file `oom` has; false if it is damaged.
+bool add_oom(RunSummary& s, const nlohmann::json& j) {
+    try {
+        s.model = j.value("model", "");
+        s.precision = j.value("precision", "");
+        s.image_size = j.value("image_size", "");
+        s.stem = j.value("stem", "");
+        s.classes = j.value("classes", int64_t(0));
+        s.device = j.value("device_kind", "");
+        s.ranks = j.value("ranks", int64_t(0));
+        s.hosts = j.value("hosts", int64_t(0));
+        s.batch_per_rank = j.value("batch_per_rank", int64_t(0));
+        s.out_of_memory = j.value("message", "");
+    } catch (const nlohmann::json::exception&) {
+        return false;
+    }
+    return true;
+}
+
+/// What files said, once for all formats: within a table not even a line's end may stand.
+void make_printable(RunSummary& s) {
+    for (std::string* text : {&s.run, &s.model, &s.precision, &s.image_size, &s.stem, &s.device, &s.out_of_memory})
+        *text = printable(*text);
+    for (RankTotals& r : s.of_ranks) r.host = printable(r.host), r.device = printable(r.device);
+    for (EventRow& e : s.events) {
+        for (std::string* text : {&e.iso_time, &e.kind, &e.message}) *text = printable(*text);
+    }
+}
+
+/// What the file `oom` says. Where it is empty: what the folder's name says, as in "2n16g-b128-r3"
+/// (nodes, ranks of all, batch, repeat). If neither says anything, ranks and batch stay 0.
+RunSummary without_memory(const std::string& run) {
+    RunSummary s;
+    s.run = run;
+    const std::string path = run + "/oom", advice = "remove it, or measure again";
+    size_of_input(path, advice);
+    const auto j = nlohmann::json::parse(text_of_input(path, 1 << 20, advice), nullptr, false);
+    if (j.is_object() && !add_oom(s, j)) fail(Exit::bad_input, path + ": is damaged; " + advice);
+    std::smatch m;
+    const std::string name = fs::path(run).filename().string();
+    if (s.ranks < 1 && std::regex_search(name, m, std::regex("(\\d{1,6})n(\\d{1,6})g-b(\\d{1,9})")))
+        s.hosts = std::stoll(m[1]), s.ranks = std::stoll(m[2]), s.batch_per_rank = std::stoll(m[3]);
+    s.global_batch = s.batch_per_rank * s.ranks;
+    if (s.out_of_memory.empty()) s.out_of_memory = "out of memory";
+    make_printable(s);
+    return s;
+}
+
+}  // namespace
+
+RunSummary summarise(const std::string& given) {
+    std::string run = given;
+    while (run.size() > 1 && run.ends_with("/")) run.pop_back();
+    std::error_code unseen;  // a folder that may not be read looks like one that is not there
+    if (fs::exists(run + "/oom", unseen)) return without_memory(run);
+    const std::string path = fs::is_directory(run, unseen) ? run + "/metrics.h5" : run;
+    if (!fs::exists(path, unseen))
+        fail(Exit::bad_input, path + ": there is no such file; give the folder of a run, or its metrics.h5");
+    const MetricsFile file = read_metrics(path);
+    RunSummary s;
+    s.run = run;
+    s.model = text_of(file, "model");
+    s.image_size = text_of(file, "image size");
+    const std::string configuration = text_of(file, "configuration");
+    s.precision = value_of(configuration, "precision");
+    s.stem = stem_of_run(s.model, s.image_size, value_of(configuration, "stem"));
+    s.classes = std::atoll(text_of(file, "number of classes").c_str());
+    if (value_of(configuration, "share-device") != "true") s.device = text_of(file, "device kind");
+    add_ranks(s, file);
+    if (const std::string batch = text_of(file, "global batch (--batch-size)"); !batch.empty())
+        s.global_batch = std::atoll(batch.c_str());
+    if (s.ranks > 0) s.batch_per_rank = (s.global_batch + s.ranks - 1) / s.ranks;
+
+    const std::vector<TrainRow>& train = file.rows<TrainRow>();
+    const std::vector<TrainRow> rows = timed(train, file.run.count("bench") > 0);
+    // Of a run that was stopped, /train may lack the last step (--metrics-every); the event that
+    // ended it has it.
+    if (!train.empty()) s.steps = train.back().step;
+    if (!file.rows<EventRow>().empty()) s.steps = std::max(s.steps, file.rows<EventRow>().back().step);
+    s.step_seconds = median_of(rows, &TrainRow::step_seconds);
+    s.data_seconds = median_of(rows, &TrainRow::data_seconds);
+    s.comm_exposed_seconds = median_of(rows, &TrainRow::comm_exposed_seconds);
+    s.step_images_per_second = s.global_batch > 0 ? double(s.global_batch) / s.step_seconds : NAN;
+    add_epochs(s, file);
+    for (const EvalRow& e : file.rows<EvalRow>()) {
+        if (std::isfinite(e.seconds)) s.eval_seconds += e.seconds;
+        s.last_accuracy = e.accuracy;
+        s.last_epoch = e.epoch;
+        if (e.accuracy <= s.best_accuracy) continue;  // false while there is none: NaN
+        s.best_accuracy = e.accuracy;
+        s.best_epoch = e.epoch;
+    }
+    s.events = file.rows<EventRow>();
+    make_printable(s);
+    return s;
+}
+
+ScalingRun as_scaling_run(const RunSummary& s) {
+    const bool oom = !s.out_of_memory.empty();
+    if (!oom && s.global_batch < 1)
+        fail(Exit::bad_input, s.run + ": its batch is not known; leave it out of --scaling");
+    if (!oom && !std::isfinite(s.images_per_second))
+        fail(Exit::bad_input, s.run + ": completed no epoch, so its images/s are not known; leave it out of --scaling");
+    return {.model = s.model,
+            .precision = s.precision,
+            .image_size = s.image_size,
+            .batch = s.batch_per_rank,
+            .nodes = s.hosts,
+            .ranks = s.ranks,
+            .samples_per_second = s.images_per_second,
+            .out_of_memory = oom,
+            .stem = s.stem,
+            .classes = s.classes,
+            .device = s.device,
+            .run = s.run};
+}
+
+}  // namespace convoy

@@ -1,0 +1,48 @@
+// What `convoy report` says of one run, worked out from the rows of its metric file.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "report/scaling.h"
+#include "train/metrics_file.h"
+
+namespace convoy {
+
+struct RankTotals {
+    int64_t rank = 0, threads = 0;
+    std::string host, device;
+    double data = 0, compute = 0, wait = 0;  ///< seconds over all epochs; a straggler computes longer and waits less
+};
+
+struct RunSummary {
+    std::string run;                           ///< the folder, as it was given
+    std::string model, precision, image_size;  ///< empty: not known
+    std::string stem;                          ///< of a resnet: imagenet or cifar
+    std::string device;                        ///< "gpu": one a rank; "cpu"; empty: not known, or shared GPUs
+    int64_t classes = 0;                       ///< 0: not known
+    std::string out_of_memory;                 ///< what it ended with, if it ended so
+    int64_t ranks = 0, hosts = 0, global_batch = 0, batch_per_rank = 0, steps = 0;
+    int64_t epochs = 0;  ///< that were completed
+    double training_seconds = 0, eval_seconds = 0;
+    double epoch_seconds = NAN;                       ///< median
+    int64_t images = 0;                               ///< of all ranks, in training_seconds
+    double images_per_second = NAN;                   ///< images / training_seconds; NaN without an epoch
+    double step_images_per_second = NAN;              ///< of all ranks: global batch / median step of rank 0
+    double last_accuracy = NAN, best_accuracy = NAN;  ///< on the test split, as fractions
+    int64_t last_epoch = 0, best_epoch = 0;
+    double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;  ///< medians over the steps of rank 0
+    std::vector<RankTotals> of_ranks;
+    std::vector<EventRow> events;
+};
+
+/// `run` is a run folder or its metrics.h5. Throws Exit::bad_input if there is no run, or it is
+/// damaged.
+RunSummary summarise(const std::string& run);
+
+/// A run as a cell of the scaling table. Throws Exit::bad_input if its batch or its rate is not
+/// known.
+ScalingRun as_scaling_run(const RunSummary&);
+
+std::string summaries_as(const std::vector<RunSummary>&, Format);
+
+}  // namespace convoy

@@ -1,0 +1,177 @@
+// The rows and attributes of a run's metrics. Its checkpoints are in recorder_files.cpp.
+#include "train/recorder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "base/version.h"
+
+namespace convoy {
+
+std::string config_text(const ConfigPairs& pairs) {
+    std::string text;
+    for (const auto& [key, value] : pairs) text += (value.empty() ? "# " : "") + key + " = " + value + "\n";
+    return text;
+}
+
+void add_attributes(Metrics& metrics, const RunAttributes& run) {
+    metrics.run_attribute("command_line", run.command_line);
+    metrics.run_attribute("configuration", config_text(run.configuration));
+    metrics.run_attribute("version", std::string(version));
+    metrics.run_attribute("commit", std::string(commit()));
+    metrics.run_attribute("ranks", run.ranks);
+    metrics.run_attribute("device kind", run.device_kind);
+    for (const auto& [name, value] : run.identity) metrics.run_attribute(name, value);
+    for (const auto& [library, text] : run.versions) metrics.run_attribute("version_" + library, text);
+}
+
+TrainRow row_of(int64_t epoch, const StepRecord& r) {
+    return {.step = r.step,
+            .epoch = epoch,
+            .loss = r.loss,
+            .accuracy = r.accuracy,
+            .learning_rate = r.learning_rate,
+            .step_seconds = r.step_seconds,
+            .data_seconds = r.data_seconds,
+            .comm_exposed_seconds = r.comm_exposed_seconds};
+}
+
+namespace {
+
+/// "lr = 0.1 -> 0.05, epochs = 10 -> 20"; empty if nothing changed.
+std::string changes(const std::string& before, const ConfigPairs& now) {
+    std::map<std::string, std::string> old;
+    std::istringstream lines(before);
+    for (std::string line; std::getline(lines, line);)
+        if (const size_t equals = line.find(" = "); equals != std::string::npos && !line.starts_with('#'))
+            old[line.substr(0, equals)] = line.substr(equals + 3);
+    const auto shown = [](const std::string& value) { return value.empty() ? "(none)" : value; };
+    std::string text;
+    for (const auto& [key, value] : now)
+        if (const std::string& a = old[key]; a != value)
+            text += (text.empty() ? "" : ", ") + key + " = " + shown(a) + " -> " + shown(value);
+    return text;
+}
+
+}  // namespace
+
+Recorder::Recorder(Comm& comm, Backend& backend, const State& state, RunObserver& observer, RunDescription run)
+    : comm_(comm), backend_(backend), state_(state), observer_(observer), run_(std::move(run)) {}
+
+void Recorder::open_metrics(const Trainer& trainer) {
+    total_steps_ = trainer.total_steps();
+    steps_per_epoch_ = trainer.steps_per_epoch();
+    const int64_t step = trainer.step();
+    std::optional<MetricsResume> resume;
+    if (run_.place.goes_on) resume = MetricsResume{step, step / steps_per_epoch_, trainer.evaluation_due()};
+    metrics_ = std::make_unique<Metrics>(folder(), resume);
+    add_attributes(*metrics_, run_.attributes);
+    metrics_->run_attribute("total_steps", total_steps_);
+    metrics_->run_attribute("steps_per_epoch", steps_per_epoch_);
+    metrics_->run_attribute("metrics_every", run_.metrics_every);
+    if (trainer.best_accuracy() >= 0) note_best(trainer.best_accuracy(), trainer.best_step());
+    if (!resumed_from_.empty()) {
+        const std::string changed = changes(configuration_before_, run_.attributes.configuration);
+        const std::string message = "from " + resumed_from_ + (changed.empty() ? "" : "; changed: " + changed);
+        observer_.note("resume", "at step " + std::to_string(step) + " " + message);
+        metrics_->event(step, "restart", message);
+    } else {
+        metrics_->event(0, "start", run_.attributes.command_line);
+    }
+    metrics_->publish();
+    const RunWriter::Settings settings{.run_dir = folder(), .keep = run_.keep, .publish_every = run_.publish_every};
+    writer_ = std::make_unique<RunWriter>(settings, state_, *metrics_);
+}
+
+void Recorder::start(int64_t step) {
+    sampler_.emplace(comm_.rank(), [this] { return backend_.sample(); });
+    const std::vector<std::string> hosts = comm_.gather_all(comm_.host()),
+                                   devices = comm_.gather_all(backend_.device()),
+                                   places = comm_.gather_all(backend_.placement());
+    const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())});
+    if (!comm_.root()) return;
+    std::vector<RankRow> ranks;
+    for (size_t r = 0; r < size_t(comm_.size()); ++r)
+        ranks.push_back({.rank = int64_t(r),
+                         .host = hosts[r],
+                         .device = devices[r],
+                         .threads = int64_t(threads[r]),
+                         .placement = places[r]});
+    for (const RankRow& row : ranks) metrics_->add(row);
+    observer_.on_start(ranks, step);
+}
+
+void Recorder::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
+    if (!comm_.root()) return;
+    note_written();
+    for (const StepRecord& r : records) {
+        const bool kept = r.step % run_.metrics_every == 0 || r.step == total_steps_ || r.skipped;
+        if (kept) metrics_->add(row_of(epoch, r));
+    }
+    for (const StepRecord& r : records)
+        if (r.skipped) warn(r.step, "step " + std::to_string(r.step) + " is not finite: its update was left out");
+    observer_.on_step(epoch, records.back());
+}
+
+void Recorder::on_epoch(const EpochSummary& e) {
+    const double compute = e.step_seconds - e.data_seconds - e.comm_exposed_seconds;
+    constexpr size_t parts = 3;
+    const std::vector<double> all =
+        comm_.gather_all(std::vector<double>{e.data_seconds, compute, e.comm_exposed_seconds});
+    gather_system_rows();
+    if (!comm_.root()) return;
+    metrics_->add(EpochRow{.epoch = e.epoch,
+                           .images = e.images,
+                           .seconds = e.seconds,
+                           .images_per_second = e.images_per_second(),
+                           .loss = e.loss(),
+                           .accuracy = e.accuracy()});
+    for (int r = 0; r < comm_.size(); ++r) {
+        const double* of = &all[parts * size_t(r)];
+        metrics_->add(RankEpochRow{.epoch = e.epoch,
+                                   .rank = r,
+                                   .data_seconds = of[0],
+                                   .compute_seconds = of[1],
+                                   .collective_wait_seconds = of[2]});
+    }
+    observer_.on_epoch(e);
+}
+
+void Recorder::gather_system_rows() {
+    constexpr size_t width = 5;
+    const std::vector<SystemRow> own = sampler_->take();
+    // A rank with fewer rows than another sends NaN in their place.
+    std::vector<double> mine(size_t(comm_.max(int64_t(own.size()))) * width, NAN);
+    for (size_t i = 0; i < own.size(); ++i) {
+        const SystemRow& r = own[i];
+        const double values[width] = {r.time, r.utilisation, r.memory_bytes, r.power_watts, r.clock_hz};
+        std::copy_n(values, width, &mine[i * width]);
+    }
+    const std::vector<double> all = comm_.gather_all(mine);
+    if (!comm_.root()) return;
+    for (size_t at = 0; at < all.size(); at += width) {
+        if (std::isnan(all[at])) continue;
+        metrics_->add(SystemRow{.time = all[at],
+                                .rank = int64_t(at / mine.size()),
+                                .utilisation = all[at + 1],
+                                .memory_bytes = all[at + 2],
+                                .power_watts = all[at + 3],
+                                .clock_hz = all[at + 4]});
+    }
+}
+
+void Recorder::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool best) {
+    if (!comm_.root()) return;
+    if (best) note_best(e.accuracy, step);
+    metrics_->add(EvalRow{.step = step, .epoch = epoch, .loss = e.loss, .accuracy = e.accuracy, .seconds = e.seconds});
+    observer_.on_eval(epoch, e, best);
+}
+
+void Recorder::note_best(double accuracy, int64_t step) {
+    metrics_->run_attribute("best_accuracy", accuracy);
+    metrics_->run_attribute("best_epoch", (step - 1) / steps_per_epoch_ + 1);
+}
+
+}  // namespace convoy

@@ -1,0 +1,163 @@
+// A run's folder and checkpoints, how the run ends, and what to do if something cannot be written.
+#include "base/text.h"
+#include "train/recorder.h"
+
+namespace convoy {
+
+std::optional<Checkpoint> Recorder::open_folder(int64_t total_steps) {
+    const RunPlace& place = run_.place;
+    folder_ = std::make_unique<RunFolder>(place.folder, place.goes_on, place.overwrite);
+    const Identity& identity = run_.attributes.identity;
+    std::optional<ResumePoint> resume = find_resume_point(place, state_, identity, total_steps);
+    if (!resume) return std::nullopt;
+    std::vector<std::string> later;
+    if (place.goes_on) later = set_aside_after(place.folder, resume->checkpoint.step);
+    for (const std::string& path : later)
+        observer_.warning("a checkpoint later than the one to go on from is now " + path);
+    const std::string failure = renew_best_model(place.folder, *resume, !later.empty(), state_, identity);
+    if (!failure.empty()) observer_.warning("no model-best.h5 until a better evaluation: " + failure);
+    resumed_from_ = resume->path;
+    configuration_before_ = resume->checkpoint.configuration;
+    return std::move(resume->checkpoint);
+}
+
+void Recorder::before_checkpoint() {
+    if (!comm_.root()) return;
+    const Doing doing(comm_.activity(), "waiting for earlier checkpoints to be written");
+    writer_->wait_for_room();
+}
+
+void Recorder::on_checkpoint(Checkpoint&& c) {
+    gather_system_rows();  // an epoch that is interrupted has no other end
+    if (!comm_.root()) return;
+    note_written();
+    complete(c);
+    const Doing doing(comm_.activity(), "waiting for earlier checkpoints to be written");
+    writer_->write(std::move(c));
+}
+
+void Recorder::complete(Checkpoint& c) const {
+    c.model = run_.model;
+    c.identity = run_.attributes.identity;
+    c.configuration = config_text(run_.attributes.configuration);
+}
+
+bool Recorder::save_held(Checkpoint&& c) {
+    complete(c);
+    const int64_t step = c.step;
+    writer_->write(std::move(c));
+    writer_->wait();
+    return writer_->newest() >= step;
+}
+
+int64_t Recorder::saved_step() {
+    writer_->wait();
+    return writer_->newest();
+}
+
+void Recorder::record_termination(int64_t step, const std::string& message) {
+    metrics_->event(step, "stop", message);
+    try {
+        metrics_->publish();
+    } catch (const std::exception&) {
+        // The checkpoint is what counts.
+    }
+}
+
+std::optional<Checkpoint> Recorder::on_rollback(int64_t failed) {
+    if (!comm_.root()) return std::nullopt;
+    finish_checkpoints();
+    std::optional<ResumePoint> back = newest_checkpoint(folder(), state_, run_.attributes.identity);
+    if (!back) return std::nullopt;
+    const Checkpoint& c = back->checkpoint;
+    metrics_->go_back(MetricsResume{c.step, c.step / steps_per_epoch_, c.evaluation_due});
+    warn(failed, "step " + std::to_string(failed) + " is not finite: going back to step " + std::to_string(c.step) +
+                     " with a lower learning rate");
+    return std::move(back->checkpoint);
+}
+
+void Recorder::finish_checkpoints() {
+    const Doing doing(comm_.activity(), "writing a checkpoint");
+    writer_->wait();
+    note_written();
+}
+
+void Recorder::note_written() {
+    for (const std::string& failure : writer_->metrics_changes()) note_metrics(failure);
+    for (const RunWriter::Written& c : writer_->written()) {
+        if (c.failure.empty()) {
+            saved_step_ = std::max(saved_step_, c.step);
+            metrics_->event(c.step, "checkpoint", formatted("%s, written in %.2f s", c.path.c_str(), c.seconds));
+        } else if (run_.strict_io) {
+            fail(Exit::io, c.failure);
+        } else {
+            warn(c.step, "no checkpoint: " + c.failure + "; training goes on");
+        }
+        if (c.model_failure.empty()) continue;
+        if (run_.strict_io) fail(Exit::io, c.model_failure);
+        warn(c.step, c.model_failure + "; training goes on");
+    }
+}
+
+void Recorder::note_metrics(const std::string& failure) {
+    const int64_t step = comm_.activity().step();
+    if (failure.empty()) {
+        const std::string message = "metrics are written again; no row is lost";
+        observer_.note("metrics", message);
+        metrics_->event(step, "recovered", message);
+    } else if (run_.strict_io) {
+        fail(Exit::io, failure);
+    } else {
+        warn(step, failure + "; training goes on");
+    }
+}
+
+void Recorder::warn(int64_t step, const std::string& message) {
+    observer_.warning(message);
+    metrics_->event(step, "warning", message);
+}
+
+void Recorder::guarded(const std::function<void()>& write) {
+    const Doing doing(comm_.activity(), "writing to the run folder");
+    try {
+        write();
+    } catch (const Error& error) {
+        if (run_.strict_io || error.code != Exit::io) throw;
+        observer_.warning(std::string(error.what()) + "; training goes on");
+    }
+}
+
+void Recorder::record_failure(int64_t step, const std::string& message) {
+    if (!comm_.root() || !writer_) return;
+    try {
+        finish_checkpoints();
+    } catch (const std::exception&) {
+        // What ended the run is what is said.
+    }
+    guarded([&] {
+        metrics_->event(step, "error", message);
+        metrics_->publish();
+    });
+}
+
+void Recorder::finish(const Trainer& t, const std::string& stopped_by) {
+    if (!t.stopped()) save_model(folder() + "/model.h5", run_.model, state_, backend_);
+    finish_checkpoints();
+    if (t.stopped()) return finish_stopped(t.step(), stopped_by);
+    const double accuracy = t.last_accuracy();
+    metrics_->event(t.step(), "done", accuracy >= 0 ? formatted("test accuracy %.4f", accuracy) : "no evaluation");
+    metrics_->publish();
+}
+
+void Recorder::finish_stopped(int64_t step, const std::string& why) {
+    guarded([&] {
+        metrics_->event(step, "stop", why);
+        metrics_->publish();
+    });
+    if (saved_step_ != step)
+        fail(Exit::io, "stopped by " + why + " after step " + std::to_string(step) +
+                           ", but the checkpoint could not be written to " + folder() + "/checkpoints; steps after " +
+                           std::to_string(std::max<int64_t>(saved_step_, 0)) + " are lost");
+}
+
+}  // namespace convoy

@@ -1,0 +1,177 @@
+#include "train/run_folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "base/durable.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+
+std::string default_run_folder(const std::string& model) {
+    const std::time_t t = std::time(nullptr);
+    char stamp[32];
+    std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&t));
+    return "output/" + model + "-" + stamp;
+}
+
+namespace {
+
+[[noreturn]] void fail_to_make(const std::string& path, const std::error_code& error) {
+    fail(Exit::io, path + ": cannot be created: " + (error ? error.message() : "a file of that name exists") +
+                       "; choose another --output");
+}
+[[noreturn]] void fail_as_busy(const std::string& path) {
+    fail(Exit::usage, path + ": another run is writing there; choose another --output");
+}
+
+/// Whether there is a run that is to be overwritten. Throws Exit::usage if there is one that is not
+/// to be, and is not resumed either.
+bool replaces_run(const std::string& path, bool resume, bool overwrite) {
+    const bool used = fs::exists(path + "/metrics.h5") || !checkpoints_of(path).empty();
+    if (!used || resume) return false;
+    if (!overwrite)
+        fail(Exit::usage, path + " already holds a run; choose another --output, --resume auto, or --overwrite");
+    return true;
+}
+
+struct flock whole_file() {
+    struct flock lock{};
+    lock.l_type = F_WRLCK;
+    return lock;
+}
+
+/// Makes a folder in `folder` and removes it: permission bits do not tell of read-only file
+/// systems, access lists and quotas.
+void check_can_create(const std::string& folder, const std::string& path) {
+    std::string trial = folder + "/.convoy-XXXXXX";
+    if (!::mkdtemp(trial.data())) fail_to_make(path, {errno, std::generic_category()});
+    ::rmdir(trial.c_str());
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (!fs::is_directory(path)) fail_to_make(path, error);
+    lock_ = open_to_write(path + "/lock", O_RDWR);
+    struct flock whole = whole_file();
+    if (::fcntl(lock_, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) fail_as_busy(path);
+    for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
+        for (const auto& entry : fs::directory_iterator(path + folder, error))
+            if (entry.path().extension() == ".partial") fs::remove(entry.path(), error);
+    fs::remove_all(path + "/stalled", error);  // reports of a watchdog
+    if (!replaces_run(path, resume, overwrite)) return;
+    for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png"})
+        fs::remove(path + "/" + file, error);
+    fs::remove_all(path + "/checkpoints", error);
+}
+
+void check_run_folder(const std::string& path, bool resume, bool overwrite) {
+    std::error_code error;
+    fs::path nearest = fs::absolute(path, error);
+    while (!fs::exists(nearest, error) && nearest != nearest.parent_path()) nearest = nearest.parent_path();
+    if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory));
+    check_can_create(nearest.string(), path);
+    if (!fs::exists(path, error)) return;
+    const int file = ::open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0 && errno != ENOENT) cannot_write(path + "/lock");
+    struct flock whole = whole_file();
+    // asks, and takes nothing
+    const bool busy = file >= 0 && ::fcntl(file, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+    if (file >= 0) ::close(file);
+    if (busy) fail_as_busy(path);
+    replaces_run(path, resume, overwrite);
+}
+
+RunFolder::~RunFolder() {
+    if (lock_ >= 0) ::close(lock_);
+}
+
+bool is_within(const std::string& file, const std::string& folder) {
+    std::error_code error;
+    const fs::path inner = fs::weakly_canonical(file, error), outer = fs::weakly_canonical(folder, error);
+    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const State& state, const Identity& identity) {
+    const std::vector<std::string> paths = checkpoints_of(run_dir);
+    for (const std::string& path : paths) try {
+            return ResumePoint{read_checkpoint(path, state, identity), path};
+        } catch (const Error& damage) {
+            if (damage.code != Exit::bad_input) throw;
+            std::fprintf(stderr, "warning: %s; trying the checkpoint before it\n", damage.what());
+        }
+    if (!paths.empty())
+        fail(Exit::bad_input, run_dir + "/checkpoints: none of the " + std::to_string(paths.size()) +
+                                  " checkpoints can be read; start anew with --resume none --overwrite");
+    return std::nullopt;
+}
+
+std::optional<ResumePoint> find_resume_point(const RunPlace& place, const State& state, const Identity& identity,
+                                             int64_t total_steps) {
+    std::optional<ResumePoint> resume;
+    if (!place.checkpoint.empty())
+        resume = ResumePoint{read_checkpoint(place.checkpoint, state, identity), place.checkpoint};
+    else if (place.goes_on)
+        resume = newest_checkpoint(place.folder, state, identity);
+    if (resume && resume->checkpoint.step > total_steps)
+        fail(Exit::usage, resume->path + ": was taken after step " + std::to_string(resume->checkpoint.step) +
+                              ", but this run ends at step " + std::to_string(total_steps) +
+                              "; raise --epochs or --max-steps, or resume from an earlier checkpoint");
+    return resume;
+}
+
+std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State& state,
+                             const Identity& identity) {
+    const Checkpoint& here = resume.checkpoint;
+    const std::string model = best_model_path(run_dir);
+    if (!here.is_best() && !branched && fs::exists(model)) return "";
+    const std::string best = checkpoint_path(fs::path(resume.path).parent_path().parent_path(), here.best_step);
+    try {
+        if (here.is_best())
+            save_model(model, here, state);
+        else if (here.best_accuracy >= 0 && fs::exists(best))
+            save_model(model, read_checkpoint(best, state, identity), state);
+        else
+            fs::remove(model);
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+    return "";
+}
+
+namespace {
+std::string mib(size_t bytes) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f MiB", double(bytes) / (1 << 20));
+    return text;
+}
+}  // namespace
+
+void check_room(const std::string& folder, size_t bytes, const std::string& what_for) {
+    std::error_code error;
+    fs::path place = fs::absolute(folder, error);
+    while (!fs::exists(place, error) && place.has_parent_path() && place != place.parent_path())
+        place = place.parent_path();
+    if (fs::is_directory(place, error) && ::access(place.c_str(), W_OK | X_OK) != 0)
+        fail(Exit::io, place.string() + ": cannot be written: " + std::strerror(errno) + "; choose another --output");
+    fs::space_info space = fs::space(place, error);
+    if (error) return;
+    for (const auto& entry : fs::recursive_directory_iterator(folder, error))  // of the run that goes on or is replaced
+        if (entry.is_regular_file(error)) space.available += entry.file_size(error);
+    if (space.available < bytes)
+        fail(Exit::io, folder + ": needs " + mib(bytes) + " for " + what_for + ", but " + mib(space.available) +
+                           " are free there; free space, lower --keep, or choose another --output");
+}
+
+}  // namespace convoy

@@ -1,0 +1,205 @@
+// The loop over epochs and steps, evaluations within it, and the clocks it watches.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "train/trainer.h"
+
+namespace convoy {
+
+void EpochSummary::add(const StepRecord& r, int64_t images_of_step) {
+    ++steps;
+    images += images_of_step;
+    loss_sum += r.loss * double(images_of_step);
+    correct += r.accuracy * double(images_of_step);
+    step_seconds += r.step_seconds;
+    data_seconds += r.data_seconds;
+    comm_exposed_seconds += r.comm_exposed_seconds;
+}
+
+void Trainer::run(TrainListener& listener) {
+    const Phase phase(comm_.activity(), "training", "step", step_, total_steps_);
+    if (comm_.root()) requests_.hold = 1;                 // until a step has shown how long it takes
+    if (comm_.max(int64_t(requests_.stop.load())) > 0) {  // asked for before the first step
+        stopped_ = true;
+        take_checkpoint(listener);
+        return;
+    }
+    if (setup_.on_nan == OnNan::rollback && saved_step_ < 0) take_checkpoint(listener);  // something to go back to
+    if (evaluation_due_) end_epoch((step_ - 1) / epoch_plan_.steps(), listener);
+    while (step_ < total_steps_ && !stopped_) {
+        run_epoch(step_ / epoch_plan_.steps(), listener);
+        if (evaluation_due_ && !stopped_) end_epoch((step_ - 1) / epoch_plan_.steps(), listener);
+    }
+    if (!stopped_) average_running_statistics();  // for the model file, should no evaluation have done it
+}
+
+void Trainer::upload_counters(int64_t epoch) {
+    const std::vector<int32_t> order = permutation(train_.info().images, setup_.seed, uint32_t(epoch));
+    backend_.upload(order_.get(), order.data(), order.size() * sizeof(int32_t));
+    const Counters counters{step_, epoch, step_ % epoch_plan_.steps() * setup_.global_batch};
+    backend_.upload(counters_.get(), &counters, sizeof counters);
+}
+
+/// An epoch in progress.
+struct Trainer::EpochRun {
+    EpochSummary summary;
+    int64_t first, last;  ///< steps of the epoch; first is not 0 if the run was resumed within it
+    int64_t drained;      ///< steps of the run whose records were read
+    std::vector<StepRecord> unreported{};
+    Clock::time_point start = Clock::now(), reported = start;
+};
+
+/// What some records of steps ask for.
+struct Trainer::Asked {
+    bool checkpoint = false, skipped = false;
+};
+
+/// Steps until the host looks at their records. A host that is far ahead learns late of a request
+/// to stop, and looks stalled.
+int64_t Trainer::look_interval() const {
+    constexpr int64_t most_ahead = 32;
+    return backend_.synchronous() ? 1 : std::min(setup_.log_interval, most_ahead);
+}
+
+bool Trainer::checkpoint_step() const { return setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0; }
+
+/// Adds the records to the epoch, and sets stopped_.
+Trainer::Asked Trainer::take_in(const std::vector<StepRecord>& records, EpochRun& e) {
+    e.unreported.insert(e.unreported.end(), records.begin(), records.end());
+    Asked asked{.checkpoint = checkpoint_step()};
+    for (const StepRecord& r : records) {
+        e.summary.add(r, program_of((r.step - 1) % epoch_plan_.steps()).plan.spec.global_batch);
+        stopped_ = stopped_ || r.stop;
+        asked.checkpoint = asked.checkpoint || r.checkpoint;
+        asked.skipped = asked.skipped || r.skipped;
+    }
+    return asked;
+}
+
+/// Whether the listener hears of the records now. What is held, or saved, has its rows.
+bool Trainer::report_due(const EpochRun& e, const Asked& asked, int64_t done, bool hold) const {
+    constexpr double longest_silence = 2;  // seconds
+    const bool by_steps =
+        int64_t(e.unreported.size()) >= setup_.log_interval || (done - e.first) % setup_.log_interval == 0;
+    return by_steps || seconds_since(e.reported) >= longest_silence || done == e.last || asked.checkpoint || stopped_ ||
+           asked.skipped || hold;
+}
+
+void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
+    const auto range = backend_.range("epoch " + std::to_string(epoch + 1));
+    const int64_t first = step_ % epoch_plan_.steps();
+    EpochRun e{.summary = {.epoch = epoch + 1},
+               .first = first,
+               .last = std::min(epoch_plan_.steps(), total_steps_ - step_ + first),
+               .drained = step_};
+    upload_counters(epoch);
+    if (holding_) hold();
+    const int64_t interval = look_interval();
+    for (int64_t i = first; i < e.last && !stopped_; ++i) {
+        program_of(i).run();
+        comm_.activity().set_step(++step_);
+        comm_.activity().advance(step_);
+        const bool last = i + 1 == e.last;
+        if (step_ - e.drained < interval && !last && !checkpoint_step()) continue;
+        backend_.synchronize();
+        const std::vector<StepRecord> records = drain(e.drained, step_);
+        e.drained = step_;
+        const Asked asked = take_in(records, e);
+        if (report_due(e, asked, i + 1, records.back().hold)) {
+            listener.on_steps(epoch + 1, std::exchange(e.unreported, {}));
+            e.reported = Clock::now();
+        }
+        if (asked.skipped && handle_skipped(records, listener)) return;
+        if (!asked.skipped) skipped_in_a_row_ = 0;
+        const double seconds_a_step = records.back().step_seconds;
+        watch_clocks(double(2 * interval + 1) * seconds_a_step);
+        watch_length(double(interval) * seconds_a_step);
+        holding_ = records.back().hold;
+        if (last) break;  // the end of the epoch comes first
+        if (asked.checkpoint || stopped_) take_checkpoint(listener);
+        if (holding_ && !stopped_) hold();
+    }
+    if (step_ == total_steps_ || step_ % epoch_plan_.steps() == 0) {
+        e.summary.seconds = seconds_since(e.start);
+        listener.on_epoch(e.summary);
+        evaluation_due_ = true;
+        if (stopped_) take_checkpoint(listener);
+    }
+}
+
+void Trainer::end_epoch(int64_t epoch, TrainListener& listener) {
+    const bool last = step_ >= total_steps_;
+    const bool wanted = evaluator_ && (last || (setup_.eval_every > 0 && (epoch + 1) % setup_.eval_every == 0));
+    const double best = best_accuracy_;
+    if (wanted) evaluate(epoch, listener);
+    if (!stopped_) evaluation_due_ = false;
+    const bool by_clock = requests_.checkpoint.load() > 0 ||
+                          (setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0) ||
+                          (setup_.checkpoint_epochs > 0 && (epoch + 1) % setup_.checkpoint_epochs == 0);
+    if (comm_.max(int64_t(by_clock)) > 0 || stopped_ || last || best_accuracy_ > best) take_checkpoint(listener);
+}
+
+void Trainer::watch_clocks(double margin) {
+    if (!comm_.root()) return;
+    if (setup_.checkpoint_seconds > 0 && seconds_since(checkpointed_) >= setup_.checkpoint_seconds)
+        requests_.checkpoint = 1;
+    constexpr double checkpoint_seconds = 5;
+    if (setup_.deadline && -seconds_since(*setup_.deadline) <= margin + checkpoint_seconds) requests_.stop = 1;
+}
+
+void Trainer::watch_length(double seconds) {
+    if (!comm_.root()) return;
+    constexpr double soon = 0.25, between_copies = 5;  // seconds
+    const bool costs_little = backend_.synchronous() || seconds_since(held_at_) >= between_copies;
+    requests_.hold = seconds >= soon && costs_little;
+    if (seconds < soon) held_.drop();  // a copy would be older and older
+}
+
+std::vector<StepRecord> Trainer::drain(int64_t from, int64_t to) {
+    std::vector<StepRecord> records(static_cast<size_t>(to - from));
+    for (int64_t s = from; s < to;) {  // a run of steps may go around the end of the ring
+        const int64_t at = s % ring_size_, count = std::min(to - s, ring_size_ - at);
+        backend_.download(&records[size_t(s - from)], static_cast<StepRecord*>(ring_.get()) + at,
+                          size_t(count) * sizeof(StepRecord));
+        s += count;
+    }
+    for (const StepRecord& r : records)
+        require(r.step == ++from, "the metrics ring holds every step since it was read");
+    return records;
+}
+
+void Trainer::average_running_statistics() {
+    if (setup_.sync_bn || comm_.size() == 1 || state_.running().count() == 0 || averaged_step_ == step_) return;
+    averaged_step_ = step_;
+    std::vector<float> values(state_.running().count());
+    backend_.download(values.data(), state_.running().data, state_.running().bytes());
+    comm_.average(values);
+    backend_.upload(state_.running().data, values.data(), state_.running().bytes());
+}
+
+void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
+    const auto range = backend_.range("evaluation");
+    average_running_statistics();
+    hold();
+    const std::optional<EvalResult> result = evaluator_->run([this] {
+        watch_clocks(0);
+        return requests_.stop.load() > 0;
+    });
+    if (!result) {
+        stopped_ = true;
+        return;
+    }
+    last_accuracy_ = result->accuracy;
+    const bool best = last_accuracy_ > best_accuracy_;
+    if (best) {
+        best_accuracy_ = last_accuracy_;
+        best_step_ = step_;
+    }
+    listener.on_eval(epoch + 1, step_, *result, best);
+    if (!std::isfinite(result->loss) && setup_.on_nan == OnNan::stop)
+        fail_everywhere(Exit::not_finite, "the test loss is not finite after step " + std::to_string(step_) +
+                                              "; lower --lr or add --warmup-epochs");
+}
+
+}  // namespace convoy

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Packs Convoy and its tests for a machine that has nothing but glibc 2.36 or newer, a CUDA driver
+# and CUDA's libraries: BUILD/convoy-bundle.tar.xz, which unpacks to convoy-bundle/. There: `./run
+# info`, `./run mpirun -np 2 ./run train …`, `./run test-gpu`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${BUILD:-build} out=${BUILD:-build}/convoy-bundle
+rm -rf "$out" && mkdir -p "$out/build" "$out/lib" "$out/openmpi" "$out/tests/cuda" "$out/input" "$out/output"
+
+for program in convoy convoy_tests; do cp "$build/$program" "$out/build/" && strip "$out/build/$program"; done
+backend=$build/libconvoy_cuda.so
+[ ! -e "$backend" ] || { cp "$backend" "$out/build/" && strip --strip-unneeded "$out/build/libconvoy_cuda.so"; }
+cp -r tests/golden tests/peers "$out/tests/"
+cp tests/cuda/gpu.sh "$out/tests/cuda/"
+cp -r input/recipes input/cifar10-sample input/mnist-sample "$out/input/" 2>/dev/null || true
+cp output/plot*.py output/requirements.txt output/published-*.csv "$out/output/"
+cp LICENSE README.md "$out/"
+
+# mpirun and its daemon, with the plugins that one node needs.
+cp "$(readlink -f "$(command -v mpirun)")" "$out/openmpi/mpirun"
+cp "$(readlink -f "$(command -v orted)")" "$out/openmpi/orted"
+component_dir() { ompi_info --path "$1" --parsable 2>/dev/null | sed -n "s/^path:$1://p"; }
+plugins=$(component_dir pkglibdir) help=$(component_dir pkgdatadir)
+mkdir -p "$out/openmpi/plugins" "$out/openmpi/help" "$out/openmpi/pmix"
+cp "$plugins"/mca_*.so "$out/openmpi/plugins/"
+# What needs a fabric's, a scheduler's or a GPU library of its own stays behind.
+rm -f "$out"/openmpi/plugins/mca_{btl_usnic,btl_openib,btl_uct,mtl_ofi,mtl_psm,mtl_psm2,pml_ucx,osc_ucx,spml_ucx,fs_lustre,common_ofi,btl_ofi,ras_slurm,plm_slurm,plm_tm,ras_tm}.so
+cp "$help"/help-*.txt "$help"/*.txt "$out/openmpi/help/" 2>/dev/null || true
+# Debian's PMIx has its plugins built in; others keep them in a folder.
+pmix=$(find "$(dirname "$(ldconfig -p | awk '/libpmix.so.2 /{print $NF; exit}')")" -maxdepth 4 -name 'mca_gds_hash.so' -printf '%h\n' 2>/dev/null | head -n1)
+[ -z "$pmix" ] || cp "$pmix"/*.so "$out/openmpi/pmix/"
+
+# Every shared library but glibc's and CUDA's, which belong to the machine.
+theirs='^(linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so|libresolv\.so|libutil\.so|libcuda|libcudnn|libnccl|libnvrtc|libcublas|libnvidia)'
+libraries() { ldd "$@" 2>/dev/null | awk '/=> \//{print $3}' | sort -u; }
+copy_libraries() {
+  local file name
+  for file in $(libraries "$@"); do
+    name=$(basename "$file")
+    [[ $name =~ $theirs ]] || [ -e "$out/lib/$name" ] || cp -L "$file" "$out/lib/$name"
+  done
+}
+copy_libraries "$build/convoy" "$build/convoy_tests" $([ ! -e "$backend" ] || echo "$backend") "$out"/openmpi/mpirun "$out"/openmpi/orted $(find "$out/openmpi" -name "*.so")
+strip --strip-unneeded "$out"/lib/* "$out"/openmpi/plugins/*.so 2>/dev/null || true
+
+cp tests/cuda/bundle_run.sh "$out/run" && chmod +x "$out/run"
+{ echo "commit $(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)"; grep -m1 PRETTY_NAME /etc/os-release; } > "$out/BUILT"
+tar -C "$build" -c convoy-bundle | xz -T0 -9e > "$build/convoy-bundle.tar.xz"
+size=$(stat -c %s "$build/convoy-bundle.tar.xz")
+echo "$build/convoy-bundle.tar.xz: $((size >> 20)) MiB, unpacked $(du -sm "$out" | cut -f1) MiB"
+[ "$size" -lt $((40 << 20)) ] || { echo "larger than 40 MiB" >&2; exit 1; }

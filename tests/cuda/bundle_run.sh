@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs what lies in this folder with its own libraries: ./run info | train … | mpirun … | test-gpu |
+# bench-gpu. CUDA's libraries: CONVOY_CUDA=folder, a toolkit or the nvidia/ folder of Python wheels;
+# by default /usr/local/cuda and then what python3 has, for a toolkit may lack cuDNN and NCCL.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cuda=${CONVOY_CUDA:-/usr/local/cuda
+$(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null || true)}
+path=$here/lib
+while read -r root; do
+  for dir in "$root"/lib64 "$root"/lib "$root"/*/lib; do [ -z "$root" ] || [ ! -d "$dir" ] || path=$path:$dir; done
+done <<<"$cuda"
+export CONVOY_HOST_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+export LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PATH=$here/openmpi:$here/build:${PATH:-/usr/bin:/bin}
+export OMPI_MCA_mca_base_component_path=$here/openmpi/plugins PMIX_MCA_mca_base_component_path=$here/openmpi/pmix
+export PMIX_MCA_pcompress_base_silence_warning=1
+export OPAL_PKGDATADIR=$here/openmpi/help OPAL_BINDIR=$here/openmpi OMPI_MCA_orte_launch_agent=$here/openmpi/orted
+export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader,tcp} OMPI_MCA_pml=${OMPI_MCA_pml:-ob1}
+command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node needs none
+[ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+case ${1:-info} in
+  test-gpu | bench-gpu) cd "$here" && BUILD=build exec bash tests/cuda/gpu.sh "${1%-gpu}" "${@:2}" ;;
+  mpirun) exec mpirun "${@:2}" ;;
+  *) exec "$here/build/convoy" "${@:-info}" ;;
+esac

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# What needs a GPU: `gpu.sh test` runs the tests that use one, but for the largest models in low
+# precision, whose plans take minutes to choose: `gpu.sh test --all` runs those too. `gpu.sh bench`
+# measures. From the repository or from an unpacked bundle.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${BUILD:-build}
+if ! "$build/convoy" info | grep -q '^gpu *available'; then
+  echo "no GPU here: $("$build/convoy" info | sed -n 's/^gpu *//p')" >&2
+  [ "${1:-test}" = bench ] || echo "0 passed, 0 failed, everything skipped"
+  exit 1
+fi
+"$build/convoy" info
+
+test_gpu() {
+  local log=$build/test-gpu.log code=0 filter='Cuda*:*/CudaDevice*:*/cuda*-*GoldenLow*pyramidnet*:*GoldenLow*_cifar*'
+  [ "${1:-}" != --all ] || { filter=${filter%%-*}; shift; }
+  "$build/convoy_tests" --gtest_filter="$filter" "$@" 2>&1 | tee "$log"
+  code=${PIPESTATUS[0]}
+  local sanitizer
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+  if [ -n "$sanitizer" ]; then
+    # Races and uninitialised reads are looked for in our kernels: cuDNN's are not ours to mend.
+    local ours=() found
+    [[ $("$sanitizer" --help 2>&1) != *--kernel-name* ]] || ours=(--kernel-name kernel_substring=convoy)
+    for tool in memcheck racecheck initcheck; do
+      timeout -k 5 150 "$sanitizer" --tool "$tool" --error-exitcode 9 $([ "$tool" = memcheck ] || echo "${ours[@]}") \
+        "$build/convoy_tests" --gtest_filter='CudaDevice.ANaNLeavesTheWeightsAlone' >"$build/sanitizer-$tool.log" 2>&1
+      found=$?
+      case $found in
+        0) echo "compute-sanitizer $tool: clean" ;;
+        124) echo "compute-sanitizer $tool: not done after 150 s, so nothing is shown" ;;
+        *) echo "compute-sanitizer $tool found something: $build/sanitizer-$tool.log" >&2; code=1 ;;
+      esac
+    done
+  else
+    echo "compute-sanitizer is not here: memcheck, racecheck and initcheck were not run"
+  fi
+  count() { sed -n "s/^\[  $1  \] \([0-9]*\) test.*/\1/p" "$log" | head -n1; }
+  local passed failed skipped
+  passed=$(count PASSED) failed=$(count FAILED) skipped=$(count SKIPPED)
+  echo "${passed:-0} passed, ${failed:-0} failed, ${skipped:-0} skipped"
+  return "$code"
+}
+
+case ${1:-test} in
+  test) test_gpu "${@:2}" ;;
+  bench) "${PYTHON:-python3}" tests/peers/bench_gpu.py --build "$build" "${@:2}" ;;
+  *) echo "usage: gpu.sh test|bench" >&2; exit 2 ;;
+esac

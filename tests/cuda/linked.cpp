@@ -1,0 +1,23 @@
+// Linked into the test programs in place of src/backend/cuda_loaded.cpp: they have the CUDA
+// backend's objects in them, for tests of its parts.
+#include "backend/cuda_entry.h"
+
+namespace convoy {
+
+std::string cuda_unavailable() { return cuda::unavailable(); }
+
+std::string cuda_unloadable() { return ""; }
+
+Versions cuda_versions() { return cuda::versions(); }
+
+std::vector<CudaLibrary> cuda_libraries() { return {}; }
+
+std::string plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
+    return cuda::plan_table(graph, batch, precision, chip);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& comm) {
+    return cuda::make_backend(options, comm);
+}
+
+}  // namespace convoy

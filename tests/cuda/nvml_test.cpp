@@ -1,0 +1,85 @@
+// NVML through a library that is made up here: what is asked for, and in which units the answers
+// arrive.
+#include "backend/cuda/nvml.h"
+#include "backend/cuda_queries.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace convoy::test {
+namespace {
+
+using namespace cuda;
+
+int device_of_the_test = 0;
+constexpr int not_supported = 3;
+
+struct Answers {
+    static int init() { return 0; }
+    static int handle(const char* bus, void** device) {
+        *device = &device_of_the_test;
+        return std::strcmp(bus, "0000:65:00.0") == 0 ? 0 : 2;
+    }
+    static int utilisation(void* device, unsigned* gpu_and_memory) {
+        gpu_and_memory[0] = 87, gpu_and_memory[1] = 40;
+        return device == &device_of_the_test ? 0 : 2;
+    }
+    static int memory(void*, unsigned long long* total_free_used) {
+        total_free_used[0] = 80ull << 30, total_free_used[1] = 60ull << 30, total_free_used[2] = 20ull << 30;
+        return 0;
+    }
+    static int power(void*, unsigned* milliwatts) { return *milliwatts = 651500, 0; }
+    static int clock(void*, int kind, unsigned* mhz) { return *mhz = kind == 1 ? 1980 : 1, 0; }
+    static int link(void*, unsigned link, int* active) { return *active = link < 6, link < 12 ? 0 : not_supported; }
+    static int link_version(void*, unsigned, unsigned* version) { return *version = 4, 0; }
+    static int driver(char* text, unsigned bytes) { return std::snprintf(text, bytes, "580.65.06"), 0; }
+    static int pcie(void*, unsigned* value) { return *value = 5, 0; }
+};
+
+void* answer(const std::string& name) {
+    const auto as = [](auto* function) { return reinterpret_cast<void*>(function); };
+    if (name == "nvmlInit_v2" || name == "nvmlShutdown") return as(Answers::init);
+    if (name == "nvmlDeviceGetHandleByPciBusId_v2") return as(Answers::handle);
+    if (name == "nvmlDeviceGetUtilizationRates") return as(Answers::utilisation);
+    if (name == "nvmlDeviceGetMemoryInfo") return as(Answers::memory);
+    if (name == "nvmlDeviceGetPowerUsage") return as(Answers::power);
+    if (name == "nvmlDeviceGetClockInfo") return as(Answers::clock);
+    if (name == "nvmlSystemGetDriverVersion") return as(Answers::driver);
+    if (name == "nvmlDeviceGetNvLinkState") return as(Answers::link);
+    if (name == "nvmlDeviceGetNvLinkVersion") return as(Answers::link_version);
+    if (name == "nvmlDeviceGetCurrPcieLinkGeneration") return as(Answers::pcie);
+    return nullptr;  // as in a driver too old for it
+}
+
+TEST(CudaNvml, AnswersArriveInSiUnits) {
+    const Nvml nvml("0000:65:00.0", answer);
+    const SystemSample s = nvml.sample();
+    EXPECT_DOUBLE_EQ(s.utilisation, 0.87);
+    EXPECT_EQ(s.memory_bytes, double(20ull << 30));
+    EXPECT_DOUBLE_EQ(s.power_watts, 651.5);
+    EXPECT_DOUBLE_EQ(s.clock_hz, 1.98e9);
+    EXPECT_EQ(nvml.links(), "6 NVLinks of version 4") << "the width of PCIe is not to be had";
+}
+
+TEST(CudaNvml, WithoutAnswersNothingIsKnown) {
+    const Nvml another("0000:ff:00.0", answer), none("0000:65:00.0", [](const char*) { return nullptr; });
+    for (const Nvml* nvml : {&another, &none}) {
+        EXPECT_TRUE(std::isnan(nvml->sample().utilisation));
+        EXPECT_TRUE(std::isnan(nvml->sample().memory_bytes));
+        EXPECT_EQ(nvml->links(), "");
+    }
+    EXPECT_EQ(none.driver(), "");
+    EXPECT_EQ(another.driver(), "580.65.06") << "it is asked without a GPU";
+}
+
+TEST(CudaNvml, AMachineWithoutADriverHasNone) {
+    if (cuda_unavailable().empty()) GTEST_SKIP() << "this machine has a GPU";
+    EXPECT_EQ(Nvml("0000:65:00.0").links(), "");
+}
+
+}  // namespace
+}  // namespace convoy::test

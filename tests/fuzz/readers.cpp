@@ -1,0 +1,183 @@
+#include "tests/fuzz/readers.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include <sys/stat.h>
+
+#include "cli/train_options.h"
+#include "data/digest.h"
+#include "data/shard.h"
+#include "model/models.h"
+#include "tests/fuzz/hdf5.h"
+#include "tests/support/support.h"
+#include "tests/support/test_comm.h"
+#include "train/checkpoint.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+std::string text(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// A good file, made once by `make`, then made hostile or replaced.
+void write_hostile(const std::string& path, const std::string& good, Bytes bytes) {
+    if (!bytes.empty() && bytes[0] == 1) return write_file(path, text(bytes.subspan(1)));
+    write_file(path, good);
+    if (!bytes.empty()) make_hostile(path, bytes.subspan(1));
+}
+
+/// What `make(folder)` leaves in a fresh folder, as content by file name.
+std::map<std::string, std::string> files_of(const std::function<void(const std::string&)>& make) {
+    TempDir dir;
+    make(dir.path());
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(dir.path()))
+        if (entry.is_regular_file()) files[entry.path().filename()] = read_file(entry.path());
+    return files;
+}
+
+void read_shard(const std::string& dir, Bytes bytes) {
+    static const auto good = files_of([](const std::string& folder) {
+        write_data_set(make_synthetic({12, 4, 4, 4, 1, 3, 1}), folder + "/set", 1, false);
+    });
+    const std::string shard = shard_name("train", 0, 1);
+    for (const auto& [name, content] : good) write_file(dir + "/" + name, content);
+    // where a link of a hostile file may lead: whoever opens it waits for ever
+    mkfifo((dir + "/pipe").c_str(), 0600);
+    write_hostile(dir + "/" + shard, good.at(shard), bytes);
+    auto manifest = nlohmann::json::parse(good.at("manifest.json"));
+    for (auto& entry : manifest["shards"])
+        if (entry["file"] == shard) {
+            entry["bytes"] = fs::file_size(dir + "/" + shard);
+            entry["sha256"] = digest_of_file(Digest::Kind::sha256, dir + "/" + shard);
+        }
+    write_file(dir + "/manifest.json", manifest.dump());
+    const SplitReader reader(dir, "train");
+    const SplitInfo& info = reader.info();
+    std::vector<uint8_t> images(size_t(info.images) * size_t(info.height) * size_t(info.width) * size_t(info.channels));
+    std::vector<int32_t> labels(size_t(info.images), 0);
+    reader.read(0, info.images, images.data(), labels.data());
+}
+
+/// The state of a small model, and a checkpoint and a model file of it.
+struct Trained {
+    ModelOptions options{"linear", 1, 1, 10, 10};
+    Graph graph = build_model(options);
+    std::unique_ptr<Backend> backend = make_cpu_backend(BackendOptions{.threads = 1}, test_comm());
+    OptimizerSpec optimizer;
+    State state{graph, *backend, &optimizer};
+    Identity identity{{"model", "linear"}, {"seed", "1"}};
+    std::map<std::string, std::string> good = files_of([&](const std::string& folder) {
+        Checkpoint c;
+        c.model = {options,
+                   {0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                   {1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+                   std::vector<std::string>(10, "class")};
+        c.identity = identity;
+        c.weights.resize(state.weights().count());
+        c.optimizer.resize(state.optimizer_block().count());
+        c.running.resize(state.running().count());
+        write_checkpoint(folder + "/checkpoint.h5", c, state);
+        save_model(folder + "/model.h5", c.model, state, *backend);
+    });
+};
+
+Trained& trained() {
+    static Trained one;
+    return one;
+}
+
+void read_a_checkpoint(const std::string& dir, Bytes bytes) {
+    Trained& t = trained();
+    write_hostile(dir + "/checkpoint.h5", t.good.at("checkpoint.h5"), bytes);
+    mkfifo((dir + "/pipe").c_str(), 0600);
+    read_checkpoint(dir + "/checkpoint.h5", t.state, t.identity);
+}
+
+void read_a_model(const std::string& dir, Bytes bytes) {
+    Trained& t = trained();
+    write_hostile(dir + "/model.h5", t.good.at("model.h5"), bytes);
+    mkfifo((dir + "/pipe").c_str(), 0600);
+    build_model(read_model_file(dir + "/model.h5").model);
+    load_model(dir + "/model.h5", t.state, *t.backend);
+}
+
+std::string idx(std::vector<uint8_t> dims, size_t bytes) {
+    std::string file{0, 0, 8, char(dims.size())};
+    for (uint8_t side : dims) file += std::string{0, 0, 0, char(side)};
+    return file + std::string(bytes, '\1');
+}
+
+void read_source(const Source& source) {
+    for (const Split& split : source.splits) {
+        std::vector<uint8_t> images(size_t(split.images) * size_t(split.image_bytes()));
+        std::vector<int32_t> labels(size_t(split.images));
+        split.read(0, split.images, images.data(), labels.data());
+    }
+}
+
+void read_idx(const std::string& dir, Bytes bytes) {
+    std::vector<std::pair<std::string, std::string>> files = {{"train-images-idx3-ubyte", idx({3, 2, 2}, 12)},
+                                                              {"train-labels-idx1-ubyte", idx({3}, 3)},
+                                                              {"t10k-images-idx3-ubyte", idx({2, 2, 2}, 8)},
+                                                              {"t10k-labels-idx1-ubyte", idx({2}, 2)}};
+    if (!bytes.empty()) files[bytes[0] % files.size()].second = text(bytes.subspan(1));
+    for (const auto& [name, content] : files) write_file(dir + "/" + name, content);
+    read_source(decode_idx(dir, {}));
+}
+
+void read_cifar10(const std::string& dir, Bytes bytes) {
+    if (!bytes.empty() && bytes[0] == 0) {
+        write_file(dir + "/cifar-10-binary.tar.gz", text(bytes.subspan(1)));
+        return read_source(decode_cifar10(dir + "/cifar-10-binary.tar.gz", 0));
+    }
+    std::vector<std::pair<std::string, std::string>> files = {{"batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n"},
+                                                              {"test_batch.bin", ""}};
+    for (int i = 1; i <= 5; ++i) files.emplace_back("data_batch_" + std::to_string(i) + ".bin", "");
+    for (auto& [name, content] : files)
+        if (content.empty()) content.assign(3073, '\1');
+    if (!bytes.empty()) files[bytes[0] % files.size()].second = text(bytes.subspan(1));
+    for (const auto& [name, content] : files) write_file(dir + "/" + name, content);
+    read_source(decode_cifar10(dir, 0));
+}
+
+void read_recipe(const std::string& dir, Bytes bytes) {
+    write_file(dir + "/my.cfg", text(bytes));
+    parse_train_options({"--config", dir + "/my.cfg", "--data", "x", "--batch-size", "1", "--batch-per-rank", "0"});
+}
+
+const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {
+    {"shard", read_shard}, {"checkpoint", read_a_checkpoint}, {"model", read_a_model},
+    {"idx", read_idx},     {"cifar10", read_cifar10},         {"recipe", read_recipe}};
+
+}  // namespace
+
+const std::vector<std::string>& fuzz_reader_names() {
+    static const std::vector<std::string> names = [] {
+        std::vector<std::string> all;
+        for (const auto& [name, read] : readers) all.push_back(name);
+        return all;
+    }();
+    return names;
+}
+
+std::string feed(const std::string& reader, const std::string& dir, Bytes bytes) {
+    try {
+        readers.at(reader)(dir, bytes);
+        return "";
+    } catch (const Error& error) {
+        const std::string message = error.what();
+        require(error.code == Exit::bad_input || error.code == Exit::usage,
+                ("the refusal is one of the file: " + message).c_str());
+        require(
+            !message.empty() && std::none_of(message.begin(), message.end(), [](char c) { return uint8_t(c) < ' '; }),
+            ("a refusal is one line of text: " + message).c_str());
+        return message;
+    }
+}
+
+}  // namespace convoy::test

@@ -1,0 +1,28 @@
+// The readers of files from elsewhere, each fed with bytes that may be anything: `make fuzz
+// READER=shard` lets libFuzzer choose them, and fuzz_test.cpp replays what it found
+// (tests/fuzz/inputs/READER/) and many pseudo-random ones.
+//
+// - shard, checkpoint, model: the first byte 1: the rest is the file. Else a good file: the bytes
+//   choose what becomes of it: attributes and data sets replaced by others of any type, extent,
+//   layout and filter, by links, groups and types; then single bytes changed and the end cut off.
+//   No bytes at all leave it good.
+// - idx, cifar10: the first byte names the one of the files that the rest replaces.
+// - recipe: the bytes are the text.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace convoy::test {
+
+using Bytes = std::span<const uint8_t>;
+
+const std::vector<std::string>& fuzz_reader_names();
+
+/// Reads `bytes` as `reader` would, with files in the empty folder `dir`. Returns the refusal,
+/// empty if they were accepted. Anything but an Error of Exit::bad_input or Exit::usage whose
+/// message is one line of text passes through.
+std::string feed(const std::string& reader, const std::string& dir, Bytes bytes);
+
+}  // namespace convoy::test

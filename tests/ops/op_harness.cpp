@@ -1,0 +1,147 @@
+// Implements the harness that runs single ops.
+#include "tests/ops/op_harness.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/cpu/rows.h"
+#include "backend/cuda_queries.h"
+#include "tests/support/test_comm.h"
+
+namespace convoy::test {
+
+std::vector<std::string> test_devices() {
+    std::vector<std::string> devices = {"cpu"};
+    if (cuda_unavailable().empty()) devices.push_back("cuda");
+    return devices;
+}
+
+bool has_bf16() { return cpu::has_avx512(); }
+
+std::unique_ptr<Backend> make_test_backend(const std::string& device) {
+    BackendOptions options;
+    options.threads = 2;
+    return make_backend(device, options, test_comm());
+}
+
+Floats rounded(DType type, Floats values) {
+    require(type == DType::f32 || type == DType::bf16, "tests use values in f32 and bf16");
+    if (type == DType::bf16)
+        for (float& v : values) {
+            bf16 low;
+            assign(low, v);
+            v = to_float(low);
+        }
+    return values;
+}
+
+namespace {
+
+using convoy::assign, convoy::to_float;
+void assign(_Float16& to, float v) { to = _Float16(v); }
+float to_float(_Float16 v) { return float(v); }
+
+template <class T> void put_as(Backend& backend, const Tensor& t, const Floats& v) {
+    const size_t real = size_t(t.channels()), stored = size_t(t.shape.c);
+    std::vector<T> elements(t.count());
+    for (size_t i = 0; i < elements.size(); ++i)
+        assign(elements[i], i % stored < real ? v[i / stored * real + i % stored] : 0.0f);
+    backend.upload(t.data, elements.data(), t.bytes());
+}
+template <class T> Floats get_as(Backend& backend, const Tensor& t) {
+    const std::vector<T> elements = download<T>(backend, t.data, t.count());
+    Floats v;
+    for (size_t i = 0; i < elements.size(); ++i)
+        if (int(i % size_t(t.shape.c)) < t.channels()) v.push_back(to_float(elements[i]));
+    return v;
+}
+
+}  // namespace
+
+void put(Backend& backend, const Tensor& t, const Floats& v) {
+    require(v.size() == t.shape.pixels() * size_t(t.channels()), "a test sets as many elements as a tensor has");
+    if (t.dtype == DType::f32) return put_as<float>(backend, t, v);
+    if (t.dtype == DType::bf16) return put_as<bf16>(backend, t, v);
+    put_as<_Float16>(backend, t, v);
+}
+
+Floats get(Backend& backend, const Tensor& t) {
+    if (t.dtype == DType::f32) return get_as<float>(backend, t);
+    if (t.dtype == DType::bf16) return get_as<bf16>(backend, t);
+    return get_as<_Float16>(backend, t);
+}
+
+void run_tape(Backend& backend, Tape tape) {
+    backend.finish(std::move(tape))();
+    backend.synchronize();
+}
+
+OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting setting)
+    : backend_(backend),
+      graph_(graph),
+      setting_(setting),
+      accumulate_(graph.values.size(), false),
+      readers_(readers_of(graph)) {
+    if (setting_.global_batch == 0) setting_.global_batch = batch;
+    for (const Value& v : graph.values) {
+        values_.push_back(allocate(v.batched(batch), v.dtype));
+        value_gradients_.push_back(allocate(v.batched(batch), v.dtype));
+    }
+    for (const Param& p : graph.params) {
+        params_.push_back(allocate(p.shape));
+        param_gradients_.push_back(p.trained && !p.frozen ? allocate(p.shape) : Tensor{nullptr, p.shape, DType::f32});
+    }
+    for (const Op& op : graph.ops) saved_.push_back(backend.allocate(backend.saved_bytes(op, graph, batch)));
+    buffers_.push_back(backend.allocate(sizeof(int32_t) * size_t(batch)));
+    labels_ = {buffers_.back().get(), {batch, 1, 1, 1}, DType::i32};
+    stats_ = backend.allocate(stats_elements * sizeof(float));
+    Counters counters;
+    counters.step = setting_.step;
+    counters_ = upload<Counters>(backend, {counters});
+}
+
+Tensor OpHarness::allocate(Shape shape, DType type) {
+    buffers_.push_back(backend_.allocate(shape.count() * size_of(type)));
+    const Tensor t{buffers_.back().get(), shape, type};
+    put(backend_, t, Floats(shape.count(), std::numeric_limits<float>::quiet_NaN()));
+    return t;
+}
+
+void OpHarness::set_labels(const std::vector<int32_t>& labels) {
+    backend_.upload(labels_.data, labels.data(), labels_.bytes());
+}
+
+BatchStats OpHarness::stats() const { return download<BatchStats>(backend_, stats_.get(), 1)[0]; }
+
+Bound OpHarness::bound(size_t op) const {
+    return {.op = int(op),
+            .name = "test",
+            .values = values_,
+            .value_gradients = value_gradients_,
+            .params = params_,
+            .param_gradients = param_gradients_,
+            .accumulate = accumulate_,
+            .readers = readers_,
+            .saved = saved_[op].get(),
+            .labels = labels_,
+            .stats = static_cast<BatchStats*>(stats_.get()),
+            .counters = static_cast<const Counters*>(counters_.get()),
+            .global_batch = setting_.global_batch,
+            .first = setting_.first,
+            .seed = setting_.seed,
+            .training = setting_.training};
+}
+
+void OpHarness::forward() {
+    Tape tape;
+    for (size_t i = 0; i < graph_.ops.size(); ++i) backend_.forward(graph_.ops[i], bound(i), tape);
+    run_tape(backend_, std::move(tape));
+}
+
+void OpHarness::backward() {
+    Tape tape;
+    for (size_t i = graph_.ops.size(); i-- > 0;) backend_.backward(graph_.ops[i], bound(i), tape);
+    run_tape(backend_, std::move(tape));
+}
+
+}  // namespace convoy::test

@@ -1,0 +1,90 @@
+// Runs the ops of a small graph on any backend and hands their results back as vectors. All data
+// goes through upload and download. Memory that nobody set holds NaN, so an element that an op
+// forgets to write shows.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/bf16.h"
+
+namespace convoy::test {
+
+using Floats = std::vector<float>;
+
+/// The devices that tests run on: cpu, and cuda where there is one.
+std::vector<std::string> test_devices();
+/// Whether CPU ranks can have values in bf16 here.
+bool has_bf16();
+/// A backend of two threads on the process's one-rank Comm.
+std::unique_ptr<Backend> make_test_backend(const std::string& device);
+
+/// Memory on the backend that holds a copy of `values`.
+template <class T> Buffer upload(Backend& backend, const std::vector<T>& values) {
+    Buffer buffer = backend.allocate(values.size() * sizeof(T));
+    backend.upload(buffer.get(), values.data(), values.size() * sizeof(T));
+    return buffer;
+}
+template <class T> std::vector<T> download(Backend& backend, const void* from, size_t count) {
+    std::vector<T> values(count);
+    backend.download(values.data(), from, count * sizeof(T));
+    return values;
+}
+/// The nearest values of that type.
+Floats rounded(DType, Floats);
+/// The same through a tensor of any type that holds numbers; without the channels that pad it,
+/// which become zero.
+void put(Backend&, const Tensor&, const Floats&);
+Floats get(Backend&, const Tensor&);
+/// Finishes a tape, runs it once and waits for it.
+void run_tape(Backend&, Tape);
+
+/// What ops are bound to besides tensors.
+struct OpSetting {
+    bool training = true;
+    int64_t global_batch = 0;  ///< 0: the batch
+    int64_t first = 0;
+    uint64_t seed = 7;
+    int64_t step = 0;
+};
+
+/// One graph bound to memory of its own; each value has at most one reader.
+class OpHarness {
+public:
+    OpHarness(Backend&, const Graph&, int batch, OpSetting = {});
+
+    void set_value(ValueId id, const Floats& v) { put(backend_, values_[id], v); }
+    void set_gradient(ValueId id, const Floats& v) { put(backend_, value_gradients_[id], v); }
+    void set_param(ParamId id, const Floats& v) { put(backend_, params_[id], v); }
+    void set_labels(const std::vector<int32_t>&);
+    /// Backward adds to the gradient of this value.
+    void accumulate(ValueId id) { accumulate_[id] = true; }
+    /// Nobody wants the gradient of this value.
+    void unwanted(ValueId id) { value_gradients_[id].data = nullptr; }
+
+    void forward();   ///< all ops in order
+    void backward();  ///< all ops in reverse order
+
+    Floats value(ValueId id) const { return get(backend_, values_[id]); }
+    Floats gradient(ValueId id) const { return get(backend_, value_gradients_[id]); }
+    Floats param(ParamId id) const { return get(backend_, params_[id]); }
+    Floats param_gradient(ParamId id) const { return get(backend_, param_gradients_[id]); }
+    BatchStats stats() const;
+
+private:
+    Tensor allocate(Shape, DType = DType::f32);
+    Bound bound(size_t op) const;
+
+    Backend& backend_;
+    const Graph& graph_;
+    OpSetting setting_;
+    std::vector<Buffer> buffers_, saved_;  // saved_ by op
+    std::vector<Tensor> values_, value_gradients_, params_, param_gradients_;
+    std::vector<bool> accumulate_;
+    std::vector<int> readers_;
+    Tensor labels_;
+    Buffer stats_, counters_;
+};
+
+}  // namespace convoy::test

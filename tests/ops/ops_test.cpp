@@ -1,0 +1,180 @@
+// Every op on every device against scalar loops in double: outputs, running statistics, and what
+// makes dropout and the loss themselves. The cases and their tolerances are in op_cases.cpp.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tests/ops/op_cases.h"
+
+namespace convoy::test {
+namespace {
+
+double largest(const Doubles& v) {
+    double most = 0;
+    for (double e : v) most = std::max(most, std::abs(e));
+    return most;
+}
+
+/// Largest deviation of `got`; infinite if anything is not a number.
+double deviation(const Floats& got, const Doubles& expected) {
+    double most = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+        const double d = std::abs(double(got[i]) - expected[i]);
+        most = d >= 0 ? std::max(most, d) : INFINITY;
+    }
+    return most;
+}
+
+class Ops : public testing::TestWithParam<OnDevice> {
+protected:
+    const OpCase& c_ = GetParam().op_case();
+    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device);
+
+    void check_outputs(const Pair& pair) {
+        if (const ValueId y = output_of(c_.op()); y != none) {
+            EXPECT_LE(deviation(pair.backend.value(y), pair.reference.values[y]),
+                      c_.value_tolerance * largest(pair.reference.values[y]));
+        } else {
+            const BatchStats stats = pair.backend.stats();
+            EXPECT_NEAR(stats.loss_sum, pair.reference.loss_sum, c_.value_tolerance * pair.reference.loss_sum);
+            EXPECT_EQ(stats.correct, float(pair.reference.correct));
+        }
+    }
+};
+
+TEST_P(Ops, ForwardIsTheReference) {
+    Pair pair(*backend_, c_, c_.setting);
+    pair.backend.forward();
+    pair.reference.run();
+    check_outputs(pair);
+    for (const ParamId id : params_of(c_.op())) {  // running statistics: one rounding of the update
+        const Doubles& expected = pair.reference.params[id];
+        EXPECT_LE(deviation(pair.backend.param(id), expected), 3e-7 * largest(expected)) << "parameter " << id;
+    }
+}
+
+TEST_P(Ops, InferenceIsTheReference) {
+    OpSetting setting = c_.setting;
+    setting.training = false;
+    Pair pair(*backend_, c_, setting);
+    pair.backend.forward();
+    const std::vector<Doubles> before = pair.reference.params;
+    pair.reference.run();
+    check_outputs(pair);
+    for (const ParamId id : params_of(c_.op()))
+        EXPECT_EQ(widened(pair.backend.param(id)), before[id]) << "parameter " << id;
+}
+
+TEST_P(Ops, RepeatBitForBit) {
+    Pair pair(*backend_, c_, c_.setting);
+    pair.backend.forward();
+    const ValueId y = output_of(c_.op());
+    const Floats first = y == none ? Floats{pair.backend.stats().loss_sum} : pair.backend.value(y);
+    pair.backend.forward();
+    EXPECT_EQ(first, y == none ? Floats{pair.backend.stats().loss_sum} : pair.backend.value(y));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Ops, testing::ValuesIn(all_cases()),
+                         [](const auto& test) { return name_of(test.param); });
+
+class OpsOf : public testing::TestWithParam<std::string> {
+protected:
+    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+
+    /// Dropout of ones: what is left of them.
+    Floats dropped(int batch, int64_t first, uint64_t seed, int64_t step, bool whole_channels, int stream,
+                   float p = 0.3f) {
+        Graph g;
+        g.values = {{"x", 5, 5, 26}, {"y", 5, 5, 26}};
+        g.ops = {Dropout{0, 1, p, whole_channels, stream}};
+        OpHarness ops(*backend_, g, batch, {true, 0, first, seed, step});
+        const Floats ones(size_t(batch) * 650, 1);
+        ops.set_value(0, ones);
+        ops.set_gradient(1, ones);
+        ops.forward();
+        ops.backward();
+        EXPECT_EQ(ops.value(1), ops.gradient(0)) << "backward has the mask of forward";
+        return ops.value(1);
+    }
+};
+
+TEST_P(OpsOf, DropoutKeepsItsShare) {
+    for (const float p : {0.1f, 0.5f, 0.75f}) {
+        const Floats y = dropped(64, 0, 5, 0, false, 0, p);
+        const double kept =
+            double(std::count_if(y.begin(), y.end(), [](float v) { return v != 0; })) / double(y.size());
+        EXPECT_NEAR(kept, 1 - p, 5 * std::sqrt(p * (1 - p) / double(y.size())));  // five deviations
+        const std::set<float> seen(y.begin(), y.end());
+        EXPECT_EQ(seen, (std::set<float>{0, 1 / (1 - p)}));
+    }
+}
+
+TEST_P(OpsOf, DropoutOfChannelsDropsThemWhole) {
+    const Floats y = dropped(16, 0, 5, 0, true, 0, 0.5f);
+    int kept = 0;
+    for (size_t n = 0; n < 16; ++n)
+        for (size_t c = 0; c < 26; ++c) {
+            kept += y[n * 650 + c] != 0;
+            for (size_t pixel = 0; pixel < 25; ++pixel) ASSERT_EQ(y[n * 650 + pixel * 26 + c], y[n * 650 + c]);
+        }
+    EXPECT_NEAR(kept, 208, 5 * std::sqrt(104));
+}
+
+TEST_P(OpsOf, DropoutDoesNotDependOnTheSplitOfABatch) {
+    for (const bool whole : {false, true}) {
+        const Floats all = dropped(5, 10, 5, 3, whole, 1);
+        Floats parts = dropped(2, 10, 5, 3, whole, 1);
+        const Floats rest = dropped(3, 12, 5, 3, whole, 1);
+        parts.insert(parts.end(), rest.begin(), rest.end());
+        EXPECT_EQ(all, parts);
+    }
+}
+
+TEST_P(OpsOf, DropoutDiffersBySampleStepSeedAndStream) {
+    const Floats one = dropped(1, 10, 5, 3, false, 1);
+    EXPECT_NE(one, dropped(1, 11, 5, 3, false, 1));
+    EXPECT_NE(one, dropped(1, 10, 6, 3, false, 1));
+    EXPECT_NE(one, dropped(1, 10, 5, 4, false, 1));
+    EXPECT_NE(one, dropped(1, 10, 5, 3, false, 2));
+}
+
+TEST_P(OpsOf, LossOfExtremeLogitsIsFinite) {
+    Graph g;
+    g.classes = 3;
+    g.values = {{"x", 1, 1, 3}};
+    g.ops = {SoftmaxXent{0, 0}};
+    OpHarness ops(*backend_, g, 2);
+    ops.set_value(0, {1e4f, -1e4f, 0, 1e6f, 1e6f, -3e38f});
+    ops.set_labels({1, 0});
+    ops.forward();
+    ops.backward();
+    EXPECT_NEAR(ops.stats().loss_sum, 20000 + std::log(2), 2e-3);  // a float's last place there
+    EXPECT_EQ(ops.stats().correct, 1);
+    const Floats expected = {0.5f, -0.5f, 0, -0.25f, 0.25f, 0};
+    const Floats dx = ops.gradient(0);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(dx[i], expected[i], 1e-7);
+}
+
+TEST_P(OpsOf, NormKeepsAConstantChannelFinite) {
+    Graph g;
+    g.values = {{"x", 3, 3, 2}, {"y", 3, 3, 2}};
+    for (float start : {1.0f, 0.5f, 0.0f, 1.0f})
+        g.params.push_back({"p", {1, 1, 1, 2}, {Init::constant, start}, g.params.size() < 2, false});
+    g.ops = {BatchNorm{0, 1, 0, 1, 2, 3, 1e-5f, 0.1f}};
+    OpHarness ops(*backend_, g, 2);
+    for (ParamId id = 0; id < 4; ++id) ops.set_param(id, Floats(2, g.params[id].init.a));
+    ops.set_value(0, Floats(36, 12345.678f));
+    ops.set_gradient(1, normals(36, 1));
+    ops.forward();
+    ops.backward();
+    for (const float y : ops.value(1)) EXPECT_NEAR(y, 0.5f, 12345.678 * 316 * 1.2e-7);  // a x + b cancels
+    for (const float var : ops.param(3)) EXPECT_FLOAT_EQ(var, 0.9f);
+    for (const float dx : ops.gradient(0)) EXPECT_LT(std::abs(dx), 2e3);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OpsOf, testing::ValuesIn(test_devices()), [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace convoy::test

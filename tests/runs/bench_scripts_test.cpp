@@ -1,0 +1,68 @@
+// tests/peers/bench_peers.py and tests/peers/bench_gpu.py with stand-ins for Convoy and PyTorch:
+// what their tables call images/s is images over wall time on both sides. Run from the repository's
+// root.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include "tests/support/cluster.h"
+
+namespace convoy::test {
+namespace {
+
+class BenchScripts : public testing::Test {
+protected:
+    void SetUp() override {
+        cpu_set_t mine;
+        ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+        if (CPU_COUNT(&mine) < 2) GTEST_SKIP() << "bench_peers takes two cores";
+        // By wall time 50 against 20, 2.5 times; by the median step 200 against 40, five times.
+        stand_in(
+            "convoy",
+            R"(echo '{"device": "stand-in", "images_per_second": {"median": 200, "p10": 200, "p90": 200, "wall": 50},)"
+            R"( "step_seconds": 1, "operations": [], "ceilings": {"roofline_seconds": 0}}')");
+        stand_in(
+            "torch_step.py", "",
+            "#!/usr/bin/env python3\nprint('model 1.0 ms  20.0 images/s over wall time, 40.0 by the median step')\n");
+        stand_in("python", "[[ $1 != -W ]] || { echo 2.0; exit; }; exec /usr/bin/python3 \"$@\"");
+    }
+    void stand_in(const std::string& name, const std::string& body, const std::string& text = "") {
+        write_file(dir_.path(name), text.empty() ? "#!/bin/bash\n" + body + "\n" : text);
+        ASSERT_EQ(run("chmod +x " + dir_.path(name)).code, 0);
+    }
+    Finished script(const std::string& arguments) { return run("${PYTHON:-/usr/bin/python3} " + arguments); }
+    Finished peers() {
+        return script("tests/peers/bench_peers.py --python " + dir_.path("python") + " --convoy " +
+                      dir_.path("convoy") + " --peer " + dir_.path("torch_step.py") +
+                      " --rounds 1 --lines 'mnist-conv 1024 f32 1x'");
+    }
+    TempDir dir_;
+};
+
+TEST_F(BenchScripts, PeersCompareWallTimes) {
+    const Finished f = peers();
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.out.find("| 20.0 | 50.0 | 2.50 "), std::string::npos) << f.out;
+    EXPECT_EQ(count(f.out, "median step"), 0) << f.out;
+}
+
+// A peer of the user's own may know no wall time: the median step is then taken on both sides, and
+// named.
+TEST_F(BenchScripts, PeersCompareMedianStepsIfOneSideHasNoOther) {
+    stand_in("torch_step.py", "", "print('model 1.0 ms  40.0 images/s')\n");
+    const Finished f = peers();
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.out.find("| 40.0 | 200.0 | 5.00 (by the median step)"), std::string::npos) << f.out;
+}
+
+TEST_F(BenchScripts, GpusCompareWallTimes) {
+    ASSERT_EQ(run("cp tests/peers/bench_gpu.py " + dir_.path("bench_gpu.py")).code, 0);
+    const Finished f = script(dir_.path("bench_gpu.py") + " --build " + dir_.path() + " --only airbench94");
+    ASSERT_EQ("", failure(f));
+    // The gap between steps of 1,024 images: 1024 / 50 - 1024 / 200 seconds.
+    EXPECT_EQ("", failure(run("grep -E '^airbench94 +32x32x3 +1024 +bf16 +50 +- +15360000 +20 +2.50$' <<'TABLE'\n" +
+                              f.out + "\nTABLE")))
+        << f.out;
+}
+
+}  // namespace
+}  // namespace convoy::test

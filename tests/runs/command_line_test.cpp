@@ -1,0 +1,90 @@
+// Strict options: what a user mistypes is named, with the nearest thing that exists; a config file
+// loses to the command line.
+#include "cli/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include "base/version.h"
+#include "cli/commands.h"
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+namespace po = boost::program_options;
+
+po::options_description options() {
+    po::options_description description("options");
+    auto add = description.add_options();
+    add("batch-size", po::value<int64_t>()->default_value(512), "images a step");
+    add("learning-rate", po::value<double>()->default_value(0.1), "peak learning rate");
+    add("data", po::value<std::string>(), "folder of the data set");
+    add("resume", po::bool_switch(), "go on from the newest checkpoint");
+    add("config", po::value<std::string>(), "file of key = value lines");
+    return description;
+}
+
+std::string problem(const std::vector<std::string>& args, const std::vector<std::string>& words,
+                    Exit code = Exit::usage) {
+    return problem_of_error(code, words, [&] { parse_with_config(options(), args); });
+}
+
+TEST(CommandLine, TheVersionIsThatOfTheCitation) {
+    EXPECT_NE(read_file("CITATION.cff").find(std::string("\nversion: ") + version + "\n"), std::string::npos);
+}
+
+TEST(CommandLine, NamesTheMistake) {
+    EXPECT_EQ("", problem({"--bacth-size", "4"}, {"--bacth-size", "did you mean --batch-size?"}));
+    EXPECT_EQ("", problem({"--batch", "4"}, {"--batch:", "did you mean --batch-size?"}));
+    EXPECT_EQ("", problem({"--zebra", "4"}, {"--zebra", "see --help"}));
+    EXPECT_EQ("", problem({"--batch-size", "4x"}, {"--batch-size", "'4x'", "whole number", "images a step"}));
+    EXPECT_EQ("", problem({"--learning-rate=fast"}, {"--learning-rate", "'fast'", "a number"}));
+    EXPECT_EQ("", problem({"--batch-size"}, {"--batch-size", "missing"}));
+    EXPECT_EQ("", problem({"--batch-size", "--resume"}, {"--batch-size", "missing"}));
+    EXPECT_EQ("", problem({"--data="}, {"--data", "missing"}));
+    EXPECT_EQ("", problem({"--resume=yes"}, {"--resume", "switch"}));
+    EXPECT_EQ("", problem({"--data", "a", "--data", "b"}, {"--data", "more than once"}));
+    EXPECT_EQ("", problem({"stray"}, {"'stray'"}));
+}
+
+TEST(CommandLine, ConfigFileLosesToOptions) {
+    const TempDir dir;
+    const std::string file = dir.path("run.cfg");
+    write_file(file, "# a recipe\nbatch-size = 64   # images\n\nlearning-rate=0.5\nresume = true\n");
+    const po::variables_map values = parse_with_config(options(), {"--config", file, "--batch-size", "128"}).values;
+    EXPECT_EQ(values["batch-size"].as<int64_t>(), 128);
+    EXPECT_EQ(values["learning-rate"].as<double>(), 0.5);
+    EXPECT_FALSE(values["learning-rate"].defaulted());
+    EXPECT_TRUE(values["resume"].as<bool>());
+}
+
+TEST(CommandLine, ConfigFileErrorsNameTheLine) {
+    const TempDir dir;
+    const std::string file = dir.path("run.cfg");
+    const auto with = [&](const std::string& text, const std::vector<std::string>& words) {
+        write_file(file, text);
+        return problem({"--config", file, "--batch-size", "2"}, words);
+    };
+    EXPECT_EQ("", with("\nlearning_rate = 1\n", {"run.cfg:2:", "learning_rate", "did you mean learning-rate?"}));
+    EXPECT_EQ("", with("batch-size = many\n", {"run.cfg:1:", "batch-size", "'many'", "whole number"}));
+    EXPECT_EQ("", with("batch-size\n", {"run.cfg:1:", "key = value"}));
+    EXPECT_EQ("", with("batch-size =\n", {"run.cfg:1:", "missing"}));
+    EXPECT_EQ("", with("data = a\ndata = b\n", {"run.cfg:2:", "more than once"}));
+    EXPECT_EQ("", with("config = other.cfg\n", {"run.cfg:1:", "no key 'config'"}));
+    EXPECT_EQ("", problem({"--config", dir.path("none.cfg")}, {"none.cfg", "cannot be read"}, Exit::bad_input));
+    EXPECT_EQ("", problem({"--config", dir.path()}, {"cannot be read"}, Exit::bad_input));
+}
+
+TEST(CommandLine, SubcommandsAreStrict) {
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"did you mean cifar10?"}, [] { convert({"cifar"}); }));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"did you mean --from?"}, [] { convert({"mnist", "--form", "x"}); }));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--to", "required"}, [] { convert({"mnist", "--from", "x"}); }));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--size", "'8x8'", "HxWxC"}, [] {
+                  convert({"synthetic", "--images", "9", "--size", "8x8", "--to", "/nonexistent/x"});
+              }));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"'b'"}, [] { verify({"a", "b"}); }));
+    EXPECT_EQ("",
+              problem_of_error(Exit::bad_input, {"/nonexistent", "not a folder"}, [] { verify({"/nonexistent"}); }));
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,27 @@
+// The job scripts: what needs neither root nor a scheduler (the rest is `make test-jobs`). Run from
+// the repository's root.
+#include <gtest/gtest.h>
+
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+
+Finished scripts_test(const std::string& tests) {
+    return run("cd tests/jobs && ${PYTHON:-/usr/bin/python3} -m unittest " + tests);
+}
+
+TEST(Jobs, ScriptsAndDirectives) {
+    const Finished f = scripts_test("-k Text scripts_test");
+    EXPECT_EQ(f.code, 0) << f.err;
+    if (f.err.find("skipped") != std::string::npos)
+        GTEST_SKIP() << "shellcheck is not installed; everything else about the scripts holds";
+}
+
+TEST(Jobs, WordsBeforeALaunch) {
+    const Finished f = scripts_test("-k Words scripts_test");
+    EXPECT_EQ(f.code, 0) << f.err;
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,137 @@
+"""Runs every command of the READMEs as it is written: `readme_commands.py BUILD`. Commands are the
+lines of indented and fenced blocks. They run in a folder of links to the repository, so that
+nobody's runs and data sets are touched, with the shipped sample as input/cifar10. Prints what
+failed, and ends with 1; `--list` only says what would run and what is left out."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+LIMIT = 1200  # seconds of a command; none takes two minutes on two idle cores
+# (pattern, why it is not run). A pattern that finds nothing is an error.
+LEFT_OUT = [
+    (r"…", "not a whole command"),
+    (r"^make$", "builds what this test runs; make test-fresh runs it"),
+    (r"^make run\b", "minutes, and it installs; make test-fresh runs it"),
+    (r"^make test(-all)?( T=.*)?$", "runs this test"),
+    (r"^make (format|check-format)$", "fetches tools; .ci/run checks"),
+    (r"^make (test-gpu|emulated|bundle)\b", "needs a GPU, or minutes of building"),
+    (r"^make (bench-peers|record-cpu)\b", "fetches PyTorch, or takes hours"),
+    (r"^(sbatch|srun|jobs/submit\.sh)\b", "needs a scheduler; make test-jobs runs the scripts"),
+    (r"\b(docker|apptainer)\b", "needs a container engine"),
+    (r"--from cifar-10-binary\.tar\.gz", "needs the 170 MB that make data fetches"),
+    (r"recipes/(resnet50|airbench94)\.cfg|output/airbench94", "hours"),
+    (r"comm-test --bytes 1K\.\.1G", "gigabytes; CommTest measures fewer"),
+    (r"output/scaling-", "needs a scaling matrix; Scaling makes one up"),
+    (r"bench --model resnet50 --batch-per-rank (32$|128)", "minutes to hours; the one with a timeline runs"),
+    (r"info --plans", "minutes; CudaPlansOf lists plans"),
+]
+# Commands that do not end by themselves run for two seconds.
+ENDLESS = r"^tail -f"
+
+
+def readmes():
+    listed = subprocess.run(
+        ["git", "ls-files", "README.md", "*/README.md", "CONTRIBUTING.md"], capture_output=True, text=True, check=True
+    )
+    # The first one makes the data set and the run that others look at.
+    return sorted(
+        listed.stdout.split(), key=lambda path: (path.count("/"), path != "README.md", path != "input/README.md", path)
+    )
+
+
+def commands_of(path):
+    """(line number, command) of the lines in indented and fenced blocks, comments left out."""
+    fenced, in_list, after_blank = False, False, True
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            text = line.rstrip("\n")
+            if text.startswith("```"):
+                fenced = not fenced
+            elif fenced or (text.startswith("    ") and not in_list and after_blank):
+                command = re.sub(r"\s{2,}# .*", "", text).strip()
+                if command:
+                    yield number, command
+            else:
+                in_list = bool(re.match(r"\s*([-*]|\d+\.)\s", text)) or (in_list and text.startswith(" "))
+                after_blank = not text.strip()
+
+
+def reason_against(command, build):
+    if "--device cuda" in command and not os.path.exists(f"{build}/libconvoy_cuda.so"):
+        return "this build has no CUDA backend"
+    return next((why for pattern, why in LEFT_OUT if re.search(pattern, command)), None)
+
+
+def link_repository(folder, build):
+    """input/ and output/ are folders of links, all else is a link."""
+    root = os.getcwd()
+    for name in os.listdir(root):
+        if name not in ("input", "output", "build", ".git"):
+            os.symlink(f"{root}/{name}", f"{folder}/{name}")
+    os.symlink(os.path.abspath(build), f"{folder}/build")
+    for name in ("input", "output"):
+        os.mkdir(f"{folder}/{name}")
+        shipped = subprocess.run(["git", "ls-files", name], capture_output=True, text=True, check=True).stdout.split()
+        for path in {"/".join(path.split("/")[:2]) for path in shipped}:
+            os.symlink(f"{root}/{path}", f"{folder}/{path}")
+    os.symlink("cifar10-sample", f"{folder}/input/cifar10")
+
+
+def run(command, folder, environment):
+    """What went wrong, or None. What the command makes may be there from another README: it goes."""
+    words = shlex.split(command)
+    for option, target in zip(words, words[1:]):
+        if option in ("--to", "--output") and ".." not in target:
+            subprocess.run(["rm", "-rf", f"{folder}/{target}"], check=True)
+    endless = re.search(ENDLESS, command)
+    ended = subprocess.run(
+        ["timeout", "-k", "5", "2" if endless else str(LIMIT), "bash", "-c", f"set -o pipefail; {command}"],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    if ended.returncode == (124 if endless else 0):
+        return None
+    return f"exit code {ended.returncode}\n{ended.stdout[-2000:]}"
+
+
+def main(build, only_list):
+    found = [(f"{path}:{number}", command) for path in readmes() for number, command in commands_of(path)]
+    wrong = [
+        f"no command matches the exception {pattern}"
+        for pattern, _ in LEFT_OUT
+        if not any(re.search(pattern, c) for _, c in found)
+    ]
+    # The caller may be an MPI process itself.
+    mpi = re.compile(r"(PMIX|OMPI|ORTE|OPAL|PRTE)_(?!.*ALLOW_RUN_AS_ROOT)")
+    environment = {name: value for name, value in os.environ.items() if not mpi.match(name)}
+    # `python3` is the one that make deps fills.
+    environment["PATH"] = os.path.dirname(os.environ.get("PYTHON", "/usr/bin/python3")) + ":" + os.environ["PATH"]
+    # OpenMPI counts cores as slots, 4 and 5 each in a variable of its own; the READMEs say what to
+    # do then.
+    environment["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
+    environment["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
+    with tempfile.TemporaryDirectory() as folder:
+        link_repository(folder, build)
+        for place, command in found:
+            why = reason_against(command, build)
+            if only_list:
+                print(f"{place}: {command}\n    {'left out: ' + why if why else 'runs'}")
+            elif not why:
+                print(f"{place}: {command}", file=sys.stderr, flush=True)
+                if problem := run(command, folder, environment):
+                    wrong.append(f"{place}: {command}: {problem}")
+    print("".join(line + "\n" for line in wrong), end="")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(next((a for a in sys.argv[1:] if not a.startswith("--")), "build"), "--list" in sys.argv))

@@ -1,0 +1,129 @@
+// Every recipe in input/recipes: it parses, and flags win over each of its lines.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "cli/train_options.h"
+#include "tests/support/cluster.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+/// Another value that `key` takes, whatever a recipe says.
+std::string other_value(const std::string& key) {
+    static const std::map<std::string, std::string> values = {{"model", "resnet18"},
+                                                              {"batch-size", "96"},
+                                                              {"batch-per-rank", "24"},
+                                                              {"epochs", "3.5"},
+                                                              {"drop-last", "false"},
+                                                              {"eval-every", "7"},
+                                                              {"optimizer", "adam"},
+                                                              {"muon-momentum", "0.31"},
+                                                              {"momentum", "0.77"},
+                                                              {"nesterov", "false"},
+                                                              {"lr", "0.0123"},
+                                                              {"filter-lr", "3.25"},
+                                                              {"linear-lr", "2.25"},
+                                                              {"lr-schedule", "cosine"},
+                                                              {"lr-points", "0:1,9:0"},
+                                                              {"weight-decay", "0.00625"},
+                                                              {"decay-mode", "l2"},
+                                                              {"label-smoothing", "0.3"},
+                                                              {"loss", "mean"},
+                                                              {"whitening-bias-epochs", "2"},
+                                                              {"crop-pad", "3"},
+                                                              {"crop-mode", "zero"},
+                                                              {"flip", "false"},
+                                                              {"flip-mode", "random"},
+                                                              {"tta", "mirror"},
+                                                              {"lr-unit", "step"},
+                                                              {"norm-shift-lr", "12"},
+                                                              {"look-ahead", "9"},
+                                                              {"look-ahead-decay", "0.5"},
+                                                              {"max-steps", "17"},
+                                                              {"warmup-epochs", "2.5"},
+                                                              {"decay", "all"},
+                                                              {"lr-milestones", "1,2"},
+                                                              {"lr-gamma", "0.5"}};
+    const auto found = values.find(key);
+    return found == values.end() ? "" : found->second;
+}
+
+std::string resolved_value(const std::vector<std::string>& args, const std::string& key) {
+    for (const auto& [name, value] : parse_train_options(args).resolved)
+        if (name == key) return value;
+    return "(not there)";
+}
+
+std::vector<fs::path> recipes() {
+    std::vector<fs::path> paths;
+    for (const fs::directory_entry& entry : fs::directory_iterator("input/recipes"))
+        if (entry.path().extension() == ".cfg") paths.push_back(entry.path());
+    return paths;
+}
+
+std::vector<std::string> keys_of(const std::string& recipe) {
+    std::vector<std::string> keys;
+    std::istringstream in(read_file(recipe));
+    for (std::string line; std::getline(in, line);)
+        if (const size_t equals = line.find(" = "); equals != std::string::npos && line[0] != '#')
+            keys.push_back(line.substr(0, equals));
+    return keys;
+}
+
+// Also where the flag leaves other lines of the recipe without effect (another schedule, another
+// optimizer): what is then printed has them no more, and can be read back.
+TEST(Recipes, LoseEveryLineToFlags) {
+    size_t tried = 0;
+    const TempDir dir;
+    for (const fs::path& recipe : recipes())
+        for (const std::string& key : keys_of(recipe)) {
+            const std::string value = other_value(key);
+            ASSERT_NE(value, "") << key << " of " << recipe << " is not in the table above";
+            const std::vector<std::string> args = {"--data", "x", "--config", recipe, "--" + key + "=" + value};
+            EXPECT_EQ(resolved_value(args, key), value) << recipe;
+            std::string printed;
+            for (const auto& [name, v] : parse_train_options(args).resolved)
+                printed += v.empty() ? "" : name + " = " + v + "\n";
+            write_file(dir.path("printed.cfg"), printed);
+            EXPECT_NO_THROW(parse_train_options({"--config", dir.path("printed.cfg")}))
+                << recipe << " with " << args.back();
+            ++tried;
+        }
+    EXPECT_GT(tried, 80u);
+}
+
+TEST(Recipes, AFlagOfTwoThatExcludeOneAnotherReplacesTheFilesOther) {
+    const std::pair<std::string, std::string> batches[] = {{"batch-size", "batch-per-rank"},
+                                                           {"batch-per-rank", "batch-size"}};
+    for (const fs::path& recipe : recipes())
+        for (const auto& [given, other] : batches) {
+            const std::vector<std::string> args = {"--data", "x", "--config", recipe, "--" + given, "256"};
+            EXPECT_EQ(resolved_value(args, given), "256") << recipe;
+            EXPECT_EQ(resolved_value(args, other), "0") << recipe;
+        }
+    const TempDir dir;
+    write_file(dir.path("both.cfg"), "batch-size = 8\nbatch-per-rank = 8\n");
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"exactly one"},
+                                   [&] { parse_train_options({"--data", "x", "--config", dir.path("both.cfg")}); }));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"exactly one"}, [&] {
+                  parse_train_options({"--data", "x", "--batch-size", "8", "--batch-per-rank", "8"});
+              }));
+}
+
+TEST(Recipes, Parse) {
+    ASSERT_FALSE(recipes().empty());
+    for (const fs::path& recipe : recipes()) {
+        const Finished f = convoy_alone("train --data x --print-config --config " + recipe.string());
+        EXPECT_EQ("", failure(f)) << recipe;
+        EXPECT_NE(value_in(f.out, "model"), "");
+    }
+}
+
+}  // namespace
+}  // namespace convoy::test

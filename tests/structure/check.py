@@ -1,0 +1,194 @@
+"""Rules about the sources themselves: `check.py RULE`, from the repository root, prints what breaks
+the rule and ends with 1. allowed.txt, or $ALLOWED, names what is exempt; a line there that exempts nothing is an
+error too, so that the list shrinks."""
+
+import ast
+import collections
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+
+import cpp
+
+FILE_LINES, FUNCTION_LINES = 320, 60
+# Lines of the READMEs that are read from their start to their end.
+README_LINES = {"README.md": 120, "tests/README.md": 120}
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def tracked(*endings):
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True, check=True
+    )
+    return [f for f in listed.stdout.split("\n") if f.endswith(endings) and os.path.exists(f)]
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def cpp_files(*roots):
+    return [f for f in tracked(".cpp", ".h", ".cu", ".cuh") if not roots or f.startswith(roots)]
+
+
+def files():
+    """No file of code is longer than 320 lines; the READMEs keep to theirs."""
+    for path in tracked(".cpp", ".h", ".cu", ".cuh", ".py", ".sh", ".mk", "Makefile", ".sbatch", ".pbs"):
+        if (lines := read(path).count("\n")) > FILE_LINES:
+            yield path, f"{lines} lines, at most {FILE_LINES}"
+    for path, most in README_LINES.items():
+        if os.path.exists(path) and (lines := read(path).count("\n")) > most:
+            yield path, f"{lines} lines, at most {most}"
+
+
+def functions_of(path):
+    source = read(path)
+    if path.endswith(".py"):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield node.name, node.end_lineno - node.lineno + 1, node.lineno
+    elif path.endswith(".sh"):
+        for found in re.finditer(r"^([\w-]+)\(\)\s*\{.*?^\}", source, re.M | re.S):
+            yield found[1], found[0].count("\n") + 1, source.count("\n", 0, found.start()) + 1
+    else:
+        yield from cpp.functions(source)
+
+
+def functions():
+    """No function is longer than 60 lines, from its header to its closing brace."""
+    for path in tracked(".cpp", ".h", ".cu", ".cuh", ".py", ".sh"):
+        for name, lines, first in functions_of(path):
+            if lines > FUNCTION_LINES:
+                yield f"{path} {name}", f"{lines} lines from line {first}, at most {FUNCTION_LINES}"
+
+
+def types():
+    """No type that other files could name is defined in two files, src and tests together."""
+    places = collections.defaultdict(set)
+    for path in cpp_files("src/", "kernels/", "tests/"):
+        for name, _ in cpp.types(read(path)):
+            places[name].add(path)
+    for name, paths in sorted(places.items()):
+        if len(paths) > 1:
+            yield name, "defined in " + " and in ".join(sorted(paths))
+
+
+def symbols():
+    """No function or variable is defined at two places in objects that are linked together: the
+    linker takes one inline definition and is silent about the others. $OBJECTS names files with the
+    objects of one program each. Inline definitions are told apart by their line: the compiler takes
+    the members that it makes itself for the including file's."""
+    for program in os.environ["OBJECTS"].split():
+        listed = subprocess.run(
+            ["nm", "-A", "-l", "--defined-only", "--extern-only", *read(program).split()],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        places = collections.defaultdict(dict)
+        for found in re.finditer(
+            r"^(.*?):[0-9a-f]+ (\w) (_ZT?[A-Z]?N?[A-Z]?6convoy\w+)(?:\t(.*):(\d+))?$", listed.stdout, re.M
+        ):
+            inline = found[2] in "WVui"
+            if not inline or found[5]:
+                places[found[3]].setdefault(
+                    found[5] if inline else found[1], f"{found[4] or ''}:{found[5] or ''} in {found[1]}"
+                )
+        for symbol, definitions in sorted(places.items()):
+            if len(definitions) > 1:
+                yield symbol, f"{program}: " + " and ".join(sorted(definitions.values()))
+
+
+def folder_of(path):
+    folder = os.path.dirname(path.removeprefix("src/"))
+    return folder or "src"
+
+
+def include_edges():
+    """{(folder, folder): an example} of the includes among src's folders and kernels."""
+    edges = {}
+    for path in cpp_files("src/", "kernels/"):
+        for name, line in cpp.includes(read(path)):
+            target = next(
+                (t for t in (f"src/{name}", name, f"{os.path.dirname(path)}/{name}") if os.path.exists(t)), None
+            )
+            if target and folder_of(target) != folder_of(path):
+                edges.setdefault((folder_of(path), folder_of(target)), f"{path}:{line} includes {name}")
+    return edges
+
+
+def cycles():
+    """No two folders of src include one another, not even through others."""
+    edges = include_edges()
+    reached = {folder: {b for a, b in edges if a == folder} for folder in {f for edge in edges for f in edge}}
+    grown = True
+    while grown:
+        grown = False
+        for folder, far in reached.items():
+            more = set().union(*(reached[f] for f in far)) - far if far else set()
+            grown = grown or bool(more)
+            far |= more
+    for (a, b), example in sorted(edges.items()):
+        if a in reached[b]:
+            yield f"{a} -> {b}", example
+
+
+def suites():
+    """A test's suite is called as its file: runs/resume_test.cpp holds Resume, or ResumeOf…; those of
+    cuda/ and kernels/ open with Cuda and Kernel."""
+    for path in cpp_files("tests/"):
+        if not path.endswith("_test.cpp"):
+            continue
+        folder, file = path.split("/")[-2:]
+        stem = file.removesuffix("_test.cpp").title().replace("_", "")
+        wanted = {"cuda": "Cuda", "kernels": "Kernel"}.get(folder, "") + stem
+        for suite in set(re.findall(r"^TEST(?:_F|_P)?\((\w+),", read(path), re.M)):
+            if not suite.startswith((wanted, stem)):
+                yield f"{path} {suite}", f"suites of this file start with {wanted}"
+
+
+def tiers():
+    """Each line of tests/tiers.txt names a test that there is, and a reason."""
+    named = re.compile(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.M)
+    tests = [f"{suite}.{name}" for path in cpp_files("tests/") for suite, name in named.findall(read(path))]
+    for line in read("tests/tiers.txt").split("\n"):
+        if found := re.match(r"(?:long|alone): (?:\*/)?([^/\s]+)(\S*)(  # \S.*)?$", line):
+            suite_and_name = found[1] if "." in found[1] else found[1] + ".*"
+            if not fnmatch.filter(tests, suite_and_name):
+                yield line, "no such test"
+            if not found[3]:
+                yield line, "no reason"
+
+
+RULES = {rule.__name__: rule for rule in (files, functions, types, symbols, cycles, suites, tiers)}
+
+
+def allowed(rule):
+    """{what: reason} of the lines "rule: what  # reason"."""
+    listed = read(os.environ.get("ALLOWED", f"{HERE}/allowed.txt")).split("\n")
+    lines = [line for line in listed if line.startswith(f"{rule}: ")]
+    return {line.split(": ", 1)[1].split("  # ")[0].strip(): line.partition("  # ")[2] for line in lines}
+
+
+def main(rule):
+    exempt, wrong, used = allowed(rule), [], set()
+    for what, why in RULES[rule]():
+        if what in exempt:
+            used.add(what)
+        else:
+            wrong.append(f"{what}: {why}")
+    wrong += [
+        f"allowed.txt exempts {what} from '{rule}', which keeps to it now: remove the line"
+        for what in exempt
+        if what not in used
+    ]
+    wrong += [f"allowed.txt says no reason for {what}" for what, reason in exempt.items() if not reason]
+    print("".join(line + "\n" for line in wrong), end="")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,89 @@
+#include "tests/support/file_calls.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+struct Gate {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool closed = false;
+    int waiting = 0;
+};
+Gate& gate() {
+    static Gate gate;
+    return gate;
+}
+
+void pass_gate() {
+    std::unique_lock lock(gate().mutex);
+    ++gate().waiting;
+    gate().changed.notify_all();
+    gate().changed.wait(lock, [] { return !gate().closed; });
+    --gate().waiting;
+}
+
+void note_sync(int fd) {
+    pass_gate();
+    if (!CallLog::current()) return;
+    struct stat about{};
+    ::fstat(fd, &about);
+    CallLog::current()->calls.push_back(
+        {Call::sync, fs::read_symlink("/proc/self/fd/" + std::to_string(fd)), "", about.st_size});
+}
+
+void note_rename(const char* from, const char* to) {
+    if (!CallLog::current()) return;
+    struct stat about{};
+    ::stat(from, &about);
+    CallLog::current()->calls.push_back({Call::rename, real_path(from), real_path(to), about.st_size});
+}
+
+}  // namespace
+
+CallLog*& CallLog::current() {
+    static CallLog* log = nullptr;
+    return log;
+}
+
+SlowDisk::SlowDisk() {
+    const std::lock_guard lock(gate().mutex);
+    gate().closed = true;
+}
+SlowDisk::~SlowDisk() {
+    const std::lock_guard lock(gate().mutex);
+    gate().closed = false;
+    gate().changed.notify_all();
+}
+void SlowDisk::wait_until_used() const {
+    std::unique_lock lock(gate().mutex);
+    gate().changed.wait(lock, [] { return gate().waiting > 0; });
+}
+
+std::string real_path(const std::string& path) { return fs::weakly_canonical(path); }
+
+}  // namespace convoy::test
+
+extern "C" {
+int fsync(int fd) {
+    convoy::test::note_sync(fd);
+    return int(::syscall(SYS_fsync, fd));
+}
+int fdatasync(int fd) {
+    convoy::test::note_sync(fd);
+    return int(::syscall(SYS_fdatasync, fd));
+}
+int rename(const char* from, const char* to) noexcept {
+    convoy::test::note_rename(from, to);
+    return ::renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+}

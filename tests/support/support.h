@@ -1,0 +1,47 @@
+// What several tests need: folders that clean up after themselves, whole files as strings, commands
+// with their output, and the Error an action throws.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace convoy::test {
+
+/// A fresh folder, removed with its content at the end of the scope.
+class TempDir {
+public:
+    TempDir();
+    ~TempDir();
+    TempDir(const TempDir&) = delete;
+    TempDir& operator=(const TempDir&) = delete;
+    std::string path(const std::string& name = "") const { return name.empty() ? path_ : path_ + "/" + name; }
+
+private:
+    std::string path_;
+};
+
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, const std::string& bytes);
+
+/// A finished command: `code` is its exit code, or 128 + the signal that ended it.
+struct Finished {
+    int code = -1;
+    std::string out, err;
+};
+/// Runs `command` with bash.
+Finished run(const std::string& command);
+
+/// Whether the tests run in their long form, `make test-faults`: more kills, signals and damaged
+/// files.
+bool long_form();
+/// The executable `name` beside the running test program, e.g. build/convoy.
+std::string sibling(const std::string& name);
+
+/// Runs `action`, which must throw Error with this code and a message that is one line and holds
+/// every one of `words`; what is wrong with that, empty if nothing: EXPECT_EQ("",
+/// problem_of_error(…)).
+std::string problem_of_error(Exit code, const std::vector<std::string>& words, const std::function<void()>& action);
+
+}  // namespace convoy::test

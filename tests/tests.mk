@@ -1,0 +1,170 @@
+# The test programs and what runs them. tests/README.md says which command runs what.
+
+TEST_FOLDERS := structure unit ops kernels cuda runs faults fuzz golden support
+TESTS := $(filter-out tests/fuzz/main.cpp $(if $(CUDA_ON),,tests/cuda/%),$(wildcard tests/main.cpp $(TEST_FOLDERS:%=tests/%/*.cpp)))
+TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
+# What the test programs have of the executable's: the CUDA backend is linked into them
+# (tests/cuda/linked.cpp), for tests of its parts.
+TESTED  := $(filter-out %/src/main.o %/cuda_loaded.o,$(OBJECTS))
+
+# ---- kernels on the host: g++ compiles .cu against tests/kernels/fibers and CUDA's headers ----
+FIBERS := $(BUILD)/tests/kernels/fibers/grid.o $(patsubst kernels/%.cu,$(BUILD)/tests/kernels/fibers/%.o,$(wildcard kernels/*.cu))
+KERNEL_TESTS := $(filter $(BUILD)/tests/kernels/%,$(TEST_OBJECTS))
+ifneq ($(if $(CUDA),$(wildcard $(CUDA)/include/cuda_fp16.h)),)
+$(FIBERS) $(KERNEL_TESTS): CPPFLAGS += -isystem $(CUDA)/include
+$(BUILD)/convoy_tests: $(FIBERS)
+$(BUILD)/convoy_tests: LDLIBS += -lboost_context
+else
+TEST_OBJECTS := $(filter-out $(KERNEL_TESTS),$(TEST_OBJECTS))
+endif
+$(BUILD)/tests/kernels/fibers/%.o: kernels/%.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo c++ $< for the host
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -include tests/kernels/fibers/cuda_on_host.h -MMD -MP -c -o $@ -x c++ $<
+-include $(FIBERS:.o=.d)
+
+# ---- the whole CUDA backend on the host, over a made-up runtime and cuDNN (tests/emulated) ----
+ifdef CUDA_ON
+EMULATED := $(BUILD)/tests/kernels/fibers/grid.o $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard tests/emulated/*.cpp)) $(KERNELS:%.cu=$(BUILD)/tests/emulated/%.o)
+EMULATED_OBJECTS := $(filter-out $(BUILD)/kernels/% %/cudnn_graph.o,$(CUDA_OBJECTS)) $(EMULATED)
+$(EMULATED): CPPFLAGS += $(CUDA_FLAGS)
+$(EMULATED): CXXFLAGS += $(PIC)
+$(BUILD)/tests/emulated/%.o: CXXFLAGS += -O2
+$(BUILD)/tests/emulated/cudnn.o: CXXFLAGS += -O3 -ffast-math -fno-finite-math-only
+$(BUILD)/tests/emulated/kernels/%.o: kernels/%.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo c++ $< for the emulated device
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -DCONVOY_EMULATED -include tests/kernels/fibers/cuda_on_host.h -MMD -MP -c -o $@ -x c++ $<
+# The same executable, beside another shared object.
+$(BUILD)/emulated/convoy: $(BUILD)/convoy $(BUILD)/emulated/libconvoy_cuda.so
+	@cp $< $@
+# Make writes a list of objects ($(file ...)) before the first line of the recipe runs.
+$(BUILD)/emulated/libconvoy_cuda.so $(BUILD)/emulated/convoy_tests: | $(BUILD)/emulated
+$(BUILD)/emulated:
+	@mkdir -p $@
+$(BUILD)/emulated/libconvoy_cuda.so: $(EMULATED_OBJECTS)
+	@echo link $@
+	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lboost_context
+$(BUILD)/emulated/convoy_tests: $(TESTED) $(EMULATED_OBJECTS) $(filter-out $(KERNEL_TESTS) %/cuda/plans_test.o,$(TEST_OBJECTS))
+	@echo link $@
+	@$(file >$@.objects,$^)
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) -lgtest -lboost_context
+emulated: $(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests
+-include $(EMULATED:.o=.d)
+endif
+
+# The names of the objects are for tests/structure.
+$(BUILD)/convoy_tests: $(TESTED) $(CUDA_OBJECTS) $(TEST_OBJECTS)
+	@echo link $@
+	@$(file >$@.objects,$^)
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) $(CUDA_LIBS) -lgtest
+
+$(BUILD)/tests/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
+
+# Tests are many, and what must be fast in them is in src.
+$(BUILD)/tests/%.o: CXXFLAGS += -O1
+
+-include $(TEST_OBJECTS:.o=.d)
+
+# ---- commands ----
+##@ Test
+RUN_TESTS := BUILD='$(BUILD)' PYTHON='$(PYTHON)' $(PYTHON) tests/run.py
+# Made by another make: only after deps is it known whether there is all that CUDA needs.
+test-programs: $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),emulated)
+TIER_test := short
+TIER_test-rest := rest
+TIER_test-all := all
+test: ## what a change usually breaks; T='Resume.*' for some tests
+test-rest: ## the long tests, which make test leaves out
+test-all: ## every test
+test test-rest test-all: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) test-programs
+	@$(RUN_TESTS) '$(if $(filter *,$(T)),$(TIER_$@),$(T))'
+
+# A bare Debian of each release, from `make run` on: tests/fresh.sh says what else can be set.
+test-fresh: ## make run and make test in bare Debians (root; debootstrap)
+	@BUILD='$(BUILD)' bash tests/fresh.sh
+
+# On a machine with a GPU; on one without a compiler, the bundle has the same commands.
+test-gpu: ## what needs a GPU
+test-gpu bench-gpu: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/cuda/gpu.sh $(@:%-gpu=%)
+
+test-faults: deps ## long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
+	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*'
+
+# The whole suite with address and undefined-behaviour checks; a part of it, slowly, for leaks; the
+# threads that Convoy starts (checkpoints, watchdog, sampler) with the thread sanitizer.
+test-sanitized: deps all ## all tests under sanitizers of addresses, leaks, behaviour and threads
+	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-asan SANITIZE=address,undefined $(BUILD)-asan/convoy $(BUILD)-asan/convoy_tests
+	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-tsan SANITIZE=thread CUDA= $(BUILD)-tsan/convoy
+	@BUILD='$(BUILD)-asan' PYTHON='$(PYTHON)' ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	  $(PYTHON) tests/run.py '$(if $(filter *,$(T)),all,$(T))'
+	@BUILD='$(BUILD)-asan' PYTHON='$(PYTHON)' ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0 \
+	  LSAN_OPTIONS="suppressions=$(CURDIR)/tests/support/lsan.supp:print_suppressions=0" \
+	  $(PYTHON) tests/run.py 'Shards*:TrainerLoop*:ModelFile*:SystemSampler*:MetricsFiles.C*'
+	@dir=$$(mktemp -d) && trap "rm -rf $$dir" EXIT && \
+	  $(BUILD)/convoy convert synthetic --images 60 --test-images 20 --size 28x28x1 --classes 10 --to $$dir/data >/dev/null && \
+	  TSAN_OPTIONS="suppressions=$(CURDIR)/tests/support/tsan.supp" mpirun -np 2 --bind-to none $(BUILD)-tsan/convoy train --threads 1 --data $$dir/data \
+	  --model mnist-conv --batch-size 4 --epochs 40 --checkpoint-every 3 --log-interval 1 --output $$dir/run >/dev/null && echo no data race
+
+# libFuzzer against one reader of files from elsewhere (tests/fuzz/readers.h), built with clang.
+# What it finds belongs in tests/fuzz/inputs.
+READER  ?= shard
+SECONDS ?= 600
+FUZZ_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(patsubst %,$(BUILD)/tests/%.o,fuzz/main fuzz/readers fuzz/hdf5 support/support)
+$(BUILD)/convoy_fuzz: $(FUZZ_OBJECTS)
+	@echo link $@
+	$(Q)$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+fuzz: deps ## libFuzzer; READER=shard|checkpoint|model|idx|cifar10|recipe SECONDS=600
+	@bash .ci/deps.sh install fuzz
+	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-fuzz CXX=clang++-16 CUDA= SANITIZE=fuzzer-no-link,address,undefined $(BUILD)-fuzz/convoy_fuzz
+	@mkdir -p $(BUILD)-fuzz/$(READER)
+	@READER=$(READER) ASAN_OPTIONS=detect_leaks=0 $(BUILD)-fuzz/convoy_fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1024 -max_len=20000 \
+	  -print_final_stats=1 -artifact_prefix=$(BUILD)-fuzz/$(READER)- $(BUILD)-fuzz/$(READER) tests/fuzz/inputs/$(READER)
+
+# The scripts in jobs/ on a real Slurm of four emulated nodes, and on emulated hosts: needs root.
+test-jobs: deps ## job scripts on an emulated Slurm and on emulated hosts (root)
+	@bash .ci/deps.sh install jobs
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/jobs/run.sh
+
+# The PBS scripts on a PBS server, a user's own or an emulated one; tests/jobs/pbs.py says what the
+# other PBS_ variables are.
+test-pbs: all ## job scripts on a real PBS; PBS_PREFIX=/opt/pbs, and see tests/jobs/pbs.py
+	@cd tests/jobs && BUILD='$(BUILD)' PBS_PREFIX='$(PBS_PREFIX)' $(PYTHON) -W error::ResourceWarning -m unittest --verbose openpbs_test
+
+##@ Measure
+bench-gpu: ## speed on a GPU
+# Beside PyTorch on the same two cores. PEER_PYTHON: a Python that has it, else .deps/peers, fetched
+# at first use. PEER: another script with the options and the last line of
+# tests/peers/torch_step.py. LINES from the command line only: a terminal may export its height
+# under that name.
+PEER_PYTHON ?=
+PEER   ?= tests/peers/torch_step.py
+ROUNDS ?= 2
+bench-peers: deps ## images/s of Convoy and PyTorch in turns; ROUNDS= LINES= PEER_PYTHON= PEER=
+	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers)
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@$(PYTHON) tests/peers/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
+	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))'
+
+# The airbench94 recipe on the full CIFAR-10, from mpirun to the test accuracy, by seed.
+DATA      ?=
+SEEDS     ?= 1 2 3
+RANKS     ?= 1
+PRECISION ?= bf16
+EPOCHS    ?=
+record-cpu: deps ## airbench94 on the full CIFAR-10, timed; DATA= SEEDS= RANKS= PRECISION=
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@$(PYTHON) tests/peers/record_cpu.py --convoy '$(BUILD)/convoy' --data '$(DATA)' --seeds '$(SEEDS)' --ranks '$(RANKS)' --precision '$(PRECISION)' \
+	  --epochs '$(EPOCHS)'
+
+##@ Elsewhere
+emulated: ## the CUDA backend over an emulated GPU, into build/emulated
+bundle: deps ## build/convoy-bundle.tar.xz, for machines with a GPU and no compiler
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
+	@BUILD='$(BUILD)' bash tests/cuda/bundle.sh

@@ -1,0 +1,133 @@
+// What looks alike but is not: a data set with the same images and other class names, ranks that
+// read another data set or are another build.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "comm/preflight.h"
+#include "data/digest.h"
+#include "data/shard.h"
+#include "tests/support/cluster.h"
+#include "tests/support/test_comm.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+/// Copies a data set and gives class 4 another name in every shard.
+void copy_with_another_class_name(const std::string& from, const std::string& to) {
+    fs::copy(from, to);
+    auto json = nlohmann::json::parse(read_file(to + "/manifest.json"));
+    for (auto& shard : json["shards"]) {
+        const std::string path = to + "/" + shard["file"].get<std::string>();
+        {
+            const h5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+            std::vector<std::string> names = h5::string_attributes(file, "class_names", path);
+            names.at(4) = "another";
+            h5::set_checked_attribute(file, "class_names", names);
+        }
+        shard["bytes"] = fs::file_size(path);
+        shard["sha256"] = digest_of_file(Digest::Kind::sha256, path);
+    }
+    write_file(to + "/manifest.json", json.dump());
+}
+
+class Alike : public testing::Test {
+protected:
+    void SetUp() override { make_data(data_, 60, 20, "28x28x1"); }
+    std::string train(const std::string& data, const std::string& more = "") const {
+        return "train --model mnist-linear --batch-size 20 --data " + data + " --output " + dir_.path("run") + " " +
+               more;
+    }
+    /// `arguments` on two ranks, of which the second has `others`. Not "A : B", at which mpirun of
+    /// OpenMPI 5.0.7 crashes.
+    static Finished different(const std::string& arguments, const std::string& others,
+                              const std::string& program = sibling("convoy")) {
+        return mpirun("-np 2 sh -c 'case $OMPI_COMM_WORLD_RANK in 0) exec " + sibling("convoy") + " " + arguments +
+                      " ;; *) exec " + program + " " + others + " ;; esac'");
+    }
+
+    TempDir dir_;
+    const std::string data_ = dir_.path("data"), renamed_ = dir_.path("renamed");
+};
+
+TEST_F(Alike, OtherClassNamesAreAnotherDataSet) {
+    copy_with_another_class_name(data_, renamed_);
+    ASSERT_EQ("", failure(convoy_alone(train(data_, "--max-steps 2"))));
+    EXPECT_EQ("", refusal(convoy_alone(train(renamed_, "--resume auto")), Exit::usage, {"data set", "manifest"}));
+    const std::string model = dir_.path("run") + "/model.h5", evaluate = "evaluate --model-file " + model + " --data ";
+    EXPECT_EQ("", failure(convoy_alone(evaluate + data_)));
+    for (const int ranks : {1, 2})
+        EXPECT_EQ("", refusal(launch(ranks, evaluate + renamed_), Exit::bad_input,
+                              {model, renamed_, "class 4", "'class 4'", "'another'"}));
+}
+
+TEST_F(Alike, RanksWithAnotherDataSetAreRefused) {
+    const std::string other = dir_.path("other");  // as many images of the same size
+    const Finished made =
+        convoy_alone("convert synthetic --images 60 --test-images 20 --size 28x28x1 --shards 2 --seed 5 --to " + other);
+    ASSERT_EQ("", failure(made));
+    const std::vector<std::string> words = {"data set", "SHA-256 of its manifest", "rank 0 has", "rank 1 has",
+                                            "same files"};
+    EXPECT_EQ("", refusal(different(train(data_), train(other)), Exit::usage, words));
+    EXPECT_FALSE(fs::exists(dir_.path("run"))) << "a refused run must leave no folder";
+    ASSERT_EQ("", failure(launch(2, train(data_))));
+    const std::string evaluate = "evaluate --model-file " + dir_.path("run") + "/model.h5 --data ";
+    EXPECT_EQ("", refusal(different(evaluate + data_, evaluate + other), Exit::usage, words));
+}
+
+/// A copy of convoy beside it, where it finds its libraries, that says it was built from another
+/// commit; removed at the end.
+class OtherBuild {
+public:
+    OtherBuild() {
+        const std::string said = convoy_alone("--version").out;  // "convoy 0.2.0-dev (COMMIT)"
+        const size_t begin = said.find('(') + 1, end = said.find(')');
+        require(begin > 0 && end != std::string::npos && end > begin + 3, "convoy says which commit it was built from");
+        commit_ = said.substr(begin, end - begin);
+        std::string bytes = read_file(sibling("convoy"));
+        const std::string text = commit_ + '\0', other = std::string(commit_.size() - 1, 'x') + "y";
+        const size_t first = bytes.find(text);
+        require(first != std::string::npos, "the executable holds the commit as text");
+        for (size_t at = first; at != std::string::npos; at = bytes.find(text, at + 1))
+            bytes.replace(at, other.size(), other);
+        write_file(path(), bytes);
+        fs::permissions(path(), fs::perms::owner_all);
+    }
+    ~OtherBuild() {
+        std::error_code ignored;
+        fs::remove(path(), ignored);
+    }
+    std::string path() const { return sibling("convoy") + ".other-" + std::to_string(::getpid()); }
+    const std::string& commit() const { return commit_; }
+
+private:
+    std::string commit_;
+};
+
+TEST_F(Alike, RanksOfAnotherBuildAreRefused) {
+    const OtherBuild other;
+    const std::vector<std::string> words = {"Convoy differs", "rank 0 has", other.commit(),
+                                            "rank 1 has",     "xxxy",       "same files"};
+    EXPECT_EQ("", refusal(different(train(data_), train(data_), other.path()), Exit::usage, words));
+    const std::string bench = "bench --model mnist-linear --batch-size 20 --steps 1 --warmup 0";
+    EXPECT_EQ("", refusal(different(bench, bench, other.path()), Exit::usage, words));
+}
+
+// On three ranks: the first two agree.
+TEST_F(Alike, TheRankThatDiffersIsNamed) {
+    Comm& comm = test_comm();
+    if (comm.size() == 1) {
+        EXPECT_EQ("", problem_on_ranks(3));
+        return;
+    }
+    const std::string mine = comm.rank() == 2 ? "1.14" : "1.10";
+    check_alike(comm, {{"zlib", "1.2"}});
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"hdf5 differs", "rank 0 has 1.10", "rank 2 has 1.14"},
+                                   [&] { check_alike(comm, {{"zlib", "1.2"}, {"hdf5", mine}}); }));
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,117 @@
+// What convoy bench computes: quantiles, tables, work counted from shapes against sums by hand, and
+// the classes of a tape's steps.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/quantile.h"
+#include "base/table.h"
+#include "bench/result.h"
+#include "comm/replicated.h"
+#include "model/models.h"
+#include "model/precision.h"
+#include "tests/support/test_comm.h"
+
+namespace convoy::test {
+namespace {
+
+TEST(BenchResult, QuantilesAreThoseOfNumpy) {
+    EXPECT_DOUBLE_EQ(quantile({3, 1, 2, 4}, 0.1), 1.3);  // numpy.quantile([3, 1, 2, 4], 0.1)
+    EXPECT_DOUBLE_EQ(median({3, 1, 2, 4}), 2.5);
+    EXPECT_DOUBLE_EQ(quantile({5, 7}, 0.9), 6.8);
+    EXPECT_DOUBLE_EQ(quantile({5}, 0.9), 5);
+    EXPECT_TRUE(std::isnan(median({})));
+}
+
+TEST(BenchResult, TablesAreAligned) {
+    const TextTable table{{"who", "n"}, {{"ä, b", "1"}, {"c \"d\"", "23"}}};
+    EXPECT_EQ(as_text(table), "who     n\nä, b    1\nc \"d\"  23\n");
+    EXPECT_EQ(as_markdown(table), "| who   |  n |\n|---|---:|\n| ä, b  |  1 |\n| c \"d\" | 23 |\n");
+    EXPECT_EQ(as_markdown({{"a"}, {{"x|y"}}}), "| a    |\n|---|\n| x\\|y |\n");
+    EXPECT_EQ(as_csv(table), "who,n\n\"ä, b\",1\n\"c \"\"d\"\"\",23\n");
+}
+
+// One 3x3 convolution of 2 to 4 channels on 6x6, a ReLU, and a linear layer of 144 to 3, on 5
+// samples.
+TEST(BenchResult, WorkIsCountedFromShapes) {
+    GraphBuilder b("tiny", 6, 6, 2, 3);
+    const ValueId c = b.conv("c", b.input(), 4, 3, 1, 1, {Init::constant, 0});
+    const Graph graph = b.finish(b.linear("l", b.relu(c), 3), 0);
+    const OptimizerSpec sgd;
+    const WorkByClass one = work_of_step(graph, 5, 1, sgd);
+    EXPECT_DOUBLE_EQ(one.at("conv forward").flops, 2.0 * 5 * 36 * 4 * 9 * 2);
+    EXPECT_DOUBLE_EQ(one.at("conv weight gradient").flops, one.at("conv forward").flops);
+    EXPECT_EQ(one.count("conv data gradient"), 0u) << "the images have no gradient";
+    EXPECT_DOUBLE_EQ(one.at("linear data gradient").flops, 2.0 * 5 * 144 * 3);
+    EXPECT_DOUBLE_EQ(one.at("conv forward").bytes, 4.0 * (5 * 72 + 72 + 5 * 144));
+    EXPECT_DOUBLE_EQ(one.at("relu forward").bytes, 4.0 * 2 * 5 * 144);
+    EXPECT_DOUBLE_EQ(one.at("gather").bytes, 5.0 * 72 * (1 + 4));
+    const double floats = double(graph.trained_count());
+    EXPECT_DOUBLE_EQ(one.at("optimizer").bytes, 4 * floats * (1 + 2 + 2));
+    EXPECT_EQ(one.count("all-reduce"), 0u);
+    EXPECT_DOUBLE_EQ(work_of_step(graph, 5, 4, sgd).at("all-reduce").bytes, 4 * floats * 2 * 3 / 4);
+    EXPECT_DOUBLE_EQ(work_of_step(with_precision(graph, Precision::bf16), 5, 1, sgd).at("gather").bytes,
+                     5.0 * (72 + 36 * 8 * 2))
+        << "padded to 8";
+}
+
+// What --dry-run counts for one image forward is what the classes add up to, for every model.
+TEST(BenchResult, WorkAgreesWithTheGraphsOwnCount) {
+    for (const std::string& name : model_names()) {
+        const Graph graph = fuse(build_model(usual_images(name)));
+        double forward = 0, all = 0;
+        for (const auto& [c, w] : work_of_step(graph, 7, 2, {})) {
+            if (c.ends_with("forward")) forward += w.flops;
+            all += w.flops;
+        }
+        EXPECT_NEAR(forward, 7 * graph.flops_per_image(), 1e-9 * forward) << name;
+        EXPECT_GE(all, 2 * forward) << name;
+        EXPECT_LE(all, 3 * forward) << name;
+    }
+}
+
+TEST(BenchResult, StepsOfATapeHaveClasses) {
+    const Graph graph = fuse(build_model(usual_images("resnet18")));
+    const auto step_in = [](const Graph& g, const std::string& op, StepPhase phase, const std::string& fused = "") {
+        StepId id{.phase = phase};
+        for (size_t i = 0; i < g.ops.size(); ++i) {
+            if (op == name_of(g.ops[i])) id.op = int(i);
+            if (fused == name_of(g.ops[i]) && id.fused_op < 0) id.fused_op = int(i);
+        }
+        EXPECT_GE(id.op, 0) << op;
+        return id;
+    };
+    const auto step = [&](const char* op, StepPhase phase) { return step_in(graph, op, phase); };
+    const StepId gather{.phase = StepPhase::gather, .name = "of any name"}, sum{.phase = StepPhase::all_reduce};
+    EXPECT_EQ(class_of_step(step("conv", StepPhase::forward), graph), "conv forward");
+    EXPECT_EQ(class_of_step(step("conv", StepPhase::weight_gradient), graph), "conv weight gradient");
+    EXPECT_EQ(class_of_step(step("linear", StepPhase::gradient), graph), "linear gradient");
+    EXPECT_EQ(class_of_step(step("linear", StepPhase::bias), graph), "linear bias forward");
+    EXPECT_EQ(class_of_step(step("batch_norm", StepPhase::forward), graph), "batch norm forward");
+    EXPECT_EQ(class_of_step(step("batch_norm", StepPhase::gradient), graph), "batch norm gradient");
+    const Graph plain = build_model(usual_images("resnet18"));
+    EXPECT_EQ(class_of_step(step_in(plain, "relu", StepPhase::forward), plain), "relu forward");
+    EXPECT_EQ(class_of_step(step_in(plain, "relu", StepPhase::gradient), plain), "relu gradient");
+    EXPECT_EQ(class_of_step(step("softmax_xent", StepPhase::forward), graph), "loss forward");
+    EXPECT_EQ(class_of_step(step("softmax_xent", StepPhase::gradient), graph), "loss gradient");
+    EXPECT_EQ(class_of_step(sum, graph), "all-reduce");
+    EXPECT_EQ(class_of_step(gather, graph), "gather");
+    const auto classes = by_class({{gather, 1}, {sum, 2}, {sum, 3}}, graph, {{"gather", {0, 9}}});
+    ASSERT_EQ(classes.size(), 2u);
+    EXPECT_EQ(classes[0].name, "all-reduce");
+    EXPECT_DOUBLE_EQ(classes[0].seconds, 5);
+    EXPECT_DOUBLE_EQ(classes[1].work.bytes, 9);
+    const Graph pooled = fuse(build_model(usual_images("airbench94")));
+    const auto merged = by_class({{step_in(pooled, "batch_norm", StepPhase::forward, "pool"), 1},
+                                  {step_in(pooled, "pool", StepPhase::forward), 2},
+                                  {step_in(pooled, "batch_norm", StepPhase::forward), 4}},
+                                 pooled, {{"pool forward", {0, 5}}, {"batch norm forward", {0, 7}}});
+    ASSERT_EQ(merged.size(), 1u);
+    EXPECT_EQ(merged[0].name, "pool and batch norm forward");
+    EXPECT_DOUBLE_EQ(merged[0].seconds, 7);
+    EXPECT_DOUBLE_EQ(merged[0].work.bytes, 12);
+}
+
+}  // namespace
+}  // namespace convoy::test

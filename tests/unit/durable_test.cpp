@@ -1,0 +1,105 @@
+// What the file system is asked for, in order: a file is synced when it is complete, then renamed,
+// then its folder is synced.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "model/models.h"
+#include "tests/ops/op_harness.h"
+#include "tests/support/file_calls.h"
+#include "tests/support/support.h"
+#include "tests/support/test_comm.h"
+#include "train/checkpoint.h"
+#include "train/metrics.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+/// What is wrong with how `path` was put in place, empty if nothing: its partial file synced with
+/// all its bytes, one rename, and the folder synced after it.
+std::string problem_of(const std::vector<Call>& calls, const std::string& file) {
+    const std::string path = real_path(file);
+    const auto renamed =
+        std::find_if(calls.begin(), calls.end(), [&](const Call& c) { return c.kind == Call::rename && c.to == path; });
+    if (renamed == calls.end()) return path + ": nothing was renamed to it";
+    const auto synced = [](const std::string& what) {
+        return [what](const Call& c) { return c.kind == Call::sync && c.path == what; };
+    };
+    const auto before = std::find_if(calls.begin(), renamed, synced(renamed->path));
+    if (before == renamed) return path + ": not synced before the rename";
+    if (before->bytes != renamed->bytes || before->bytes != off_t(fs::file_size(path)))
+        return path + ": " + std::to_string(before->bytes) + " bytes when it was synced, " +
+               std::to_string(fs::file_size(path)) + " now";
+    if (std::find_if(renamed, calls.end(), synced(fs::path(path).parent_path())) == calls.end())
+        return path + ": its folder is not synced after the rename";
+    return "";
+}
+
+class Durable : public testing::Test {
+protected:
+    TempDir dir_;
+    const ModelFile about_{
+        {"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
+    const std::unique_ptr<Backend> backend_ = make_test_backend("cpu");
+    const Graph graph_ = build_model(about_.model);
+    const OptimizerSpec spec_;
+    const State state_{graph_, *backend_, &spec_};
+};
+
+TEST_F(Durable, CheckpointsAreSyncedAndRenamed) {
+    Checkpoint c;
+    c.model = about_;
+    c.identity = {{"seed", "1"}};
+    c.weights.resize(state_.weights().count());
+    c.optimizer.resize(state_.optimizer_block().count());
+    CallLog log;
+    write_checkpoint(checkpoint_path(dir_.path(), 10), c, state_);
+    EXPECT_EQ("", problem_of(log.calls, checkpoint_path(dir_.path(), 10)));
+}
+
+TEST_F(Durable, ModelsAreSyncedAndRenamed) {
+    CallLog log;
+    save_model(dir_.path("model.h5"), about_, state_, *backend_);
+    EXPECT_EQ("", problem_of(log.calls, dir_.path("model.h5")));
+}
+
+TEST_F(Durable, EveryPublishOfMetricsIsSyncedAndRenamed) {
+    CallLog log;
+    Metrics metrics(dir_.path());
+    for (int64_t step = 1; step <= 3; ++step) {
+        EXPECT_EQ("", problem_of(log.calls, dir_.path("metrics.h5"))) << "publish before step " << step;
+        log.calls.clear();
+        metrics.add(TrainRow{.step = step});
+        metrics.publish();
+    }
+    EXPECT_EQ("", problem_of(log.calls, dir_.path("metrics.h5")));
+}
+
+// The log itself: what is done the wrong way round is told from what is right.
+TEST_F(Durable, TheTestSeesWhatIsMissing) {
+    const std::string partial = dir_.path("file.partial"), path = dir_.path("file");
+    const auto sync = [](const std::string& what) {
+        const int fd = ::open(what.c_str(), O_RDONLY);
+        EXPECT_EQ(::fsync(fd), 0);
+        ::close(fd);
+    };
+    const auto problem = [&](bool file_first, bool folder_last) {
+        write_file(partial, "0123456789");
+        CallLog log;
+        if (file_first) sync(partial);
+        fs::rename(partial, path);
+        if (!file_first) sync(path);
+        if (folder_last) sync(dir_.path());
+        return problem_of(log.calls, path);
+    };
+    EXPECT_EQ("", problem(true, true));
+    EXPECT_NE(problem(false, true).find("not synced before"), std::string::npos);
+    EXPECT_NE(problem(true, false).find("folder is not synced"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,97 @@
+// A training recorded without a terminal: what is told to the observer, and what is in the folder.
+#include "train/recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/cluster.h"
+#include "tests/support/support.h"
+#include "tests/support/test_comm.h"
+#include "tests/support/training.h"
+
+namespace convoy::test {
+namespace {
+
+using namespace cpu;
+namespace fs = std::filesystem;
+
+/// Writes down what it is told.
+class Notes final : public RunObserver {
+public:
+    void note(const std::string& about, const std::string&) override { told.push_back(about); }
+    void warning(const std::string& message) override { warnings.push_back(message); }
+    void on_start(const std::vector<RankRow>& ranks, int64_t done) override {
+        told.push_back("start of " + std::to_string(ranks.size()) + " after " + std::to_string(done));
+    }
+    void on_step(int64_t, const StepRecord& r) override { last_step = r.step; }
+    void on_epoch(const EpochSummary& e) override { told.push_back("epoch " + std::to_string(e.epoch)); }
+    void on_eval(int64_t epoch, const EvalResult&, bool) override {
+        told.push_back("evaluation " + std::to_string(epoch));
+    }
+
+    std::vector<std::string> told, warnings;
+    int64_t last_step = 0;
+};
+
+RunDescription description(const std::string& folder) {
+    RunDescription run;
+    run.place.folder = folder;
+    run.model.model.name = "linear";
+    run.attributes.command_line = "convoy train";
+    run.metrics_every = 2;
+    return run;
+}
+
+TEST(Recorder, TellsTheObserverAndFillsTheFolder) {
+    const TempDir dir;
+    CpuBackend backend({1, false}, test_comm());
+    const Samples samples = draw_samples(30, 21);
+    Training training(backend, linear_graph(), samples, &samples, plain_setup(10, 2));  // 6 steps
+    Notes notes;
+    Recorder recorder(test_comm(), backend, training.trainer.state(), notes, description(dir.path("run")));
+    EXPECT_FALSE(recorder.open_folder(training.trainer.total_steps()));
+    recorder.open_metrics(training.trainer);
+    recorder.start(0);
+    training.trainer.run(recorder);
+    recorder.finish(training.trainer, "");
+
+    EXPECT_EQ(notes.told,
+              (std::vector<std::string>{"start of 1 after 0", "epoch 1", "evaluation 1", "epoch 2", "evaluation 2"}));
+    EXPECT_TRUE(notes.warnings.empty());
+    EXPECT_EQ(notes.last_step, 6);
+    EXPECT_EQ(column(dir.path("run"), "train/step"), (std::vector<double>{2, 4, 6})) << "every second step is kept";
+    EXPECT_TRUE(fs::exists(dir.path("run/model.h5")));
+    EXPECT_TRUE(fs::exists(checkpoint_path(dir.path("run"), 6)));
+}
+
+// With strict_io the same is Exit::io: Faults.* have it with a full disk.
+TEST(Recorder, WhatCannotBeWrittenIsAWarning) {
+    const TempDir dir;
+    CpuBackend backend({1, false}, test_comm());
+    const Samples samples = draw_samples(30, 21);
+    for (const bool strict : {false, true}) {
+        Training training(backend, linear_graph(), samples, nullptr, plain_setup(10, 1));
+        Notes notes;
+        const std::string folder = dir.path(strict ? "strict" : "run");
+        RunDescription run = description(folder);
+        run.strict_io = strict;
+        Recorder recorder(test_comm(), backend, training.trainer.state(), notes, run);
+        recorder.open_folder(training.trainer.total_steps());
+        recorder.open_metrics(training.trainer);
+        recorder.start(0);
+        fs::remove_all(folder + "/checkpoints");
+        write_file(folder + "/checkpoints", "a file where the folder has to be");
+        training.trainer.run(recorder);
+        if (strict) {
+            EXPECT_EQ("", problem_of_error(Exit::io, {"checkpoints"}, [&] { recorder.finish(training.trainer, ""); }));
+        } else {
+            recorder.finish(training.trainer, "");
+            ASSERT_EQ(notes.warnings.size(), 1u);
+            EXPECT_NE(notes.warnings[0].find("no checkpoint"), std::string::npos) << notes.warnings[0];
+        }
+    }
+}
+
+}  // namespace
+}  // namespace convoy::test

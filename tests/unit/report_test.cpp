@@ -1,0 +1,152 @@
+// convoy report: golden files of every format from small runs that are written here, the arithmetic
+// of the scaling table, and what is refused. CONVOY_WRITE_GOLDEN=1 writes the golden files anew;
+// look at them before they are committed.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <regex>
+
+#include "report/summary.h"
+#include "tests/unit/report_runs.h"
+#include "train/metrics.h"
+
+namespace convoy::test {
+namespace {
+
+using Report = ReportTest;
+
+TEST_F(Report, SummariesAreThoseOfTheGoldenFiles) {
+    write_training(dir_.path("slow"));
+    write_bench(dir_.path("fast"), {1, 32, {0.1, 0.2, 0.3}, 0.75});
+    fs::create_directories(dir_.path("1n2g-b64-r1"));
+    write_file(dir_.path("1n2g-b64-r1/oom"), "");
+    for (const auto& [format, name] : {std::pair{"text", "summary.txt"},
+                                       {"markdown", "summary.md"},
+                                       {"csv", "summary.csv"},
+                                       {"json", "summary.json"}})
+        expect_golden(name, std::string("slow fast/metrics.h5 1n2g-b64-r1/ --format ") + format);
+}
+
+TEST_F(Report, SummaryOfARun) {
+    write_training(dir_.path("run"));
+    const RunSummary s = summarise(dir_.path("run"));
+    EXPECT_EQ(s.model, "mnist-conv");
+    EXPECT_EQ(s.precision, "f32");
+    EXPECT_EQ(s.ranks, 2);
+    EXPECT_EQ(s.hosts, 2);
+    EXPECT_EQ(s.batch_per_rank, 30);
+    EXPECT_EQ(s.epochs, 2);
+    EXPECT_EQ(s.steps, 4);
+    EXPECT_DOUBLE_EQ(s.step_seconds, 0.03) << "without the first";
+    EXPECT_EQ(s.images, 240);
+    EXPECT_DOUBLE_EQ(s.images_per_second, 240 / 5.5) << "the first step and all gaps included";
+    EXPECT_DOUBLE_EQ(s.step_images_per_second, 60 / 0.03);
+    EXPECT_DOUBLE_EQ(s.training_seconds, 5.5);
+    EXPECT_DOUBLE_EQ(s.epoch_seconds, 2.75);
+    EXPECT_DOUBLE_EQ(s.eval_seconds, 1);
+    EXPECT_DOUBLE_EQ(s.best_accuracy, 0.75);
+    EXPECT_EQ(s.best_epoch, 1);
+    EXPECT_DOUBLE_EQ(s.last_accuracy, 0.625);
+    ASSERT_EQ(s.of_ranks.size(), 2u);
+    EXPECT_DOUBLE_EQ(s.of_ranks[1].compute, 4);
+    EXPECT_DOUBLE_EQ(s.of_ranks[0].wait, 3);
+    EXPECT_EQ(s.events.size(), 2u);
+}
+
+// What bench writes is what report reads.
+TEST_F(Report, ReadsWhatBenchWrites) {
+    const Finished f = launch(
+        2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"));
+    ASSERT_EQ("", failure(f));
+    const RunSummary s = summarise(dir_.path("b"));
+    EXPECT_EQ(s.model, "mnist-linear");
+    EXPECT_EQ(s.image_size, "28x28x1");
+    EXPECT_EQ(s.precision, "f32");
+    EXPECT_EQ(s.batch_per_rank, 4);
+    EXPECT_EQ(s.steps, 10);
+    const auto wall = nlohmann::json::parse(f.out.substr(f.out.find("\n{") + 1))["images_per_second"];
+    EXPECT_NEAR(s.images_per_second, wall["wall"].get<double>(), 1e-9 * s.images_per_second);
+    const std::string scaling = report("--scaling b").out;
+    EXPECT_NE(scaling.find("mnist-linear, f32, 28x28x1 images, 10 classes, batch 4 a rank"), std::string::npos)
+        << scaling;
+    EXPECT_EQ(count(scaling, "GPU"), 0) << scaling;
+    EXPECT_NEAR(s.step_images_per_second, wall["median"].get<double>(), 1e-9 * s.step_images_per_second)
+        << "of an odd count";
+}
+
+// A training's rate against what the clock of this test allows: no faster than its steps by
+// themselves, no slower than the whole job.
+TEST_F(Report, TheRateIsImagesOverTheWallTimeOfTheEpochs) {
+    make_data(dir_.path("data"), 600, 10, "28x28x1");
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_EQ("", failure(launch(
+                      2, "train --model mnist-linear --batch-size 60 --epochs 4 --threads 1 --log-interval 1 --data " +
+                             dir_.path("data") + " --output " + dir_.path("run"))));
+    const double job = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto sum = [&](const std::string& name) {
+        const std::vector<double> values = column(dir_.path("run"), name);
+        return std::accumulate(values.begin(), values.end(), 0.0);
+    };
+    const Finished f = report("run --format json");
+    ASSERT_EQ("", failure(f));
+    const double rate = nlohmann::json::parse(f.out).at(0)["images_per_second"];
+    EXPECT_NEAR(rate, 4 * 600 / sum("epochs/seconds"), 1e-9 * rate);
+    EXPECT_LE(rate, 4 * 600 / sum("train/step_seconds"));
+    EXPECT_GE(rate, 4 * 600 / job);
+}
+
+// Stopped before the end of its first epoch, a run has steps but no wall time of an epoch: nothing
+// takes its place in silence.
+TEST_F(Report, WithoutACompletedEpochThereIsNoRate) {
+    fs::create_directories(dir_.path("short"));
+    {
+        Metrics m(dir_.path("short"));
+        m.run_attribute("global batch (--batch-size)", std::string("60"));
+        m.add(RankRow{0, "node0", "CPU", 4});
+        for (int step = 1; step <= 3; ++step) m.add(TrainRow{step, 1, 2.0, 0.3, 0.1, 0.02, 0.001, 0.004});
+        m.publish();
+    }
+    EXPECT_TRUE(std::isnan(summarise(dir_.path("short")).images_per_second));
+    EXPECT_NE(report("short").out.find("images/s       - (no epoch was completed); 3000.0 by the median step\n"),
+              std::string::npos);
+    const auto j = nlohmann::json::parse(report("short --format json").out).at(0);
+    EXPECT_TRUE(j["images_per_second"].is_null());
+    EXPECT_DOUBLE_EQ(j["median_step_images_per_second"], 3000);
+    EXPECT_EQ("", refusal(report("--scaling short"), Exit::bad_input, {"short", "completed no epoch"}));
+}
+
+TEST_F(Report, MistakesAreRefused) {
+    write_training(dir_.path("run"));
+    write_file(dir_.path("text"), "no HDF5");
+    for (const char* folder : {"empty", "broken"}) fs::create_directories(dir_.path(folder));
+    write_file(dir_.path("broken/oom"), R"({"ranks": "many"})");
+    Metrics(dir_.path("empty"));
+    write_file(dir_.path("bad.csv"), "source,model\nPyTorch,resnet50,f32,224x224x3,1000,128,1,1,fast\n");
+    std::string whole = read_file(dir_.path("run/metrics.h5"));
+    whole.resize(whole.size() / 2);
+    write_file(dir_.path("half.h5"), whole);
+    const std::vector<std::tuple<std::string, Exit, std::vector<std::string>>> mistakes = {
+        {"", Exit::usage, {"report RUN"}},
+        {"run --format xml", Exit::usage, {"--format xml", "markdown"}},
+        {"run --scalin", Exit::usage, {"--scalin", "--scaling"}},
+        {"run --published x", Exit::usage, {"--published", "--scaling"}},
+        {"run none", Exit::bad_input, {"none", "no such file"}},
+        {"text", Exit::bad_input, {"text"}},
+        {"half.h5", Exit::bad_input, {"half.h5"}},
+        {"broken", Exit::bad_input, {"broken/oom"}},
+        {"--scaling empty", Exit::bad_input, {"empty", "batch is not known"}},
+        {"--scaling run --published none.csv", Exit::bad_input, {"none.csv", "--published"}},
+        {"--scaling run --published bad.csv", Exit::bad_input, {"bad.csv:2"}}};
+    for (const auto& [arguments, code, words] : mistakes)
+        EXPECT_EQ("", refusal(report(arguments), code, words)) << arguments;
+    EXPECT_EQ("", refusal(launch(2, "report " + dir_.path("none")), Exit::bad_input, {"none"})) << "on all ranks alike";
+    EXPECT_EQ("", failure(report("--help")));
+    EXPECT_EQ("", failure(report("empty"))) << "a run that has only begun";
+}
+
+}  // namespace
+}  // namespace convoy::test

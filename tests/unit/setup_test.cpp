@@ -1,0 +1,316 @@
+// What each option of a training becomes, against values written down here: an option changes the
+// fields that its case names, to the values that stand there, and no other field of setup, backend,
+// model, watchdog and time limit.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <set>
+#include <sstream>
+
+#include "backend/cuda_queries.h"
+#include "tests/support/cluster.h"
+#include "tests/support/resolved_fields.h"
+
+namespace convoy::test {
+namespace {
+
+std::vector<std::string> words_of(const std::string& line) {
+    std::istringstream in(line);
+    std::vector<std::string> words;
+    for (std::string word; in >> word;) words.push_back(word);
+    return words;
+}
+
+/// The third channel is constant: its deviation of 0 becomes 1.
+SplitInfo data_of_test() {
+    SplitInfo data;
+    data.split = "train";
+    data.images = 500;
+    data.height = 30;
+    data.width = 34;
+    data.channels = 3;
+    data.classes = 12;
+    data.mean = {0.125f, 0.25f, 0.375f};
+    data.stddev = {0.5f, 0.625f, 0};
+    return data;
+}
+
+constexpr int ranks = 3;
+
+/// Everything that `line` becomes on three ranks, as `convoy train` resolves it.
+Fields resolved(const std::string& line) {
+    std::vector<std::string> args = {"--data", "x"};
+    for (const std::string& word : words_of(line)) args.push_back(word);
+    if (line.find("--batch-size") == std::string::npos) args.insert(args.end(), {"--batch-per-rank", "7"});
+    const TrainOptions o = parse_train_options(args).options;
+    const Clock::time_point deadline{std::chrono::seconds(77)};
+    Fields all = fields_of(setup_of(o, data_of_test(), ranks, deadline));
+    all.merge(fields_of(backend_options_of(o)));
+    all.merge(fields_of(model_of(o, data_of_test())));
+    all["watchdog"] = text_of(o.watchdog);
+    all["publish_every"] = text_of(o.publish_every);
+    all["time_limit"] = text_of(o.time_limit);
+    return all;
+}
+
+template <class Enum> std::string number(Enum v) { return std::to_string(int(v)); }
+
+/// Without any option but the batch of 7 a rank.
+Fields standard() {
+    return {{"optimizer.kind", number(OptimizerSpec::sgd)},
+            {"optimizer.momentum", "0.9"},
+            {"optimizer.nesterov", "false"},
+            {"optimizer.beta1", "0.9"},
+            {"optimizer.beta2", "0.999"},
+            {"optimizer.epsilon", "1e-08"},
+            {"optimizer.muon_momentum", "0.6"},
+            {"schedule.kind", number(Schedule::constant)},
+            {"schedule.base", "0.1"},
+            {"schedule.warmup_epochs", "0"},
+            {"schedule.gamma", "0.1"},
+            {"schedule.step_epochs", "30"},
+            {"schedule.milestones", ""},
+            {"schedule.points", ""},
+            {"schedule.points_of_run", "false"},
+            {"augment.pad", "0"},
+            {"augment.reflect", "false"},
+            {"augment.flip", "false"},
+            {"augment.alternate", "false"},
+            {"augment.fixed", "false"},
+            {"augment.dy", "0"},
+            {"augment.dx", "0"},
+            {"augment.mirror", "false"},
+            {"weight_decay", "0"},
+            {"decay_weights_only", "false"},
+            {"decoupled_decay", "false"},
+            {"norm_shift_rate", "1"},
+            {"filter_rate", "1"},
+            {"linear_rate", "1"},
+            {"muon", "false"},
+            {"whitening_bias_epochs", "0"},
+            {"look_ahead", "0"},
+            {"look_ahead_decay", "0.95"},
+            {"tta", number(Tta::plain)},
+            {"mean", "0.125,0.25,0.375"},
+            {"stddev", "0.5,0.625,1"},
+            {"epochs", "1"},
+            {"global_batch", "21"},
+            {"max_steps", "0"},
+            {"eval_every", "1"},
+            {"log_interval", "10"},
+            {"metrics_every", "0"},
+            {"drop_last", "false"},
+            {"sync_bn", "false"},
+            {"bucket_bytes", "4194304"},
+            {"seed", "1"},
+            {"on_nan", number(OnNan::stop)},
+            {"checkpoint_steps", "0"},
+            {"checkpoint_epochs", "0"},
+            {"checkpoint_seconds", "600"},
+            {"deadline", "77"},
+            {"backend.threads", "0"},
+            {"backend.sync_bn", "false"},
+            {"backend.precision", number(Precision::f32)},
+            {"backend.bind", "true"},
+            {"backend.devices", ""},
+            {"backend.share_device", "false"},
+            {"backend.plan_only", "false"},
+            {"backend.capture", "true"},
+            {"backend.norm_by", number(NormBy::measured)},
+            {"backend.bf16_gradients", "false"},
+            {"model.name", "resnet18"},
+            {"model.h", "30"},
+            {"model.w", "34"},
+            {"model.c", "3"},
+            {"model.classes", "12"},
+            {"model.stem", "auto"},
+            {"model.label_smoothing", "0"},
+            {"model.dropout", "true"},
+            {"model.sum_loss", "false"},
+            {"watchdog", "300"},
+            {"publish_every", "5"},
+            {"time_limit", "0"}};
+}
+
+struct Case {
+    std::string line;
+    Fields changed;
+};
+
+/// An option whose meaning needs another one has it beside it.
+std::vector<Case> optimizer_cases() {
+    const std::pair<std::string, std::string> adam{"optimizer.kind", number(OptimizerSpec::adam)},
+        decay{"weight_decay", "0.0625"};
+    return {{"--optimizer adam", {adam}},
+            {"--optimizer adam --beta1 0.75", {adam, {"optimizer.beta1", "0.75"}}},
+            {"--optimizer adam --beta2 0.875", {adam, {"optimizer.beta2", "0.875"}}},
+            {"--optimizer adam --epsilon 0.25", {adam, {"optimizer.epsilon", "0.25"}}},
+            {"--optimizer muon", {{"muon", "true"}}},
+            {"--optimizer muon --muon-momentum 0.5", {{"muon", "true"}, {"optimizer.muon_momentum", "0.5"}}},
+            {"--momentum 0.75", {{"optimizer.momentum", "0.75"}}},
+            {"--nesterov", {{"optimizer.nesterov", "true"}}},
+            {"--weight-decay 0.0625", {decay}},
+            {"--weight-decay 0.0625 --decay weights", {decay, {"decay_weights_only", "true"}}},
+            {"--weight-decay 0.0625 --decay-mode decoupled", {decay, {"decoupled_decay", "true"}}},
+            {"--norm-shift-lr 64", {{"norm_shift_rate", "64"}}},
+            {"--filter-lr 3", {{"filter_rate", "3"}}},
+            {"--linear-lr 5", {{"linear_rate", "5"}}},
+            {"--model airbench94 --whitening-bias-epochs 2.5",
+             {{"model.name", "airbench94"}, {"whitening_bias_epochs", "2.5"}}},
+            {"--look-ahead 5", {{"look_ahead", "5"}}},
+            {"--look-ahead 5 --look-ahead-decay 0.5", {{"look_ahead", "5"}, {"look_ahead_decay", "0.5"}}},
+            {"--label-smoothing 0.25", {{"model.label_smoothing", "0.25"}}},
+            {"--loss sum", {{"model.sum_loss", "true"}}},
+            // 1024 * (1 + 1 / (1 - 0.5)) is 3072; a batch of 96 is a 32nd of that.
+            {"--lr-unit kilostep --momentum 0.5 --lr 6 --weight-decay 8 --batch-size 96",
+             {{"schedule.base", "0.001953125"},
+              {"weight_decay", "0.25"},
+              {"optimizer.momentum", "0.5"},
+              {"global_batch", "96"}}}};
+}
+
+std::vector<Case> schedule_cases() {
+    const auto kind = [](Schedule::Kind k) {
+        return std::pair<const std::string, std::string>{"schedule.kind", number(k)};
+    };
+    return {
+        {"--lr 0.3", {{"schedule.base", "0.3"}}},
+        {"--lr auto", {{"schedule.base", "0.021"}}},
+        {"--warmup-epochs 2.5", {{"schedule.warmup_epochs", "2.5"}}},
+        {"--lr-schedule cosine", {kind(Schedule::cosine)}},
+        {"--lr-schedule step --lr-gamma 0.5", {kind(Schedule::step), {"schedule.gamma", "0.5"}}},
+        {"--lr-schedule step --lr-step-epochs 7.5", {kind(Schedule::step), {"schedule.step_epochs", "7.5"}}},
+        {"--lr-schedule multistep --lr-milestones 3,5.5",
+         {kind(Schedule::multistep), {"schedule.milestones", "3,5.5"}}},
+        {"--lr-schedule linear --lr-points 0:0.5,2:1.5", {kind(Schedule::linear), {"schedule.points", "0:0.5,2:1.5"}}},
+        {"--lr-schedule linear --lr-points 25%:0.5,50%:0",
+         {kind(Schedule::linear), {"schedule.points", "0.25:0.5,0.5:0"}, {"schedule.points_of_run", "true"}}}};
+}
+
+std::vector<Case> run_cases() {
+    const std::pair<const std::string, std::string> no_time{"checkpoint_seconds", "0"};
+    return {{"--batch-size 100", {{"global_batch", "100"}}},
+            {"--epochs 9.5", {{"epochs", "9.5"}}},
+            {"--max-steps 17", {{"max_steps", "17"}}},
+            {"--drop-last", {{"drop_last", "true"}}},
+            {"--eval-every 4", {{"eval_every", "4"}}},
+            {"--log-interval 3", {{"log_interval", "3"}}},
+            {"--metrics-every 7", {{"metrics_every", "7"}}},
+            {"--sync-bn", {{"sync_bn", "true"}, {"backend.sync_bn", "true"}}},
+            {"--bucket-mib 0.5", {{"bucket_bytes", "524288"}}},
+            {"--seed 11", {{"seed", "11"}}},
+            {"--on-nan skip", {{"on_nan", number(OnNan::skip)}}},
+            {"--on-nan rollback", {{"on_nan", number(OnNan::rollback)}}},
+            {"--checkpoint-every 500", {{"checkpoint_steps", "500"}, no_time}},
+            {"--checkpoint-every 2e", {{"checkpoint_epochs", "2"}, no_time}},
+            {"--checkpoint-every none", {no_time}},
+            {"--checkpoint-every 2h", {{"checkpoint_seconds", "7200"}}},
+            {"--checkpoint-every 3m", {{"checkpoint_seconds", "180"}}},
+            {"--checkpoint-every 45s", {{"checkpoint_seconds", "45"}}},
+            {"--checkpoint-every 1h30m15s", {{"checkpoint_seconds", "5415"}}},
+            {"--time-limit 2h", {{"time_limit", "7200"}}},
+            {"--time-limit 1h50m", {{"time_limit", "6600"}}},
+            {"--time-limit 90s", {{"time_limit", "90"}}},
+            {"--publish-every 1m30s", {{"publish_every", "90"}}},
+            {"--watchdog none", {{"watchdog", "0"}}},
+            {"--watchdog 1h", {{"watchdog", "3600"}}},
+            {"--watchdog 5s", {{"watchdog", "5"}}},
+            {"--model airbench94", {{"model.name", "airbench94"}}},
+            {"--stem cifar", {{"model.stem", "cifar"}}}};
+}
+
+std::vector<Case> backend_and_input_cases() {
+    return {{"--threads 5", {{"backend.threads", "5"}}},
+            {"--bind none", {{"backend.bind", "false"}}},
+            {"--precision bf16", {{"backend.precision", number(Precision::bf16)}}},
+            {"--device cuda --precision tf32", {{"backend.precision", number(Precision::tf32)}}},
+            {"--device cuda --precision f16", {{"backend.precision", number(Precision::f16)}}},
+            {"--device cuda --devices 3,1", {{"backend.devices", "3,1"}}},
+            {"--device cuda --share-device", {{"backend.share_device", "true"}}},
+            {"--device cuda --no-graph", {{"backend.capture", "false"}}},
+            {"--device cuda --bf16-gradients", {{"backend.bf16_gradients", "true"}}},
+            {"--crop-pad 4", {{"augment.pad", "4"}}},
+            {"--crop-pad 4 --crop-mode reflect", {{"augment.pad", "4"}, {"augment.reflect", "true"}}},
+            {"--flip", {{"augment.flip", "true"}}},
+            {"--flip --flip-mode alternate", {{"augment.flip", "true"}, {"augment.alternate", "true"}}},
+            {"--tta mirror", {{"tta", number(Tta::mirror)}}},
+            {"--tta full", {{"tta", number(Tta::full)}}},
+            {"--mean 0.75,0.5,0.25", {{"mean", "0.75,0.5,0.25"}}},
+            {"--stddev 2,3,4", {{"stddev", "2,3,4"}}}};
+}
+
+std::vector<Case> all_cases() {
+    std::vector<Case> all;
+    for (const auto& some : {optimizer_cases(), schedule_cases(), run_cases(), backend_and_input_cases()})
+        all.insert(all.end(), some.begin(), some.end());
+    return all;
+}
+
+/// What differs, one "name: is 1, not 2" a line.
+std::string difference(const Fields& is, const Fields& expected) {
+    std::string text;
+    for (const auto& [name, value] : expected)
+        if (!is.contains(name))
+            text += name + ": is not there\n";
+        else if (is.at(name) != value)
+            text += name + ": is " + is.at(name) + ", not " + value + "\n";
+    for (const auto& [name, value] : is)
+        if (!expected.contains(name)) text += name + ": is " + value + ", and no test expects it\n";
+    return text;
+}
+
+class Setup : public testing::Test {
+protected:
+    void SetUp() override { unsetenv("SLURM_JOB_END_TIME"); }
+    void TearDown() override { unsetenv("SLURM_JOB_END_TIME"); }
+};
+
+TEST_F(Setup, IsTheStandardWithoutOptions) { EXPECT_EQ("", difference(resolved(""), standard())); }
+
+TEST_F(Setup, HasEachOptionInItsFieldAndNowhereElse) {
+    for (const Case& c : all_cases()) {
+        Fields expected = standard();
+        for (const auto& [name, value] : c.changed) {
+            EXPECT_NE(expected.at(name), value) << c.line << ": a value that is the standard's tests nothing";
+            expected[name] = value;
+        }
+        EXPECT_EQ("", difference(resolved(c.line), expected)) << c.line;
+    }
+}
+
+// Fails when an option is added that no case above sets.
+TEST_F(Setup, HasACaseForEveryOption) {
+    // What these do is not in the setup: which files and device are used, what the run folder
+    // keeps, and which test images are read (Run.EvaluationsCanBeShortOrLeftOut).
+    std::set<std::string> covered = {"--data",      "--output", "--overwrite",      "--resume",      "--keep",
+                                     "--strict-io", "--device", "--batch-per-rank", "--eval-images", "--no-eval"};
+    for (const Case& c : all_cases())
+        for (const std::string& word : words_of(c.line)) covered.insert(word);
+    for (const auto& [name, value] : parse_train_options({"--data", "x", "--batch-size", "1"}).resolved)
+        EXPECT_TRUE(covered.contains("--" + name)) << "--" << name << " has no case here";
+}
+
+TEST_F(Setup, EndsBeforeSlurmsJobDoes) {
+    const auto limit = [](const std::string& line) { return std::stod(resolved(line).at("time_limit")); };
+    setenv("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 5000).c_str(), 1);
+    EXPECT_NEAR(limit(""), 5000, 30) << "the clock goes on while this test runs";
+    EXPECT_EQ(limit("--time-limit 90s"), 90) << "what is given wins";
+    setenv("SLURM_JOB_END_TIME", "1e20", 1);
+    EXPECT_EQ(limit(""), 365 * 86400) << "what no clock holds is no nearer than a year";
+    setenv("SLURM_JOB_END_TIME", "soon", 1);
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"SLURM_JOB_END_TIME=soon", "--time-limit"}, [&] { limit(""); }));
+}
+
+// Without the limit this training would go on for hours.
+TEST_F(Setup, TrainingStopsBeforeSlurmsJobEnds) {
+    const TempDir dir;
+    make_data(dir.path("data"), 40, 10, "28x28x1");
+    const std::string train = sibling("convoy") + " train --model mnist-linear --data " + dir.path("data") +
+                              " --batch-size 20 --epochs 10000000 --eval-every 0 --output " + dir.path("run");
+    const Finished f = run("export SLURM_JOB_END_TIME=$(($(date +%s) + 9)); " + with_limit(train, 60));
+    EXPECT_EQ(f.code, int(Exit::requeue)) << f.err;
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,62 @@
+// Shares of ranks, steps of an epoch, and the order of samples.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "plan/split.h"
+
+namespace convoy::test {
+namespace {
+
+TEST(Split, SharesCoverAndDifferByAtMostOne) {
+    for (const int64_t parts : {1, 2, 3, 7, 64})
+        for (const int64_t n : {0, 1, 6, 7, 63, 1000}) {
+            int64_t at = 0;
+            for (int64_t i = 0; i < parts; ++i) {
+                const Share s = share_of(n, parts, i);
+                EXPECT_EQ(s.first, at);
+                EXPECT_TRUE(s.count == n / parts || s.count == n / parts + 1);
+                at += s.count;
+            }
+            EXPECT_EQ(at, n);
+        }
+    EXPECT_EQ(share_of(10, 4, 1).count, 3) << "the first shares are the larger ones";
+    EXPECT_EQ(share_of(10, 4, 2).count, 2);
+}
+
+TEST(Split, EpochsHaveATailUnlessItIsDropped) {
+    EXPECT_EQ(plan_epoch(50, 16, false).steps(), 4);
+    EXPECT_EQ(plan_epoch(50, 16, false).tail, 2);
+    EXPECT_EQ(plan_epoch(50, 16, true).steps(), 3);
+    EXPECT_EQ(plan_epoch(48, 16, false).steps(), 3);
+    EXPECT_EQ(plan_epoch(5, 16, false).steps(), 1);
+    EXPECT_EQ(plan_epoch(5, 16, true).steps(), 0);
+}
+
+// A run that resumes and its peers draw the same order only while these values stay.
+TEST(Split, ThePermutationIsPinned) {
+    EXPECT_EQ(permutation(10, 1, 0), (std::vector<int32_t>{1, 9, 8, 3, 4, 0, 5, 7, 6, 2}));
+    EXPECT_EQ(permutation(10, 7, 3), (std::vector<int32_t>{2, 4, 7, 3, 1, 8, 6, 5, 0, 9}));
+    const std::vector<int32_t> order = permutation(50000, 1, 0);
+    EXPECT_EQ(std::vector<int32_t>(order.begin(), order.begin() + 4),
+              (std::vector<int32_t>{21888, 36011, 43947, 4112}));
+}
+
+TEST(Split, ThePermutationIsOneAndDiffersByEpochAndSeed) {
+    std::vector<int32_t> order = permutation(1000, 1, 0);
+    EXPECT_NE(order, permutation(1000, 1, 1));
+    EXPECT_NE(order, permutation(1000, 2, 0));
+    EXPECT_EQ(order, permutation(1000, 1, 0));
+    int at_home = 0;
+    for (int i = 0; i < 1000; ++i) at_home += order[size_t(i)] == i;
+    EXPECT_LE(at_home, 8) << "one fixed point is expected";
+    std::sort(order.begin(), order.end());
+    std::vector<int32_t> all(1000);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(order, all);
+    EXPECT_EQ(permutation(1, 1, 0), std::vector<int32_t>{0});
+}
+
+}  // namespace
+}  // namespace convoy::test

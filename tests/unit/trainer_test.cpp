@@ -1,0 +1,289 @@
+// The training loop itself, on backends that behave in ways a CPU does not: steps that run on after
+// their call returned, as on a GPU, and gradients that are not finite at a chosen step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "backend/cpu/cpu_backend.h"
+#include "model/models.h"
+#include "tests/support/cluster.h"
+#include "tests/support/test_comm.h"
+#include "train/trainer.h"
+
+namespace convoy::test {
+namespace {
+
+class OddBackend final : public cpu::CpuBackend {
+public:
+    OddBackend() : cpu::CpuBackend({2, false}, test_comm()) {}
+    bool synchronous() const override { return !asynchronous; }
+    void update(const Update& u, Tape& tape) override {
+        tape.push_back({{.name = "poison"}, Lane::compute, [this, u] {
+                            const int64_t step = u.counters->step + 1;
+                            if (step == poisoned_step && (poison_again || std::exchange(last_poisoned_, step) != step))
+                                u.gradients[stats_elements] = NAN;
+                        }});
+        cpu::CpuBackend::update(u, tape);
+    }
+
+    void forward(const Op& op, const Bound& b, Tape& tape) override {
+        if (std::holds_alternative<SoftmaxXent>(op))
+            tape.push_back({{.name = "within"}, Lane::compute, [this] {
+                                if (within) within();
+                            }});
+        cpu::CpuBackend::forward(op, b, tape);
+    }
+
+    void request(const Requests* requests, BatchStats* stats, Tape& tape) override {
+        cpu::CpuBackend::request(requests, stats, tape);
+        tape.push_back({{.name = "hold"}, Lane::compute, [this, stats] {
+                            if (holding) stats->hold = 1;
+                        }});
+    }
+
+    bool holding = false;          ///< as if steps took long
+    std::function<void()> within;  ///< called in the middle of every step and evaluation batch
+    bool asynchronous = false, poison_again = false;
+    int64_t poisoned_step = 0;
+
+private:
+    int64_t last_poisoned_ = 0;
+};
+
+class Recorder final : public TrainListener {
+public:
+    void on_steps(int64_t, const std::vector<StepRecord>& r) override {
+        records.insert(records.end(), r.begin(), r.end());
+    }
+    void on_epoch(const EpochSummary& e) override { images.push_back(e.images); }
+    void on_eval(int64_t, int64_t step, const EvalResult&, bool) override { evaluations.push_back(step); }
+    void on_checkpoint(Checkpoint&& c) override { checkpoints.push_back(std::move(c)); }
+    std::optional<Checkpoint> on_rollback(int64_t) override {
+        if (checkpoints.empty()) return std::nullopt;
+        return checkpoints.back();
+    }
+    std::vector<double> losses() const {
+        std::vector<double> all;
+        for (const StepRecord& r : records) all.push_back(r.loss);
+        return all;
+    }
+    std::vector<int64_t> checkpoint_steps() const {
+        std::vector<int64_t> all;
+        for (const Checkpoint& c : checkpoints) all.push_back(c.step);
+        return all;
+    }
+
+    std::vector<StepRecord> records;
+    std::vector<int64_t> images, evaluations;
+    std::vector<Checkpoint> checkpoints;
+};
+
+/// 3 epochs of 10 steps, the last of each smaller.
+class TrainerLoop : public testing::Test {
+protected:
+    TrainerLoop() {
+        make_data(dir_.path("data"), 190, 30, "28x28x1", 1);
+        setup_.schedule.base = 0.05;
+        setup_.global_batch = 20;
+        setup_.epochs = 3;
+    }
+    void train(Recorder& recorder) {
+        const SplitReader train(dir_.path("data"), "train"), test(dir_.path("data"), "test");
+        const DataSet train_data(test_comm(), backend_, train), test_data(test_comm(), backend_, test);
+        setup_.normalisation = {train.info().mean, train.info().stddev};
+        const Graph graph = fuse(build_model({"mnist-linear", 28, 28, 1, 10, "auto", 0, true}));
+        Requests requests;
+        Trainer trainer(test_comm(), backend_, graph, train_data, &test_data, setup_, requests);
+        if (look_) backend_.within = [&] { look_(trainer); };
+        trainer.build();
+        trainer.initialise();
+        trainer.run(recorder);
+        backend_.within = {};
+    }
+    std::string failure_of_training() {
+        Recorder recorder;
+        try {
+            train(recorder);
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code, Exit::not_finite);
+            EXPECT_TRUE(error.everywhere);
+            EXPECT_EQ(recorder.records.back().step, backend_.poisoned_step) << "the step that failed must be reported";
+            return error.what();
+        }
+        return "";
+    }
+
+    TempDir dir_;
+    OddBackend backend_;
+    TrainSetup setup_;
+    std::function<void(const Trainer&)> look_;  // from the middle of steps and evaluations
+};
+
+// What LastResort saves: looked at in the middle of every step, and held to the checkpoints of the
+// same steps.
+TEST_F(TrainerLoop, WithinAStepTheStateBeforeItIsHeld) {
+    setup_.checkpoint_steps = 1;
+    backend_.holding = true;
+    for (const bool asynchronous : {false, true}) {
+        backend_.asynchronous = asynchronous;
+        std::vector<Checkpoint> held;
+        Recorder recorder;
+        look_ = [&](const Trainer& trainer) {
+            std::optional<Checkpoint> c = trainer.held(-1);
+            ASSERT_TRUE(c) << "nothing to go on from";
+            EXPECT_EQ(trainer.held_step(), c->step);
+            EXPECT_FALSE(trainer.held(c->step)) << "it is not newer than itself";
+            EXPECT_EQ(int64_t(recorder.records.size()), c->step) << "its rows must have been reported";
+            held.push_back(*std::move(c));
+        };
+        train(recorder);
+        ASSERT_EQ(held.size(), 30u + 3 * 2u) << "30 steps, and test images in two batches after each epoch";
+        size_t looked = 0;
+        for (int64_t step = 0; step < 30; ++step) {
+            EXPECT_EQ(held[looked].step, step);
+            EXPECT_FALSE(held[looked].evaluation_due);
+            ++looked;
+            if ((step + 1) % 10 != 0) continue;
+            for (int batch = 0; batch < 2; ++batch, ++looked) {
+                EXPECT_EQ(held[looked].step, step + 1);
+                EXPECT_TRUE(held[looked].evaluation_due);
+            }
+        }
+        for (const Checkpoint& c : recorder.checkpoints)
+            for (const Checkpoint& h : held)
+                if (h.step == c.step) {
+                    EXPECT_EQ(h.weights, c.weights) << c.step;
+                    EXPECT_EQ(h.optimizer, c.optimizer) << c.step;
+                    EXPECT_EQ(h.running, c.running) << c.step;
+                    EXPECT_EQ(h.epoch, c.epoch);
+                    EXPECT_EQ(h.offset, c.offset);
+                }
+    }
+}
+
+// On two ranks, too: what one of them asks for counts.
+TEST_F(TrainerLoop, ShortStepsHoldNothing) {
+    setup_.log_interval = 2;  // steps in flight where they run on
+    for (const bool asynchronous : {false, true}) {
+        backend_.asynchronous = asynchronous;
+        std::vector<std::optional<int64_t>> held;
+        look_ = [&](const Trainer& trainer) { held.push_back(trainer.held_step()); };
+        Recorder recorder;
+        train(recorder);
+        ASSERT_GE(held.size(), 30u);
+        if (test_comm().root()) {
+            EXPECT_EQ(held[0], 0) << "the start, for it is not known yet how long a step takes";
+        }
+        const auto is_long = [](const StepRecord& r) { return r.step_seconds > 0.1; };
+        // a machine that is too busy
+        if (std::any_of(recorder.records.begin(), recorder.records.end(), is_long)) continue;
+        EXPECT_EQ(held[5], std::nullopt) << "weights have changed since";
+        EXPECT_EQ(held[8], std::nullopt);
+    }
+    if (test_comm().size() == 1) {
+        EXPECT_EQ("", problem_on_ranks(2));
+    }
+}
+
+TEST_F(TrainerLoop, AfterARollbackNothingLaterIsHeld) {
+    setup_.on_nan = OnNan::rollback;
+    setup_.checkpoint_steps = 4;
+    backend_.holding = true;
+    for (const bool asynchronous : {false, true}) {
+        backend_.asynchronous = asynchronous;
+        backend_.poisoned_step = asynchronous ? 18 : 15;  // each is poisoned once
+        bool looked = false;
+        look_ = [&](const Trainer& trainer) {
+            looked = true;
+            EXPECT_LE(trainer.held_step().value_or(0), trainer.step());
+        };
+        Recorder recorder;
+        train(recorder);
+        EXPECT_TRUE(looked);
+        EXPECT_GT(recorder.records.size(), 30u) << "nothing was done again";
+    }
+}
+
+TEST_F(TrainerLoop, StepsThatRunOnAreDrainedAndCheckpointedAtTheSamePlaces) {
+    setup_.checkpoint_steps = 4;
+    setup_.log_interval = 7;
+    Recorder plain, odd;
+    train(plain);
+    backend_.asynchronous = true;
+    train(odd);
+    EXPECT_EQ(plain.losses().size(), 30u);
+    EXPECT_EQ(plain.losses(), odd.losses());
+    EXPECT_EQ(plain.checkpoint_steps(), odd.checkpoint_steps());
+    for (int64_t step = 4; step <= 28; step += 4) {
+        const std::vector<int64_t> steps = odd.checkpoint_steps();
+        EXPECT_TRUE(std::count(steps.begin(), steps.end(), step)) << step;
+    }
+    EXPECT_EQ(odd.images, (std::vector<int64_t>{190, 190, 190}));
+    EXPECT_EQ(odd.evaluations, (std::vector<int64_t>{10, 20, 30}));
+}
+
+TEST_F(TrainerLoop, NotFiniteStops) {
+    for (const bool asynchronous : {false, true}) {
+        backend_.asynchronous = asynchronous;
+        backend_.poison_again = true;
+        backend_.poisoned_step = 10;  // the last of what is drained together
+        const std::string message = failure_of_training();
+        EXPECT_NE(message.find("step 10"), std::string::npos) << message;
+        EXPECT_NE(message.find("a gradient is not"), std::string::npos) << message;
+    }
+}
+
+TEST_F(TrainerLoop, NotFiniteSkipsOneUpdate) {
+    setup_.on_nan = OnNan::skip;
+    Recorder plain, odd;
+    train(plain);
+    backend_.poisoned_step = 13;
+    train(odd);
+    ASSERT_EQ(odd.records.size(), 30u);
+    for (const StepRecord& r : odd.records) EXPECT_EQ(r.skipped, r.step == 13) << r.step;
+    for (size_t i = 0; i < 30; ++i)
+        if (i < 13)
+            EXPECT_EQ(odd.losses()[i], plain.losses()[i]);
+        else
+            EXPECT_TRUE(std::isfinite(odd.losses()[i]));
+    EXPECT_NE(odd.losses()[13], plain.losses()[13]) << "the update of step 13 must be missing";
+}
+
+TEST_F(TrainerLoop, NotFiniteGoesBack) {
+    setup_.on_nan = OnNan::rollback;
+    setup_.checkpoint_steps = 4;
+    backend_.poisoned_step = 15;
+    for (const bool asynchronous : {false, true}) {
+        backend_.asynchronous = asynchronous;
+        setup_.log_interval = asynchronous ? 7 : 1;
+        backend_.poisoned_step = asynchronous ? 14 : 15;
+        Recorder r;
+        train(r);
+        // Step 12 is the newest checkpoint; after it the rate is half.
+        EXPECT_EQ(r.records.back().step, 30);
+        const auto failed =
+            std::find_if(r.records.begin(), r.records.end(), [](const StepRecord& s) { return s.skipped; });
+        ASSERT_NE(failed, r.records.end());
+        EXPECT_EQ(failed->step, backend_.poisoned_step);
+        const auto again = std::find_if(failed, r.records.end(), [](const StepRecord& s) { return !s.skipped; });
+        ASSERT_NE(again, r.records.end());
+        EXPECT_EQ(again->step, 13);
+        EXPECT_EQ(std::count_if(again, r.records.end(), [](const StepRecord& s) { return s.skipped; }), 0);
+        EXPECT_FLOAT_EQ(float(again->learning_rate), float(failed->learning_rate / 2));
+        EXPECT_EQ(r.checkpoints.back().rate_factor, 0.5);
+        EXPECT_EQ(r.evaluations, (std::vector<int64_t>{10, 20, 30}));
+    }
+}
+
+TEST_F(TrainerLoop, NotFiniteAgainAndAgainStopsInTheEnd) {
+    setup_.on_nan = OnNan::rollback;
+    backend_.poison_again = true;
+    backend_.poisoned_step = 5;
+    EXPECT_NE(failure_of_training().find("step 5"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace convoy::test
