@@ -162,7 +162,7 @@ void launch_moments(const BatchNormArgs& n, float* partial, cudaStream_t stream)
     const Shape& s = n.x.shape;
     const int64_t rows = int64_t(s.pixels());
     if (rows == 0) return;
-    require(!n.image.data || n.index, "batch norm: behind a max-pool training needs an index");
+    require(!n.image.data || n.index, "batch norm: training after a max-pool needs an index");
     with_layout(n.x.dtype, s.c, {n.x.data, n.image.data, n.index}, [&](auto t, auto v) {
         using T = decltype(t);
         const RowGrid g = row_grid(s.c / v, sum_chunks(rows));

@@ -60,7 +60,10 @@ template <class T> struct Pooled {
             float other[V];
             load(image + pixel(at, at.i * pool + k / pool, at.j * pool + k % pool, channel), other);
             for (int c = 0; c < V; ++c)
-                if (other[c] > v[c] || other[c] != other[c]) v[c] = other[c], where.value[c] = uint8_t(k);
+                if (other[c] > v[c] || other[c] != other[c]) {
+                    v[c] = other[c];
+                    where.value[c] = uint8_t(k);
+                }
         }
         return where;
     }

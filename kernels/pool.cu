@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(block_threads) max_pool(Windows p, int64_t row
         p.inside(at.i, p.h, top, bottom);
         p.inside(at.j, p.w, left, right);
         float best[V];
-        Pack<uint8_t, V> where;
-        for (int k = 0; k < V; ++k) best[k] = -INFINITY, where.value[k] = 0;
+        Pack<uint8_t, V> where{};
+        for (int k = 0; k < V; ++k) best[k] = -INFINITY;
         for (int i = top; i < bottom; ++i)
             for (int j = left; j < right; ++j) {
                 const int here = (i - (at.i * p.stride - p.pad)) * p.kernel + j - (at.j * p.stride - p.pad);
@@ -41,8 +41,10 @@ __global__ void __launch_bounds__(block_threads) max_pool(Windows p, int64_t row
                 float v[V];
                 load(x + ((int64_t(at.n) * p.h + i) * p.w + j) * p.c + channel, v);
                 for (int k = 0; k < V; ++k)
-                    if (first || v[k] > best[k] || v[k] != v[k])
-                        best[k] = v[k], where.value[k] = uint8_t(here);  // a NaN wins
+                    if (first || v[k] > best[k] || v[k] != v[k]) {  // a NaN wins
+                        best[k] = v[k];
+                        where.value[k] = uint8_t(here);
+                    }
             }
         store(best, y + row * p.c + channel);
         if (index) *reinterpret_cast<Pack<uint8_t, V>*>(index + row * p.c + channel) = where;

@@ -47,13 +47,13 @@ struct EvalTotals {
 /// Reads a batch out of the data set, which lies on the device.
 struct Gather {
     Tensor images, labels;            ///< device u8 [N, h, w, c], i32 [N]: the whole split
-    const int32_t* order;             ///< device [N]: permutation of the epoch; null: the identity
+    const int32_t* order = nullptr;   ///< device [N]: permutation of the epoch; null: the identity
     const Counters* counters;         ///< device
     Tensor x, y;                      ///< outputs, device: [n, h, w, c] normalised, i32 [n]
     int64_t first;                    ///< this rank's first position in the global batch
     std::vector<float> mean, stddev;  ///< host, by channel, in units of pixel / 255
     Augment augment;                  ///< for evaluation: none
-    uint64_t seed;
+    uint64_t seed = 0;
 };
 
 /// A run of consecutive arena elements with one rule.

@@ -118,8 +118,8 @@ void Watchdog::end(const std::string& folder) {
     message << "no progress for " << limit_ << " s (--watchdog): ";
     if (folder.empty()) comm_.abort(Exit::comm, message.str() + mine);
 
-    // Behind a dead link only files can be seen, if those: every rank leaves its report, and the
-    // lowest one speaks for all.
+    // If the link is dead, ranks see no more of each other than files: each writes its report, and
+    // the lowest one speaks for all.
     std::error_code ignored;
     fs::create_directories(folder, ignored);
     std::ofstream(report_of(folder, comm_.rank())) << mine << "\n";

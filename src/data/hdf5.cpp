@@ -173,24 +173,36 @@ static void seal_superblock(std::vector<unsigned char>& bytes) {
     require(bytes.size() > covered + 4 && bytes[8] == 3 && bytes[9] == 8, "V110 files have a version 3 superblock");
     uint32_t word[covered / 4];
     std::memcpy(word, bytes.data(), covered);
+    const auto mix = [](uint32_t& to, uint32_t& from, uint32_t& other, int turn) {
+        to -= from;
+        to ^= std::rotl(from, turn);
+        from += other;
+    };
+    const auto finish = [](uint32_t& to, uint32_t from, int turn) {
+        to ^= from;
+        to -= std::rotl(from, turn);
+    };
     uint32_t a = 0xdeadbeef + covered, b = a, c = a;
     for (int i = 0; i < 9; i += 3) {
-        a += word[i], b += word[i + 1], c += word[i + 2];
-        a -= c, a ^= std::rotl(c, 4), c += b;
-        b -= a, b ^= std::rotl(a, 6), a += c;
-        c -= b, c ^= std::rotl(b, 8), b += a;
-        a -= c, a ^= std::rotl(c, 16), c += b;
-        b -= a, b ^= std::rotl(a, 19), a += c;
-        c -= b, c ^= std::rotl(b, 4), b += a;
+        a += word[i];
+        b += word[i + 1];
+        c += word[i + 2];
+        mix(a, c, b, 4);
+        mix(b, a, c, 6);
+        mix(c, b, a, 8);
+        mix(a, c, b, 16);
+        mix(b, a, c, 19);
+        mix(c, b, a, 4);
     }
-    a += word[9], b += word[10];
-    c ^= b, c -= std::rotl(b, 14);
-    a ^= c, a -= std::rotl(c, 11);
-    b ^= a, b -= std::rotl(a, 25);
-    c ^= b, c -= std::rotl(b, 16);
-    a ^= c, a -= std::rotl(c, 4);
-    b ^= a, b -= std::rotl(a, 14);
-    c ^= b, c -= std::rotl(b, 24);
+    a += word[9];
+    b += word[10];
+    finish(c, b, 14);
+    finish(a, c, 11);
+    finish(b, a, 25);
+    finish(c, b, 16);
+    finish(a, c, 4);
+    finish(b, a, 14);
+    finish(c, b, 24);
     std::memcpy(&bytes[covered], &c, sizeof c);
 }
 

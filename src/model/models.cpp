@@ -54,7 +54,11 @@ Graph build_model(const ModelOptions& o) {
 ModelOptions usual_images(const std::string& name, Shape any) {
     ModelOptions o{name, any.h, any.w, any.c, 10};
     for (const Entry& e : table())
-        if (name == e.name && e.h > 0) o.h = e.h, o.w = e.w, o.c = e.c;
+        if (name == e.name && e.h > 0) {
+            o.h = e.h;
+            o.w = e.w;
+            o.c = e.c;
+        }
     return o;
 }
 

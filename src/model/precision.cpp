@@ -15,12 +15,6 @@ constexpr Row table[] = {{"f32", Precision::f32, DType::f32},
 
 }  // namespace
 
-Precision parse_precision(const std::string& text) {
-    for (const Row& row : table)
-        if (text == row.name) return row.precision;
-    fail(Exit::usage, "--precision " + text + " is unknown; choose f32, tf32, bf16 or f16");
-}
-
 const char* name_of(Precision p) { return table[int(p)].name; }
 
 Graph with_precision(Graph graph, Precision p, int channel_multiple) {

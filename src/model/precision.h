@@ -1,8 +1,6 @@
 // The type that activations and their gradients have. Parameters, statistics, logits and the loss
 // stay f32.
 #pragma once
-#include <string>
-
 #include "model/graph.h"
 
 namespace convoy {
@@ -16,8 +14,6 @@ enum class Precision {
 
 constexpr int tensor_core_multiple = 8;  ///< channels that tensor cores take: 16 bytes of a 2-byte type
 
-/// Throws Exit::usage.
-Precision parse_precision(const std::string&);
 const char* name_of(Precision);
 /// Sets the types of values, and outside f32 pads their channels to a multiple. The logits stay f32
 /// and dense.

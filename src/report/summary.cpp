@@ -105,7 +105,10 @@ bool add_oom(RunSummary& s, const nlohmann::json& j) {
 void make_printable(RunSummary& s) {
     for (std::string* text : {&s.run, &s.model, &s.precision, &s.image_size, &s.stem, &s.device, &s.out_of_memory})
         *text = printable(*text);
-    for (RankTotals& r : s.of_ranks) r.host = printable(r.host), r.device = printable(r.device);
+    for (RankTotals& r : s.of_ranks) {
+        r.host = printable(r.host);
+        r.device = printable(r.device);
+    }
     for (EventRow& e : s.events) {
         for (std::string* text : {&e.iso_time, &e.kind, &e.message}) *text = printable(*text);
     }
@@ -123,7 +126,9 @@ RunSummary without_memory(const std::string& run) {
     std::smatch m;
     const std::string name = fs::path(run).filename().string();
     if (s.ranks < 1 && std::regex_search(name, m, std::regex("(\\d{1,6})n(\\d{1,6})g-b(\\d{1,9})")))
-        s.hosts = std::stoll(m[1]), s.ranks = std::stoll(m[2]), s.batch_per_rank = std::stoll(m[3]);
+        s.hosts = std::stoll(m[1]);
+    s.ranks = std::stoll(m[2]);
+    s.batch_per_rank = std::stoll(m[3]);
     s.global_batch = s.batch_per_rank * s.ranks;
     if (s.out_of_memory.empty()) s.out_of_memory = "out of memory";
     make_printable(s);

@@ -76,8 +76,15 @@ void Evaluator::build(Buffer arena) {
                 context.view =
                     View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
             Program program = lower(context, plan, {}, [&](Program& p) {
-                backend_.gather({data_.images(), data_.labels(), nullptr, counters, p.input, p.labels, plan.spec.first,
-                                 normalisation_.mean, normalisation_.stddev, views_[v].view, 0},
+                backend_.gather({.images = data_.images(),
+                                 .labels = data_.labels(),
+                                 .counters = counters,
+                                 .x = p.input,
+                                 .y = p.labels,
+                                 .first = plan.spec.first,
+                                 .mean = normalisation_.mean,
+                                 .stddev = normalisation_.stddev,
+                                 .augment = views_[v].view},
                                 p.tape);
             });
             tape.insert(tape.end(), program.tape.begin(), program.tape.end());

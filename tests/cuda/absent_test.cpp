@@ -30,19 +30,24 @@ void says(const Found& f, const std::vector<std::string>& words) {
 TEST(CudaAbsent, NothingToSayWhereItRuns) {
     EXPECT_EQ(reason_without_device(sound()), "");
     Found minor = sound();
-    minor.driver = 13000, minor.runtime = 13010;
+    minor.driver = 13000;
+    minor.runtime = 13010;
     EXPECT_EQ(reason_without_device(minor), "") << "drivers of the same major version run it";
 }
 
 TEST(CudaAbsent, EveryReasonIsSaid) {
     Found f = sound();
-    f.driver = 0, f.capabilities = {}, f.error = "CUDA driver version is insufficient for CUDA runtime version";
+    f.driver = 0;
+    f.capabilities = {};
+    f.error = "CUDA driver version is insufficient for CUDA runtime version";
     says(f, {"no NVIDIA driver"});
     f = sound();
-    f.driver = 12040, f.capabilities = {};
+    f.driver = 12040;
+    f.capabilities = {};
     says(f, {"too old", "12.4", "13.0"});
     f = sound();
-    f.capabilities = {}, f.error = "no CUDA-capable device is detected";
+    f.capabilities = {};
+    f.error = "no CUDA-capable device is detected";
     says(f, {"no GPU", "no CUDA-capable device"});
     f.visible = "7";
     says(f, {"CUDA_VISIBLE_DEVICES", "'7'"});

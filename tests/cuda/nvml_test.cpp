@@ -25,11 +25,14 @@ struct Answers {
         return std::strcmp(bus, "0000:65:00.0") == 0 ? 0 : 2;
     }
     static int utilisation(void* device, unsigned* gpu_and_memory) {
-        gpu_and_memory[0] = 87, gpu_and_memory[1] = 40;
+        gpu_and_memory[0] = 87;
+        gpu_and_memory[1] = 40;
         return device == &device_of_the_test ? 0 : 2;
     }
     static int memory(void*, unsigned long long* total_free_used) {
-        total_free_used[0] = 80ull << 30, total_free_used[1] = 60ull << 30, total_free_used[2] = 20ull << 30;
+        total_free_used[0] = 80ull << 30;
+        total_free_used[1] = 60ull << 30;
+        total_free_used[2] = 20ull << 30;
         return 0;
     }
     static int power(void*, unsigned* milliwatts) { return *milliwatts = 651500, 0; }

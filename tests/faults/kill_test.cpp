@@ -139,7 +139,7 @@ TEST_F(Kill, CutLinkEndsTheJobOnBothHosts) {
         EXPECT_NE(err.find(who), std::string::npos) << who << ": " << err;
     EXPECT_NE(run("sleep 8; pgrep -f '" + run_ + "'").code, 0) << "processes were left behind";
     record_fault("the link between two hosts cut, `--watchdog 8s`", "both hosts end, every rank says where it was",
-                 "exit " + std::to_string(code) + " after " + std::to_string(seconds) + " s, nothing left behind", 1);
+                 "exit " + std::to_string(code) + " after " + std::to_string(seconds) + " s, no process left", 1);
 }
 
 }  // namespace

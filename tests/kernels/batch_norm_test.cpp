@@ -92,7 +92,10 @@ TEST(KernelBatchNorm, InHalvesOverRanksIsTheSame) {
     for (Rank& r : ranks) {
         for (float v : r.y.get()) y.push_back(v);
         for (float v : r.dx.get()) dx.push_back(v);
-        for (size_t k = 0; k < 21; ++k) dscale[k] += r.dscale[k], dbias[k] += r.dbias[k];
+        for (size_t k = 0; k < 21; ++k) {
+            dscale[k] += r.dscale[k];
+            dbias[k] += r.dbias[k];
+        }
         EXPECT_LE(test::distance(r.running_mean, one.running_mean), 1e-6);
         EXPECT_LE(test::distance(r.running_var, one.running_var), 1e-6);
     }
@@ -155,7 +158,8 @@ TEST(KernelBatchNorm, TakesTheSumsOfADataGradient) {
             const Floats y = given.y.get();
             for (size_t i = 0; i < y.size(); ++i) masked[i] = y[i] > 0 ? masked[i] : 0;
             given.dy.put(masked);
-            given.dscale = own.dscale, given.dbias = own.dbias;
+            given.dscale = own.dscale;
+            given.dbias = own.dbias;
             given.workspace.assign(given.workspace.size(), 0xff);
             kernels::batch_norm_backward_of_sums(given.args(), of_given, given.workspace.data(), nullptr);
             EXPECT_LE(test::distance(given.dx.get(), own.dx.get()),

@@ -40,7 +40,8 @@ struct MuonArena {
             const size_t n = size_t(rows * columns), padded = (n + 15) / 16 * 16,
                          side = size_t(std::min(rows, columns));
             UpdateSegment u{count, count + padded, 0, 2.4f};
-            u.rows = rows, u.columns = columns;
+            u.rows = rows;
+            u.columns = columns;
             updates.push_back(u);
             const auto floats = [&](size_t size) { return memory.emplace_back(size).data(); };
             squares.emplace_back(2 * kernels::MuonMatrix::parts);

@@ -290,8 +290,10 @@ TEST(KernelOpsOfBias, GradientIsTheSumOfTheRows) {
             })[0];
             for (size_t c = 0; c < got.size(); ++c) {
                 double sum = 0, size = 0;
-                for (size_t i = c; i < values.size(); i += got.size())
-                    sum += double(values[i]), size += std::abs(double(values[i]));
+                for (size_t i = c; i < values.size(); i += got.size()) {
+                    sum += double(values[i]);
+                    size += std::abs(double(values[i]));
+                }
                 EXPECT_NEAR(got[c], sum, 3e-7 * size) << c;  // a few roundings of partial sums
             }
         }

@@ -119,7 +119,7 @@ protected:
         testing::internal::GetCapturedStdout();
         warnings_ = testing::internal::GetCapturedStderr();
     }
-    /// Expects one line with `words` and nothing left behind.
+    /// Expects one line with `words` and no file left.
     void expect_failure(std::vector<std::string> args, const std::vector<std::string>& words,
                         Exit code = Exit::bad_input) {
         args.insert(args.end(), {"--to", out_});

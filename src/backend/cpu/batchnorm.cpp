@@ -262,10 +262,13 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const Buffer small = allocate(Work<E>::bytes(c, threads_));
         const Work<E> w(op, b, threads_, small.get());
-        Gradients<E> g{
-            b.value_gradients[op.y].as<E>(),           op.residual == none ? nullptr : b.values[op.y].as<E>(),
-            b.value_gradients[op.x].as<E>(),           nullptr,
-            b.accumulate[op.x] || op.residual == op.x, false};  // a row's residual gradient is written first
+        Gradients<E> g{.dy = b.value_gradients[op.y].as<E>(),
+                       .y = op.residual == none ? nullptr : b.values[op.y].as<E>(),
+                       .dx = b.value_gradients[op.x].as<E>(),
+                       .dresidual = nullptr,
+                       // a row's residual gradient is written first
+                       .add_dx = b.accumulate[op.x] || op.residual == op.x,
+                       .add_dresidual = false};
         if (op.residual != none) {
             g.dresidual = b.value_gradients[op.residual].as<E>();
             g.add_dresidual = b.accumulate[op.residual];

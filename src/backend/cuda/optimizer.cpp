@@ -29,15 +29,15 @@ std::vector<kernels::MuonMatrix> muon_matrices(const Update& u, float* memory) {
     for (const UpdateSegment& s : u.segments) {
         if (s.rows == 0) continue;
         const size_t count = size_t(s.rows) * size_t(s.columns), side = size_t(std::min(s.rows, s.columns));
-        matrices.push_back({int64_t(s.begin),
-                            s.steps,
-                            s.rows,
-                            s.columns,
-                            {floats(count), floats(count)},
-                            floats(side * side),
-                            floats(side * side),
-                            reinterpret_cast<double*>(floats(4 * kernels::MuonMatrix::parts)),
-                            floats(1)});
+        matrices.push_back({.begin = int64_t(s.begin),
+                            .steps = s.steps,
+                            .rows = s.rows,
+                            .columns = s.columns,
+                            .x = {floats(count), floats(count)},
+                            .gram = floats(side * side),
+                            .polynomial = floats(side * side),
+                            .squares = reinterpret_cast<double*>(floats(4 * kernels::MuonMatrix::parts)),
+                            .rescale = floats(1)});
     }
     return matrices;
 }
