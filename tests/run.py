@@ -3,8 +3,8 @@
 `all` is every test; `short` leaves out what tiers.txt calls long, and `rest` is that; a pattern
 takes tests of both.
 Without a pattern the emulated device's program runs too, where it was built. Several processes
-take turns at chunks of the tests, $JOBS or one a core up to four, because most tests wait more
-than they compute. What tiers.txt calls alone runs after all others, with nothing beside it."""
+take turns at chunks of the tests, $JOBS or one more than cores up to four, because most tests wait
+more than they compute. What tiers.txt calls alone runs after all others, with nothing beside it."""
 
 import fnmatch
 import json
@@ -180,7 +180,7 @@ def main(what):
     }
     programs = [(PROGRAM, pattern)]
     if pattern == "*" and os.path.exists(EMULATED):
-        programs.append((EMULATED, ON_EMULATED))
+        programs.insert(0, (EMULATED, ON_EMULATED))  # its chunks take longest
         shutil.rmtree(f"{BUILD}/emulated/cache", ignore_errors=True)
     runner, alone = Runner(), []
     for program, filtered in programs:
@@ -188,7 +188,7 @@ def main(what):
         alone += [(program, test) for test in tests if is_one_of(test, by_tier["alone"])]
         runner.add(program, [test for test in tests if not is_one_of(test, by_tier["alone"])])
     start = time.monotonic()
-    runner.run(int(os.environ.get("JOBS") or min(4, max(2, os.cpu_count()))))
+    runner.run(int(os.environ.get("JOBS") or min(4, os.cpu_count() + 1)))
     for program, test in alone:
         runner.add(program, [test])
     runner.run(1)

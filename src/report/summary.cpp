@@ -125,10 +125,11 @@ RunSummary without_memory(const std::string& run) {
     if (j.is_object() && !add_oom(s, j)) fail(Exit::bad_input, path + ": is damaged; " + advice);
     std::smatch m;
     const std::string name = fs::path(run).filename().string();
-    if (s.ranks < 1 && std::regex_search(name, m, std::regex("(\\d{1,6})n(\\d{1,6})g-b(\\d{1,9})")))
+    if (s.ranks < 1 && std::regex_search(name, m, std::regex("(\\d{1,6})n(\\d{1,6})g-b(\\d{1,9})"))) {
         s.hosts = std::stoll(m[1]);
-    s.ranks = std::stoll(m[2]);
-    s.batch_per_rank = std::stoll(m[3]);
+        s.ranks = std::stoll(m[2]);
+        s.batch_per_rank = std::stoll(m[3]);
+    }
     s.global_batch = s.batch_per_rank * s.ranks;
     if (s.out_of_memory.empty()) s.out_of_memory = "out of memory";
     make_printable(s);

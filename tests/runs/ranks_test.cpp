@@ -94,10 +94,13 @@ TEST_F(Ranks, ConvolutionsWithDropoutAreTheSame) {
 
 // Three steps of 13 images and one of 2. Weights that differ in the fourth digit may tip an
 // evaluated image over.
+constexpr const char* synchronised =
+    "--model resnet18 --stem cifar --sync-bn --crop-pad 2 --flip --batch-size 13 --bucket-mib 1";
 TEST_F(Ranks, SynchronisedBatchNormIsTheSame) {
-    const std::string arguments =
-        "--model resnet18 --stem cifar --sync-bn --crop-pad 2 --flip --batch-size 13 --bucket-mib 1";
-    same_on({2, 3, 4}, data(41, 23, "16x16x3") + arguments, "0.001", 4, 2e-4, 2e-3, false);
+    same_on({3}, data(41, 23, "16x16x3") + synchronised, "0.001", 4, 2e-4, 2e-3, false);
+}
+TEST_F(Ranks, SynchronisedBatchNormIsTheSameOn2And4) {
+    same_on({2, 4}, data(41, 23, "16x16x3") + synchronised, "0.001", 4, 2e-4, 2e-3, false);
 }
 
 // In bf16 each sample's values are the same bits on any number of ranks; only gradients are summed
