@@ -71,9 +71,9 @@ class Runner:
         self.cases, self.total, self.done = [], 0, 0
 
     def add(self, program, tests, size=CHUNK):
-        # Tests with parameters are many and short.
+        # Tests with parameters are many and short, but for the long ones.
         with_value = [test for test in tests if "/" in test]
-        for kind, most in (([t for t in tests if "/" not in t], size), (with_value, 3 * size)):
+        for kind, most in (([t for t in tests if "/" not in t], size), (with_value, 3 * size if size > 1 else 1)):
             for first in range(0, len(kind), most):
                 self.chunks.put((program, kind[first : first + most]))
                 self.total += 1
@@ -186,7 +186,8 @@ def main(what):
     for program, filtered in programs:
         tests = list(filter(wanted.get(what), list_tests(program, filtered)))
         alone += [(program, test) for test in tests if is_one_of(test, by_tier["alone"])]
-        runner.add(program, [test for test in tests if not is_one_of(test, by_tier["alone"])])
+        size = 1 if what == "rest" else CHUNK
+        runner.add(program, [test for test in tests if not is_one_of(test, by_tier["alone"])], size)
     start = time.monotonic()
     runner.run(int(os.environ.get("JOBS") or min(4, os.cpu_count() + 1)))
     for program, test in alone:
