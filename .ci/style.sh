@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The form of the sources. `format` puts it right, `check` says what is wrong (clang-format, columns
-# of comments and prose), `tidy [FILE...]` runs clang-tidy over what is compiled. The tools come
+# of comments and prose), `tidy FILE...` runs clang-tidy with TIDY_FLAGS. The tools come
 # from PyPI into .deps/style, always the same versions: others format otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,13 +43,12 @@ case ${1:-} in
   tidy)
     fetch clang-tidy 19.1.0 be843086d18f7c794fe43d9f3378c0c556fd09151a2375ed1943ff703c144970
     shift
-    [ $# -gt 0 ] || mapfile -t all < <(git ls-files 'src/*.cpp')
     # OpenMP's header is GCC's: the wheel has none. winograd.cpp is GCC's own language.
     gcc=$(dirname "$(g++ -print-file-name=include/omp.h)")
     export gcc
-    printf '%s\n' "${@:-${all[@]}}" | grep -v cpu/winograd.cpp | xargs -P "$(nproc)" -n 1 bash -c \
+    printf '%s\n' "$@" | grep -v cpu/winograd.cpp | xargs -P "$(nproc)" -n 1 bash -c \
       'said=$("$0" --quiet "$1" -- $TIDY_FLAGS -idirafter "$gcc" "-D__malloc__(...)=__malloc__" 2>/dev/null) || { echo "$said"; exit 1; }' \
       "$bin/clang-tidy/bin/clang-tidy"
     ;;
-  *) echo "usage: style.sh format | check | tidy [FILE...]" >&2; exit 2 ;;
+  *) echo "usage: style.sh format | check | tidy FILE..." >&2; exit 2 ;;
 esac

@@ -1,6 +1,7 @@
 // What programs are made of: steps on a tape. A step is identified by its op in the graph and its
 // phase; its name is for people.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

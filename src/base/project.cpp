@@ -22,7 +22,8 @@ std::string project_file(const std::string& relative) {
 
 std::string own_command() {
     std::error_code unknown;
-    const std::string path = executable().string(), near = fs::proximate(path, unknown).string();
+    std::string path = executable().string();
+    const std::string near = fs::proximate(path, unknown).string();
     if (unknown || near.empty() || near.starts_with("..")) return path;
     return near.find('/') == std::string::npos ? "./" + near : near;
 }

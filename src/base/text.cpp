@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -76,9 +77,8 @@ std::string grouped(size_t n) {
 }
 
 std::string duration_text(double seconds) {
-    const auto s = int64_t(seconds + 0.5);
-    return s >= 3600 ? formatted("%lldh%02lldm", (long long)(s / 3600), (long long)(s / 60 % 60))
-                     : formatted("%lldm%02llds", (long long)(s / 60), (long long)(s % 60));
+    const long long s = std::llround(seconds);
+    return s >= 3600 ? formatted("%lldh%02lldm", s / 3600, s / 60 % 60) : formatted("%lldm%02llds", s / 60, s % 60);
 }
 
 std::optional<double> parse_duration(const std::string& text) {

@@ -104,7 +104,8 @@ void count(BenchResult& r, const Comm& comm, const Backend& backend, const Graph
 
 void set_length(TrainSetup& setup, const SplitInfo& data, const BenchSteps& steps) {
     const int64_t total = steps.warmup + steps.measured, steps_an_epoch = data.images / setup.global_batch;
-    setup.epochs = double((total + steps_an_epoch - 1) / steps_an_epoch);
+    const int64_t epochs = (total + steps_an_epoch - 1) / steps_an_epoch;
+    setup.epochs = double(epochs);
     setup.max_steps = total;
     setup.on_nan = OnNan::skip;
     setup.log_interval = report_interval(setup.log_interval, steps.warmup);

@@ -124,7 +124,7 @@ int convert(const std::vector<std::string>& args) {
         if (args.empty()) fail(Exit::usage, "convert: say what: cifar10, mnist or synthetic");
         return int(Exit::done);
     }
-    const std::string kind = args[0];
+    const std::string& kind = args[0];
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
         fail(Exit::usage, "convert " + kind + ": there is no such source" +
                               did_you_mean(kind, kinds, "it takes cifar10, mnist or synthetic"));

@@ -41,14 +41,14 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     po::options_description options("options of evaluate");
     options.add_options()  //
         ("model-file", po::value<std::string>(&o.path)->value_name("FILE"),
-         "model.h5, model-best.h5 or a checkpoint of a run folder")                                              //
-        ("data", po::value<std::string>(&o.data)->value_name("DIR"), "data set of HDF5 shards")                  //
-        ("split", po::value<std::string>(&o.split)->default_value("test")->value_name("NAME"), "test or train")  //
-        ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples a rank a step")   //
+         "model.h5, model-best.h5 or a checkpoint of a run folder")                                                 //
+        ("data", po::value<std::string>(&o.data)->value_name("DIR"), "data set of HDF5 shards")                     //
+        ("split", po::value<std::string>(&o.split)->default_value("test")->value_name("NAME"), "test or train")     //
+        ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples per rank and step")  //
         ("device", po::value<std::string>(&o.device)->default_value("auto")->value_name("KIND"),
          help_of(device_choices()).c_str())  //
         ("threads", po::value<int64_t>()->default_value(0)->value_name("N"),
-         "CPU threads a rank; 0: this rank's share of the cores")  //
+         "CPU threads per rank; 0: this rank's share of the cores")  //
         ("tta", po::value<std::string>(&tta)->default_value("none")->value_name("VIEWS"),
          ("mean of several views of an image: " + help_of(tta_choices())).c_str())  //
         ("help", po::bool_switch(&o.help), "print this");

@@ -35,8 +35,8 @@ InfoOptions parse_info(const std::vector<std::string>& args) {
          "what cuDNN has for a training step of this model: no GPU is needed")                                //
         ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100 or a100")  //
         ("precision", po::value<std::string>(&o.precision)->default_value("bf16")->value_name("TYPE"),
-         help_of(precision_choices()).c_str())                                                                  //
-        ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples a rank a step")  //
+         help_of(precision_choices()).c_str())                                                                      //
+        ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples per rank and step")  //
         ("image-size", po::value<std::string>(&o.size)->default_value("")->value_name("HxWxC"),
          "of the images; by default what the model takes, else 224x224x3")  //
         ("classes", po::value<int64_t>()->default_value(0)->value_name("N"),

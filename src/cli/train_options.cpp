@@ -35,14 +35,14 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.flag("strict-io", o.strict_io,
            "end the run if metrics or a checkpoint cannot be written; else warn and train on");
     t.parsed("publish-every", o.publish_every, "5s", parse_publish_every, "TIME",
-             "renew metrics.h5 at most so often; less often where it takes more than 2 % of the time");
+             "least time between two updates of metrics.h5; longer where they take more than 2 % of it");
     t.choice("on-nan", o.on_nan, "stop",
              Choices<OnNan>{{"stop", OnNan::stop, "exit 4"},
                             {"skip", OnNan::skip, "leave the update out"},
                             {"rollback", OnNan::rollback, "to the last checkpoint, at half the rate"}},
              "WHAT", "if loss or gradients are not finite: {}");
     t.parsed("watchdog", o.watchdog, "300s", parse_watchdog, "TIME",
-             "end the job (exit 6) if a rank is in one operation for so long; none: never");
+             "end the job (exit 6) if a rank makes no progress for this long; none: never");
 }
 
 void add_device(OptionTable& t, TrainOptions& o) {
@@ -58,9 +58,9 @@ void add_device(OptionTable& t, TrainOptions& o) {
              Choices<bool>{{"auto", true,
                             "the ranks of a node share its cores out, each near its GPU, unless the "
                             "launcher did"},
-                           {"none", false, "leave that"}},
+                           {"none", false, "leave every rank all cores that it was given"}},
              "HOW", "{}");
-    t.whole("threads", o.threads, 0, {0, 4096}, "N", "CPU threads a rank; 0: this rank's share of the cores");
+    t.whole("threads", o.threads, 0, {0, 4096}, "N", "CPU threads per rank; 0: this rank's share of the cores");
     t.whole("seed", o.seed, 1, {0, most_steps}, "N", "of initial weights, sample order and augmentation");
 }
 
@@ -80,9 +80,9 @@ void add_reports(OptionTable& t, TrainOptions& o) {
 
 void add_batches(OptionTable& t, TrainOptions& o) {
     t.group("batches and epochs");
-    t.whole("batch-per-rank", o.batch_per_rank, 0, {0, most_samples}, "N", "samples a rank a step");
+    t.whole("batch-per-rank", o.batch_per_rank, 0, {0, most_samples}, "N", "samples per rank and step");
     t.whole("batch-size", o.batch_size, 0, {0, most_samples}, "N",
-            "samples of all ranks a step, split as evenly as possible");
+            "samples per step, of all ranks, split as evenly as possible");
     t.number("epochs", o.epochs, 1, {1e-6, 1e9}, "N",
              "passes over the training split; 9.9 is nine and then 0.9 of the steps of one");
     t.whole("max-steps", o.max_steps, 0, {0, most_steps}, "N", "stop after N steps; 0: no limit");
@@ -109,7 +109,7 @@ void add_rates(OptionTable& t, TrainOptions& o) {
     t.number("norm-shift-lr", o.norm_shift_lr, 1, {1e-6, 1e6}, "F", "rate of batch norms' shifts, times the rate");
     t.number("filter-lr", o.filter_lr, 1, {1e-6, 1e6}, "F", "rate of convolution weights, times the rate");
     t.number("linear-lr", o.linear_lr, 1, {1e-6, 1e6}, "F", "rate of linear weights, times the rate");
-    t.number("muon-momentum", o.muon_momentum, 0.6, {0, 1}, "M", "of Muon, Nesterov's");
+    t.number("muon-momentum", o.muon_momentum, 0.6, {0, 1}, "M", "Nesterov momentum of Muon");
     t.number("whitening-bias-epochs", o.whitening_bias_epochs, 0, {0, 1e9}, "N",
              "train the bias of whitening filters for N epochs; 0: throughout");
     t.choice("lr-schedule", o.lr_schedule, "constant",
@@ -147,21 +147,22 @@ void add_rule(OptionTable& t, TrainOptions& o) {
     t.number("label-smoothing", o.label_smoothing, 0, {0, 1}, "S",
              "share of the target spread over all classes, in training; evaluations do not smooth");
     t.choice("loss", o.sum_loss, "mean", Choices<bool>{{"mean", false}, {"sum", true}}, "KIND",
-             "what gradients are of, over the batch: {}");
-    t.whole("look-ahead", o.look_ahead, 0, {0, 1'000'000}, "STEPS",
-            "steps between two averages of all weights, which they go on from; 0: none");
+             "loss of a batch that gradients belong to: {}");
+    t.whole("look-ahead", o.look_ahead, 0, {0, 1'000'000}, "N",
+            "every N steps move slow weights towards the weights, and go on from there; 0: never");
     t.number("look-ahead-decay", o.look_ahead_decay, 0.95, {0, 1}, "D",
-             "the average keeps D^STEPS times the cubed share of the run that is done");
+             "the slow weights keep D^N * (steps done / all steps)^3 of themselves");
 }
 
 void add_augmentation(OptionTable& t, TrainOptions& o) {
     t.group("augmentation");
     t.whole("crop-pad", o.crop_pad, 0, {0, 4096}, "N", "pad by N pixels, then crop at random; 0: no crop");
     t.choice("crop-mode", o.crop_reflect, "zero", Choices<bool>{{"zero", false, "black"}, {"reflect", true}}, "MODE",
-             "what the padding shows: {}");
+             "content of the padding: {}");
     t.flag("flip", o.flip, "mirror half of the images left-right");
     t.choice("flip-mode", o.flip_alternate, "random",
-             Choices<bool>{{"random", false}, {"alternate", true, "drawn once an image, and turned over every epoch"}},
+             Choices<bool>{{"random", false},
+                           {"alternate", true, "drawn once for each image, then turned over every epoch"}},
              "MODE", "{}");
     t.choice("tta", o.tta, "none", tta_choices(), "VIEWS", "evaluate on the mean of several views: {}");
     t.parsed("mean", o.mean, "", parse_numbers, "M,M,M", "channel means of pixel / 255 (default: the data set's own)");

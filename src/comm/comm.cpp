@@ -7,7 +7,6 @@
 #include <array>
 #include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <system_error>
@@ -47,9 +46,6 @@ void leave_no_segments(Comm::Native& n) {
 Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
     Native& n = *native_;
     int provided = 0;
-    // Without a launcher, OpenMPI 4 would start a daemon for processes that Convoy never spawns: it
-    // doubles the time of a start.
-    ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Errhandler handler;
     MPI_Comm_create_errhandler(on_mpi_error, &handler);

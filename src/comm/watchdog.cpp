@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +24,7 @@ std::string report_of(const std::string& folder, int rank) { return folder + "/r
 
 std::string where(const Activity& a) {
     std::ostringstream text;
-    text << "in '" << a.operation() << "' for " << int64_t(a.seconds() + 0.5) << " s, after step " << a.step();
+    text << "in '" << a.operation() << "' for " << std::llround(a.seconds()) << " s, after step " << a.step();
     return text.str();
 }
 

@@ -1,9 +1,10 @@
 #include "report/summary.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -114,6 +115,20 @@ void make_printable(RunSummary& s) {
     }
 }
 
+/// Hosts, ranks and batch of a name that has "2n16g-b128" in it.
+void read_name(const std::string& name, RunSummary& s) {
+    for (size_t at = 0; at < name.size(); ++at) {
+        long long hosts, ranks, batch;
+        if (std::isdigit(static_cast<unsigned char>(name[at])) &&
+            std::sscanf(&name[at], "%6lldn%6lldg-b%9lld", &hosts, &ranks, &batch) == 3) {
+            s.hosts = hosts;
+            s.ranks = ranks;
+            s.batch_per_rank = batch;
+            return;
+        }
+    }
+}
+
 /// What the file `oom` says. Where it is empty: what the folder's name says, as in "2n16g-b128-r3"
 /// (nodes, ranks of all, batch, repeat). If neither says anything, ranks and batch stay 0.
 RunSummary without_memory(const std::string& run) {
@@ -123,13 +138,7 @@ RunSummary without_memory(const std::string& run) {
     size_of_input(path, advice);
     const auto j = nlohmann::json::parse(text_of_input(path, 1 << 20, advice), nullptr, false);
     if (j.is_object() && !add_oom(s, j)) fail(Exit::bad_input, path + ": is damaged; " + advice);
-    std::smatch m;
-    const std::string name = fs::path(run).filename().string();
-    if (s.ranks < 1 && std::regex_search(name, m, std::regex("(\\d{1,6})n(\\d{1,6})g-b(\\d{1,9})"))) {
-        s.hosts = std::stoll(m[1]);
-        s.ranks = std::stoll(m[2]);
-        s.batch_per_rank = std::stoll(m[3]);
-    }
+    if (s.ranks < 1) read_name(fs::path(run).filename().string(), s);
     s.global_batch = s.batch_per_rank * s.ranks;
     if (s.out_of_memory.empty()) s.out_of_memory = "out of memory";
     make_printable(s);
