@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it
-# prints what is missing and the module that usually provides it), `install jobs` and `install fuzz`
-# also what `make test-jobs` and `make fuzz` need; `peers` fetches PyTorch for `make bench-peers`;
-# `info` prints what was found and where. Running `install` again changes nothing.
+# prints what is missing and the module that usually provides it), `install jobs`, `install fuzz`
+# and `install fresh` also what `make test-jobs`, `make fuzz` and `make test-fresh` need; `peers`
+# fetches PyTorch for `make bench-peers`; `info` prints what was found and where. Running `install`
+# again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}
@@ -74,6 +75,9 @@ munge|munge|a test machine of your own|PATH=$PATH:/usr/sbin command -v munged
 shellcheck|shellcheck|conda install shellcheck|command -v shellcheck
 TABLE
 }
+
+# For `make test-fresh`.
+fresh_needs() { echo "debootstrap|debootstrap|a Debian of your own|PATH=\$PATH:/usr/sbin command -v debootstrap"; }
 
 # The CPU backend's library, as Intel publishes it for GNU OpenMP (Debian 12 has only 2.6).
 install_onednn() (
@@ -189,5 +193,5 @@ case ${1:-} in
   install) scope=${2:-} && install ;;
   peers) peers ;;
   info) info ;;
-  *) echo "usage: deps.sh install [jobs|fuzz] | peers | info" >&2; exit 2 ;;
+  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers | info" >&2; exit 2 ;;
 esac

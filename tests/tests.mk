@@ -83,6 +83,7 @@ test test-rest test-all: deps
 
 # A bare Debian of each release, from `make run` on: tests/fresh.sh says what else can be set.
 test-fresh: ## make run and make test in bare Debians (root; debootstrap)
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
 	@BUILD='$(BUILD)' bash tests/fresh.sh
 
 # On a machine with a GPU; on one without a compiler, the bundle has the same commands.
