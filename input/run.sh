@@ -12,7 +12,7 @@ convoy=${BUILD:-build}/convoy
 if [[ -e input/cifar10/manifest.json ]]; then
   data=input/cifar10 recipe=input/recipes/cifar10-quick.cfg what='the full CIFAR-10' minutes='a few minutes'
 else
-  data=input/cifar10-sample recipe=input/recipes/sample.cfg what='a sample of 2,000 images' minutes='2 to 4 minutes'
+  data=input/cifar10-sample recipe=input/recipes/sample.cfg what='a sample of 2,000 images' minutes='1 to 2 minutes'
 fi
 
 if [[ ${1:-} == plan ]]; then
