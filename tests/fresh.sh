@@ -100,7 +100,7 @@ into_prefix() { # NAME PATTERN-OF-PACKAGES...
   local name=$1
   shift
   inside root "set -e; cd /usr
-    dpkg -L \$(dpkg-query --show --showformat='\${binary:Package} ' $*) | sed -n 's|^/usr/||p' | sort -u |
+    dpkg -L \$(dpkg-query --show --showformat='\${binary:Package} ' $*) 2>/dev/null | sed -n 's|^/usr/||p' | sort -u |
       while read -r f; do [ -d \"\$f\" ] && [ ! -L \"\$f\" ] || [ ! -e \"\$f\" ] || echo \"\$f\"; done >/tmp/files
     mkdir -p /opt/$name && tar -cT /tmp/files | tar -C /opt/$name -x && xargs rm -f </tmp/files"
 }
