@@ -18,6 +18,7 @@ cp LICENSE README.md "$out/"
 
 # mpirun and its daemon, with the plugins that one node needs.
 cp "$(readlink -f "$(command -v mpirun)")" "$out/openmpi/mpirun"
+command -v orted >/dev/null || { echo "make bundle: needs OpenMPI 4: there is no orted; use one of version 4.1" >&2; exit 1; }
 cp "$(readlink -f "$(command -v orted)")" "$out/openmpi/orted"
 component_dir() { ompi_info --path "$1" --parsable 2>/dev/null | sed -n "s/^path:$1://p"; }
 plugins=$(component_dir pkglibdir) help=$(component_dir pkgdatadir)
