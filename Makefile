@@ -161,7 +161,7 @@ check-format: ## say what format would change
 	@PYTHON='$(PYTHON)' bash .ci/style.sh check
 
 tidy: ## clang-tidy; T=src/train/trainer.cpp for some files
-	@PYTHON='$(PYTHON)' TIDY_FLAGS='$(CPPFLAGS) -std=c++20 -march=$(MARCH) -fopenmp $(CUDA_INCLUDE) -DCONVOY_CUDA_ARCHS=""' \
+	@PYTHON='$(PYTHON)' TIDY_FLAGS='$(CPPFLAGS) -std=c++20 -march=$(MARCH) -fopenmp $(CUDA_INCLUDE) -DCONVOY_CUDA_ARCHS="" -DCONVOY_COMMIT=""' \
 	  bash .ci/style.sh tidy $(if $(filter *,$(T)),$(SOURCES) $(CUDA_SOURCES),$(T))
 
 ##@ Other

@@ -3,6 +3,7 @@
 
 namespace convoy {
 
+// NOLINTNEXTLINE(readability-redundant-declaration): the header declares it
 extern "C" const CudaEntry convoy_cuda = {.commit = CONVOY_COMMIT,
                                           .make_backend = cuda::make_backend,
                                           .unavailable = cuda::unavailable,
