@@ -120,7 +120,7 @@ void read_name(const std::string& name, RunSummary& s) {
     for (size_t at = 0; at < name.size(); ++at) {
         long long hosts, ranks, batch;
         if (std::isdigit(static_cast<unsigned char>(name[at])) &&
-            std::sscanf(&name[at], "%6lldn%6lldg-b%9lld", &hosts, &ranks, &batch) == 3) {
+            std::sscanf(&name[at], "%6lldn%6lldg-b%9lld", &hosts, &ranks, &batch) == 3 && ranks > 0 && batch > 0) {
             s.hosts = hosts;
             s.ranks = ranks;
             s.batch_per_rank = batch;
