@@ -73,8 +73,10 @@ std::string failure(const Finished& f) { return f.code == 0 ? "" : excerpt(f); }
 std::string refusal(const Finished& f, Exit code, const std::vector<std::string>& words) {
     std::vector<std::string> said;
     std::istringstream in(f.err);
-    for (std::string line; std::getline(in, line);)
+    for (std::string line; std::getline(in, line);) {
+        std::erase(line, '\0');  // OpenMPI 5 ends its own messages with one
         if (line.starts_with("convoy:")) said.push_back(line);
+    }
     if (f.code != int(code)) return "not exit code " + std::to_string(int(code)) + ", but " + excerpt(f);
     if (said.size() != 1)
         return std::to_string(said.size()) + " lines that start with 'convoy:', not one: " + excerpt(f);
