@@ -12,10 +12,11 @@ from hosts import wait_for
 from pbs import Job, SharedCheckout, manager, on
 
 TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
-# Long enough to be interrupted, with checkpoints to go back to where nobody asks first. A lost host
-# is noticed soon.
-EPOCHS = 400
-LONG = f"{TRAIN} --batch-per-rank 8 --epochs {EPOCHS} --eval-every 200 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
+# With checkpoints to go back to where nobody asks first. A lost host is noticed soon.
+INTERRUPTED = f"{TRAIN} --batch-per-rank 8 --eval-every 200 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
+# How long such a training takes where nothing happens to it: long enough to be interrupted, and
+# twice the time limit of a walltime of 40 s.
+SECONDS = 60
 checkout = None
 
 # A host without power, in the network namespace that stands for it: no word goes out, then no
@@ -26,11 +27,6 @@ for p in /proc/[0-9]*; do
   [ "$(readlink $p/ns/net)" != "$here" ] || [ ${p#/proc/} = $$ ] || kill -9 ${p#/proc/}
 done"""
 COME_BACK = f"ip link set eth0 up; {pbs.PREFIX}/libexec/pbs_init.d start"
-
-
-def for_epochs(epochs):
-    """LONG, longer."""
-    return LONG.replace(f"--epochs {EPOCHS} ", f"--epochs {epochs} ")
 
 
 def setUpModule():
@@ -65,6 +61,7 @@ def needs_pbs_of_ones_own(test):
 
 class OpenPbs(unittest.TestCase):
     maxDiff = None
+    epochs = {}
     undisturbed = {}
     lost = set()
 
@@ -78,24 +75,26 @@ class OpenPbs(unittest.TestCase):
         self.addCleanup(checkout.user, f"qdel -W force {copy.id}", check=False)
         return copy
 
-    def reference(self, script, arguments):
-        """The model of a run that nothing happens to."""
-        if (script, arguments) not in OpenPbs.undisturbed:
-            OpenPbs.undisturbed[script, arguments] = self.submit(f"jobs/pbs/{script}.pbs {arguments}").ended().model()
-        return OpenPbs.undisturbed[script, arguments]
+    def long(self, script):
+        """The arguments of a training that takes SECONDS with this script, on this machine."""
+        if script not in OpenPbs.epochs:
+            tried = 200
+            job = self.submit(f"jobs/pbs/{script}.pbs {INTERRUPTED} --epochs {tried}").ended()
+            times = re.findall(r'"time":([0-9.]+)', checkout.read(job.run(), "metrics.jsonl"))
+            OpenPbs.epochs[script] = math.ceil(tried * SECONDS / (float(times[-1]) - float(times[0])))
+        return f"{INTERRUPTED} --epochs {OpenPbs.epochs[script]}"
 
-    def seconds_of(self, script, arguments):
-        """How long such a run takes here."""
-        job = self.submit(f"jobs/pbs/{script}.pbs {arguments}").ended()
-        times = re.findall(r'"time":([0-9.]+)', checkout.read(job.run(), "metrics.jsonl"))
-        return float(times[-1]) - float(times[0])
+    def reference(self, script):
+        """The model of such a training that nothing happens to."""
+        if script not in OpenPbs.undisturbed:
+            OpenPbs.undisturbed[script] = self.submit(f"jobs/pbs/{script}.pbs {self.long(script)}").ended().model()
+        return OpenPbs.undisturbed[script]
 
-    def check_resumed(self, job, script, arguments=LONG):
+    def check_resumed(self, job, script):
         """`job`, or its last copy, resumed; the model is bit for bit that of the undisturbed run."""
         self.assertIn("resume    at step", job.ended().log())
         mine = job.model()
-        same = mine and mine == self.reference(script, arguments)
-        self.assertTrue(same, "the model differs from that of an undisturbed run")
+        self.assertTrue(mine and mine == self.reference(script), "the model differs from that of an undisturbed run")
 
     def test_every_script_starts_what_it_asks_for(self):
         for script, nodes, ranks in (("1gpu", 1, 1), ("1node", 1, 8), ("2node", 2, 8), ("4node", 4, 8), ("cpu", 1, 4)):
@@ -123,7 +122,7 @@ class OpenPbs(unittest.TestCase):
 
     # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing ha
     def test_qsig_checkpoints_and_a_copy_with_the_same_options_goes_on(self):
-        job = self.submit(f"-l walltime=1:00:00 -l place=scatter jobs/pbs/4node.pbs {LONG}").training()
+        job = self.submit(f"-l walltime=1:00:00 -l place=scatter jobs/pbs/4node.pbs {self.long('4node')}").training()
         checkout.user(f"qsig -s USR1 {job.id}")
         copy = self.copy_of(job.ended(85))
         fields = copy.fields()
@@ -132,37 +131,37 @@ class OpenPbs(unittest.TestCase):
 
     def test_plain_qsub_with_the_shell_takes_signals_too(self):
         shell = '-S "$PWD/jobs/pbs/shell.sh"'
-        job = Job(checkout, checkout.user(f'qsub {shell} -v CONVOY_ARGS="{LONG}" jobs/pbs/2node.pbs')).training()
+        long = self.long("2node")
+        job = Job(checkout, checkout.user(f'qsub {shell} -v CONVOY_ARGS="{long}" jobs/pbs/2node.pbs')).training()
         checkout.user(f"qsig -s USR1 {job.id}")
         self.check_resumed(self.copy_of(job.ended(85)), "2node")
 
     def test_plain_qsub_without_the_shell_dies_of_signals(self):
         """What jobs/README.md warns of: the login shell between PBS and the script has no trap."""
-        job = Job(checkout, checkout.user(f'qsub -v CONVOY_ARGS="{LONG}" jobs/pbs/1node.pbs')).training()
+        long = self.long("1node")
+        job = Job(checkout, checkout.user(f'qsub -v CONVOY_ARGS="{long}" jobs/pbs/1node.pbs')).training()
         checkout.user(f"qsig -s USR1 {job.id}")
         job.ended(256 + 10)
 
     def test_plain_qsub_has_a_time_limit_and_a_copy_with_the_scripts_resources(self):
-        arguments = for_epochs(1000000).replace("--log-interval 1 ", "")
+        arguments = INTERRUPTED.replace("--log-interval 1 ", "") + " --epochs 1000000"
         job = Job(checkout, checkout.user(f'qsub -l walltime=0:00:40 -v CONVOY_ARGS="{arguments}" jobs/pbs/1node.pbs'))
         copy = self.copy_of(job.ended(85))
         self.assertEqual(copy.fields()["Resource_List.walltime"], "12:00:00")
         self.assertEqual(copy.fields()["Shell_Path_List"], checkout.path("jobs/pbs/shell.sh"))
 
     def test_walltime_checkpoints_and_a_copy_goes_on(self):
-        seconds = self.seconds_of("2node", LONG)
-        arguments = for_epochs(EPOCHS * math.ceil(60 / seconds))  # twice the limit, whatever the machine
-        job = self.submit(f"-l walltime=0:00:40 jobs/pbs/2node.pbs {arguments}")
+        job = self.submit(f"-l walltime=0:00:40 jobs/pbs/2node.pbs {self.long('2node')}")
         job.ended(85)
         self.assertIn("--time-limit 30s", job.log())
         copies = [self.copy_of(job)]
         while len(copies) < 9 and copies[-1].ended(None).fields()["Exit_status"] == "85":
             copies.append(self.copy_of(copies[-1]))
         self.assertEqual(copies[-1].fields()["Resource_List.walltime"], "00:00:40")
-        self.check_resumed(copies[-1], "2node", arguments)
+        self.check_resumed(copies[-1], "2node")
 
     def test_qrerun_by_a_manager(self):
-        job = self.submit(f"jobs/pbs/4node.pbs {LONG}").training()
+        job = self.submit(f"jobs/pbs/4node.pbs {self.long('4node')}").training()
         said = manager(f"qrerun {job.id}", check=False)
         if "Unauthorized" in said:
             self.skipTest("only operators of this PBS call qrerun")
@@ -173,13 +172,13 @@ class OpenPbs(unittest.TestCase):
     def test_an_operators_job_is_requeued_and_not_copied(self):
         manager(f"qmgr -c 'set server operators += {pbs.USER}@*'")
         self.addCleanup(manager, f"qmgr -c 'set server operators -= {pbs.USER}@*'")
-        job = self.submit(f"jobs/pbs/2node.pbs {LONG}").training()
+        job = self.submit(f"jobs/pbs/2node.pbs {self.long('2node')}").training()
         checkout.user(f"qsig -s USR1 {job.id}")
         self.check_resumed(job.started(2), "2node")
         self.assertNotIn("goes on as job", job.log())
 
     def test_deleted_stays_deleted(self):
-        job = self.submit(f"jobs/pbs/1node.pbs {LONG}").training()
+        job = self.submit(f"jobs/pbs/1node.pbs {self.long('1node')}").training()
         checkout.user(f"qdel {job.id}")
         job.ended(None)
         self.assertNotIn("goes on as job", job.log())
@@ -209,7 +208,7 @@ class OpenPbs(unittest.TestCase):
         self.check_another_host_lost(KILL)
 
     def check_another_host_lost(self, command):
-        job = self.submit(f"jobs/pbs/2node.pbs {LONG}").training()
+        job = self.submit(f"jobs/pbs/2node.pbs {self.long('2node')}").training()
         lost = [host for host in job.hosts() if host != job.hosts()[0]][0]
         self.lose(lost, command)
         copy = self.copy_of(job.ended(None))
@@ -219,7 +218,7 @@ class OpenPbs(unittest.TestCase):
 
     @needs_pbs_of_ones_own
     def test_first_host_lost_goes_on_without_it(self):
-        job = self.submit(f"jobs/pbs/2node.pbs {LONG}").training()
+        job = self.submit(f"jobs/pbs/2node.pbs {self.long('2node')}").training()
         lost = job.hosts()[0]
         self.lose(lost, f"{CUT_OFF}\n{KILL}")
         self.check_resumed(job.started(2, timeout=400), "2node")  # the server notices after a minute or two
@@ -229,7 +228,7 @@ class OpenPbs(unittest.TestCase):
     def test_four_of_four_hosts_wait_for_the_lost_one(self):
         for which in (-1, 0):  # another host: a copy goes on; the first: PBS runs the job again
             with self.subTest(which):
-                job = self.submit(f"jobs/pbs/4node.pbs {LONG}").training()
+                job = self.submit(f"jobs/pbs/4node.pbs {self.long('4node')}").training()
                 lost = list(dict.fromkeys(job.hosts()))[which]
                 self.lose(lost, f"{CUT_OFF}\n{KILL}")
                 if which:
