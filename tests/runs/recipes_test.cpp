@@ -1,4 +1,4 @@
-// Every recipe in input/recipes: it parses, and flags win over each of its lines.
+// Every recipe under input/recipes: it parses, and flags win over each of its lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,13 @@ std::string other_value(const std::string& key) {
                                                               {"warmup-epochs", "2.5"},
                                                               {"decay", "all"},
                                                               {"lr-milestones", "1,2"},
-                                                              {"lr-gamma", "0.5"}};
+                                                              {"lr-gamma", "0.5"},
+                                                              {"lr-step-epochs", "3"},
+                                                              {"stem", "cifar"},
+                                                              {"seed", "5"},
+                                                              {"mean", "0.25,0.5,0.75"},
+                                                              {"stddev", "0.25,0.5,0.75"},
+                                                              {"log-interval", "3"}};
     const auto found = values.find(key);
     return found == values.end() ? "" : found->second;
 }
@@ -62,7 +68,7 @@ std::string resolved_value(const std::vector<std::string>& args, const std::stri
 
 std::vector<fs::path> recipes() {
     std::vector<fs::path> paths;
-    for (const fs::directory_entry& entry : fs::directory_iterator("input/recipes"))
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator("input/recipes"))
         if (entry.path().extension() == ".cfg") paths.push_back(entry.path());
     return paths;
 }
