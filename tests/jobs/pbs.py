@@ -84,7 +84,7 @@ class Job:
     def steps(self):
         return self.checkout.read(self.run(), "metrics.jsonl").count('"kind":"train"')
 
-    def training(self, steps=42, timeout=90):
+    def training(self, steps=42, timeout=300):
         self._await(f"step {steps}, or the end", lambda: self.steps() >= steps or self.over(), timeout)
         if self.over():
             raise AssertionError(f"job {self.id} ended before it was disturbed:\n{self.log()[-6000:]}")
@@ -97,7 +97,7 @@ class Job:
     def over(self):
         return self.fields().get("job_state", "F") == "F"
 
-    def ended(self, code=0, timeout=180):
+    def ended(self, code=0, timeout=900):
         """Waits for its end, with this exit code (None: with any)."""
         self._await("the end", self.over, timeout)
         said = self.fields().get("Exit_status", str(code))
