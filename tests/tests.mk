@@ -138,6 +138,14 @@ test-jobs: deps ## job scripts on an emulated Slurm and on emulated hosts (root)
 test-pbs: all ## job scripts on a real PBS; PBS_PREFIX=/opt/pbs, and see tests/jobs/pbs.py
 	@cd tests/jobs && BUILD='$(BUILD)' PBS_PREFIX='$(PBS_PREFIX)' $(PYTHON) -W error::ResourceWarning -m unittest --verbose openpbs_test
 
+# What published PyTorch scripts do, by Convoy: one line a row (tests/acceptance).
+MNIST   ?=
+CIFAR10 ?=
+ONLY    ?=
+acceptance: deps ## the standard tests that Convoy replaces; SHORT=yes ONLY=row MNIST= CIFAR10=
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@$(PYTHON) tests/acceptance/acceptance.py --convoy '$(BUILD)/convoy' --only '$(ONLY)' --mnist '$(MNIST)' --cifar10 '$(CIFAR10)' $(if $(SHORT),--short)
+
 ##@ Measure
 bench-gpu: ## speed on a GPU
 # Beside PyTorch on the same two cores. PEER_PYTHON: a Python that has it, else .deps/peers, fetched

@@ -1,0 +1,180 @@
+"""The rows of acceptance.py: a standard test, what is expected of it and where that comes from, and
+how it is tried."""
+
+import collections
+import csv
+import os
+import re
+
+import numpy as np
+
+from standard import ROOT, Failed, column
+
+Row = collections.namedtuple("Row", "name expected source short check")
+ROWS = []
+
+
+def row(name, expected, source, short=True):
+    def add(check):
+        ROWS.append(Row(name, expected, source, short, check))
+        return check
+
+    return add
+
+
+def percent(folder):
+    return 100 * column(folder, "eval/accuracy")[-1]
+
+
+def plan(said):
+    """What the plan's line of the batch says: (global batch, steps an epoch)."""
+    found = re.search(r"batch +(\d+) global.*?; (\d+) steps an epoch", said)
+    if not found:
+        raise Failed("the plan names no batch")
+    return int(found[1]), int(found[2])
+
+
+# ---- forward only ----
+def demo(context, ranks):
+    """Rows by rank in the first batch, the count of batches gathered, and how many ranks said that they had no rows."""
+    data = context.made_up("--kind normal --images 100 --size 1x1x10 --classes 10 --seed 1")
+    said = context.run(ranks, f"demo --config input/recipes/tests/dataparallel-demo.cfg --data {data} --device cpu")
+    sizes = re.findall(r"rank (\d+).*input size \[(\d+), 10\],? output size \[(\d+), 10\]", said)
+    batches = len(re.findall(r"Outside.*\[10, 10\].*\[10, 10\]", said))
+    rows = collections.defaultdict(list)
+    for rank, given, left in sizes:
+        rows[int(rank)].append(int(given) if given == left else -1)
+    idle = len(set(re.findall(r"rank (\d+).*no rows", said)))
+    return [rows[rank][0] for rank in sorted(rows)], batches, idle, "runs on cpu" in said
+
+
+def check_demo(ranks, shares):
+    def check(context):
+        rows, batches, idle, where = demo(context, ranks)
+        text = f"{rows} rows, {batches} batches gathered, {idle} ranks without rows"
+        return text, rows == shares and batches == 10 and idle == ranks - len(shares) and where
+
+    return check
+
+
+SHARES = {2: [5, 5], 8: [2, 2, 1, 1, 1, 1, 1, 1], 11: [1] * 10}
+for ranks, shares in SHARES.items():
+    row(
+        f"DataParallel demo, {ranks} ranks",
+        f"{shares} rows of each of 10 batches, [10, 10] gathered",
+        "its code" if ranks == 2 else "an even split; torch's chunks leave 5 of 8 devices active",
+    )(check_demo(ranks, shares))
+
+
+@row("toy all-reduce, 2 ranks", "100 lines a rank, each sum that of the values", "its code")
+def toy(context):
+    said = context.run(2, "comm-test --steps 100 --sleep 0 --log-format toy --device cpu")
+    lines = re.findall(r"^rank: (\d), step: (\d+), value: (\d+), reduced sum: (\d+)\.0\.$", said, re.M)
+    values = {(int(rank), int(step)): int(value) for rank, step, value, _ in lines}
+    right = sum(
+        values.get((0, int(step)), -99) + values.get((1, int(step)), -99) == int(total) for _, step, _, total in lines
+    )
+    other = len(said.splitlines()) - len(lines)
+    fits = {step for _, step in values} == set(range(100)) and set(values.values()) <= set(range(11))
+    return f"{len(lines)} lines, {right} of them right, {other} others", right == 200 and other == 0 and fits
+
+
+# ---- MNIST ----
+@row(
+    "MNIST convnet, global batch 1024",
+    "94.98 ± 0.7 %, mean of 4 seeds",
+    "log of the script (both its ranks had the same samples)",
+    short=False,
+)
+def mnist_conv(context):
+    reached = []
+    for seed in (1, 2, 3, 4):
+        folder, _ = context.train(f"mnist-conv-{seed}", 2, "mnist-conv", context.data("mnist"), f"--seed {seed}")
+        reached.append(percent(folder))
+    mean = np.mean(reached)
+    return f"{mean:.2f} % ({', '.join(f'{x:.2f}' for x in reached)})", abs(mean - 94.98) <= 0.7
+
+
+@row("MNIST convnet, 1024 a rank on 2 ranks", "93.56 ± 0.7 %", "Convoy before this table; theirs has no such run", short=False)
+def mnist_conv_sharded(context):
+    folder, _ = context.train("mnist-conv-sharded", 2, "mnist-conv", context.data("mnist"), "--batch-per-rank 1024")
+    return f"{percent(folder):.2f} %", abs(percent(folder) - 93.56) <= 0.7
+
+
+@row("MNIST linear, 2 ranks", "92.66 ± 0.2 %, test loss 0.2705 ± 0.003", "log of the script")
+def mnist_linear(context):
+    folder, said = context.train("mnist-linear", 2, "mnist-linear", context.data("mnist"), "--log-format mnist-linear")
+    loss = column(folder, "eval/loss")[-1]
+    own = re.findall(r"^Epoch: 20/20, train loss: ([\d.]+), .*test loss: ([\d.]+)", said, re.M)
+    ranks = len(own) == 2 and own[0][0] != own[1][0] and own[0][1] == own[1][1]
+    text = f"{percent(folder):.2f} %, {loss:.4f}; training losses by rank {' and '.join(train for train, _ in own)}"
+    return text, abs(percent(folder) - 92.66) <= 0.2 and abs(loss - 0.2705) <= 0.003 and ranks
+
+
+# ---- PyramidNet ----
+def plan_of(context, ranks, recipe):
+    """What training would do on as many images as CIFAR-10 has."""
+    data = context.made_up("--images 50000 --test-images 10000 --size 32x32x3 --classes 10 --seed 1")
+    recipe = f"input/recipes/tests/{recipe}.cfg"
+    return context.run(ranks, f"train --config {recipe} --data {data} --dry-run --device cpu")
+
+
+@row("PyramidNet", "24,253,410 parameters, 782 steps of 64 an epoch", "its logs")
+def pyramidnet(context):
+    said = plan_of(context, 1, "pyramidnet")
+    parameters = re.search(r"pyramidnet: ([\d,]+) parameters", said)[1]
+    batch, steps = plan(said)
+    return f"{parameters} parameters, {steps} steps of {batch}", (parameters, batch, steps) == ("24,253,410", 64, 782)
+
+
+@row("PyramidNet, DataParallel on 2", "782 steps of 32 + 32", "its logs")
+def data_parallel(context):
+    said = plan_of(context, 2, "pyramidnet")
+    batch, steps = plan(said)
+    halves = "32 a rank" in said
+    return f"{steps} steps of {batch}{', 32 a rank' if halves else ''}", (batch, steps, halves) == (64, 782, True)
+
+
+@row("PyramidNet, DistributedDataParallel on 2 and 4", "391 and 196 steps", "its logs")
+def distributed_data_parallel(context):
+    steps = [plan(plan_of(context, ranks, "pyramidnet-ddp"))[1] for ranks in (2, 4)]
+    return f"{steps[0]} and {steps[1]} steps", steps == [391, 196]
+
+
+CURVE = os.path.join(ROOT, "tests", "golden", "pyramidnet-curve.csv")
+
+
+def running(values):
+    return np.cumsum(values) / np.arange(1, len(values) + 1)
+
+
+@row("PyramidNet, first 200 steps", "PyTorch's running loss ± 0.05, accuracy ± 2 points", "tests/golden/make_curve.py", short=False)
+def pyramidnet_curve(context):
+    with open(CURVE) as file:
+        theirs = list(csv.DictReader(file))
+    steps = len(theirs)
+    folder, _ = context.train("pyramidnet", 1, "pyramidnet", context.data("cifar10"), f"--max-steps {steps} --no-eval")
+    loss = running(column(folder, "train/loss")) - running([float(step["loss"]) for step in theirs])
+    accuracy = running(column(folder, "train/accuracy")) - running([int(step["correct"]) / 64 for step in theirs])
+    first, last, right = abs(loss[:3]).max(), loss[-1], 100 * accuracy[-1]
+    text = f"after 3 steps {first:.1e}; after {steps}: loss {last:+.3f}, accuracy {right:+.2f} points"
+    return text, first < 1e-3 and abs(last) <= 0.05 and abs(right) <= 2
+
+
+def check_768(recipe):
+    def check(context):
+        data, more = context.data("cifar10"), "--sync-bn --max-steps 3 --no-eval"
+        curves = [column(context.train(f"{recipe}-{n}", n, recipe, data, more)[0], "train/loss") for n in (1, 2, 4)]
+        worst = max(abs(curve - curves[0]).max() for curve in curves[1:])
+        return f"{worst:.1e} apart after 3 steps on 1, 2, 4 ranks", worst <= 1e-4
+
+    return check
+
+
+for optimizer in ("sgd", "adam"):
+    row(
+        f"PyramidNet, DataParallel, batch 768, {optimizer}",
+        "the same losses to 1e-4 on 1, 2, 4 ranks",
+        "rounding: it grows from step to step, so the first three",
+        short=False,
+    )(check_768(f"pyramidnet-768-{optimizer}"))
