@@ -136,7 +136,7 @@ struct LossArgs {
 };
 /// Bytes of workspace for n rows.
 size_t loss_workspace(int n);
-/// Writes stats->loss_sum and stats->correct. Two kernels.
+/// Writes stats->loss_sum, correct and top5. Two kernels.
 void loss_forward(const LossArgs&, BatchStats* stats, void* workspace, cudaStream_t);
 /// dx = gradient of the mean over global_batch, times *loss_scale (device) unless that is null.
 void loss_backward(const LossArgs&, const Tensor& dx, int64_t global_batch, const float* loss_scale, cudaStream_t);
@@ -233,11 +233,10 @@ struct StepTimes {
 /// Writes the time now.
 void mark(uint64_t* when, cudaStream_t);
 /// requests [3]: stop, checkpoint and hold, host memory that the device can read (the integers of
-/// Requests, pinned).
-void request(const int* requests, BatchStats* stats, cudaStream_t);
+/// Requests, pinned). `own` as Backend::request.
+void request(const int* requests, BatchStats* stats, BatchStats* own, cudaStream_t);
 /// As Backend::record.
-void record(const BatchStats*, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters*,
-            int64_t global_batch, const StepTimes*, cudaStream_t);
+void record(const Record&, const StepTimes*, cudaStream_t);
 /// As Backend::accumulate.
 void accumulate(const BatchStats*, EvalTotals*, int64_t images, Counters*, int64_t global_batch, cudaStream_t);
 

@@ -39,11 +39,28 @@ template <class T> __device__ double log_sum_exp(const T* row, int classes, int 
     return double(top) + log(warp_sum(sum));
 }
 
-/// loss [n], correct [n].
+/// What a row adds to BatchStats.
+struct RowHits {
+    int32_t correct, top5;
+};
+
+/// How many logits of a row are better than the label's; of equal ones the first is. NaN is better
+/// than all, and than itself.
+template <class T> __device__ double better_than(const T* row, int classes, int lane, int label) {
+    const float own = to_float(row[label]);
+    int better = 0;
+    for (int j = lane; j < classes; j += int(warp_size)) {
+        const float v = to_float(row[j]);
+        better += !(own > v || (own == v && label <= j));
+    }
+    return warp_sum(double(better));
+}
+
+/// loss [n], hits [n].
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     row_losses(const T* x, int n, int stored, int classes, const int32_t* labels, double smoothing, double* loss,
-               int32_t* correct) {
+               RowHits* hits) {
     const int i = int(blockIdx.x) * warps + int(threadIdx.y), lane = int(threadIdx.x);
     if (i >= n) return;
     const T* row = x + int64_t(i) * stored;
@@ -52,22 +69,24 @@ __global__ void __launch_bounds__(block_threads)
     double sum = 0;
     for (int j = lane; j < classes; j += int(warp_size)) sum += double(to_float(row[j]));
     sum = warp_sum(sum);
+    const double better = better_than(row, classes, lane, labels[i]);
     if (lane > 0) return;
     // -sum_j target_j (row_j - lse), target = (1 - s) one-hot + s / k
     loss[i] = lse - (1 - smoothing) * double(to_float(row[labels[i]])) - smoothing / classes * sum;
-    correct[i] = top.index == labels[i];
+    hits[i] = {top.index == labels[i], better < 5};
 }
 
 __global__ void __launch_bounds__(block_threads)
-    sum_losses(const double* loss, const int32_t* correct, int n, BatchStats* stats) {
+    sum_losses(const double* loss, const RowHits* hits, int n, BatchStats* stats) {
     double* sums = shared_memory<double>();
-    int* counts = reinterpret_cast<int*>(sums + block_threads);
+    RowHits* counts = reinterpret_cast<RowHits*>(sums + block_threads);
     const int thread = int(threadIdx.x);
     double sum = 0;
-    int count = 0;
+    RowHits count{0, 0};
     for (int i = thread; i < n; i += block_threads) {
         sum += loss[i];
-        count += correct[i];
+        count.correct += hits[i].correct;
+        count.top5 += hits[i].top5;
     }
     sums[thread] = sum;
     counts[thread] = count;
@@ -75,12 +94,14 @@ __global__ void __launch_bounds__(block_threads)
         __syncthreads();
         if (thread < half) {
             sums[thread] += sums[thread + half];
-            counts[thread] += counts[thread + half];
+            counts[thread].correct += counts[thread + half].correct;
+            counts[thread].top5 += counts[thread + half].top5;
         }
     }
     if (thread > 0) return;
     stats->loss_sum = float(sums[0]);
-    stats->correct = float(counts[0]);
+    stats->correct = float(counts[0].correct);
+    stats->top5 = float(counts[0].top5);
 }
 
 template <class T>
@@ -101,21 +122,21 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace
 
-size_t loss_workspace(int n) { return size_t(n) * (sizeof(double) + sizeof(int32_t)); }
+size_t loss_workspace(int n) { return size_t(n) * (sizeof(double) + sizeof(RowHits)); }
 
 void loss_forward(const LossArgs& a, BatchStats* stats, void* workspace, cudaStream_t stream) {
     const int n = a.x.shape.n, stored = a.x.shape.c;
     require(a.classes <= stored && a.x.shape.pixels() == size_t(n), "loss: the logits do not fit");
     double* loss = static_cast<double*>(workspace);
-    int32_t* correct = reinterpret_cast<int32_t*>(loss + n);
+    RowHits* hits = reinterpret_cast<RowHits*>(loss + n);
     if (n > 0)
         with_type(a.x.dtype, [&](auto t) {
             using T = decltype(t);
             launch(row_losses<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n,
-                   stored, a.classes, a.labels, double(a.label_smoothing), loss, correct);
+                   stored, a.classes, a.labels, double(a.label_smoothing), loss, hits);
         });
-    launch(sum_losses, dim3(1), dim3(block_threads), block_threads * (sizeof(double) + sizeof(int)), stream, loss,
-           correct, n, stats);
+    launch(sum_losses, dim3(1), dim3(block_threads), block_threads * (sizeof(double) + sizeof(RowHits)), stream, loss,
+           hits, n, stats);
 }
 
 void loss_backward(const LossArgs& a, const Tensor& dx, int64_t global_batch, const float* loss_scale,

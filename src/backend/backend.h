@@ -146,8 +146,9 @@ public:
     virtual void zero(Tensor, Tape&) = 0;
     /// to = factor * from, or to += factor * from.
     virtual void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) = 0;
-    /// Copies this rank's requests into the batch sums, at every run of the tape.
-    virtual void request(const Requests*, BatchStats*, Tape&) = 0;
+    /// Copies this rank's requests into the batch sums, at every run of the tape. Keeps in `own`
+    /// what the sums are before they are summed over ranks; null: does not.
+    virtual void request(const Requests*, BatchStats*, BatchStats* own, Tape&) = 0;
     /// Sums a slice of the gradient arena over all ranks, in place. Overlaps with the compute that
     /// follows on the tape.
     virtual void allreduce(Tensor bucket, Tape&) = 0;
@@ -157,9 +158,7 @@ public:
     virtual void update(const Update&, Tape&) = 0;
     /// After update().
     virtual void look_ahead(const LookAhead&, Tape&) = 0;
-    /// Ends a training step: writes ring[step % ring_size] and moves the counters on.
-    virtual void record(const BatchStats*, const float* learning_rates, StepRecord* ring, int64_t ring_size, Counters*,
-                        int64_t global_batch, Tape&) = 0;
+    virtual void record(const Record&, Tape&) = 0;
     /// Ends an evaluation step: adds this rank's sums to the totals and moves the offset on.
     virtual void accumulate(const BatchStats*, EvalTotals*, int64_t images, Counters*, int64_t global_batch, Tape&) = 0;
 

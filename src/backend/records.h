@@ -21,27 +21,42 @@ struct Counters {
 /// them too.
 struct BatchStats {
     float loss_sum = 0;                        ///< summed, not averaged, cross-entropy
-    float correct = 0;                         ///< exact: below 2^24
+    float correct = 0, top5 = 0;               ///< images whose label is the best, among the best five; below 2^24
     float stop = 0, checkpoint = 0, hold = 0;  ///< number of ranks that ask for it
     /// 1 if Backend::update skipped the step: its loss or a gradient was not finite
     float skipped = 0;
 };
-static_assert(sizeof(BatchStats) == 6 * sizeof(float));
+static_assert(sizeof(BatchStats) == 7 * sizeof(float));
 constexpr size_t stats_elements = 16;  ///< BatchStats padded to an alignment unit of the arena
 
 /// One row of the device's metrics ring, written by the last step of a training tape.
 struct StepRecord {
-    int64_t step = 0;  ///< optimizer steps done, from 1
-    double loss = 0, accuracy = 0, learning_rate = 0;
+    int64_t step = 0;                                  ///< optimizer steps done, from 1
+    double loss = 0, accuracy = 0, top5_accuracy = 0;  ///< means over the images of all ranks
+    double learning_rate = 0;
     double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
     bool stop = false, checkpoint = false, hold = false;  ///< some rank asked for it
     bool skipped = false;                                 ///< not finite: the weights are those of the step before
+    int64_t images = 0, own_images = 0;                   ///< of all ranks; of this one
+    BatchStats own;                                       ///< sums over this rank's images alone
+};
+
+/// What ends a training step: it writes ring[step % ring_size] and moves the counters on. Pointers
+/// are to the device.
+struct Record {
+    const BatchStats* stats;  ///< summed over ranks
+    const BatchStats* own;    ///< as Backend::request kept them; null: this rank's are not recorded
+    const float* learning_rates;
+    StepRecord* ring;
+    int64_t ring_size;
+    Counters* counters;
+    int64_t batch, global_batch;  ///< images of this rank, of all
 };
 
 /// Totals of an evaluation on this rank.
 struct EvalTotals {
     double loss_sum = 0;
-    int64_t correct = 0, images = 0;
+    int64_t correct = 0, top5 = 0, images = 0;
 };
 
 /// Reads a batch out of the data set, which lies on the device.

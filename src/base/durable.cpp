@@ -42,6 +42,12 @@ int open_to_write(const std::string& path, int flags) {
     return file;
 }
 
+bool lock_file(int fd) {
+    struct flock whole{};
+    whole.l_type = F_WRLCK;
+    return ::fcntl(fd, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
 bool write_all(int fd, const void* data, size_t size) {
     const char* next = static_cast<const char*>(data);
     for (const char* end = next + size; next < end;) {

@@ -12,6 +12,9 @@ namespace convoy {
 /// Opens or makes a file; `flags` as of open(2). A link is not followed: somebody else may have put
 /// it there. Throws Exit::io.
 int open_to_write(const std::string& path, int flags);
+/// Takes the file for this process until it is closed, also by kill -9; false if another process
+/// has it. True where the file system has no locks.
+bool lock_file(int fd);
 /// write(2) until all is written; false with errno set if it cannot.
 bool write_all(int fd, const void* data, size_t size);
 /// Makes the folder that `path` lies in if it is not there (any more); whether it could shows when

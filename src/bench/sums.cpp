@@ -39,11 +39,12 @@ void check_sums(Comm& comm, const std::string& trouble) {
 
 }  // namespace
 
-void sum_small_numbers(Comm& comm, Backend& backend, int64_t steps, double sleep, uint64_t seed) {
+void sum_small_numbers(Comm& comm, Backend& backend, const SmallSums& test) {
+    const bool toy = test.lines == SumLines::toy;
     const Buffer buffer = backend.allocate(stats_elements * sizeof(float));
     const auto sum = sum_over_ranks(backend, {buffer.get(), {1, 1, 1, int(stats_elements)}, DType::f32});
-    for (int64_t step = 1; step <= steps; ++step) {
-        const int mine = draw(seed, step, comm.rank());
+    for (int64_t step = 1; step <= test.steps; ++step) {
+        const int mine = draw(test.seed, step, comm.rank());
         std::vector<float> values(stats_elements, float(mine));
         backend.upload(buffer.get(), values.data(), values.size() * sizeof(float));
         sum();
@@ -51,10 +52,11 @@ void sum_small_numbers(Comm& comm, Backend& backend, int64_t steps, double sleep
         backend.download(values.data(), buffer.get(), values.size() * sizeof(float));
         comm.activity().set_step(step);
         int wanted = 0;
-        for (int rank = 0; rank < comm.size(); ++rank) wanted += draw(seed, step, rank);
+        for (int rank = 0; rank < comm.size(); ++rank) wanted += draw(test.seed, step, rank);
         // In one piece, so that lines of different ranks do not mix.
-        std::fputs(formatted("rank: %d, step: %lld, value: %d, reduced sum: %g.\n", comm.rank(), (long long)step, mine,
-                             double(values[0]))
+        std::fputs(formatted("rank: %d, step: %lld, value: %d, reduced sum: %s.\n", comm.rank(),
+                             (long long)(toy ? step - 1 : step), mine,
+                             formatted(toy ? "%.1f" : "%g", double(values[0])).c_str())
                        .c_str(),
                    stdout);
         std::fflush(stdout);
@@ -65,7 +67,7 @@ void sum_small_numbers(Comm& comm, Backend& backend, int64_t steps, double sleep
                                     (long long)step, double(v), wanted);
         check_sums(comm, trouble);
         const Doing doing(comm.activity(), "sleep (--sleep)");
-        std::this_thread::sleep_for(std::chrono::duration<double>(sleep));
+        std::this_thread::sleep_for(std::chrono::duration<double>(test.sleep));
     }
 }
 

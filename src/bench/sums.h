@@ -9,10 +9,20 @@
 
 namespace convoy {
 
-/// `steps` all-reduces of one small number a rank, and `sleep` seconds after each. Every rank draws
-/// an integer from 0 to 10 and prints it with the sum. It draws those of all ranks, too, and
-/// compares. Collective; throws Exit::comm on all ranks.
-void sum_small_numbers(Comm&, Backend&, int64_t steps, double sleep, uint64_t seed);
+enum class SumLines {
+    plain,  ///< steps from 1, sums as whole numbers
+    toy     ///< as the PyTorch script prints them: steps from 0, sums as 13.0
+};
+struct SmallSums {
+    int64_t steps;
+    double sleep = 0;  ///< seconds after each step
+    uint64_t seed = 1;
+    SumLines lines = SumLines::plain;
+};
+/// All-reduces of one small number a rank. Every rank draws an integer from 0 to 10 and prints it
+/// with the sum. It draws those of all ranks, too, and compares. Collective; throws Exit::comm on
+/// all ranks.
+void sum_small_numbers(Comm&, Backend&, const SmallSums&);
 
 /// Times all-reduces of f32 of these sizes (bytes, multiples of 4), `iterations` each, and prints a
 /// table as nccl-tests does. Every element of every size is checked once on every rank. Collective;

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "bench/sums.h"
+#include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "comm/preflight.h"
@@ -14,11 +15,14 @@ namespace convoy {
 namespace po = boost::program_options;
 
 int comm_test(Comm& comm, const std::vector<std::string>& args) {
-    std::string device, bytes;
+    std::string device, bytes, format;
     int64_t steps = 0, seed = 0, iterations = 0;
     double sleep = 0;
     bool share = false, help = false;
     std::vector<size_t> sizes;
+    SumLines lines = SumLines::plain;
+    const Choices<SumLines> formats = {{"plain", SumLines::plain},
+                                       {"toy", SumLines::toy, "those of the PyTorch script, and no others"}};
     po::options_description options("options of comm-test", 140);
     options.add_options()  //
         ("steps", po::value<int64_t>()->value_name("N"),
@@ -28,6 +32,8 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
          "bandwidth: one size, or a range of doubled sizes, as in 1K..1G")                                    //
         ("iterations", po::value<int64_t>()->default_value(20)->value_name("N"), "timed all-reduces a size")  //
         ("seed", po::value<int64_t>()->default_value(1)->value_name("N"), "of the numbers")                   //
+        ("log-format", po::value<std::string>(&format)->default_value("plain")->value_name("KIND"),
+         ("lines of the small sums: " + help_of(formats)).c_str())  //
         ("device", po::value<std::string>(&device)->default_value("auto")->value_name("KIND"),
          "auto, cuda (NCCL) or cpu (MPI)")                                                                         //
         ("share-device", po::bool_switch(&share), "let several ranks use one GPU; sums then go through the host")  //
@@ -41,6 +47,9 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
         seed = value_in_range(values, "seed", 0, std::numeric_limits<int64_t>::max());
         if (!(sleep >= 0 && sleep <= 60))
             fail(Exit::usage, formatted("--sleep %g: must be from 0 to 60 seconds", sleep));
+        lines = choose("log-format", format, formats);
+        if (lines == SumLines::toy && !bytes.empty())
+            fail(Exit::usage, "--log-format toy is of the sums of small numbers; leave it out, or leave out --bytes");
         check_world(comm);
     });
     if (help) {
@@ -56,11 +65,12 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     how.capture = comm.size() > 1;  // of one rank there is nothing to capture
     const std::unique_ptr<Backend> backend = make_backend(device, how, comm);
     const std::vector<std::string> places = comm.gather_all(comm.host() + ": " + backend->device());
-    if (comm.root())
+    if (comm.root() && lines == SumLines::plain)
         for (int rank = 0; rank < comm.size(); ++rank)
             std::printf("# rank %d on %s\n", rank, places[size_t(rank)].c_str());
     std::fflush(stdout);
-    if (steps > 0) sum_small_numbers(comm, *backend, steps, sleep, uint64_t(seed));
+    if (steps > 0)
+        sum_small_numbers(comm, *backend, {.steps = steps, .sleep = sleep, .seed = uint64_t(seed), .lines = lines});
     if (!sizes.empty()) measure_sums(comm, *backend, sizes, iterations, uint64_t(seed));
     return 0;
 }

@@ -1,28 +1,12 @@
 #include "cli/console.h"
 
-#include <cmath>
-
 #include "base/project.h"
 #include "base/text.h"
 
 namespace convoy {
-namespace {
 
-/// printf shows the sign of a NaN, which means nothing.
-double unsigned_nan(double v) { return std::isnan(v) ? std::abs(v) : v; }
-
-}  // namespace
-
-Console::Console(const Trainer& trainer, Terminal& terminal)
-    : trainer_(trainer),
-      terminal_(terminal),
-      total_steps_(trainer.total_steps()),
-      steps_per_epoch_(trainer.steps_per_epoch()) {}
-
-std::string Console::epoch_text(int64_t epoch) const {
-    const int64_t epochs = (total_steps_ + steps_per_epoch_ - 1) / steps_per_epoch_;
-    return formatted("epoch %lld/%lld", (long long)epoch, (long long)epochs);
-}
+Console::Console(const Trainer& trainer, Terminal& terminal, std::unique_ptr<ProgressLines> lines)
+    : trainer_(trainer), terminal_(terminal), lines_(std::move(lines)) {}
 
 void Console::note(const std::string& about, const std::string& message) {
     terminal_.line(formatted("%-9s %s", about.c_str(), message.c_str()));
@@ -39,32 +23,7 @@ void Console::on_start(const std::vector<RankRow>& ranks, int64_t done) {
         note(single ? formatted("rank %zu", r) : formatted("ranks %zu-%zu", r, next - 1),
              lines[r] + (single ? "" : ", each"));
     }
-    first_step_ = done;
-    training_started_ = Clock::now();
-}
-
-void Console::on_step(int64_t epoch, const StepRecord& r) {
-    const double seconds_a_step = seconds_since(training_started_) / double(r.step - first_step_);
-    const double left = seconds_a_step * double(total_steps_ - r.step);
-    terminal_.status(formatted("%s  step %lld/%lld  loss %.4f  accuracy %5.2f %%  rate %.4g  step %.1f ms  %s left",
-                               epoch_text(epoch).c_str(), (long long)r.step, (long long)total_steps_,
-                               unsigned_nan(r.loss), 100 * r.accuracy, r.learning_rate, 1e3 * r.step_seconds,
-                               duration_text(left).c_str()));
-}
-
-void Console::on_epoch(const EpochSummary& e) {
-    const double ms_a_step = 1e3 / double(std::max<int64_t>(1, e.steps));
-    terminal_.line(formatted(
-        "%s  train loss %.4f accuracy %.2f %%  %.1f s  %.0f images/s  step %.1f ms, %.1f without data "
-        "wait, %.1f exposed communication",
-        epoch_text(e.epoch).c_str(), unsigned_nan(e.loss()), 100 * e.accuracy(), e.seconds, e.images_per_second(),
-        ms_a_step * e.step_seconds, ms_a_step * (e.step_seconds - e.data_seconds), ms_a_step * e.comm_exposed_seconds));
-}
-
-void Console::on_eval(int64_t epoch, const EvalResult& e, bool best) {
-    terminal_.line(formatted("%s  test  loss %.4f accuracy %.2f %% (%lld of %lld)%s  %.1f s", epoch_text(epoch).c_str(),
-                             unsigned_nan(e.loss), 100 * e.accuracy, (long long)e.correct, (long long)e.images,
-                             best ? ", the best so far" : "", e.seconds));
+    lines_->on_start(done);
 }
 
 void Console::print_termination(int64_t checkpoint, const std::string& folder) {
@@ -75,6 +34,7 @@ void Console::print_termination(int64_t checkpoint, const std::string& folder) {
 }
 
 void Console::print_end(const std::string& folder, const std::string& stopped_by) {
+    lines_->on_end();
     const char* dir = folder.c_str();
     const auto step = (long long)trainer_.step();
     if (trainer_.stopped()) {

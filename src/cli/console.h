@@ -1,7 +1,9 @@
-// Prints what a training is going to do, how it goes, and how it ended, on rank 0's terminal.
+// Prints what a training is going to do, how it goes, and how it ended: on rank 0's terminal, and
+// in every rank's log.
 #pragma once
 #include <string>
 
+#include "cli/progress_lines.h"
 #include "cli/terminal.h"
 #include "train/recorder.h"
 
@@ -9,8 +11,8 @@ namespace convoy {
 
 class Console final : public RunObserver {
 public:
-    /// Both must outlive this.
-    Console(const Trainer&, Terminal&);
+    /// The first two must outlive this. Without lines it only prints the plan.
+    Console(const Trainer&, Terminal&, std::unique_ptr<ProgressLines> = nullptr);
 
     /// The plan, in some ten lines.
     void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test,
@@ -25,21 +27,20 @@ public:
     void note(const std::string& about, const std::string& message) override;
     void warning(const std::string& message) override { terminal_.warning(message); }
     void on_start(const std::vector<RankRow>&, int64_t done) override;
-    void on_step(int64_t epoch, const StepRecord&) override;
-    void on_epoch(const EpochSummary&) override;
-    void on_eval(int64_t epoch, const EvalResult&, bool best) override;
+    void on_steps(int64_t epoch, const std::vector<StepRecord>& records) override { lines_->on_steps(epoch, records); }
+    void on_epoch(const EpochSummary& e, const std::vector<RankEpochRow>& ranks) override {
+        lines_->on_epoch(e, ranks);
+    }
+    void on_eval(int64_t epoch, const EvalResult& e, bool best) override { lines_->on_eval(epoch, e, best); }
 
 private:
     void print_options(const ConfigPairs&);
     void print_data(const std::string& folder, const DataSet& train, const DataSet* test);
-    /// "epoch 3/10"
-    std::string epoch_text(int64_t epoch) const;
 
     const Trainer& trainer_;
     Terminal& terminal_;
-    const int64_t total_steps_, steps_per_epoch_;
-    int64_t first_step_ = 0;
-    Clock::time_point started_ = Clock::now(), training_started_ = started_;
+    const std::unique_ptr<ProgressLines> lines_;
+    const Clock::time_point started_ = Clock::now();
 };
 
 }  // namespace convoy

@@ -69,9 +69,10 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
                    mib(bytes), mib(bytes) * s.optimizer.state_per_element(), mib(trainer_.arena_bytes())));
     note("buckets", buckets_text(trainer_.buckets()));
     note("batch", batch_text(s, trainer_, ranks));
-    const auto rate = [&](int64_t step) { return learning_rate(s.schedule, step, steps_per_epoch_, total_steps_); };
-    note("rate", formatted("%g at first, %g at the end, base %g", rate(0), rate(total_steps_ - 1), s.schedule.base));
-    if (const int64_t every = steps_between_rows(total_steps_, s.metrics_every); every > 1)
+    const int64_t steps = trainer_.total_steps();
+    const auto rate = [&](int64_t step) { return learning_rate(s.schedule, step, trainer_.steps_per_epoch(), steps); };
+    note("rate", formatted("%g at first, %g at the end, base %g", rate(0), rate(steps - 1), s.schedule.base));
+    if (const int64_t every = steps_between_rows(steps, s.metrics_every); every > 1)
         note("metrics", formatted("of each %lldth step are kept, and of the last (--metrics-every); of all epochs and "
                                   "evaluations",
                                   (long long)every));

@@ -46,21 +46,45 @@ void Terminal::close() {
     shown_ = false;
 }
 
-void Terminal::line(const std::string& text) {
+void Terminal::log_to(const std::string& path) {
     const std::lock_guard lock(mutex_);
+    log_ = std::make_unique<LogFile>(path);
+}
+
+void Terminal::log(const std::string& line) {
+    if (!log_ || log_->add(line)) return;
+    std::fprintf(stderr, "warning: %s: cannot be written any more; the run goes on without\n", log_->path().c_str());
+    log_.reset();
+}
+
+void Terminal::show(const std::string& line) {
     if (!shown_) return;
     clear_status();
-    std::fprintf(to_, "%s\n", printable(text).c_str());
+    std::fprintf(to_, "%s\n", line.c_str());
     std::fflush(to_);
     said_ = Clock::now();
+}
+
+void Terminal::line(const std::string& text, std::string_view kept) {
+    const std::lock_guard lock(mutex_);
+    const std::string line = printable(text, kept);
+    show(line);
+    log(line);
+}
+
+void Terminal::relay(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    show(printable(text));
 }
 
 void Terminal::status(const std::string& text) {
     if (!replaces_) return line(text);
     const std::lock_guard lock(mutex_);
+    const std::string line = printable(text);
+    log(line);
     if (!shown_) return;
     clear_status();
-    std::fputs(printable(text).c_str(), to_);
+    std::fputs(line.c_str(), to_);
     std::fflush(to_);
     status_ = true;
     said_ = Clock::now();
@@ -68,10 +92,12 @@ void Terminal::status(const std::string& text) {
 
 void Terminal::warning(const std::string& text) {
     const std::lock_guard lock(mutex_);
+    const std::string line = "warning: " + printable(text);
+    log(line);
     if (!shown_) return;
     clear_status();
     std::fflush(to_);
-    std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
+    std::fprintf(stderr, "%s\n", line.c_str());
 }
 
 double Terminal::silent_seconds() const {

@@ -3,10 +3,13 @@
 #pragma once
 #include <condition_variable>
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
+#include "cli/log_file.h"
 #include "comm/activity.h"
 
 namespace convoy {
@@ -20,7 +23,12 @@ public:
     ~Terminal() { close(); }
     Terminal(const Terminal&) = delete;
 
-    void line(const std::string& text);
+    /// Lines and statuses go to the end of this file, too, shown or not. Throws as LogFile.
+    void log_to(const std::string& path);
+    /// `kept`: as of printable().
+    void line(const std::string& text, std::string_view kept = "");
+    /// A line that another rank's log has: not for this one's.
+    void relay(const std::string& text);
     void status(const std::string& text);
     /// A line on stderr.
     void warning(const std::string& text);
@@ -32,6 +40,8 @@ public:
 
 private:
     void clear_status();
+    void show(const std::string& line);
+    void log(const std::string& line);
 
     std::FILE* to_;
     bool shown_;
@@ -39,6 +49,7 @@ private:
     mutable std::mutex mutex_;
     bool status_ = false;  // one is shown, and the cursor is at its end
     Clock::time_point said_ = Clock::now();
+    std::unique_ptr<LogFile> log_;
 };
 
 /// "training: step 3 of 10, 0m36s so far, about 1m24s left"; what is not counted says which

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/dry_run.h"
+#include "cli/progress_lines.h"
 #include "cli/train_setup.h"
 #include "cli/train_steps.h"
 #include "cli/versions.h"
@@ -36,6 +37,18 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
     run.publish_every = o.publish_every;
     run.strict_io = o.strict_io;
     return run;
+}
+
+RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Trainer& trainer, const DataSet& data,
+                  const Comm& comm) {
+    return {.rank = comm.rank(),
+            .ranks = comm.size(),
+            .batch_per_rank = o.batch_per_rank > 0,
+            .total_steps = trainer.total_steps(),
+            .steps_per_epoch = trainer.steps_per_epoch(),
+            .log_interval = setup.log_interval,
+            .global_batch = setup.global_batch,
+            .images = data.info().images};
 }
 
 /// Collective: opens the run folder, and puts the trainer where the run begins or goes on.
@@ -79,10 +92,9 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
         }
     });
     comm.together([&] {
-        if (!comm.root()) return;
         const char* signal = signal_received();
         const std::string stopped_by = signal ? signal : "a request of another rank or the time limit";
-        recorder.finish(trainer, stopped_by);
+        if (comm.root()) recorder.finish(trainer, stopped_by);
         console.print_end(folder, stopped_by);
     });
 }
@@ -121,6 +133,9 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     Watchdog watchdog(comm, o.chip.empty() ? o.watchdog : 0);
     check_same_program(comm);
     if (o.dry_run) return dry_run(comm, parsed, deadline, terminal);
+    comm.together([&] {
+        if (!o.log_dir.empty()) terminal.log_to(log_path(o.log_dir, comm.rank()));
+    });
     static Requests requests;  // a signal may come until the process ends
     stop_on_signals(requests);
 
@@ -140,7 +155,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, train_data, test_data.get(), d.setup, requests);
     });
-    Console console(*trainer, terminal);
+    Console console(*trainer, terminal,
+                    make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size());
     const RunPlace place = check_place(comm, o, *trainer);
     build_programs(comm, *backend, o, *trainer);

@@ -67,6 +67,14 @@ void add_device(OptionTable& t, TrainOptions& o) {
 void add_reports(OptionTable& t, TrainOptions& o) {
     t.whole("log-interval", o.log_interval, 10, {1, 1'000'000}, "STEPS",
             "steps between progress lines; at most two seconds, or a step");
+    t.choice("log-format", o.log_format, "plain",
+             Choices<LogFormat>{{"plain", LogFormat::plain},
+                                {"pytorch-example", LogFormat::pytorch_example},
+                                {"mnist-linear", LogFormat::mnist_linear},
+                                {"pyramidnet", LogFormat::pyramidnet},
+                                {"imagenet", LogFormat::imagenet}},
+             "KIND", "lines of progress: {}; all but plain are those of PyTorch scripts");
+    t.text("log-dir", o.log_dir, "", "DIR", "also write each rank's lines to a file there: rank-0000.log, ...");
     t.whole("metrics-every", o.metrics_every, 0, {0, 1'000'000'000}, "STEPS",
             "keep the metrics of every N-th step; 0: of every step, or of as many as make a million rows");
     t.flag("dry-run", o.dry_run,

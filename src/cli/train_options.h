@@ -11,6 +11,7 @@
 #include "cli/choices.h"
 #include "cli/option_table.h"
 #include "cli/option_values.h"
+#include "cli/progress_lines.h"
 #include "plan/schedule.h"
 #include "train/recorder.h"
 
@@ -41,6 +42,8 @@ struct TrainOptions {
     int64_t eval_every, eval_images, log_interval;  ///< eval_images 0: all of the test split
     int64_t metrics_every;                          ///< 0: as steps_between_rows()
     double bucket_mib;
+    LogFormat log_format;
+    std::string log_dir;  ///< empty: no logs
 
     OptimizerChoice optimizer;
     std::optional<double> lr;  ///< nothing: global batch / 1000

@@ -115,6 +115,7 @@ std::optional<EvalResult> Evaluator::run(const std::function<bool()>& stop) {
     result.correct = comm_.sum(totals.correct);
     result.loss = comm_.sum(totals.loss_sum) / double(result.images);
     result.accuracy = double(result.correct) / double(result.images);
+    result.top5_accuracy = double(comm_.sum(totals.top5)) / double(result.images);
     result.seconds = seconds_since(start);
     require(result.images == data_.info().images, "an evaluation sees every image once");
     return result;

@@ -8,7 +8,7 @@
 namespace convoy {
 
 struct EvalResult {
-    double loss = 0, accuracy = 0, seconds = 0;
+    double loss = 0, accuracy = 0, top5_accuracy = 0, seconds = 0;
     int64_t correct = 0, images = 0;
 };
 

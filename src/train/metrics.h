@@ -21,7 +21,7 @@ struct MetricsResume {
 };
 
 /// The row budget of /train: every step of a run up to a million, of a longer one every second,
-/// third, …; 64 MB. Other tables have all their rows. `wanted`: so many steps; 0: as the budget is.
+/// third, …; 72 MB. Other tables have all their rows. `wanted`: so many steps; 0: as the budget is.
 constexpr int64_t steps_between_rows(int64_t total_steps, int64_t wanted = 0) {
     if (wanted > 0) return wanted;
     constexpr int64_t most_rows = 1'000'000;

@@ -19,14 +19,14 @@ namespace convoy {
 struct TrainRow {
     int64_t step = 0;   ///< optimizer steps done, from 1
     int64_t epoch = 0;  ///< the epoch the step belongs to, from 1
-    double loss = NAN, accuracy = NAN, learning_rate = NAN;
+    double loss = NAN, accuracy = NAN, top5_accuracy = NAN, learning_rate = NAN;
     double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;
 };
 
 /// /eval: one pass over the test split.
 struct EvalRow {
     int64_t step = 0, epoch = 0;
-    double loss = NAN, accuracy = NAN, seconds = NAN;
+    double loss = NAN, accuracy = NAN, top5_accuracy = NAN, seconds = NAN;
 };
 
 /// /epochs: one completed epoch of training, evaluation not included; of a resumed epoch the part
@@ -35,7 +35,8 @@ struct EpochRow {
     int64_t epoch = 0;   ///< from 1
     int64_t images = 0;  ///< fewer than an epoch has if the run was resumed within it
     double seconds = NAN, images_per_second = NAN;
-    double loss = NAN, accuracy = NAN;  ///< means over the images, as they were when they were trained on
+    /// means over the images, as they were when they were trained on
+    double loss = NAN, accuracy = NAN, top5_accuracy = NAN;
 };
 
 /// /ranks: who took part.
@@ -48,10 +49,12 @@ struct RankRow {
 
 /// /rank_epochs: the time of one rank in one epoch, in three parts. An all-reduce makes every
 /// rank's wall time equal, so a straggler shows only here: it computes longer and waits less than
-/// the others.
+/// the others. Loss and accuracy are those of the rank's own images.
 struct RankEpochRow {
     int64_t epoch = 0, rank = 0;
     double data_seconds = NAN, compute_seconds = NAN, collective_wait_seconds = NAN;
+    int64_t images = 0;
+    double loss = NAN, accuracy = NAN;
 };
 
 /// /system: what a rank's device and process did, averaged over ten seconds.

@@ -26,6 +26,8 @@ template <> struct Table<TrainRow> {
         {"epoch", "1", "epoch the step belongs to, from 1", &TrainRow::epoch},
         {"loss", "nat", "training loss (cross-entropy with smoothed labels, mean over images)", &TrainRow::loss},
         {"accuracy", "1", "training accuracy, as a fraction", &TrainRow::accuracy},
+        {"top5_accuracy", "1", "training images whose label is among the five best classes, as a fraction",
+         &TrainRow::top5_accuracy},
         {"learning_rate", "1", "learning rate", &TrainRow::learning_rate},
         {"step_seconds", "s", "wall time of a step", &TrainRow::step_seconds},
         {"data_seconds", "s", "part of a step spent preparing its batch", &TrainRow::data_seconds},
@@ -41,6 +43,8 @@ template <> struct Table<EvalRow> {
         {"epoch", "1", "epochs done", &EvalRow::epoch},
         {"loss", "nat", "test loss (cross-entropy without label smoothing, mean over images)", &EvalRow::loss},
         {"accuracy", "1", "test accuracy, as a fraction", &EvalRow::accuracy},
+        {"top5_accuracy", "1", "test images whose label is among the five best classes, as a fraction",
+         &EvalRow::top5_accuracy},
         {"seconds", "s", "wall time of the evaluation", &EvalRow::seconds},
     };
 };
@@ -57,6 +61,8 @@ template <> struct Table<EpochRow> {
         {"loss", "nat", "training loss (cross-entropy, mean over these images as they were trained on)",
          &EpochRow::loss},
         {"accuracy", "1", "training accuracy over these images, as a fraction", &EpochRow::accuracy},
+        {"top5_accuracy", "1", "of these images those whose label is among the five best classes, as a fraction",
+         &EpochRow::top5_accuracy},
     };
 };
 
@@ -80,6 +86,10 @@ template <> struct Table<RankEpochRow> {
         {"compute_seconds", "s", "time of the rank computing in the epoch", &RankEpochRow::compute_seconds},
         {"collective_wait_seconds", "s", "time of the rank waiting in collectives in the epoch",
          &RankEpochRow::collective_wait_seconds},
+        {"images", "1", "training images of the rank in this row", &RankEpochRow::images},
+        {"loss", "nat", "training loss (cross-entropy, mean over the rank's images as they were trained on)",
+         &RankEpochRow::loss},
+        {"accuracy", "1", "training accuracy over the rank's images, as a fraction", &RankEpochRow::accuracy},
     };
 };
 

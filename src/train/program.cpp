@@ -128,8 +128,9 @@ public:
         program_.logits = binding_.values[std::get<SoftmaxXent>(c_.graph.ops.back()).x];
         if (gather) gather(program_);
         if (spec_.batch == 0) zero_sums();
-        if (c_.requests && spec_.training) c_.backend.request(c_.requests, c_.state.stats(), program_.tape);
         forward();
+        if (c_.requests && spec_.training)  // between the loss and the first all-reduce
+            c_.backend.request(c_.requests, c_.state.stats(), c_.state.own_stats(), program_.tape);
         if (spec_.training) backward(buckets);
         collect_probes();
         return std::move(program_);

@@ -32,6 +32,7 @@ TrainRow row_of(int64_t epoch, const StepRecord& r) {
             .epoch = epoch,
             .loss = r.loss,
             .accuracy = r.accuracy,
+            .top5_accuracy = r.top5_accuracy,
             .learning_rate = r.learning_rate,
             .step_seconds = r.step_seconds,
             .data_seconds = r.data_seconds,
@@ -91,7 +92,6 @@ void Recorder::start(int64_t step) {
                                    devices = comm_.gather_all(backend_.device()),
                                    places = comm_.gather_all(backend_.placement());
     const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())});
-    if (!comm_.root()) return;
     std::vector<RankRow> ranks;
     for (size_t r = 0; r < size_t(comm_.size()); ++r)
         ranks.push_back({.rank = int64_t(r),
@@ -99,12 +99,17 @@ void Recorder::start(int64_t step) {
                          .device = devices[r],
                          .threads = int64_t(threads[r]),
                          .placement = places[r]});
-    for (const RankRow& row : ranks) metrics_->add(row);
     observer_.on_start(ranks, step);
+    if (!comm_.root()) return;
+    for (const RankRow& row : ranks) metrics_->add(row);
 }
 
 void Recorder::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
-    if (!comm_.root()) return;
+    if (comm_.root()) record_steps(epoch, records);
+    observer_.on_steps(epoch, records);
+}
+
+void Recorder::record_steps(int64_t epoch, const std::vector<StepRecord>& records) {
     note_written();
     for (const StepRecord& r : records) {
         const bool kept = r.step % run_.metrics_every == 0 || r.step == total_steps_ || r.skipped;
@@ -112,31 +117,43 @@ void Recorder::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {
     }
     for (const StepRecord& r : records)
         if (r.skipped) warn(r.step, "step " + std::to_string(r.step) + " is not finite: its update was left out");
-    observer_.on_step(epoch, records.back());
+}
+
+/// Collective: what every rank did in the epoch.
+std::vector<RankEpochRow> Recorder::gather_rank_epochs(const EpochSummary& e) {
+    const double compute = e.step_seconds - e.data_seconds - e.comm_exposed_seconds;
+    const std::vector<double> own = {e.data_seconds,       compute,      e.comm_exposed_seconds,
+                                     double(e.own.images), e.own.loss(), e.own.accuracy()};
+    const std::vector<double> all = comm_.gather_all(own);
+    std::vector<RankEpochRow> rows;
+    for (int r = 0; r < comm_.size(); ++r) {
+        const double* of = &all[own.size() * size_t(r)];
+        rows.push_back({.epoch = e.epoch,
+                        .rank = r,
+                        .data_seconds = of[0],
+                        .compute_seconds = of[1],
+                        .collective_wait_seconds = of[2],
+                        .images = int64_t(of[3]),
+                        .loss = of[4],
+                        .accuracy = of[5]});
+    }
+    return rows;
 }
 
 void Recorder::on_epoch(const EpochSummary& e) {
-    const double compute = e.step_seconds - e.data_seconds - e.comm_exposed_seconds;
-    constexpr size_t parts = 3;
-    const std::vector<double> all =
-        comm_.gather_all(std::vector<double>{e.data_seconds, compute, e.comm_exposed_seconds});
+    const std::vector<RankEpochRow> ranks = gather_rank_epochs(e);
     gather_system_rows();
-    if (!comm_.root()) return;
-    metrics_->add(EpochRow{.epoch = e.epoch,
-                           .images = e.images,
-                           .seconds = e.seconds,
-                           .images_per_second = e.images_per_second(),
-                           .loss = e.loss(),
-                           .accuracy = e.accuracy()});
-    for (int r = 0; r < comm_.size(); ++r) {
-        const double* of = &all[parts * size_t(r)];
-        metrics_->add(RankEpochRow{.epoch = e.epoch,
-                                   .rank = r,
-                                   .data_seconds = of[0],
-                                   .compute_seconds = of[1],
-                                   .collective_wait_seconds = of[2]});
+    if (comm_.root()) {
+        metrics_->add(EpochRow{.epoch = e.epoch,
+                               .images = e.all.images,
+                               .seconds = e.seconds,
+                               .images_per_second = e.images_per_second(),
+                               .loss = e.all.loss(),
+                               .accuracy = e.all.accuracy(),
+                               .top5_accuracy = e.all.top5_accuracy()});
+        for (const RankEpochRow& row : ranks) metrics_->add(row);
     }
-    observer_.on_epoch(e);
+    observer_.on_epoch(e, ranks);
 }
 
 void Recorder::gather_system_rows() {
@@ -163,9 +180,15 @@ void Recorder::gather_system_rows() {
 }
 
 void Recorder::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool best) {
-    if (!comm_.root()) return;
-    if (best) note_best(e.accuracy, step);
-    metrics_->add(EvalRow{.step = step, .epoch = epoch, .loss = e.loss, .accuracy = e.accuracy, .seconds = e.seconds});
+    if (comm_.root()) {
+        if (best) note_best(e.accuracy, step);
+        metrics_->add(EvalRow{.step = step,
+                              .epoch = epoch,
+                              .loss = e.loss,
+                              .accuracy = e.accuracy,
+                              .top5_accuracy = e.top5_accuracy,
+                              .seconds = e.seconds});
+    }
     observer_.on_eval(epoch, e, best);
 }
 

@@ -44,7 +44,8 @@ struct RunDescription {
     bool strict_io = false;     ///< what cannot be written ends the run; else a warning
 };
 
-/// What people are told of a training; on rank 0 only, and from its training thread.
+/// What people are told of a training, by its training thread. Notes and warnings are those of
+/// rank 0; every rank hears the rest.
 class RunObserver {
 public:
     virtual ~RunObserver() = default;
@@ -53,8 +54,10 @@ public:
     virtual void warning(const std::string& message) = 0;
     /// The first step is about to begin, after `done` others.
     virtual void on_start(const std::vector<RankRow>&, int64_t done) = 0;
-    virtual void on_step(int64_t epoch, const StepRecord&) = 0;
-    virtual void on_epoch(const EpochSummary&) = 0;
+    /// New records since the last call, in order. `epoch` from 1.
+    virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
+    /// `ranks`: the epoch's rows of all ranks, in order.
+    virtual void on_epoch(const EpochSummary&, const std::vector<RankEpochRow>& ranks) = 0;
     virtual void on_eval(int64_t epoch, const EvalResult&, bool best) = 0;
 };
 
@@ -101,6 +104,8 @@ private:
     void note_metrics(const std::string& failure);
     void finish_checkpoints();
     void finish_stopped(int64_t step, const std::string& why);
+    void record_steps(int64_t epoch, const std::vector<StepRecord>&);
+    std::vector<RankEpochRow> gather_rank_epochs(const EpochSummary&);
     /// Collective: what the ranks' samplers have.
     void gather_system_rows();
     void warn(int64_t step, const std::string& message);

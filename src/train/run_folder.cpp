@@ -43,12 +43,6 @@ bool replaces_run(const std::string& path, bool resume, bool overwrite) {
     return true;
 }
 
-struct flock whole_file() {
-    struct flock lock{};
-    lock.l_type = F_WRLCK;
-    return lock;
-}
-
 /// Makes a folder in `folder` and removes it: permission bits do not tell of read-only file
 /// systems, access lists and quotas.
 void check_can_create(const std::string& folder, const std::string& path) {
@@ -64,8 +58,7 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     fs::create_directories(path, error);
     if (!fs::is_directory(path)) fail_to_make(path, error);
     lock_ = open_to_write(path + "/lock", O_RDWR);
-    struct flock whole = whole_file();
-    if (::fcntl(lock_, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) fail_as_busy(path);
+    if (!lock_file(lock_)) fail_as_busy(path);
     for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
         for (const auto& entry : fs::directory_iterator(path + folder, error))
             if (entry.path().extension() == ".partial") fs::remove(entry.path(), error);
@@ -85,7 +78,8 @@ void check_run_folder(const std::string& path, bool resume, bool overwrite) {
     if (!fs::exists(path, error)) return;
     const int file = ::open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 && errno != ENOENT) cannot_write(path + "/lock");
-    struct flock whole = whole_file();
+    struct flock whole{};
+    whole.l_type = F_WRLCK;
     // asks, and takes nothing
     const bool busy = file >= 0 && ::fcntl(file, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
     if (file >= 0) ::close(file);

@@ -48,6 +48,7 @@ State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bo
     lay_out_gradients(graph);
     allocate_weights(graph, backend);
     gradients_buffer_ = backend.allocate((spec ? arena_ : stats_elements) * sizeof(float));
+    if (spec) own_stats_ = backend.allocate(sizeof(BatchStats));
     if (spec) allocate_optimizer(backend, *spec, look_ahead);
     allocate_running(graph, backend);
     for (size_t id = 0; id < count; ++id) model_.push_back({graph.params[id].name, params_[id]});

@@ -39,6 +39,8 @@ public:
     /// by ParamId; no data for running statistics and what is frozen
     const std::vector<Tensor>& gradients() const { return gradients_; }
     BatchStats* stats() const { return static_cast<BatchStats*>(gradients_buffer_.get()); }
+    /// This rank's part of stats(), of the last training step; null without an optimizer.
+    BatchStats* own_stats() const { return static_cast<BatchStats*>(own_stats_.get()); }
 
     /// Element counts of the gradient arena in order: the batch sums first, then each trained
     /// parameter (padded).
@@ -88,7 +90,7 @@ private:
         Param param;
     };
     std::vector<Segment> segments_;  // of the gradient arena, one a parameter
-    Buffer weights_, gradients_buffer_, optimizer_buffer_, running_;
+    Buffer weights_, gradients_buffer_, own_stats_, optimizer_buffer_, running_;
     Tensor weights_tensor_, running_tensor_, optimizer_tensor_;
     std::vector<NamedTensor> model_, optimizer_;
     size_t arena_ = 0;     // elements of gradients

@@ -96,8 +96,15 @@ void Trainer::build(Runnable& r, const Update& update) {
         if (update.latch) average.stats = state_.stats();
         backend_.look_ahead(average, program.tape);
     }
-    backend_.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), ring_size_,
-                    counters(), r.plan.spec.global_batch, program.tape);
+    backend_.record({.stats = state_.stats(),
+                     .own = state_.own_stats(),
+                     .learning_rates = update.learning_rates,
+                     .ring = static_cast<StepRecord*>(ring_.get()),
+                     .ring_size = ring_size_,
+                     .counters = counters(),
+                     .batch = r.plan.spec.batch,
+                     .global_batch = r.plan.spec.global_batch},
+                    program.tape);
     r.ending.assign(program.tape.begin() + long(r.tape.size()), program.tape.end());
     r.run = backend_.synchronous() ? apart(r) : backend_.finish(std::move(program.tape));
 }

@@ -52,19 +52,32 @@ struct TrainSetup {
 /// What a recipe says of each parameter.
 ParamRules param_rules(const TrainSetup&, int64_t steps_per_epoch);
 
+/// Sums over images as they were trained on, so that a smaller batch counts for less.
+struct Tally {
+    int64_t images = 0;
+    double loss_sum = 0, correct = 0, top5 = 0;
+
+    Tally& operator+=(const Tally&);
+    // Means; NaN of no images.
+    double loss() const { return loss_sum / double(images); }
+    double accuracy() const { return correct / double(images); }  ///< as a fraction, as the next
+    double top5_accuracy() const { return top5 / double(images); }
+};
+/// Of a step: over the images of all ranks, or of this rank alone.
+Tally tally_of_all(const StepRecord&);
+Tally tally_of_own(const StepRecord&);
+
 /// An epoch of training, or the part of it since the run was resumed within it.
 struct EpochSummary {
-    int64_t epoch = 0;                 ///< from 1
-    int64_t steps = 0, images = 0;     ///< images of all ranks
-    double seconds = 0;                ///< wall time, evaluation not included
-    double loss_sum = 0, correct = 0;  ///< over these images, so that a smaller batch counts for less
+    int64_t epoch = 0;  ///< from 1
+    int64_t steps = 0;
+    double seconds = 0;  ///< wall time, evaluation not included
+    Tally all{}, own{};  ///< of all ranks, of this one
     /// Sums over the steps of this rank, in seconds.
     double step_seconds = 0, data_seconds = 0, comm_exposed_seconds = 0;
 
-    void add(const StepRecord&, int64_t images_of_step);
-    double loss() const { return loss_sum / double(images); }     ///< mean over the images
-    double accuracy() const { return correct / double(images); }  ///< as a fraction
-    double images_per_second() const { return double(images) / seconds; }
+    void add(const StepRecord&);
+    double images_per_second() const { return double(all.images) / seconds; }
 };
 
 /// What a training reports. Every function is called on all ranks at the same point, so that it may

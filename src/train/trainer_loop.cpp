@@ -7,11 +7,30 @@
 
 namespace convoy {
 
-void EpochSummary::add(const StepRecord& r, int64_t images_of_step) {
+Tally& Tally::operator+=(const Tally& t) {
+    images += t.images;
+    loss_sum += t.loss_sum;
+    correct += t.correct;
+    top5 += t.top5;
+    return *this;
+}
+
+Tally tally_of_all(const StepRecord& r) {
+    const auto images = double(r.images);
+    return {.images = r.images,
+            .loss_sum = r.loss * images,
+            .correct = r.accuracy * images,
+            .top5 = r.top5_accuracy * images};
+}
+
+Tally tally_of_own(const StepRecord& r) {
+    return {.images = r.own_images, .loss_sum = r.own.loss_sum, .correct = r.own.correct, .top5 = r.own.top5};
+}
+
+void EpochSummary::add(const StepRecord& r) {
     ++steps;
-    images += images_of_step;
-    loss_sum += r.loss * double(images_of_step);
-    correct += r.accuracy * double(images_of_step);
+    all += tally_of_all(r);
+    own += tally_of_own(r);
     step_seconds += r.step_seconds;
     data_seconds += r.data_seconds;
     comm_exposed_seconds += r.comm_exposed_seconds;
@@ -69,7 +88,7 @@ Trainer::Asked Trainer::take_in(const std::vector<StepRecord>& records, EpochRun
     e.unreported.insert(e.unreported.end(), records.begin(), records.end());
     Asked asked{.checkpoint = checkpoint_step()};
     for (const StepRecord& r : records) {
-        e.summary.add(r, program_of((r.step - 1) % epoch_plan_.steps()).plan.spec.global_batch);
+        e.summary.add(r);
         stopped_ = stopped_ || r.stop;
         asked.checkpoint = asked.checkpoint || r.checkpoint;
         asked.skipped = asked.skipped || r.skipped;

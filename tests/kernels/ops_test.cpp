@@ -167,7 +167,7 @@ TEST_P(KernelOps, ForwardIsTheReference) {
             Kernels k = prepared(layout, pair);
             std::visit([&](const auto& op) { k.forward(op); }, c_.op());
             EXPECT_TRUE(y_ == none || k.values[size_t(y_)].padding_is_zero());
-            std::vector<Floats> results = {y_ == none ? Floats{k.stats.loss_sum, k.stats.correct}
+            std::vector<Floats> results = {y_ == none ? Floats{k.stats.loss_sum, k.stats.correct, k.stats.top5}
                                                       : k.values[size_t(y_)].get()};
             for (const Floats& p : k.params) results.push_back(p);
             return results;
@@ -176,6 +176,7 @@ TEST_P(KernelOps, ForwardIsTheReference) {
         if (y_ == none) {
             EXPECT_NEAR(got[0][0], pair.reference.loss_sum, c_.value_tolerance * pair.reference.loss_sum);
             EXPECT_EQ(got[0][1], float(pair.reference.correct));
+            EXPECT_EQ(got[0][2], float(pair.reference.top5));
         } else {
             const Doubles& expected = pair.reference.values[size_t(y_)];
             double most = 0;

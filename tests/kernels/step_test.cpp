@@ -156,10 +156,11 @@ TEST(KernelStep, TheFirstOfEqualLogitsIsThePrediction) {
 }
 
 TEST(KernelStep, LossOfNoSamplesIsZero) {
-    BatchStats stats{7, 7, 1};
+    BatchStats stats{.loss_sum = 7, .correct = 7, .top5 = 7, .stop = 1};
     kernels::loss_forward({{nullptr, {0, 1, 1, 10}, DType::f32}, 10, nullptr, 0}, &stats, nullptr, nullptr);
     EXPECT_EQ(stats.loss_sum, 0);
     EXPECT_EQ(stats.correct, 0);
+    EXPECT_EQ(stats.top5, 0);
     EXPECT_EQ(stats.stop, 1) << "not its own";
 }
 
@@ -170,19 +171,33 @@ TEST(KernelStep, RecordsWhatHappened) {
     counters.step = 5;
     counters.offset = 100;
     kernels::StepTimes times;
-    BatchStats stats{30, 12};
-    stats.skipped = 1;
+    BatchStats stats{.loss_sum = 30, .correct = 12, .top5 = 14, .skipped = 1}, own;
     const std::vector<int> requests = {0, 1, 1};
     kernels::mark(&times.started, nullptr);  // a microsecond passes at every look at the clock
     kernels::mark(&times.gathered, nullptr);
     kernels::mark(&times.wait_began, nullptr);
     kernels::mark(&times.wait_ended, nullptr);
-    kernels::request(requests.data(), &stats, nullptr);
-    kernels::record(&stats, rates.data(), ring.data(), 4, &counters, 16, &times, nullptr);
+    kernels::request(requests.data(), &stats, &own, nullptr);
+    stats.correct = 15;  // of all ranks
+    kernels::record({.stats = &stats,
+                     .own = &own,
+                     .learning_rates = rates.data(),
+                     .ring = ring.data(),
+                     .ring_size = 4,
+                     .counters = &counters,
+                     .batch = 13,
+                     .global_batch = 16},
+                    &times, nullptr);
     const StepRecord& r = ring[1];
     EXPECT_EQ(r.step, 6);
     EXPECT_EQ(r.loss, 30.0 / 16);
-    EXPECT_EQ(r.accuracy, 12.0 / 16);
+    EXPECT_EQ(r.accuracy, 15.0 / 16);
+    EXPECT_EQ(r.top5_accuracy, 14.0 / 16);
+    EXPECT_EQ(r.images, 16);
+    EXPECT_EQ(r.own_images, 13);
+    EXPECT_EQ(r.own.loss_sum, 30);
+    EXPECT_EQ(r.own.correct, 12);
+    EXPECT_EQ(r.own.top5, 14);
     EXPECT_EQ(r.learning_rate, double(0.6f));
     EXPECT_NEAR(r.step_seconds, 4e-6, 1e-12);
     EXPECT_NEAR(r.data_seconds, 1e-6, 1e-12);
@@ -211,12 +226,13 @@ TEST(KernelStep, MovesOnlyFiniteStatistics) {
 }
 
 TEST(KernelStep, AddsUpAnEvaluation) {
-    const BatchStats stats{30, 12};
-    EvalTotals totals{1.5, 2, 3};
+    const BatchStats stats{.loss_sum = 30, .correct = 12, .top5 = 14};
+    EvalTotals totals{.loss_sum = 1.5, .correct = 2, .top5 = 5, .images = 3};
     Counters counters;
     for (int i = 0; i < 2; ++i) kernels::accumulate(&stats, &totals, 16, &counters, 32, nullptr);
     EXPECT_EQ(totals.loss_sum, 61.5);
     EXPECT_EQ(totals.correct, 26);
+    EXPECT_EQ(totals.top5, 33);
     EXPECT_EQ(totals.images, 35);
     EXPECT_EQ(counters.offset, 64);
     EXPECT_EQ(counters.step, 0);

@@ -156,7 +156,11 @@ void Reference::run(const SoftmaxXent& op) {
                 double(op.label_smoothing) / k + (j == labels[n] ? 1 - double(op.label_smoothing) : 0);
             loss_sum -= target * (row[j] - top - std::log(sum));
         }
-        correct += std::max_element(row, row + k) - row == labels[n];
+        std::vector<int> best(static_cast<size_t>(k));  // classes in the order in which the model prefers them
+        std::iota(best.begin(), best.end(), 0);
+        std::stable_sort(best.begin(), best.end(), [row](int a, int b) { return row[a] > row[b]; });
+        correct += best.front() == labels[n];
+        top5 += std::find(best.begin(), best.begin() + std::min(5, k), labels[n]) != best.begin() + std::min(5, k);
     }
 }
 

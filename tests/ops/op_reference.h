@@ -18,7 +18,7 @@ public:
     std::vector<Doubles> values, params;
     std::vector<int32_t> labels;
     double loss_sum = 0;
-    int correct = 0;
+    int correct = 0, top5 = 0;
 
     void run();  ///< all ops in order
 

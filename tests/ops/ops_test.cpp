@@ -40,6 +40,7 @@ protected:
             const BatchStats stats = pair.backend.stats();
             EXPECT_NEAR(stats.loss_sum, pair.reference.loss_sum, c_.value_tolerance * pair.reference.loss_sum);
             EXPECT_EQ(stats.correct, float(pair.reference.correct));
+            EXPECT_EQ(stats.top5, float(pair.reference.top5));
         }
     }
 };
@@ -155,6 +156,30 @@ TEST_P(OpsOf, LossOfExtremeLogitsIsFinite) {
     const Floats expected = {0.5f, -0.5f, 0, -0.25f, 0.25f, 0};
     const Floats dx = ops.gradient(0);
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(dx[i], expected[i], 1e-7);
+}
+
+// Seven classes; of equal logits the first is the better one. Of five classes every label is among
+// the best five.
+TEST_P(OpsOf, TopFiveCountsWhatIsBetterThanTheLabel) {
+    const Floats rising = {1, 2, 3, 4, 5, 6, 7}, equal(7, 2), mixed = {3, 3, 9, 9, 9, 9, 3};
+    const auto hits = [&](const Floats& logits, int label) {
+        Graph g;
+        g.classes = int(logits.size());
+        g.values = {{"x", 1, 1, g.classes}};
+        g.ops = {SoftmaxXent{0, 0}};
+        OpHarness ops(*backend_, g, 1);
+        ops.set_value(0, logits);
+        ops.set_labels({label});
+        ops.forward();
+        return ops.stats().top5;
+    };
+    for (int label = 0; label < 7; ++label) {
+        EXPECT_EQ(hits(rising, label), label >= 2) << label;
+        EXPECT_EQ(hits(equal, label), label < 5) << label;
+        EXPECT_EQ(hits(mixed, label), label != 1 && label != 6) << label;
+    }
+    for (int label = 0; label < 5; ++label) EXPECT_EQ(hits({5, 4, 3, 2, 1}, label), 1) << label;
+    EXPECT_EQ(hits({NAN, NAN, NAN, NAN, NAN, 1, 0}, 5), 0) << "what is not a number is no prediction of the label";
 }
 
 TEST_P(OpsOf, NormKeepsAConstantChannelFinite) {

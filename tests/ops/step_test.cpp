@@ -252,16 +252,24 @@ TEST_P(StepOn, RecordWritesTheRingAndMovesTheCountersOn) {
     start.epoch = 2;
     start.offset = 20;
     const Buffer stats = backend_->allocate(stats_elements * sizeof(float)),
+                 own = upload(*backend_, std::vector<BatchStats>{{.loss_sum = 3.5f, .correct = 1, .top5 = 2}}),
                  rates = upload(*backend_, Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}),
                  ring = upload(*backend_, std::vector<StepRecord>(ring_size)),
                  counters = upload(*backend_, std::vector<Counters>{start});
     auto* device_stats = static_cast<BatchStats*>(stats.get());
     Tape tape;
-    backend_->record(device_stats, static_cast<float*>(rates.get()), static_cast<StepRecord*>(ring.get()), ring_size,
-                     static_cast<Counters*>(counters.get()), global_batch, tape);
+    backend_->record({.stats = device_stats,
+                      .own = static_cast<BatchStats*>(own.get()),
+                      .learning_rates = static_cast<float*>(rates.get()),
+                      .ring = static_cast<StepRecord*>(ring.get()),
+                      .ring_size = ring_size,
+                      .counters = static_cast<Counters*>(counters.get()),
+                      .batch = 4,
+                      .global_batch = global_batch},
+                     tape);
     const auto run = backend_->finish(std::move(tape));
     for (int step = 5; step <= 9; ++step) {
-        const BatchStats now{float(step) * 10, float(step - 4)};
+        const BatchStats now{.loss_sum = float(step) * 10, .correct = float(step - 4), .top5 = float(step)};
         backend_->upload(stats.get(), &now, sizeof now);
         run();
         backend_->synchronize();
@@ -276,12 +284,18 @@ TEST_P(StepOn, RecordWritesTheRingAndMovesTheCountersOn) {
         EXPECT_EQ(row.step, step);
         EXPECT_DOUBLE_EQ(row.loss, double(step));
         EXPECT_DOUBLE_EQ(row.accuracy, double(step - 4) / 10);
+        EXPECT_DOUBLE_EQ(row.top5_accuracy, double(step) / 10);
+        EXPECT_EQ(row.images, global_batch);
+        EXPECT_EQ(row.own_images, 4);
+        EXPECT_EQ(row.own.loss_sum, 3.5f);
+        EXPECT_EQ(row.own.correct, 1);
+        EXPECT_EQ(row.own.top5, 2);
         EXPECT_DOUBLE_EQ(row.learning_rate, double(step - 1));
     }
 }
 
 TEST_P(StepOn, AccumulateAddsUpAnEvaluation) {
-    const Buffer stats = upload(*backend_, std::vector<BatchStats>{{2.5f, 3}}),
+    const Buffer stats = upload(*backend_, std::vector<BatchStats>{{.loss_sum = 2.5f, .correct = 3, .top5 = 4}}),
                  totals = upload(*backend_, std::vector<EvalTotals>(1)),
                  counters = upload(*backend_, std::vector<Counters>(1));
     Tape tape;
@@ -293,6 +307,7 @@ TEST_P(StepOn, AccumulateAddsUpAnEvaluation) {
     const EvalTotals sum = download<EvalTotals>(*backend_, totals.get(), 1)[0];
     EXPECT_DOUBLE_EQ(sum.loss_sum, 7.5);
     EXPECT_EQ(sum.correct, 9);
+    EXPECT_EQ(sum.top5, 12);
     EXPECT_EQ(sum.images, 12);
     const Counters end = download<Counters>(*backend_, counters.get(), 1)[0];
     EXPECT_EQ(end.offset, 48);

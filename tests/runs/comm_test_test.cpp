@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 
@@ -10,6 +11,7 @@
 #include "bench/sums.h"
 #include "cli/command_line.h"
 #include "tests/support/cluster.h"
+#include "tests/support/sample_log.h"
 #include "tests/support/test_comm.h"
 
 namespace convoy::test {
@@ -59,6 +61,28 @@ TEST(CommTest, SumsOfSmallNumbersAreThoseOfAllRanks) {
     EXPECT_GT(values.size(), 3u) << "the ranks draw different numbers";
 }
 
+// The script's lines, steps from 0, and nothing else.
+TEST(CommTest, PrintsTheLinesOfTheToyScript) {
+    const Finished f = launch(2, "comm-test --device cpu --steps 5 --seed 3 --log-format toy");
+    ASSERT_EQ("", failure(f));
+    std::vector<std::string> lines = lines_of(f.out);
+    const auto key = [](const std::string& line) {  // lines of two ranks come in any order
+        int rank = -1, step = -1;
+        std::sscanf(line.c_str(), "rank: %d, step: %d,", &rank, &step);
+        return 2 * step + rank;
+    };
+    std::stable_sort(lines.begin(), lines.end(), [&](auto& a, auto& b) { return key(a) < key(b); });
+    const Compared c = compare_with_sample(lines, "tests/runs/logs/toy.txt");
+    ASSERT_EQ("", c.problem) << f.out;
+    for (size_t i = 0; i < c.numbers.size(); i += 2) {
+        const std::vector<double>&first = c.numbers[i], &second = c.numbers[i + 1];
+        for (const auto& line : {first, second}) {
+            EXPECT_TRUE(line.at(0) >= 0 && line.at(0) <= 10) << line[0];
+            EXPECT_EQ(line.at(1), first.at(0) + second.at(0));
+        }
+    }
+}
+
 TEST(CommTest, BandwidthTableHasEverySize) {
     const Finished f = launch(2, "comm-test --device cpu --bytes 1000..64K --iterations 3");
     ASSERT_EQ("", failure(f));
@@ -105,11 +129,11 @@ TEST(CommTest, WrongSumsAreCode6) {
     testing::internal::CaptureStdout();
     WrongBackend third(3, 0), late(1, 300'000);
     EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "step 3"},
-                                   [&] { sum_small_numbers(test_comm(), third, 5, 0, 1); }));
+                                   [&] { sum_small_numbers(test_comm(), third, {.steps = 5}); }));
     EXPECT_EQ("", problem_of_error(Exit::comm, {"rank 0", "1 of 524288 elements"},
                                    [&] { measure_sums(test_comm(), late, parse_sizes("512K..4M"), 1, 1); }));
     WrongBackend right(1'000'000, 0);
-    sum_small_numbers(test_comm(), right, 5, 0, 1);
+    sum_small_numbers(test_comm(), right, {.steps = 5});
     measure_sums(test_comm(), right, parse_sizes("512K..4M"), 1, 1);
     const std::string out = testing::internal::GetCapturedStdout();
     EXPECT_EQ(count(out, "reduced sum"), 3 + 5) << out;
@@ -123,6 +147,8 @@ TEST(CommTest, MistakesAreRefused) {
                                                                        {"--sleep nan", {"--sleep"}},
                                                                        {"--iterations 0", {"--iterations"}},
                                                                        {"--device tpu", {"--device tpu"}},
+                                                                       {"--log-format x", {"plain", "toy"}},
+                                                                       {"--log-format toy --bytes 4", {"--bytes"}},
                                                                        {"--byte 4", {"--byte", "--bytes"}},
                                                                        {"4", {"'4'"}}})
         EXPECT_EQ("", refusal(launch(2, "comm-test " + arguments), Exit::usage, words)) << arguments;

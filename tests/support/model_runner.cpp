@@ -36,7 +36,14 @@ ModelRunner::ModelRunner(Backend& backend, const Graph& graph, int batch, const 
     update.counters = counters;
     Tape tape;
     backend.update(update, tape);
-    backend.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), 1, counters, batch,
+    backend.record({.stats = state_.stats(),
+                    .own = nullptr,
+                    .learning_rates = update.learning_rates,
+                    .ring = static_cast<StepRecord*>(ring_.get()),
+                    .ring_size = 1,
+                    .counters = counters,
+                    .batch = batch,
+                    .global_batch = batch},
                    tape);
     update_ = backend.finish(std::move(tape));
     if (const Tensor kept = backend.kept_state(); kept.count() > 0) put(backend, kept, {loss_scale_ = 1024});

@@ -42,8 +42,15 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
     update.learning_rates = static_cast<float*>(rates_.get());
     update.counters = counters;
     backend.update(update, p.tape);
-    backend.record(state_.stats(), update.learning_rates, static_cast<StepRecord*>(ring_.get()), ring_size, counters,
-                   batch, p.tape);
+    backend.record({.stats = state_.stats(),
+                    .own = nullptr,
+                    .learning_rates = update.learning_rates,
+                    .ring = static_cast<StepRecord*>(ring_.get()),
+                    .ring_size = ring_size,
+                    .counters = counters,
+                    .batch = batch,
+                    .global_batch = batch},
+                   p.tape);
     for (size_t v = 0; v < graph.values.size(); ++v) unwritten_ += !backend.writes_value(ValueId(v));
     run_ = backend.finish(std::move(p.tape));
     state_.initialise(graph, backend, seed);

@@ -76,6 +76,18 @@ public:
         descend(bias_, bias_velocity_, dbias, rate, momentum);
         return loss;
     }
+    /// Sums over these samples: of -log(probability of the label), and of labels that are the most
+    /// probable class, or among the five that are.
+    Tally tally(const Samples& samples, const std::vector<int>& batch) const {
+        Tally sums;
+        for (const int sample : batch) {
+            const Reals p = softmax(affine(weight_, bias_, inputs_of(samples, sample)));
+            const double own = p[size_t(samples.labels[size_t(sample)])];
+            const auto better = std::count_if(p.begin(), p.end(), [own](double other) { return other > own; });
+            sums += {.images = 1, .loss_sum = -std::log(own), .correct = double(better == 0), .top5 = double(better < 5)};
+        }
+        return sums;
+    }
     const Reals& weight() const { return weight_; }
     const Reals& bias() const { return bias_; }
 
@@ -112,6 +124,20 @@ TrainSetup rising_and_falling() {
 /// 1 - 0.75 * (e - 1) / 2, down to 0.25.
 const Reals rates = {0.4 / 3, 0.4 * 2 / 3, 0.4, 0.4 * 0.8125, 0.4 * 0.625, 0.4 * 0.4375, 0.4 * 0.25, 0.4 * 0.25};
 
+/// A float's error of a sum of 20 terms, through at most 8 steps.
+void expect_tally(const Tally& got, const Tally& formula) {
+    EXPECT_EQ(got.images, formula.images);
+    EXPECT_NEAR(got.loss_sum, formula.loss_sum, 1e-5 * double(formula.images));
+    EXPECT_NEAR(got.correct, formula.correct, 1e-9);
+    EXPECT_NEAR(got.top5, formula.top5, 1e-9);
+}
+
+/// This rank's samples of a batch.
+std::vector<int> own_of(const std::vector<int>& batch) {
+    const Share mine = share_of(int64_t(batch.size()), test_comm().size(), test_comm().rank());
+    return {batch.begin() + mine.first, batch.begin() + mine.first + mine.count};
+}
+
 /// Two steps an epoch, of 20 samples and of the 10 that are left.
 void expect_formula(const TrainSetup& setup, const Reals& rate_of_step) {
     constexpr int images = 30, full = 20;
@@ -128,11 +154,13 @@ void expect_formula(const TrainSetup& setup, const Reals& rate_of_step) {
         const auto middle = order.begin() + full;
         const std::vector<int> batch =
             s % 2 == 0 ? std::vector<int>(order.begin(), middle) : std::vector<int>(middle, order.end());
-        EXPECT_NEAR(seen.records[s].learning_rate, rate_of_step[s], 1e-7) << "step " << s + 1;
+        SCOPED_TRACE("step " + std::to_string(s + 1));
+        EXPECT_NEAR(seen.records[s].learning_rate, rate_of_step[s], 1e-7);
+        expect_tally(tally_of_all(seen.records[s]), formula.tally(samples, batch));
+        expect_tally(tally_of_own(seen.records[s]), formula.tally(samples, own_of(batch)));
         // Float's rounding of a sum of 20 terms, through at most 8 steps.
         EXPECT_NEAR(seen.records[s].loss,
-                    formula.step(samples, batch, rate_of_step[s], double(setup.optimizer.momentum)), 1e-5)
-            << "step " << s + 1;
+                    formula.step(samples, batch, rate_of_step[s], double(setup.optimizer.momentum)), 1e-5);
     }
     EXPECT_LT(relative(training.tensor("fc.weight"), formula.weight()), 1e-5);
     EXPECT_LT(relative(training.tensor("fc.bias"), formula.bias()), 1e-5);

@@ -24,8 +24,10 @@ public:
     void on_start(const std::vector<RankRow>& ranks, int64_t done) override {
         told.push_back("start of " + std::to_string(ranks.size()) + " after " + std::to_string(done));
     }
-    void on_step(int64_t, const StepRecord& r) override { last_step = r.step; }
-    void on_epoch(const EpochSummary& e) override { told.push_back("epoch " + std::to_string(e.epoch)); }
+    void on_steps(int64_t, const std::vector<StepRecord>& r) override { last_step = r.back().step; }
+    void on_epoch(const EpochSummary& e, const std::vector<RankEpochRow>&) override {
+        told.push_back("epoch " + std::to_string(e.epoch));
+    }
     void on_eval(int64_t epoch, const EvalResult&, bool) override {
         told.push_back("evaluation " + std::to_string(epoch));
     }

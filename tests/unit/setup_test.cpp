@@ -38,6 +38,8 @@ SplitInfo data_of_test() {
 
 constexpr int ranks = 3;
 
+template <class Enum> std::string number(Enum v) { return std::to_string(int(v)); }
+
 /// Everything that `line` becomes on three ranks, as `convoy train` resolves it.
 Fields resolved(const std::string& line) {
     std::vector<std::string> args = {"--data", "x"};
@@ -51,10 +53,10 @@ Fields resolved(const std::string& line) {
     all["watchdog"] = text_of(o.watchdog);
     all["publish_every"] = text_of(o.publish_every);
     all["time_limit"] = text_of(o.time_limit);
+    all["log_format"] = number(o.log_format);
+    all["log_dir"] = o.log_dir;
     return all;
 }
-
-template <class Enum> std::string number(Enum v) { return std::to_string(int(v)); }
 
 /// Without any option but the batch of 7 a rank.
 Fields standard() {
@@ -130,7 +132,9 @@ Fields standard() {
             {"model.sum_loss", "false"},
             {"watchdog", "300"},
             {"publish_every", "5"},
-            {"time_limit", "0"}};
+            {"time_limit", "0"},
+            {"log_format", number(LogFormat::plain)},
+            {"log_dir", ""}};
 }
 
 struct Case {
@@ -197,6 +201,8 @@ std::vector<Case> run_cases() {
             {"--eval-every 4", {{"eval_every", "4"}}},
             {"--log-interval 3", {{"log_interval", "3"}}},
             {"--metrics-every 7", {{"metrics_every", "7"}}},
+            {"--log-format mnist-linear", {{"log_format", number(LogFormat::mnist_linear)}}},
+            {"--log-dir logs", {{"log_dir", "logs"}}},
             {"--sync-bn", {{"sync_bn", "true"}, {"backend.sync_bn", "true"}}},
             {"--bucket-mib 0.5", {{"bucket_bytes", "524288"}}},
             {"--seed 11", {{"seed", "11"}}},

@@ -37,8 +37,8 @@ public:
         cpu::CpuBackend::forward(op, b, tape);
     }
 
-    void request(const Requests* requests, BatchStats* stats, Tape& tape) override {
-        cpu::CpuBackend::request(requests, stats, tape);
+    void request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) override {
+        cpu::CpuBackend::request(requests, stats, own, tape);
         tape.push_back({{.name = "hold"}, Lane::compute, [this, stats] {
                             if (holding) stats->hold = 1;
                         }});
@@ -58,7 +58,7 @@ public:
     void on_steps(int64_t, const std::vector<StepRecord>& r) override {
         records.insert(records.end(), r.begin(), r.end());
     }
-    void on_epoch(const EpochSummary& e) override { images.push_back(e.images); }
+    void on_epoch(const EpochSummary& e) override { images.push_back(e.all.images); }
     void on_eval(int64_t, int64_t step, const EvalResult&, bool) override { evaluations.push_back(step); }
     void on_checkpoint(Checkpoint&& c) override { checkpoints.push_back(std::move(c)); }
     std::optional<Checkpoint> on_rollback(int64_t) override {

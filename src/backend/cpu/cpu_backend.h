@@ -46,12 +46,12 @@ public:
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
     void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
-    void request(const Requests*, BatchStats*, Tape&) override;
+    void request(const Requests*, BatchStats*, BatchStats* own, Tape&) override;
     void allreduce(Tensor bucket, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
     void look_ahead(const LookAhead&, Tape&) override;
-    void record(const BatchStats*, const float*, StepRecord*, int64_t, Counters*, int64_t, Tape&) override;
+    void record(const Record&, Tape&) override;
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;
     void trace(std::vector<Span>*) override;

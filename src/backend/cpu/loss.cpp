@@ -19,6 +19,14 @@ double log_sum_exp(const float* row, int k) {
     return top + std::log(sum);
 }
 
+/// Whether fewer than five logits of row [k] are better than the label's; of equal ones the first
+/// is. NaN is better than all, and than itself.
+bool among_five(const float* row, int k, int label) {
+    int better = 0;
+    for (int j = 0; j < k; ++j) better += !(row[label] > row[j] || (row[label] == row[j] && label <= j));
+    return better < 5;
+}
+
 }  // namespace
 
 void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
@@ -29,8 +37,8 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const auto losses = std::make_shared<std::vector<double>>(size_t(n));
     tape.push_back({named_step(StepPhase::forward, "loss", b.op), Lane::compute,
                     [=, stats = b.stats, smoothing = double(op.label_smoothing)] {
-                        int64_t correct = 0;
-#pragma omp parallel for schedule(static) reduction(+ : correct)
+                        int64_t correct = 0, top5 = 0;
+#pragma omp parallel for schedule(static) reduction(+ : correct, top5)
                         for (int i = 0; i < n; ++i) {
                             const float* row = x + int64_t(i) * k;
                             const double lse = log_sum_exp(row, k);
@@ -39,9 +47,11 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
                             // -sum_j target_j (row_j - lse), target = (1 - s) one-hot + s / k
                             (*losses)[size_t(i)] = lse - (1 - smoothing) * row[label[i]] - smoothing / k * sum;
                             correct += std::max_element(row, row + k) - row == label[i];
+                            top5 += among_five(row, k, label[i]);
                         }
                         stats->loss_sum = float(std::accumulate(losses->begin(), losses->end(), 0.0));
                         stats->correct = float(correct);
+                        stats->top5 = float(top5);
                     }});
 }
 

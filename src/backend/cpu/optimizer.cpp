@@ -74,30 +74,35 @@ void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
                     }});
 }
 
-void CpuBackend::request(const Requests* requests, BatchStats* stats, Tape& tape) {
+void CpuBackend::request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) {
     tape.push_back({named_step(StepPhase::requests, "requests"), Lane::compute, [=] {
                         stats->stop = float(requests->stop.load());
                         stats->checkpoint = float(requests->checkpoint.load());
                         stats->hold = float(requests->hold.load());
+                        if (own) *own = *stats;
                     }});
 }
 
-void CpuBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size,
-                        Counters* counters, int64_t global_batch, Tape& tape) {
-    tape.push_back({named_step(StepPhase::record, "record"), Lane::compute, [=, this] {
+void CpuBackend::record(const Record& record, Tape& tape) {
+    tape.push_back({named_step(StepPhase::record, "record"), Lane::compute, [record, this] {
+                        const auto [stats, own, learning_rates, ring, ring_size, counters, batch, all] = record;
                         StepRecord& r = ring[counters->step % ring_size];
                         r.learning_rate = learning_rates[counters->step];
                         r.step = ++counters->step;
-                        r.loss = double(stats->loss_sum) / double(global_batch);
-                        r.accuracy = double(stats->correct) / double(global_batch);
+                        r.loss = double(stats->loss_sum) / double(all);
+                        r.accuracy = double(stats->correct) / double(all);
+                        r.top5_accuracy = double(stats->top5) / double(all);
                         r.stop = stats->stop > 0;
                         r.checkpoint = stats->checkpoint > 0;
                         r.hold = stats->hold > 0;
                         r.skipped = stats->skipped > 0;
+                        r.images = all;
+                        r.own_images = batch;
+                        if (own) r.own = *own;
                         r.step_seconds = now() - step_started_;
                         r.data_seconds = gathered_ - step_started_;
                         r.comm_exposed_seconds = sums_->take_waited();
-                        counters->offset += global_batch;
+                        counters->offset += all;
                     }});
 }
 
@@ -106,6 +111,7 @@ void CpuBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t
     tape.push_back({named_step(StepPhase::totals, "totals"), Lane::compute, [=] {
                         totals->loss_sum += double(stats->loss_sum);
                         totals->correct += int64_t(stats->correct);
+                        totals->top5 += int64_t(stats->top5);
                         totals->images += images;
                         counters->offset += global_batch;
                     }});

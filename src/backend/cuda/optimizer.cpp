@@ -102,21 +102,18 @@ void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
     });
 }
 
-void CudaBackend::request(const Requests* requests, BatchStats* stats, Tape& tape) {
+void CudaBackend::request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) {
     // A captured step cannot read the host's atomics: it reads pinned copies that are refreshed
     // before every step.
     mirrors_.push_back({requests, std::make_shared<PinnedMemory>(3 * sizeof(int))});
     step(tape, named_step(StepPhase::requests, "requests"), [=, flags = mirrors_.back().flags](cudaStream_t s) {
-        kernels::request(static_cast<const int*>(flags->get()), stats, s);
+        kernels::request(static_cast<const int*>(flags->get()), stats, own, s);
     });
 }
 
-void CudaBackend::record(const BatchStats* stats, const float* learning_rates, StepRecord* ring, int64_t ring_size,
-                         Counters* counters, int64_t global_batch, Tape& tape) {
+void CudaBackend::record(const Record& record, Tape& tape) {
     const auto* times = static_cast<const kernels::StepTimes*>(times_.get());
-    step(tape, named_step(StepPhase::record, "record"), [=](cudaStream_t s) {
-        kernels::record(stats, learning_rates, ring, ring_size, counters, global_batch, times, s);
-    });
+    step(tape, named_step(StepPhase::record, "record"), [=](cudaStream_t s) { kernels::record(record, times, s); });
 }
 
 void CudaBackend::accumulate(const BatchStats* stats, EvalTotals* totals, int64_t images, Counters* counters,

@@ -1,0 +1,28 @@
+// --log-dir: the file of one rank's lines.
+#pragma once
+#include <string>
+
+namespace convoy {
+
+/// DIR/rank-0003.log
+std::string log_path(const std::string& folder, int rank);
+
+/// Lines at the end of a file, which keeps what it has. One process at a time.
+class LogFile {
+public:
+    /// Makes the folder and the file. Throws Exit::io if it cannot be made, or is a link, a pipe or
+    /// a device, Exit::usage if another run writes there.
+    explicit LogFile(const std::string& path);
+    ~LogFile();
+    LogFile(const LogFile&) = delete;
+
+    /// False once a line could not be written: then no more are.
+    bool add(const std::string& line);
+    const std::string& path() const { return path_; }
+
+private:
+    const std::string path_;
+    int file_;
+};
+
+}  // namespace convoy
