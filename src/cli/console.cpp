@@ -34,7 +34,6 @@ void Console::print_termination(int64_t checkpoint, const std::string& folder) {
 }
 
 void Console::print_end(const std::string& folder, const std::string& stopped_by) {
-    lines_->on_end();
     const char* dir = folder.c_str();
     const auto step = (long long)trainer_.step();
     if (trainer_.stopped()) {

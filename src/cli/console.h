@@ -17,6 +17,8 @@ public:
     /// The plan, in some ten lines.
     void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test,
                     const Graph&, const TrainSetup&, int ranks);
+    /// No step follows.
+    void end_progress() { lines_->on_end(); }
     /// The run ended by itself, or was stopped, and left everything in `folder`.
     void print_end(const std::string& folder, const std::string& stopped_by);
     /// The job is about to be ended in the middle of a step; any thread.

@@ -85,6 +85,7 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
                                           .saved_step = [&] { return recorder.saved_step(); },
                                           .say = say});
             trainer.run(recorder);
+            console.end_progress();
         } catch (const std::exception& error) {
             console.clear();
             recorder.record_failure(trainer.step(), error.what());

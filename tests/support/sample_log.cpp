@@ -59,7 +59,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 std::vector<std::string> progress_lines_of(const std::string& out) {
-    static const std::regex plan("ranks? [0-9-]+ +.*: CPU, .*|start: .*"), life("(training|evaluation|start): .*");
+    static const std::regex plan("ranks? [0-9-]+ +.*: .* on .*"), life("(training|evaluation|start): .*");
     std::vector<std::string> lines;
     bool planned = false;
     for (const std::string& line : lines_of(out)) {

@@ -84,7 +84,8 @@ public:
             const Reals p = softmax(affine(weight_, bias_, inputs_of(samples, sample)));
             const double own = p[size_t(samples.labels[size_t(sample)])];
             const auto better = std::count_if(p.begin(), p.end(), [own](double other) { return other > own; });
-            sums += {.images = 1, .loss_sum = -std::log(own), .correct = double(better == 0), .top5 = double(better < 5)};
+            sums +=
+                {.images = 1, .loss_sum = -std::log(own), .correct = double(better == 0), .top5 = double(better < 5)};
         }
         return sums;
     }

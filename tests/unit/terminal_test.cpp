@@ -80,6 +80,25 @@ std::vector<double> silences(const std::string& command) {
     return gaps;
 }
 
+TEST(Terminal, LogsWhatItDoesNotShow) {
+    const TempDir dir;
+    const std::string log = log_path(dir.path("logs"), 3);
+    EXPECT_EQ(log, dir.path("logs/rank-0003.log"));
+    std::FILE* file = std::fopen(dir.path("out").c_str(), "w");
+    for (const bool shown : {false, true}) {
+        Terminal terminal(file, shown);
+        terminal.log_to(log);
+        terminal.line("a\tline\n", "\t");
+        terminal.status("a status");
+        terminal.relay("another rank's");
+        if (!shown) terminal.warning("beware");
+    }
+    std::fclose(file);
+    const std::string both = "a\tline\\x0a\na status\n";
+    EXPECT_EQ(read_file(log), both + "warning: beware\n" + both) << "the second is appended";
+    EXPECT_EQ(read_file(dir.path("out")), both + "another rank's\n");
+}
+
 TEST(Terminal, ShowsWhatCouldSteerItAsText) {
     const std::vector<std::pair<std::string, std::string>> cases = {
         {"frog, größer, 青蛙, 🐸, 50 %", "frog, größer, 青蛙, 🐸, 50 %"},
