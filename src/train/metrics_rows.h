@@ -19,14 +19,16 @@ namespace convoy {
 struct TrainRow {
     int64_t step = 0;   ///< optimizer steps done, from 1
     int64_t epoch = 0;  ///< the epoch the step belongs to, from 1
-    double loss = NAN, accuracy = NAN, top5_accuracy = NAN, learning_rate = NAN;
+    double loss = NAN, accuracy = NAN, learning_rate = NAN;
     double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;
+    double top5_accuracy = NAN;
 };
 
 /// /eval: one pass over the test split.
 struct EvalRow {
     int64_t step = 0, epoch = 0;
-    double loss = NAN, accuracy = NAN, top5_accuracy = NAN, seconds = NAN;
+    double loss = NAN, accuracy = NAN, seconds = NAN;
+    double top5_accuracy = NAN;
 };
 
 /// /epochs: one completed epoch of training, evaluation not included; of a resumed epoch the part

@@ -32,11 +32,11 @@ TrainRow row_of(int64_t epoch, const StepRecord& r) {
             .epoch = epoch,
             .loss = r.loss,
             .accuracy = r.accuracy,
-            .top5_accuracy = r.top5_accuracy,
             .learning_rate = r.learning_rate,
             .step_seconds = r.step_seconds,
             .data_seconds = r.data_seconds,
-            .comm_exposed_seconds = r.comm_exposed_seconds};
+            .comm_exposed_seconds = r.comm_exposed_seconds,
+            .top5_accuracy = r.top5_accuracy};
 }
 
 namespace {
@@ -186,8 +186,8 @@ void Recorder::on_eval(int64_t epoch, int64_t step, const EvalResult& e, bool be
                               .epoch = epoch,
                               .loss = e.loss,
                               .accuracy = e.accuracy,
-                              .top5_accuracy = e.top5_accuracy,
-                              .seconds = e.seconds});
+                              .seconds = e.seconds,
+                              .top5_accuracy = e.top5_accuracy});
     }
     observer_.on_eval(epoch, e, best);
 }

@@ -150,13 +150,15 @@ TEST_F(MetricsFiles, TheirSizeIsKnownBeforehand) {
     std::mt19937_64 random(3);
     std::exponential_distribution<double> time(1000);
     for (int64_t step = 1; step <= steps; ++step)
-        metrics.add(
-            TrainRow{step, step / 40, 1 + time(random), 0.5, 0.05, time(random), time(random) / 10, time(random) / 10});
+        metrics.add(TrainRow{step, step / 40, 1 + time(random), 0.5, 0.05, time(random), time(random) / 10,
+                             time(random) / 10, 0.75});
     for (int64_t epoch = 1; epoch <= epochs; ++epoch) {
-        metrics.add(EpochRow{epoch, 5120, time(random), 5120 / time(random), 1 + time(random), time(random)});
-        metrics.add(EvalRow{epoch * 40, epoch, 1 + time(random), time(random), time(random)});
+        metrics.add(
+            EpochRow{epoch, 5120, time(random), 5120 / time(random), 1 + time(random), time(random), time(random)});
+        metrics.add(EvalRow{epoch * 40, epoch, 1 + time(random), time(random), time(random), time(random)});
         for (int64_t rank = 0; rank < ranks; ++rank)
-            metrics.add(RankEpochRow{epoch, rank, time(random), time(random), time(random)});
+            metrics.add(RankEpochRow{epoch, rank, time(random), time(random), time(random), 1280, 1 + time(random),
+                                     time(random)});
     }
     metrics.publish();
     const size_t most = 2 * fs::file_size(h5()) + fs::file_size(dir + "/metrics.jsonl");
