@@ -1,5 +1,6 @@
 // convoy: trains image classifiers on many ranks. Picks the subcommand, and turns every failure
 // into one line and one exit code on all ranks.
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -7,17 +8,19 @@
 
 #include "backend/out_of_memory.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "base/waiting.h"
 #include "cli/commands.h"
 #include "comm/comm.h"
+#include "comm/launcher.h"
 
 using namespace convoy;
 
 namespace {
 
 const char* const usage =
-    "usage: convoy COMMAND [options]      (convoy COMMAND --help tells more)\n"
+    "usage: convoy COMMAND [options]      (convoy COMMAND -h tells more)\n"
     "  convert   make a data set of HDF5 shards from CIFAR-10, MNIST or a seed\n"
     "  verify    check every checksum of a data set\n"
     "  train     train a model; start it with mpirun or srun for several ranks\n"
@@ -30,41 +33,81 @@ const char* const usage =
     "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 communication failed,\n"
     "            7 not enough memory, 85 checkpointed on request, 130 interrupted\n";
 
-using Command = std::function<int(Comm&, const std::vector<std::string>&)>;
+using Arguments = std::vector<std::string>;
+
+struct Command {
+    std::function<int(Comm&, const Arguments&)> run;
+    std::function<void(const Arguments&)> help;  ///< of arguments with --help among them; starts no MPI
+};
 
 /// A command that runs on one rank and needs no others.
-Command alone(int (*command)(const std::vector<std::string>&)) {
-    return [command](Comm& comm, const std::vector<std::string>& args) {
+Command alone(int (*command)(const Arguments&)) {
+    const auto run = [command](Comm& comm, const Arguments& args) {
         int code = 0;
         comm.together([&] {
             if (comm.root()) code = command(args);
         });
         return code;
     };
+    return {run, command};
 }
 
-const std::map<std::string, Command> commands = {
-    {"convert", alone(convert)}, {"verify", alone(verify)}, {"train", train},
-    {"evaluate", evaluate},      {"bench", bench},          {"report", alone(report)},
-    {"plot", alone(plot)},       {"comm-test", comm_test},  {"info", info}};
+Command collective(int (*command)(Comm&, const Arguments&), std::string (*help)()) {
+    return {command, [help](const Arguments&) { std::fputs(printable(help(), "\n").c_str(), stdout); }};
+}
 
-int run(Comm& comm, const std::vector<std::string>& args) {
-    const std::string name = args.empty() ? "--help" : args[0];
-    if (name == "--help" || name == "help") {
-        if (comm.root()) std::fputs(usage, args.empty() ? stderr : stdout);
-        return args.empty() ? int(Exit::usage) : 0;
+const std::map<std::string, Command> commands = {{"convert", alone(convert)},
+                                                 {"verify", alone(verify)},
+                                                 {"train", collective(train, train_help)},
+                                                 {"evaluate", collective(evaluate, evaluate_help)},
+                                                 {"bench", collective(bench, bench_help)},
+                                                 {"report", alone(report)},
+                                                 {"plot", alone(plot)},
+                                                 {"comm-test", collective(comm_test, comm_test_help)},
+                                                 {"info", collective(info, info_help)}};
+
+/// With `help`, `help COMMAND`, `version` and -h as the options that they stand for.
+Arguments spelled_out(Arguments args) {
+    if (args.empty()) return args;
+    if (args[0] == "help") {
+        args.erase(args.begin());
+        args.emplace_back("--help");
     }
-    if (name == "--version") {
-        if (comm.root()) std::printf("convoy %s (%s)\n", version, commit());
-        return 0;
+    if (args[0] == "version") args[0] = "--version";
+    std::replace(args.begin(), args.end(), std::string("-h"), std::string("--help"));
+    return args;
+}
+
+/// Prints what needs neither MPI nor other ranks: help and the version. False if `args` ask for
+/// something else.
+bool answered(const Arguments& args) {
+    const auto asks = [](const std::string& arg) { return arg == "--help" || arg.starts_with("--help="); };
+    if (args.empty()) return false;
+    const auto found = commands.find(args[0]);
+    const bool for_command = found != commands.end() && std::any_of(args.begin(), args.end(), asks);
+    if (args[0] != "--version" && !asks(args[0]) && !for_command) return false;
+    if (launched_rank() != 0) return true;
+    if (for_command)
+        found->second.help({args.begin() + 1, args.end()});
+    else if (args[0] == "--version")
+        std::printf("convoy %s (%s)\n", version, commit());
+    else
+        std::fputs(usage, stdout);
+    return true;
+}
+
+int run(Comm& comm, const Arguments& args) {
+    if (args.empty()) {
+        if (comm.root()) std::fputs(usage, stderr);
+        return int(Exit::usage);
     }
-    const auto found = commands.find(name);
+    const auto found = commands.find(args[0]);
     if (found == commands.end())
         fail_everywhere(Exit::usage,
-                        "there is no command '" + name +
+                        "there is no command '" + args[0] +
                             "'; choose convert, verify, train, evaluate, bench, report, plot, comm-test or info");
     try {
-        return found->second(comm, {args.begin() + 1, args.end()});
+        return found->second.run(comm, {args.begin() + 1, args.end()});
     } catch (const std::exception& error) {
         if (is_out_of_memory(error)) throw std::bad_alloc();
         throw;
@@ -76,11 +119,18 @@ int run(Comm& comm, const std::vector<std::string>& args) {
 int main(int argc, char** argv) {
     const std::string command = argc > 1 ? argv[1] : "";
     if (command == "train" || command == "bench" || command == "evaluate") wait_briefly(argv);
+    const Arguments args = spelled_out({argv + 1, argv + argc});
+    try {
+        if (answered(args)) return 0;
+    } catch (const Error& error) {
+        std::fprintf(stderr, "convoy: %s\n", error.what());
+        return int(error.code);
+    }
     spare_address_space();
     Comm comm(&argc, &argv);
     int code = 0;
     try {
-        comm.or_abort([&] { code = run(comm, {argv + 1, argv + argc}); });
+        comm.or_abort([&] { code = run(comm, args); });
     } catch (const Error& error) {  // on all ranks
         if (comm.root()) std::fprintf(stderr, "convoy: %s\n", error.what());
         comm.barrier();

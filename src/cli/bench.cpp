@@ -149,15 +149,16 @@ void write_oom(const std::string& dir, const TrainOptions& o, const BenchOptions
 
 }  // namespace
 
+std::string bench_help() {
+    BenchOptions b;
+    return parse_bench({"--help"}, b).help;
+}
+
 int bench(Comm& comm, const std::vector<std::string>& args) {
     BenchOptions b;
     ParsedOptions parsed;
     comm.together([&] { parsed = parse_bench(args, b); });
     const TrainOptions& o = parsed.options;
-    if (o.help) {
-        if (comm.root()) std::fputs(parsed.help.c_str(), stdout);
-        return 0;
-    }
     comm.together([&] { check_world(comm); });
     Terminal terminal(stderr, comm.root());  // stdout is the result's
     const Heartbeat heartbeat(comm.activity(), terminal);

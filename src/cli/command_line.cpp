@@ -11,20 +11,13 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "cli/foreign_options.h"
 
 namespace convoy {
 namespace po = boost::program_options;
 namespace {
 
 using Options = po::options_description;
-
-/// Options that people know from elsewhere, and what there is here; the nearest name would mislead
-/// them.
-constexpr std::pair<const char*, const char*> of_other_programs[] = {
-    {"test-batch-size",
-     "an evaluation takes the batch of the training, and 'convoy evaluate' has --batch-per-rank: the result is the "
-     "same"},
-};
 
 std::vector<std::string> names_of(const Options& options) {
     std::vector<std::string> names;
@@ -89,8 +82,6 @@ void translate(const Options& options, const std::string& where, const std::stri
         usage(dashes + name + ": '" + value + "' is not allowed; " + allowed(options, name));
     } catch (const po::unknown_option& error) {
         const std::string name = without_dashes(error.get_option_name());
-        for (const auto& [theirs, ours] : of_other_programs)
-            if (name == theirs) usage(error.get_option_name() + ": there is no such option; " + ours);
         usage(error.get_option_name() + ": there is no such option" +
               did_you_mean(name, names_of(options), "see --help", dashes));
     } catch (const po::multiple_occurrences& error) {
@@ -111,6 +102,14 @@ void translate(const Options& options, const std::string& where, const std::stri
 /// Boost takes an empty name for the beginning of every option's, and throws.
 const po::option_description* known_option(const Options& options, const std::string& name) {
     return name.empty() ? nullptr : options.find_nothrow(name, false);
+}
+
+/// What to write instead of another program's option; empty if none is known, or if `name` is ours
+/// but for its dashes.
+std::string foreign(const Options& options, const std::string& name) {
+    std::string dashed = name;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    return known_option(options, dashed) ? "" : instead_of_foreign(name);
 }
 
 std::string trimmed(const std::string& text) {
@@ -158,6 +157,8 @@ void store_config(const Options& options, const std::string& path,
         if (equals == std::string::npos) fail(Exit::usage, where + "'" + text + "' is not of the form key = value");
         const std::string key = trimmed(text.substr(0, equals)), value = trimmed(text.substr(equals + 1));
         if (key == "config" || key == "help" || !known_option(options, key)) {
+            if (const std::string ours = foreign(options, key); !ours.empty())
+                fail(Exit::usage, where + key + ": " + ours);
             std::vector<std::string> known = names_of(options);
             std::erase_if(known, [](const std::string& name) { return name == "config" || name == "help"; });
             fail(Exit::usage, where + "there is no key '" + key + "'" +
@@ -174,6 +175,16 @@ void store_config(const Options& options, const std::string& path,
             po::store(one, result.values);
             if (!command_line.count(key) || command_line[key].defaulted()) result.from_file.insert(key);
         });
+    }
+}
+
+/// Before Boost sees them: it takes -sm for -s m.
+void refuse_foreign(const Options& options, const std::vector<std::string>& args) {
+    for (const std::string& arg : args) {
+        if (arg == "--") return;
+        if (!arg.starts_with("-") || known_option(options, without_dashes(arg))) continue;
+        if (const std::string ours = foreign(options, without_dashes(arg)); !ours.empty())
+            fail(Exit::usage, arg.substr(0, arg.find('=')) + ": " + ours);
     }
 }
 
@@ -194,6 +205,7 @@ void store_arguments(const Options& options, const std::vector<std::string>& arg
     namespace style = po::command_line_style;
     constexpr int strict = style::unix_style & ~style::allow_guessing;
     check_values_present(options, args);
+    refuse_foreign(options, args);
     translate(options, "", "--", [&] {
         po::parsed_options parsed = po::command_line_parser(args).options(options).style(strict).run();
         for (po::option& option : parsed.options) {

@@ -27,4 +27,11 @@ int plot(const std::vector<std::string>& args);
 /// Prints versions and who runs where; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
 
+/// What --help prints of the collective ones. It needs no MPI; the others print it themselves.
+std::string train_help();
+std::string evaluate_help();
+std::string bench_help();
+std::string comm_test_help();
+std::string info_help();
+
 }  // namespace convoy

@@ -74,15 +74,13 @@ void check_data(const EvaluateOptions& o, const ModelFile& file, const SplitInfo
 
 }  // namespace
 
+std::string evaluate_help() {
+    return "usage: convoy evaluate --model-file FILE --data DIR [options]\n" + parse_evaluate({"--help"}).text;
+}
+
 int evaluate(Comm& comm, const std::vector<std::string>& args) {
     EvaluateOptions o;
     comm.together([&] { o = parse_evaluate(args); });
-    if (o.help) {
-        if (comm.root())
-            std::printf("usage: convoy evaluate --model-file FILE --data DIR [options]\n%s", o.text.c_str());
-        return 0;
-    }
-
     Terminal terminal(stderr, comm.root());  // stdout is the result's
     const Heartbeat heartbeat(comm.activity(), terminal);
     BackendOptions how;

@@ -23,7 +23,6 @@ namespace po = boost::program_options;
 struct InfoOptions {
     std::string plans, chip, precision, size, stem;
     int64_t batch = 0, classes = 0;
-    bool help = false;
     std::string text;  ///< of --help
 };
 
@@ -43,7 +42,7 @@ InfoOptions parse_info(const std::vector<std::string>& args) {
          "of the labels; 0: 10 for a model of small images, else 1000")  //
         ("stem", po::value<std::string>(&o.stem)->default_value("auto")->value_name("KIND"),
          "of the resnets: imagenet, cifar or auto")  //
-        ("help", po::bool_switch(&o.help), "print this");
+        ("help", po::bool_switch(), "print this");
     po::variables_map values = parse(options, args);
     po::notify(values);
     o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
@@ -80,14 +79,15 @@ void print_libraries() {
 
 }  // namespace
 
+std::string info_help() { return "usage: convoy info [--plans MODEL]\n" + parse_info({"--help"}).text; }
+
 int info(Comm& comm, const std::vector<std::string>& args) {
     InfoOptions options;
     comm.together([&] {
         options = parse_info(args);
-        if (comm.root() && options.help) std::printf("usage: convoy info [--plans MODEL]\n%s", options.text.c_str());
-        if (comm.root() && !options.help && !options.plans.empty()) print_plans(options);
+        if (comm.root() && !options.plans.empty()) print_plans(options);
     });
-    if (options.help || !options.plans.empty()) return 0;
+    if (!options.plans.empty()) return 0;
     const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
     const std::vector<std::string> places = comm.gather_all(backend->placement()),

@@ -110,6 +110,8 @@ int exit_code(Comm& comm, const Trainer& trainer) {
 
 }  // namespace
 
+std::string train_help() { return parse_train_options({"--help"}).help; }
+
 int train(Comm& comm, const std::vector<std::string>& args) {
     // 1. Options
     ParsedOptions parsed;
@@ -121,9 +123,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
                 Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     });
     const TrainOptions& o = parsed.options;
-    if (o.help || o.print_config) {
-        const std::string text = o.help ? parsed.help : config_text(parsed.resolved);
-        if (comm.root()) std::fputs(printable(text, "\n").c_str(), stdout);
+    if (o.print_config) {
+        if (comm.root()) std::fputs(printable(config_text(parsed.resolved), "\n").c_str(), stdout);
         return 0;
     }
 

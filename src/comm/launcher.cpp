@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace convoy {
 
@@ -19,6 +20,12 @@ Grace launcher_grace() {
     int length = 0;
     MPI_Get_library_version(text, &length);
     return launcher_grace(text);
+}
+
+int launched_rank() {
+    for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+        if (const char* rank = std::getenv(variable)) return std::atoi(rank);
+    return 0;
 }
 
 }  // namespace convoy

@@ -1,4 +1,5 @@
-// What is known of OpenMPI's mpirun, which ended up differently in 4.1 and in 5.0.
+// What is known of launchers: of OpenMPI's mpirun, which ended up differently in 4.1 and in 5.0,
+// and what any launcher says in the environment.
 #pragma once
 #include <string>
 
@@ -15,5 +16,8 @@ Grace launcher_grace();
 /// As MPI_Get_library_version names it: "Open MPI v5.0.7, package: …". Other libraries than OpenMPI
 /// count as its version 4.
 Grace launcher_grace(const std::string& library);
+
+/// This process's rank as its launcher says it, before MPI starts; 0 without a launcher.
+int launched_rank();
 
 }  // namespace convoy

@@ -1,10 +1,60 @@
 #include "comm/preflight.h"
 
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
 #include <cstdlib>
 
 namespace convoy {
+namespace {
+
+/// An address in digits; empty if it is none of IP.
+std::string digits_of(const sockaddr* address) {
+    char text[NI_MAXHOST] = "";
+    if (!address || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) return "";
+    const socklen_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
+}
+
+/// Whether a host's name or address is of this machine, whose name is `host`.
+bool is_this_host(const std::string& name, const std::string& host) {
+    if (name.substr(0, name.find('.')) == host.substr(0, host.find('.'))) return true;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0) return false;
+    const std::string wanted = digits_of(found->ai_addr);
+    freeaddrinfo(found);
+    bool own = wanted.starts_with("127.");
+    ifaddrs* interfaces = nullptr;
+    if (getifaddrs(&interfaces) != 0) return own;
+    for (const ifaddrs* i = interfaces; i; i = i->ifa_next) own = own || digits_of(i->ifa_addr) == wanted;
+    freeifaddrs(interfaces);
+    return own;
+}
+
+/// PyTorch's launchers give ranks by RANK, WORLD_SIZE and MASTER_ADDR. Where these tell of another
+/// world than MPI does, somebody counts on ranks that are not there.
+void check_variables_of_torch(Comm& comm) {
+    const std::string advice = "; start ranks with mpirun -np N, not with torchrun, or unset ";
+    const auto check = [&](const char* variable, int ours, const char* what) {
+        const char* text = std::getenv(variable);
+        if (text && std::atoi(text) != ours)
+            fail(Exit::usage, std::string(variable) + " is " + text + ", but MPI " + what + " " + std::to_string(ours) +
+                                  advice + variable);
+    };
+    check("WORLD_SIZE", comm.size(), "sees a world of");
+    check("RANK", comm.rank(), "calls this rank");
+    const char* master = std::getenv("MASTER_ADDR");
+    if (master && comm.size() == 1 && !is_this_host(master, comm.host()))
+        fail(Exit::usage, std::string("MASTER_ADDR is ") + master +
+                              ", another host, but MPI sees only this one rank, on " + comm.host() + advice +
+                              "MASTER_ADDR");
+}
+
+}  // namespace
 
 void check_world(Comm& comm) {
+    check_variables_of_torch(comm);
     if (comm.size() > 1) return;
     const char* of_openmpi = std::getenv("OMPI_COMM_WORLD_SIZE");
     if (of_openmpi && std::atoi(of_openmpi) == 1) return;  // mpirun -np 1, perhaps within somebody else's step

@@ -10,7 +10,9 @@
 namespace convoy {
 
 /// Fails with Exit::usage if the launcher started several processes that do not see one another:
-/// each would train alone. Causes: mpirun and the program use different MPIs, or srun lacks --mpi.
+/// each would train alone. Causes: mpirun and the program use different MPIs, srun lacks --mpi, or
+/// torchrun is the launcher. RANK, WORLD_SIZE and MASTER_ADDR may be set, but must not contradict
+/// MPI.
 void check_world(Comm&);
 
 /// (name, text) pairs that must be the same on every rank. Collective; fails with Exit::usage

@@ -1,0 +1,94 @@
+// Options of PyTorch's scripts and launchers are no aliases: the error names what there is here,
+// and what it names exists.
+#include "cli/foreign_options.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "cli/commands.h"
+#include "cli/train_options.h"
+#include "tests/support/cluster.h"
+
+namespace convoy::test {
+namespace {
+
+struct Case {
+    const char *theirs, *ours;
+};
+const Case cases[] = {{"--no-cuda", "--device cpu"},
+                      {"--gpu-nums", "mpirun -np N"},
+                      {"--gpu_devices", "--devices"},
+                      {"-g", "mpirun -np N"},
+                      {"-e", "--epochs"},
+                      {"-b", "--batch-per-rank"},
+                      {"-td", "--output"},
+                      {"-dd", "--data"},
+                      {"-li", "--log-interval"},
+                      {"-sm", "--output"},
+                      {"--train-dir", "--output"},
+                      {"--dataset-dir", "--data"},
+                      {"--save-model", "--output"},
+                      {"--root", "--data"},
+                      {"--learning-rate", "--lr"},
+                      {"--backend", "NCCL"},
+                      {"-i", "mpirun -np N"},
+                      {"--init-method", "mpirun -np N"},
+                      {"--init_method", "mpirun -np N"},
+                      {"-r", "mpirun -np N"},
+                      {"--rank", "mpirun -np N"},
+                      {"-s", "mpirun -np N"},
+                      {"--world-size", "mpirun -np N"},
+                      {"--ip", "mpirun -np N"},
+                      {"--port", "mpirun -np N"},
+                      {"--test-batch-size", "--batch-per-rank"},
+                      {"--num_worker", "--threads"},
+                      {"--num-workers", "--threads"},
+                      {"--workers", "--threads"},
+                      {"--print-freq", "--log-interval"},
+                      {"--arch", "--model"},
+                      {"--lr-step", "--lr-step-epochs"},
+                      {"--gamma", "--lr-gamma"},
+                      {"--dist-url", "mpirun -np N"},
+                      {"--local_rank", "mpirun -np N"},
+                      {"--nproc_per_node", "mpirun -np N"}};
+
+TEST(ForeignOptions, OursAreNamed) {
+    for (const auto& [theirs, ours] : cases)
+        for (const std::string& written : {std::string(theirs), std::string(theirs) + "=2"})
+            EXPECT_EQ("", problem_of_error(Exit::usage, {std::string(theirs) + ": ", ours},
+                                           [&] { parse_train_options({"--data", "x", written, "4"}); }));
+}
+
+TEST(ForeignOptions, WhatIsNamedExists) {
+    const std::string help = train_help() + evaluate_help();
+    const std::regex option("--[a-z][a-z-]+");
+    for (const auto& [theirs, ours] : cases) {
+        const std::string said =
+            instead_of_foreign(std::string(theirs).substr(std::string(theirs).find_first_not_of('-')));
+        for (auto i = std::sregex_iterator(said.begin(), said.end(), option); i != std::sregex_iterator(); ++i)
+            EXPECT_NE(help.find("  " + i->str() + " "), std::string::npos) << theirs << ": " << said;
+    }
+}
+
+TEST(ForeignOptions, InARecipeTheLineIsNamed) {
+    const TempDir dir;
+    write_file(dir.path("theirs.cfg"), "epochs = 2\nworld_size = 2\n");
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"theirs.cfg:2: world_size: ", "mpirun -np N"},
+                                   [&] { parse_train_options({"--config", dir.path("theirs.cfg")}); }));
+}
+
+TEST(ForeignOptions, OneThatIsOursButForItsDashesIsSaidSo) {
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--log_interval", "did you mean --log-interval?"},
+                                   [] { parse_train_options({"--data", "x", "--log_interval", "4"}); }));
+}
+
+TEST(ForeignOptions, EveryCommandKnowsThem) {
+    for (const char* command : {"train", "bench", "evaluate", "comm-test", "info", "verify", "report"})
+        EXPECT_EQ("", refusal(convoy_alone(std::string(command) + " --world-size 2"), Exit::usage,
+                              {"--world-size: the launcher gives ranks: mpirun -np N"}))
+            << command;
+}
+
+}  // namespace
+}  // namespace convoy::test
