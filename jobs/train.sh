@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Throughput of a network on one node's GPUs, as the train.sh that people run with PyTorch's
+# ImageNet example: the same arguments, the same four lines, the same log.
+#   jobs/train.sh [MODEL [GPUS [BATCH]]]        # resnet50, "0" (as in 0,1,2,3), 128 a GPU
+# One rank a GPU; the rate is the global batch / 1000, momentum 0.9 and decay 1e-4, one epoch, a
+# line a step. Logs go to ../logs/benchmark_log/cnns, as theirs do, or into CONVOY_LOGS in place of
+# ../logs. Images: CONVOY_DATA, a folder that 'convoy convert' made. Without it: made-up ones of
+# 224x224x3 and 1,000 classes in input/synthetic-imagenet-12800 (CONVOY_IMAGES; 1.9 GB), made at
+# first use. Their accuracy means nothing. CONVOY_DEVICE=cpu: ranks on CPUs, for a try. CONVOY_ARGS:
+# further options of convoy train. Expected: 347 images/s were published for PyTorch on one V100
+# (output/published-resnet50-v100.csv); this has never run on a GPU.
+set -euo pipefail
+model=${1:-resnet50} gpus=${2:-0} batch=${3:-128}
+fail() {
+  echo "train.sh: $*" >&2
+  exit 2
+}
+[[ $gpus =~ ^[0-9]+(,[0-9]+)*$ ]] || fail "GPUS '$gpus' is not a list of device numbers as in 0,1,2,3"
+[[ $batch =~ ^[1-9][0-9]*$ ]] || fail "BATCH '$batch' is not a number of images a GPU"
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+read -ra convoy <<<"${CONVOY_COMMAND:-$root/build/convoy}"
+read -ra more <<<"${CONVOY_ARGS:-}"
+IFS=, read -ra devices <<<"$gpus"
+ranks=${#devices[@]}
+total=$((batch * ranks))
+rate=$(awk -v total="$total" 'BEGIN { print total / 1000 }')
+folder=${CONVOY_LOGS:-../logs}/benchmark_log/cnns/${model}_1node_bz$batch
+log=$folder/1n${ranks}c_real.log
+
+echo "Use gpus: $gpus"
+echo "Batch size : $batch"
+echo "Learning rate: $rate"
+data=${CONVOY_DATA:-}
+if [[ -z $data ]]; then
+  images=${CONVOY_IMAGES:-12800}
+  data=$root/input/synthetic-imagenet-$images
+  echo "Data: synthetic, $images made-up images of 224x224x3 and 1,000 classes; CONVOY_DATA names real ones" >&2
+  [[ -e $data/manifest.json ]] ||
+    "${convoy[@]}" convert synthetic --images "$images" --test-images 1000 --size 224x224x3 --classes 1000 --to "$data" >&2
+fi
+
+device=(--device cuda --devices "$gpus")
+[[ ${CONVOY_DEVICE:-cuda} == cuda ]] || device=(--device "$CONVOY_DEVICE")
+mkdir -p "$folder"
+code=0
+mpirun --bind-to none --oversubscribe -np "$ranks" "${convoy[@]}" train --model "$model" --data "$data" \
+  --batch-size "$total" --lr "$rate" --momentum 0.9 --weight-decay 1e-4 --epochs 1 --log-interval 1 --log-format imagenet \
+  --checkpoint-every none --output "${log%.log}" --overwrite "${device[@]}" "${more[@]}" 2>&1 | tee "$log" || code=$?
+echo "Writting log to $log"
+exit "$code"

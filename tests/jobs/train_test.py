@@ -1,0 +1,144 @@
+"""jobs/train.sh, with programs of its own in place of mpirun and convoy, and what a container starts. Needs no scheduler."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ENTRY = f"{ROOT}/jobs/container/entry.sh"
+HELP = "usage: convoy COMMAND [options]\n  convert   make\n  train     train a model\n  info      print\nexit codes: 0 done\n"
+
+
+class Stubs(unittest.TestCase):
+    """A folder with programs of its own, first in PATH."""
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="convoy-train-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        os.makedirs(f"{self.dir}/here")
+
+    def stub(self, name, body):
+        path = f"{self.dir}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(f"#!/bin/bash\n{body}\n")
+        os.chmod(path, 0o755)
+
+    def environment(self, **more):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("CONVOY_")}
+        return {**clean, "PATH": f"{self.dir}/bin:{clean['PATH']}", **more}
+
+    def started(self, command, **environment):
+        return subprocess.run(command, cwd=f"{self.dir}/here", env=self.environment(**environment), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+class Train(Stubs):
+    def setUp(self):
+        super().setUp()
+        os.makedirs(f"{self.dir}/root/jobs")
+        shutil.copy(f"{ROOT}/jobs/train.sh", f"{self.dir}/root/jobs/train.sh")
+        self.stub("bin/mpirun", 'echo "mpirun $*"; while [[ $1 != */convoy ]]; do shift; done; exec "$@"')
+        self.stub("root/build/convoy", f'echo "$*" >>{self.dir}/calls; echo "Epoch: [0][0/10]"; [[ $1 != convert ]] || {{ mkdir -p "${{@: -1}}"; touch "${{@: -1}}/manifest.json"; }}')
+
+    def run_script(self, *arguments, **environment):
+        return self.started([f"{self.dir}/root/jobs/train.sh", *arguments], **environment)
+
+    def calls(self):
+        with open(f"{self.dir}/calls") as f:
+            return f.read().splitlines()
+
+    def test_four_gpus(self):
+        done = self.run_script("resnet50", "0,1,2,3", "32", CONVOY_DATA="/data")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        log = "../logs/benchmark_log/cnns/resnet50_1node_bz32/1n4c_real.log"
+        self.assertEqual(done.stdout.splitlines()[:3], ["Use gpus: 0,1,2,3", "Batch size : 32", "Learning rate: 0.128"])
+        self.assertEqual(done.stdout.splitlines()[-1], f"Writting log to {log}")
+        self.assertRegex(done.stdout, r"mpirun .*-np 4 ")
+        (call,) = self.calls()
+        for words in ("train --model resnet50", "--data /data", "--batch-size 128", "--lr 0.128", "--momentum 0.9", "--epochs 1", "--log-interval 1",
+                      "--log-format imagenet", "--device cuda --devices 0,1,2,3"):  # fmt: skip
+            self.assertRegex(call, rf"(^| ){re.escape(words)}( |$)")
+        with open(f"{self.dir}/here/{log}") as f:
+            self.assertIn("Epoch: [0][0/10]\n", f.read())
+
+    def test_by_default_resnet50_on_gpu_0_with_128_made_up_images(self):
+        done = self.run_script(CONVOY_LOGS=f"{self.dir}/logs", CONVOY_IMAGES="256")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.splitlines()[:3], ["Use gpus: 0", "Batch size : 128", "Learning rate: 0.128"])
+        self.assertIn("Data: synthetic, 256 made-up images of 224x224x3", done.stderr)
+        self.assertTrue(os.path.exists(f"{self.dir}/logs/benchmark_log/cnns/resnet50_1node_bz128/1n1c_real.log"))
+        convert, train = self.calls()
+        self.assertRegex(convert, r"^convert synthetic --images 256 .*--size 224x224x3 --classes 1000")
+        self.assertIn(f"--data {self.dir}/root/input/synthetic-imagenet-256 ", train)
+        self.run_script(CONVOY_LOGS=f"{self.dir}/logs", CONVOY_IMAGES="256")
+        self.assertEqual(len(self.calls()), 3, "the images are made once")
+
+    def test_numbers_of_two_digits_count_as_one_gpu(self):
+        done = self.run_script("resnet18", "8,10,11", "64", CONVOY_DATA="/data")
+        self.assertIn("1n3c_real.log", done.stdout)
+        self.assertIn("--batch-size 192 ", self.calls()[0])
+
+    def test_the_exit_code_is_the_trainings(self):
+        self.stub("root/build/convoy", "exit 7")
+        self.assertEqual(self.run_script("resnet50", "0", "160", CONVOY_DATA="/data").returncode, 7)
+
+    def test_mistakes_are_one_line(self):
+        for arguments, word in ((("resnet50", "0;1"), "GPUS '0;1'"), (("resnet50", ""), "Use gpus"), (("resnet50", "0", "many"), "BATCH 'many'")):
+            done = self.run_script(*arguments, CONVOY_DATA="/data")
+            if word == "Use gpus":  # an empty word is no word, as in theirs
+                self.assertEqual(done.returncode, 0)
+                continue
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stderr.count("\n"), 1)
+            self.assertIn(word, done.stderr)
+
+
+class Container(Stubs):
+    def setUp(self):
+        super().setUp()
+        self.stub("bin/convoy", f'[[ $1 != help ]] || {{ printf %s "{HELP}"; exit; }}; echo "convoy: $*"; exit 3')
+        self.stub("bin/convert", 'echo "the other convert"')
+        self.stub("bin/other", 'echo "other: $*"')
+
+    def test_the_image_starts_it(self):
+        with open(f"{ROOT}/jobs/container/Dockerfile") as f:
+            text = f.read()
+        (copy,) = re.findall(r"^COPY \. (\S+)$", text, re.M)
+        (entry,) = re.findall(r'^ENTRYPOINT \["(\S+)"\]$', text, re.M)
+        self.assertEqual(entry.replace(copy, ROOT), ENTRY)
+        self.assertTrue(os.access(ENTRY, os.X_OK))
+
+    def test_commands_and_programs(self):
+        for words, printed in (("train --epochs 1", "convoy: train --epochs 1"), ("convert mnist", "convoy: convert mnist"), ("--version", "convoy: --version"),
+                               ("version", "convoy: version"), ("zebra", "convoy: zebra"), ("other -np 2", "other: -np 2")):  # fmt: skip
+            done = self.started([ENTRY, *words.split()])
+            self.assertEqual(done.stdout, printed + "\n", done.stderr)
+            self.assertEqual(done.returncode, 3 if printed.startswith("convoy") else 0)
+
+    def stays_up(self, terminal):
+        """Whether it is there after a second, and ends soon after a TERM."""
+        master, slave = os.openpty() if terminal else (None, subprocess.DEVNULL)
+        container = subprocess.Popen([ENTRY], env=self.environment(), stdin=slave, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(1)
+        up = container.poll() is None
+        container.send_signal(signal.SIGHUP if terminal else signal.SIGTERM)  # an interactive shell ignores TERM
+        container.wait(timeout=10)
+        for descriptor in (master, slave) if terminal else ():
+            os.close(descriptor)
+        try:
+            os.killpg(container.pid, signal.SIGKILL)  # its sleep
+        except ProcessLookupError:
+            pass
+        return up
+
+    def test_without_a_command_it_stays_up(self):
+        self.assertTrue(self.stays_up(terminal=False), "as docker run -d starts it")
+        self.assertTrue(self.stays_up(terminal=True), "as docker run -itd starts it")
+
+
+if __name__ == "__main__":
+    unittest.main()
