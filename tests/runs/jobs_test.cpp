@@ -23,5 +23,15 @@ TEST(Jobs, WordsBeforeALaunch) {
     EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST(Jobs, TrainLikePytorchsScript) {
+    const Finished f = scripts_test("-k Train train_test");
+    EXPECT_EQ(f.code, 0) << f.err;
+}
+
+TEST(Jobs, AContainerStaysUp) {
+    const Finished f = scripts_test("-k Container train_test");
+    EXPECT_EQ(f.code, 0) << f.err;
+}
+
 }  // namespace
 }  // namespace convoy::test
