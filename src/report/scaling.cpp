@@ -133,10 +133,10 @@ std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::
     for (size_t i = 0, next = 0; i < runs.size(); i = next) {
         std::vector<double> rates;
         for (next = i; next < runs.size() && order_of(runs[next]) == order_of(runs[i]); ++next)
-            if (!runs[next].out_of_memory) rates.push_back(runs[next].samples_per_second);
+            if (!runs[next].out_of_memory && !runs[next].to_do) rates.push_back(runs[next].samples_per_second);
         cells.push_back({.run = runs[i], .runs = int64_t(rates.size())});
         cells.back().run.samples_per_second = median(rates);
-        cells.back().run.out_of_memory = rates.empty();
+        cells.back().run.out_of_memory = rates.empty() && !runs[i].to_do;
         if (!rates.empty()) cells.back().note = not_comparable(runs[i], published);
     }
     const auto same = [](const ScalingCell& a, const ScalingCell& b) {
@@ -168,15 +168,18 @@ std::vector<ScalingRun> read_published(const std::string& path) {
             r.batch = std::stoll(batch);
             r.nodes = std::stoll(nodes);
             r.ranks = std::stoll(gpus);
-            r.samples_per_second = std::stod(rate);
+            r.out_of_memory = rate == "OOM";
+            r.to_do = rate == "TODO";
+            if (!r.out_of_memory && !r.to_do) r.samples_per_second = std::stod(rate);
         } catch (const std::exception&) {
             r.ranks = 0;
         }
-        if (r.classes < 1 || r.batch < 1 || r.nodes < 1 || r.ranks < 1 || !(r.samples_per_second > 0) ||
-            std::getline(words, rest))
+        const bool known = r.samples_per_second > 0 || r.out_of_memory || r.to_do;
+        if (r.classes < 1 || r.batch < 1 || r.nodes < 1 || r.ranks < 1 || !known || std::getline(words, rest))
             fail(Exit::bad_input,
                  path + ":" + std::to_string(number) +
-                     ": is not source,model,precision,image_size,classes,batch_per_gpu,nodes,gpus,samples_per_second");
+                     ": is not source,model,precision,image_size,classes,batch_per_gpu,nodes,gpus,samples_per_second "
+                     "(a number, OOM or TODO)");
         r.stem = stem_of({.name = r.model, .h = std::atoi(r.image_size.c_str())});
         r.device = "gpu";
         runs.push_back(r);

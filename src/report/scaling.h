@@ -21,6 +21,7 @@ struct ScalingRun {
     int64_t classes = 0;
     std::string device{};  ///< "gpu": each rank has one to itself; "cpu"
     std::string run{};     ///< its folder, for messages
+    bool to_do = false;    ///< a published cell without a figure: TODO
 };
 
 /// The runs of one source, model, precision, size, device, batch and number of nodes and ranks.
@@ -44,7 +45,8 @@ bool same_table(const ScalingRun&, const ScalingRun&);
 std::vector<ScalingCell> scaling_cells(std::vector<ScalingRun> runs, const std::vector<ScalingRun>& published);
 
 /// Reads lines after a header; # starts a comment. Throws Exit::bad_input naming the line. A line
-/// is "source,model,precision,image_size,classes,batch_per_gpu,nodes,gpus,samples_per_second".
+/// is "source,model,precision,image_size,classes,batch_per_gpu,nodes,gpus,samples_per_second"; the
+/// last may be OOM or TODO, as some were published.
 std::vector<ScalingRun> read_published(const std::string& path);
 
 enum class Format { text, markdown, csv, json };

@@ -18,6 +18,13 @@ std::string number_or(double v, const char* pattern, const std::string& otherwis
     return text;
 }
 
+/// A cell's samples/s, or why it has none.
+std::string rate_or(const ScalingRun& r, const char* pattern, const std::string& otherwise) {
+    if (r.out_of_memory) return "OOM";
+    if (r.to_do) return "TODO";
+    return number_or(r.samples_per_second, pattern, otherwise);
+}
+
 /// What the title calls one rank.
 const char* unit_of(const ScalingRun& r) { return r.device == "gpu" ? "GPU" : "rank"; }
 
@@ -67,15 +74,14 @@ std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
     table.header.insert(table.header.end(), t.published.begin(), t.published.end());
     for (const auto& [place, of] : t.rows) {
         const ScalingCell nothing, *c = of.count("Convoy") ? of.at("Convoy") : &nothing;
-        std::vector<std::string> row = {
-            std::to_string(place.second) + "-" + std::to_string(place.first),
-            c->run.out_of_memory ? "OOM" : number_or(c->run.samples_per_second, "%.2f", "-"),
-            number_or(c->speed_up, "%.1f", "-"), number_or(100 * c->efficiency, "%.1f %%", "-")};
+        std::vector<std::string> row = {std::to_string(place.second) + "-" + std::to_string(place.first),
+                                        rate_or(c->run, "%.2f", "-"), number_or(c->speed_up, "%.1f", "-"),
+                                        number_or(100 * c->efficiency, "%.1f %%", "-")};
         for (const std::string& source : t.published) {
             const auto p = of.find(source);
-            row.push_back(p == of.end() ? "-"
-                                        : number_or(p->second->run.samples_per_second, "%.2f", "-") +
-                                              number_or(p->second->speed_up, " (%.1f)", ""));
+            row.push_back(p == of.end()
+                              ? "-"
+                              : rate_or(p->second->run, "%.2f", "-") + number_or(p->second->speed_up, " (%.1f)", ""));
         }
         table.rows.push_back(row);
     }
@@ -98,6 +104,7 @@ std::string as_json(const std::vector<ScalingCell>& cells) {
                        {"ranks", c.run.ranks},
                        {"runs", c.runs},
                        {"out_of_memory", c.run.out_of_memory},
+                       {"to_do", c.run.to_do},
                        {"samples_per_second", c.run.samples_per_second},
                        {"speed_up", c.speed_up},
                        {"efficiency", c.efficiency}});
@@ -112,9 +119,8 @@ std::string as_lines(const std::vector<ScalingCell>& cells) {
         table.rows.push_back({c.run.source, c.run.model, c.run.precision, c.run.image_size,
                               c.run.classes > 0 ? std::to_string(c.run.classes) : "", c.run.stem, c.run.device,
                               std::to_string(c.run.batch), std::to_string(c.run.nodes), std::to_string(c.run.ranks),
-                              std::to_string(c.runs),
-                              c.run.out_of_memory ? "OOM" : number_or(c.run.samples_per_second, "%.10g", ""),
-                              number_or(c.speed_up, "%.4f", ""), number_or(c.efficiency, "%.4f", "")});
+                              std::to_string(c.runs), rate_or(c.run, "%.10g", ""), number_or(c.speed_up, "%.4f", ""),
+                              number_or(c.efficiency, "%.4f", "")});
     return as_csv(table);
 }
 

@@ -1,6 +1,7 @@
 // convoy report --scaling: its golden files, the arithmetic of the table, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -28,13 +29,13 @@ TEST_F(Scaling, ScalingTablesAreThoseOfTheGoldenFiles) {
 
 TEST_F(Scaling, PublishedSpeedUps) {
     const auto published = read_published("output/published-resnet50-v100.csv");
-    EXPECT_EQ(published.size(), 24u);
+    EXPECT_EQ(published.size(), 5 * 4 * 6u);  // sources, batches, numbers of GPUs
     ScalingRun mine{"Convoy", "resnet50", "f32", "224x224x3", 128, 1, 1, 400};
     mine.device = "gpu";
     std::map<std::string, ScalingCell> at_32;
     for (const ScalingCell& c : scaling_cells({mine}, published))
         if (c.run.ranks == 32) at_32[c.run.source] = c;
-    ASSERT_EQ(at_32.size(), 4u);
+    ASSERT_EQ(at_32.size(), 5u);
     EXPECT_NEAR(at_32["PyTorch"].speed_up, 5552.77 / 347.12, 1e-12);
     EXPECT_NE(scaling_as(scaling_cells({mine}, published), Format::text).find("5552.77 (16.0)"), std::string::npos);
     EXPECT_NEAR(at_32["PyTorch"].efficiency, 5552.77 / 347.12 / 32, 1e-12);
@@ -42,7 +43,7 @@ TEST_F(Scaling, PublishedSpeedUps) {
     mine.precision = "bf16";  // they stand beside it, as what they are
     for (const ScalingCell& c : scaling_cells({mine}, published))
         EXPECT_EQ(c.run.precision, c.run.source == "Convoy" ? "bf16" : "f32");
-    mine.batch = 64;  // nothing was published for that
+    mine.batch = 256;  // nothing was published for that
     EXPECT_EQ(scaling_cells({mine}, published).size(), 1u);
     EXPECT_EQ(scaling_cells({mine}, published)[0].note, "");
     mine.batch = 128;
@@ -68,6 +69,37 @@ TEST_F(Scaling, PublishedSpeedUps) {
     expect_alone(other, "ranks on CPUs");
     (other = mine).model = "resnet18";  // of which nothing was published
     EXPECT_EQ(scaling_cells({other}, published).at(0).note, "");
+}
+
+// The cells of the published tables that hold a word: they are shown, and enter no ratio.
+TEST_F(Scaling, PublishedCellsMayBeOomOrTodo) {
+    const auto published = read_published("output/published-resnet50-v100.csv");
+    ScalingRun mine{"Convoy", "resnet50", "f32", "224x224x3", 160, 1, 1, 400};
+    mine.device = "gpu";
+    const auto cells = scaling_cells({mine}, published);
+    std::map<std::pair<std::string, int64_t>, ScalingCell> at;
+    for (const ScalingCell& c : cells) at[{c.run.source, c.run.ranks}] = c;
+    const ScalingCell oom = at.at({"TensorFlow", 16}), todo = at.at({"MxNet", 1});
+    EXPECT_TRUE(oom.run.out_of_memory && !oom.run.to_do);
+    EXPECT_TRUE(todo.run.to_do && !todo.run.out_of_memory);
+    for (const ScalingCell& c : {oom, todo})
+        EXPECT_TRUE(std::isnan(c.speed_up) && std::isnan(c.run.samples_per_second));
+    EXPECT_NEAR(at.at({"TensorFlow", 32}).speed_up, 9869.94 / 336.23, 1e-12) << "what is beyond the gap still compares";
+    EXPECT_NEAR(at.at({"PyTorch", 8}).speed_up, 1079.27 / 350.63, 1e-12);
+    const std::string text = scaling_as(cells, Format::text), csv = scaling_as(cells, Format::csv);
+    EXPECT_EQ(count(text, "OOM"), 1) << text;
+    EXPECT_EQ(count(text, "TODO"), 6) << text;  // MxNet's column
+    EXPECT_EQ(count(csv, ",OOM,,"), 1) << csv;
+    EXPECT_EQ(count(csv, ",TODO,,"), 6) << csv;
+    const auto json = nlohmann::json::parse(scaling_as(cells, Format::json));
+    EXPECT_EQ(std::count_if(json.begin(), json.end(), [](const auto& c) { return c.at("to_do").template get<bool>(); }),
+              6);
+}
+
+TEST_F(Scaling, OtherWordsThanOomAndTodoAreRefused) {
+    write_file(dir_.path("p.csv"), "source\nPyTorch,resnet50,f32,224x224x3,1000,128,1,1,soon\n");
+    EXPECT_EQ(
+        "", problem_of_error(Exit::bad_input, {"p.csv:2", "OOM or TODO"}, [&] { read_published(dir_.path("p.csv")); }));
 }
 
 // The scaling matrix itself, in one small cell: what it measures is what published figures are of.
