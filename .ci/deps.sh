@@ -2,8 +2,8 @@
 # What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it
 # prints what is missing and the module that usually provides it), `install jobs`, `install fuzz`
 # and `install fresh` also what `make test-jobs`, `make fuzz` and `make test-fresh` need; `peers`
-# fetches PyTorch for `make bench-peers`; `info` prints what was found and where. Running `install`
-# again changes nothing.
+# fetches PyTorch for `make bench-peers`, `tensorboard` what the tests of output/to_tensorboard.py
+# read with; `info` prints what was found and where. Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}
@@ -126,6 +126,16 @@ peers() {
     { echo "PyTorch could not be installed into $venv; give a Python that has it: make bench-peers PEER_PYTHON=/path/to/python" >&2; exit 1; }
 }
 
+# For tests of output/to_tensorboard.py. Nothing else uses it, and those tests are skipped without.
+tensorboard() {
+  local venv=.deps/tensorboard
+  "$venv/bin/python" -c 'import tensorboard, h5py' 2>/dev/null && return 0
+  echo "fetching TensorBoard into $venv (150 MB)"
+  "$PYTHON" -m venv --without-pip "$venv" &&
+    "$PYTHON" -m pip --python "$venv/bin/python" install --quiet tensorboard h5py ||
+    echo "TensorBoard could not be installed: its tests are skipped" >&2
+}
+
 missing() { # prints "name|package|module" of the rows whose test fails; the test is all that follows the third bar
   local name package module present
   while IFS='|' read -r name package module present; do
@@ -192,6 +202,7 @@ info() {
 case ${1:-} in
   install) scope=${2:-} && install ;;
   peers) peers ;;
+  tensorboard) tensorboard ;;
   info) info ;;
-  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers | info" >&2; exit 2 ;;
+  *) echo "usage: deps.sh install [jobs|fuzz|fresh] | peers | tensorboard | info" >&2; exit 2 ;;
 esac

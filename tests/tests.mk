@@ -49,7 +49,11 @@ $(BUILD)/emulated/convoy_tests: $(TESTED) $(EMULATED_OBJECTS) $(filter-out $(KER
 	@echo link $@
 	@$(file >$@.objects,$^)
 	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) -lgtest -lboost_context
-emulated: $(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests
+# Its driver's library, for tests that ask for it.
+$(BUILD)/emulated/driver/libnvidia-ml.so.1: tests/emulated/driver/nvml.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(CXXFLAGS) $(PIC) -shared -o $@ $<
+emulated: $(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests $(BUILD)/emulated/driver/libnvidia-ml.so.1
 -include $(EMULATED:.o=.d)
 endif
 
@@ -77,6 +81,9 @@ TIER_test-all := all
 test: ## what a change usually breaks; T='Resume.*' for some tests
 test-rest: ## the long tests, which make test leaves out
 test-all: ## every test
+test-rest test-all: tensorboard
+tensorboard: deps
+	@PYTHON='$(PYTHON)' bash .ci/deps.sh tensorboard
 test test-rest test-all: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) test-programs
 	@$(RUN_TESTS) '$(if $(filter *,$(T)),$(TIER_$@),$(T))'

@@ -28,6 +28,8 @@ LEFT_OUT = [
     (r"output/scaling-", "needs a scaling matrix; Scaling makes one up"),
     (r"bench --model resnet50 --batch-per-rank (32$|128)", "minutes to hours; the one with a timeline runs"),
     (r"info --plans", "minutes; CudaPlansOf lists plans"),
+    (r"to_tensorboard\.py", "needs a package that is not installed; Tensorboard runs it"),
+    (r"^jobs/train\.sh\b", "needs GPUs; Jobs runs the script"),
 ]
 # Commands that do not end by themselves run for two seconds.
 ENDLESS = r"^tail -f"

@@ -1,0 +1,122 @@
+// output/to_tensorboard.py, read back by TensorBoard's own reader. It takes a Python that has the
+// package: .deps/tensorboard (bash .ci/deps.sh tensorboard), or any that is called python3.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/cluster.h"
+#include "train/metrics.h"
+
+namespace convoy::test {
+namespace {
+
+/// Empty if there is none.
+std::string python_with_tensorboard() {
+    for (const char* python : {".deps/tensorboard/bin/python", "python3", "/usr/bin/python3"})
+        if (run(std::string(python) + " -c 'import tensorboard, h5py'").code == 0) return python;
+    return "";
+}
+
+class Tensorboard : public testing::Test {
+protected:
+    void SetUp() override {
+        python_ = python_with_tensorboard();
+        if (python_.empty()) GTEST_SKIP() << "no Python with tensorboard and h5py; bash .ci/deps.sh tensorboard";
+        std::filesystem::create_directories(dir_.path("one"));
+        write_run(dir_.path("one"), 2.5);
+    }
+    static void write_run(const std::string& dir, double first_loss) {
+        Metrics m(dir);
+        m.run_attribute("steps_per_epoch", int64_t(2));
+        m.event(0, "start", "convoy train");
+        m.add(TrainRow{1, 1, first_loss, 0.25, 0.5, 1.0, 0.1, 0.1});
+        m.add(TrainRow{2, 1, NAN, 0.5, 0.5, 2.0, 0.1, 0.1});
+        m.add(TrainRow{3, 2, 1.5, 0.75, 0.25, 4.0, 0.1, 0.1});
+        m.add(EpochRow{1, 120, 3, 40});
+        m.add(EpochRow{2, 60, 4, 15});  // of one step: the run's last
+        m.add(EvalRow{2, 1, 1.75, 0.625, 0.5});
+        m.publish();
+    }
+    Finished convert(const std::string& arguments) const {
+        return run(python_ + " output/to_tensorboard.py " + arguments);
+    }
+    /// {tag: [[step, value, wall time], …]} of a folder, as TensorBoard reads it.
+    nlohmann::json read(const std::string& folder) const {
+        write_file(dir_.path("read.py"), R"(import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0})
+events.Reload()
+print(json.dumps({tag: [[e.step, e.value, e.wall_time] for e in events.Scalars(tag)]
+                  for tag in events.Tags()["scalars"]}))
+)");
+        const Finished f = run(python_ + " " + dir_.path("read.py") + " " + folder + " 2>/dev/null");
+        return nlohmann::json::parse(f.out);
+    }
+    TempDir dir_;
+    std::string python_;
+};
+
+using Points = std::vector<std::pair<int, double>>;
+
+Points points_of(const nlohmann::json& rows) {
+    Points points;
+    for (const auto& row : rows) points.emplace_back(row.at(0), row.at(1));
+    return points;
+}
+
+TEST_F(Tensorboard, ReadsEveryColumnByStep) {
+    ASSERT_EQ("", failure(convert(dir_.path("one"))));
+    const nlohmann::json tags = read(dir_.path("one") + "/tensorboard");
+    EXPECT_EQ(points_of(tags.at("train/loss")), (Points{{1, 2.5}, {3, 1.5}})) << "what is not known is left out";
+    EXPECT_EQ(points_of(tags.at("train/accuracy")), (Points{{1, 0.25}, {2, 0.5}, {3, 0.75}}));
+    EXPECT_EQ(points_of(tags.at("train/learning_rate")), (Points{{1, 0.5}, {2, 0.5}, {3, 0.25}}));
+    EXPECT_EQ(points_of(tags.at("eval/accuracy")), (Points{{2, 0.625}}));
+    EXPECT_EQ(points_of(tags.at("epochs/images_per_second")), (Points{{2, 40}, {3, 15}}));
+    // seconds after the start: those that the steps took
+    const auto& rows = tags.at("train/accuracy");
+    EXPECT_NEAR(rows[2][2].get<double>() - rows[0][2].get<double>(), 6, 1e-3);
+}
+
+TEST_F(Tensorboard, EventsAreReplacedAndNotAdded) {
+    ASSERT_EQ("", failure(convert(dir_.path("one"))));
+    std::filesystem::remove_all(dir_.path("one") + "/metrics.h5");
+    write_run(dir_.path("one"), 3.5);
+    ASSERT_EQ("", failure(convert(dir_.path("one"))));
+    EXPECT_EQ(points_of(read(dir_.path("one") + "/tensorboard").at("train/loss")), (Points{{1, 3.5}, {3, 1.5}}));
+}
+
+TEST_F(Tensorboard, SeveralRunsGoIntoOneFolder) {
+    std::filesystem::create_directories(dir_.path("two"));
+    write_run(dir_.path("two"), 4.5);
+    ASSERT_EQ("", failure(convert(dir_.path("one") + " " + dir_.path("two") + " --out " + dir_.path("board"))));
+    EXPECT_EQ(points_of(read(dir_.path("board") + "/one").at("train/loss")).at(0).second, 2.5);
+    EXPECT_EQ(points_of(read(dir_.path("board") + "/two").at("train/loss")).at(0).second, 4.5);
+}
+
+TEST_F(Tensorboard, RefusalsAreOneLine) {
+    write_file(dir_.path("bad/metrics.h5"), "no metrics");
+    for (const auto& [arguments, code, word] :
+         {std::tuple<std::string, int, const char*>{dir_.path("none"), 3, "no such file"},
+          {dir_.path("bad"), 3, "cannot be read"},
+          {"", 2, "usage"},
+          {dir_.path("one") + " --out /proc/nowhere", 5, "cannot be written"}}) {
+        const Finished f = convert(arguments);
+        EXPECT_EQ(f.code, code) << f.err;
+        EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
+        EXPECT_NE(f.err.find(word), std::string::npos) << f.err;
+    }
+}
+
+TEST(TensorboardMissing, IsSaidInOneLine) {
+    const TempDir dir;  // a package of that name that cannot be imported
+    write_file(dir.path("tensorboard/__init__.py"), "raise ModuleNotFoundError('none', name='tensorboard')\n");
+    const Finished f = run("PYTHONPATH=" + dir.path() + " /usr/bin/python3 output/to_tensorboard.py x");
+    if (f.err.find("h5py") != std::string::npos) GTEST_SKIP() << "/usr/bin/python3 has no h5py";
+    EXPECT_EQ(f.code, 2);
+    EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
+    EXPECT_NE(f.err.find("pip install tensorboard"), std::string::npos) << f.err;
+}
+
+}  // namespace
+}  // namespace convoy::test
