@@ -12,6 +12,7 @@
 #include "backend/records.h"
 #include "backend/step.h"
 #include "base/memory_budget.h"
+#include "comm/host.h"
 #include "model/graph.h"
 #include "model/precision.h"
 
@@ -20,7 +21,7 @@ namespace convoy {
 class Comm;
 
 /// Names and versions of libraries.
-using Versions = std::vector<std::pair<std::string, std::string>>;
+using Versions = Facts;
 
 /// Device memory, zeroed; its holders own it.
 using Buffer = std::shared_ptr<void>;
@@ -63,6 +64,7 @@ struct SystemSample {
     double utilisation = NAN;   ///< busy share of the GPU; on CPUs: of this rank's threads since the last sample
     double memory_bytes = NAN;  ///< in use on the GPU, by all processes; on CPUs: by this one
     double power_watts = NAN, clock_hz = NAN;  ///< of the GPU
+    double temperature_celsius = NAN;          ///< of the GPU
 };
 
 enum class NormBy : uint8_t;  // backend/cuda_queries.h
@@ -93,6 +95,8 @@ public:
     virtual std::string device() const = 0;
     /// Of the libraries that only this device needs. oneDNN is in every executable: cpu_versions().
     virtual Versions versions() const { return {}; }
+    /// Which GPU this is: "gpu", "gpu_serial" and "gpu_uuid"; nothing on CPUs.
+    virtual Facts identity() const { return {}; }
     virtual int threads() const = 0;
     /// Which processors of the host this rank's threads run on.
     virtual std::string placement() const = 0;

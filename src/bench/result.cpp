@@ -150,6 +150,7 @@ std::string bench_json(const BenchResult& r) {
                          {"bytes_per_second", r.ceilings.bytes},
                          {"roofline_seconds", roofline_seconds(r)}};
     for (const auto& [library, text] : r.versions) j["versions"][library] = text;
+    for (const auto& [name, text] : r.environment) j["environment"][name] = text;
     j["version"] = version;
     j["commit"] = commit();
     return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -30,6 +30,7 @@ struct BenchResult {
     int64_t classes = 0, parameters = 0, ranks = 1, hosts = 1, threads = 1, batch_per_rank = 0, global_batch = 0,
             warmup = 0;
     Versions versions;                      ///< of the libraries, by name
+    Facts environment;                      ///< of rank 0's host and device
     std::vector<double> images_per_second;  ///< of all ranks, by measured step
     /// over the measured steps with what lies between them (permutations, reports)
     double images_per_second_wall = NAN;

@@ -101,6 +101,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
     known.data = o.data.empty() ? "synthetic" : o.data;
     known.image_size = size_text(info);
     known.versions = versions_of_run(*backend);
+    known.environment = environment_of_run(*backend);
     return measure_steps(comm, *backend, graph, data, setup, b.steps, std::move(known), on_failure);
 }
 
@@ -116,7 +117,8 @@ void write_metrics(const std::string& dir, const Measured& all, const std::vecto
                                          {"image size", r.image_size},
                                          {"number of classes", std::to_string(r.classes)},
                                          {"global batch (--batch-size)", std::to_string(r.global_batch)}},
-                            .versions = r.versions};
+                            .versions = r.versions,
+                            .environment = r.environment};
     add_attributes(metrics, run);
     metrics.run_attribute("bench", bench_json(r));
     for (const RankRow& row : all.ranks) metrics.add(row);

@@ -96,6 +96,7 @@ int info(Comm& comm, const std::vector<std::string>& args) {
     if (!comm.root()) return 0;
     std::printf("%-12s %s (%s)\n", "convoy", version, commit());
     print_libraries();
+    for (const auto& [name, text] : environment_of_run(*backend)) std::printf("%-12s %s\n", name.c_str(), text.c_str());
     std::printf("\nrank  host              threads  device\n");
     for (int r = 0; r < comm.size(); ++r)
         std::printf("%4d  %-16s  %7d  %s; %s%s%s\n", r, hosts[r].c_str(), int(counts[r]), devices[r].c_str(),

@@ -31,7 +31,8 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
                       .ranks = ranks,
                       .device_kind = backend.synchronous() ? "cpu" : "gpu",
                       .identity = identity_of(o, data, d.setup),
-                      .versions = versions_of_run(backend)};
+                      .versions = versions_of_run(backend),
+                      .environment = environment_of_run(backend)};
     run.metrics_every = steps_between_rows(trainer.total_steps(), o.metrics_every);
     run.keep = o.keep;
     run.publish_every = o.publish_every;

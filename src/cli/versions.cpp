@@ -29,4 +29,10 @@ Versions versions_of_run(const Backend& backend) {
     return all;
 }
 
+Facts environment_of_run(const Backend& backend) {
+    Facts all = facts_of_host();
+    for (const auto& fact : backend.identity()) all.push_back(fact);
+    return all;
+}
+
 }  // namespace convoy

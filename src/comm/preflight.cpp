@@ -1,36 +1,11 @@
 #include "comm/preflight.h"
 
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <netinet/in.h>
-
 #include <cstdlib>
+
+#include "comm/host.h"
 
 namespace convoy {
 namespace {
-
-/// An address in digits; empty if it is none of IP.
-std::string digits_of(const sockaddr* address) {
-    char text[NI_MAXHOST] = "";
-    if (!address || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) return "";
-    const socklen_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
-}
-
-/// Whether a host's name or address is of this machine, whose name is `host`.
-bool is_this_host(const std::string& name, const std::string& host) {
-    if (name.substr(0, name.find('.')) == host.substr(0, host.find('.'))) return true;
-    addrinfo* found = nullptr;
-    if (getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0) return false;
-    const std::string wanted = digits_of(found->ai_addr);
-    freeaddrinfo(found);
-    bool own = wanted.starts_with("127.");
-    ifaddrs* interfaces = nullptr;
-    if (getifaddrs(&interfaces) != 0) return own;
-    for (const ifaddrs* i = interfaces; i; i = i->ifa_next) own = own || digits_of(i->ifa_addr) == wanted;
-    freeifaddrs(interfaces);
-    return own;
-}
 
 /// PyTorch's launchers give ranks by RANK, WORLD_SIZE and MASTER_ADDR. Where these tell of another
 /// world than MPI does, somebody counts on ranks that are not there.

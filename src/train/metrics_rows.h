@@ -59,11 +59,12 @@ struct RankEpochRow {
     double loss = NAN, accuracy = NAN;
 };
 
-/// /system: what a rank's device and process did, averaged over ten seconds.
+/// /system: what a rank's device and process did, averaged over a second of the first minute, then
+/// over ten.
 struct SystemRow {
     double time = NAN;  ///< seconds since 1970, of the last sample
     int64_t rank = 0;
-    double utilisation = NAN, memory_bytes = NAN, power_watts = NAN, clock_hz = NAN;
+    double utilisation = NAN, memory_bytes = NAN, power_watts = NAN, clock_hz = NAN, temperature_celsius = NAN;
 };
 
 /// /events: restart, checkpoint, signal, warning. Written by Metrics::event.

@@ -96,13 +96,14 @@ template <> struct Table<RankEpochRow> {
 template <> struct Table<SystemRow> {
     static constexpr const char *group = "system", *kind = "system";
     static constexpr Column<SystemRow> columns[] = {
-        {"time", "seconds since 1970-01-01T00:00:00Z", "end of the ten seconds that a row is the mean of",
-         &SystemRow::time},
+        {"time", "seconds since 1970-01-01T00:00:00Z",
+         "end of what a row is the mean of: a second of the first minute, then ten seconds", &SystemRow::time},
         {"rank", "1", "rank, from 0", &SystemRow::rank},
         {"utilisation", "1", "busy part of the rank's GPU, or of its processor threads", &SystemRow::utilisation},
         {"memory_bytes", "byte", "memory in use on the GPU, or by the process", &SystemRow::memory_bytes},
         {"power_watts", "W", "power the GPU draws", &SystemRow::power_watts},
         {"clock_hz", "Hz", "clock of the GPU's multiprocessors", &SystemRow::clock_hz},
+        {"temperature_celsius", "degC", "temperature of the GPU", &SystemRow::temperature_celsius},
     };
 };
 

@@ -25,6 +25,7 @@ void add_attributes(Metrics& metrics, const RunAttributes& run) {
     metrics.run_attribute("device kind", run.device_kind);
     for (const auto& [name, value] : run.identity) metrics.run_attribute(name, value);
     for (const auto& [library, text] : run.versions) metrics.run_attribute("version_" + library, text);
+    for (const auto& [name, text] : run.environment) metrics.run_attribute("environment_" + name, text);
 }
 
 TrainRow row_of(int64_t epoch, const StepRecord& r) {
@@ -157,13 +158,14 @@ void Recorder::on_epoch(const EpochSummary& e) {
 }
 
 void Recorder::gather_system_rows() {
-    constexpr size_t width = 5;
+    constexpr size_t width = 6;
     const std::vector<SystemRow> own = sampler_->take();
     // A rank with fewer rows than another sends NaN in their place.
     std::vector<double> mine(size_t(comm_.max(int64_t(own.size()))) * width, NAN);
     for (size_t i = 0; i < own.size(); ++i) {
         const SystemRow& r = own[i];
-        const double values[width] = {r.time, r.utilisation, r.memory_bytes, r.power_watts, r.clock_hz};
+        const double values[width] = {r.time,        r.utilisation, r.memory_bytes,
+                                      r.power_watts, r.clock_hz,    r.temperature_celsius};
         std::copy_n(values, width, &mine[i * width]);
     }
     const std::vector<double> all = comm_.gather_all(mine);
@@ -175,7 +177,8 @@ void Recorder::gather_system_rows() {
                                 .utilisation = all[at + 1],
                                 .memory_bytes = all[at + 2],
                                 .power_watts = all[at + 3],
-                                .clock_hz = all[at + 4]});
+                                .clock_hz = all[at + 4],
+                                .temperature_celsius = all[at + 5]});
     }
 }
 

@@ -28,6 +28,7 @@ struct RunAttributes {
     std::string device_kind;  ///< "cpu" or "gpu"
     Identity identity;
     Versions versions;
+    Facts environment;  ///< of rank 0's host and device
 };
 void add_attributes(Metrics&, const RunAttributes&);
 /// A row of /train.

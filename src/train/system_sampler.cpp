@@ -10,12 +10,19 @@ double seconds_since_1970() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+/// Field by field.
+SystemSample sum_of(const SystemSample& a, const SystemSample& b) {
+    return {.utilisation = a.utilisation + b.utilisation,
+            .memory_bytes = a.memory_bytes + b.memory_bytes,
+            .power_watts = a.power_watts + b.power_watts,
+            .clock_hz = a.clock_hz + b.clock_hz,
+            .temperature_celsius = a.temperature_celsius + b.temperature_celsius};
+}
+
 }  // namespace
 
-SystemSampler::SystemSampler(int rank, std::function<SystemSample()> sample, double every, int samples_a_row)
-    : rank_(rank), sample_(std::move(sample)), every_(every), samples_a_row_(samples_a_row), thread_([this] {
-          watch();
-      }) {}
+SystemSampler::SystemSampler(int rank, std::function<SystemSample()> sample, Pace pace)
+    : rank_(rank), sample_(std::move(sample)), pace_(pace), thread_([this] { watch(); }) {}
 
 SystemSampler::~SystemSampler() {
     {
@@ -34,19 +41,24 @@ std::vector<SystemRow> SystemSampler::take() {
 void SystemSampler::watch() {
     sample_();  // what was before does not count
     SystemSample sum;
-    int samples = 0;
+    int single = 0, samples = 0;
     std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, std::chrono::duration<double>(every_), [this] { return done_; })) {
+    while (!wake_.wait_for(lock, std::chrono::duration<double>(pace_.every), [this] { return done_; })) {
         lock.unlock();  // a driver may take its time
         const SystemSample now = sample_();
-        sum = samples == 0 ? now
-                           : SystemSample{sum.utilisation + now.utilisation, sum.memory_bytes + now.memory_bytes,
-                                          sum.power_watts + now.power_watts, sum.clock_hz + now.clock_hz};
+        sum = samples == 0 ? now : sum_of(sum, now);
         ++samples;
         lock.lock();
-        if (samples < samples_a_row_) continue;
-        rows_.push_back(SystemRow{seconds_since_1970(), rank_, sum.utilisation / samples, sum.memory_bytes / samples,
-                                  sum.power_watts / samples, sum.clock_hz / samples});
+        const bool alone = single < pace_.single;
+        if (samples < pace_.samples_a_row && !alone) continue;
+        single += alone;
+        rows_.push_back({.time = seconds_since_1970(),
+                         .rank = rank_,
+                         .utilisation = sum.utilisation / samples,
+                         .memory_bytes = sum.memory_bytes / samples,
+                         .power_watts = sum.power_watts / samples,
+                         .clock_hz = sum.clock_hz / samples,
+                         .temperature_celsius = sum.temperature_celsius / samples});
         samples = 0;
     }
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -13,9 +14,16 @@ namespace convoy {
 
 class SystemSampler {
 public:
-    /// Calls `sample` on its own thread every `every` seconds; a row is the mean of
-    /// `samples_a_row`.
-    SystemSampler(int rank, std::function<SystemSample()> sample, double every = 1, int samples_a_row = 10);
+    /// How often is looked, and how many samples a row is the mean of: each of the first samples is
+    /// a row of its own, so that a short run has rows and a long one has not too many.
+    struct Pace {
+        double every = 1;  ///< seconds
+        int single = 60;   ///< samples at first
+        int samples_a_row = 10;
+    };
+    /// Calls `sample` on its own thread.
+    SystemSampler(int rank, std::function<SystemSample()> sample, Pace);
+    SystemSampler(int rank, std::function<SystemSample()> sample) : SystemSampler(rank, std::move(sample), Pace()) {}
     ~SystemSampler();
     SystemSampler(const SystemSampler&) = delete;
     SystemSampler& operator=(const SystemSampler&) = delete;
@@ -27,8 +35,7 @@ private:
 
     const int rank_;
     const std::function<SystemSample()> sample_;
-    const double every_;
-    const int samples_a_row_;
+    const Pace pace_;
     std::mutex mutex_;
     std::condition_variable wake_;
     bool done_ = false;

@@ -35,6 +35,20 @@ struct Answers {
         total_free_used[2] = 20ull << 30;
         return 0;
     }
+    static int temperature(void*, int sensor, unsigned* celsius) { return *celsius = sensor == 0 ? 61 : 0, 0; }
+    static int serial(void*, char* text, unsigned bytes) { return std::snprintf(text, bytes, "1322521000042"), 0; }
+    struct Process {
+        unsigned pid;
+        unsigned long long memory;
+        unsigned gpu_instance, compute_instance;
+    };
+    static int processes(void*, unsigned* count, Process* all) {
+        if (*count < 3) return 7;
+        all[0] = {4242, 3ull << 30, 0, 0};
+        all[1] = {7, ~0ull, 0, 0};
+        all[2] = {8, 512ull << 20, 0, 0};
+        return *count = 3, 0;
+    }
     static int power(void*, unsigned* milliwatts) { return *milliwatts = 651500, 0; }
     static int clock(void*, int kind, unsigned* mhz) { return *mhz = kind == 1 ? 1980 : 1, 0; }
     static int link(void*, unsigned link, int* active) { return *active = link < 6, link < 12 ? 0 : not_supported; }
@@ -49,6 +63,9 @@ void* answer(const std::string& name) {
     if (name == "nvmlDeviceGetHandleByPciBusId_v2") return as(Answers::handle);
     if (name == "nvmlDeviceGetUtilizationRates") return as(Answers::utilisation);
     if (name == "nvmlDeviceGetMemoryInfo") return as(Answers::memory);
+    if (name == "nvmlDeviceGetTemperature") return as(Answers::temperature);
+    if (name == "nvmlDeviceGetSerial") return as(Answers::serial);
+    if (name == "nvmlDeviceGetComputeRunningProcesses_v3") return as(Answers::processes);
     if (name == "nvmlDeviceGetPowerUsage") return as(Answers::power);
     if (name == "nvmlDeviceGetClockInfo") return as(Answers::clock);
     if (name == "nvmlSystemGetDriverVersion") return as(Answers::driver);
@@ -65,7 +82,14 @@ TEST(CudaNvml, AnswersArriveInSiUnits) {
     EXPECT_EQ(s.memory_bytes, double(20ull << 30));
     EXPECT_DOUBLE_EQ(s.power_watts, 651.5);
     EXPECT_DOUBLE_EQ(s.clock_hz, 1.98e9);
+    EXPECT_DOUBLE_EQ(s.temperature_celsius, 61);
     EXPECT_EQ(nvml.links(), "6 NVLinks of version 4") << "the width of PCIe is not to be had";
+}
+
+TEST(CudaNvml, TheBoardAndItsUsersAreNamed) {
+    const Nvml nvml("0000:65:00.0", answer);
+    EXPECT_EQ(nvml.serial(), "1322521000042");
+    EXPECT_EQ(nvml.processes(), "process 4242 (3.0 GiB), process 7 and process 8 (0.5 GiB)");
 }
 
 TEST(CudaNvml, WithoutAnswersNothingIsKnown) {
@@ -73,7 +97,10 @@ TEST(CudaNvml, WithoutAnswersNothingIsKnown) {
     for (const Nvml* nvml : {&another, &none}) {
         EXPECT_TRUE(std::isnan(nvml->sample().utilisation));
         EXPECT_TRUE(std::isnan(nvml->sample().memory_bytes));
+        EXPECT_TRUE(std::isnan(nvml->sample().temperature_celsius));
         EXPECT_EQ(nvml->links(), "");
+        EXPECT_EQ(nvml->serial(), "");
+        EXPECT_EQ(nvml->processes(), "");
     }
     EXPECT_EQ(none.driver(), "");
     EXPECT_EQ(another.driver(), "580.65.06") << "it is asked without a GPU";

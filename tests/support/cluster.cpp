@@ -68,6 +68,14 @@ Finished convoy_alone(const std::string& arguments, int seconds) {
     return run(with_limit(sibling("convoy") + " " + arguments, seconds));
 }
 
+Finished sampled(const std::string& command, const std::string& run_dir, int rows) {
+    const std::string pid = run_dir + ".pid", lines = run_dir + "/metrics.jsonl";
+    const std::string limited = with_limit("bash -c 'echo $$ >" + pid + "; exec " + command + "'", 100);
+    return run("{ " + limited + "; } & job=$!; for i in $(seq 600); do sleep 0.1; n=$(grep -c '\"kind\":\"system\"' " +
+               lines + " 2>/dev/null); [ ${n:-0} -ge " + std::to_string(rows) + " ] && break; done; kill -USR1 $(cat " +
+               pid + "); wait $job");
+}
+
 std::string failure(const Finished& f) { return f.code == 0 ? "" : excerpt(f); }
 
 std::string refusal(const Finished& f, Exit code, const std::vector<std::string>& words) {

@@ -23,6 +23,10 @@ Finished mpirun(const std::string& contexts, int seconds = 60);
 /// As launch, but without mpirun: one process.
 Finished convoy_alone(const std::string& arguments, int seconds = 60);
 
+/// Runs `command`, a training into `run_dir`, until its metrics have `rows` rows of /system, and
+/// stops it then. The code is the training's.
+Finished sampled(const std::string& command, const std::string& run_dir, int rows);
+
 /// What is wrong with a run that must succeed, empty if nothing: EXPECT_EQ("", failure(launch(…))).
 std::string failure(const Finished&);
 /// Runs the test that calls this once more, on `ranks` ranks of the test program; what is wrong

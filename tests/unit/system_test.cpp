@@ -15,7 +15,8 @@ namespace {
 
 TEST(SystemSampler, RowsAreMeansOfSamples) {
     int calls = 0;
-    SystemSampler sampler(3, [&] { return SystemSample{double(++calls), 10.0 * calls, NAN, NAN}; }, 0.001, 4);
+    const auto sample = [&] { return SystemSample{.utilisation = double(++calls), .memory_bytes = 10.0 * calls}; };
+    SystemSampler sampler(3, sample, {.every = 0.001, .single = 0, .samples_a_row = 4});
     std::vector<SystemRow> rows;
     for (int i = 0; i < 5000 && rows.size() < 2; ++i) {
         for (const SystemRow& row : sampler.take()) rows.push_back(row);
@@ -28,6 +29,25 @@ TEST(SystemSampler, RowsAreMeansOfSamples) {
     EXPECT_EQ(rows[1].memory_bytes, 75);
     EXPECT_TRUE(std::isnan(rows[0].power_watts));
     EXPECT_GE(rows[1].time, rows[0].time);
+}
+
+TEST(SystemSampler, TheFirstSamplesAreRowsOfTheirOwn) {
+    int calls = 0;
+    const auto sample = [&] {
+        return SystemSample{.utilisation = double(++calls), .temperature_celsius = 50.0 + calls};
+    };
+    SystemSampler sampler(0, sample, {.every = 0.001, .single = 3, .samples_a_row = 2});
+    std::vector<SystemRow> rows;
+    for (int i = 0; i < 5000 && rows.size() < 5; ++i) {
+        for (const SystemRow& row : sampler.take()) rows.push_back(row);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_GE(rows.size(), 5u);
+    const double wanted[] = {2, 3, 4, 5.5, 7.5};
+    for (size_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(rows[i].utilisation, wanted[i]);
+        EXPECT_EQ(rows[i].temperature_celsius, 50 + wanted[i]);
+    }
 }
 
 TEST(SystemSampler, TheCpuBackendSaysHowBusyItIs) {

@@ -49,6 +49,11 @@ std::string CudaBackend::device() const {
            "), cuDNN " + Cudnn::version() + ", " + name_of(options_.precision);
 }
 
+Facts CudaBackend::identity() const {
+    const std::string serial = nvml_.serial();
+    return {{"gpu", info_.name}, {"gpu_serial", serial.empty() ? "unknown" : serial}, {"gpu_uuid", info_.uuid}};
+}
+
 std::shared_ptr<void> CudaBackend::range(const std::string& name) const {
     return std::make_shared<Range>(name.c_str());
 }
@@ -205,6 +210,19 @@ void CudaBackend::prepare() {
     }
 }
 
+namespace {
+
+/// Collective. Before a rank has anything on its GPU: rank 0 says on which GPUs others compute.
+void warn_of_others(Comm& comm, const std::string& bus) {
+    const std::vector<std::string> found = comm.gather_all(Nvml(bus).processes());
+    for (size_t rank = 0; comm.root() && rank < found.size(); ++rank)
+        if (!found[rank].empty())
+            std::fprintf(stderr, "warning: the GPU of rank %zu is in use by %s: both will be slower\n", rank,
+                         found[rank].c_str());
+}
+
+}  // namespace
+
 std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm) {
     DeviceInfo info;
     comm.together([&] {
@@ -224,6 +242,7 @@ std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm)
     comm.together([&] {
         if (!shared.empty() && !options.share_device) fail(Exit::usage, shared);
     });
+    if (!options.share_device) warn_of_others(comm, info.bus);
     const std::string placement = bind_rank(comm, info.bus, options.bind);
     std::unique_ptr<CudaBackend> backend;
     comm.together([&] {

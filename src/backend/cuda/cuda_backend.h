@@ -29,6 +29,7 @@ public:
 
     std::string device() const override;
     Versions versions() const override { return cuda::versions(); }
+    Facts identity() const override;
     int threads() const override { return 1; }
     std::string placement() const override { return placement_; }
     int channel_multiple() const override { return tensor_core_multiple; }

@@ -2,7 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
+
+#include "base/text.h"
 
 namespace convoy::cuda {
 namespace {
@@ -14,7 +18,13 @@ struct Utilisation {
 struct Memory {
     unsigned long long total, available, used;  // bytes
 };
-constexpr int sm_clock = 1, most_links = 18;
+struct Process {
+    unsigned pid;
+    unsigned long long memory;  // bytes; all ones: not known
+    unsigned gpu_instance, compute_instance;
+};
+constexpr int sm_clock = 1, temperature_of_gpu = 0, most_links = 18;
+constexpr unsigned longest_serial = 30;   // bytes, NVML_DEVICE_SERIAL_BUFFER_SIZE
 constexpr unsigned longest_version = 80;  // bytes, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
 
 }  // namespace
@@ -43,6 +53,8 @@ SystemSample Nvml::sample() const {
     if (unsigned milliwatts = 0; call("nvmlDeviceGetPowerUsage", device_, &milliwatts))
         s.power_watts = milliwatts / 1e3;
     if (unsigned mhz = 0; call("nvmlDeviceGetClockInfo", device_, sm_clock, &mhz)) s.clock_hz = mhz * 1e6;
+    if (unsigned celsius = 0; call("nvmlDeviceGetTemperature", device_, temperature_of_gpu, &celsius))
+        s.temperature_celsius = celsius;
     return s;
 }
 
@@ -60,6 +72,23 @@ std::string Nvml::links() const {
     if (call("nvmlDeviceGetCurrPcieLinkGeneration", device_, &generation) &&
         call("nvmlDeviceGetCurrPcieLinkWidth", device_, &width))
         text += ", PCIe generation " + std::to_string(generation) + " x" + std::to_string(width);
+    return text;
+}
+
+std::string Nvml::serial() const {
+    char text[longest_serial] = "";
+    return device_ && call("nvmlDeviceGetSerial", device_, +text, longest_serial) ? text : "";
+}
+
+std::string Nvml::processes() const {
+    std::array<Process, 64> all{};
+    auto count = unsigned(all.size());
+    if (!device_ || !call("nvmlDeviceGetComputeRunningProcesses_v3", device_, &count, all.data())) return "";
+    std::string text;
+    for (unsigned i = 0; i < std::min<size_t>(count, all.size()); ++i) {
+        text += (i == 0 ? "" : i + 1 == count ? " and " : ", ") + ("process " + std::to_string(all[i].pid));
+        if (all[i].memory != ~0ull) text += formatted(" (%.1f GiB)", double(all[i].memory) / (1 << 30));
+    }
     return text;
 }
 

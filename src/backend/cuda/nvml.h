@@ -23,6 +23,12 @@ public:
     SystemSample sample() const;
     /// "18 NVLinks of version 4, PCIe generation 5 x16"; empty if the driver does not say.
     std::string links() const;
+    /// The board's serial number, as on its label; empty if the driver does not say, as of GPUs for
+    /// homes.
+    std::string serial() const;
+    /// "process 4242 (3.0 GiB) and process 7 (0.5 GiB)": those that compute on the GPU now; empty
+    /// if there are none, or the driver does not say.
+    std::string processes() const;
     /// "580.65.06"; empty without a driver. It is that of every GPU.
     std::string driver() const;
 

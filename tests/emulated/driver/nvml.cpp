@@ -1,0 +1,36 @@
+// A made-up libnvidia-ml.so.1, for runs over the emulated device: one GPU with a serial number, and
+// with EMULATED_NEIGHBOUR set somebody else's process on it. LD_LIBRARY_PATH brings it in.
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+struct Process {
+    unsigned pid;
+    unsigned long long memory;
+    unsigned gpu_instance, compute_instance;
+};
+constexpr int insufficient_size = 7;
+int device = 0;
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() { return 0; }
+int nvmlShutdown() { return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char*, void** handle) { return *handle = &device, 0; }
+int nvmlDeviceGetSerial(void*, char* text, unsigned bytes) { return std::snprintf(text, bytes, "1322521000042"), 0; }
+int nvmlDeviceGetTemperature(void*, int, unsigned* celsius) { return *celsius = 61, 0; }
+int nvmlDeviceGetUtilizationRates(void*, unsigned* gpu_and_memory) {
+    gpu_and_memory[0] = 87;
+    gpu_and_memory[1] = 40;
+    return 0;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* all) {
+    const unsigned there = std::getenv("EMULATED_NEIGHBOUR") ? 1 : 0;
+    if (*count < there) return insufficient_size;
+    if (there == 1) all[0] = {.pid = 4242, .memory = 3ull << 30, .gpu_instance = 0, .compute_instance = 0};
+    return *count = there, 0;
+}
+}
