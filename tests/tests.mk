@@ -127,7 +127,7 @@ $(BUILD)/convoy_fuzz: $(FUZZ_OBJECTS)
 	@echo link $@
 	$(Q)$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
-fuzz: deps ## libFuzzer; READER=shard|checkpoint|model|idx|cifar10|recipe SECONDS=600
+fuzz: deps ## libFuzzer; READER=shard|checkpoint|model|idx|cifar10|pickle|recipe SECONDS=600
 	@bash .ci/deps.sh install fuzz
 	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-fuzz CXX=clang++-16 CUDA= SANITIZE=fuzzer-no-link,address,undefined $(BUILD)-fuzz/convoy_fuzz
 	@mkdir -p $(BUILD)-fuzz/$(READER)

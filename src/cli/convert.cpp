@@ -1,5 +1,5 @@
-// convoy convert cifar10|mnist|synthetic: makes a data set of HDF5 shards. The destination appears
-// complete or not at all.
+// convoy convert cifar10|cifar100|mnist|synthetic: makes a data set of HDF5 shards. The destination
+// appears complete or not at all.
 #include <algorithm>
 #include <chrono>
 #include <climits>
@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
@@ -20,10 +21,11 @@ namespace convoy {
 namespace po = boost::program_options;
 namespace {
 
-const std::vector<std::string> kinds = {"cifar10", "mnist", "synthetic"};
+const std::vector<std::string> kinds = {"cifar10", "cifar100", "mnist", "synthetic"};
 
 const char* const usage_text =
     "usage: convoy convert cifar10   --from ARCHIVE|DIR --to DIR [options]\n"
+    "       convoy convert cifar100  --from ARCHIVE|DIR --to DIR [--coarse] [options]\n"
     "       convoy convert mnist     --from DIR --to DIR [options]\n"
     "       convoy convert synthetic --images N --to DIR [options]\n"
     "Makes a data set of HDF5 shards in DIR, checked by 'convoy verify DIR'.\n\n";
@@ -31,9 +33,11 @@ const char* const usage_text =
 po::options_description options_of(const std::string& kind) {
     po::options_description options("options of convert " + kind);
     auto add = options.add_options();
-    if (kind == "cifar10") {
-        add("from", po::value<std::string>()->value_name("PATH"),
-            "cifar-10-binary.tar.gz, or the folder unpacked from it");
+    if (kind == "cifar10" || kind == "cifar100") {
+        const std::string archive = kind == "cifar10" ? "cifar-10" : "cifar-100",
+                          from = archive + "-binary.tar.gz, " + archive +
+                                 "-python.tar.gz, or the folder unpacked from one";
+        add("from", po::value<std::string>()->value_name("PATH"), from.c_str());
         add("limit-per-file", po::value<int64_t>()->value_name("N")->default_value(0),
             "take only the first N images of each batch; 0 takes all");
     } else if (kind == "mnist") {
@@ -43,6 +47,7 @@ po::options_description options_of(const std::string& kind) {
             "names of the classes, separated by commas (default 0 to 9)");
     } else {
         add("images", po::value<int64_t>()->value_name("N"), "number of training images");
+        if (kind == "cifar100") add("coarse", po::bool_switch(), "the 20 superclasses, not the 100 classes");
         add("test-images", po::value<int64_t>()->value_name("N"),
             "number of test images (default a fifth of --images, at least 1)");
         add("size", po::value<std::string>()->value_name("HxWxC")->default_value("32x32x3"),
@@ -87,8 +92,12 @@ SyntheticShape synthetic_shape(const po::variables_map& values) {
 }
 
 Source source_of(const std::string& kind, const po::variables_map& values) {
-    if (kind == "cifar10")
-        return decode_cifar10(required_value(values, "from"), value_in_range(values, "limit-per-file", 0, INT_MAX));
+    if (kind == "cifar10" || kind == "cifar100") {
+        const std::string from = required_value(values, "from");
+        const int64_t limit = value_in_range(values, "limit-per-file", 0, INT_MAX);
+        return kind == "cifar10" ? decode_cifar10(from, limit)
+                                 : decode_cifar100(from, limit, values["coarse"].as<bool>());
+    }
     if (kind == "mnist") {
         std::vector<std::string> names;
         if (values.count("class-names")) names = split_names(values["class-names"].as<std::string>());
@@ -121,13 +130,13 @@ int convert(const std::vector<std::string>& args) {
     if (args.empty() || args[0] == "--help") {
         std::cout << usage_text;
         for (const std::string& kind : kinds) std::cout << options_of(kind) << '\n';
-        if (args.empty()) fail(Exit::usage, "convert: say what: cifar10, mnist or synthetic");
+        if (args.empty()) fail(Exit::usage, "convert: say what: " + list_of(kinds));
         return int(Exit::done);
     }
     const std::string& kind = args[0];
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-        fail(Exit::usage, "convert " + kind + ": there is no such source" +
-                              did_you_mean(kind, kinds, "it takes cifar10, mnist or synthetic"));
+        fail(Exit::usage,
+             "convert " + kind + ": there is no such source" + did_you_mean(kind, kinds, "it takes " + list_of(kinds)));
     const po::options_description options = options_of(kind);
     const po::variables_map values = parse(options, {args.begin() + 1, args.end()});
     if (values["help"].as<bool>()) {

@@ -32,14 +32,17 @@ struct Source {
 Split split_in_memory(std::string name, int height, int width, int channels, std::vector<uint8_t> images,
                       std::vector<int32_t> labels);
 
-/// CIFAR-10 from the official cifar-10-binary.tar.gz, or from the folder unpacked from it.
-/// `limit_per_file` > 0 takes only the first images of each batch. A wrong size, a label above 9, a
-/// missing or truncated member is Exit::bad_input.
+/// CIFAR-10 from the official cifar-10-binary.tar.gz or cifar-10-python.tar.gz, or from the folder
+/// unpacked from it. `limit_per_file` > 0 takes only the first images of each batch. A wrong size,
+/// a label above 9, a missing or truncated member is Exit::bad_input.
 Source decode_cifar10(const std::string& from, int64_t limit_per_file);
 
 /// MNIST, Fashion-MNIST and others of the same four IDX files, gzipped or not, in folder `from`;
 /// one channel. `class_names` empty means "0" to "9". Errors as above.
 Source decode_idx(const std::string& from, const std::vector<std::string>& class_names);
+/// CIFAR-100, likewise, with its 100 classes or, `coarse`, their 20 superclasses.
+Source decode_cifar100(const std::string& from, int64_t limit_per_file, bool coarse);
+
 
 /// A learnable made-up problem: image i belongs to class i % classes and is that class's smooth
 /// pattern plus noise. Every byte is a function of the arguments alone, on any machine.

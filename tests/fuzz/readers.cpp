@@ -145,14 +145,55 @@ void read_cifar10(const std::string& dir, Bytes bytes) {
     read_source(decode_cifar10(dir, 0));
 }
 
+constexpr size_t pickled_pixels = 2 * 3072;
+
+/// A batch of two images, as Python 2 wrote it.
+std::string pickled_batch() {
+    constexpr char head[] =
+        "\200\002}q\001(U\013batch_labelq\002U\001xq\003U\006labelsq\004]q\005(K\006K\011eU\004dataq\006"
+        "cnumpy.core.multiarray\n_reconstruct\nq\007cnumpy\nndarray\nq\010K\000\205U\001b\207Rq\011(K\001K\002M\000\014"
+        "\206cnumpy\ndtype\nU\002u1K\000K\001\207R(K\003U\001|"
+        "NNNJ\377\377\377\377J\377\377\377\377K\000tb\211T\000\030\000\000";
+    return std::string(head, sizeof head - 1) + std::string(pickled_pixels, '\1') + "tbu.";
+}
+
+std::string pickled_names() {
+    std::string names;
+    for (const char name : std::string("abcdefghij")) names += std::string("U\001", 2) + name;
+    return std::string("\200\002}U\013label_names](", 18) + names + "es.";
+}
+
+/// Changes up to three bytes of the pickle at the places that `bytes` gives (two bytes a place, one
+/// the new value), but none of its pixels: these may be anything.
+std::string changed_pickle(std::string pickle, Bytes bytes) {
+    bytes = bytes.first(std::min<size_t>(bytes.size(), 9));
+    const size_t pixels = pickle.size() > pickled_pixels ? pickled_pixels : 0, structure = pickle.size() - pixels;
+    for (; bytes.size() >= 3; bytes = bytes.subspan(3)) {
+        const size_t place = (bytes[0] * 256u + bytes[1]) % structure;
+        pickle[place < structure - 4 ? place : place + pixels] = char(bytes[2]);
+    }
+    return pickle;
+}
+
+void read_pickle(const std::string& dir, Bytes bytes) {
+    std::map<std::string, std::string> files = {{"batches.meta", pickled_names()}, {"test_batch", pickled_batch()}};
+    for (int i = 1; i <= 5; ++i) files["data_batch_" + std::to_string(i)] = pickled_batch();
+    if (!bytes.empty()) {
+        std::string& file = files[bytes[0] & 1 ? "batches.meta" : "data_batch_3"];
+        file = bytes[0] & 2 ? text(bytes.subspan(1)) : changed_pickle(file, bytes.subspan(1));
+    }
+    for (const auto& [name, content] : files) write_file(dir + "/" + name, content);
+    read_source(decode_cifar10(dir, 0));
+}
+
 void read_recipe(const std::string& dir, Bytes bytes) {
     write_file(dir + "/my.cfg", text(bytes));
     parse_train_options({"--config", dir + "/my.cfg", "--data", "x", "--batch-size", "1", "--batch-per-rank", "0"});
 }
 
 const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {
-    {"shard", read_shard}, {"checkpoint", read_a_checkpoint}, {"model", read_a_model},
-    {"idx", read_idx},     {"cifar10", read_cifar10},         {"recipe", read_recipe}};
+    {"shard", read_shard},     {"checkpoint", read_a_checkpoint}, {"model", read_a_model}, {"idx", read_idx},
+    {"cifar10", read_cifar10}, {"pickle", read_pickle},           {"recipe", read_recipe}};
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 //   layout and filter, by links, groups and types; then single bytes changed and the end cut off.
 //   No bytes at all leave it good.
 // - idx, cifar10: the first byte names the one of the files that the rest replaces.
+// - pickle: of two files of CIFAR-10's Python version, the first byte's last bit names the one that
+//   is hostile. With its second bit the rest replaces that file; else it changes single bytes.
 // - recipe: the bytes are the text.
 #pragma once
 #include <cstdint>

@@ -1,0 +1,35 @@
+// The four archives of CIFAR: what their members are called, and what these hold.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace convoy {
+
+/// One of the published archives.
+struct CifarLayout {
+    static constexpr int image_bytes = 3072;
+
+    std::string title, archive, md5, folder;
+    std::vector<std::string> train;  ///< members, in order
+    std::string test, names;         ///< members
+    size_t train_images, test_images;
+    int classes;
+    // Binary: a record is `label_bytes`, of which one is the label, and an image.
+    size_t label_bytes = 0, label_at = 0;
+    // Pickled: keys of the labels, and of the names of classes.
+    std::string labels{}, class_names{};
+
+    bool pickled() const { return !labels.empty(); }
+    size_t record_bytes() const { return label_bytes + image_bytes; }
+    bool has(const std::string& member) const;
+    size_t images_of(const std::string& member) const { return member == test ? test_images : train_images; }
+    size_t most_bytes(const std::string& member) const;
+};
+
+/// The binary and the Python version.
+std::vector<CifarLayout> cifar10_layouts();
+/// `coarse`: the 20 superclasses, not the 100 classes.
+std::vector<CifarLayout> cifar100_layouts(bool coarse);
+
+}  // namespace convoy
