@@ -61,14 +61,18 @@ struct EvalTotals {
 
 /// Reads a batch out of the data set, which lies on the device.
 struct Gather {
-    Tensor images, labels;            ///< device u8 [N, h, w, c], i32 [N]: the whole split
+    Tensor images, labels;            ///< device u8 or f32 [N, h, w, c], i32 [N]: the whole split
     const int32_t* order = nullptr;   ///< device [N]: permutation of the epoch; null: the identity
     const Counters* counters;         ///< device
     Tensor x, y;                      ///< outputs, device: [n, h, w, c] normalised, i32 [n]
     int64_t first;                    ///< this rank's first position in the global batch
-    std::vector<float> mean, stddev;  ///< host, by channel, in units of pixel / 255
+    std::vector<float> mean, stddev;  ///< host, by channel, in units of pixel / 255; f32: of the values
     Augment augment;                  ///< for evaluation: none
     uint64_t seed = 0;
+
+    /// x = v * scale(c) + shift(c)
+    float scale(size_t c) const { return 1 / ((images.dtype == DType::u8 ? 255.0f : 1.0f) * stddev[c]); }
+    float shift(size_t c) const { return -mean[c] / stddev[c]; }
 };
 
 /// A run of consecutive arena elements with one rule.

@@ -27,8 +27,15 @@ const char* const usage_text =
     "usage: convoy convert cifar10   --from ARCHIVE|DIR --to DIR [options]\n"
     "       convoy convert cifar100  --from ARCHIVE|DIR --to DIR [--coarse] [options]\n"
     "       convoy convert mnist     --from DIR --to DIR [options]\n"
-    "       convoy convert synthetic --images N --to DIR [options]\n"
+    "       convoy convert synthetic --images N --to DIR [--kind normal] [options]\n"
     "Makes a data set of HDF5 shards in DIR, checked by 'convoy verify DIR'.\n\n";
+
+using MakeSynthetic = Source (*)(const SyntheticShape&);
+
+Choices<MakeSynthetic> synthetic_kinds() {
+    return {{"images", make_synthetic, "of uint8, learnable"},
+            {"normal", make_normal, "vectors of float32, standard normal numbers, of random classes"}};
+}
 
 po::options_description options_of(const std::string& kind) {
     po::options_description options("options of convert " + kind);
@@ -40,14 +47,16 @@ po::options_description options_of(const std::string& kind) {
         add("from", po::value<std::string>()->value_name("PATH"), from.c_str());
         add("limit-per-file", po::value<int64_t>()->value_name("N")->default_value(0),
             "take only the first N images of each batch; 0 takes all");
+        if (kind == "cifar100") add("coarse", po::bool_switch(), "the 20 superclasses, not the 100 classes");
     } else if (kind == "mnist") {
         add("from", po::value<std::string>()->value_name("DIR"),
             "folder with train-images-idx3-ubyte[.gz] and the other three");
         add("class-names", po::value<std::string>()->value_name("A,B,…"),
             "names of the classes, separated by commas (default 0 to 9)");
     } else {
+        add("kind", po::value<std::string>()->value_name("KIND")->default_value("images"),
+            help_of(synthetic_kinds()).c_str());
         add("images", po::value<int64_t>()->value_name("N"), "number of training images");
-        if (kind == "cifar100") add("coarse", po::bool_switch(), "the 20 superclasses, not the 100 classes");
         add("test-images", po::value<int64_t>()->value_name("N"),
             "number of test images (default a fifth of --images, at least 1)");
         add("size", po::value<std::string>()->value_name("HxWxC")->default_value("32x32x3"),
@@ -103,7 +112,7 @@ Source source_of(const std::string& kind, const po::variables_map& values) {
         if (values.count("class-names")) names = split_names(values["class-names"].as<std::string>());
         return decode_idx(required_value(values, "from"), names);
     }
-    return make_synthetic(synthetic_shape(values));
+    return choose("kind", values["kind"].as<std::string>(), synthetic_kinds())(synthetic_shape(values));
 }
 
 /// Training images are read twice: for the channels' statistics, and to be written.

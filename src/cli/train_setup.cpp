@@ -77,20 +77,6 @@ ModelOptions model_of(const TrainOptions& o, const SplitInfo& data) {
             .sum_loss = o.sum_loss};
 }
 
-namespace {
-
-int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks) {
-    const int64_t batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * ranks;
-    if (batch < ranks)
-        fail(Exit::usage, "--batch-size " + std::to_string(o.batch_size) + " is smaller than the " +
-                              std::to_string(ranks) + " ranks; each rank needs at least one sample a step");
-    if (batch > data.images && o.drop_last)
-        fail(Exit::usage, "--drop-last leaves nothing: a global batch of " + std::to_string(batch) +
-                              " is larger than the " + std::to_string(data.images) +
-                              " training images; lower the batch");
-    return batch;
-}
-
 Normalisation normalisation_of(const TrainOptions& o, const SplitInfo& data) {
     Normalisation n{data.mean, data.stddev};
     const auto replace = [&](const char* option, const NumberList& given, std::vector<float>& by_channel) {
@@ -105,6 +91,30 @@ Normalisation normalisation_of(const TrainOptions& o, const SplitInfo& data) {
     for (float& deviation : n.stddev)
         if (deviation <= 0) deviation = 1;  // a constant channel carries nothing to scale
     return n;
+}
+
+namespace {
+
+int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks) {
+    const int64_t batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * ranks;
+    if (batch < ranks)
+        fail(Exit::usage, "--batch-size " + std::to_string(o.batch_size) + " is smaller than the " +
+                              std::to_string(ranks) + " ranks; each rank needs at least one sample a step");
+    if (batch > data.images && o.drop_last)
+        fail(Exit::usage, "--drop-last leaves nothing: a global batch of " + std::to_string(batch) +
+                              " is larger than the " + std::to_string(data.images) +
+                              " training images; lower the batch");
+    return batch;
+}
+
+/// Vectors (f32) are taken as they are, and have no left and right.
+void check_vectors(const TrainOptions& o) {
+    for (const auto& [given, option] :
+         {std::pair{o.crop_pad > 0, "--crop-pad"}, {o.flip, "--flip"}, {o.tta != Tta::plain, "--tta"}})
+        if (given)
+            fail(Exit::usage, std::string(option) + " is for images, and " + o.data + " holds vectors; leave it out");
+    if (o.model.starts_with("airbench94"))
+        fail(Exit::usage, "--model " + o.model + " takes images, and " + o.data + " holds vectors; choose another one");
 }
 
 /// The optimizer, and what it does to each kind of parameter.
@@ -128,6 +138,7 @@ void set_rules(const TrainOptions& o, TrainSetup& s) {
 TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks,
                     std::optional<Clock::time_point> deadline) {
     TrainSetup s;
+    if (data.type == DType::f32) check_vectors(o);
     s.global_batch = global_batch_of(o, data, ranks);
     set_rules(o, s);
     s.tta = o.tta;

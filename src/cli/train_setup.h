@@ -15,5 +15,8 @@ BackendOptions backend_options_of(const TrainOptions&);
 OptimizerSpec optimizer_of(const TrainOptions&);
 Schedule schedule_of(const TrainOptions&, int64_t global_batch);
 Augment augment_of(const TrainOptions&);
+/// The data's own mean and deviation, unless the options give others. Throws Exit::usage if these
+/// are not one a channel.
+Normalisation normalisation_of(const TrainOptions&, const SplitInfo& data);
 
 }  // namespace convoy

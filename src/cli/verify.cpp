@@ -50,8 +50,8 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
 /// Reads all rows; returns how many images each class has.
 std::vector<int64_t> count_classes(const SplitReader& reader) {
     const SplitInfo& info = reader.info();
-    const int64_t image_bytes = int64_t(info.height) * info.width * info.channels,
-                  step = std::max<int64_t>(1, (4 << 20) / image_bytes);
+    const auto image_bytes = int64_t(info.row_bytes());
+    const int64_t step = std::max<int64_t>(1, (4 << 20) / image_bytes);
     std::vector<uint8_t> images(size_t(step * image_bytes));
     std::vector<int32_t> labels(static_cast<size_t>(step));
     std::vector<int64_t> counts(static_cast<size_t>(info.classes), 0);
@@ -65,7 +65,7 @@ std::vector<int64_t> count_classes(const SplitReader& reader) {
 
 void verify_statistics(const SplitReader& reader, const std::string& dir) {
     const SplitInfo& info = reader.info();
-    Split split{info.split, info.images, info.height, info.width, info.channels, nullptr};
+    Split split{info.split, info.images, info.height, info.width, info.channels, nullptr, info.type};
     split.read = [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
         reader.read(first, rows, images, labels);
     };
@@ -79,9 +79,9 @@ void verify_statistics(const SplitReader& reader, const std::string& dir) {
 
 void print_split(Terminal& terminal, const SplitInfo& info, const std::vector<int64_t>& counts) {
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-    terminal.line(formatted("%-6s %9lld images %dx%dx%d, %d classes of %lld to %lld images", info.split.c_str(),
-                            (long long)info.images, info.height, info.width, info.channels, info.classes,
-                            (long long)*least, (long long)*most));
+    terminal.line(formatted("%-6s %9lld %s %dx%dx%d, %d classes of %lld to %lld images", info.split.c_str(),
+                            (long long)info.images, info.type == DType::f32 ? "vectors" : "images", info.height,
+                            info.width, info.channels, info.classes, (long long)*least, (long long)*most));
     constexpr size_t most_lines = 20;
     for (size_t i = 0; i < std::min(counts.size(), most_lines); ++i)
         terminal.line(formatted("  %-14s %7lld", info.class_names[i].c_str(), (long long)counts[i]));

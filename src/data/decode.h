@@ -1,23 +1,26 @@
 // Sources of images: each decoder turns what people download (or a seed) into splits of uint8 NHWC
-// pixels and int32 labels. A split is read in ranges of rows, so that a source larger than memory
-// (synthetic) needs none.
+// pixels, or float32 values, and int32 labels. A split is read in ranges of rows, so that a source
+// larger than memory (synthetic) needs none.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/tensor.h"
+
 namespace convoy {
 
-/// Images of one split; `read` fills images [rows, height, width, channels] and labels [rows] with
-/// rows [first, first + rows).
+/// Images of one split; `read` fills images [rows, height, width, channels], as bytes, and labels
+/// [rows] with rows [first, first + rows).
 struct Split {
     std::string name;  ///< "train" or "test"
     int64_t images = 0;
     int height = 0, width = 0, channels = 0;
     std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)> read;
+    DType type = DType::u8;  ///< of a pixel's channel; f32: a number that is taken as it is
 
-    int64_t image_bytes() const { return int64_t(height) * width * channels; }
+    int64_t image_bytes() const { return int64_t(height) * width * channels * int64_t(size_of(type)); }
 };
 
 struct Source {
@@ -37,12 +40,12 @@ Split split_in_memory(std::string name, int height, int width, int channels, std
 /// a label above 9, a missing or truncated member is Exit::bad_input.
 Source decode_cifar10(const std::string& from, int64_t limit_per_file);
 
-/// MNIST, Fashion-MNIST and others of the same four IDX files, gzipped or not, in folder `from`;
-/// one channel. `class_names` empty means "0" to "9". Errors as above.
-Source decode_idx(const std::string& from, const std::vector<std::string>& class_names);
 /// CIFAR-100, likewise, with its 100 classes or, `coarse`, their 20 superclasses.
 Source decode_cifar100(const std::string& from, int64_t limit_per_file, bool coarse);
 
+/// MNIST, Fashion-MNIST and others of the same four IDX files, gzipped or not, in folder `from`;
+/// one channel. `class_names` empty means "0" to "9". Errors as above.
+Source decode_idx(const std::string& from, const std::vector<std::string>& class_names);
 
 /// A learnable made-up problem: image i belongs to class i % classes and is that class's smooth
 /// pattern plus noise. Every byte is a function of the arguments alone, on any machine.
@@ -52,5 +55,9 @@ struct SyntheticShape {
     uint64_t seed = 0;
 };
 Source make_synthetic(const SyntheticShape& shape);
+
+/// As many vectors (f32) of independent standard normal numbers, of classes drawn at random: there
+/// is nothing to learn.
+Source make_normal(const SyntheticShape& shape);
 
 }  // namespace convoy

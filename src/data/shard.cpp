@@ -7,12 +7,14 @@
 #include <climits>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/input_file.h"
 #include "data/digest.h"
+#include "data/shard_format.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -76,14 +78,14 @@ int checked_range(int64_t value, int64_t low, int64_t high, const std::string& w
 }
 
 /// Checks that a data set is what the format says, down to the bytes the file really stores for it.
-h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, size_t type_size, bool is_signed,
-                          const std::string& path) {
+h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, DType type, const std::string& path) {
     const h5::Extent extent = h5::extent(file, name, path);
     const std::string set = path + ": " + name;
-    if (extent.dims.size() != rank || extent.type_class != H5T_INTEGER || extent.type_size != type_size ||
-        extent.is_signed != is_signed)
-        fail(Exit::bad_input, set + " is not of rank " + std::to_string(rank) + " and type " +
-                                  (is_signed ? "int32" : "uint8") + "; was this file made by 'convoy convert'?");
+    const bool fits = type == DType::f32 ? extent.type_class == H5T_FLOAT
+                                         : extent.type_class == H5T_INTEGER && extent.is_signed == (type == DType::i32);
+    if (extent.dims.size() != rank || !fits || extent.type_size != size_of(type))
+        fail(Exit::bad_input, set + " is not of rank " + std::to_string(rank) + " and type " + stored_name(type) +
+                                  "; was this file made by 'convoy convert'?");
     if (!extent.checksummed || extent.filters != 1)
         fail(Exit::bad_input,
              set + " is not stored in plain chunks with Fletcher-32 checksums; make it with 'convoy convert'");
@@ -99,6 +101,18 @@ void check_stored(const h5::Extent& extent, uint64_t bytes, const std::string& n
         fail(Exit::bad_input, path + ": " + name + " claims " + std::to_string(bytes) + " bytes, but the file holds " +
                                   std::to_string(std::min<uint64_t>(size, extent.stored_bytes)) +
                                   "; convert the data set again");
+}
+
+/// Of vectors [rows] of so many bytes each, the first of which is row `first` of a shard.
+void check_finite(const uint8_t* vectors, hsize_t first, hsize_t rows, size_t bytes, const std::string& path) {
+    for (hsize_t row = 0; row < rows; ++row)
+        for (size_t at = 0; at < bytes; at += sizeof(float)) {
+            float value = 0;
+            std::memcpy(&value, vectors + row * bytes + at, sizeof value);
+            if (!std::isfinite(value))
+                fail(Exit::bad_input, path + ": row " + std::to_string(first + row) + " of /images holds a number " +
+                                          "that is not finite; convert the data set again");
+        }
 }
 
 }  // namespace
@@ -179,7 +193,10 @@ SplitReader::SplitReader(const std::string& dir, const std::string& split) {
 
 /// Reads and checks the root attributes; the first shard sets what the others must repeat.
 void SplitReader::check_common(const h5::Handle& file, const std::string& path, int shard, int shards) {
-    if (h5::string_attribute(file, "format", path) != "convoy-images" || h5::int_attribute(file, "version", path) != 1)
+    SplitInfo own;
+    const std::string format = h5::string_attribute(file, "format", path);
+    if (format == format_of(DType::f32)) own.type = DType::f32;
+    if (format != format_of(own.type) || h5::int_attribute(file, "version", path) != 1)
         fail(Exit::bad_input,
              path + ": is not a version 1 convoy-images file; make it with this version's 'convoy convert'");
     if (h5::string_attribute(file, "split", path) != info_.split || h5::int_attribute(file, "shard", path) != shard ||
@@ -187,7 +204,6 @@ void SplitReader::check_common(const h5::Handle& file, const std::string& path, 
         fail(Exit::bad_input, path +
                                   ": its split, shard or shards attribute contradicts its name: it was renamed; "
                                   "convert the data set again");
-    SplitInfo own;
     own.classes = checked_range(h5::int_attribute(file, "classes", path), 1, max_classes, "classes", path);
     own.class_names = h5::string_attributes(file, "class_names", path);
     const std::vector<double> mean = h5::double_attributes(file, "mean", path),
@@ -203,14 +219,15 @@ void SplitReader::check_common(const h5::Handle& file, const std::string& path, 
     if (own.class_names.size() != size_t(own.classes))
         fail(Exit::bad_input, path + ": class_names and classes differ; convert the data set again");
     if (shards_.empty()) {
+        info_.type = own.type;
         info_.classes = own.classes;
         info_.class_names = own.class_names;
         info_.mean = own.mean;
         info_.stddev = own.stddev;
-    } else if (info_.classes != own.classes || info_.class_names != own.class_names || info_.mean != own.mean ||
-               info_.stddev != own.stddev) {
-        fail(Exit::bad_input,
-             path + ": classes, mean or stddev differ from " + shards_[0].path + "; convert the data set again");
+    } else if (info_.type != own.type || info_.classes != own.classes || info_.class_names != own.class_names ||
+               info_.mean != own.mean || info_.stddev != own.stddev) {
+        fail(Exit::bad_input, path + ": format, classes, mean or stddev differ from " + shards_[0].path +
+                                  "; convert the data set again");
     }
 }
 
@@ -219,8 +236,8 @@ SplitReader::Shard SplitReader::open_shard(const std::string& path, int shard, i
     opened.path = path;
     opened.file = h5::open(path);
     check_common(opened.file, path, shard, shards);
-    const h5::Extent images = checked_extent(opened.file, "/images", 4, 1, false, path);
-    const h5::Extent labels = checked_extent(opened.file, "/labels", 1, 4, true, path);
+    const h5::Extent images = checked_extent(opened.file, "/images", 4, info_.type, path);
+    const h5::Extent labels = checked_extent(opened.file, "/labels", 1, DType::i32, path);
     const auto side = [&](int i, int64_t limit, const char* what) {
         return checked_range(int64_t(std::min<hsize_t>(images.dims[size_t(i)], INT64_MAX)), 1, limit, what, path);
     };
@@ -230,8 +247,9 @@ SplitReader::Shard SplitReader::open_shard(const std::string& path, int shard, i
     if (labels.dims[0] != images.dims[0])
         fail(Exit::bad_input, path + ": has " + std::to_string(images.dims[0]) + " images, but " +
                                   std::to_string(labels.dims[0]) + " labels; convert the data set again");
-    check_stored(images, uint64_t(opened.images) * uint64_t(height) * uint64_t(width) * uint64_t(channels), "/images",
-                 path);
+    check_stored(
+        images, uint64_t(opened.images) * uint64_t(height) * uint64_t(width) * uint64_t(channels) * size_of(info_.type),
+        "/images", path);
     check_stored(labels, uint64_t(opened.images) * 4, "/labels", path);
     if (shards_.empty()) {
         info_.height = height;
@@ -252,14 +270,15 @@ SplitReader::Shard SplitReader::open_shard(const std::string& path, int shard, i
 
 void SplitReader::read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const {
     require(first >= 0 && rows >= 0 && rows <= info_.images - first, "rows beyond the end of a split");
-    const int64_t image_bytes = int64_t(info_.height) * info_.width * info_.channels;
+    const auto image_bytes = int64_t(info_.row_bytes());
     for (const Shard& shard : shards_) {
         const int64_t from = std::max(first, shard.first), to = std::min(first + rows, shard.first + shard.images);
         if (from >= to) continue;
         const hsize_t local = hsize_t(from - shard.first), count = hsize_t(to - from);
         int32_t* out = labels + (from - first);
-        h5::read_rows(shard.image_set, H5T_NATIVE_UINT8, local, count, images + (from - first) * image_bytes,
-                      shard.path);
+        uint8_t* pixels = images + (from - first) * image_bytes;
+        h5::read_rows(shard.image_set, native_type(info_.type), local, count, pixels, shard.path);
+        if (info_.type == DType::f32) check_finite(pixels, local, count, size_t(image_bytes), shard.path);
         h5::read_rows(shard.label_set, H5T_NATIVE_INT32, local, count, out, shard.path);
         for (hsize_t i = 0; i < count; ++i)
             if (out[i] < 0 || out[i] >= info_.classes)
@@ -274,8 +293,8 @@ void check_same_shape(const SplitInfo& a, const SplitInfo& b, const std::string&
         return info.split + " images are " + std::to_string(info.height) + "x" + std::to_string(info.width) + "x" +
                std::to_string(info.channels) + " of " + std::to_string(info.classes) + " classes";
     };
-    if (a.height != b.height || a.width != b.width || a.channels != b.channels || a.classes != b.classes ||
-        a.class_names != b.class_names || a.mean != b.mean || a.stddev != b.stddev)
+    if (a.type != b.type || a.height != b.height || a.width != b.width || a.channels != b.channels ||
+        a.classes != b.classes || a.class_names != b.class_names || a.mean != b.mean || a.stddev != b.stddev)
         fail(Exit::bad_input,
              dir + ": " + shape(a) + ", " + shape(b) + ": the splits are of different data sets; convert again");
 }

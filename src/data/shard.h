@@ -1,8 +1,8 @@
 // The data set on disk: DIR/train-00000-of-00005.h5 …, DIR/test-00000-of-00001.h5 and
-// DIR/manifest.json. A shard holds /images uint8 [n, height, width, channels] and /labels int32
-// [n], chunked and checksummed, and repeats what is common to the data set as root attributes.
-// Nothing a file claims is believed before it is checked against the file's size. Its /pictures
-// (data/shard_pictures.h) are for viewers, and may be missing.
+// DIR/manifest.json. A shard holds /images uint8 (of vectors: float32) [n, height, width, channels]
+// and /labels int32 [n], chunked and checksummed, and repeats what is common to the data set as
+// root attributes. Nothing a file claims is believed before it is checked against the file's size.
+// Its /pictures (data/shard_pictures.h) are for viewers, and may be missing.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,12 +17,15 @@ struct SplitInfo {
     std::string split;   ///< "train" or "test"
     int64_t images = 0;  ///< rows of all shards together
     int height = 0, width = 0, channels = 0, classes = 0;
-    std::vector<float> mean, stddev;       ///< per channel of the TRAINING split, in units of pixel / 255
+    DType type = DType::u8;                ///< of a pixel's channel; f32: vectors, taken as they are
+    std::vector<float> mean, stddev;       ///< per channel of the TRAINING split, in units of pixel / 255; f32: 0, 1
     std::vector<std::string> class_names;  ///< [classes]
     std::string manifest_sha256;           ///< identifies the data set, for checkpoints
 
+    /// of one image
+    size_t row_bytes() const { return size_t(height) * size_t(width) * size_t(channels) * size_of(type); }
     /// of all images
-    size_t image_bytes() const { return size_t(images) * size_t(height) * size_t(width) * size_t(channels); }
+    size_t image_bytes() const { return size_t(images) * row_bytes(); }
     size_t label_bytes() const { return size_t(images) * sizeof(int32_t); }
 };
 
@@ -50,8 +53,8 @@ public:
     SplitReader(const std::string& dir, const std::string& split);
     const SplitInfo& info() const { return info_; }
     /// Reads rows [first, first + rows) of the concatenated shards, and only those: images [rows,
-    /// height, width, channels], labels [rows]. Throws Exit::bad_input for a checksum mismatch, and
-    /// for a label outside [0, classes).
+    /// height, width, channels] as bytes, labels [rows]. Throws Exit::bad_input for a checksum
+    /// mismatch, for a label outside [0, classes), and for a number that is not finite.
     void read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const;
 
 private:
@@ -81,7 +84,7 @@ void check_destination(const std::string& dir, bool force);
 void write_data_set(const Source& source, const std::string& dir, int train_shards, bool force);
 
 /// Mean and standard deviation of each channel of `split`, in units of pixel / 255; exact, from
-/// counts of the 256 values.
+/// counts of the 256 values. Vectors are taken as they are: 0 and 1.
 struct PixelStatistics {
     std::vector<double> mean, stddev;  ///< [channels]
 };

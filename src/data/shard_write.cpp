@@ -15,6 +15,7 @@
 #include "base/version.h"
 #include "data/digest.h"
 #include "data/shard.h"
+#include "data/shard_format.h"
 #include "data/shard_pictures.h"
 
 namespace convoy {
@@ -76,7 +77,7 @@ private:
 
 void write_attributes(hid_t file, const Source& source, const Split& split, int shard, int shards, int64_t images,
                       const PixelStatistics& statistics) {
-    h5::set_checked_attribute(file, "format", "convoy-images");
+    h5::set_checked_attribute(file, "format", format_of(split.type));
     h5::set_attribute(file, "version", int64_t(1));
     h5::set_checked_attribute(file, "split", split.name);
     h5::set_attribute(file, "shard", int64_t(shard));
@@ -103,21 +104,24 @@ void write_shard(const std::string& path, const Source& source, const Split& spl
     {
         const auto n = hsize_t(rows), h = hsize_t(split.height), w = hsize_t(split.width), c = hsize_t(split.channels);
         const h5::Handle images =
-            h5::create_dataset(file, "/images", H5T_STD_U8LE, {n, h, w, c}, {hsize_t(chunk), h, w, c}, path);
+            h5::create_dataset(file, "/images", stored_type(split.type), {n, h, w, c}, {hsize_t(chunk), h, w, c}, path);
         const h5::Handle labels =
             h5::create_dataset(file, "/labels", H5T_STD_I32LE, {n}, {hsize_t(rows_per_chunk(rows, 4))}, path);
-        h5::set_checked_attribute(images, "long_name", "pixels [image, height, width, channel], 0 to 255");
+        const bool vectors = split.type == DType::f32;
+        h5::set_checked_attribute(images, "long_name",
+                                  vectors ? "values [vector, height, width, channel], taken as they are"
+                                          : "pixels [image, height, width, channel], 0 to 255");
         h5::set_checked_attribute(labels, "long_name", "class of each image, an index into class_names");
         std::vector<uint8_t> pixels(size_t(chunk * split.image_bytes()));
         std::vector<int32_t> classes(static_cast<size_t>(chunk));
         for (int64_t row = 0; row < rows; row += chunk) {
             const int64_t count = std::min(chunk, rows - row);
             split.read(first + row, count, pixels.data(), classes.data());
-            h5::write_rows(images, H5T_NATIVE_UINT8, hsize_t(row), hsize_t(count), pixels.data(), path);
+            h5::write_rows(images, native_type(split.type), hsize_t(row), hsize_t(count), pixels.data(), path);
             h5::write_rows(labels, H5T_NATIVE_INT32, hsize_t(row), hsize_t(count), classes.data(), path);
         }
     }
-    write_pictures(file, path);
+    if (split.type == DType::u8) write_pictures(file, path);
     h5::close(std::move(file), path);
     sync_path(path);
 }
@@ -159,6 +163,7 @@ void check_destination(const std::string& dir, bool force) {
 
 PixelStatistics pixel_statistics(const Split& split) {
     const auto channels = static_cast<size_t>(split.channels);
+    if (split.type == DType::f32) return {std::vector<double>(channels, 0), std::vector<double>(channels, 1)};
     std::vector<int64_t> count(channels * 256, 0);
     const int64_t step = std::max<int64_t>(1, chunk_target_bytes / split.image_bytes());
     std::vector<uint8_t> pixels(size_t(step * split.image_bytes()));

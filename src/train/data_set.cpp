@@ -24,7 +24,7 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read
       pixels_(std::make_unique<Replicated>(comm, info_.image_bytes())),
       classes_(std::make_unique<Replicated>(comm, info_.label_bytes())) {
     const auto start = Clock::now();
-    const size_t image = size_t(info_.height) * info_.width * info_.channels;
+    const size_t image = info_.row_bytes();
     std::vector<size_t> pixel_offsets, class_offsets;
     for (int r = 0; r <= comm.size(); ++r) {
         const size_t first = size_t(r < comm.size() ? share_of(info_.images, comm.size(), r).first : info_.images);
@@ -51,7 +51,7 @@ DataSet::DataSet(Backend& backend, const SplitInfo& info) : info_(info) { bind(b
 void DataSet::bind(Backend& backend, void* pixels, void* classes) {
     device_pixels_ = backend.resident(pixels, info_.image_bytes());
     device_classes_ = backend.resident(classes, info_.label_bytes());
-    images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, DType::u8};
+    images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, info_.type};
     labels_ = {device_classes_.get(), {int(info_.images), 1, 1, 1}, DType::i32};
 }
 

@@ -20,8 +20,8 @@ public:
     /// Collective. Only the first `most` images; 0: all. Throws Exit::bad_input on every rank if
     /// any rank cannot read its rows.
     DataSet(Comm&, Backend&, const SplitReader&, int64_t most = 0);
-    /// As above, with rows from elsewhere: `read` fills `rows` images [rows, h, w, c] and labels
-    /// [rows] from row `first` on.
+    /// As above, with rows from elsewhere: `read` fills `rows` images [rows, h, w, c], as bytes,
+    /// and labels [rows] from row `first` on.
     using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)>;
     DataSet(Comm&, Backend&, const SplitInfo&, const Read& read);
     /// What a split is, without its images: its memory is counted and not taken, for programs that
@@ -29,7 +29,7 @@ public:
     DataSet(Backend&, const SplitInfo&);
 
     const SplitInfo& info() const { return info_; }
-    Tensor images() const { return images_; }  ///< device, u8 [N, h, w, c]
+    Tensor images() const { return images_; }  ///< device, u8 or f32 [N, h, w, c]
     Tensor labels() const { return labels_; }  ///< device, i32 [N]
     double seconds() const { return seconds_; }
 

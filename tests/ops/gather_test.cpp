@@ -24,6 +24,7 @@ struct Reading {
     int64_t epoch = 0, offset = 0, first = 0;
     int batch = 5;
     uint64_t seed = 9;
+    DType type = DType::u8;
 
     uint8_t pixel(int64_t n, int i, int j, int c) const {
         return uint8_t(1 + (n * 89 + i * 37 + j * 11 + c * 101) % 255);
@@ -31,7 +32,10 @@ struct Reading {
     int32_t label(int64_t n) const { return int32_t((n * 7 + 2) % 10); }
     float mean(int c) const { return 0.4f + 0.1f * float(c); }
     float stddev(int c) const { return 0.2f + 0.05f * float(c); }
-    double normalised(int v, int c) const { return (v / 255.0 - double(mean(c))) / double(stddev(c)); }
+    /// Of f32 data, the values are pixels / 256: other numbers than pixels / 255, and exact.
+    double normalised(int v, int c) const {
+        return (v / (type == DType::u8 ? 255.0 : 256.0) - double(mean(c))) / double(stddev(c));
+    }
     int64_t sample(int i) const {
         const int64_t at = offset + first + i;
         return order.empty() ? at : order[size_t(at)];
@@ -56,11 +60,14 @@ Batch read(Backend& backend, const Reading& r) {
     counters.step = 77;  // must not matter
     counters.epoch = r.epoch;
     counters.offset = r.offset;
+    Floats values;
+    for (const uint8_t pixel : pixels) values.push_back(float(pixel) / 256);
     const size_t elements = size_t(r.batch * height * width * r.channels);
-    const Buffer images = upload(backend, pixels), all_labels = upload(backend, labels),
-                 order = upload(backend, r.order), device_counters = upload(backend, std::vector<Counters>{counters}),
+    const Buffer images = r.type == DType::u8 ? upload(backend, pixels) : upload(backend, values),
+                 all_labels = upload(backend, labels), order = upload(backend, r.order),
+                 device_counters = upload(backend, std::vector<Counters>{counters}),
                  x = upload(backend, Floats(elements, NAN)), y = backend.allocate(size_t(r.batch) * sizeof(int32_t));
-    g.images = {images.get(), {samples, height, width, r.channels}, DType::u8};
+    g.images = {images.get(), {samples, height, width, r.channels}, r.type};
     g.labels = {all_labels.get(), {samples, 1, 1, 1}, DType::i32};
     g.order = r.order.empty() ? nullptr : static_cast<const int32_t*>(order.get());
     g.counters = static_cast<const Counters*>(device_counters.get());
@@ -110,6 +117,20 @@ TEST_P(GatherOn, Normalises) {
     for (const int channels : {1, 3, 5}) {
         Reading r;
         r.channels = channels;
+        check(r, nothing);
+    }
+}
+
+// f32 data: no 255, and the same places.
+TEST_P(GatherOn, TakesNumbersAsTheyAre) {
+    for (const int channels : {1, 3, 5}) {
+        Reading r;
+        r.type = DType::f32;
+        r.channels = channels;
+        check(r, nothing);
+        r.offset = 3;
+        r.first = 2;
+        for (int i = 0; i < samples; ++i) r.order.push_back((i * 5 + 3) % samples);
         check(r, nothing);
     }
 }

@@ -1,4 +1,4 @@
-// Reads a batch out of the resident uint8 images: crop, flip, normalise, in one pass.
+// Reads a batch out of the resident images, of uint8 or f32: crop, flip, normalise, in one pass.
 #include <algorithm>
 #include <vector>
 
@@ -8,28 +8,28 @@
 namespace convoy::cpu {
 namespace {
 
-/// v / 255 normalised is v * scale + shift; [w * c], of the channels of a row of pixels.
+/// v normalised is v * scale + shift; [w * c], of the channels of a row of pixels.
 struct Normalise {
     std::vector<float> scale, shift;
     explicit Normalise(const Gather& g) {
         for (int i = 0; i < g.x.shape.w; ++i)
             for (size_t c = 0; c < g.mean.size(); ++c) {
-                scale.push_back(1 / (255 * g.stddev[c]));
-                shift.push_back(-g.mean[c] / g.stddev[c]);
+                scale.push_back(g.scale(c));
+                shift.push_back(g.shift(c));
             }
     }
 };
 
-template <class E>
-CONVOY_WIDE void normalise(const uint8_t* from, int count, const float* __restrict scale, const float* __restrict shift,
+template <class From, class E>
+CONVOY_WIDE void normalise(const From* from, int count, const float* __restrict scale, const float* __restrict shift,
                            E* to) {
 #pragma omp simd
     for (int i = 0; i < count; ++i) assign(to[i], float(from[i]) * scale[i] + shift[i]);
 }
 
-template <class E> void gather_sample(const Gather& g, int64_t sample, const Normalise& by, E* to) {
+template <class From, class E> void gather_from(const Gather& g, int64_t sample, const Normalise& by, E* to) {
     const Shape s = g.x.shape;
-    const uint8_t* image = g.images.as<uint8_t>() + sample * s.h * s.w * s.c;
+    const From* image = g.images.as<From>() + sample * s.h * s.w * s.c;
     const float *scale = by.scale.data(), *shift = by.shift.data();
     const AugmentDraw draw = draw_augment(g.augment, g.seed, uint32_t(g.counters->epoch), uint32_t(sample));
     // Columns [begin, end) are contiguous in the image; the others are mirrored,
@@ -42,7 +42,7 @@ template <class E> void gather_sample(const Gather& g, int64_t sample, const Nor
             for (int k = 0; k < s.w * s.c; ++k) assign(to[k], shift[k]);  // black
             continue;
         }
-        const uint8_t* line = image + int64_t(row) * s.w * s.c;
+        const From* line = image + int64_t(row) * s.w * s.c;
         const auto pixel = [&](int j) {
             const int column = source_index(g.augment, draw.mirror ? s.w - 1 - j : j, draw.dx, s.w);
             for (int c = 0; c < s.c; ++c)
@@ -52,6 +52,14 @@ template <class E> void gather_sample(const Gather& g, int64_t sample, const Nor
         normalise(line + (begin + draw.dx) * s.c, (end - begin) * s.c, scale, shift, to + begin * s.c);
         for (int j = end; j < s.w; ++j) pixel(j);
     }
+}
+
+/// Sample `sample` becomes row `to` of the batch.
+template <class E> void gather_sample(const Gather& g, int64_t sample, const Normalise& by, E* to) {
+    if (g.images.dtype == DType::f32)
+        gather_from<float, E>(g, sample, by, to);
+    else
+        gather_from<uint8_t, E>(g, sample, by, to);
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
-// Reads a batch out of the resident uint8 images: crop, flip, normalise, in one pass.
+// Reads a batch out of the resident images: crop, flip, normalise, in one pass.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {
 
 void CudaBackend::gather(const Gather& g, Tape& tape) {
     const size_t channels = g.mean.size();
-    std::vector<float> factors(2 * channels);  // (v / 255 - mean) / stddev = v * scale + shift
+    std::vector<float> factors(2 * channels);
     for (size_t c = 0; c < channels; ++c) {
-        factors[c] = 1 / (255 * g.stddev[c]);
-        factors[channels + c] = -g.mean[c] / g.stddev[c];
+        factors[c] = g.scale(c);
+        factors[channels + c] = g.shift(c);
     }
     const Buffer device = allocate(factors.size() * sizeof(float));
     upload(device.get(), factors.data(), factors.size() * sizeof(float));

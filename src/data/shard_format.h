@@ -1,0 +1,20 @@
+// What tells shards of images from shards of float32 vectors.
+#pragma once
+#include <hdf5.h>
+
+#include "base/tensor.h"
+
+namespace convoy {
+
+/// The root attribute `format`, by the type of /images.
+constexpr const char* format_of(DType type) { return type == DType::f32 ? "convoy-vectors" : "convoy-images"; }
+/// Of the elements of /images and /labels, for people.
+constexpr const char* stored_name(DType type) {
+    if (type == DType::i32) return "int32";
+    return type == DType::f32 ? "float32" : "uint8";
+}
+/// In a file, and in memory.
+inline hid_t stored_type(DType type) { return type == DType::f32 ? H5T_IEEE_F32LE : H5T_STD_U8LE; }
+inline hid_t native_type(DType type) { return type == DType::f32 ? H5T_NATIVE_FLOAT : H5T_NATIVE_UINT8; }
+
+}  // namespace convoy
