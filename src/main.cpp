@@ -21,10 +21,11 @@ namespace {
 
 const char* const usage =
     "usage: convoy COMMAND [options]      (convoy COMMAND -h tells more)\n"
-    "  convert   make a data set of HDF5 shards from CIFAR-10, MNIST or a seed\n"
+    "  convert   make a data set of HDF5 shards from CIFAR, MNIST or a seed\n"
     "  verify    check every checksum of a data set\n"
     "  train     train a model; start it with mpirun or srun for several ranks\n"
     "  evaluate  measure a trained model on a data set\n"
+    "  demo      show how ranks split a batch and gather its outputs: forward only, as DataParallel\n"
     "  bench     measure the speed of training steps on made-up or real images\n"
     "  report    sum up runs: accuracy, time, images/s, slow ranks; or how they scale\n"
     "  plot      draw runs, or how they scale, as a picture\n"
@@ -60,6 +61,7 @@ const std::map<std::string, Command> commands = {{"convert", alone(convert)},
                                                  {"verify", alone(verify)},
                                                  {"train", collective(train, train_help)},
                                                  {"evaluate", collective(evaluate, evaluate_help)},
+                                                 {"demo", collective(demo, demo_help)},
                                                  {"bench", collective(bench, bench_help)},
                                                  {"report", alone(report)},
                                                  {"plot", alone(plot)},
@@ -105,7 +107,7 @@ int run(Comm& comm, const Arguments& args) {
     if (found == commands.end())
         fail_everywhere(Exit::usage,
                         "there is no command '" + args[0] +
-                            "'; choose convert, verify, train, evaluate, bench, report, plot, comm-test or info");
+                            "'; choose convert, verify, train, evaluate, demo, bench, report, plot, comm-test or info");
     try {
         return found->second.run(comm, {args.begin() + 1, args.end()});
     } catch (const std::exception& error) {
@@ -118,7 +120,7 @@ int run(Comm& comm, const Arguments& args) {
 
 int main(int argc, char** argv) {
     const std::string command = argc > 1 ? argv[1] : "";
-    if (command == "train" || command == "bench" || command == "evaluate") wait_briefly(argv);
+    if (command == "train" || command == "bench" || command == "evaluate" || command == "demo") wait_briefly(argv);
     const Arguments args = spelled_out({argv + 1, argv + argc});
     try {
         if (answered(args)) return 0;

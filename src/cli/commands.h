@@ -16,6 +16,8 @@ int verify(const std::vector<std::string>& args);
 int train(Comm& comm, const std::vector<std::string>& args);
 /// Measures a trained model on a data set; collective.
 int evaluate(Comm& comm, const std::vector<std::string>& args);
+/// Shows how a batch is split over ranks, and its outputs gathered; collective.
+int demo(Comm& comm, const std::vector<std::string>& args);
 /// Measures the speed of training steps; collective.
 int bench(Comm& comm, const std::vector<std::string>& args);
 /// Checks and measures sums over ranks; collective.
@@ -30,6 +32,7 @@ int info(Comm& comm, const std::vector<std::string>& args);
 /// What --help prints of the collective ones. It needs no MPI; the others print it themselves.
 std::string train_help();
 std::string evaluate_help();
+std::string demo_help();
 std::string bench_help();
 std::string comm_test_help();
 std::string info_help();

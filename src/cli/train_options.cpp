@@ -17,7 +17,7 @@ constexpr int64_t most_samples = 1 << 24, most_steps = 1'000'000'000'000'000;
 
 void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.text("data", o.data, "", "DIR", "data set of HDF5 shards, made by 'convoy convert'");
-    t.text("model", o.model, "resnet18", "NAME", list_of(model_names()));
+    t.text("model", o.model, command.model.c_str(), "NAME", list_of(model_names()));
     t.choice("stem", o.stem, "auto",
              Choices<std::string>{{"auto", "auto", "by image size"}, {"imagenet", "imagenet"}, {"cifar", "cifar"}},
              "KIND", "of the resnets: {}");
@@ -196,9 +196,10 @@ OptionTable table_of(TrainOptions& o, const OptionsOf& command) {
 }
 
 /// What must be given before anything else is worth a word.
-void check_present(const TrainOptions& o, const OptionsOf& command) {
+void check_present(TrainOptions& o, const OptionsOf& command) {
     if (command.needs_data && o.data.empty())
         fail(Exit::usage, "--data is missing: the folder of a data set made by 'convoy convert'");
+    if (o.batch_per_rank == 0 && o.batch_size == 0) o.batch_size = command.batch_size;
     if ((o.batch_per_rank > 0) == (o.batch_size > 0) || o.batch_per_rank < 0 || o.batch_size < 0)
         fail(Exit::usage, "give exactly one of --batch-per-rank and --batch-size, a positive number of samples");
 }

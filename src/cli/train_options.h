@@ -82,6 +82,8 @@ struct OptionsOf {
         "usage: convoy train --data DIR --batch-per-rank N [--config RECIPE.cfg] [options]\n"
         "Trains a model; flags win over the config file.\n";
     std::string output = "run folder (default output/MODEL-DATE-TIME)";  ///< help of --output
+    std::string model = "resnet18";                                      ///< default of --model
+    int64_t batch_size = 0;                                              ///< if no batch is given; 0: one must be
     std::function<void(OptionTable&)> more{};                            ///< adds options of its own
     /// refused on the command line; in a recipe they may stand, and do nothing
     std::vector<std::string> without{};

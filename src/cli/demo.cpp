@@ -1,0 +1,149 @@
+// convoy demo: what PyTorch's data-parallel demo shows. Every rank forwards its share of a batch
+// and says how large it was; rank 0 has all outputs. Nothing is trained or written.
+#include <algorithm>
+#include <cstdio>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/option_effects.h"
+#include "cli/terminal.h"
+#include "cli/train_setup.h"
+#include "cli/train_steps.h"
+#include "comm/preflight.h"
+#include "comm/watchdog.h"
+#include "train/forward_pass.h"
+
+namespace convoy {
+namespace {
+
+/// Options of train that mean nothing here.
+const std::vector<std::string> training_options = {"output",
+                                                   "overwrite",
+                                                   "resume",
+                                                   "checkpoint-every",
+                                                   "keep",
+                                                   "time-limit",
+                                                   "strict-io",
+                                                   "publish-every",
+                                                   "on-nan",
+                                                   "bf16-gradients",
+                                                   "log-interval",
+                                                   "metrics-every",
+                                                   "log-format",
+                                                   "log-dir",
+                                                   "dry-run",
+                                                   "chip",
+                                                   "print-config",
+                                                   "epochs",
+                                                   "drop-last",
+                                                   "eval-every",
+                                                   "eval-images",
+                                                   "no-eval",
+                                                   "sync-bn",
+                                                   "bucket-mib",
+                                                   "optimizer",
+                                                   "lr",
+                                                   "lr-unit",
+                                                   "norm-shift-lr",
+                                                   "filter-lr",
+                                                   "linear-lr",
+                                                   "muon-momentum",
+                                                   "whitening-bias-epochs",
+                                                   "lr-schedule",
+                                                   "lr-gamma",
+                                                   "lr-step-epochs",
+                                                   "lr-milestones",
+                                                   "lr-points",
+                                                   "warmup-epochs",
+                                                   "momentum",
+                                                   "nesterov",
+                                                   "beta1",
+                                                   "beta2",
+                                                   "epsilon",
+                                                   "weight-decay",
+                                                   "decay-mode",
+                                                   "decay",
+                                                   "label-smoothing",
+                                                   "loss",
+                                                   "look-ahead",
+                                                   "look-ahead-decay",
+                                                   "crop-pad",
+                                                   "crop-mode",
+                                                   "flip",
+                                                   "flip-mode",
+                                                   "tta"};
+
+ParsedOptions parse_demo(const std::vector<std::string>& args) {
+    return parse_train_options(
+        args,
+        {.command = "demo",
+         .usage = "usage: convoy demo --data DIR [--batch-size 10] [--config RECIPE.cfg] [options]\n"
+                  "Forwards every batch of the training split: each rank its share, the outputs on rank 0. Prints\n"
+                  "the sizes. Weights are initial ones, of --seed.\n",
+         .model = "linear",
+         .batch_size = 10,
+         .without = training_options});
+}
+
+/// "[5, 10]"; of images "[5, 32, 32, 3]".
+std::string size_text(int64_t samples, const Shape& s) {
+    const std::string pixels = s.h * s.w > 1 ? formatted("%d, %d, ", s.h, s.w) : "";
+    return formatted("[%lld, %s%d]", (long long)samples, pixels.c_str(), s.c);
+}
+
+std::string rank_line(int rank, const ForwardPass::Result& r) {
+    if (r.input.n == 0) return formatted("rank %d: no rows of this batch", rank);
+    return formatted("rank %d:\tIn Model: input size %s output size %s", rank, size_text(r.input.n, r.input).c_str(),
+                     size_text(r.output.n, r.output).c_str());
+}
+
+/// Collective.
+void show_batch(Comm& comm, ForwardPass& pass, int64_t batch) {
+    const ForwardPass::Result r = pass.run(batch);
+    const std::vector<std::string> lines = comm.gather_all(rank_line(comm.rank(), r));
+    if (!comm.root()) return;
+    for (const std::string& line : lines) std::puts(line.c_str());
+    std::printf("Outside: input size %s output_size %s\n", size_text(r.samples, r.input).c_str(),
+                size_text(int64_t(r.outputs.size()) / r.output.c, r.output).c_str());
+    std::fflush(stdout);
+}
+
+}  // namespace
+
+std::string demo_help() { return parse_demo({"--help"}).help; }
+
+int demo(Comm& comm, const std::vector<std::string>& args) {
+    ParsedOptions parsed;
+    comm.together([&] { parsed = parse_demo(args); });
+    const TrainOptions& o = parsed.options;
+    comm.together([&] { check_world(comm); });
+    Terminal progress(stderr, comm.root());  // stdout is the demo's
+    const Heartbeat heartbeat(comm.activity(), progress);
+    Watchdog watchdog(comm, o.watchdog);
+    check_same_program(comm);
+    const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
+    std::unique_ptr<SplitReader> reader;
+    Graph graph;
+    Normalisation normalisation;
+    comm.together([&] {
+        check_effects_on_device(parsed, *backend);
+        reader = std::make_unique<SplitReader>(o.data, "train");
+        normalisation = normalisation_of(o, reader->info());
+        graph =
+            with_precision(fuse(build_model(model_of(o, reader->info()))), o.precision, backend->channel_multiple());
+    });
+    check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
+    const DataSet data(comm, *backend, *reader);
+    State state(graph, *backend, nullptr);
+    state.initialise(graph, *backend, uint64_t(o.seed));
+    const int64_t batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * comm.size();
+    ForwardPass pass(comm, *backend, graph, state, data, normalisation, batch);
+    progress.close();
+
+    if (comm.root()) std::puts(backend->synchronous() ? "runs on cpu" : "runs on gpu");
+    const int64_t batches = o.max_steps > 0 ? std::min(o.max_steps, pass.batches()) : pass.batches();
+    for (int64_t i = 0; i < batches; ++i) show_batch(comm, pass, i);
+    return 0;
+}
+
+}  // namespace convoy
