@@ -52,6 +52,13 @@ RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Trainer&
             .images = data.info().images};
 }
 
+/// Collective. Throws as LogFile.
+void open_log(Comm& comm, const std::string& folder, Terminal& terminal) {
+    comm.together([&] {
+        if (!folder.empty()) terminal.log_to(log_path(folder, comm.rank()));
+    });
+}
+
 /// Collective: opens the run folder, and puts the trainer where the run begins or goes on.
 void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& terminal, const std::string& folder) {
     std::optional<Checkpoint> from;
@@ -136,9 +143,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     Watchdog watchdog(comm, o.chip.empty() ? o.watchdog : 0);
     check_same_program(comm);
     if (o.dry_run) return dry_run(comm, parsed, deadline, terminal);
-    comm.together([&] {
-        if (!o.log_dir.empty()) terminal.log_to(log_path(o.log_dir, comm.rank()));
-    });
+    open_log(comm, o.log_dir, terminal);
     static Requests requests;  // a signal may come until the process ends
     stop_on_signals(requests);
 

@@ -240,7 +240,7 @@ TEST_F(Logs, ThatCannotBeMadeAreRefused) {
     EXPECT_FALSE(fs::exists(dir_.path("run"))) << "before anything else is written";
 }
 
-TEST(LogTexts, TimesAreThoseOfPython) {
+TEST(LogsText, TimesAreThoseOfPython) {
     for (const double seconds : {0.0, 0.25, 200.438088, 3600.0, 86399.999999, 86400.0, 93784.5, 200000.000001}) {
         const Finished python =
             run("python3 -c 'import datetime; print(datetime.timedelta(seconds=" + formatted("%.6f", seconds) + "))'");

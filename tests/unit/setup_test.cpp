@@ -37,7 +37,6 @@ SplitInfo data_of_test() {
 }
 
 constexpr int ranks = 3;
-
 template <class Enum> std::string number(Enum v) { return std::to_string(int(v)); }
 
 /// Everything that `line` becomes on three ranks, as `convoy train` resolves it.
@@ -46,8 +45,7 @@ Fields resolved(const std::string& line) {
     for (const std::string& word : words_of(line)) args.push_back(word);
     if (line.find("--batch-size") == std::string::npos) args.insert(args.end(), {"--batch-per-rank", "7"});
     const TrainOptions o = parse_train_options(args).options;
-    const Clock::time_point deadline{std::chrono::seconds(77)};
-    Fields all = fields_of(setup_of(o, data_of_test(), ranks, deadline));
+    Fields all = fields_of(setup_of(o, data_of_test(), ranks, Clock::time_point(std::chrono::seconds(77))));
     all.merge(fields_of(backend_options_of(o)));
     all.merge(fields_of(model_of(o, data_of_test())));
     all["watchdog"] = text_of(o.watchdog);
