@@ -104,14 +104,6 @@ const po::option_description* known_option(const Options& options, const std::st
     return name.empty() ? nullptr : options.find_nothrow(name, false);
 }
 
-/// What to write instead of another program's option; empty if none is known, or if `name` is ours
-/// but for its dashes.
-std::string foreign(const Options& options, const std::string& name) {
-    std::string dashed = name;
-    std::replace(dashed.begin(), dashed.end(), '_', '-');
-    return known_option(options, dashed) ? "" : instead_of_foreign(name);
-}
-
 std::string trimmed(const std::string& text) {
     const size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
     return first == std::string::npos ? "" : text.substr(first, last - first + 1);
@@ -157,7 +149,8 @@ void store_config(const Options& options, const std::string& path,
         if (equals == std::string::npos) fail(Exit::usage, where + "'" + text + "' is not of the form key = value");
         const std::string key = trimmed(text.substr(0, equals)), value = trimmed(text.substr(equals + 1));
         if (key == "config" || key == "help" || !known_option(options, key)) {
-            if (const std::string ours = foreign(options, key); !ours.empty())
+            const auto is_ours = [&](const std::string& name) { return known_option(options, name) != nullptr; };
+            if (const std::string ours = instead_of_foreign(key, is_ours); !ours.empty())
                 fail(Exit::usage, where + key + ": " + ours);
             std::vector<std::string> known = names_of(options);
             std::erase_if(known, [](const std::string& name) { return name == "config" || name == "help"; });
@@ -178,16 +171,6 @@ void store_config(const Options& options, const std::string& path,
     }
 }
 
-/// Before Boost sees them: it takes -sm for -s m.
-void refuse_foreign(const Options& options, const std::vector<std::string>& args) {
-    for (const std::string& arg : args) {
-        if (arg == "--") return;
-        if (!arg.starts_with("-") || known_option(options, without_dashes(arg))) continue;
-        if (const std::string ours = foreign(options, without_dashes(arg)); !ours.empty())
-            fail(Exit::usage, arg.substr(0, arg.find('=')) + ": " + ours);
-    }
-}
-
 /// Boost takes `--images --to DIR` for images = "--to"; an option's name is never a value here.
 void check_values_present(const Options& options, const std::vector<std::string>& args) {
     const auto find = [&](const std::string& arg) {
@@ -205,7 +188,8 @@ void store_arguments(const Options& options, const std::vector<std::string>& arg
     namespace style = po::command_line_style;
     constexpr int strict = style::unix_style & ~style::allow_guessing;
     check_values_present(options, args);
-    refuse_foreign(options, args);
+    // before Boost, which takes -sm for -s m
+    refuse_foreign(args, [&](const std::string& name) { return known_option(options, name) != nullptr; });
     translate(options, "", "--", [&] {
         po::parsed_options parsed = po::command_line_parser(args).options(options).style(strict).run();
         for (po::option& option : parsed.options) {

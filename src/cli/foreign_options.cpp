@@ -1,7 +1,9 @@
 #include "cli/foreign_options.h"
 
 #include <algorithm>
-#include <map>
+#include <utility>
+
+#include "base/error.h"
 
 namespace convoy {
 namespace {
@@ -14,89 +16,103 @@ constexpr const char* folder = "is --output here, the folder of the run; the dat
 constexpr const char* saved = "is not needed here: a run leaves its model in --output";
 constexpr const char* workers = "is not needed here: images are in memory, and --threads are the cores of a rank";
 
-const std::map<std::string, const char*>& table() {
-    static const std::map<std::string, const char*> ours = {
-        // devices and ranks
-        {"no-cuda", "is --device cpu here"},
-        {"cuda", "is --device cuda here"},
-        {"use-cuda", "is --device cuda here"},
-        {"gpu", "is --devices here, as in --devices 0,1"},
-        {"gpu-devices", "is --devices here, as in --devices 0,1"},
-        {"gpu-ids", "is --devices here, as in --devices 0,1"},
-        {"g", ranks},
-        {"gpu-nums", ranks},
-        {"gpu-num", ranks},
-        {"gpus", ranks},
-        {"ngpus", ranks},
-        {"num-gpus", ranks},
-        {"nproc-per-node", ranks},
-        {"nnodes", ranks},
-        {"nodes", ranks},
-        {"n", ranks},
-        {"np", ranks},
-        {"s", "the launcher gives ranks: mpirun -np N"},
-        {"world-size", "the launcher gives ranks: mpirun -np N"},
-        {"r", "the launcher gives ranks: mpirun -np N"},
-        {"rank", "the launcher gives ranks: mpirun -np N"},
-        {"node-rank", "the launcher gives ranks: mpirun -np N"},
-        {"nr", "the launcher gives ranks: mpirun -np N"},
-        {"local-rank", "the launcher gives ranks, and each node's take its GPUs in order: mpirun -np N"},
-        {"i", meeting},
-        {"init-method", meeting},
-        {"dist-url", meeting},
-        {"ip", meeting},
-        {"port", meeting},
-        {"master-addr", meeting},
-        {"master-port", meeting},
-        {"backend", "is not needed here: NCCL sums on GPUs, MPI on CPUs (--device)"},
-        {"dist-backend", "is not needed here: NCCL sums on GPUs, MPI on CPUs (--device)"},
-        {"multiprocessing-distributed", ranks},
-        // data and files
-        {"dd", data},
-        {"dataset-dir", data},
-        {"data-dir", data},
-        {"data-path", data},
-        {"dataset", data},
-        {"root", data},
-        {"td", folder},
-        {"train-dir", folder},
-        {"sm", saved},
-        {"save-model", saved},
-        {"j", workers},
-        {"workers", workers},
-        {"num-worker", workers},
-        {"num-workers", workers},
-        {"loader-workers", workers},
-        // training
-        {"a", "is --model here"},
-        {"arch", "is --model here"},
-        {"b", batch},
-        {"bs", batch},
-        {"test-batch-size",
-         "an evaluation takes the batch of the training, and 'convoy evaluate' has --batch-per-rank: the result is the "
-         "same"},
-        {"e", "is --epochs here"},
-        {"num-epochs", "is --epochs here"},
-        {"learning-rate", "is --lr here"},
-        {"lr-step", "is --lr-step-epochs here, with --lr-schedule step"},
-        {"step-size", "is --lr-step-epochs here, with --lr-schedule step"},
-        {"gamma", "is --lr-gamma here, with --lr-schedule step or multistep"},
-        {"wd", "is --weight-decay here"},
-        {"li", "is --log-interval here"},
-        {"p", "is --log-interval here"},
-        {"print-freq", "is --log-interval here"},
-        {"evaluate", "is a command here: convoy evaluate --model-file FILE --data DIR"},
-        {"pretrained", "starts of trained models are not here; --resume goes on from a checkpoint"},
-    };
-    return ours;
+/// (theirs, ours)
+constexpr std::pair<const char*, const char*> table[] = {
+    // devices and ranks
+    {"no-cuda", "is --device cpu here"},
+    {"cuda", "is --device cuda here"},
+    {"use-cuda", "is --device cuda here"},
+    {"gpu", "is --devices here, as in --devices 0,1"},
+    {"gpu-devices", "is --devices here, as in --devices 0,1"},
+    {"gpu-ids", "is --devices here, as in --devices 0,1"},
+    {"g", ranks},
+    {"gpu-nums", ranks},
+    {"gpu-num", ranks},
+    {"gpus", ranks},
+    {"ngpus", ranks},
+    {"num-gpus", ranks},
+    {"nproc-per-node", ranks},
+    {"nnodes", ranks},
+    {"nodes", ranks},
+    {"n", ranks},
+    {"np", ranks},
+    {"s", "the launcher gives ranks: mpirun -np N"},
+    {"world-size", "the launcher gives ranks: mpirun -np N"},
+    {"r", "the launcher gives ranks: mpirun -np N"},
+    {"rank", "the launcher gives ranks: mpirun -np N"},
+    {"node-rank", "the launcher gives ranks: mpirun -np N"},
+    {"nr", "the launcher gives ranks: mpirun -np N"},
+    {"local-rank", "the launcher gives ranks, and each node's take its GPUs in order: mpirun -np N"},
+    {"i", meeting},
+    {"init-method", meeting},
+    {"dist-url", meeting},
+    {"ip", meeting},
+    {"port", meeting},
+    {"master-addr", meeting},
+    {"master-port", meeting},
+    {"backend", "is not needed here: NCCL sums on GPUs, MPI on CPUs (--device)"},
+    {"dist-backend", "is not needed here: NCCL sums on GPUs, MPI on CPUs (--device)"},
+    {"multiprocessing-distributed", ranks},
+    // data and files
+    {"dd", data},
+    {"dataset-dir", data},
+    {"data-dir", data},
+    {"data-path", data},
+    {"dataset", data},
+    {"root", data},
+    {"td", folder},
+    {"train-dir", folder},
+    {"sm", saved},
+    {"save-model", saved},
+    {"j", workers},
+    {"workers", workers},
+    {"num-worker", workers},
+    {"num-workers", workers},
+    {"loader-workers", workers},
+    // training
+    {"a", "is --model here"},
+    {"arch", "is --model here"},
+    {"b", batch},
+    {"bs", batch},
+    {"test-batch-size",
+     "an evaluation takes the batch of the training, and 'convoy evaluate' has --batch-per-rank: the result is the "
+     "same"},
+    {"e", "is --epochs here"},
+    {"num-epochs", "is --epochs here"},
+    {"learning-rate", "is --lr here"},
+    {"lr-step", "is --lr-step-epochs here, with --lr-schedule step"},
+    {"step-size", "is --lr-step-epochs here, with --lr-schedule step"},
+    {"gamma", "is --lr-gamma here, with --lr-schedule step or multistep"},
+    {"wd", "is --weight-decay here"},
+    {"li", "is --log-interval here"},
+    {"p", "is --log-interval here"},
+    {"print-freq", "is --log-interval here"},
+    {"evaluate", "is a command here: convoy evaluate --model-file FILE --data DIR"},
+    {"pretrained", "starts of trained models are not here; --resume goes on from a checkpoint"},
+};
+
+std::string without_dashes(const std::string& argument) {
+    const size_t start = argument.find_first_not_of('-');
+    return start == std::string::npos ? "" : argument.substr(start, argument.find('=') - start);
 }
 
 }  // namespace
 
-std::string instead_of_foreign(std::string name) {
+std::string instead_of_foreign(std::string name, const std::function<bool(const std::string&)>& is_ours) {
     std::replace(name.begin(), name.end(), '_', '-');
-    const auto found = table().find(name);
-    return found == table().end() ? "" : found->second;
+    if (is_ours(name)) return "";
+    for (const auto& [theirs, ours] : table)
+        if (name == theirs) return ours;
+    return "";
+}
+
+void refuse_foreign(const std::vector<std::string>& args, const std::function<bool(const std::string&)>& is_ours) {
+    for (const std::string& arg : args) {
+        if (arg == "--") return;
+        if (!arg.starts_with("-") || is_ours(without_dashes(arg))) continue;
+        if (const std::string ours = instead_of_foreign(without_dashes(arg), is_ours); !ours.empty())
+            fail(Exit::usage, arg.substr(0, arg.find('=')) + ": " + ours);
+    }
 }
 
 }  // namespace convoy
