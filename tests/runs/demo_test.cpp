@@ -129,7 +129,7 @@ TEST_P(DemoForwardOn, GathersTheProductsOfAllRanks) {
         const std::vector<double> y = products(x, weight, bias, size_t(batch) * 10, size_t(r.samples));
         // Sums of 11 products of numbers below 4: float has 6e-8 of each.
         for (size_t i = 0; i < r.outputs.size(); ++i)
-            ASSERT_NEAR(double(r.outputs[i]), y[i], 1e-5) << batch << ": " << i;
+            EXPECT_NEAR(double(r.outputs[i]), y[i], 1e-5) << batch << ": " << i;
     }
     comm.barrier();  // the folder goes with rank 0
 }
