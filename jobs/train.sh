@@ -2,12 +2,13 @@
 # Throughput of a network on one node's GPUs, as the train.sh that people run with PyTorch's
 # ImageNet example: the same arguments, the same four lines, the same log.
 #   jobs/train.sh [MODEL [GPUS [BATCH]]]        # resnet50, "0" (as in 0,1,2,3), 128 a GPU
-# One rank a GPU; the rate is the global batch / 1000, momentum 0.9 and decay 1e-4, one epoch, a
-# line a step. Logs go to ../logs/benchmark_log/cnns, as theirs do, or into CONVOY_LOGS in place of
-# ../logs. Images: CONVOY_DATA, a folder that 'convoy convert' made. Without it: made-up ones of
-# 224x224x3 and 1,000 classes in input/synthetic-imagenet-12800 (CONVOY_IMAGES; 1.9 GB), made at
-# first use. Their accuracy means nothing. CONVOY_DEVICE=cpu: ranks on CPUs, for a try. CONVOY_ARGS:
-# further options of convoy train. Expected: 347 images/s were published for PyTorch on one V100
+# One rank a GPU; the recipe is input/recipes/tests/resnet50.cfg: the rate is the global batch /
+# 1000, momentum 0.9 and decay 1e-4, one epoch, a line a step. Logs go to
+# ../logs/benchmark_log/cnns, as theirs do, or into CONVOY_LOGS in place of ../logs. Images:
+# CONVOY_DATA, a folder that 'convoy convert' made. Without it: made-up ones of 224x224x3 and 1,000
+# classes in input/synthetic-imagenet-12800 (CONVOY_IMAGES; 1.9 GB), made at first use. Their
+# accuracy means nothing. CONVOY_DEVICE=cpu: ranks on CPUs, for a try. CONVOY_ARGS: further options
+# of convoy train. Expected: 347 images/s were published for PyTorch on one V100
 # (output/published-resnet50-v100.csv); this has never run on a GPU.
 set -euo pipefail
 model=${1:-resnet50} gpus=${2:-0} batch=${3:-128}
@@ -44,8 +45,8 @@ device=(--device cuda --devices "$gpus")
 [[ ${CONVOY_DEVICE:-cuda} == cuda ]] || device=(--device "$CONVOY_DEVICE")
 mkdir -p "$folder"
 code=0
-mpirun --bind-to none --oversubscribe -np "$ranks" "${convoy[@]}" train --model "$model" --data "$data" \
-  --batch-size "$total" --lr "$rate" --momentum 0.9 --weight-decay 1e-4 --epochs 1 --log-interval 1 --log-format imagenet \
+mpirun --bind-to none --oversubscribe -np "$ranks" "${convoy[@]}" train --config "$root/input/recipes/tests/resnet50.cfg" \
+  --model "$model" --data "$data" --batch-size "$total" --lr "$rate" --log-format imagenet \
   --checkpoint-every none --output "${log%.log}" --overwrite "${device[@]}" "${more[@]}" 2>&1 | tee "$log" || code=$?
 echo "Writting log to $log"
 exit "$code"

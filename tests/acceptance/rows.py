@@ -178,3 +178,21 @@ for optimizer in ("sgd", "adam"):
         "rounding: it grows from step to step, so the first three",
         short=False,
     )(check_768(f"pyramidnet-768-{optimizer}"))
+
+
+# ---- ResNet-50 ----
+@row(
+    "ResNet-50 throughput, train.sh",
+    "their four lines, their log, a line a step with Acc@1 and Acc@5",
+    "their train.sh; here 4 made-up images of 224x224x3 on a CPU",
+)
+def throughput(context):
+    data = context.made_up("--images 4 --test-images 1 --size 224x224x3 --classes 1000 --seed 1")
+    places = {"CONVOY_DATA": data, "CONVOY_LOGS": context.output, "CONVOY_DEVICE": "cpu"}
+    said = context.command(["jobs/train.sh", "resnet50", "0", "2"], **places, CONVOY_COMMAND=context.convoy)
+    log = os.path.join(context.output, "benchmark_log/cnns/resnet50_1node_bz2/1n1c_real.log")
+    lines = said.splitlines()
+    echoed = lines[:3] == ["Use gpus: 0", "Batch size : 2", "Learning rate: 0.002"] and lines[-1].endswith(log)
+    with open(log) as file:
+        steps = re.findall(r"^Epoch: \[0\]\[ *(\d)/2\]\tTime .*\tData .*\tLoss .*\tAcc@1 .*\tAcc@5 ", file.read(), re.M)
+    return f"{'their' if echoed else 'other'} lines; steps {', '.join(steps)} of 2 in the log", echoed and len(steps) == 2

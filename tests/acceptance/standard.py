@@ -49,12 +49,12 @@ class Context:
             command = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *command]
         return self.command(command, limit)
 
-    def command(self, command, limit=7200, **more):
+    def command(self, command, limit=7200, **environment):
         settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        settings |= {"OMPI_MCA_mpi_yield_when_idle": "1"}
+        settings |= {"OMPI_MCA_mpi_yield_when_idle": "1"} | environment
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=limit, env=os.environ | settings, **more
+                command, capture_output=True, text=True, timeout=limit, env=os.environ | settings
             )
         except subprocess.TimeoutExpired:
             raise Failed(f"not done after {limit} s") from None

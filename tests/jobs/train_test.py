@@ -59,7 +59,8 @@ class Train(Stubs):
         self.assertEqual(done.stdout.splitlines()[-1], f"Writting log to {log}")
         self.assertRegex(done.stdout, r"mpirun .*-np 4 ")
         (call,) = self.calls()
-        for words in ("train --model resnet50", "--data /data", "--batch-size 128", "--lr 0.128", "--momentum 0.9", "--epochs 1", "--log-interval 1",
+        recipe = f"{self.dir}/root/input/recipes/tests/resnet50.cfg"
+        for words in (f"train --config {recipe}", "--model resnet50", "--data /data", "--batch-size 128", "--lr 0.128",
                       "--log-format imagenet", "--device cuda --devices 0,1,2,3"):  # fmt: skip
             self.assertRegex(call, rf"(^| ){re.escape(words)}( |$)")
         with open(f"{self.dir}/here/{log}") as f:
