@@ -127,6 +127,9 @@ int main(int argc, char** argv) {
     } catch (const Error& error) {
         std::fprintf(stderr, "convoy: %s\n", error.what());
         return int(error.code);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "convoy: %s\n", error.what());
+        return 1;
     }
     spare_address_space();
     Comm comm(&argc, &argv);

@@ -11,6 +11,7 @@ if [[ $# -gt 0 ]]; then
   exec "$@"
 fi
 if [[ -t 0 ]]; then exec bash; fi
+echo "no command: staying up; docker exec -it CONTAINER bash" >&2
 # As the first process of a container, a shell hears a TERM only if it has a trap.
 trap 'exit 0' TERM INT
 sleep infinity &

@@ -34,6 +34,7 @@ const std::vector<std::string> training_options = {"output",
                                                    "dry-run",
                                                    "chip",
                                                    "print-config",
+                                                   "precision",
                                                    "epochs",
                                                    "drop-last",
                                                    "eval-every",
@@ -129,8 +130,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
         check_effects_on_device(parsed, *backend);
         reader = std::make_unique<SplitReader>(o.data, "train");
         normalisation = normalisation_of(o, reader->info());
-        graph =
-            with_precision(fuse(build_model(model_of(o, reader->info()))), o.precision, backend->channel_multiple());
+        graph = fuse(build_model(model_of(o, reader->info())));
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
     const DataSet data(comm, *backend, *reader);

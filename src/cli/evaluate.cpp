@@ -80,7 +80,10 @@ std::string evaluate_help() {
 
 int evaluate(Comm& comm, const std::vector<std::string>& args) {
     EvaluateOptions o;
-    comm.together([&] { o = parse_evaluate(args); });
+    comm.together([&] {
+        o = parse_evaluate(args);
+        check_world(comm);
+    });
     Terminal terminal(stderr, comm.root());  // stdout is the result's
     const Heartbeat heartbeat(comm.activity(), terminal);
     BackendOptions how;
@@ -105,9 +108,9 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     terminal.close();
     if (comm.root())
         Terminal(stdout, true)
-            .line(formatted("%s on %s (%s): loss %.4f, accuracy %.2f %% (%lld of %lld), %.0f images/s", o.path.c_str(),
-                            o.data.c_str(), o.split.c_str(), result.loss, 100 * result.accuracy,
-                            (long long)result.correct, (long long)result.images,
+            .line(formatted("%s on %s (%s): loss %.4f, accuracy %.2f %% (%lld of %lld), top-5 %.2f %%, %.0f images/s",
+                            o.path.c_str(), o.data.c_str(), o.split.c_str(), result.loss, 100 * result.accuracy,
+                            (long long)result.correct, (long long)result.images, 100 * result.top5_accuracy,
                             double(result.images) / result.seconds));
     return 0;
 }

@@ -87,9 +87,18 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"li", "is --log-interval here"},
     {"p", "is --log-interval here"},
     {"print-freq", "is --log-interval here"},
-    {"evaluate", "is a command here: convoy evaluate --model-file FILE --data DIR"},
+    {"evaluate", "is a command here: convoy evaluate -h"},
     {"pretrained", "starts of trained models are not here; --resume goes on from a checkpoint"},
 };
+
+/// Whether every option that `hint` names is one of the command's.
+bool names_only(const std::string& hint, const std::function<bool(const std::string&)>& is_ours) {
+    for (size_t at = hint.find("--"); at != std::string::npos; at = hint.find("--", at + 2)) {
+        const size_t end = hint.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at + 2);
+        if (!is_ours(hint.substr(at + 2, end == std::string::npos ? end : end - at - 2))) return false;
+    }
+    return true;
+}
 
 std::string without_dashes(const std::string& argument) {
     const size_t start = argument.find_first_not_of('-');
@@ -102,7 +111,7 @@ std::string instead_of_foreign(std::string name, const std::function<bool(const 
     std::replace(name.begin(), name.end(), '_', '-');
     if (is_ours(name)) return "";
     for (const auto& [theirs, ours] : table)
-        if (name == theirs) return ours;
+        if (name == theirs && names_only(ours, is_ours)) return ours;
     return "";
 }
 

@@ -7,8 +7,9 @@
 
 namespace convoy {
 
-/// What to write instead of an option of another program; empty if it is none that is known, or one
-/// that `is_ours`. `name` has no dashes in front; within, '_' counts as '-': "gpu_devices", "td".
+/// What to write instead of an option of another program; empty if it is none that is known, one
+/// that `is_ours`, or if what is known names options that the command does not have. `name` has no
+/// dashes in front; within, '_' counts as '-': "gpu_devices", "td".
 std::string instead_of_foreign(std::string name, const std::function<bool(const std::string&)>& is_ours);
 
 /// Throws Exit::usage for the first of the arguments that is such an option.

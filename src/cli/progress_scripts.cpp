@@ -14,17 +14,21 @@ namespace {
 /// since then.
 struct SoFar {
     Tally images;
-    int64_t steps = 0;
+    int64_t steps = 0, steps_with_images = 0;
     double step_losses = 0, step_seconds = 0, data_seconds = 0;  // sums over steps
 
     void add(const Tally& of_step, const StepRecord& r) {
         images += of_step;
         ++steps;
-        step_losses += of_step.loss();
+        if (of_step.images > 0) {  // a short last batch has none for some ranks
+            ++steps_with_images;
+            step_losses += of_step.loss();
+        }
         step_seconds += r.step_seconds;
         data_seconds += r.data_seconds;
     }
     double mean(double sum) const { return sum / double(steps); }
+    double mean_loss() const { return step_losses / double(steps_with_images); }
 };
 
 /// What the scripts have in common.
@@ -102,6 +106,7 @@ class PytorchExampleLines final : public ScriptLines {
     using ScriptLines::ScriptLines;
 
     void print_step(int64_t epoch, int64_t index, const StepRecord& r) override {
+        if (tally_of_own(r).images == 0) return;  // of a short last batch
         print(formatted("Train Epoch: %lld [%lld/%lld (%.0f%%)]\tLoss: %.6f", (long long)epoch,
                         (long long)(index * run_.global_batch), (long long)run_.images,
                         100.0 * double(index) / double(run_.steps_per_epoch), unsigned_nan(tally_of_own(r).loss())));
@@ -155,9 +160,8 @@ class PyramidnetLines final : public ScriptLines {
         const bool distributed = run_.batch_per_rank && run_.ranks > 1;
         print(formatted("%sEpoch[%lld]: [%lld/%lld]| loss: %.3f | acc: %.3f | batch time: %.3fs",
                         distributed ? formatted("From Rank: %d, ", run_.rank).c_str() : "", (long long)epoch,
-                        (long long)index, (long long)run_.steps_per_epoch,
-                        unsigned_nan(so_far().mean(so_far().step_losses)), 100 * so_far().images.accuracy(),
-                        r.step_seconds));
+                        (long long)index, (long long)run_.steps_per_epoch, unsigned_nan(so_far().mean_loss()),
+                        100 * so_far().images.accuracy(), r.step_seconds));
     }
     void print_training(const EpochSummary& e, const std::vector<RankEpochRow>&) override {
         print("Training time " + timedelta_text(e.seconds));

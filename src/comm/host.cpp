@@ -100,10 +100,12 @@ bool is_this_host(const std::string& name, const std::string& host) {
     addrinfo* found = nullptr;
     if (getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0) return false;
     const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
-    const std::string wanted = digits_of(found->ai_addr);
-    if (wanted.starts_with("127.") || wanted == "::1") return true;
     const std::vector<std::string> own = own_addresses();
-    return std::find(own.begin(), own.end(), wanted) != own.end();
+    for (const addrinfo* i = found; i; i = i->ai_next)
+        if (const std::string digits = digits_of(i->ai_addr);
+            digits.starts_with("127.") || digits == "::1" || std::find(own.begin(), own.end(), digits) != own.end())
+            return true;
+    return false;
 }
 
 Facts facts_of_host(const std::string& root) {

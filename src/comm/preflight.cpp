@@ -13,14 +13,14 @@ void check_variables_of_torch(Comm& comm) {
     const std::string advice = "; start ranks with mpirun -np N, not with torchrun, or unset ";
     const auto check = [&](const char* variable, int ours, const char* what) {
         const char* text = std::getenv(variable);
-        if (text && std::atoi(text) != ours)
+        if (text && *text && text != std::to_string(ours))
             fail(Exit::usage, std::string(variable) + " is " + text + ", but MPI " + what + " " + std::to_string(ours) +
                                   advice + variable);
     };
     check("WORLD_SIZE", comm.size(), "sees a world of");
     check("RANK", comm.rank(), "calls this rank");
     const char* master = std::getenv("MASTER_ADDR");
-    if (master && comm.size() == 1 && !is_this_host(master, comm.host()))
+    if (master && *master && comm.size() == 1 && !is_this_host(master, comm.host()))
         fail(Exit::usage, std::string("MASTER_ADDR is ") + master +
                               ", another host, but MPI sees only this one rank, on " + comm.host() + advice +
                               "MASTER_ADDR");

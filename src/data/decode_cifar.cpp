@@ -103,9 +103,17 @@ size_t decode_pickle(const std::vector<uint8_t>& bytes, const Batches& batches, 
 
 std::vector<std::string> decode_names(const std::vector<uint8_t>& bytes, const Layout& layout,
                                       const std::string& where) {
+    const auto check_count = [&](size_t count) {
+        if (count != size_t(layout.classes))
+            fail(Exit::bad_input, where + ": names " + std::to_string(count) + " classes instead of " +
+                                      std::to_string(layout.classes) + "; get " + layout.title + " again");
+    };
     std::vector<std::string> names;
     if (layout.pickled()) {
-        names = Pickle(bytes, where).texts(layout.class_names);
+        const Pickle pickle(bytes, where);
+        const std::vector<std::string_view> texts = pickle.texts(layout.class_names);
+        check_count(texts.size());  // before they are copied: one long text may stand in the list often
+        names.assign(texts.begin(), texts.end());
     } else {
         std::istringstream lines(std::string(bytes.begin(), bytes.end()));
         for (std::string line; std::getline(lines, line);) {
@@ -113,9 +121,7 @@ std::vector<std::string> decode_names(const std::vector<uint8_t>& bytes, const L
             if (!line.empty()) names.push_back(line);
         }
     }
-    if (names.size() != size_t(layout.classes))
-        fail(Exit::bad_input, where + ": names " + std::to_string(names.size()) + " classes instead of " +
-                                  std::to_string(layout.classes) + "; get " + layout.title + " again");
+    check_count(names.size());
     return names;
 }
 

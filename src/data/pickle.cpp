@@ -39,8 +39,8 @@ std::vector<int64_t> Pickle::numbers(const std::string& key) const {
     return values;
 }
 
-std::vector<std::string> Pickle::texts(const std::string& key) const {
-    std::vector<std::string> values;
+std::vector<std::string_view> Pickle::texts(const std::string& key) const {
+    std::vector<std::string_view> values;
     for (const PickleNode* node : list(key, PickleNode::text, "texts")) values.emplace_back(node->bytes);
     return values;
 }

@@ -40,7 +40,7 @@ public:
     // An entry of the dict. Throw Exit::bad_input if there is none, or it is of another kind.
     const ByteMatrix& matrix(const std::string& key) const;
     std::vector<int64_t> numbers(const std::string& key) const;
-    std::vector<std::string> texts(const std::string& key) const;
+    std::vector<std::string_view> texts(const std::string& key) const;  ///< live as long as this
 
 private:
     const PickleNode& entry(const std::string& key, PickleNode::Kind, const std::string& kind) const;

@@ -1,5 +1,5 @@
 // Python's stack machine, of which the archives use 30 operations. A count of operations bounds
-// time and memory, so that a file cannot ask for more than it holds.
+// time and memory, whatever a file asks for.
 #include "data/pickle_machine.h"
 
 #include <algorithm>

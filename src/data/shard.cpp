@@ -197,8 +197,9 @@ void SplitReader::check_common(const h5::Handle& file, const std::string& path, 
     const std::string format = h5::string_attribute(file, "format", path);
     if (format == format_of(DType::f32)) own.type = DType::f32;
     if (format != format_of(own.type) || h5::int_attribute(file, "version", path) != 1)
-        fail(Exit::bad_input,
-             path + ": is not a version 1 convoy-images file; make it with this version's 'convoy convert'");
+        fail(Exit::bad_input, path +
+                                  ": is not a version 1 convoy-images or convoy-vectors file; make it with this "
+                                  "version's 'convoy convert'");
     if (h5::string_attribute(file, "split", path) != info_.split || h5::int_attribute(file, "shard", path) != shard ||
         h5::int_attribute(file, "shards", path) != shards)
         fail(Exit::bad_input, path +

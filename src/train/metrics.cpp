@@ -44,7 +44,7 @@ void drop_after(const MetricsResume& resume, GrowingTables& tables) {
 size_t bytes_of_metrics(int64_t train_rows, int64_t epochs, int64_t ranks) {
     constexpr int64_t most_epochs = 70'000;  // a plan of more is for a time limit to end
     constexpr int64_t structure = 1 << 16;
-    constexpr int64_t train = 2 * sizeof(TrainRow), train_line = 220;
+    constexpr int64_t train = 2 * sizeof(TrainRow), train_line = 245;
     constexpr int64_t epoch = 2 * (sizeof(EpochRow) + sizeof(EvalRow)) + 260;  // the last number: bytes of a line
     constexpr int64_t rank_epoch = 2 * sizeof(RankEpochRow) + 160;
     const int64_t stored_rows = train_rows + std::min(train_rows, metrics_chunk_rows);

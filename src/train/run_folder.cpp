@@ -69,12 +69,17 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     fs::remove_all(path + "/checkpoints", error);
 }
 
-void check_run_folder(const std::string& path, bool resume, bool overwrite) {
+void check_folder(const std::string& path) {
     std::error_code error;
     fs::path nearest = fs::absolute(path, error);
     while (!fs::exists(nearest, error) && nearest != nearest.parent_path()) nearest = nearest.parent_path();
     if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory));
     check_can_create(nearest.string(), path);
+}
+
+void check_run_folder(const std::string& path, bool resume, bool overwrite) {
+    check_folder(path);
+    std::error_code error;
     if (!fs::exists(path, error)) return;
     const int file = ::open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 && errno != ENOENT) cannot_write(path + "/lock");

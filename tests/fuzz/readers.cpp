@@ -58,7 +58,7 @@ void read_shard(const std::string& dir, Bytes bytes) {
     write_file(dir + "/manifest.json", manifest.dump());
     const SplitReader reader(dir, "train");
     const SplitInfo& info = reader.info();
-    std::vector<uint8_t> images(size_t(info.images) * size_t(info.height) * size_t(info.width) * size_t(info.channels));
+    std::vector<uint8_t> images(info.image_bytes());
     std::vector<int32_t> labels(size_t(info.images), 0);
     reader.read(0, info.images, images.data(), labels.data());
 }

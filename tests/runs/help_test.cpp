@@ -21,6 +21,8 @@ TEST(Help, NeedsNoMpi) {
                                                          {"train -h", "usage: convoy train"},
                                                          {"train --epochs 3 --help", "usage: convoy train"},
                                                          {"help evaluate", "usage: convoy evaluate"},
+                                                         {"help demo", "usage: convoy demo"},
+                                                         {"demo -h", "usage: convoy demo"},
                                                          {"bench -h", "usage: convoy bench"},
                                                          {"comm-test -h", "usage: convoy comm-test"},
                                                          {"info -h", "usage: convoy info"},

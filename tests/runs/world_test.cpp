@@ -9,10 +9,11 @@ namespace convoy::test {
 namespace {
 
 constexpr const char* job = " comm-test --steps 1 --device cpu";
+constexpr const char* evaluation = " evaluate --model-file none.h5 --data none";
 
 /// One process without mpirun, as torchrun starts it.
-Finished alone_with(const std::string& variables) {
-    return run(with_limit("env " + variables + " " + sibling("convoy") + job, 60));
+Finished alone_with(const std::string& variables, const std::string& command = job) {
+    return run(with_limit("env " + variables + " " + sibling("convoy") + command, 60));
 }
 /// Two ranks of mpirun, with `variables` of each.
 Finished two_with(const std::string& first, const std::string& second) {
@@ -24,6 +25,8 @@ Finished two_with(const std::string& first, const std::string& second) {
 TEST(World, ThatTorchrunToldOfIsNotTrainedAlone) {
     const std::vector<std::string> words = {"WORLD_SIZE is 2", "MPI", "1", "mpirun -np N", "torchrun"};
     EXPECT_EQ("", refusal(alone_with("RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost"), Exit::usage, words));
+    EXPECT_EQ("", refusal(alone_with("WORLD_SIZE=2", evaluation), Exit::usage, words));
+    EXPECT_EQ("", refusal(alone_with("WORLD_SIZE=many"), Exit::usage, {"WORLD_SIZE is many"}));
     EXPECT_EQ("", refusal(alone_with("RANK=1"), Exit::usage, {"RANK is 1", "calls this rank 0", "unset RANK"}));
     // of the block of addresses that are nobody's
     EXPECT_EQ("", refusal(alone_with("MASTER_ADDR=192.0.2.7"), Exit::usage, {"MASTER_ADDR is 192.0.2.7"}));
@@ -35,6 +38,7 @@ TEST(World, ThatMpiHasTooPasses) {
     ASSERT_EQ(gethostname(host, sizeof host), 0);
     for (const std::string& address : {std::string("localhost"), std::string("127.0.0.1"), std::string(host)})
         EXPECT_EQ("", failure(alone_with("RANK=0 WORLD_SIZE=1 MASTER_ADDR=" + address))) << address;
+    EXPECT_EQ("", failure(alone_with("RANK= WORLD_SIZE= MASTER_ADDR="))) << "empty ones say nothing";
     EXPECT_EQ("", failure(two_with("RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.7", "RANK=1 WORLD_SIZE=2")));
 }
 
