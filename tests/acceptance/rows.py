@@ -187,7 +187,7 @@ for optimizer in ("sgd", "adam"):
     "their train.sh; here 4 made-up images of 224x224x3 on a CPU",
 )
 def throughput(context):
-    data = context.made_up("--images 4 --test-images 1 --size 224x224x3 --classes 1000 --seed 1")
+    data = context.made_up("--images 4 --test-images 1 --shards 1 --size 224x224x3 --classes 1000 --seed 1")
     places = {"CONVOY_DATA": data, "CONVOY_LOGS": context.output, "CONVOY_DEVICE": "cpu"}
     said = context.command(["jobs/train.sh", "resnet50", "0", "2"], **places, CONVOY_COMMAND=context.convoy)
     log = os.path.join(context.output, "benchmark_log/cnns/resnet50_1node_bz2/1n1c_real.log")

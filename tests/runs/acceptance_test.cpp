@@ -7,7 +7,8 @@ namespace convoy::test {
 namespace {
 
 TEST(Acceptance, ShortFormIsAsExpected) {
-    const Finished f = run("${PYTHON:-python3} tests/acceptance/acceptance.py --short --convoy " + sibling("convoy"));
+    const Finished f = run(with_limit(
+        "${PYTHON:-/usr/bin/python3} -B tests/acceptance/acceptance.py --short --convoy " + sibling("convoy"), 1200));
     EXPECT_EQ("", failure(f));
     EXPECT_NE(f.out.find(" 0 failed"), std::string::npos) << f.out;
 }
