@@ -148,7 +148,7 @@ def running(values):
     return np.cumsum(values) / np.arange(1, len(values) + 1)
 
 
-@row("PyramidNet, first 200 steps", "PyTorch's running loss ± 0.05, accuracy ± 2 points", "tests/golden/make_curve.py", short=False)
+@row("PyramidNet, first steps", "PyTorch's running loss ± 0.05, accuracy ± 2 points", "tests/golden/make_curve.py", short=False)
 def pyramidnet_curve(context):
     with open(CURVE) as file:
         theirs = list(csv.DictReader(file))
@@ -157,7 +157,7 @@ def pyramidnet_curve(context):
     loss = running(column(folder, "train/loss")) - running([float(step["loss"]) for step in theirs])
     accuracy = running(column(folder, "train/accuracy")) - running([int(step["correct"]) / 64 for step in theirs])
     first, last, right = abs(loss[:3]).max(), loss[-1], 100 * accuracy[-1]
-    text = f"after 3 steps {first:.1e}; after {steps}: loss {last:+.3f}, accuracy {right:+.2f} points"
+    text = f"loss after 3 steps {first:.1e} apart; after {steps} {last:+.3f}, accuracy {right:+.2f} points"
     return text, first < 1e-3 and abs(last) <= 0.05 and abs(right) <= 2
 
 
