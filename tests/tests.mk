@@ -149,9 +149,10 @@ test-pbs: all ## job scripts on a real PBS; PBS_PREFIX=/opt/pbs, and see tests/j
 MNIST   ?=
 CIFAR10 ?=
 ONLY    ?=
-acceptance: deps ## the standard tests that Convoy replaces; SHORT=yes ONLY=row MNIST= CIFAR10=
+PAGE    ?=
+acceptance: deps ## the standard tests that Convoy replaces; SHORT=yes ONLY=row MNIST= CIFAR10= PAGE=
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@$(PYTHON) tests/acceptance/acceptance.py --convoy '$(BUILD)/convoy' --only '$(ONLY)' --mnist '$(MNIST)' --cifar10 '$(CIFAR10)' $(if $(SHORT),--short)
+	@$(PYTHON) tests/acceptance/acceptance.py --convoy '$(BUILD)/convoy' --only '$(ONLY)' --mnist '$(MNIST)' --cifar10 '$(CIFAR10)' --page '$(PAGE)' $(if $(SHORT),--short)
 
 ##@ Measure
 bench-gpu: ## speed on a GPU

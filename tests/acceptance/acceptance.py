@@ -77,7 +77,8 @@ def page_of(results, a):
     lines = [
         "# The standard tests",
         "",
-        "Written by `make acceptance`; [what each test is](../../input/recipes/tests/README.md).",
+        f"Written by `make acceptance {'SHORT=yes ' if a.short else ''}PAGE=tests/acceptance/RESULTS.md`;",
+        "[what each test is](../../input/recipes/tests/README.md).",
         "",
         machine(a.convoy),
         "",
