@@ -77,7 +77,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     build_programs(comm, *backend, o, *trainer);
     print_device(terminal, o, *backend);
     comm.together([&] {
-        if (!o.log_dir.empty()) check_folder(o.log_dir);
+        if (!o.log_dir.empty()) check_folder(o.log_dir, "--log-dir");
         if (!comm.root()) return;
         check_run_folder(place.folder, place.goes_on, place.overwrite);
         find_resume_point(place, trainer->state(), identity_of(o, train_info, d.setup), trainer->total_steps());

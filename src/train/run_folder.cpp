@@ -25,9 +25,10 @@ std::string default_run_folder(const std::string& model) {
 
 namespace {
 
-[[noreturn]] void fail_to_make(const std::string& path, const std::error_code& error) {
+[[noreturn]] void fail_to_make(const std::string& path, const std::error_code& error,
+                               const std::string& option = "--output") {
     fail(Exit::io, path + ": cannot be created: " + (error ? error.message() : "a file of that name exists") +
-                       "; choose another --output");
+                       "; choose another " + option);
 }
 [[noreturn]] void fail_as_busy(const std::string& path) {
     fail(Exit::usage, path + ": another run is writing there; choose another --output");
@@ -45,9 +46,9 @@ bool replaces_run(const std::string& path, bool resume, bool overwrite) {
 
 /// Makes a folder in `folder` and removes it: permission bits do not tell of read-only file
 /// systems, access lists and quotas.
-void check_can_create(const std::string& folder, const std::string& path) {
+void check_can_create(const std::string& folder, const std::string& path, const std::string& option) {
     std::string trial = folder + "/.convoy-XXXXXX";
-    if (!::mkdtemp(trial.data())) fail_to_make(path, {errno, std::generic_category()});
+    if (!::mkdtemp(trial.data())) fail_to_make(path, {errno, std::generic_category()}, option);
     ::rmdir(trial.c_str());
 }
 
@@ -69,16 +70,16 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     fs::remove_all(path + "/checkpoints", error);
 }
 
-void check_folder(const std::string& path) {
+void check_folder(const std::string& path, const std::string& option) {
     std::error_code error;
     fs::path nearest = fs::absolute(path, error);
     while (!fs::exists(nearest, error) && nearest != nearest.parent_path()) nearest = nearest.parent_path();
-    if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory));
-    check_can_create(nearest.string(), path);
+    if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory), option);
+    check_can_create(nearest.string(), path, option);
 }
 
 void check_run_folder(const std::string& path, bool resume, bool overwrite) {
-    check_folder(path);
+    check_folder(path, "--output");
     std::error_code error;
     if (!fs::exists(path, error)) return;
     const int file = ::open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);

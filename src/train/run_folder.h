@@ -25,8 +25,8 @@ private:
     int lock_ = -1;
 };
 
-/// Fails as making files in `path` would, and makes none.
-void check_folder(const std::string& path);
+/// Fails as making files in `path` would, which `option` names, and makes none.
+void check_folder(const std::string& path, const std::string& option);
 /// Fails as RunFolder would, and leaves the folder as it is: for a dry run.
 void check_run_folder(const std::string& path, bool resume, bool overwrite);
 

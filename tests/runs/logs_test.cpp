@@ -220,6 +220,7 @@ TEST_F(Logs, ThatCannotBeMadeAreRefused) {
     };
     write_file(logs, "a file");
     EXPECT_EQ("", refused(Exit::io, {logs, "cannot be written"}));
+    EXPECT_EQ("", refusal(launch(2, command(options) + " --dry-run"), Exit::io, {logs, "choose another --log-dir"}));
     fs::remove(logs);
     fs::create_directories(log(1));
     EXPECT_EQ("", refused(Exit::io, {log(1), "cannot be written"}));
