@@ -4,7 +4,7 @@ initial weights that Convoy's are, and writes what it saw: the golden curve that
 compares Convoy's metrics with.
 
     build/convoy train --config RECIPE --data DATA --lr 0 --max-steps 1 --no-eval --output INIT
-    python3 tests/golden/make_curve.py pyramidnet DATA INIT/model.h5 STEPS OUT.csv [--float64]
+    python3 tests/golden/make_curve.py pyramidnet DATA INIT/model.h5 STEPS OUT.csv [--float64] [--channels-last]
 
 The first command leaves the initial weights: a step at rate 0 changes none. Order and augmentation
 are written here again from their definitions (src/plan/split.h, src/backend/augment.h): Philox4x32-10
@@ -81,8 +81,8 @@ def read_split(folder):
 class InitialisedNet(Net):
     """With the weights of a model file in place of the streams of make_golden.py."""
 
-    def __init__(self, path, dtype):
-        super().__init__(dtype, torch.contiguous_format)
+    def __init__(self, path, dtype, layout):
+        super().__init__(dtype, layout)
         self.file = h5py.File(path, "r")["tensors"]
 
     def parameter(self, name, *shape, frozen=False):
@@ -94,8 +94,9 @@ class InitialisedNet(Net):
 
 def main(model, folder, initial, steps, out, *options):
     dtype = torch.float64 if "--float64" in options else torch.float32
+    layout = torch.channels_last if "--channels-last" in options else torch.contiguous_format
     images, labels = read_split(folder)
-    net, optimizer = InitialisedNet(initial, dtype), None
+    net, optimizer = InitialisedNet(initial, dtype, layout), None
     with open(out, "w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["step", "loss", "correct"])
@@ -103,7 +104,7 @@ def main(model, folder, initial, steps, out, *options):
         for step in range(int(steps)):
             samples = order[step * BATCH : (step + 1) * BATCH]
             target = torch.from_numpy(labels[samples])
-            logits = MODELS[model](net, torch.from_numpy(batch_of(images, samples, 0)).to(dtype), None_case)
+            logits = MODELS[model](net, torch.from_numpy(batch_of(images, samples, 0)).to(dtype).contiguous(memory_format=layout), None_case)
             loss = F.cross_entropy(logits, target)
             optimizer = optimizer or torch.optim.SGD(
                 net.parameters.values(), lr=RATE, momentum=MOMENTUM, weight_decay=DECAY
