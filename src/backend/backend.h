@@ -11,6 +11,7 @@
 
 #include "backend/records.h"
 #include "backend/step.h"
+#include "backend/ways.h"
 #include "base/memory_budget.h"
 #include "comm/host.h"
 #include "model/graph.h"
@@ -38,23 +39,25 @@ struct Requests {
 /// the Bound itself. Vectors are by ValueId or ParamId. A gradient whose data is null is not
 /// needed.
 struct Bound {
-    int op;                                      ///< index in Graph::ops
-    std::string name;                            ///< of the op, for step names: "stage1.block0.conv1"
+    int op;            ///< index in Graph::ops
+    std::string name;  ///< of the op, for step names: "stage1.block0.conv1"
+    const Graph& graph;
+    const Ways& ways;                            ///< as Backend::decide() made them for this program
     const std::vector<Tensor>& values;           ///< activations [n, h, w, c], device
     const std::vector<Tensor>& value_gradients;  ///< same shapes
     const std::vector<Tensor>& params;           ///< f32, device
     const std::vector<Tensor>& param_gradients;  ///< same shapes
     const std::vector<bool>& accumulate;         ///< backward: add to the value's gradient instead of writing it
-    const std::vector<int>& readers;             ///< how many ops read the value
-    void* saved;    ///< device, Backend::saved_bytes(): lives from forward to the backward of Backend::last_reader()
-    Tensor labels;  ///< i32 [n], device
-    BatchStats* stats;         ///< device
-    const Counters* counters;  ///< device
-    int64_t global_batch;      ///< samples of this step over all ranks; scales the loss gradient
-    int64_t first;             ///< position of this rank's first sample in the global batch
+    const std::vector<void*>& saved;             ///< by op, device, OpMemory::saved bytes; null: none
+    Tensor labels;                               ///< i32 [n], device
+    BatchStats* stats;                           ///< device
+    const Counters* counters;                    ///< device
+    int64_t global_batch;                        ///< samples of this step over all ranks; scales the loss gradient
+    int64_t first;                               ///< position of this rank's first sample in the global batch
     uint64_t seed;
     bool training;
 
+    void* own_saved() const { return saved[size_t(op)]; }
     /// Of a step of this op; `what` comes before the op's name: "conv forward".
     StepId step(StepPhase phase, const std::string& what) const { return {op, phase, what + " " + name}; }
 };
@@ -80,11 +83,12 @@ struct BackendOptions {
     bool bind = true;  ///< bind each rank to its share of the node's cores, unless the launcher did
 
     // On GPUs only.
-    std::vector<int> devices{};   ///< which of the visible GPUs this node's ranks take, in order; empty: all
-    bool share_device = false;    ///< several ranks may use one GPU; gradients then go through the host
-    bool capture = true;          ///< replay a step as one CUDA graph; else launch its operations one by one
-    NormBy norm_by{};             ///< tests set it
-    bool bf16_gradients = false;  ///< sum gradients over ranks in bf16
+    std::vector<int> devices{};      ///< which of the visible GPUs this node's ranks take, in order; empty: all
+    bool share_device = false;       ///< several ranks may use one GPU; gradients then go through the host
+    bool capture = true;             ///< replay a step as one CUDA graph; else launch its operations one by one
+    NormBy norm_by{};                ///< how batch norm runs
+    double tune_seconds = INFINITY;  ///< for timing what cuDNN offers; once they are over its first choice serves
+    bool bf16_gradients = false;     ///< sum gradients over ranks in bf16
 };
 
 class Backend {
@@ -130,21 +134,14 @@ public:
     /// nothing.
     virtual Tensor kept_state() = 0;
 
-    /// Bytes of Bound::saved: what an op's forward keeps for its backward, apart from values.
-    virtual size_t saved_bytes(const Op&, const Graph&, int batch) = 0;
-
-    /// Index of the op whose backward is the last to read what the backward of op `op` reads (its
-    /// values, its output's gradient, what it saved): later than `op` if one step does both.
-    virtual size_t last_reader(const Graph&, size_t op) const { return op; }
+    /// How the ops of a program will run, and so what memory they take. May time alternatives on
+    /// the device. The steps of the program are appended with these ways in their Bound.
+    virtual std::shared_ptr<const Ways> decide(const Outline&) = 0;
 
     /// Append an op's steps to the tape; the loss also writes Bound::stats. A backend has one
     /// function an op, in the file of the op's name.
     virtual void forward(const Op&, const Bound&, Tape&) = 0;
     virtual void backward(const Op&, const Bound&, Tape&) = 0;
-    /// Asked once a program's ops are on its tape. False if a value, or its gradient, stays
-    /// unwritten because its consumer recomputes it.
-    virtual bool writes_value(ValueId) const { return true; }
-    virtual bool writes_gradient(ValueId) const { return true; }
 
     virtual void gather(const Gather&, Tape&) = 0;
     virtual void zero(Tensor, Tape&) = 0;
@@ -171,6 +168,8 @@ public:
     /// From now on each run appends when its steps ran; null: no longer. Does nothing on GPUs,
     /// whose steps only launch: use a profiler.
     virtual void trace(std::vector<Span>*) {}
+    /// Runs the steps one after another; the seconds that each took on the device.
+    virtual std::vector<double> time_steps(const Tape&) = 0;
     virtual void synchronize() = 0;
     /// Keeps the host's cores free for so long: a running tape waits before its next step. Called
     /// from another thread.

@@ -9,8 +9,8 @@
 
 namespace convoy {
 
-/// How batch norm runs on GPUs: in the fastest of the ways below. The others are for tests, which
-/// take that way wherever it exists: fused into convolutions, cuDNN's plans, our kernels.
+/// How batch norm runs on GPUs: in the fastest of the ways below, or in one of them wherever it
+/// exists: fused into convolutions, cuDNN's plans, our kernels.
 enum class NormBy : uint8_t { measured, convolutions, plans, kernels };
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&);

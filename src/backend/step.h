@@ -3,7 +3,9 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace convoy {
@@ -52,7 +54,23 @@ struct Step {
     Lane lane;
     std::function<void()> run;
 };
-using Tape = std::vector<Step>;
+/// Steps in the order in which they run. It only grows: what is on it stays as it is.
+class Tape {
+public:
+    Tape() = default;
+    Tape(std::initializer_list<Step> steps) : steps_(steps) {}
+    void push_back(Step step) { steps_.push_back(std::move(step)); }
+    void append(const Tape& more) { steps_.insert(steps_.end(), more.steps_.begin(), more.steps_.end()); }
+    size_t size() const { return steps_.size(); }
+    bool empty() const { return steps_.empty(); }
+    const Step& operator[](size_t i) const { return steps_[i]; }
+    const Step& back() const { return steps_.back(); }
+    auto begin() const { return steps_.begin(); }
+    auto end() const { return steps_.end(); }
+
+private:
+    std::vector<Step> steps_;
+};
 
 /// When something in a step ran, on a steady clock. On the communication lane: a sum over ranks,
 /// from its start until it was seen to be complete.

@@ -62,17 +62,25 @@ double multiplied_flops(Backend& backend, DType type, const Tensor& weight, int 
     const std::vector<Tensor> values = {{x.get(), pixels, type}, {y.get(), pixels, type}}, params = {weight};
     fill(backend, values[0]);
     const std::vector<Tensor> none_of_values(2), none_of_params(1);
-    const std::vector<bool> accumulate(2);
-    const std::vector<int> readers = {1, 0};
+    Graph graph;
+    graph.input = 0;
+    graph.values = {{"x", side, side, channels, type}, {"y", side, side, channels, type}};
+    graph.params = {{"weight", weight.shape, {Init::constant, 0}, true, true}};
+    const Conv conv{0, 1, 0, none, 1, 1, 0};
+    graph.ops = {conv};
+    const GradientFlow gradients = gradient_flow(graph);
+    const std::shared_ptr<const Ways> ways = backend.decide({graph, images, false, gradients});
+    const std::vector<void*> saved(1);
     const Bound bound{.op = 0,
                       .name = "ceiling",
+                      .graph = graph,
+                      .ways = *ways,
                       .values = values,
                       .value_gradients = none_of_values,
                       .params = params,
                       .param_gradients = none_of_params,
-                      .accumulate = accumulate,
-                      .readers = readers,
-                      .saved = nullptr,
+                      .accumulate = gradients.accumulate[0],
+                      .saved = saved,
                       .labels = {},
                       .stats = nullptr,
                       .counters = nullptr,
@@ -80,9 +88,8 @@ double multiplied_flops(Backend& backend, DType type, const Tensor& weight, int 
                       .first = 0,
                       .seed = 0,
                       .training = true};
-    const Conv conv{0, 1, 0, none, 1, 1, 0};
     return 2.0 * double(pixels.pixels()) * channels * channels /
-           seconds_of(backend, [&](Tape& tape) { backend.forward(conv, bound, tape); });
+           seconds_of(backend, [&](Tape& tape) { backend.forward(graph.ops[0], bound, tape); });
 }
 
 }  // namespace

@@ -38,6 +38,14 @@ const Choices<Tta>& tta_choices() {
     return choices;
 }
 
+const Choices<NormBy>& norm_choices() {
+    static const Choices<NormBy> choices = {{"measured", NormBy::measured, "the fastest of the others"},
+                                            {"convolutions", NormBy::convolutions, "fused into them where they can"},
+                                            {"plans", NormBy::plans, "cuDNN's"},
+                                            {"kernels", NormBy::kernels, "Convoy's"}};
+    return choices;
+}
+
 const Choices<std::string>& device_choices() {
     static const Choices<std::string> choices = {{"auto", "auto"}, {"cuda", "cuda"}, {"cpu", "cpu"}};
     return choices;

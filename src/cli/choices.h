@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda_queries.h"
 #include "model/precision.h"
 #include "train/evaluator.h"
 #include "train/trainer.h"
@@ -53,5 +54,6 @@ const Choices<OptimizerChoice>& optimizer_choices();
 const Choices<Precision>& precision_choices();
 const Choices<Tta>& tta_choices();
 const Choices<std::string>& device_choices();
+const Choices<NormBy>& norm_choices();
 
 }  // namespace convoy

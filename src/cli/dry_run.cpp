@@ -4,7 +4,7 @@
 
 #include "backend/chips.h"
 #include "backend/cuda_queries.h"
-#include "backend/planning_backend.h"
+#include "backend/gpu/planning_backend.h"
 #include "base/text.h"
 #include "cli/console.h"
 #include "cli/train_setup.h"
@@ -17,16 +17,17 @@ double mib(size_t bytes) { return double(bytes) / (1 << 20); }
 
 /// The backend to plan on. A GPU that is here is asked what it has free; then it is left alone.
 std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
+    const cuda::WayOptions ways{.precision = o.precision, .synchronised = o.sync_bn && comm.size() > 1};
     if (!o.chip.empty()) {
         const Chip& chip = find_chip(o.chip);
-        return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of an " + o.chip);
+        return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of an " + o.chip, ways);
     }
     BackendOptions options = backend_options_of(o);
     options.plan_only = true;
     std::unique_ptr<Backend> real = make_backend(o.device, options, comm);
     const std::optional<size_t> free = real->device_memory_free();
     if (!free) return real;
-    return std::make_unique<PlanningBackend>(real->device(), *free, "the free memory of the GPU");
+    return std::make_unique<PlanningBackend>(real->device(), *free, "the free memory of the GPU", ways);
 }
 
 void print_device(Terminal& terminal, const TrainOptions& o, const Backend& backend) {

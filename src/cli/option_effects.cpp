@@ -114,7 +114,9 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
                          of_gpus("devices"),
                          of_gpus("share-device"),
                          of_gpus("no-graph"),
-                         of_gpus("bf16-gradients")});
+                         of_gpus("bf16-gradients"),
+                         of_gpus("norm-by"),
+                         of_gpus("tune")});
 }
 
 }  // namespace convoy

@@ -63,6 +63,16 @@ NumberList parse_deviations(const std::string& option, const std::string& text) 
     return list;
 }
 
+double parse_tuning(const std::string& option, const std::string& text) {
+    if (text == "full") return INFINITY;
+    if (text == "quick") return 0;
+    char* end = nullptr;
+    const double seconds = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end || !(seconds >= 0 && seconds <= longest_duration))
+        refuse(option, text, "write full, quick or a number of seconds");
+    return seconds;
+}
+
 std::vector<int> parse_devices(const std::string& option, const std::string& text) {
     constexpr double most = 1024;
     std::vector<int> devices;

@@ -54,6 +54,9 @@ void add_device(OptionTable& t, TrainOptions& o) {
     t.flag("share-device", o.share_device, "let several ranks use one GPU; gradients then go through the host");
     t.flag("no-graph", o.no_graph, "launch the operations of a step one by one, not as one CUDA graph");
     t.flag("bf16-gradients", o.bf16_gradients, "sum gradients over GPUs in bf16");
+    t.choice("norm-by", o.norm_by, "measured", norm_choices(), "WAY", "how batch norm runs on GPUs: {}");
+    t.parsed("tune", o.tune_seconds, "full", parse_tuning, "WHICH",
+             "time what cuDNN offers for a GPU: full, quick (none of it: its first choice), or for so many seconds");
     t.choice("bind", o.bind, "auto",
              Choices<bool>{{"auto", true,
                             "the ranks of a node share its cores out, each near its GPU, unless the "

@@ -25,7 +25,10 @@ struct TrainOptions {
     std::vector<int> devices;
     bool bind;  ///< share the cores of a node out among its ranks
     int64_t threads, seed;
-    bool share_device, no_graph, bf16_gradients;  ///< GPUs only
+    // GPUs only
+    bool share_device, no_graph, bf16_gradients;
+    NormBy norm_by;
+    double tune_seconds;
     bool overwrite, dry_run, print_config, help;
 
     ResumeFrom resume;

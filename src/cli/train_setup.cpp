@@ -14,6 +14,8 @@ BackendOptions backend_options_of(const TrainOptions& o) {
     b.share_device = o.share_device;
     b.capture = !o.no_graph;
     b.bf16_gradients = o.bf16_gradients;
+    b.norm_by = o.norm_by;
+    b.tune_seconds = o.tune_seconds;
     return b;
 }
 

@@ -52,6 +52,28 @@ std::vector<int> readers_of(const Graph& graph) {
     return readers;
 }
 
+std::vector<int> writers_of(const Graph& graph) {
+    std::vector<int> writers(graph.values.size(), none);
+    for (size_t i = 0; i < graph.ops.size(); ++i)
+        if (const ValueId y = output_of(graph.ops[i]); y != none) writers[size_t(y)] = int(i);
+    return writers;
+}
+
+GradientFlow gradient_flow(const Graph& graph) {
+    GradientFlow flow;
+    flow.wanted.assign(graph.values.size(), true);
+    flow.wanted[size_t(graph.input)] = false;
+    flow.accumulate.assign(graph.ops.size(), std::vector<bool>(graph.values.size(), false));
+    std::vector<bool> written(graph.values.size(), false);
+    for (size_t i = graph.ops.size(); i-- > 0;) {
+        const std::vector<ValueId> inputs = inputs_of(graph.ops[i]);
+        // An op that reads a value twice adds the second share itself.
+        for (const ValueId x : inputs) flow.accumulate[i][size_t(x)] = written[size_t(x)];
+        for (const ValueId x : inputs) written[size_t(x)] = true;
+    }
+    return flow;
+}
+
 std::vector<ParamId> params_of(const Op& op) {
     std::vector<ParamId> all =
         std::visit(overloaded{[](const Conv& o) { return std::vector<ParamId>{o.weight, o.bias}; },

@@ -128,10 +128,19 @@ std::vector<ValueId> inputs_of(const Op&);
 ValueId output_of(const Op&);  ///< none for the loss
 /// How many ops read each value.
 std::vector<int> readers_of(const Graph&);
+/// The op that writes each value, by ValueId; none: the images.
+std::vector<int> writers_of(const Graph&);
 std::vector<ParamId> params_of(const Op&);
 /// Values that an op's backward reads, apart from the gradient of its output.
 std::vector<ValueId> saved_of(const Op&);
 const char* name_of(const Op&);
+
+/// Which gradients of values backward writes, and where it adds to one.
+struct GradientFlow {
+    std::vector<bool> wanted;                   ///< by ValueId: all but that of the images
+    std::vector<std::vector<bool>> accumulate;  ///< by op, by ValueId: an op after it wrote this gradient already
+};
+GradientFlow gradient_flow(const Graph&);
 
 /// Builds a graph op by op, infers shapes, and names parameters "<name>.weight" and so on.
 class GraphBuilder {

@@ -89,7 +89,7 @@ void Evaluator::build(Buffer arena) {
                                  .augment = views_[v].view},
                                 p.tape);
             });
-            tape.insert(tape.end(), program.tape.begin(), program.tape.end());
+            tape.append(program.tape);
         }
         backend_.accumulate(state_.stats(), static_cast<EvalTotals*>(totals_.get()), plan.spec.batch, counters,
                             plan.spec.global_batch, tape);

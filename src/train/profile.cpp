@@ -4,12 +4,31 @@
 
 namespace convoy {
 
+namespace {
+
+/// Every sum over ranks and the wait for it as one step.
+Tape without_overlap(Backend& backend, const Tape& tape) {
+    Tape waiting, steps;
+    backend.wait_allreduce(waiting);
+    for (const Step& step : tape) {
+        if (step.lane == Lane::compute) {
+            steps.push_back(step);
+            continue;
+        }
+        steps.push_back({step.id, step.lane, [run = step.run, waiting] {
+                             run();
+                             for (const Step& wait : waiting) wait.run();
+                         }});
+    }
+    return steps;
+}
+
+}  // namespace
+
 std::vector<StepTime> Trainer::profile(int64_t steps) {
     const Runnable& program = programs_.front();
-    Tape whole = program.tape;
-    whole.insert(whole.end(), program.ending.begin(), program.ending.end());
-    Tape waiting;
-    backend_.wait_allreduce(waiting);
+    Tape whole = without_overlap(backend_, program.tape);
+    whole.append(program.ending);
     std::vector<std::vector<double>> times(whole.size());
     const Phase phase(comm_.activity(), "profile", "step", 0, steps);
     for (int64_t s = 0; s < steps; ++s) {
@@ -17,15 +36,8 @@ std::vector<StepTime> Trainer::profile(int64_t steps) {
         step_ = 0;  // the schedule and the order of samples end somewhere
         upload_counters(0);
         comm_.barrier();  // waiting for a rank that is late is no part of the first sum
-        for (size_t i = 0; i < whole.size(); ++i) {
-            comm_.activity().enter(whole[i].id.name.c_str());
-            const auto start = Clock::now();
-            whole[i].run();
-            if (whole[i].lane == Lane::communication)
-                for (const Step& wait : waiting) wait.run();
-            backend_.synchronize();
-            times[i].push_back(seconds_since(start));
-        }
+        const std::vector<double> seconds = backend_.time_steps(whole);
+        for (size_t i = 0; i < whole.size(); ++i) times[i].push_back(seconds[i]);
     }
     std::vector<StepTime> medians;
     for (size_t i = 0; i < whole.size(); ++i) medians.push_back({whole[i].id, median(times[i])});

@@ -10,16 +10,18 @@ namespace {
 class Planner {
 public:
     Planner(const Graph& graph, Backend& backend, const ProgramSpec& spec)
-        : graph_(graph), backend_(backend), ops_(int(graph.ops.size())) {
+        : graph_(graph), writers_(writers_of(graph)), ops_(int(graph.ops.size())) {
         plan_.spec = spec;
+        plan_.gradients = gradient_flow(graph);
+        plan_.ways = backend.decide({graph, spec.batch, spec.training, plan_.gradients});
         plan_.value.assign(graph.values.size(), none);
         plan_.gradient.assign(graph.values.size(), none);
         plan_.saved.assign(graph.ops.size(), none);
         plan_values();
         if (spec.training) plan_gradients();
         for (int i = 0; i < ops_; ++i)
-            if (const size_t bytes = backend.saved_bytes(graph.ops[i], graph, spec.batch); bytes > 0 && spec.training)
-                plan_.saved[i] = add({bytes, forward(i), last_read(i)});
+            if (const size_t bytes = memory(i).saved; bytes > 0 && spec.training)
+                plan_.saved[i] = add({bytes, forward(i), backward(i)});
         plan_.memory = plan_memory(plan_.buffers);
     }
     ProgramPlan take() { return std::move(plan_); }
@@ -27,8 +29,7 @@ public:
 private:
     int forward(int op) const { return 1 + op; }
     int backward(int op) const { return 2 * ops_ - op; }
-    /// When backward last reads what belongs to an op.
-    int last_read(int op) const { return backward(int(backend_.last_reader(graph_, size_t(op)))); }
+    const OpMemory& memory(int op) const { return plan_.ways->memory[size_t(op)]; }
     int end() const { return 2 * ops_ + 1; }
     int add(Lifetime life) {
         plan_.buffers.push_back(life);
@@ -45,40 +46,41 @@ private:
         for (int i = 0; i < ops_; ++i) {
             const Op& op = graph_.ops[i];
             for (ValueId x : inputs_of(op)) use(x, forward(i));
-            if (const ValueId y = output_of(op); y != none) plan_.value[y] = add({bytes_of(y), forward(i), forward(i)});
+            if (const ValueId y = output_of(op); y != none && memory(i).writes_value)
+                plan_.value[y] = add({bytes_of(y), forward(i), forward(i)});
             if (plan_.spec.training)
-                for (ValueId v : saved_of(op)) use(v, last_read(i));
+                for (ValueId v : saved_of(op)) use(v, backward(i));
             if (const auto* loss = std::get_if<SoftmaxXent>(&op)) use(loss->x, end());
         }
     }
+    /// What has no memory is computed again, from what its op reads.
     void use(ValueId v, int event) {
+        if (const int writer = writers_[v]; writer != none && !memory(writer).writes_value) {
+            for (ValueId x : inputs_of(graph_.ops[writer])) use(x, event);
+            return;
+        }
         require(plan_.value[v] != none, "an op reads only what an op before it wrote");
         int& last = plan_.buffers[plan_.value[v]].last;
         last = std::max(last, event);
     }
 
     void plan_gradients() {
-        plan_.accumulate.assign(graph_.ops.size(), std::vector<bool>(graph_.values.size(), false));
         for (int i = ops_ - 1; i >= 0; --i) {
-            const std::vector<ValueId> inputs = inputs_of(graph_.ops[i]);
-            for (size_t k = 0; k < inputs.size(); ++k) {
-                const ValueId x = inputs[k];
-                if (x == graph_.input) continue;        // the gradient of the images is not needed
-                if (k > 0 && x == inputs[0]) continue;  // an op that reads a value twice adds the second share itself
-                if (plan_.gradient[x] == none)
-                    plan_.gradient[x] = add({bytes_of(x), backward(i), backward(i)});
-                else
-                    plan_.accumulate[i][x] = true;
+            const int by = memory(i).gradients_by == none ? i : memory(i).gradients_by;
+            for (const ValueId x : inputs_of(graph_.ops[i])) {
+                const int writer = writers_[x];
+                if (plan_.gradients.wanted[x] && plan_.gradient[x] == none && memory(writer).writes_gradient)
+                    plan_.gradient[x] = add({bytes_of(x), backward(by), backward(by)});
             }
             const ValueId y = output_of(graph_.ops[i]);
-            if (y == none) continue;
+            if (y == none || !memory(i).writes_gradient) continue;
             require(plan_.gradient[y] != none, "what an op writes is read by an op after it");
-            plan_.buffers[plan_.gradient[y]].last = last_read(i);
+            plan_.buffers[plan_.gradient[y]].last = backward(i);
         }
     }
 
     const Graph& graph_;
-    const Backend& backend_;
+    const std::vector<int> writers_;
     const int ops_;
     ProgramPlan plan_;
 };
@@ -92,10 +94,13 @@ std::string title_of(const Graph& graph, const Op& op) {
 /// Everything the ops of one program are bound to.
 struct Binding {
     std::vector<Tensor> values, gradients;
+    std::vector<void*> saved;  ///< by op
     Tensor labels;
 
     Binding(const Graph& graph, const ProgramPlan& plan, char* arena)
         : values(bind(graph, plan, plan.value, arena)), gradients(bind(graph, plan, plan.gradient, arena)) {
+        for (const int buffer : plan.saved)
+            saved.push_back(buffer == none ? nullptr : arena + plan.memory.offset[buffer]);
         labels = {arena + plan.memory.offset[plan.labels], {plan.spec.batch, 1, 1, 1}, DType::i32};
     }
     static std::vector<Tensor> bind(const Graph& graph, const ProgramPlan& plan, const std::vector<int>& buffer,
@@ -118,9 +123,7 @@ public:
           plan_(plan),
           spec_(plan.spec),
           arena_(static_cast<char*>(c.arena.get())),
-          binding_(c.graph, plan, arena_),
-          written_(c.graph.values.size(), false),
-          readers_(readers_of(c.graph)) {}
+          binding_(c.graph, plan, arena_) {}
 
     Program run(const std::vector<Bucket>& buckets, const std::function<void(Program&)>& gather) {
         program_.input = binding_.values[c_.graph.input];
@@ -132,7 +135,6 @@ public:
         if (c_.requests && spec_.training)  // between the loss and the first all-reduce
             c_.backend.request(c_.requests, c_.state.stats(), c_.state.own_stats(), program_.tape);
         if (spec_.training) backward(buckets);
-        collect_probes();
         return std::move(program_);
     }
 
@@ -140,13 +142,14 @@ private:
     Bound bound(size_t i) const {
         return {.op = int(i),
                 .name = title_of(c_.graph, c_.graph.ops[i]),
+                .graph = c_.graph,
+                .ways = *plan_.ways,
                 .values = binding_.values,
                 .value_gradients = binding_.gradients,
                 .params = c_.state.params(),
                 .param_gradients = c_.state.gradients(),
-                .accumulate = spec_.training ? plan_.accumulate[i] : written_,
-                .readers = readers_,
-                .saved = plan_.saved[i] == none ? nullptr : arena_ + plan_.memory.offset[plan_.saved[i]],
+                .accumulate = plan_.gradients.accumulate[i],
+                .saved = binding_.saved,
                 .labels = binding_.labels,
                 .stats = c_.state.stats(),
                 .counters = c_.counters,
@@ -177,7 +180,7 @@ private:
                 c_.backend.add_scaled(c_.view->sum, 1, program_.logits, false, program_.tape);
             }
             if (runs(op)) c_.backend.forward(op, bound(i), program_.tape);
-            if (const ValueId y = output_of(op); y != none) probe(i, "", binding_.values[y], y, false);
+            if (const ValueId y = output_of(op); y != none) probe(i, "", binding_.values[y]);
         }
     }
 
@@ -186,9 +189,9 @@ private:
         for (size_t i = c_.graph.ops.size(); i-- > 0;) {
             const Op& op = c_.graph.ops[i];
             if (runs(op)) c_.backend.backward(op, bound(i), program_.tape);
-            for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x], x, true);
+            for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x]);
             for (ParamId id : params_of(op)) {
-                probe(i, " backward", c_.state.gradients()[id], none, true);
+                probe(i, " backward", c_.state.gradients()[id]);
                 complete = std::max(complete, c_.state.end_of(id));
             }
             for (; next < buckets.size() && buckets[next].end <= complete; ++next)
@@ -198,25 +201,11 @@ private:
         c_.backend.wait_allreduce(program_.tape);
     }
 
-    /// A tensor that may be looked at after what is on the tape so far; of a value unless `value`
-    /// is none.
-    struct Candidate {
-        Probe probe;
-        ValueId value;
-        bool is_gradient;
-    };
-    void probe(size_t op, const char* direction, const Tensor& output, ValueId value, bool is_gradient) {
+    void probe(size_t op, const char* direction, const Tensor& output) {
         if (!output.data || spec_.batch == 0) return;
         const std::string name =
             title_of(c_.graph, c_.graph.ops[op]) + " (" + name_of(c_.graph.ops[op]) + direction + ")";
-        candidates_.push_back({{program_.tape.size(), name, output}, value, is_gradient});
-    }
-    void collect_probes() {
-        for (Candidate& c : candidates_) {
-            const bool written = c.value == none || (c.is_gradient ? c_.backend.writes_gradient(c.value)
-                                                                   : c_.backend.writes_value(c.value));
-            if (written) program_.probes.push_back(std::move(c.probe));
-        }
+        program_.probes.push_back({program_.tape.size(), name, output});
     }
 
     const ProgramContext& c_;
@@ -224,9 +213,6 @@ private:
     const ProgramSpec& spec_;
     char* arena_;
     const Binding binding_;
-    const std::vector<bool> written_;  // by value, outside training: no gradient was
-    const std::vector<int> readers_;   // by value
-    std::vector<Candidate> candidates_;
     Program program_;
 };
 

@@ -27,7 +27,8 @@ struct ProgramPlan {
     std::vector<int> value, gradient, saved;  ///< buffer by ValueId, ValueId, op index; none: not there
     int labels = none;
     MemoryPlan memory;
-    std::vector<std::vector<bool>> accumulate;  ///< by op, by ValueId: a later op wrote this gradient already
+    GradientFlow gradients;
+    std::shared_ptr<const Ways> ways;  ///< how the backend runs the ops
 };
 ProgramPlan plan_program(const Graph&, Backend&, const ProgramSpec&);
 

@@ -88,13 +88,14 @@ void Trainer::build(Runnable& r, const Update& update) {
     });
     r.tape = program.tape;
     r.probes = std::move(program.probes);
-    backend_.update(update, program.tape);
+    r.ending = {};
+    backend_.update(update, r.ending);
     if (setup_.look_ahead > 0) {
         LookAhead average = state_.look_ahead(update);
         average.decays = static_cast<float*>(decays_.get());
         average.counters = counters();
         if (update.latch) average.stats = state_.stats();
-        backend_.look_ahead(average, program.tape);
+        backend_.look_ahead(average, r.ending);
     }
     backend_.record({.stats = state_.stats(),
                      .own = state_.own_stats(),
@@ -104,8 +105,8 @@ void Trainer::build(Runnable& r, const Update& update) {
                      .counters = counters(),
                      .batch = r.plan.spec.batch,
                      .global_batch = r.plan.spec.global_batch},
-                    program.tape);
-    r.ending.assign(program.tape.begin() + long(r.tape.size()), program.tape.end());
+                    r.ending);
+    program.tape.append(r.ending);
     r.run = backend_.synchronous() ? apart(r) : backend_.finish(std::move(program.tape));
 }
 

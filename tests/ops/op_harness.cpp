@@ -77,11 +77,8 @@ void run_tape(Backend& backend, Tape tape) {
 }
 
 OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting setting)
-    : backend_(backend),
-      graph_(graph),
-      setting_(setting),
-      accumulate_(graph.values.size(), false),
-      readers_(readers_of(graph)) {
+    : backend_(backend), graph_(graph), setting_(setting), batch_(batch), gradients_(gradient_flow(graph)) {
+    gradients_.wanted.assign(graph.values.size(), true);  // that of the input too
     if (setting_.global_batch == 0) setting_.global_batch = batch;
     for (const Value& v : graph.values) {
         values_.push_back(allocate(v.batched(batch), v.dtype));
@@ -91,7 +88,6 @@ OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting 
         params_.push_back(allocate(p.shape));
         param_gradients_.push_back(p.trained && !p.frozen ? allocate(p.shape) : Tensor{nullptr, p.shape, DType::f32});
     }
-    for (const Op& op : graph.ops) saved_.push_back(backend.allocate(backend.saved_bytes(op, graph, batch)));
     buffers_.push_back(backend.allocate(sizeof(int32_t) * size_t(batch)));
     labels_ = {buffers_.back().get(), {batch, 1, 1, 1}, DType::i32};
     stats_ = backend.allocate(stats_elements * sizeof(float));
@@ -113,16 +109,26 @@ void OpHarness::set_labels(const std::vector<int32_t>& labels) {
 
 BatchStats OpHarness::stats() const { return download<BatchStats>(backend_, stats_.get(), 1)[0]; }
 
+void OpHarness::decide() {
+    if (ways_) return;
+    ways_ = backend_.decide({graph_, batch_, setting_.training, gradients_});
+    for (const OpMemory& memory : ways_->memory) {
+        buffers_.push_back(backend_.allocate(memory.saved));
+        saved_.push_back(buffers_.back().get());
+    }
+}
+
 Bound OpHarness::bound(size_t op) const {
     return {.op = int(op),
             .name = "test",
+            .graph = graph_,
+            .ways = *ways_,
             .values = values_,
             .value_gradients = value_gradients_,
             .params = params_,
             .param_gradients = param_gradients_,
-            .accumulate = accumulate_,
-            .readers = readers_,
-            .saved = saved_[op].get(),
+            .accumulate = gradients_.accumulate[op],
+            .saved = saved_,
             .labels = labels_,
             .stats = static_cast<BatchStats*>(stats_.get()),
             .counters = static_cast<const Counters*>(counters_.get()),
@@ -133,12 +139,14 @@ Bound OpHarness::bound(size_t op) const {
 }
 
 void OpHarness::forward() {
+    decide();
     Tape tape;
     for (size_t i = 0; i < graph_.ops.size(); ++i) backend_.forward(graph_.ops[i], bound(i), tape);
     run_tape(backend_, std::move(tape));
 }
 
 void OpHarness::backward() {
+    decide();
     Tape tape;
     for (size_t i = graph_.ops.size(); i-- > 0;) backend_.backward(graph_.ops[i], bound(i), tape);
     run_tape(backend_, std::move(tape));

@@ -59,9 +59,14 @@ public:
     void set_param(ParamId id, const Floats& v) { put(backend_, params_[id], v); }
     void set_labels(const std::vector<int32_t>&);
     /// Backward adds to the gradient of this value.
-    void accumulate(ValueId id) { accumulate_[id] = true; }
+    void accumulate(ValueId id) {
+        for (std::vector<bool>& of_op : gradients_.accumulate) of_op[id] = true;
+    }
     /// Nobody wants the gradient of this value.
-    void unwanted(ValueId id) { value_gradients_[id].data = nullptr; }
+    void unwanted(ValueId id) {
+        value_gradients_[id].data = nullptr;
+        gradients_.wanted[id] = false;
+    }
 
     void forward();   ///< all ops in order
     void backward();  ///< all ops in reverse order
@@ -74,15 +79,19 @@ public:
 
 private:
     Tensor allocate(Shape, DType = DType::f32);
+    /// Before the first run: memory of what the backend keeps from forward to backward.
+    void decide();
     Bound bound(size_t op) const;
 
     Backend& backend_;
     const Graph& graph_;
     OpSetting setting_;
-    std::vector<Buffer> buffers_, saved_;  // saved_ by op
+    int batch_;
+    GradientFlow gradients_;
+    std::shared_ptr<const Ways> ways_;
+    std::vector<Buffer> buffers_;
+    std::vector<void*> saved_;  // by op
     std::vector<Tensor> values_, value_gradients_, params_, param_gradients_;
-    std::vector<bool> accumulate_;
-    std::vector<int> readers_;
     Tensor labels_;
     Buffer stats_, counters_;
 };

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "backend/cpu/gelu.h"
-#include "backend/planning_backend.h"
+#include "backend/gpu/planning_backend.h"
 #include "cli/train_setup.h"
 #include "model/models.h"
 #include "tests/ops/op_cases.h"
@@ -158,7 +158,7 @@ std::vector<bool> gradients_overlap(Backend& backend) {
 
 // One kernel does both on GPUs. On CPUs two steps do, and the memory is free in between.
 TEST(Airbench94, ABatchNormsGradientLivesUntilThatOfItsPoolOnGpusOnly) {
-    PlanningBackend gpu("no GPU", size_t(1) << 40, "");
+    PlanningBackend gpu("no GPU", size_t(1) << 40, "", {});
     EXPECT_EQ(gradients_overlap(gpu), std::vector<bool>(3, true));
     EXPECT_EQ(gradients_overlap(*make_test_backend("cpu")), std::vector<bool>(3, false));
 }

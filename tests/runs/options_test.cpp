@@ -116,6 +116,8 @@ TEST(Options, WhatTheModelOrTheDeviceLacksIsRefused) {
                                         {"--whitening-bias-epochs 2", "no whitening filters"},
                                         {"--no-graph", "on CPUs"},
                                         {"--bf16-gradients", "on CPUs"},
+                                        {"--norm-by kernels", "on CPUs"},
+                                        {"--tune quick", "on CPUs"},
                                         {"--devices 0", "on CPUs"},
                                         {"--share-device", "on CPUs"}}) {
         const std::string arguments =

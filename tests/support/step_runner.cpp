@@ -51,7 +51,7 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
                     .batch = batch,
                     .global_batch = batch},
                    p.tape);
-    for (size_t v = 0; v < graph.values.size(); ++v) unwritten_ += !backend.writes_value(ValueId(v));
+    for (const OpMemory& memory : plan.ways->memory) unwritten_ += !memory.writes_value;
     run_ = backend.finish(std::move(p.tape));
     state_.initialise(graph, backend, seed);
     for (size_t id = 0; id < graph.params.size(); ++id) {  // whoever trains it sets what is frozen: whitening

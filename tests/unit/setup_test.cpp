@@ -119,6 +119,7 @@ Fields standard() {
             {"backend.capture", "true"},
             {"backend.norm_by", number(NormBy::measured)},
             {"backend.bf16_gradients", "false"},
+            {"backend.tune_seconds", "inf"},
             {"model.name", "resnet18"},
             {"model.h", "30"},
             {"model.w", "34"},
@@ -234,6 +235,13 @@ std::vector<Case> backend_and_input_cases() {
             {"--device cuda --share-device", {{"backend.share_device", "true"}}},
             {"--device cuda --no-graph", {{"backend.capture", "false"}}},
             {"--device cuda --bf16-gradients", {{"backend.bf16_gradients", "true"}}},
+            {"--device cuda --norm-by measured", {}},
+            {"--device cuda --norm-by convolutions", {{"backend.norm_by", number(NormBy::convolutions)}}},
+            {"--device cuda --norm-by plans", {{"backend.norm_by", number(NormBy::plans)}}},
+            {"--device cuda --norm-by kernels", {{"backend.norm_by", number(NormBy::kernels)}}},
+            {"--device cuda --tune full", {}},
+            {"--device cuda --tune quick", {{"backend.tune_seconds", "0"}}},
+            {"--device cuda --tune 90", {{"backend.tune_seconds", "90"}}},
             {"--crop-pad 4", {{"augment.pad", "4"}}},
             {"--crop-pad 4 --crop-mode reflect", {{"augment.pad", "4"}, {"augment.reflect", "true"}}},
             {"--flip", {{"augment.flip", "true"}}},
@@ -304,16 +312,6 @@ TEST_F(Setup, EndsBeforeSlurmsJobDoes) {
     EXPECT_EQ(limit(""), 365 * 86400) << "what no clock holds is no nearer than a year";
     setenv("SLURM_JOB_END_TIME", "soon", 1);
     EXPECT_EQ("", problem_of_error(Exit::usage, {"SLURM_JOB_END_TIME=soon", "--time-limit"}, [&] { limit(""); }));
-}
-
-// Without the limit this training would go on for hours.
-TEST_F(Setup, TrainingStopsBeforeSlurmsJobEnds) {
-    const TempDir dir;
-    make_data(dir.path("data"), 40, 10, "28x28x1");
-    const std::string train = sibling("convoy") + " train --model mnist-linear --data " + dir.path("data") +
-                              " --batch-size 20 --epochs 10000000 --eval-every 0 --output " + dir.path("run");
-    const Finished f = run("export SLURM_JOB_END_TIME=$(($(date +%s) + 9)); " + with_limit(train, 60));
-    EXPECT_EQ(f.code, int(Exit::requeue)) << f.err;
 }
 
 }  // namespace

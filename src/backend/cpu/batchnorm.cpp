@@ -42,7 +42,7 @@ template <class E> struct Work {
         scale = bound.params[op.scale].template as<float>();
         bias = bound.params[op.bias].template as<float>();
         y = bound.values[op.y].as<E>();
-        mean = static_cast<float*>(bound.saved);
+        mean = static_cast<float*>(bound.own_saved());
         invstd = mean + c;
         sums = static_cast<double*>(block);
         scratch = sums + 2 * c + 1;

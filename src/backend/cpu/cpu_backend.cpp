@@ -16,7 +16,9 @@
 #include "backend/cpu/gradient_sums.h"
 #include "backend/cpu/primitives.h"
 #include "backend/cpu/rows.h"
+#include "base/clock.h"
 #include "base/memory.h"
+#include "comm/activity.h"
 #include "comm/binding.h"
 #include "comm/node_memory.h"
 
@@ -152,6 +154,18 @@ void CpuBackend::zero(Tensor t, Tape& tape) {
     tape.push_back({named_step(StepPhase::zero, "zero"), Lane::compute, [t] { std::memset(t.data, 0, t.bytes()); }});
 }
 
+std::shared_ptr<const Ways> CpuBackend::decide(const Outline& o) {
+    auto ways = std::make_shared<Ways>();
+    for (const Op& op : o.graph.ops) {
+        OpMemory memory;
+        if (const auto* bn = std::get_if<BatchNorm>(&op))  // mean, 1 / deviation
+            memory.saved = 2 * sizeof(float) * size_t(o.graph.values[size_t(bn->x)].c);
+        if (const auto* pool = std::get_if<Pool>(&op)) memory.saved = pool_workspace(*pool, o.graph, o.batch);
+        ways->memory.push_back(memory);
+    }
+    return ways;
+}
+
 void CpuBackend::forward(const Op& op, const Bound& b, Tape& tape) {
     std::visit([&](const auto& o) { forward(o, b, tape); }, op);
 }
@@ -173,6 +187,17 @@ std::function<void()> CpuBackend::finish(Tape tape) {
         }
         comm_.activity().enter("host code between operations");  // the tape's names end with it
     };
+}
+
+std::vector<double> CpuBackend::time_steps(const Tape& tape) {
+    std::vector<double> seconds;
+    for (const Step& step : tape) {
+        comm_.activity().enter(step.id.name.c_str());
+        const Clock::time_point start = Clock::now();
+        step.run();
+        seconds.push_back(seconds_since(start));
+    }
+    return seconds;
 }
 
 void CpuBackend::trace(std::vector<Span>* to) {

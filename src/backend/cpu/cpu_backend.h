@@ -39,7 +39,7 @@ public:
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
     Tensor kept_state() override { return {nullptr, {0, 1, 1, 0}, DType::f32}; }
-    size_t saved_bytes(const Op&, const Graph&, int batch) override;
+    std::shared_ptr<const Ways> decide(const Outline&) override;
 
     void forward(const Op&, const Bound&, Tape&) override;
     void backward(const Op&, const Bound&, Tape&) override;
@@ -54,6 +54,7 @@ public:
     void record(const Record&, Tape&) override;
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override;
     std::function<void()> finish(Tape) override;
+    std::vector<double> time_steps(const Tape&) override;
     void trace(std::vector<Span>*) override;
     void synchronize() override {}
     void pause(double seconds) override { paused_until_ = now() + seconds; }
@@ -66,6 +67,8 @@ private:
     void backward(const O&, const Bound&, Tape&);
     CONVOY_EACH_OP(CONVOY_DECLARE)
 #undef CONVOY_DECLARE
+    /// Bytes in which oneDNN remembers where maxima came from; pool.cpp.
+    size_t pool_workspace(const Pool&, const Graph&, int batch) const;
     void weight_gradient(const Conv&, const Bound&, Tape&);
     void data_gradient(const Conv&, const Bound&, Tape&);
     /// The type in which convolutions multiply values of this type: bf16 where the processor is

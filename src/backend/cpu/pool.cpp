@@ -17,15 +17,12 @@ dnnl::pooling_forward::primitive_desc forward_desc(const dnnl::engine& engine, c
 
 }  // namespace
 
-size_t CpuBackend::saved_bytes(const Op& op, const Graph& graph, int batch) {
+size_t CpuBackend::pool_workspace(const Pool& op, const Graph& graph, int batch) const {
     const auto tensor = [&](ValueId id) {
         return Tensor{nullptr, graph.values[id].batched(batch), graph.values[id].dtype};
     };
-    // mean, 1 / deviation
-    if (const auto* bn = std::get_if<BatchNorm>(&op)) return 2 * sizeof(float) * graph.values[bn->x].c;
-    const auto* pool = std::get_if<Pool>(&op);
-    if (!pool || pool->kind != Pool::max || batch == 0) return 0;
-    return forward_desc(engine_, *pool, tensor(pool->x), tensor(pool->y), true).workspace_desc().get_size();
+    if (op.kind != Pool::max || batch == 0) return 0;
+    return forward_desc(engine_, op, tensor(op.x), tensor(op.y), true).workspace_desc().get_size();
 }
 
 void CpuBackend::forward(const Pool& op, const Bound& b, Tape& tape) {
@@ -35,7 +32,7 @@ void CpuBackend::forward(const Pool& op, const Bound& b, Tape& tape) {
     std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_SRC, nhwc(x), x.data),
                                             calls.fixed(DNNL_ARG_DST, nhwc(y), y.data)};
     if (b.training && op.kind == Pool::max)
-        operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, pd.workspace_desc(), b.saved));
+        operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, pd.workspace_desc(), b.own_saved()));
     calls.add(dnnl::pooling_forward(pd), operands, pd.scratchpad_desc());
     calls.onto(tape, b.step(StepPhase::forward, "pool forward"));
 }
@@ -53,7 +50,7 @@ void CpuBackend::backward(const Pool& op, const Bound& b, Tape& tape) {
     Calls calls(engine_, stream_, temporary_);
     const auto target = calls.target(DNNL_ARG_DIFF_SRC, dx, nhwc(dx), b.accumulate[op.x]);
     std::vector<Calls::Operand> operands = {calls.fixed(DNNL_ARG_DIFF_DST, nhwc(dy), dy.data), target};
-    if (op.kind == Pool::max) operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, hint.workspace_desc(), b.saved));
+    if (op.kind == Pool::max) operands.push_back(calls.fixed(DNNL_ARG_WORKSPACE, hint.workspace_desc(), b.own_saved()));
     calls.add(dnnl::pooling_backward(pd), operands, pd.scratchpad_desc());
     calls.deliver(target, dx, b.accumulate[op.x]);
     calls.onto(tape, b.step(StepPhase::gradient, "pool gradient"));

@@ -1,17 +1,61 @@
 // Convolution by cuDNN plans; what its three directions share with linear layers, which are
 // convolutions of one pixel.
 #include "backend/cuda/cuda_backend.h"
+#include "backend/gpu/saved.h"
 
 namespace convoy::cuda {
 
+namespace {
+
+/// The batch norm of which a convolution's plans do a part.
+struct NormOfX {
+    const BatchNorm& op;
+    const Tensor& x;
+    NormSaved saved;
+    NormOfX(const Bound& b, int index)
+        : op(std::get<BatchNorm>(b.graph.ops[size_t(index)])), x(b.values[op.x]), saved(b.saved[size_t(index)], x) {}
+};
+
+}  // namespace
+
+std::vector<CudaBackend::Operand> CudaBackend::conv_input(const Conv& op, const Bound& b) {
+    const ProductWay& way = way_of(b).product;
+    if (!way.forward->normalise) return {{Slot::x, b.values[op.x].data}};
+    const NormOfX norm(b, way.norm);
+    return {{Slot::x, norm.x.data}, {Slot::scale, norm.saved.scale}, {Slot::bias, norm.saved.bias}};
+}
+
+std::vector<CudaBackend::Operand> CudaBackend::norm_sums(const Bound& b) {
+    const ProductWay& way = way_of(b).product;
+    if (!way.data_gradient->statistics) return {};
+    const NormOfX norm(b, way.norm);
+    const size_t vector = size_t(norm.x.shape.c) * sizeof(float);
+    // Factors that cuDNN makes of the sums; the kernels make them themselves.
+    const Workspace::Part dy = workspace_->part(0, vector), x = workspace_->part(dy.end(), vector),
+                          offset = workspace_->part(x.end(), vector);
+    return {{Slot::x, norm.x.data},
+            {Slot::scale, b.params[norm.op.scale].data},
+            {Slot::bias, b.params[norm.op.bias].data},
+            {Slot::mean, norm.saved.mean},
+            {Slot::invstd, norm.saved.invstd},
+            {Slot::dscale, b.param_gradients[norm.op.scale].data},
+            {Slot::dbias, b.param_gradients[norm.op.bias].data},
+            {Slot::dy_factor, nullptr, dy},
+            {Slot::x_factor, nullptr, x},
+            {Slot::offset, nullptr, offset}};
+}
+
 void CudaBackend::forward(const Conv& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &w = b.params[op.weight];
-    void* copy = weight(w, weight_copy(w.shape, x.shape, y.shape, x.dtype));
-    const PlanSpec spec = conv_spec(PlanSpec::conv, op, x.shape, y.shape, x.dtype, options_.precision);
-    const std::vector<Operand> operands = {{Slot::x, x.data}, {Slot::weight, copy}, {Slot::y, y.data}};
-    const StepId id = b.step(StepPhase::forward, "conv forward");
-    if (op.bias == none) conv_steps_[op.y] = {tape.size(), id, op, spec, operands};
-    step(tape, id, plan(spec), operands);
+    const PlanSpec& spec = *way_of(b).product.forward;
+    std::vector<Operand> operands = conv_input(op, b);
+    operands.push_back({Slot::weight, weight(w, weight_copy(w.shape, x.shape, y.shape, x.dtype))});
+    operands.push_back({Slot::y, y.data});
+    if (spec.statistics) {
+        const ConvSaved sums(b.own_saved(), y);
+        operands.insert(operands.end(), {{Slot::sum, sums.sum}, {Slot::squares, sums.squares}});
+    }
+    step(tape, b.step(StepPhase::forward, "conv forward"), plan(spec), operands);
     if (op.bias != none) add_bias(tape, b.step(StepPhase::bias, "conv bias"), y, {}, b.params[op.bias], y);
 }
 
@@ -19,30 +63,16 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &w = b.params[op.weight], &dy = b.value_gradients[op.y],
                  &dx = b.value_gradients[op.x];
     const CopyShape copy = weight_copy(w.shape, x.shape, dy.shape, x.dtype);
-    const auto spec = [&](PlanSpec::Kind kind) {
-        return conv_spec(kind, op, x.shape, dy.shape, x.dtype, options_.precision);
-    };
+    const ProductWay& way = way_of(b).product;
     const Operand gradient{Slot::dy, dy.data};
-    if (b.param_gradients[op.weight].data) {  // else it is frozen
-        const auto norm = norms_in_convs_.find(op.x);
-        PlanSpec of_weight = spec(PlanSpec::conv_weight_gradient);
-        of_weight.normalise = norm != norms_in_convs_.end();
-        weight_gradient(tape, b.step(StepPhase::weight_gradient, "conv weight gradient"), of_weight, gradient,
-                        of_weight.normalise ? norm->second.operands() : std::vector<Operand>{{Slot::x, x.data}},
-                        b.param_gradients[op.weight], copy);
-    }
+    if (way.weight_gradient)
+        weight_gradient(tape, b.step(StepPhase::weight_gradient, "conv weight gradient"), *way.weight_gradient,
+                        gradient, conv_input(op, b), b.param_gradients[op.weight], copy);
     if (op.bias != none)
         bias_gradient(tape, b.step(StepPhase::bias_gradient, "conv bias gradient"), dy, b.param_gradients[op.bias]);
-    if (!dx.data) return;
-    const StepId id = b.step(StepPhase::data_gradient, "conv data gradient");
-    void* weights = weight(w, copy);
-    data_gradient(tape, id, spec(PlanSpec::conv_data_gradient), gradient, weights, dx, b.accumulate[op.x]);
-    if (!b.accumulate[op.x])
-        data_gradients_[op.x] = {tape.size() - 1,
-                                 id,
-                                 op,
-                                 spec(PlanSpec::conv_data_gradient),
-                                 {gradient, {Slot::weight, weights}, {Slot::dx, dx.data}}};
+    if (way.data_gradient)
+        data_gradient(tape, b.step(StepPhase::data_gradient, "conv data gradient"), *way.data_gradient, gradient,
+                      weight(w, copy), dx, b.accumulate[op.x], norm_sums(b));
 }
 
 void* CudaBackend::weight(const Tensor& master, const CopyShape& shape) {
@@ -69,30 +99,23 @@ void CudaBackend::weight_gradient(Tape& tape, const StepId& id, const PlanSpec& 
          });
 }
 
-void CudaBackend::data_gradient(Tape& tape, const StepId& id, PlanSpec spec, const Operand& dy, void* w,
-                                const Tensor& dx, bool accumulate) {
-    const Plan& plain = plan(spec);
-    if (!accumulate) return step(tape, id, plain, {dy, {Slot::weight, w}, {Slot::dx, dx.data}});
+void CudaBackend::data_gradient(Tape& tape, const StepId& id, const PlanSpec& spec, const Operand& dy, void* w,
+                                const Tensor& dx, bool accumulate, const std::vector<Operand>& more) {
+    std::vector<Operand> operands = {dy, {Slot::weight, w}};
+    operands.insert(operands.end(), more.begin(), more.end());
+    if (spec.add) operands.push_back({Slot::residual, dx.data});
+    if (!accumulate || spec.add) {
+        operands.push_back({Slot::dx, dx.data});
+        return step(tape, id, plan(spec), operands);
+    }
     const Workspace::Part part = workspace_->part(dy.part ? dy.part->end() : 0, dx.bytes());
-    const auto add = [=, workspace = workspace_](cudaStream_t s) {
+    operands.push_back({Slot::dx, nullptr, part});
+    step(tape, id, plan(spec), operands);
+    step(tape, followed(id, "addition"), [=, workspace = workspace_](cudaStream_t s) {
         Tensor from = dx;
         from.data = workspace->at(part);
         kernels::add_backward(from, dx, true, s);
-    };
-    spec.add = true;
-    const Plan* fused = plans_.find(spec);
-    std::optional<DeviceMemory> elsewhere;  // dx may hold what is to be added to
-    const auto trial = [&] {
-        if (!elsewhere) elsewhere.emplace(dx.bytes());
-        const Tensor there{elsewhere->get(), dx.shape, dx.dtype, dx.padding};
-        kernels::add_backward(there, there, true, compute_.get());
-    };
-    if (fused && fused->microseconds <= plain.microseconds + plans_.measured("addition " + spec.key(), trial))
-        return step(tape, id, *fused, {dy, {Slot::weight, w}, {Slot::residual, dx.data}, {Slot::dx, dx.data}});
-    if (!fused)
-        note("cuDNN has no engine for '" + spec.family() + "' in some sizes: an addition follows the plain one");
-    step(tape, id, plain, {dy, {Slot::weight, w}, {Slot::dx, nullptr, part}});
-    step(tape, followed(id, "addition"), add);
+    });
 }
 
 void CudaBackend::add_bias(Tape& tape, const StepId& id, const Tensor& from, std::optional<Workspace::Part> from_part,

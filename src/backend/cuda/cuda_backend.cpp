@@ -24,7 +24,8 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
-      plans_(cudnn_, compute_.get(), cache_path(info.name, Cudnn::version())) {
+      plans_(cudnn_, compute_.get(),
+             {cache_path(info.name, Cudnn::version()), comm.local_rank() == 0, options.tune_seconds}) {
     times_ = allocate(sizeof(kernels::StepTimes));
     loss_scale_ = allocate(sizeof(kernels::LossScale));
     kernels::LossScale start;
@@ -129,19 +130,23 @@ void CudaBackend::synchronize() {
     }
 }
 
+std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
+    comm_.activity().enter("choosing cuDNN plans");
+    const WayOptions options{options_.precision, options_.norm_by, options_.sync_bn && sums_};
+    const Timing timing{[&](const PlanSpec& s) { return plans_.time(s); },
+                        [&](const KernelSpec& s) { return plans_.time(s); }};
+    auto ways = std::make_shared<GpuWays>();
+    do *ways = cuda::decide(outline, options, timing);
+    while (!plans_.build(ways->plans()));
+    for (const std::string& text : ways->notes) note(text);
+    return ways;
+}
+
 void CudaBackend::forward(const Op& op, const Bound& b, Tape& tape) {
-    const ValueId y = output_of(op);  // what is known of it is of another tape
-    conv_steps_.erase(y);
-    summed_norms_.erase(y);
-    norms_in_convs_.erase(y);
     std::visit([&](const auto& o) { forward(o, b, tape); }, op);
 }
 
 void CudaBackend::backward(const Op& op, const Bound& b, Tape& tape) {
-    for (const ValueId x : inputs_of(op)) {
-        data_gradients_.erase(x);
-        unwritten_gradients_.erase(x);
-    }
     std::visit([&](const auto& o) { backward(o, b, tape); }, op);
 }
 
@@ -189,8 +194,33 @@ void CudaBackend::zero(Tensor t, Tape& tape) {
          [t](cudaStream_t s) { check(cudaMemsetAsync(t.data, 0, t.bytes(), s), "clearing memory"); });
 }
 
+// By events on the compute stream, which waits for what it starts elsewhere: the host's clock would
+// add the launch and the wait, longer than many a kernel.
+std::vector<double> CudaBackend::time_steps(const Tape& tape) {
+    prepare();
+    std::vector<Event> ends;
+    ends.reserve(tape.size() + 1);
+    const auto mark_end = [&] {
+        check(cudaEventRecord(ends.emplace_back(true).get(), compute_.get()), "timing a step");
+    };
+    mark_end();
+    for (const Step& step : tape) {
+        comm_.activity().enter(step.id.name.c_str());
+        step.run();
+        mark_end();
+    }
+    synchronize();
+    std::vector<double> seconds;
+    for (size_t i = 0; i < tape.size(); ++i) {
+        float milliseconds = 0;
+        check(cudaEventElapsedTime(&milliseconds, ends[i].get(), ends[i + 1].get()), "timing a step");
+        seconds.push_back(1e-3 * double(milliseconds));
+    }
+    return seconds;
+}
+
 std::function<void()> CudaBackend::finish(Tape tape) {
-    if (comm_.local_rank() == 0) plans_.save();
+    plans_.save();
     const bool capture = options_.capture && (!sums_ || sums_->capturable());
     auto captured = std::make_shared<CapturedTape>(std::move(tape), compute_.get(), capture);
     return [this, captured] {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/plan_spec.h"
+#include "backend/gpu/plan_spec.h"
 
 namespace convoy::cuda {
 

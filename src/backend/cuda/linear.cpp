@@ -18,7 +18,7 @@ CopyShape copy_of(const Tensor& x, int out, Precision precision) {
 void CudaBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &y = b.values[op.y], &w = b.params[op.weight];
     const StepId id = b.step(StepPhase::forward, "linear forward");
-    const PlanSpec spec = linear_spec(PlanSpec::conv, x.shape, w.shape.n, x.dtype, options_.precision);
+    const PlanSpec& spec = *way_of(b).product.forward;
     const Plan& product = plan(spec);
     void* copy = weight(w, copy_of(x, w.shape.n, options_.precision));
     if (y.dtype == x.dtype && y.shape.c == spec.y.c) {
@@ -40,15 +40,14 @@ void CudaBackend::forward(const Linear& op, const Bound& b, Tape& tape) {
 void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
     const Tensor &x = b.values[op.x], &w = b.params[op.weight], &dy = b.value_gradients[op.y],
                  &dx = b.value_gradients[op.x];
-    const auto spec = [&](PlanSpec::Kind kind) {
-        return linear_spec(kind, x.shape, w.shape.n, x.dtype, options_.precision);
-    };
+    const ProductWay& way = way_of(b).product;
     const CopyShape copy = copy_of(x, w.shape.n, options_.precision);
     Operand gradient{Slot::dy, dy.data};
     if (op.bias != none)
         bias_gradient(tape, b.step(StepPhase::bias_gradient, "linear bias gradient"), dy, b.param_gradients[op.bias]);
-    if (dy.dtype != x.dtype || dy.shape.c != spec(PlanSpec::conv).y.c) {
-        Tensor low{nullptr, spec(PlanSpec::conv).y, x.dtype, spec(PlanSpec::conv).y.c - w.shape.n};
+    const Shape& stored = way.forward->y;
+    if (dy.dtype != x.dtype || dy.shape.c != stored.c) {
+        Tensor low{nullptr, stored, x.dtype, stored.c - w.shape.n};
         gradient = {Slot::dy, nullptr, workspace_->part(0, low.bytes())};
         step(tape, followed(b.step(StepPhase::gradient, "linear gradient"), std::string("to ") + name_of(x.dtype)),
              [=, workspace = workspace_, part = *gradient.part](cudaStream_t s) mutable {
@@ -56,12 +55,12 @@ void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
                  kernels::pad(dy.as<float>(), dy.shape.n, dy.shape.c, low, s);
              });
     }
-    weight_gradient(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"),
-                    spec(PlanSpec::conv_weight_gradient), gradient, {{Slot::x, x.data}}, b.param_gradients[op.weight],
-                    copy);
-    if (dx.data)
-        data_gradient(tape, b.step(StepPhase::data_gradient, "linear data gradient"),
-                      spec(PlanSpec::conv_data_gradient), gradient, weight(w, copy), dx, b.accumulate[op.x]);
+    if (way.weight_gradient)
+        weight_gradient(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"), *way.weight_gradient,
+                        gradient, {{Slot::x, x.data}}, b.param_gradients[op.weight], copy);
+    if (way.data_gradient)
+        data_gradient(tape, b.step(StepPhase::data_gradient, "linear data gradient"), *way.data_gradient, gradient,
+                      weight(w, copy), dx, b.accumulate[op.x]);
 }
 
 }  // namespace convoy::cuda

@@ -12,6 +12,7 @@ void CudaBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
          [=, workspace = workspace_, stats = b.stats](cudaStream_t s) {
              kernels::loss_forward(args, stats, workspace->at(part), s);
          });
+    if (b.training) commit_running(b, tape);
 }
 
 void CudaBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {

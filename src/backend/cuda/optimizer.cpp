@@ -71,14 +71,10 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment));
     upload(segments.get(), host.data(), host.size() * sizeof(kernels::Segment));
     auto* scale = static_cast<kernels::LossScale*>(loss_scale_.get());
-    const std::vector<kernels::Span> running = std::exchange(new_running_, {});
-    const Buffer spans = allocate(running.size() * sizeof(kernels::Span));
-    upload(spans.get(), running.data(), running.size() * sizeof(kernels::Span));
     const bool scaled = options_.precision == Precision::f16;
     step(tape, named_step(StepPhase::optimizer, "optimizer"),
-         [=, memory = muon_, count = int(host.size()), span_count = int(running.size())](cudaStream_t s) {
+         [=, memory = muon_, count = int(host.size())](cudaStream_t s) {
              kernels::check_finite(u.gradients, u.count, scale, s);
-             kernels::commit_finite(static_cast<const kernels::Span*>(spans.get()), span_count, s);
              kernels::decide_update(scale, u.stats, u.latch, scaled, s);
              kernels::orthogonalise(u, static_cast<const kernels::MuonMatrix*>(matrices.get()), muon, scale, s);
              kernels::update(u, static_cast<const kernels::Segment*>(segments.get()), count, scale, s);

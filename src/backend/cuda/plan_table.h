@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "backend/cuda/plan_spec.h"
+#include "backend/gpu/plan_list.h"
 
 namespace convoy::cuda {
 

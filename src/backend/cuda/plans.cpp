@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "backend/cuda/captured_tape.h"
+#include "backend/cuda/kernel_trial.h"
 #include "base/clock.h"
 #include "base/durable.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr int most_timed = 6, most_failed = 12;
 constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer where there is nothing else
 constexpr int timed_runs = 5, timed_together = 4;
+constexpr double save_every = 5;  // seconds: who is stopped while choosing goes on from there
 
 }  // namespace
 
@@ -48,7 +50,7 @@ std::string cache_path(const std::string& chip, const std::string& cudnn_version
     if (!(cache && *cache) && !(home && *home)) return "";
     std::string name = chip;
     std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
-    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-2-" + name +
+    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-3-" + name +
            "-cudnn-" + cudnn_version + ".txt";
 }
 
@@ -92,9 +94,9 @@ size_t operand_bytes(const PlanSpec& s, Slot slot) {
     }
 }
 
-Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, std::string path)
-    : cudnn_(cudnn), stream_(stream), path_(std::move(path)) {
-    std::ifstream file(path_);
+Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, Options options)
+    : cudnn_(cudnn), stream_(stream), options_(std::move(options)) {
+    std::ifstream file(options_.path);
     std::ostringstream text;
     if (file) text << file.rdbuf();
     choices_ = parse_choices(text.str());
@@ -109,11 +111,10 @@ const Plan* Plans::find(const PlanSpec& spec) {
 
 Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
     const std::string key = spec.key();
-    std::string why;
     if (const auto known = choices_.find(key); known != choices_.end()) {
         if (known->second.engine.empty()) return {};
         for (int i = 0; i < graph->candidates(); ++i)
-            if (graph->name(i) == known->second.engine && graph->build(i, why))
+            if (graph->name(i) == known->second.engine && build(*graph, i))
                 return {graph, i, known->second.microseconds};
     }
     Plan best{nullptr, 0, untimed};
@@ -121,28 +122,67 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
     const Clock::time_point start = Clock::now();
     const bool optional = spec.is_norm() || spec.add || spec.statistics || spec.normalise;
     const auto enough = [&] {
-        return timed == most_timed || (best.graph && failed >= most_failed) ||
+        return (best.graph && !in_time()) || timed == most_timed || (best.graph && failed >= most_failed) ||
                seconds_since(start) > (best.graph || optional ? patience : patience_without_any);
     };
     for (int i = 0; i < graph->candidates() && !enough(); ++i) {
-        const std::optional<float> t = graph->build(i, why) ? time_candidate(*graph, i, spec) : std::nullopt;
+        const std::optional<float> t = build(*graph, i) ? time_candidate(*graph, i, spec) : std::nullopt;
         ++(t ? timed : failed);
         if (t && (!best.graph || *t < best.microseconds)) best = {graph, i, *t};
     }
+    spent_ += seconds_since(start);
     // What failed for want of memory or of a library may do another time: only what was measured is
-    // remembered, and what has no engine.
-    if (graph->candidates() > 0 && best.microseconds == untimed) return best;
-    choices_[key] = best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{};
-    changed_ = true;
+    // remembered, and what has no engine or none in time.
+    const bool gave_up = optional && !best.graph && seconds_since(start) > patience;
+    if (graph->candidates() > 0 && best.microseconds == untimed && !gave_up) return best;
+    remember(key, best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{});
     return best;
 }
 
-float Plans::measured(const std::string& key, const std::function<void()>& work) {
+bool Plans::build(CudnnGraph& graph, int candidate) {
+    std::string why;
+    if (!graph.build(candidate, why)) return false;
+    ++built_;
+    return true;
+}
+
+void Plans::remember(const std::string& key, const PlanChoice& choice) {
+    choices_[key] = choice;
+    changed_ = true;
+    if (seconds_since(saved_) > save_every) save();
+}
+
+float Plans::time(const PlanSpec& spec) {
+    const std::string key = spec.key();
+    if (const auto built = plans_.find(key); built != plans_.end())
+        return built->second.graph ? built->second.microseconds : missing;
+    if (const auto known = choices_.find(key); known != choices_.end())
+        return known->second.engine.empty() ? missing : known->second.microseconds;
+    if (!in_time()) return untimed;
+    const Plan* found = find(spec);
+    return found ? found->microseconds : missing;
+}
+
+bool Plans::build(const std::vector<PlanSpec>& specs) {
+    bool as_timed = true;
+    for (const PlanSpec& spec : specs) {
+        const float before = time(spec);
+        find(spec);
+        as_timed = as_timed && time(spec) == before;
+    }
+    return as_timed;
+}
+
+float Plans::time(const KernelSpec& spec) {
+    const std::string key = spec.key();
     if (const auto known = choices_.find(key); known != choices_.end()) return known->second.microseconds;
+    if (!in_time()) return untimed;
+    const Clock::time_point start = Clock::now();
     try {
-        const float t = time(work);
-        choices_[key] = {"kernel", t};
-        changed_ = true;
+        const KernelTrial trial(spec);
+        const float t = measure([&] { trial.run(stream_); });
+        spent_ += seconds_since(start);
+        remember(key, {"kernel", t});
         return t;
     } catch (const std::bad_alloc&) {
         return untimed;  // no room to try it
@@ -150,6 +190,7 @@ float Plans::measured(const std::string& key, const std::function<void()>& work)
 }
 
 std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) try {
+    if (!in_time()) return untimed;
     std::vector<DeviceMemory> memory;
     std::vector<std::pair<Slot, void*>> operands;
     for (Slot slot : operands_of(spec)) {
@@ -157,7 +198,7 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
         operands.emplace_back(slot, memory.back().get());
     }
     const DeviceMemory workspace(std::max<size_t>(graph.workspace(candidate), 1));
-    return time([&] { graph.run(candidate, operands, workspace.get()); });
+    return measure([&] { graph.run(candidate, operands, workspace.get()); });
 } catch (const std::bad_alloc&) {
     return untimed;  // no room to try it: heuristics decide
 } catch (const std::runtime_error&) {
@@ -167,7 +208,7 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
     return std::nullopt;
 }
 
-float Plans::time(const std::function<void()>& work) {
+float Plans::measure(const std::function<void()>& work) {
     work();  // loads the kernels
     // As steps run: some at a time from a graph, so that the host has no part in it.
     const ExecutableGraph together = capture(stream_, [&] {
@@ -187,13 +228,14 @@ float Plans::time(const std::function<void()>& work) {
     return least;
 }
 
-void Plans::save() const {
-    if (!changed_ || path_.empty()) return;
+void Plans::save() {
+    if (!changed_ || !options_.saves || options_.path.empty()) return;
     changed_ = false;
+    saved_ = Clock::now();
     const std::string text = text_of(choices_);
     try {
-        std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
-        replace_file(path_, {text.begin(), text.end()});
+        std::filesystem::create_directories(std::filesystem::path(options_.path).parent_path());
+        replace_file(options_.path, {text.begin(), text.end()});
     } catch (const std::exception&) {
         // The next run measures again.
     }

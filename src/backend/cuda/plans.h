@@ -2,17 +2,17 @@
 // cuDNN version and spec, so that a second run on the same kind of GPU starts at once and computes
 // the same bits.
 #pragma once
+#include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/handles.h"
+#include "backend/gpu/ways.h"
+#include "base/clock.h"
 
 namespace convoy::cuda {
-
-constexpr float untimed = std::numeric_limits<float>::max();
 
 struct Plan {
     std::shared_ptr<CudnnGraph> graph;
@@ -43,26 +43,47 @@ std::vector<Slot> operands_of(const PlanSpec&);
 
 class Plans {
 public:
-    Plans(const Cudnn&, cudaStream_t, std::string path);
+    /// The cache's file; whether this rank writes it; seconds for measuring. Once they are over,
+    /// what has to be is the first that cuDNN names, and nothing else has a time.
+    struct Options {
+        std::string path;
+        bool saves = false;
+        double seconds = INFINITY;
+    };
+    Plans(const Cudnn&, cudaStream_t, Options);
     /// The fastest plan, or nothing if cuDNN has no engine. Allocates and waits for the device
     /// where it has to measure.
     const Plan* find(const PlanSpec&);
-    /// Microseconds of other work on the stream, measured once and remembered under this key.
-    float measured(const std::string& key, const std::function<void()>& work);
+    /// Its time: where the cache knows it, without building the plan. `missing`: there is none.
+    float time(const PlanSpec&);
+    /// Builds plans; false if a time that the cache gave is no longer so, because its engine cannot
+    /// be built today.
+    bool build(const std::vector<PlanSpec>&);
+    /// The time of our kernels; measured once and remembered too.
+    float time(const KernelSpec&);
     /// Writes the cache if something was measured; a cache that cannot be written is not an error.
-    void save() const;
+    void save();
+    /// Plans built so far, those among them that were only timed.
+    int built() const { return built_; }
 
 private:
     Plan choose(const PlanSpec&, std::shared_ptr<CudnnGraph>);
     /// Nothing if it cannot run after all.
     std::optional<float> time_candidate(const CudnnGraph&, int candidate, const PlanSpec&);
-    float time(const std::function<void()>& work);
+    float measure(const std::function<void()>& work);
+
+    bool build(CudnnGraph&, int candidate);
+    bool in_time() const { return spent_ < options_.seconds; }
+    void remember(const std::string& key, const PlanChoice&);
 
     const Cudnn& cudnn_;
     cudaStream_t stream_;
-    std::string path_;
+    const Options options_;
     PlanChoices choices_;
-    mutable bool changed_ = false;
+    bool changed_ = false;
+    Clock::time_point saved_ = Clock::now();
+    double spent_ = 0;  // seconds
+    int built_ = 0;
     std::map<std::string, Plan> plans_;  // by key; no graph: there is no engine
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/plan_spec.h"
+#include "backend/gpu/plan_spec.h"
 #include "kernels/kernels.h"
 
 namespace convoy::cuda {

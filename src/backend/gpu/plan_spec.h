@@ -4,7 +4,6 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "model/graph.h"
 #include "model/precision.h"
@@ -106,14 +105,5 @@ bool norm_by_cudnn(const BatchNorm&, const Tensor& x, const Tensor* residual, Pr
 CopyShape weight_copy(const Shape& weight, const Shape& x, const Shape& y, DType);
 /// For a linear layer that reads x [n, h, w, c]: its rows are the pixels of each output.
 CopyShape linear_copy(int out, const Value& x, DType);
-
-/// Every plan that a training step of this rank's batch asks for, each once, with the operation
-/// that asks first.
-struct NamedPlan {
-    std::string name;
-    PlanSpec spec;
-    int uses = 1;
-};
-std::vector<NamedPlan> plans_of(const Graph&, int batch, Precision);
 
 }  // namespace convoy::cuda

@@ -1,9 +1,7 @@
-#include "backend/planning_backend.h"
+#include "backend/gpu/planning_backend.h"
 
 #include <algorithm>
 #include <cstdint>
-
-#include "backend/gpu_lifetimes.h"
 
 namespace convoy {
 namespace {
@@ -19,8 +17,9 @@ MemoryBudget budget_of(size_t memory, const std::string& whose) {
 
 }  // namespace
 
-PlanningBackend::PlanningBackend(std::string title, size_t memory, const std::string& whose)
-    : title_(std::move(title)), budget_(budget_of(memory, whose)) {}
+PlanningBackend::PlanningBackend(std::string title, size_t memory, const std::string& whose,
+                                 const cuda::WayOptions& options)
+    : title_(std::move(title)), options_(options), budget_(budget_of(memory, whose)) {}
 
 Buffer PlanningBackend::take(size_t bytes, const std::string& what, const std::string& advice) {
     bytes = rounded(std::max<size_t>(bytes, 1), alignment);
@@ -34,11 +33,9 @@ Buffer PlanningBackend::take(size_t bytes, const std::string& what, const std::s
 Buffer PlanningBackend::allocate(size_t bytes) { return take(bytes, "a block of tensors", "use a smaller batch"); }
 Buffer PlanningBackend::resident(void*, size_t bytes) { return take(bytes, "the data set", "use a smaller data set"); }
 
-size_t PlanningBackend::saved_bytes(const Op& op, const Graph& graph, int batch) {
-    return gpu_saved_bytes(op, graph, batch);
+std::shared_ptr<const Ways> PlanningBackend::decide(const Outline& outline) {
+    return std::make_shared<cuda::GpuWays>(cuda::decide_unmeasured(outline, options_));
 }
-
-size_t PlanningBackend::last_reader(const Graph& graph, size_t op) const { return gpu_last_reader(graph, op); }
 
 void PlanningBackend::forward(const Op& op, const Bound& b, Tape&) {
     if (const auto* conv = std::get_if<Conv>(&op))

@@ -5,15 +5,16 @@
 #include <set>
 
 #include "backend/backend.h"
+#include "backend/gpu/ways.h"
 #include "base/memory_budget.h"
 
 namespace convoy {
 
-class PlanningBackend final : public Backend {
+class PlanningBackend : public Backend {
 public:
     /// `title` for people; `memory`: bytes that tensors may take, and whose they are: "the memory
     /// of an h100".
-    PlanningBackend(std::string title, size_t memory, const std::string& whose);
+    PlanningBackend(std::string title, size_t memory, const std::string& whose, const cuda::WayOptions&);
 
     std::string device() const override { return title_; }
     int threads() const override { return 1; }
@@ -29,9 +30,7 @@ public:
     void upload(void*, const void*, size_t) override {}
     void download(void*, const void*, size_t) override {}
     Tensor kept_state() override { return {nullptr, {0, 1, 1, 0}, DType::f32}; }
-    size_t saved_bytes(const Op&, const Graph&, int batch) override;
-
-    size_t last_reader(const Graph&, size_t op) const override;
+    std::shared_ptr<const Ways> decide(const Outline&) override;
 
     void forward(const Op&, const Bound&, Tape&) override;
     void backward(const Op&, const Bound&, Tape&) override {}
@@ -46,6 +45,7 @@ public:
     void record(const Record&, Tape&) override {}
     void accumulate(const BatchStats*, EvalTotals*, int64_t, Counters*, int64_t, Tape&) override {}
     std::function<void()> finish(Tape) override;
+    std::vector<double> time_steps(const Tape&) override { return {}; }
     void synchronize() override {}
     bool synchronous() const override { return false; }
 
@@ -55,6 +55,7 @@ private:
     void copy_weight(const Tensor& weight, DType);
 
     std::string title_;
+    const cuda::WayOptions options_;
     MemoryBudget budget_;
     size_t taken_ = 0;              // bytes
     std::set<const void*> copied_;  // weights that have their copy

@@ -1,0 +1,45 @@
+#include "backend/gpu/plan_list.h"
+
+#include <algorithm>
+#include <map>
+
+#include "backend/gpu/ways.h"
+
+namespace convoy::cuda {
+namespace {
+
+std::string title_of(const Graph& graph, size_t op) {
+    const std::string& param = graph.params[size_t(params_of(graph.ops[op]).front())].name;
+    return param.substr(0, param.rfind('.'));
+}
+
+/// By op, where the time of everything is alike.
+std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, Precision precision, NormBy norm_by) {
+    const GradientFlow flow = gradient_flow(graph);
+    const Timing any{[](const PlanSpec&) { return 1.0f; }, [](const KernelSpec&) { return 1.0f; }};
+    return decide({graph, batch, true, flow}, {precision, norm_by}, any).considered;
+}
+
+}  // namespace
+
+std::vector<NamedPlan> plans_of(const Graph& graph, int batch, Precision precision) {
+    const auto fused = considered(graph, batch, precision, NormBy::convolutions),
+               apart = considered(graph, batch, precision, NormBy::plans);
+    std::vector<NamedPlan> plans;
+    for (size_t op = 0; op < graph.ops.size(); ++op) {
+        std::map<std::string, PlanSpec> of_op;
+        for (const auto* some : {&fused, &apart})
+            for (const PlanSpec& spec : (*some)[op]) of_op.emplace(spec.key(), spec);
+        for (const auto& [key, spec] : of_op) {
+            const auto same = std::find_if(plans.begin(), plans.end(),
+                                           [&, &k = key](const NamedPlan& p) { return p.spec.key() == k; });
+            if (same == plans.end())
+                plans.push_back({title_of(graph, op), spec});
+            else
+                ++same->uses;
+        }
+    }
+    return plans;
+}
+
+}  // namespace convoy::cuda

@@ -1,0 +1,309 @@
+#include "backend/gpu/ways.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+namespace convoy::cuda {
+
+std::string KernelSpec::key() const {
+    constexpr const char* names[] = {"kernels-norm",          "kernels-normalise",        "kernels-statistics",
+                                     "kernels-norm-gradient", "kernels-gradient-of-sums", "kernels-residual-gradient",
+                                     "kernels-addition"};
+    std::ostringstream out;
+    out << names[kind] << ' ' << name_of(x.dtype) << " n" << x.shape.n << ' ' << x.shape.h << 'x' << x.shape.w << 'x'
+        << x.shape.c << " act" << int(act);
+    if (residual) out << " residual" << residual->channels() << (accumulate_residual ? "+" : "");
+    if (accumulate_x) out << " x+";
+    return out.str();
+}
+
+std::vector<PlanSpec> GpuWays::plans() const {
+    std::map<std::string, PlanSpec> all;
+    const auto add = [&](const PlanSpec& s) { all.emplace(s.key(), s); };
+    for (const Way& way : ways) {
+        if (way.product.forward) add(*way.product.forward);
+        if (way.product.weight_gradient) add(*way.product.weight_gradient);
+        if (way.product.data_gradient) add(*way.product.data_gradient);
+        if (way.norm.forward_by == NormWay::plan) add(way.norm.forward);
+        if (way.norm.gradient_by == NormWay::plan) add(way.norm.gradient);
+    }
+    std::vector<PlanSpec> plans;
+    for (const auto& [key, spec] : all) plans.push_back(spec);
+    return plans;
+}
+
+namespace {
+
+/// Windows that batch norm's kernels can fuse with.
+bool side_by_side(const Pool& op) {
+    return op.kind == Pool::max && op.stride == op.kernel && op.pad == 0 && (op.kernel == 2 || op.kernel == 3);
+}
+
+class Decider {
+public:
+    Decider(const Outline& outline, const WayOptions& options, const Timing& timing)
+        : graph_(outline.graph),
+          outline_(outline),
+          options_(options),
+          timing_(timing),
+          readers_(readers_of(graph_)),
+          writer_(writers_of(graph_)),
+          reader_(graph_.values.size(), none),
+          normalise_(graph_.ops.size(), 0) {
+        result_.memory.resize(graph_.ops.size());
+        result_.ways.resize(graph_.ops.size());
+        result_.considered.resize(graph_.ops.size());
+        for (size_t i = 0; i < graph_.ops.size(); ++i)
+            for (const ValueId x : inputs_of(graph_.ops[i])) reader_[size_t(x)] = int(i);
+    }
+
+    GpuWays decide() {
+        for (at_ = 0; at_ < int(graph_.ops.size()); ++at_)
+            std::visit([&](const auto& op) { forward(op); }, graph_.ops[size_t(at_)]);
+        if (outline_.training)
+            for (at_ = int(graph_.ops.size()); at_-- > 0;)
+                std::visit([&](const auto& op) { backward(op); }, graph_.ops[size_t(at_)]);
+        for (size_t i = 0; outline_.training && i < graph_.ops.size(); ++i) result_.memory[i].saved = saved(i);
+        return std::move(result_);
+    }
+
+private:
+    Way& way(int op) { return result_.ways[size_t(op)]; }
+    Tensor tensor(ValueId v) const {
+        const Value& value = graph_.values[size_t(v)];
+        return {nullptr, value.batched(outline_.batch), value.dtype, value.padding};
+    }
+    bool wanted(ValueId v) const { return outline_.gradients.wanted[size_t(v)]; }
+    bool frozen(ParamId p) const { return p != none && graph_.params[size_t(p)].frozen; }
+    bool adds_to(ValueId v) const { return outline_.gradients.accumulate[size_t(at_)][size_t(v)]; }
+    bool fuses() const { return options_.norm_by == NormBy::measured || options_.norm_by == NormBy::convolutions; }
+    bool prefer(float fused, float apart) const {
+        return options_.norm_by == NormBy::convolutions || (fused < untimed && fused <= apart);
+    }
+    float time(const PlanSpec& spec, int op) {
+        std::vector<PlanSpec>& mine = result_.considered[size_t(op)];
+        if (std::none_of(mine.begin(), mine.end(), [&](const PlanSpec& s) { return s.key() == spec.key(); }))
+            mine.push_back(spec);
+        return timing_.plan(spec);
+    }
+    float time_or_note(const PlanSpec& spec, int op, const char* instead) {
+        const float t = time(spec, op);
+        if (t == missing)
+            result_.notes.insert("cuDNN has no engine for '" + spec.family() + "' in some sizes: " + instead);
+        return t;
+    }
+
+    // ---- products ----
+    template <class Product, class SpecOf> void product(const Product& op, SpecOf spec_of) {
+        if (outline_.batch == 0) return;
+        ProductWay& p = way(at_).product;
+        p.forward = spec_of(PlanSpec::conv);
+        time(*p.forward, at_);
+        if (outline_.training && !frozen(op.weight)) p.weight_gradient = spec_of(PlanSpec::conv_weight_gradient);
+        if (outline_.training && wanted(op.x)) p.data_gradient = spec_of(PlanSpec::conv_data_gradient);
+    }
+    void forward(const Conv& op) {
+        const Tensor x = tensor(op.x), y = tensor(op.y);
+        product(op, [&](PlanSpec::Kind kind) {
+            return conv_spec(kind, op, x.shape, y.shape, x.dtype, options_.precision);
+        });
+    }
+    void forward(const Linear& op) {
+        const Tensor x = tensor(op.x);
+        const int out = graph_.values[size_t(op.y)].c;
+        product(op, [&](PlanSpec::Kind kind) { return linear_spec(kind, x.shape, out, x.dtype, options_.precision); });
+    }
+    template <class Product> void product_gradients(const Product& op) {
+        ProductWay& p = way(at_).product;
+        if (p.weight_gradient) time(*p.weight_gradient, at_);
+        if (!p.data_gradient) return;
+        const float plain = time(*p.data_gradient, at_);
+        if (!adds_to(op.x)) return;
+        PlanSpec adding = *p.data_gradient;
+        adding.add = true;
+        const float fused = time_or_note(adding, at_, "an addition follows the plain one");
+        if (fused < untimed && fused <= plain + timing_.kernels({.kind = KernelSpec::addition, .x = tensor(op.x)}))
+            p.data_gradient = adding;
+    }
+    void backward(const Conv& op) { product_gradients(op); }
+    void backward(const Linear& op) { product_gradients(op); }
+
+    // ---- batch norms ----
+    KernelSpec kernels(KernelSpec::Kind kind, const BatchNorm& op) const {
+        KernelSpec s{.kind = kind, .x = tensor(op.x), .act = op.act};
+        if (op.residual != none) s.residual = tensor(op.residual);
+        if (kind != KernelSpec::norm_gradient && kind != KernelSpec::gradient_of_sums) return s;
+        s.accumulate_x = adds_to(op.x);
+        s.accumulate_residual = op.residual != none && adds_to(op.residual);
+        return s;
+    }
+    /// Of cuDNN's plan; missing if it is none or is not asked for.
+    float time_of_plan(PlanSpec::Kind kind, const BatchNorm& op) {
+        const Tensor x = tensor(op.x), residual = op.residual == none ? Tensor{} : tensor(op.residual);
+        if (options_.norm_by == NormBy::kernels || !norm_by_cudnn(op, x, &residual, options_.precision)) return missing;
+        const float t = time_or_note(norm_spec(kind, op, x.shape, x.dtype), at_, "kernels/batchnorm runs");
+        const bool masked_before = kind == PlanSpec::norm_gradient && op.residual != none;
+        return t == missing || !masked_before ? t : t + timing_.kernels(kernels(KernelSpec::residual_gradient, op));
+    }
+    bool plan_wins(float plan, const KernelSpec& ours) const {
+        if (options_.norm_by == NormBy::plans) return plan != missing;
+        return plan < untimed && plan <= timing_.kernels(ours);
+    }
+    /// Of the batch norm as it is where no convolution does a part of it.
+    float time_alone(float plan, const KernelSpec& ours) const {
+        return plan_wins(plan, ours) ? plan : timing_.kernels(ours);
+    }
+
+    void forward(const BatchNorm& op) {
+        NormWay& norm = way(at_).norm;
+        if (options_.synchronised && outline_.training) norm.forward_by = NormWay::synchronised;
+        if (options_.synchronised || outline_.batch == 0 || !outline_.training) return;
+        const float plan = time_of_plan(PlanSpec::norm, op);
+        if (sums_by_producer(op, plan)) {
+            norm.forward_by = NormWay::sums;
+            move_into_reader(writer_[size_t(op.x)]);
+        } else if (plan_wins(plan, kernels(KernelSpec::norm, op))) {
+            norm.forward_by = NormWay::plan;
+            norm.forward = norm_spec(PlanSpec::norm, op, tensor(op.x).shape, tensor(op.x).dtype);
+        } else if (const int before = pool_before(op); before != none) {
+            // Only the first of its kernels reads the pool's input: y may take its memory.
+            norm.pool = before;
+            way(before).pool.by_norm = true;
+        }
+    }
+    /// Whether the convolution before it writes its sums.
+    bool sums_by_producer(const BatchNorm& op, float plan) {
+        const int producer = writer_[size_t(op.x)];
+        const auto* conv = producer == none ? nullptr : std::get_if<Conv>(&graph_.ops[size_t(producer)]);
+        if (!fuses() || !conv || conv->bias != none || !sums_by_conv(op, tensor(op.x).dtype)) return false;
+        PlanSpec& plain = *way(producer).product.forward;
+        if (plain.statistics) return false;  // for another batch norm
+        PlanSpec fused = plain;
+        fused.statistics = true;
+        const float t = time_or_note(fused, producer, "the batch norm sums by itself");
+        if (t == missing) return false;
+        const float normalise = normalise_[size_t(at_)] = timing_.kernels(kernels(KernelSpec::normalise, op));
+        if (!prefer(t + normalise, time(plain, producer) + time_alone(plan, kernels(KernelSpec::norm, op))))
+            return false;
+        plain = fused;
+        return true;
+    }
+    /// The batch norm that this convolution reads, into it, if that is faster.
+    void move_into_reader(int reader) {
+        const ValueId x = std::get<Conv>(graph_.ops[size_t(reader)]).x;
+        const int before = writer_[size_t(x)];
+        const auto* op = before == none ? nullptr : std::get_if<BatchNorm>(&graph_.ops[size_t(before)]);
+        ProductWay& product = way(reader).product;
+        if (!op || way(before).norm.forward_by != NormWay::sums || !norm_in_conv(*op, tensor(x).dtype) ||
+            readers_[size_t(x)] != 1 || !product.weight_gradient)
+            return;
+        PlanSpec forward = *product.forward, gradient = *product.weight_gradient;
+        const float apart = time(forward, reader) + time(gradient, reader) + normalise_[size_t(before)];
+        forward.normalise = gradient.normalise = true;
+        constexpr const char* instead = "the batch norm writes its output";
+        const float fused = time_or_note(forward, reader, instead),
+                    fused_gradient = time_or_note(gradient, reader, instead);
+        if (fused == missing || fused_gradient == missing) return;
+        const float statistics = timing_.kernels(kernels(KernelSpec::statistics, *op));
+        if (!prefer(fused + fused_gradient + statistics, apart)) return;
+        product.forward = forward;
+        product.weight_gradient = gradient;
+        product.norm = before;
+        way(before).norm.forward_by = NormWay::reader;
+        result_.memory[size_t(before)].writes_value = false;
+    }
+    /// The max-pool just before it, if its kernels can do it too.
+    int pool_before(const BatchNorm& op) const {
+        if (at_ == 0 || writer_[size_t(op.x)] != at_ - 1) return none;
+        const auto* pool = std::get_if<Pool>(&graph_.ops[size_t(at_ - 1)]);
+        return pool && side_by_side(*pool) ? at_ - 1 : none;
+    }
+
+    void backward(const BatchNorm& op) {
+        NormWay& norm = way(at_).norm;
+        if (options_.synchronised) norm.gradient_by = NormWay::synchronised;
+        if (options_.synchronised || outline_.batch == 0) return;
+        // cuDNN's plan writes gradients, and all of them; the kernels can also add to them.
+        const bool whole = !frozen(op.scale) && wanted(op.x) && !adds_to(op.x) &&
+                           (op.residual == none || (wanted(op.residual) && !adds_to(op.residual)));
+        const float plan = whole ? time_of_plan(PlanSpec::norm_gradient, op) : missing;
+        if (gradient_sums_by_reader(op, plan)) {
+            norm.gradient_by = NormWay::sums;
+        } else if (plan_wins(plan, kernels(KernelSpec::norm_gradient, op))) {
+            norm.gradient_by = NormWay::plan;
+            norm.gradient = norm_spec(PlanSpec::norm_gradient, op, tensor(op.x).shape, tensor(op.x).dtype);
+        } else if (const int before = pool_before(op); before != none && readers_[size_t(op.x)] == 1 && wanted(op.x) &&
+                                                       wanted(std::get<Pool>(graph_.ops[size_t(before)]).x)) {
+            norm.pool_gradient = before;
+            norm.pool_gradient_adds =
+                outline_.gradients.accumulate[size_t(before)][size_t(std::get<Pool>(graph_.ops[size_t(before)]).x)];
+            way(before).pool.gradient_by_norm = true;
+            result_.memory[size_t(before)].writes_gradient = false;
+            result_.memory[size_t(before)].gradients_by = at_;
+        }
+    }
+    /// Whether the data gradient of the convolution after it masks dy and writes dscale and dbias.
+    bool gradient_sums_by_reader(const BatchNorm& op, float plan) {
+        const int reader = reader_[size_t(op.y)];
+        if (!fuses() || !norm_in_conv(op, tensor(op.x).dtype) || readers_[size_t(op.y)] != 1 || frozen(op.scale) ||
+            !wanted(op.x) || !std::holds_alternative<Conv>(graph_.ops[size_t(reader)]) ||
+            !way(reader).product.data_gradient || outline_.gradients.accumulate[size_t(reader)][size_t(op.y)])
+            return false;
+        ProductWay& product = way(reader).product;
+        PlanSpec fused = *product.data_gradient;
+        fused.statistics = true;
+        const float t = time_or_note(fused, reader, "kernels/batchnorm_gradient sums");
+        if (t == missing) return false;
+        const float rest = timing_.kernels(kernels(KernelSpec::gradient_of_sums, op));
+        const KernelSpec ours = kernels(KernelSpec::norm_gradient, op);
+        if (!prefer(t + rest, time(*product.data_gradient, reader) + time_alone(plan, ours))) return false;
+        product.data_gradient = fused;
+        product.norm = at_;
+        return true;
+    }
+
+    template <class Other> void forward(const Other&) {}
+    template <class Other> void backward(const Other&) {}
+
+    /// Bytes of Bound::saved.
+    size_t saved(size_t op) const {
+        const Way& w = result_.ways[op];
+        if (const auto* norm = std::get_if<BatchNorm>(&graph_.ops[op])) {
+            const Tensor x = tensor(norm->x);
+            const size_t vectors = 2 * size_t(x.shape.c);
+            return vectors * sizeof(float) + (w.norm.forward_by == NormWay::plan     ? vectors * sizeof(float)
+                                              : w.norm.forward_by == NormWay::reader ? vectors * size_of(x.dtype)
+                                                                                     : 0);
+        }
+        if (const auto* conv = std::get_if<Conv>(&graph_.ops[op]))
+            return w.product.forward && w.product.forward->statistics
+                       ? 2 * size_t(tensor(conv->y).shape.c) * sizeof(float)
+                       : 0;
+        const auto* pool = std::get_if<Pool>(&graph_.ops[op]);
+        return pool && pool->kind == Pool::max ? tensor(pool->y).count() : 0;
+    }
+
+    const Graph& graph_;
+    const Outline& outline_;
+    const WayOptions options_;
+    const Timing& timing_;
+    const std::vector<int> readers_, writer_;  // by value: how many, which op
+    std::vector<int> reader_;                  // by value: the last op
+    std::vector<float> normalise_;             // by op: microseconds
+    int at_ = 0;                               // the op that is being decided
+    GpuWays result_;
+};
+
+}  // namespace
+
+GpuWays decide(const Outline& outline, const WayOptions& options, const Timing& timing) {
+    return Decider(outline, options, timing).decide();
+}
+
+GpuWays decide_unmeasured(const Outline& outline, WayOptions options) {
+    options.norm_by = NormBy::kernels;
+    return decide(outline, options, {[](const PlanSpec&) { return 0.0f; }, [](const KernelSpec&) { return 0.0f; }});
+}
+
+}  // namespace convoy::cuda

@@ -1,0 +1,140 @@
+// Plans chosen on a device: what a warm start builds, what a cache may hold, what is chosen when
+// there is no time; and that what is said without a device is what training does.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "backend/cuda/plans.h"
+#include "backend/cuda_queries.h"
+#include "backend/gpu/plan_list.h"
+#include "backend/gpu/planning_backend.h"
+#include "tests/cuda/graphs.h"
+#include "tests/support/model_runner.h"
+#include "tests/support/support.h"
+#include "tests/support/test_comm.h"
+#include "train/program.h"
+
+namespace convoy::test {
+namespace {
+
+using namespace cuda;
+
+std::set<std::string> keys(const std::vector<PlanSpec>& specs) {
+    std::set<std::string> all;
+    for (const PlanSpec& s : specs) all.insert(s.key());
+    return all;
+}
+
+std::string slurp(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class CudaTuning : public testing::Test {
+protected:
+    void SetUp() override {
+        const std::string reason = cuda_unavailable();
+        if (!reason.empty()) GTEST_SKIP() << reason;
+    }
+    /// As CudaBackend decides, with a cache of its own. `built`: how many plans that took.
+    GpuWays decided(double seconds, int* built = nullptr) {
+        const Stream stream;
+        const Cudnn cudnn(stream.get());
+        Plans plans(cudnn, stream.get(), {path_, true, seconds});
+        const Timing timing{[&](const PlanSpec& s) { return plans.time(s); },
+                            [&](const KernelSpec& s) { return plans.time(s); }};
+        GpuWays ways;
+        do ways = decide({graph_, 4, true, flow_}, {Precision::f16}, timing);
+        while (!plans.build(ways.plans()));
+        plans.save();
+        if (built) *built = plans.built();
+        return ways;
+    }
+
+    TempDir dir_;
+    const std::string path_ = dir_.path("plans.txt");
+    const Graph graph_ = cuda_graph("resnet18", 8, 3, 10, Precision::f16);
+    const GradientFlow flow_ = gradient_flow(graph_);
+};
+
+TEST_F(CudaTuning, AWarmStartBuildsOnlyWhatItRuns) {
+    int cold = 0, warm = 0;
+    const std::set<std::string> first = keys(decided(INFINITY, &cold).plans());
+    EXPECT_EQ(keys(decided(INFINITY, &warm).plans()), first) << "the same choices";
+    EXPECT_EQ(warm, int(first.size()));
+    EXPECT_GT(cold, warm + 20) << "alternatives that lost were built to be timed";
+}
+
+// An engine of the cache that this driver does not have: what it was to replace is timed again.
+TEST_F(CudaTuning, AnEngineThatIsGoneIsChosenAnew) {
+    const std::set<std::string> right = keys(decided(INFINITY).plans());
+    PlanChoices choices = parse_choices(slurp(path_));
+    int changed = 0;
+    for (auto& [key, choice] : choices) {
+        if (key.find("normalise") == std::string::npos && key.rfind("norm", 0) != 0) continue;
+        choice = {"no-such-engine", 1e-3f};
+        ++changed;
+    }
+    ASSERT_GT(changed, 5);
+    std::ofstream(path_) << text_of(choices);
+    decided(INFINITY);
+    for (const auto& [key, choice] : parse_choices(slurp(path_))) {
+        const bool used = right.contains(key);
+        if (used) {
+            EXPECT_NE(choice.engine, "no-such-engine") << key;
+        }
+    }
+}
+
+TEST_F(CudaTuning, WithoutTimeTheFirstPlansServeAndNothingIsRemembered) {
+    int built = 0;
+    const GpuWays ways = decided(0, &built);
+    for (const Way& way : ways.ways) {
+        EXPECT_EQ(way.norm.forward_by, NormWay::kernels);
+        EXPECT_EQ(way.norm.gradient_by, NormWay::kernels);
+        if (way.product.data_gradient) {
+            EXPECT_FALSE(way.product.data_gradient->add) << "an addition follows";
+        }
+    }
+    EXPECT_EQ(built, int(ways.plans().size()));
+    EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+// A backend whose choices are those of a test's options.
+std::unique_ptr<Backend> backend_with(Precision p, NormBy by) {
+    BackendOptions options;
+    options.precision = p;
+    options.norm_by = by;
+    return make_backend("cuda", options, test_comm());
+}
+
+TEST_F(CudaTuning, TrainingRunsPlansOfTheTable) {
+    for (const char* model : {"resnet18", "airbench94"})
+        for (const Precision p : {Precision::f32, Precision::bf16, Precision::f16})
+            for (const NormBy by : {NormBy::measured, NormBy::convolutions, NormBy::plans, NormBy::kernels}) {
+                const Graph g = cuda_graph(model, 32, 3, 10, p);
+                const GradientFlow flow = gradient_flow(g);
+                std::set<std::string> table;
+                for (const NamedPlan& plan : plans_of(g, 2, p)) table.insert(plan.spec.key());
+                const auto ways = backend_with(p, by)->decide({g, 2, true, flow});
+                for (const PlanSpec& s : dynamic_cast<const GpuWays&>(*ways).plans())
+                    EXPECT_TRUE(table.contains(s.key())) << s.key();
+            }
+}
+
+TEST_F(CudaTuning, ADryRunPlansTheMemoryOfTrainingByKernels) {
+    for (const char* model : {"resnet18", "airbench94"})
+        for (const Precision p : {Precision::f32, Precision::f16}) {
+            const Graph g = cuda_graph(model, 32, 3, 10, p);
+            PlanningBackend planning("", size_t(1) << 40, "", {.precision = p});
+            const std::unique_ptr<Backend> gpu = backend_with(p, NormBy::kernels);
+            for (const bool training : {true, false})
+                EXPECT_EQ(plan_program(g, planning, {2, 2, 0, training}).memory.bytes,
+                          plan_program(g, *gpu, {2, 2, 0, training}).memory.bytes);
+        }
+}
+
+}  // namespace
+}  // namespace convoy::test

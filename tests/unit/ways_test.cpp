@@ -1,0 +1,249 @@
+// How ops run on a GPU, decided from times that are made up: each decision falls both ways.
+#include <gtest/gtest.h>
+
+#include "backend/gpu/planning_backend.h"
+#include "backend/gpu/ways.h"
+#include "tests/cuda/graphs.h"
+#include "train/program.h"
+
+namespace convoy::test {
+namespace {
+
+using namespace cuda;
+
+/// Microseconds by the beginning of a key: of the longest that fits.
+using Times = std::map<std::string, float>;
+
+Timing timing(const Times& times) {
+    const auto find = [times](const std::string& key) {
+        float found = 1;
+        size_t longest = 0;
+        for (const auto& [begin, t] : times)
+            if (begin.size() >= longest && key.compare(0, begin.size(), begin) == 0) found = t, longest = begin.size();
+        return found;
+    };
+    return {[find](const PlanSpec& s) { return find(s.family() + "|"); },
+            [find](const KernelSpec& s) { return find(s.key()); }};
+}
+
+struct Counts {
+    int kernels = 0, plan = 0, sums = 0, reader = 0, synchronised = 0;
+    bool operator==(const Counts&) const = default;
+};
+void PrintTo(const Counts& c, std::ostream* out) {
+    *out << c.kernels << " by kernels, " << c.plan << " by plans, " << c.sums << " with sums, " << c.reader
+         << " in their reader, " << c.synchronised << " over ranks";
+}
+Counts counts(const Graph& g, const GpuWays& ways, NormWay::By NormWay::* of) {
+    Counts c;
+    for (size_t i = 0; i < g.ops.size(); ++i) {
+        if (!std::holds_alternative<BatchNorm>(g.ops[i])) continue;
+        const NormWay::By by = ways.ways[i].norm.*of;
+        ++(by == NormWay::kernels  ? c.kernels
+           : by == NormWay::plan   ? c.plan
+           : by == NormWay::sums   ? c.sums
+           : by == NormWay::reader ? c.reader
+                                   : c.synchronised);
+    }
+    return c;
+}
+
+GpuWays decided(const Graph& g, Precision p, const Times& times, NormBy norm_by = NormBy::measured,
+                bool synchronised = false) {
+    const GradientFlow flow = gradient_flow(g);
+    return decide({g, 4, true, flow}, {p, norm_by, synchronised}, timing(times));
+}
+
+// ResNet-18's 20 norms: 8 end in a ReLU that one convolution reads.
+class Ways18 : public testing::Test {
+protected:
+    const Graph g = cuda_graph("resnet18", 32, 3, 10, Precision::f16);
+    Counts forward(const Times& times, NormBy by = NormBy::measured, bool synchronised = false) const {
+        return counts(g, decided(g, Precision::f16, times, by, synchronised), &NormWay::forward_by);
+    }
+    Counts gradient(const Times& times, NormBy by = NormBy::measured, bool synchronised = false) const {
+        return counts(g, decided(g, Precision::f16, times, by, synchronised), &NormWay::gradient_by);
+    }
+};
+
+constexpr float no_engine = missing;
+
+TEST_F(Ways18, NormsTakeThePlanOrTheKernelsWhicheverIsFaster) {
+    const Times none = {{"conv f16 statistics|", no_engine}, {"conv-data-gradient f16 statistics|", no_engine}};
+    Times plans = none, kernels = none;
+    plans.insert({{"norm f16", 5}, {"norm-gradient f16", 5}, {"kernels-norm", 6.5f}});
+    kernels.insert({{"norm f16", 7}, {"norm-gradient f16", 7}, {"kernels-norm", 6.5f}});
+    EXPECT_EQ(forward(plans), (Counts{.plan = 20}));
+    EXPECT_EQ(forward(kernels), (Counts{.kernels = 20}));
+    EXPECT_EQ(gradient(plans), (Counts{.plan = 20}));
+    EXPECT_EQ(gradient(kernels), (Counts{.kernels = 20}));
+    // With a residual a kernel masks dy first: 5 + 2 > 6.5 for those 8.
+    plans["kernels-residual-gradient"] = 2;
+    EXPECT_EQ(gradient(plans), (Counts{.kernels = 8, .plan = 12}));
+}
+
+TEST_F(Ways18, ConvolutionsSumWhereThatAndTheRestIsFaster) {
+    // Apart: 10 + 5; fused: 12 and 2.9, or 12 and 3.1.
+    Times times = {{"conv f16|", 10}, {"conv f16 statistics|", 12}, {"conv f16 normalise statistics|", no_engine},
+                   {"norm f16", 6},   {"kernels-norm ", 5},         {"kernels-normalise", 2.9f}};
+    EXPECT_EQ(forward(times), (Counts{.sums = 20}));
+    times["kernels-normalise"] = 3.1f;
+    EXPECT_EQ(forward(times), (Counts{.kernels = 20}));
+    times["conv f16 statistics|"] = untimed;
+    times["norm f16"] = no_engine, times["kernels-norm "] = untimed;
+    EXPECT_EQ(forward(times), (Counts{.kernels = 20})) << "what could not be timed is not chosen";
+}
+
+TEST_F(Ways18, ANormMovesIntoItsReaderWhereThatIsFaster) {
+    // Apart: 12 + 8 + 3; in the reader: 13 + 9 + 0.9, or 13 + 9 + 1.1.
+    Times times = {{"conv f16|", 10},
+                   {"conv f16 statistics|", 12},
+                   {"conv f16 normalise statistics|", 13},
+                   {"conv-weight-gradient f16|", 8},
+                   {"conv-weight-gradient f16 normalise|", 9},
+                   {"kernels-norm ", 50},
+                   {"norm f16", 50},
+                   {"kernels-normalise", 3},
+                   {"kernels-statistics", 0.9f}};
+    EXPECT_EQ(forward(times), (Counts{.sums = 12, .reader = 8}));
+    const GpuWays ways = decided(g, Precision::f16, times);
+    for (size_t i = 0; i < g.ops.size(); ++i) {
+        const bool moved =
+            std::holds_alternative<BatchNorm>(g.ops[i]) && ways.ways[i].norm.forward_by == NormWay::reader;
+        EXPECT_EQ(ways.memory[i].writes_value, !moved) << i;
+        if (const auto* conv = std::get_if<Conv>(&g.ops[i])) {
+            const ProductWay& p = ways.ways[i].product;
+            EXPECT_EQ(p.forward->normalise, p.weight_gradient->normalise);
+            if (p.forward->normalise) {
+                EXPECT_EQ(std::get<BatchNorm>(g.ops[size_t(p.norm)]).y, conv->x);
+            }
+        }
+    }
+    times["kernels-statistics"] = 1.1f;
+    EXPECT_EQ(forward(times), (Counts{.sums = 20}));
+    times["kernels-statistics"] = 0.9f;
+    times["conv-weight-gradient f16 normalise|"] = no_engine;
+    EXPECT_EQ(forward(times), (Counts{.sums = 20})) << "both of its readers must be able to";
+}
+
+TEST_F(Ways18, GradientsTakeTheSumsOfTheDataGradientWhereThatIsFaster) {
+    // Apart: 8 + 5; fused: 9 + 3.9 or 9 + 4.1.
+    Times times = {{"conv-data-gradient f16|", 8},   {"conv-data-gradient f16 statistics|", 9},
+                   {"norm-gradient f16", 5},         {"kernels-norm-gradient", 5.5f},
+                   {"kernels-residual-gradient", 0}, {"kernels-gradient-of-sums", 3.9f}};
+    EXPECT_EQ(gradient(times), (Counts{.plan = 12, .sums = 8}));
+    times["kernels-gradient-of-sums"] = 4.1f;
+    EXPECT_EQ(gradient(times), (Counts{.plan = 20}));
+}
+
+TEST_F(Ways18, TestsChooseAWay) {
+    const Times times = {{"norm", 9}, {"conv f16 statistics|", 9}};
+    EXPECT_EQ(forward(times), (Counts{.kernels = 20}));
+    EXPECT_EQ(forward(times, NormBy::plans), (Counts{.plan = 20}));
+    EXPECT_EQ(forward(times, NormBy::convolutions), (Counts{.sums = 12, .reader = 8}));
+    EXPECT_EQ(gradient(times, NormBy::convolutions), (Counts{.kernels = 12, .sums = 8}));
+    EXPECT_EQ(forward({{"kernels", 9}}, NormBy::kernels), (Counts{.kernels = 20}));
+    EXPECT_EQ(forward(times, NormBy::convolutions, true), (Counts{.synchronised = 20})) << "statistics over ranks";
+    EXPECT_EQ(gradient(times, NormBy::plans, true), (Counts{.synchronised = 20}));
+}
+
+TEST_F(Ways18, AnAdditionFollowsWhereThePlanThatAddsIsSlower) {
+    const auto adding = [&](const Times& times) {
+        int n = 0;
+        for (const Way& way : decided(g, Precision::f16, times).ways)
+            n += way.product.data_gradient && way.product.data_gradient->add;
+        return n;
+    };
+    // The input of each of eight blocks has two gradients.
+    EXPECT_EQ(adding({{"conv-data-gradient f16|", 8}, {"conv-data-gradient f16 add|", 10}, {"kernels-addition", 2}}),
+              8);
+    EXPECT_EQ(adding({{"conv-data-gradient f16|", 8}, {"conv-data-gradient f16 add|", 10}, {"kernels-addition", 1.9f}}),
+              0);
+    EXPECT_EQ(adding({{"conv-data-gradient f16 add|", no_engine}}), 0);
+}
+
+TEST_F(Ways18, WhatCudnnDoesNotHaveIsNoted) {
+    const GpuWays ways = decided(g, Precision::f16, {{"norm f16 relu|", no_engine}, {"norm f16 add relu|", 1}});
+    EXPECT_EQ(ways.notes,
+              std::set<std::string>{"cuDNN has no engine for 'norm f16 relu' in some sizes: kernels/batchnorm runs"});
+    EXPECT_TRUE(decided(g, Precision::f16, {}).notes.empty());
+}
+
+// The exact kernels are the only way in f32: nothing is measured.
+TEST(Ways, NothingCompetesInF32) {
+    const Graph g = cuda_graph("resnet18", 32, 3, 10, Precision::f32);
+    const GradientFlow flow = gradient_flow(g);
+    const Timing refused{[](const PlanSpec& s) {
+                             EXPECT_TRUE(!s.is_norm() && !s.statistics) << s.key();
+                             return s.add ? missing : 1.0f;
+                         },
+                         [](const KernelSpec& s) {
+                             ADD_FAILURE() << s.key();
+                             return 1.0f;
+                         }};
+    decide({g, 4, true, flow}, {Precision::f32}, refused);
+    for (const Way& way : decide({g, 0, true, flow}, {Precision::f32}, refused).ways)
+        EXPECT_FALSE(way.product.forward) << "a rank without samples multiplies nothing";
+}
+
+// airbench94: each of six blocks' two norms; the first of a block follows a 2 x 2 max-pool.
+TEST(Ways, NormsByKernelsDoThePoolBeforeThem) {
+    const Graph g = cuda_graph("airbench94", 32, 3, 10, Precision::f16);
+    const GpuWays ways = decided(g, Precision::f16, {});
+    int pools = 0;
+    for (size_t i = 0; i < g.ops.size(); ++i) {
+        const auto* pool = std::get_if<Pool>(&g.ops[i]);
+        const bool before_norm = pool && i + 1 < g.ops.size() && std::holds_alternative<BatchNorm>(g.ops[i + 1]);
+        EXPECT_EQ(ways.ways[i].pool.by_norm, before_norm);
+        EXPECT_EQ(ways.ways[i].pool.gradient_by_norm, before_norm);
+        EXPECT_EQ(ways.memory[i].writes_gradient, !before_norm);
+        EXPECT_TRUE(ways.memory[i].writes_value);
+        if (!before_norm) continue;
+        ++pools;
+        EXPECT_EQ(ways.ways[i + 1].norm.pool, int(i));
+        EXPECT_EQ(ways.ways[i + 1].norm.pool_gradient, int(i));
+        EXPECT_EQ(ways.memory[i].gradients_by, int(i + 1));
+    }
+    EXPECT_EQ(pools, 3);
+}
+
+// Of a value or a gradient that is in no memory there is no buffer; what it is computed from lives
+// until its last reader has run.
+TEST(Ways, MemoryIsExact) {
+    class Decided final : public PlanningBackend {
+    public:
+        Decided(const Times& times, NormBy by) : PlanningBackend("", size_t(1) << 40, "", {}), times_(times), by_(by) {}
+        std::shared_ptr<const Ways> decide(const Outline& o) override {
+            return std::make_shared<GpuWays>(cuda::decide(o, {Precision::f16, by_}, timing(times_)));
+        }
+
+    private:
+        const Times times_;
+        const NormBy by_;
+    };
+    for (const char* model : {"resnet18", "airbench94"}) {
+        const Graph g = cuda_graph(model, 32, 3, 10, Precision::f16);
+        for (const NormBy by : {NormBy::kernels, NormBy::plans, NormBy::convolutions}) {
+            Decided backend({}, by);
+            const ProgramPlan plan = plan_program(g, backend, {4, 4, 0, true});
+            const int n = int(g.ops.size());
+            for (int i = 0; i < n; ++i) {
+                const ValueId y = output_of(g.ops[size_t(i)]);
+                if (y == none) continue;
+                const OpMemory& memory = plan.ways->memory[size_t(i)];
+                EXPECT_EQ(plan.value[size_t(y)] != none, memory.writes_value);
+                EXPECT_EQ(plan.gradient[size_t(y)] != none, memory.writes_gradient);
+                if (memory.gradients_by != none) {
+                    const ValueId x = inputs_of(g.ops[size_t(i)])[0];
+                    EXPECT_EQ(plan.buffers[size_t(plan.gradient[size_t(x)])].first, 2 * n - memory.gradients_by);
+                }
+                if (memory.writes_value) continue;
+                const ValueId x = inputs_of(g.ops[size_t(i)])[0];
+                EXPECT_GE(plan.buffers[size_t(plan.value[size_t(x)])].last, 2 * n - i);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace convoy::test
