@@ -13,6 +13,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "model/models.h"
 #include "tests/support/cluster.h"
+#include "tests/support/sample_log.h"
 #include "tests/support/step_runner.h"
 #include "tests/support/test_comm.h"
 
@@ -246,6 +247,14 @@ TEST_F(CudaDevice, TwoRanksOnTwoGpusEqualOne) {
     EXPECT_LE(
         deviation(losses(2, "colour", "airbench94 --epochs 1 --sync-bn"), losses(1, "colour", "airbench94 --epochs 1")),
         1e-4);
+}
+
+// By NCCL, which sums on no GPU for two ranks that share one.
+TEST_F(CudaDevice, TheToyAllReduceOfTwoGpusIsRight) {
+    if (find_devices().capabilities.size() < 2) GTEST_SKIP() << "there is one GPU";
+    const Finished f = launch(2, "comm-test --device cuda --steps 5 --seed 3 --log-format toy");
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ("", problem_of_toy_sums(f.out));
 }
 
 // A process of its own, which the next test starts: what a device leaves behind that is gone is

@@ -1,6 +1,8 @@
-"""jobs/adhoc/run.sh as it is, over emulated hosts and what stands for ssh."""
+"""jobs/adhoc/run.sh as it is, and the toy all-reduce, over emulated hosts and what stands for ssh."""
 
+import itertools
 import os
+import re
 import subprocess
 import unittest
 
@@ -76,6 +78,37 @@ class Adhoc(unittest.TestCase):
             f.write(f'#!/bin/sh\n[ "$1" = m1 ] && exec {hosts.path("agent")} "$@"\necho none\n')
         os.chmod(agent, 0o755)
         self.assertIn("convoy job: m2 does not see", self.run_to_end(LONG, 2, OMPI_MCA_plm_rsh_agent=agent))
+
+
+class ToyAllReduce(unittest.TestCase):
+    STEPS = 100
+
+    def run_on_two_hosts(self):
+        """The lines of two ranks, one a host: the host's name, then what comm-test says there."""
+        toy = f"{checkout.path('build/convoy')} comm-test --device cpu --steps {self.STEPS} --log-format toy"
+        return checkout.sh(
+            hosts.on("m1", "mpirun --bind-to none -np 2 -H m1:1,m2:1")
+            + f" sh -c 'echo host: $OMPI_COMM_WORLD_RANK $(uname -n); exec {toy}' </dev/null",
+            env={**os.environ, "OMPI_MCA_plm_rsh_agent": hosts.path("agent")},
+        ).splitlines()
+
+    def test_sums_of_two_hosts_are_those_of_both_values(self):
+        said = self.run_on_two_hosts()
+        where = [line for line in said if line.startswith("host: ")]
+        self.assertEqual(sorted(where), ["host: 0 m1", "host: 1 m2"])
+        value, total = {}, {}
+        for line in said:
+            if line in where:
+                continue
+            found = re.fullmatch(r"rank: (\d), step: (\d+), value: (\d+), reduced sum: (\d+)\.0\.", line)
+            self.assertTrue(found, line)
+            rank, step, number, reduced = map(int, found.groups())
+            value[rank, step], total[rank, step] = number, reduced
+        self.assertEqual(len(said), 2 + 2 * self.STEPS)
+        self.assertEqual(set(value), set(itertools.product((0, 1), range(self.STEPS))))
+        self.assertLessEqual(set(value.values()), set(range(11)))
+        for rank, step in total:
+            self.assertEqual(total[rank, step], value[0, step] + value[1, step], f"rank {rank}, step {step}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #include "tests/support/sample_log.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <regex>
 #include <sstream>
@@ -92,6 +93,27 @@ Compared compare_with_sample(const std::vector<std::string>& log, const std::str
         }
     }
     return result;
+}
+
+std::string problem_of_toy_sums(const std::string& out) {
+    std::vector<std::string> lines = lines_of(out);
+    const auto key = [](const std::string& line) {  // lines of two ranks come in any order
+        int rank = -1, step = -1;
+        std::sscanf(line.c_str(), "rank: %d, step: %d,", &rank, &step);
+        return 2 * step + rank;
+    };
+    std::stable_sort(lines.begin(), lines.end(), [&](auto& a, auto& b) { return key(a) < key(b); });
+    const Compared c = compare_with_sample(lines, "tests/runs/logs/toy.txt");
+    if (!c.problem.empty()) return c.problem + "\n" + out;
+    for (size_t i = 0; i < c.numbers.size(); i += 2) {
+        const double first = c.numbers[i].at(0), second = c.numbers[i + 1].at(0);
+        for (const size_t line : {i, i + 1}) {
+            const double value = c.numbers[line].at(0), sum = c.numbers[line].at(1);
+            if (value < 0 || value > 10) return "a value is not from 0 to 10: " + lines[line];
+            if (sum != first + second) return "not the sum of both values: " + lines[line];
+        }
+    }
+    return "";
 }
 
 }  // namespace convoy::test

@@ -14,6 +14,10 @@ struct Compared {
 /// Each number must be what printf makes of it.
 Compared compare_with_sample(const std::vector<std::string>& log, const std::string& sample_file);
 
+/// What is wrong with the lines of two ranks' `comm-test --steps 5 --log-format toy`, empty if
+/// nothing: others than the sample's, or a sum that is not that of the two values of its step.
+std::string problem_of_toy_sums(const std::string& out);
+
 std::vector<std::string> lines_of(const std::string& text);
 /// What a training printed of its progress: all lines after its plan, but for signs of life, to the
 /// one that says how it ended.
