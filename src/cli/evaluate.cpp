@@ -65,6 +65,10 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
 
 /// Throws Exit::bad_input if the images or the classes are not those of the model.
 void check_data(const EvaluateOptions& o, const ModelFile& file, const SplitInfo& d) {
+    const auto kind = [](DType type) { return std::string(type == DType::f32 ? "vectors" : "images"); };
+    if (d.type != file.data)
+        fail(Exit::bad_input, o.path + " was trained on " + kind(file.data) + ", but " + o.data + " holds " +
+                                  kind(d.type) + "; give the data set that it was trained on, or one of its kind");
     if (d.height != file.model.h || d.width != file.model.w || d.channels != file.model.c ||
         d.classes != file.model.classes)
         fail(Exit::bad_input,

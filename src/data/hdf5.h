@@ -103,6 +103,7 @@ void set_checked_attribute(hid_t object, const std::string& name, const std::vec
 
 /// Readers (of both kinds of strings) throw Exit::bad_input naming `path` and the attribute if it
 /// is missing or of another type.
+bool has_attribute(hid_t object, const std::string& name);
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path);
 int64_t int_attribute(hid_t object, const std::string& name, const std::string& path);
 std::vector<double> double_attributes(hid_t object, const std::string& name, const std::string& path);

@@ -19,7 +19,7 @@ Handle utf8_string_type() {
 /// Creates (or replaces) an attribute; rank 0 is a scalar.
 void put_attribute(hid_t object, const std::string& name, hid_t file_type, hid_t memory_type, int rank, hsize_t count,
                    const void* data) {
-    if (H5Aexists(object, name.c_str()) > 0) H5Adelete(object, name.c_str());
+    if (has_attribute(object, name)) H5Adelete(object, name.c_str());
     const Handle space(rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr));
     const Handle attribute(H5Acreate2(object, name.c_str(), file_type, space, H5P_DEFAULT, H5P_DEFAULT));
     if (!attribute.valid() || (count > 0 && H5Awrite(attribute, memory_type, data) < 0))
@@ -46,7 +46,7 @@ struct Opened {
 };
 
 Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted, const std::string& path) {
-    if (H5Aexists(object, name.c_str()) <= 0)
+    if (!has_attribute(object, name))
         fail(Exit::bad_input, path + ": attribute " + name + " is missing; was this file made by convoy?");
     Opened opened{Handle(H5Aopen(object, name.c_str(), H5P_DEFAULT)), Handle(), 0};
     if (!opened.attribute.valid())
@@ -124,6 +124,8 @@ void set_checked_attribute(hid_t object, const std::string& name, const std::str
 void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values) {
     put_fixed_strings(object, name, 1, values);
 }
+
+bool has_attribute(hid_t object, const std::string& name) { return H5Aexists(object, name.c_str()) > 0; }
 
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path) {
     const std::vector<std::string> values = string_attributes(object, name, path);

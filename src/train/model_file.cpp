@@ -6,6 +6,7 @@
 #include "base/durable.h"
 #include "base/version.h"
 #include "data/hdf5.h"
+#include "data/shard_format.h"
 
 namespace convoy {
 namespace {
@@ -16,6 +17,17 @@ constexpr const char* model_format = "convoy-model";
 std::string dataset_of(const std::string& tensor) { return "/tensors/" + tensor; }
 
 std::vector<hsize_t> dims_of(const Shape& s) { return {hsize_t(s.n), hsize_t(s.h), hsize_t(s.w), hsize_t(s.c)}; }
+
+constexpr const char* trained_on = "trained_on";  // older files have none: there were only images
+
+DType read_trained_on(hid_t file, const std::string& path) {
+    if (!h5::has_attribute(file, trained_on)) return DType::u8;
+    const std::string format = h5::string_attribute(file, trained_on, path);
+    for (const DType type : {DType::u8, DType::f32})
+        if (format == format_of(type)) return type;
+    fail(Exit::bad_input, path + ": attribute " + trained_on + " is '" + format + "', not convoy-images or " +
+                              "convoy-vectors; use the Convoy that wrote it");
+}
 
 std::vector<double> doubles(const std::vector<float>& v) { return {v.begin(), v.end()}; }
 
@@ -36,6 +48,7 @@ void write_model_attributes(hid_t file, const ModelFile& m) {
     h5::set_attribute(file, "mean", doubles(m.mean));
     h5::set_attribute(file, "stddev", doubles(m.stddev));
     h5::set_checked_attribute(file, "class_names", m.class_names);
+    h5::set_checked_attribute(file, trained_on, format_of(m.data));
 }
 
 ModelFile read_model_attributes(hid_t file, const std::string& path) {
@@ -59,6 +72,7 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
     for (double v : h5::double_attributes(file, "mean", path)) m.mean.push_back(float(v));
     for (double v : h5::double_attributes(file, "stddev", path)) m.stddev.push_back(float(v));
     m.class_names = h5::string_attributes(file, "class_names", path);
+    m.data = read_trained_on(file, path);
     if (int(m.mean.size()) != m.model.c || int(m.stddev.size()) != m.model.c)
         fail(Exit::bad_input, path + ": mean and stddev do not have one value a channel; the file is damaged");
     return m;

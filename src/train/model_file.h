@@ -16,6 +16,7 @@ struct ModelFile {
     ModelOptions model;
     std::vector<float> mean, stddev;  ///< by channel, units of pixel / 255
     std::vector<std::string> class_names;
+    DType data = DType::u8;  ///< what it was trained on: images, or vectors (f32)
 };
 
 /// What a checkpoint has besides: the attribute `format`, and a tensor [ranks, 1, 1, running

@@ -232,6 +232,22 @@ TEST_P(ModelFiles, ComeBackAsTheyWere) {
     }
 }
 
+// As files were before there were vectors.
+TEST_P(ModelFiles, WithoutWhatTheyWereTrainedOnAreOfImages) {
+    saved();
+    const auto edit = [&](const std::string& text) {
+        const h5::Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+        ASSERT_GE(H5Adelete(file, "trained_on"), 0);
+        if (!text.empty()) h5::set_checked_attribute(file, "trained_on", text);
+    };
+    edit("convoy-vectors");
+    EXPECT_EQ(read_model_file(path_).data, DType::f32);
+    edit("tables");
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_, "trained_on", "tables"}, [&] { read_model_file(path_); }));
+    edit("");
+    EXPECT_EQ(read_model_file(path_).data, DType::u8);
+}
+
 TEST_P(ModelFiles, OfAnotherModelAreRefused) {
     saved();
     const auto refused = [&](const ModelOptions& o, const std::vector<std::string>& words) {

@@ -80,6 +80,21 @@ TEST_F(Vectors, TrainAlikeOnOneAndTwoRanks) {
     EXPECT_GT(losses[0][0], 1.5) << "near log(10), for there is nothing to guess by";
 }
 
+TEST_F(Vectors, AreNotEvaluatedByAModelOfImages) {
+    const std::string vectors = make(20, "1x1x10"), images = dir_.path("images");
+    make_data(images, 20, 4, "1x1x10");
+    for (const auto& [trained, other, words] :
+         {std::tuple{images, vectors, "trained on images, but "}, {vectors, images, "trained on vectors, but "}}) {
+        const std::string out = trained + "-run", evaluate = "evaluate --device cpu --data " + other + " --model-file ";
+        ASSERT_EQ("", failure(convoy_alone("train --device cpu --model linear --batch-size 4 --max-steps 2 --data " +
+                                           trained + " --output " + out)));
+        for (const std::string file : {"/model.h5", "/checkpoints/step-000000000002.h5"})
+            EXPECT_EQ("", refusal(launch(2, evaluate + out + file), Exit::bad_input, {out + file, words, other}));
+        EXPECT_EQ("", failure(convoy_alone("evaluate --device cpu --data " + trained + " --model-file " + out +
+                                           "/checkpoints/step-000000000002.h5")));
+    }
+}
+
 TEST_F(Vectors, HaveNoLeftAndRight) {
     const std::string set = make(20, "1x1x10"), train = "train --device cpu --model linear --batch-size 4 --output " +
                                                         dir_.path("run") + " --data " + set;
