@@ -213,11 +213,12 @@ po::variables_map parse(const Options& options, const std::vector<std::string>& 
     return values;
 }
 
-ConfiguredValues parse_with_config(const Options& options, const std::vector<std::string>& args,
+ConfiguredValues parse_with_config(const Options& options, const Options& own, const std::vector<std::string>& args,
                                    const std::vector<std::set<std::string>>& alternatives) {
     ConfiguredValues result;
     po::variables_map& values = result.values;
-    store_arguments(options, args, {}, values);
+    store_arguments(own, args, {}, values);
+    store_arguments(options, {}, {}, values);  // the others' defaults
     if (values.count("config")) store_config(options, values["config"].as<std::string>(), alternatives, result);
     translate(options, "", "--", [&] { po::notify(values); });
     return result;

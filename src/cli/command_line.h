@@ -23,9 +23,10 @@ struct ConfiguredValues {
 /// As parse, for options of which one is `config`, a file of lines `key = value`. Keys are the long
 /// option names; `#` starts a comment. Options on the command line win over the file. Of the
 /// options in an `alternatives` set only one can be given: one on the command line replaces the
-/// file's others. An unreadable file is Exit::bad_input; a mistake in it is Exit::usage and names
-/// file and line.
+/// file's others. `own` are those of `options` that the command line may have. An unreadable file
+/// is Exit::bad_input; a mistake in it is Exit::usage and names file and line.
 ConfiguredValues parse_with_config(const boost::program_options::options_description& options,
+                                   const boost::program_options::options_description& own,
                                    const std::vector<std::string>& args,
                                    const std::vector<std::set<std::string>>& alternatives = {});
 

@@ -261,11 +261,12 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
     for (const std::string& arg : args)
         if (const std::string name = arg.substr(0, arg.find('=')); name.starts_with("--") && left_out(name.substr(2)))
             fail(Exit::usage, name + ": has no meaning for " + command.command + "; leave it out, or see --help");
-    const ConfiguredValues configured = parse_with_config(all, args, {{"batch-size", "batch-per-rank"}});
+    const po::options_description own = command.without.empty() ? all : table.description(command.without);
+    const ConfiguredValues configured = parse_with_config(all, own, args, {{"batch-size", "batch-per-rank"}});
     const po::variables_map& values = configured.values;
     if (o.help) {
         std::ostringstream out;
-        out << command.usage << "\n" << (command.without.empty() ? all : table.description(command.without));
+        out << command.usage << "\n" << own;
         parsed.help = out.str();
         return parsed;
     }

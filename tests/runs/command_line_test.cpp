@@ -25,7 +25,7 @@ po::options_description options() {
 
 std::string problem(const std::vector<std::string>& args, const std::vector<std::string>& words,
                     Exit code = Exit::usage) {
-    return problem_of_error(code, words, [&] { parse_with_config(options(), args); });
+    return problem_of_error(code, words, [&] { parse_with_config(options(), options(), args); });
 }
 
 TEST(CommandLine, TheVersionIsThatOfTheCitation) {
@@ -50,7 +50,8 @@ TEST(CommandLine, ConfigFileLosesToOptions) {
     const TempDir dir;
     const std::string file = dir.path("run.cfg");
     write_file(file, "# a recipe\nbatch-size = 64   # images\n\nlearning-rate=0.5\nresume = true\n");
-    const po::variables_map values = parse_with_config(options(), {"--config", file, "--batch-size", "128"}).values;
+    const po::variables_map values =
+        parse_with_config(options(), options(), {"--config", file, "--batch-size", "128"}).values;
     EXPECT_EQ(values["batch-size"].as<int64_t>(), 128);
     EXPECT_EQ(values["learning-rate"].as<double>(), 0.5);
     EXPECT_FALSE(values["learning-rate"].defaulted());

@@ -62,9 +62,13 @@ TEST(ForeignOptions, OnlyWhatTheCommandHasIsNamed) {
     const std::vector<std::string> unknown = {"there is no such option"};
     for (const char* arguments :
          {"convert cifar10 --root x", "convert cifar10 --train-dir x", "evaluate --print-freq 1", "evaluate -b 64",
-          "verify --epochs 3", "comm-test --arch resnet50"})
+          "verify --epochs 3", "comm-test --arch resnet50", "bench -e 3", "bench --num-epochs 3", "demo -e 3",
+          "demo --learning-rate 1", "demo --gamma 0.1", "demo -sm x", "bench --pretrained"})
         EXPECT_EQ("", refusal(convoy_alone(arguments), Exit::usage, unknown)) << arguments;
     EXPECT_EQ("", refusal(convoy_alone("evaluate --root x"), Exit::usage, {"--root: is --data here"}));
+    EXPECT_EQ("", refusal(convoy_alone("bench --learning-rate 1"), Exit::usage, {"--learning-rate: is --lr here"}));
+    for (const char* arguments : {"bench --epoch 3", "demo --weigth-decay 1"})
+        EXPECT_EQ(convoy_alone(arguments).err.find("did you mean"), std::string::npos) << arguments;
 }
 
 TEST(ForeignOptions, InARecipeTheLineIsNamed) {
