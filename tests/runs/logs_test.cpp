@@ -137,6 +137,31 @@ TEST_F(Logs, PyramidnetHasRunningMeans) {
     }
 }
 
+// After step 1 of 4: the line of step 3 has the means of steps 2 and 3. The next epoch's are whole.
+TEST_F(Logs, PyramidnetHasMeansSinceTheRunWasResumed) {
+    const std::string run = "train --device cpu --data " + data_ + " --model mnist-linear --lr 0.01 --batch-size 30 " +
+                            "--epochs 2 --log-interval 2 --no-eval --log-format pyramidnet --output " +
+                            dir_.path("run");
+    ASSERT_EQ("", failure(launch(2, run + " --max-steps 1")));
+    const Finished f = launch(2, run + " --resume auto");
+    ASSERT_EQ("", failure(f));
+    const std::string whole = read_file("tests/runs/logs/pyramidnet.txt"), sample = dir_.path("resumed.txt");
+    write_file(sample, whole.substr(whole.find('\n') + 1));  // all lines but that of step 1
+    const Compared c = compare_with_sample(progress_lines_of(f.out), sample);
+    ASSERT_EQ("", c.problem) << f.out;
+    const Columns loss = of("train/loss"), accuracy = of("train/accuracy");
+    ASSERT_EQ(loss.size(), 2 * steps_per_epoch);
+    const double since = (loss[1] + loss[2]) / 2;
+    ASSERT_GT(std::abs(since - mean_over_steps(loss, 2)), 10 * digits(3)) << "or this test shows nothing";
+    EXPECT_NEAR(c.numbers.at(0).at(0), since, digits(3));
+    EXPECT_NEAR(c.numbers[0].at(1), 100 * (accuracy[1] + accuracy[2]) / 2, digits(3));
+    for (const size_t line : {2, 3}) {
+        const size_t step = steps_per_epoch + 2 * (line - 2);
+        EXPECT_NEAR(c.numbers.at(line).at(0), mean_over_steps(loss, step), digits(3)) << line;
+        EXPECT_NEAR(c.numbers[line].at(1), 100 * mean_over_images(accuracy, step), digits(3)) << line;
+    }
+}
+
 // A batch a rank, as under DistributedDataParallel: each rank tells of its own images, 15 of 30 a
 // step, and rank 0's lines are what is shown.
 TEST_F(Logs, PyramidnetOfEachRank) {
