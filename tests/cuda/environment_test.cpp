@@ -13,8 +13,9 @@ namespace {
 class CudaEnvironment : public testing::Test {
 protected:
     void SetUp() override {
-        const std::string driver = sibling("driver");
-        if (!std::filesystem::exists(driver)) GTEST_SKIP() << "needs the emulated device's driver library";
+        const std::string driver = sibling("driver"), library = driver + "/libnvidia-ml.so.1";
+        if (!is_emulated()) GTEST_SKIP() << "needs the emulated device, whose driver library is made up";
+        ASSERT_TRUE(std::filesystem::exists(library)) << library << " is missing: make emulated builds it";
         make_data(dir_.path("data"), 16, 4, "28x28x1", 1);
         environment_ = "-x LD_LIBRARY_PATH=" + driver + ":$LD_LIBRARY_PATH ";
     }

@@ -18,8 +18,6 @@ namespace fs = std::filesystem;
 const char* const backend = "libconvoy_cuda.so";
 const std::vector<std::string> of_cuda = {"libcudnn", "libnccl", "libnvrtc", "libcuda.", "libcudart", "libconvoy_cuda"};
 
-bool is_emulated() { return fs::path(sibling("convoy")).parent_path().filename() == "emulated"; }
-
 /// A folder with a copy of the executable, and what is done to its backend.
 class CudaLoading : public testing::Test {
 protected:

@@ -52,6 +52,8 @@ std::string sibling(const std::string& name) {
     return (fs::read_symlink("/proc/self/exe").parent_path() / name).string();
 }
 
+bool is_emulated() { return fs::path(sibling("convoy")).parent_path().filename() == "emulated"; }
+
 std::string problem_of_error(Exit code, const std::vector<std::string>& words, const std::function<void()>& action) {
     try {
         action();

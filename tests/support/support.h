@@ -38,6 +38,8 @@ Finished run(const std::string& command);
 bool long_form();
 /// The executable `name` beside the running test program, e.g. build/convoy.
 std::string sibling(const std::string& name);
+/// Whether the CUDA backend of this program runs over the emulated device: build/emulated/.
+bool is_emulated();
 
 /// Runs `action`, which must throw Error with this code and a message that is one line and holds
 /// every one of `words`; what is wrong with that, empty if nothing: EXPECT_EQ("",
