@@ -50,14 +50,18 @@ TEST_F(CudaEnvironment, TemperatureAndUtilisationAreSampled) {
 
 TEST_F(CudaEnvironment, OtherUsersOfTheGpuAreNamedBeforeTheFirstStep) {
     const std::string warning = "is in use by process 4242 (3.0 GiB)";
-    const Finished shared = train("-x EMULATED_NEIGHBOUR=1", "--max-steps 1");
+    const Finished shared = train("-x EMULATED_NEIGHBOUR=/usr/bin/python3", "--max-steps 1");
     EXPECT_EQ("", failure(shared));
     EXPECT_NE(shared.err.find("warning: the GPU of rank 0 " + warning), std::string::npos) << shared.err;
     const Finished alone = train("", "--max-steps 1");
     EXPECT_EQ(alone.err.find("in use"), std::string::npos) << alone.err;
     // those of --share-device are the job's own
-    const Finished own = train("-x EMULATED_NEIGHBOUR=1", "--max-steps 1 --share-device", 2);
+    const Finished own = train("-x EMULATED_NEIGHBOUR=/usr/bin/python3", "--max-steps 1 --share-device", 2);
     EXPECT_EQ(own.err.find("in use"), std::string::npos) << own.err;
+    // CUDA's multi-process service is no other user
+    const Finished served = train("-x EMULATED_NEIGHBOUR=/usr/bin/nvidia-cuda-mps-server", "--max-steps 1");
+    EXPECT_EQ("", failure(served));
+    EXPECT_EQ(served.err.find("in use"), std::string::npos) << served.err;
 }
 
 }  // namespace

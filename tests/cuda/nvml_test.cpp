@@ -43,11 +43,18 @@ struct Answers {
         unsigned gpu_instance, compute_instance;
     };
     static int processes(void*, unsigned* count, Process* all) {
-        if (*count < 3) return 7;
+        if (*count < 4) return 7;
         all[0] = {4242, 3ull << 30, 0, 0};
         all[1] = {7, ~0ull, 0, 0};
         all[2] = {8, 512ull << 20, 0, 0};
-        return *count = 3, 0;
+        all[3] = {9, 24ull << 20, 0, 0};
+        return *count = 4, 0;
+    }
+    static int name(unsigned pid, char* text, unsigned bytes) {
+        if (pid == 7) return 6;  // it has ended meanwhile, or is not this user's to see
+        const char* names[] = {"/opt/nvidia-cuda-mps-server/python3 train.py",
+                               "/usr/bin/nvidia-cuda-mps-server -force"};
+        return std::snprintf(text, bytes, "%s", names[pid == 9]), 0;
     }
     static int power(void*, unsigned* milliwatts) { return *milliwatts = 651500, 0; }
     static int clock(void*, int kind, unsigned* mhz) { return *mhz = kind == 1 ? 1980 : 1, 0; }
@@ -66,6 +73,7 @@ void* answer(const std::string& name) {
     if (name == "nvmlDeviceGetTemperature") return as(Answers::temperature);
     if (name == "nvmlDeviceGetSerial") return as(Answers::serial);
     if (name == "nvmlDeviceGetComputeRunningProcesses_v3") return as(Answers::processes);
+    if (name == "nvmlSystemGetProcessName") return as(Answers::name);
     if (name == "nvmlDeviceGetPowerUsage") return as(Answers::power);
     if (name == "nvmlDeviceGetClockInfo") return as(Answers::clock);
     if (name == "nvmlSystemGetDriverVersion") return as(Answers::driver);
@@ -89,7 +97,8 @@ TEST(CudaNvml, AnswersArriveInSiUnits) {
 TEST(CudaNvml, TheBoardAndItsUsersAreNamed) {
     const Nvml nvml("0000:65:00.0", answer);
     EXPECT_EQ(nvml.serial(), "1322521000042");
-    EXPECT_EQ(nvml.processes(), "process 4242 (3.0 GiB), process 7 and process 8 (0.5 GiB)");
+    EXPECT_EQ(nvml.processes(), "process 4242 (3.0 GiB), process 7 and process 8 (0.5 GiB)")
+        << "the last is the server of the multi-process service";
 }
 
 TEST(CudaNvml, WithoutAnswersNothingIsKnown) {

@@ -24,7 +24,10 @@ struct Process {
     unsigned gpu_instance, compute_instance;
 };
 constexpr int sm_clock = 1, temperature_of_gpu = 0, most_links = 18;
-constexpr unsigned longest_serial = 30;   // bytes, NVML_DEVICE_SERIAL_BUFFER_SIZE
+constexpr unsigned longest_serial = 30;  // bytes, NVML_DEVICE_SERIAL_BUFFER_SIZE
+constexpr unsigned longest_name = 256;   // bytes of a command line; the rest is cut off
+/// CUDA's multi-process service: it computes only for its clients, ranks among them.
+constexpr const char* mps_server = "nvidia-cuda-mps-server";
 constexpr unsigned longest_version = 80;  // bytes, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
 
 }  // namespace
@@ -84,12 +87,21 @@ std::string Nvml::processes() const {
     std::array<Process, 64> all{};
     auto count = unsigned(all.size());
     if (!device_ || !call("nvmlDeviceGetComputeRunningProcesses_v3", device_, &count, all.data())) return "";
+    const auto end = std::remove_if(all.begin(), all.begin() + std::min<size_t>(count, all.size()),
+                                    [&](const Process& p) { return program_of(p.pid) == mps_server; });
     std::string text;
-    for (unsigned i = 0; i < std::min<size_t>(count, all.size()); ++i) {
-        text += (i == 0 ? "" : i + 1 == count ? " and " : ", ") + ("process " + std::to_string(all[i].pid));
-        if (all[i].memory != ~0ull) text += formatted(" (%.1f GiB)", double(all[i].memory) / (1 << 30));
+    for (auto p = all.begin(); p != end; ++p) {
+        text += (p == all.begin() ? "" : p + 1 == end ? " and " : ", ") + ("process " + std::to_string(p->pid));
+        if (p->memory != ~0ull) text += formatted(" (%.1f GiB)", double(p->memory) / (1 << 30));
     }
     return text;
+}
+
+std::string Nvml::program_of(unsigned pid) const {
+    char text[longest_name] = "";
+    if (!call("nvmlSystemGetProcessName", pid, +text, longest_name)) return "";
+    const std::string command = text, program = command.substr(0, command.find(' '));
+    return program.substr(program.rfind('/') + 1);
 }
 
 std::string Nvml::driver() const {

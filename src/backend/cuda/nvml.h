@@ -26,8 +26,9 @@ public:
     /// The board's serial number, as on its label; empty if the driver does not say, as of GPUs for
     /// homes.
     std::string serial() const;
-    /// "process 4242 (3.0 GiB) and process 7 (0.5 GiB)": those that compute on the GPU now; empty
-    /// if there are none, or the driver does not say.
+    /// "process 4242 (3.0 GiB) and process 7 (0.5 GiB)": those that compute on the GPU now, but for
+    /// the server of CUDA's multi-process service; empty if there are none, or the driver does not
+    /// say.
     std::string processes() const;
     /// "580.65.06"; empty without a driver. It is that of every GPU.
     std::string driver() const;
@@ -36,6 +37,8 @@ public:
     static Lookup library();
 
 private:
+    /// "python3", the program that a process runs; empty if the driver does not say.
+    std::string program_of(unsigned pid) const;
     template <class... Args> bool call(const char* function, Args... args) const;
 
     Lookup lookup_;

@@ -1,5 +1,6 @@
 // A made-up libnvidia-ml.so.1, for runs over the emulated device: one GPU with a serial number, and
-// with EMULATED_NEIGHBOUR set somebody else's process on it. LD_LIBRARY_PATH brings it in.
+// with EMULATED_NEIGHBOUR set somebody else's process on it, which runs the program so called.
+// LD_LIBRARY_PATH brings it in.
 #include <cstdio>
 #include <cstdlib>
 
@@ -32,5 +33,10 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* all
     if (*count < there) return insufficient_size;
     if (there == 1) all[0] = {.pid = 4242, .memory = 3ull << 30, .gpu_instance = 0, .compute_instance = 0};
     return *count = there, 0;
+}
+int nvmlSystemGetProcessName(unsigned pid, char* text, unsigned bytes) {
+    constexpr int not_found = 6;
+    if (pid != 4242) return not_found;
+    return std::snprintf(text, bytes, "%s", std::getenv("EMULATED_NEIGHBOUR")), 0;
 }
 }
