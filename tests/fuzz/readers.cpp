@@ -41,9 +41,13 @@ std::map<std::string, std::string> files_of(const std::function<void(const std::
 }
 
 void read_shard(const std::string& dir, Bytes bytes) {
-    static const auto good = files_of([](const std::string& folder) {
+    static const auto images = files_of([](const std::string& folder) {
         write_data_set(make_synthetic({12, 4, 4, 4, 1, 3, 1}), folder + "/set", 1, false);
     });
+    static const auto vectors = files_of([](const std::string& folder) {
+        write_data_set(make_normal({10, 4, 1, 1, 10, 3, 1}), folder + "/set", 1, false);
+    });
+    const auto& good = !bytes.empty() && (bytes[0] & 2) ? vectors : images;
     const std::string shard = shard_name("train", 0, 1);
     for (const auto& [name, content] : good) write_file(dir + "/" + name, content);
     // where a link of a hostile file may lead: whoever opens it waits for ever
@@ -58,9 +62,9 @@ void read_shard(const std::string& dir, Bytes bytes) {
     write_file(dir + "/manifest.json", manifest.dump());
     const SplitReader reader(dir, "train");
     const SplitInfo& info = reader.info();
-    std::vector<uint8_t> images(info.image_bytes());
+    std::vector<uint8_t> values(info.image_bytes());
     std::vector<int32_t> labels(size_t(info.images), 0);
-    reader.read(0, info.images, images.data(), labels.data());
+    reader.read(0, info.images, values.data(), labels.data());
 }
 
 /// The state of a small model, and a checkpoint and a model file of it.

@@ -5,7 +5,7 @@
 // - shard, checkpoint, model: the first byte 1: the rest is the file. Else a good file: the bytes
 //   choose what becomes of it: attributes and data sets replaced by others of any type, extent,
 //   layout and filter, by links, groups and types; then single bytes changed and the end cut off.
-//   No bytes at all leave it good.
+//   No bytes at all leave it good. The first byte's second bit makes that shard one of vectors.
 // - idx, cifar10: the first byte names the one of the files that the rest replaces.
 // - pickle: of two files of CIFAR-10's Python version, the first byte's last bit names the one that
 //   is hostile. With its second bit the rest replaces that file; else it changes single bytes.
