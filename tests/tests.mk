@@ -93,6 +93,11 @@ test-fresh: ## make run and make test in bare Debians (root; debootstrap)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
 	@BUILD='$(BUILD)' bash tests/fresh.sh
 
+# The steps of the Dockerfile in such a Debian, where no container engine is to be had.
+test-container: ## jobs/container/Dockerfile's steps in a bare Debian (root; debootstrap)
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
+	@BUILD='$(BUILD)' bash tests/container.sh
+
 # On a machine with a GPU; on one without a compiler, the bundle has the same commands.
 test-gpu: ## what needs a GPU
 test-gpu bench-gpu: deps
