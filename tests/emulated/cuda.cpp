@@ -1,10 +1,9 @@
 // CUDA's runtime, as far as Convoy calls it, for a device that is this process: its memory is the
-// host's, and what is put on any stream is done when the host waits for it and no earlier, as late
-// as a device may be; but in the order it was put there, whatever the stream, so that an order that
-// nobody asked for between streams does not show. There are EMULATED_GPUS of them, one by default.
-// A captured graph is a list of such work. While a capture runs, whatever would stop one on a GPU
-// is an error. What lies between two events with timing is not done: it repeats what was done
-// before, and time means nothing here.
+// host's. Each stream has a queue of its own; work is done when the host waits for it and no
+// earlier, in any order that streams, events and a graph's edges allow (EMULATED_ORDER, order.h).
+// The legacy default stream and those that do not block know nothing of one another. There are
+// EMULATED_GPUS of such devices, one by default. A graph that is launched right after an event with
+// timing is not done: it repeats what was done before, and time means nothing here.
 #include "tests/emulated/cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -12,82 +11,140 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <exception>
-#include <map>
 #include <utility>
-#include <vector>
 
-struct CUstream_st {};
-struct CUevent_st {
-    bool timing;
-};
-struct CUgraph_st {
-    std::vector<std::function<void()>> work;
-};
-struct CUgraphExec_st {
-    std::vector<std::function<void()>> work;
-};
+#include "tests/emulated/capture.h"
+#include "tests/emulated/memory.h"
 
 namespace {
 
-constexpr size_t memory_bytes = size_t(16) << 30;
+using convoy::test::Captures;
+using convoy::test::Memory;
+using convoy::test::Node;
+using convoy::test::Pending;
+using convoy::test::Work;
 
-struct Device {
-    std::deque<std::function<void()>> queue;
-    cudaGraph_t capture = nullptr;
-    bool between_timing_events = false;
+constexpr int greatest_priority = -5;
+
+class Device {
+public:
+    cudaError_t wait_for(Pending::Id id) {
+        return attempt([&] { pending_.finish(id); });
+    }
+    cudaError_t wait_for_all() {
+        return attempt([&] { pending_.finish_all(); });
+    }
+    /// Null is the legacy stream.
+    CUstream_st& stream(cudaStream_t s) { return !s || s == cudaStreamLegacy ? legacy_ : *s; }
+    bool is_legacy(const CUstream_st& s) const { return &s == &legacy_; }
+    cudaError_t put(CUstream_st&, Work, Pending::Id after = 0);
+    cudaError_t launch(CUgraphExec_st&, CUstream_st&);
+    /// A stream's end, for those who wait or ask for it.
+    cudaError_t reach(CUstream_st&);
+
+    Pending& pending() { return pending_; }
     cudaError_t failed = cudaSuccess;  // for good, as on a GPU
-    std::map<void*, size_t> memory;
-    size_t taken = 0;
+    std::set<cudaStream_t> blocking;
+    Memory memory;
+    Captures captures;
 
-    cudaError_t drain() {
-        while (!queue.empty() && failed == cudaSuccess) {
-            const std::function<void()> work = std::move(queue.front());
-            queue.pop_front();
-            try {
-                work();
-            } catch (const std::exception& error) {
-                std::fprintf(stderr, "emulated GPU: %s\n", error.what());
-                failed = cudaErrorLaunchFailure;
-            }
+private:
+    template <class F> cudaError_t attempt(F work) {
+        if (failed != cudaSuccess) return failed;
+        try {
+            work();
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "emulated GPU: %s\n", error.what());
+            failed = cudaErrorLaunchFailure;
+            pending_.drop_all();
         }
         return failed;
     }
-    /// What the host waits for cannot be in a capture.
-    cudaError_t wait() { return capture ? cudaErrorStreamCaptureUnsupported : drain(); }
+    std::vector<Pending::Id> predecessors(const CUstream_st&) const;
+
+    CUstream_st legacy_;
+    Pending pending_{convoy::test::parse_order(std::getenv("EMULATED_ORDER"))};
 };
 Device device;
+thread_local cudaError_t last_error = cudaSuccess;
+
+/// What a call gives back, which cudaGetLastError() says again.
+cudaError_t said(cudaError_t e) {
+    if (e != cudaSuccess) last_error = e;
+    return e;
+}
+
+std::vector<Pending::Id> Device::predecessors(const CUstream_st& s) const {
+    std::vector<Pending::Id> before = {s.last};
+    if (is_legacy(s))
+        for (cudaStream_t other : blocking) before.push_back(other->last);
+    else if (s.blocking)
+        before.push_back(legacy_.last);
+    return before;
+}
+
+cudaError_t Device::put(CUstream_st& s, Work work, Pending::Id after) {
+    if (failed != cudaSuccess) return failed;
+    if (s.capture && s.capture->invalid) return cudaErrorStreamCaptureInvalidated;
+    work.urgent = s.urgent;
+    s.timed = false;
+    if (s.capture) return s.capture->add(&s, std::move(work)), cudaSuccess;
+    if (is_legacy(s))
+        if (const cudaError_t e = captures.use_legacy(); e != cudaSuccess) return e;
+    std::vector<Pending::Id> before = predecessors(s);
+    before.push_back(after);
+    s.last = pending_.put(std::move(work), before);
+    return cudaSuccess;
+}
+
+cudaError_t Device::launch(CUgraphExec_st& graph, CUstream_st& s) {
+    if (s.capture) return Captures::refuse(*s.capture, cudaErrorNotSupported);
+    if (s.timed) return failed;
+    const auto nothing = [] {};
+    if (const cudaError_t e = put(s, {nothing}, graph.last); e != cudaSuccess) return e;
+    std::vector<Pending::Id> ids;
+    for (const Node& node : graph.nodes) {
+        std::vector<Pending::Id> after = {s.last};
+        for (const size_t before : node.after) after.push_back(ids[before]);
+        ids.push_back(pending_.put(node.work, after));
+    }
+    ids.push_back(s.last);
+    s.last = graph.last = pending_.put({nothing, s.urgent}, ids);
+    return cudaSuccess;
+}
+
+cudaError_t Device::reach(CUstream_st& s) {
+    if (s.capture) return Captures::refuse(*s.capture, cudaErrorStreamCaptureUnsupported);
+    if (is_legacy(s))
+        if (const cudaError_t e = captures.use_legacy(); e != cudaSuccess) return e;
+    if (const cudaError_t e = captures.make_unsafe_call(); e != cudaSuccess) return e;
+    cudaError_t e = cudaSuccess;
+    for (const Pending::Id id : predecessors(s))
+        if (e == cudaSuccess) e = wait_for(id);
+    return e;
+}
 
 cudaError_t allocate(void** p, size_t bytes) {
-    if (device.capture) return cudaErrorStreamCaptureUnsupported;
-    if (device.taken + bytes > memory_bytes || posix_memalign(p, 256, bytes) != 0) return cudaErrorMemoryAllocation;
-    std::memset(*p, 0xff, bytes);  // memory that is not written is NaN
-    device.memory[*p] = bytes;
-    device.taken += bytes;
-    return cudaSuccess;
+    if (const cudaError_t e = device.captures.make_unsafe_call(); e != cudaSuccess) return e;
+    *p = device.memory.allocate(bytes);
+    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 cudaError_t release(void* p) {
     if (!p) return cudaSuccess;
-    const auto at = device.memory.find(p);
-    if (at == device.memory.end() || device.capture) return cudaErrorInvalidValue;
-    device.drain();
-    device.taken -= at->second;
-    device.memory.erase(at);
-    std::free(p);
-    return cudaSuccess;
+    if (const cudaError_t e = device.captures.make_unsafe_call(); e != cudaSuccess) return e;
+    const cudaError_t e = device.wait_for_all();
+    return device.memory.release(p) ? e : cudaErrorInvalidValue;
 }
 
 }  // namespace
 
 namespace convoy::test {
 
-void put_on_stream(std::function<void()> work) {
-    if (device.capture)
-        device.capture->work.push_back(std::move(work));
-    else if (!device.between_timing_events)
-        device.queue.push_back(std::move(work));
+void put_on_stream(cudaStream_t s, std::function<void()> work, bool collective) {
+    said(device.put(device.stream(s), {std::move(work), false, collective}));
 }
+cudaError_t make_unsafe_call() { return said(device.captures.make_unsafe_call()); }
 
 }  // namespace convoy::test
 
@@ -108,85 +165,129 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int index) {
     p->uuid.bytes[15] = char(index);
     std::strcpy(p->name, "emulated GPU");
     p->major = 9;
-    p->totalGlobalMem = memory_bytes;
+    p->totalGlobalMem = Memory::total;
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int index) {
     return std::snprintf(id, size_t(size), "0000:%02x:00.0", unsigned(index)), cudaSuccess;
 }
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { return *least = *greatest = 0, cudaSuccess; }
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    *least = 0;
+    *greatest = greatest_priority;
+    return cudaSuccess;
+}
 cudaError_t cudaMemGetInfo(size_t* available, size_t* all) {
-    *available = memory_bytes - device.taken;
-    *all = memory_bytes;
+    *available = device.memory.available();
+    *all = Memory::total;
     return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t e) {
     switch (e) {
         case cudaErrorLaunchFailure: return "unspecified launch failure";
         case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+        case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
+        case cudaErrorStreamCaptureUnjoined: return "capturing stream has unjoined work";
+        case cudaErrorStreamCaptureIsolation: return "dependency created on uncaptured work in another stream";
         case cudaErrorMemoryAllocation: return "out of memory";
         default: return "an error";
     }
 }
-cudaError_t cudaGetLastError() { return device.failed; }
-
-cudaError_t cudaMalloc(void** p, size_t bytes) { return allocate(p, bytes); }
-cudaError_t cudaFree(void* p) { return release(p); }
-cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) { return allocate(p, bytes); }
-cudaError_t cudaFreeHost(void* p) { return release(p); }
-cudaError_t cudaMemset(void* p, int value, size_t bytes) {
-    const cudaError_t e = device.wait();
-    if (e == cudaSuccess) std::memset(p, value, bytes);
-    return e;
+cudaError_t cudaGetLastError() {
+    const cudaError_t e = std::exchange(last_error, cudaSuccess);
+    return device.failed != cudaSuccess ? device.failed : e;
 }
-cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t) {
-    convoy::test::put_on_stream([=] { std::memset(p, value, bytes); });
+
+cudaError_t cudaMalloc(void** p, size_t bytes) { return said(allocate(p, bytes)); }
+cudaError_t cudaFree(void* p) { return said(release(p)); }
+cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) { return said(allocate(p, bytes)); }
+cudaError_t cudaFreeHost(void* p) { return said(release(p)); }
+cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemsetAsync(p, value, bytes, nullptr); }
+cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t s) {
+    return said(device.put(device.stream(s), {[=] { std::memset(p, value, bytes); }}));
+}
+// The host's pageable memory is read or written when the copy is done: that the call does so itself
+// is not promised. In a capture it is refused, because staging may wait for the stream.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t s) {
+    CUstream_st& stream = device.stream(s);
+    if (stream.capture && !(device.memory.holds(to) && device.memory.holds(from)))
+        return said(Captures::refuse(*stream.capture, cudaErrorStreamCaptureUnsupported));
+    return said(device.put(stream, {[=] { std::memcpy(to, from, bytes); }}));
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned flags, int priority) {
+    *s = new CUstream_st{(flags & cudaStreamNonBlocking) == 0, priority < 0};
+    if ((*s)->blocking) device.blocking.insert(*s);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t s) {
+    if (s->capture) Captures::refuse(*s->capture, cudaErrorStreamCaptureUnsupported);
+    if (s->capture) s->capture->streams.erase(s);
+    device.blocking.erase(s);
+    return delete s, cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t s) { return said(device.reach(device.stream(s))); }
+cudaError_t cudaStreamQuery(cudaStream_t s) { return said(device.reach(device.stream(s))); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+    CUstream_st& stream = device.stream(s);
+    if (!e->capture) {
+        if (stream.capture && e->work) return said(Captures::refuse(*stream.capture, cudaErrorStreamCaptureIsolation));
+        return said(device.put(stream, {[] {}}, e->work));
+    }
+    if (!e->capture->active) return said(cudaErrorCapturedEvent);
+    if (e->capture->invalid) return said(cudaErrorStreamCaptureInvalidated);
+    if (device.is_legacy(stream)) return said(Captures::refuse(*e->capture, cudaErrorStreamCaptureImplicit));
+    if (stream.capture && stream.capture != e->capture) {
+        Captures::refuse(*stream.capture, cudaErrorStreamCaptureMerge);
+        return said(Captures::refuse(*e->capture, cudaErrorStreamCaptureMerge));
+    }
+    stream.capture = e->capture;
+    stream.capture->streams.insert(&stream);
+    stream.leaves.insert(stream.leaves.end(), e->leaves.begin(), e->leaves.end());
     return device.failed;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
-    const cudaError_t e = device.wait();  // for the host's memory is pageable
-    if (e == cudaSuccess) std::memcpy(to, from, bytes);
-    return e;
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned, int) { return *s = new CUstream_st, cudaSuccess; }
-cudaError_t cudaStreamDestroy(cudaStream_t s) { return delete s, cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return device.wait(); }
-cudaError_t cudaStreamQuery(cudaStream_t) { return device.wait(); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return device.failed; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) {
-    return *e = new CUevent_st{flags == cudaEventDefault}, cudaSuccess;
+    return *e = new CUevent_st{(flags & cudaEventDisableTiming) == 0}, cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t e) { return delete e, cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t) {
-    if (e->timing) device.between_timing_events = !device.between_timing_events;
-    return device.failed;
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+    CUstream_st& stream = device.stream(s);
+    e->capture = stream.capture;
+    e->leaves = stream.leaves;
+    if (stream.capture) return said(stream.capture->invalid ? cudaErrorStreamCaptureInvalidated : device.failed);
+    const cudaError_t put = device.put(stream, {[] {}});
+    e->work = stream.last;
+    stream.timed = e->timing;
+    return said(put);
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return device.wait(); }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+    if (e->capture) return said(Captures::refuse(*e->capture, cudaErrorCapturedEvent));
+    if (const cudaError_t unsafe = device.captures.make_unsafe_call(); unsafe != cudaSuccess) return said(unsafe);
+    return said(device.wait_for(e->work));
+}
+cudaError_t cudaEventQuery(cudaEvent_t e) { return cudaEventSynchronize(e); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
     static unsigned draw = 1;  // of a fixed sequence, so that every choice between ways is made both ways
+    if (!device.pending().done(from->work) || !device.pending().done(to->work)) return cudaErrorNotReady;
     draw = draw * 1664525 + 1013904223;
     return *milliseconds = 1 + float(draw >> 24) / 256, device.failed;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-    if (device.capture) return cudaErrorStreamCaptureUnsupported;
-    device.capture = new CUgraph_st;
-    return cudaSuccess;
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode) {
+    if (device.is_legacy(device.stream(s))) return said(cudaErrorStreamCaptureUnsupported);
+    return said(device.captures.begin(s, mode));
 }
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
-    return *graph = std::exchange(device.capture, nullptr), cudaSuccess;
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
+    return said(device.captures.end(&device.stream(s), graph));
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-    return *exec = new CUgraphExec_st{graph->work}, cudaSuccess;
+    return *exec = new CUgraphExec_st{graph->nodes}, cudaSuccess;
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
-    for (const auto& work : exec->work) convoy::test::put_on_stream(work);
-    return device.failed;
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
+    return said(device.launch(*exec, device.stream(s)));
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-    device.drain();
+    device.wait_for_all();
     return delete exec, cudaSuccess;
 }
 

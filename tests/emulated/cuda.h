@@ -1,9 +1,16 @@
+// What the parts of the emulated device share.
 #pragma once
+#include <cuda_runtime_api.h>
+
 #include <functional>
 
 namespace convoy::test {
 
-/// Work of the emulated device, after all that was put on any stream before.
-void put_on_stream(std::function<void()>);
+/// Puts work on a stream, as the launch of a kernel does: into the graph while the stream is in a
+/// capture. An error is what cudaGetLastError() says next. `collective`: other ranks take part.
+void put_on_stream(cudaStream_t, std::function<void()>, bool collective = false);
+/// What CUDA calls a potentially unsafe call, by the calling thread: the mode of a capture says
+/// whether it may be made.
+cudaError_t make_unsafe_call();
 
 }  // namespace convoy::test

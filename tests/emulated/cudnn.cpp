@@ -20,9 +20,11 @@ size_t cudnnGetVersion() { return 0; }  // where the library lies is asked for, 
 
 namespace convoy::cuda {
 
-struct Cudnn::Native {};
+struct Cudnn::Native {
+    cudaStream_t stream = nullptr;
+};
 Cudnn::Cudnn() : native_(std::make_unique<Native>()) {}
-Cudnn::Cudnn(cudaStream_t) : Cudnn() {}
+Cudnn::Cudnn(cudaStream_t stream) : Cudnn() { native_->stream = stream; }
 Cudnn::~Cudnn() = default;
 Cudnn::Cudnn(Cudnn&&) noexcept = default;
 Cudnn Cudnn::of_chip(const std::string&) { throw std::logic_error("the emulated device is of no chip"); }
@@ -256,10 +258,12 @@ private:
 
 struct CudnnGraph::Native {
     PlanSpec spec;
+    cudaStream_t stream;
     std::string reason;
 };
 
-CudnnGraph::CudnnGraph(const Cudnn&, const PlanSpec& spec) : native_(new Native{spec, ""}) {}
+CudnnGraph::CudnnGraph(const Cudnn& cudnn, const PlanSpec& spec)
+    : native_(new Native{spec, cudnn.native().stream, ""}) {}
 CudnnGraph::~CudnnGraph() = default;
 int CudnnGraph::candidates() const { return 3; }
 const std::string& CudnnGraph::reason() const { return native_->reason; }
@@ -282,7 +286,7 @@ void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& g
     }
     std::sort(wanted.begin(), wanted.end()), std::sort(got.begin(), got.end());
     if (wanted != got) throw std::runtime_error("the operands of " + native_->spec.key() + " are not those it takes");
-    test::put_on_stream([spec = native_->spec, operands, workspace] {
+    test::put_on_stream(native_->stream, [spec = native_->spec, operands, workspace] {
         std::memset(workspace, 0xff, 64);
         Run(spec, operands).all();
     });

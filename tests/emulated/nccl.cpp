@@ -1,20 +1,31 @@
 // NCCL, as far as Convoy calls it, for ranks whose devices are emulated: sums are MPI's, and each
 // is work of the device like any other. Calls are under way for a while before they have succeeded,
-// as those of a communicator that does not block.
+// as those of a communicator that does not block: only then is their work on its stream, put there
+// by another thread.
 #include <mpi.h>
 #include <nccl.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
 
 #include "base/bf16.h"
 #include "tests/emulated/cuda.h"
 
-#include <vector>
-
 struct ncclComm {
+    struct Sum {
+        const void* from;
+        void* to;
+        size_t count;
+        ncclDataType_t type;
+        cudaStream_t stream;
+    };
     MPI_Comm ranks = MPI_COMM_NULL;
-    int polls = 0;  // until what was called has succeeded
+    int polls = 0;              // until what was called has succeeded
+    std::vector<Sum> called{};  // and is on no stream yet
+    std::set<cudaStream_t> streams{};
 };
 
 namespace {
@@ -31,6 +42,20 @@ void sum(const void* from, void* to, size_t count, ncclDataType_t type, MPI_Comm
                   MPI_SUM, ranks);
 }
 
+/// NCCL's thread: it may load kernels and connect, which a capture may forbid to every thread.
+void launch(ncclComm& comm, ncclResult_t& result) {
+    if (convoy::test::make_unsafe_call() != cudaSuccess) {
+        result = ncclUnhandledCudaError;
+        return;
+    }
+    for (const ncclComm::Sum& s : comm.called)
+        convoy::test::put_on_stream(
+            s.stream, [s, ranks = comm.ranks] { sum(s.from, s.to, s.count, s.type, ranks); }, true);
+    result = cudaGetLastError() == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+bool in_group = false;
+
 }  // namespace
 
 extern "C" {
@@ -46,21 +71,27 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int, ncclUniqueId id, int,
     return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-    *state = comm->polls > 0 && --comm->polls > 0 ? ncclInProgress : ncclSuccess;
+    if (comm->polls > 0) --comm->polls;
+    *state = comm->polls > 0 ? ncclInProgress : ncclSuccess;
+    if (*state != ncclSuccess || comm->called.empty()) return ncclSuccess;
+    std::thread([&] { launch(*comm, *state); }).join();
+    comm->called.clear();
     return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+    for (cudaStream_t stream : comm->streams) cudaStreamSynchronize(stream);
     MPI_Comm_free(&comm->ranks);
     return delete comm, ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t) { return ncclSuccess; }
-ncclResult_t ncclGroupStart() { return ncclSuccess; }
-ncclResult_t ncclGroupEnd() { return ncclInProgress; }
+ncclResult_t ncclGroupStart() { return in_group = true, ncclSuccess; }
+ncclResult_t ncclGroupEnd() { return in_group = false, ncclInProgress; }
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t) {
-    if (comm->polls > 0) return ncclInvalidUsage;  // the call before is not through
+                           ncclComm_t comm, cudaStream_t stream) {
+    if (comm->polls > 0 && !in_group) return ncclInvalidUsage;  // the call before is not through
     if (op != ncclSum || (type != ncclFloat && type != ncclDouble && type != ncclBfloat16)) return ncclInvalidArgument;
-    convoy::test::put_on_stream([=, ranks = comm->ranks] { sum(from, to, count, type, ranks); });
+    comm->called.push_back({from, to, count, type, stream});
+    comm->streams.insert(stream);
     comm->polls = 2;
     return ncclInProgress;
 }

@@ -2,15 +2,16 @@
 // before the tests that call their launchers. Threads of a block are fibers (grid.h). Anything CUDA
 // has that is not here does not compile, so add it with a test.
 #pragma once
+// Function-local and alive between blocks, like a block's shared memory that nobody cleared.
+#define __shared__ static
+#define __launch_bounds__(threads)
 #ifdef CONVOY_EMULATED
+#include "kernels/check.h"
 #include "tests/emulated/cuda.h"
 #else
 // nvcc's objects of the same files may be linked into the same program.
 #define kernels kernels_on_host
 #endif
-// Function-local and alive between blocks, like a block's shared memory that nobody cleared.
-#define __shared__ static
-#define __launch_bounds__(threads)
 
 #include <cuda_runtime_api.h>
 
@@ -69,9 +70,11 @@ template <class T> T atomicAdd(T* at, T value) {
 namespace convoy::kernels {
 
 template <class... P, class... A>
-void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t, A... arguments) {
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, [[maybe_unused]] cudaStream_t stream,
+            A... arguments) {
 #ifdef CONVOY_EMULATED
-    test::put_on_stream([=] { test::run_grid(grid, block, shared_bytes, [&] { kernel(arguments...); }); });
+    test::put_on_stream(stream, [=] { test::run_grid(grid, block, shared_bytes, [&] { kernel(arguments...); }); });
+    check(cudaGetLastError(), "starting a kernel");
 #else
     test::run_grid(grid, block, shared_bytes, [&] { kernel(arguments...); });
 #endif

@@ -1,0 +1,79 @@
+// Streams and events of the emulated device, and captures of what is put on them. The rules are
+// those of the CUDA programming guide, "Creating a Graph Using Stream Capture": a call that a
+// capture forbids fails, and the capture is of no use from then on.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "tests/emulated/order.h"
+
+namespace convoy::test {
+
+/// A node of a graph comes after those at these indices.
+struct Node {
+    Work work;
+    std::vector<size_t> after;
+};
+
+struct Capture {
+    cudaStreamCaptureMode mode{};
+    std::thread::id thread;
+    cudaStream_t origin = nullptr;
+    std::set<cudaStream_t> streams;
+    std::vector<Node> nodes;
+    bool active = true, invalid = false;
+
+    void add(cudaStream_t, Work);
+    /// Takes the streams out of the capture: what is wrong with it.
+    cudaError_t end(cudaStream_t);
+
+private:
+    bool joined() const;
+};
+
+}  // namespace convoy::test
+
+struct CUstream_st {
+    bool blocking = false, urgent = false;
+    convoy::test::Pending::Id last = 0;
+    bool timed = false;  // an event with timing was the last that was put on it
+    std::shared_ptr<convoy::test::Capture> capture{};
+    std::vector<size_t> leaves{};  // in the capture: what comes next comes after these nodes
+};
+struct CUevent_st {
+    bool timing = false;
+    convoy::test::Pending::Id work = 0;  // the last before it
+    std::shared_ptr<convoy::test::Capture> capture{};
+    std::vector<size_t> leaves{};
+};
+struct CUgraph_st {
+    std::vector<convoy::test::Node> nodes;
+};
+struct CUgraphExec_st {
+    std::vector<convoy::test::Node> nodes;
+    convoy::test::Pending::Id last = 0;  // launches of one follow one another
+};
+
+namespace convoy::test {
+
+/// The captures that are under way.
+class Captures {
+public:
+    cudaError_t begin(cudaStream_t, cudaStreamCaptureMode);
+    cudaError_t end(cudaStream_t, cudaGraph_t*);
+    /// A call that depends on a stream in no capture: it may not be in one.
+    static cudaError_t refuse(Capture&, cudaError_t);
+    /// The legacy stream waits for those that block; it cannot if one of them is in a capture.
+    cudaError_t use_legacy();
+    cudaError_t make_unsafe_call();
+    bool any() const { return !active_.empty(); }
+
+private:
+    std::vector<std::shared_ptr<Capture>> active_;
+};
+
+}  // namespace convoy::test
