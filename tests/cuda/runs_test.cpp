@@ -1,0 +1,86 @@
+// `convoy train --device cuda` on several ranks: what they tell one another; skipped without a GPU
+// each.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/gradient_sums.h"
+#include "backend/cuda/handles.h"
+#include "backend/cuda_queries.h"
+#include "tests/ops/op_harness.h"
+#include "tests/runs/resume.h"
+#include "tests/support/test_comm.h"
+
+namespace convoy::test {
+namespace {
+
+using namespace cuda;
+
+class CudaRuns : public ResumeTest {
+protected:
+    void SetUp() override {
+        if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+        if (find_devices().capabilities.size() < 2) GTEST_SKIP() << "there is one GPU";
+    }
+    static Options on_gpus(Options changes = {}) {
+        changes["device"] = "cuda";
+        changes["model"] = "mnist-linear";
+        changes.try_emplace("epochs", "2");
+        return changes;
+    }
+};
+
+TEST_F(CudaRuns, AreStoppedBySignalAndResumedBitForBit) {
+    ASSERT_EQ("", failure(launch(2, train("whole", on_gpus()), 120)));
+    const Finished stopped = interrupted(launch_command(2, train("part", on_gpus()), 120), "part", 20,
+                                         signal_to_the_newest_rank("part", "USR1"));
+    EXPECT_EQ(stopped.code, int(Exit::requeue)) << stopped.out << stopped.err;
+    EXPECT_LT(column(dir_.path("part"), "train/step").size(), 200u);
+    ASSERT_EQ("", failure(launch(2, train("part", on_gpus(resumed())), 120)));
+    expect_same("whole", "part");
+}
+
+// bf16 has 8 bits: it knows no odd number above 256. All samples of the second class: after the
+// first steps every one is counted.
+TEST_F(CudaRuns, CountSamplesExactlyWithGradientsInBf16) {
+    make_data(dir_.path("alike"), 1030, 10, "28x28x1", 1, 2);
+    const Options options = on_gpus({{"data", dir_.path("alike")}, {"batch-size", "1030"}, {"epochs", "3"}});
+    ASSERT_EQ("", failure(launch(1, train("one", options), 120)));
+    ASSERT_EQ("", failure(launch(2, train("two", options) + " --bf16-gradients", 120)));
+    const std::vector<double> one = column(dir_.path("one"), "train/accuracy"),
+                              two = column(dir_.path("two"), "train/accuracy");
+    ASSERT_EQ(one.size(), 3u);
+    ASSERT_EQ(two.size(), 3u);
+    EXPECT_GT(one[0] * 1030, 256);
+    EXPECT_EQ(one[0], two[0]) << "the weights of the first step are the same";
+}
+
+// As the trainer sums a bucket: its first 16 floats are counts.
+TEST_F(CudaRuns, SumTheHeadOfABucketExactly) {
+    Comm& comm = test_comm();
+    if (comm.size() == 1) {
+        EXPECT_EQ(problem_on_ranks(2), "");
+        return;
+    }
+    const std::unique_ptr<Backend> gpu = make_backend("cuda", {}, comm);
+    const Stream compute, communication(true);
+    const auto sums = connect_by_nccl(comm, compute.get(), communication.get(), true, *gpu);
+    Floats values(64, 1.0f + 1.0f / 256);
+    for (size_t i = 0; i < stats_elements; ++i) values[i] = float(257 + int(i) + comm.rank());
+    const Buffer data = upload(*gpu, values);
+    sums->start(static_cast<float*>(data.get()), values.size());
+    sums->wait();
+    ASSERT_EQ(cudaStreamSynchronize(compute.get()), cudaSuccess);
+    const Floats summed = download<float>(*gpu, data.get(), values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+        const float exact = i < stats_elements ? float(515 + 2 * int(i)) : 2 + 2.0f / 256;
+        if (i < stats_elements)
+            EXPECT_EQ(summed[i], exact) << i;
+        else
+            EXPECT_NEAR(summed[i], exact, 2.0f / 128) << "rounded to bf16";
+    }
+}
+
+}  // namespace
+}  // namespace convoy::test
