@@ -11,7 +11,7 @@ for program in convoy convoy_tests; do cp "$build/$program" "$out/build/" && str
 backend=$build/libconvoy_cuda.so
 [ ! -e "$backend" ] || { cp "$backend" "$out/build/" && strip --strip-unneeded "$out/build/libconvoy_cuda.so"; }
 cp -r tests/golden tests/peers "$out/tests/"
-cp tests/cuda/gpu.sh "$out/tests/cuda/"
+cp tests/cuda/gpu.sh tests/cuda/graphs.txt "$out/tests/cuda/"
 cp -r input/recipes input/cifar10-sample input/mnist-sample "$out/input/" 2>/dev/null || true
 cp output/plot*.py output/requirements.txt output/published-*.csv "$out/output/"
 cp LICENSE README.md "$out/"

@@ -2,6 +2,9 @@
 
 #include <cudnn_frontend.h>
 
+#include <algorithm>
+#include <iterator>
+
 static_assert(CUDNN_FRONTEND_VERSION < 11800 || CUDNN_FRONTEND_VERSION > 13200,
               "cudnn-frontend 1.18 to 1.32 asks for sums in a wrong type: run make deps, or set CUDNN_FRONTEND to "
               "another version");
@@ -54,6 +57,15 @@ fe::DataType_t fe_type(DType type) {
     }
 }
 
+const char* name_of(Slot slot) {
+    constexpr const char* names[] = {"x",           "weight",    "y",        "dy",     "dx",     "dweight",
+                                     "residual",    "scale",     "bias",     "mean",   "invstd", "running_mean",
+                                     "running_var", "next_mean", "next_var", "dscale", "dbias",  "sum",
+                                     "squares",     "dy_factor", "x_factor", "offset"};
+    static_assert(std::size(names) == size_t(Slot::offset));
+    return names[size_t(slot) - 1];
+}
+
 /// Builds one operation's graph. cuDNN orders dimensions n, c, h, w; strides say that c varies
 /// fastest.
 class Builder {
@@ -77,6 +89,7 @@ private:
 
     Node input(Slot slot, const Shape& shape, DType type) {
         return g_.tensor(fg::Tensor_attributes()
+                             .set_name(name_of(slot))
                              .set_uid(int64_t(slot))
                              .set_dim(dims(shape))
                              .set_stride(strides(shape))
@@ -84,6 +97,7 @@ private:
     }
     void output(const Node& node, Slot slot, const Shape& shape, DType type) {
         node->set_output(true)
+            .set_name(name_of(slot))
             .set_uid(int64_t(slot))
             .set_dim(dims(shape))
             .set_stride(strides(shape))
@@ -158,6 +172,8 @@ private:
 
     void norm() {
         Node epsilon = g_.tensor(s_.epsilon), momentum = g_.tensor(s_.momentum);
+        epsilon->set_name("epsilon");
+        momentum->set_name("momentum");
         Node running_mean = per_channel(Slot::running_mean), running_var = per_channel(Slot::running_var);
         auto attributes = fg::Batchnorm_attributes().set_epsilon(epsilon).set_previous_running_stats(
             running_mean, running_var, momentum);
@@ -193,6 +209,15 @@ private:
     fg::Graph& g_;
     const PlanSpec& s_;
 };
+
+/// " NAME=VALUE" for each of `fields` that is set, in the order of their names.
+std::string text_of(const nlohmann::json& fields, std::initializer_list<const char*> without) {
+    std::string text;
+    for (const auto& [name, value] : fields.items())
+        if (!value.is_null() && std::find(without.begin(), without.end(), name) == without.end())
+            text += " " + name + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
+    return text;
+}
 
 }  // namespace
 
@@ -234,6 +259,23 @@ const std::string& CudnnGraph::reason() const { return native_->reason; }
 std::string CudnnGraph::name(int candidate) const {
     std::string text;
     (void)native_->graph.get_plan_name_at_index(candidate, text);
+    return text;
+}
+
+std::string CudnnGraph::text() const {
+    nlohmann::json all;
+    native_->graph.serialize(all);
+    std::string text = "context" + text_of(all["context"], {"name", "sm_count"}) + "\n";
+    for (const auto& node : all["nodes"])
+        text += node["tag"].get<std::string>() + text_of(node["inputs"], {}) + " ->" + text_of(node["outputs"], {}) +
+                ";" + text_of(node, {"tag", "name", "inputs", "outputs"}) + "\n";
+    for (const auto& [name, tensor] : all["tensors"].items()) {
+        std::string place = " slot " + tensor["uid"].dump();
+        if (tensor["is_virtual"]) place = " virtual";
+        if (tensor["is_pass_by_value"]) place = " value " + tensor["pass_by_value"]["value"].get<std::string>();
+        text += "tensor " + name + " " + tensor["data_type"].get<std::string>() + " " + tensor["dim"].dump() +
+                " stride " + tensor["stride"].dump() + place + "\n";
+    }
     return text;
 }
 

@@ -48,6 +48,8 @@ public:
     /// Puts a built plan on the stream.
     void run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace) const;
     const std::string& reason() const;  ///< why there are no candidates
+    /// What is asked of cuDNN: a line for each operation, by operand, then one for each tensor.
+    std::string text() const;
 
 private:
     struct Native;

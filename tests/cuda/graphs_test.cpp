@@ -1,0 +1,109 @@
+// What is asked of cuDNN for each kind of plan, operand by operand: the graphs that are built equal
+// those of graphs.txt, which a person has read. No GPU is needed.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+
+#include "backend/chips.h"
+#include "backend/cuda/chips.h"
+#include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/plans.h"
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+
+using namespace cuda;
+
+/// Sizes that differ in everything, so that none can stand for another.
+PlanSpec spec_of(PlanSpec::Kind kind, DType type) {
+    PlanSpec s{kind, {2, 9, 7, 24}, {2, 5, 4, 40}, 3, 2, 1, type};
+    if (kind == PlanSpec::norm || kind == PlanSpec::norm_gradient) {
+        s.y = s.x;
+        s.epsilon = 0.25f;  // exact in text
+        s.momentum = 0.125f;
+    }
+    return s;
+}
+
+/// One of every kind and fusion.
+std::vector<PlanSpec> specs() {
+    std::vector<PlanSpec> all;
+    const auto add = [&](PlanSpec::Kind kind, DType type, auto change) {
+        all.push_back(spec_of(kind, type));
+        change(all.back());
+    };
+    const auto plain = [](PlanSpec&) {};
+    add(PlanSpec::conv, DType::f32, [](PlanSpec& s) { s.exact = true; });
+    add(PlanSpec::conv, DType::bf16, plain);
+    add(PlanSpec::conv, DType::f16, [](PlanSpec& s) { s.statistics = true; });
+    add(PlanSpec::conv, DType::f16, [](PlanSpec& s) { s.statistics = s.normalise = true; });
+    add(PlanSpec::conv_data_gradient, DType::f16, plain);
+    add(PlanSpec::conv_data_gradient, DType::f16, [](PlanSpec& s) { s.add = true; });
+    add(PlanSpec::conv_data_gradient, DType::f16, [](PlanSpec& s) { s.statistics = true; });
+    add(PlanSpec::conv_weight_gradient, DType::f16, plain);
+    add(PlanSpec::conv_weight_gradient, DType::f16, [](PlanSpec& s) { s.normalise = true; });
+    add(PlanSpec::norm, DType::bf16, plain);
+    add(PlanSpec::norm, DType::bf16, [](PlanSpec& s) { s.relu = true; });
+    add(PlanSpec::norm, DType::bf16, [](PlanSpec& s) { s.add = s.relu = true; });
+    add(PlanSpec::norm_gradient, DType::bf16, plain);
+    add(PlanSpec::norm_gradient, DType::bf16, [](PlanSpec& s) { s.relu = true; });
+    return all;
+}
+
+std::string graph_of(const PlanSpec& spec) {
+    load_driver_or_stub();
+    const Cudnn cudnn = Cudnn::of_chip(chip_description(known_chips[0].name));
+    return CudnnGraph(cudnn, spec).text();
+}
+
+/// The sections of a file, by the plan's key in brackets; comments are for the reader.
+std::map<std::string, std::string> sections(const std::string& text) {
+    std::map<std::string, std::string> all;
+    std::istringstream lines(text);
+    std::string key;
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with("["))
+            key = line.substr(1, line.size() - 2);
+        else if (!line.empty() && !line.starts_with("#"))
+            all[key] += line + "\n";
+    return all;
+}
+
+TEST(CudaGraphs, AskCudnnForWhatTheFileSays) {
+    const std::map<std::string, std::string> expected = sections(read_file("tests/cuda/graphs.txt"));
+    EXPECT_EQ(expected.size(), specs().size()) << "one section for each kind";
+    for (const PlanSpec& spec : specs()) {
+        const auto said = expected.find(spec.key());
+        EXPECT_EQ(graph_of(spec), said == expected.end() ? "" : said->second) << "[" << spec.key() << "]";
+    }
+}
+
+/// Bytes of a tensor's line.
+size_t bytes_of(const std::string& line) {
+    size_t bytes = line.find(" FLOAT ") != std::string::npos ? 4 : 2;
+    std::istringstream dims(line.substr(line.find('[') + 1));
+    for (char separator = ','; separator == ',';) {
+        size_t n = 0;
+        dims >> n >> separator;
+        bytes *= n;
+    }
+    return bytes;
+}
+
+// A plan is run with the operands that operands_of() names, in memory of operand_bytes().
+TEST(CudaGraphs, HaveTheOperandsThatPlansAreRunWith) {
+    for (const PlanSpec& spec : specs()) {
+        std::map<int, size_t> bytes, expected;
+        std::istringstream lines(graph_of(spec));
+        for (std::string line; std::getline(lines, line);)
+            if (const size_t slot = line.find(" slot "); slot != std::string::npos)
+                bytes[std::stoi(line.substr(slot + 6))] = bytes_of(line);
+        for (const Slot slot : operands_of(spec)) expected[int(slot)] = operand_bytes(spec, slot);
+        EXPECT_EQ(bytes, expected) << spec.key();
+    }
+}
+
+}  // namespace
+}  // namespace convoy::test
