@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What needs a GPU: `gpu.sh test` runs the tests that use one, but for the largest models in low
-# precision, whose plans take minutes to choose: `gpu.sh test --all` runs those too. `gpu.sh bench`
-# measures. From the repository or from an unpacked bundle.
+# precision, whose plans take minutes to choose: `gpu.sh test --all` runs those too. `--destructive`
+# adds the test that breaks the GPU's context on purpose: never on a machine that others share.
+# `gpu.sh bench` measures. From the repository or from an unpacked bundle.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${BUILD:-build}
@@ -14,32 +15,50 @@ fi
 
 test_gpu() {
   local log=$build/test-gpu.log code=0 filter='Cuda*:*/CudaDevice*:*/cuda*-*GoldenLow*pyramidnet*:*GoldenLow*_cifar*'
-  [ "${1:-}" != --all ] || { filter=${filter%%-*}; shift; }
+  while :; do
+    case ${1:-} in
+      --all) filter=${filter%%-*} ;;
+      --destructive) export CONVOY_DESTRUCTIVE=1 ;;
+      *) break ;;
+    esac
+    shift
+  done
   "$build/convoy_tests" --gtest_filter="$filter" "$@" 2>&1 | tee "$log"
   code=${PIPESTATUS[0]}
-  local sanitizer
-  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-  if [ -n "$sanitizer" ]; then
-    # Races and uninitialised reads are looked for in our kernels: cuDNN's are not ours to mend.
-    local ours=() found
-    [[ $("$sanitizer" --help 2>&1) != *--kernel-name* ]] || ours=(--kernel-name kernel_substring=convoy)
-    for tool in memcheck racecheck initcheck; do
-      timeout -k 5 150 "$sanitizer" --tool "$tool" --error-exitcode 9 $([ "$tool" = memcheck ] || echo "${ours[@]}") \
-        "$build/convoy_tests" --gtest_filter='CudaDevice.ANaNLeavesTheWeightsAlone' >"$build/sanitizer-$tool.log" 2>&1
-      found=$?
-      case $found in
-        0) echo "compute-sanitizer $tool: clean" ;;
-        124) echo "compute-sanitizer $tool: not done after 150 s, so nothing is shown" ;;
-        *) echo "compute-sanitizer $tool found something: $build/sanitizer-$tool.log" >&2; code=1 ;;
-      esac
-    done
-  else
-    echo "compute-sanitizer is not here: memcheck, racecheck and initcheck were not run"
-  fi
+  sanitize || code=1
   count() { sed -n "s/^\[  $1  \] \([0-9]*\) test.*/\1/p" "$log" | head -n1; }
   local passed failed skipped
   passed=$(count PASSED) failed=$(count FAILED) skipped=$(count SKIPPED)
   echo "${passed:-0} passed, ${failed:-0} failed, ${skipped:-0} skipped"
+  return "$code"
+}
+
+# The kernels that share memory between threads, and one whole step: by tool and by what is looked
+# at.
+sanitize() {
+  local sanitizer tool code=0
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+  [ -n "$sanitizer" ] || { echo "compute-sanitizer is not here: memcheck, racecheck and initcheck were not run"; return 0; }
+  # Races and uninitialised reads are looked for in our kernels: cuDNN's are not ours to mend.
+  local ours=()
+  [[ $("$sanitizer" --help 2>&1) != *--kernel-name* ]] || ours=(--kernel-name kernel_substring=convoy)
+  look() {  # look TOOL NAME FILTER
+    local found log=$build/sanitizer-$1-$2.log
+    timeout -k 5 150 "$sanitizer" --tool "$1" --error-exitcode 9 $([ "$1" = memcheck ] || echo "${ours[@]}") \
+      "$build/convoy_tests" --gtest_filter="$3" >"$log" 2>&1
+    found=$?
+    case $found in
+      0) echo "compute-sanitizer $1, $2: clean" ;;
+      124) echo "compute-sanitizer $1, $2: not done after 150 s, so nothing is shown" ;;
+      *) echo "compute-sanitizer $1, $2 found something: $log" >&2; code=1 ;;
+    esac
+  }
+  for tool in memcheck racecheck initcheck; do
+    look "$tool" step 'CudaDevice.ANaNLeavesTheWeightsAlone'
+    look "$tool" norms 'All/Ops.RepeatBitForBit/cuda_norm_*'
+    look "$tool" pooling 'All/Ops.RepeatBitForBit/cuda_max*:All/Ops.RepeatBitForBit/cuda_average*'
+    look "$tool" muon 'All/MuonOn.StepsAlongOrthogonalMatrices/cuda'
+  done
   return "$code"
 }
 

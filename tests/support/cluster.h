@@ -10,7 +10,8 @@
 
 namespace convoy::test {
 
-/// `command` without this process's MPI environment, ended after `seconds`.
+/// `command` without this process's MPI environment, ended after `seconds`. Where OpenMPI lies is
+/// kept: a bundle says it in variables.
 std::string with_limit(const std::string& command, int seconds);
 /// The command line of launch(), for tests that start it in the background. Ranks share all cores:
 /// `--bind-to none`.
