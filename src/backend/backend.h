@@ -36,8 +36,8 @@ struct Requests {
 };
 
 /// One op in one program: its operands. Valid while the tape is built: a step keeps tensors, never
-/// the Bound itself. Vectors are by ValueId or ParamId. A gradient whose data is null is not
-/// needed.
+/// the Bound itself. Vectors are by ValueId or ParamId. What has no data is not wanted, or is in
+/// no memory (Ways::memory).
 struct Bound {
     int op;            ///< index in Graph::ops
     std::string name;  ///< of the op, for step names: "stage1.block0.conv1"

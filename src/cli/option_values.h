@@ -18,9 +18,9 @@ NumberList parse_numbers(const std::string& option, const std::string& text);
 std::vector<double> parse_milestones(const std::string& option, const std::string& text);
 /// As parse_numbers, for divisors: from 1e-6 to 1e6.
 NumberList parse_deviations(const std::string& option, const std::string& text);
-/// Numbers of devices, from 0.
 /// Seconds: of "full" endless, of "quick" none.
 double parse_tuning(const std::string& option, const std::string& text);
+/// Numbers of devices, from 0.
 std::vector<int> parse_devices(const std::string& option, const std::string& text);
 
 /// Where a training goes on; nothing set: it starts anew.

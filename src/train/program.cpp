@@ -179,8 +179,10 @@ private:
                 if (!c_.view->last) break;
                 c_.backend.add_scaled(c_.view->sum, 1, program_.logits, false, program_.tape);
             }
+            const size_t before = program_.tape.size();
             if (runs(op)) c_.backend.forward(op, bound(i), program_.tape);
             if (const ValueId y = output_of(op); y != none) probe(i, "", binding_.values[y]);
+            if (program_.tape.size() > before) settle_probes();
         }
     }
 
@@ -207,6 +209,10 @@ private:
             title_of(c_.graph, c_.graph.ops[op]) + " (" + name_of(c_.graph.ops[op]) + direction + ")";
         program_.probes.push_back({program_.tape.size(), name, output});
     }
+    /// What an op without steps writes is written by the next op that has some.
+    void settle_probes() {
+        for (; settled_ < program_.probes.size(); ++settled_) program_.probes[settled_].after = program_.tape.size();
+    }
 
     const ProgramContext& c_;
     const ProgramPlan& plan_;
@@ -214,6 +220,7 @@ private:
     char* arena_;
     const Binding binding_;
     Program program_;
+    size_t settled_ = 0;  // probes of it
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // there is no time; and that what is said without a device is what training does.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -122,6 +123,28 @@ TEST_F(CudaTuning, TrainingRunsPlansOfTheTable) {
                 for (const PlanSpec& s : dynamic_cast<const GpuWays&>(*ways).plans())
                     EXPECT_TRUE(table.contains(s.key())) << s.key();
             }
+}
+
+// The search for the first NaN reads what an op wrote: of a pool that the norm after it does, after
+// the norm's step.
+TEST_F(CudaTuning, ProbesOfAFusedPoolComeAfterTheStepThatWritesIt) {
+    const std::unique_ptr<Backend> gpu = backend_with(Precision::f16, NormBy::kernels);
+    const Graph g = cuda_graph("airbench94", 32, 3, 10, Precision::f16);
+    const OptimizerSpec spec;
+    const State state(g, *gpu, &spec);
+    const ProgramPlan plan = plan_program(g, *gpu, {2, 2, 0, true});
+    const Buffer arena = gpu->allocate(plan.memory.bytes), counters = gpu->allocate(sizeof(Counters));
+    const Program p = lower({g, *gpu, state, arena, 1, false, static_cast<Counters*>(counters.get()), nullptr}, plan,
+                            plan_buckets(state.counts(), size_t(1) << 20), nullptr);
+    int fused = 0;
+    for (size_t i = 0; i < p.tape.size(); ++i) {
+        const StepId& id = p.tape[i].id;
+        if (id.fused_op < 0 || id.phase != StepPhase::forward) continue;
+        ++fused;
+        EXPECT_EQ(std::count_if(p.probes.begin(), p.probes.end(), [&](const Probe& q) { return q.after == i + 1; }), 2)
+            << id.name;
+    }
+    EXPECT_EQ(fused, 3);
 }
 
 TEST_F(CudaTuning, ADryRunPlansTheMemoryOfTrainingByKernels) {

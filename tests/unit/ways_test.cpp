@@ -136,7 +136,7 @@ TEST_F(Ways18, GradientsTakeTheSumsOfTheDataGradientWhereThatIsFaster) {
     EXPECT_EQ(gradient(times), (Counts{.plan = 20}));
 }
 
-TEST_F(Ways18, TestsChooseAWay) {
+TEST_F(Ways18, NormByNamesAWay) {
     const Times times = {{"norm", 9}, {"conv f16 statistics|", 9}};
     EXPECT_EQ(forward(times), (Counts{.kernels = 20}));
     EXPECT_EQ(forward(times, NormBy::plans), (Counts{.plan = 20}));
@@ -162,10 +162,21 @@ TEST_F(Ways18, AnAdditionFollowsWhereThePlanThatAddsIsSlower) {
     EXPECT_EQ(adding({{"conv-data-gradient f16 add|", no_engine}}), 0);
 }
 
+TEST_F(Ways18, WhatCouldNotBeTimedWinsNothing) {
+    const Times all = {{"", untimed}};
+    EXPECT_EQ(forward(all), (Counts{.kernels = 20}));
+    EXPECT_EQ(gradient(all), (Counts{.kernels = 20}));
+    EXPECT_EQ(forward(all, NormBy::plans), (Counts{.plan = 20})) << "unless it was asked for";
+    EXPECT_EQ(gradient(all, NormBy::plans), (Counts{.plan = 20}));
+    for (const Way& way : decided(g, Precision::f16, all).ways)
+        EXPECT_FALSE(way.product.data_gradient && way.product.data_gradient->add);
+}
+
 TEST_F(Ways18, WhatCudnnDoesNotHaveIsNoted) {
     const GpuWays ways = decided(g, Precision::f16, {{"norm f16 relu|", no_engine}, {"norm f16 add relu|", 1}});
     EXPECT_EQ(ways.notes,
-              std::set<std::string>{"cuDNN has no engine for 'norm f16 relu' in some sizes: kernels/batchnorm runs"});
+              std::set<std::string>{
+                  "cuDNN has no engine, or none in time, for 'norm f16 relu' in some sizes: kernels/batchnorm runs"});
     EXPECT_TRUE(decided(g, Precision::f16, {}).notes.empty());
 }
 
@@ -209,7 +220,7 @@ TEST(Ways, NormsByKernelsDoThePoolBeforeThem) {
 
 // Of a value or a gradient that is in no memory there is no buffer; what it is computed from lives
 // until its last reader has run.
-TEST(Ways, MemoryIsExact) {
+TEST(Ways, WhatIsInNoMemoryHasNoBuffer) {
     class Decided final : public PlanningBackend {
     public:
         Decided(const Times& times, NormBy by) : PlanningBackend("", size_t(1) << 40, "", {}), times_(times), by_(by) {}

@@ -25,7 +25,8 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
       plans_(cudnn_, compute_.get(),
-             {cache_path(info.name, Cudnn::version()), comm.local_rank() == 0, options.tune_seconds}) {
+             {cache_path(info.name, Cudnn::version()), comm.local_rank() == 0, options.tune_seconds,
+              [this] { comm_.activity().enter("choosing cuDNN plans"); }}) {
     times_ = allocate(sizeof(kernels::StepTimes));
     loss_scale_ = allocate(sizeof(kernels::LossScale));
     kernels::LossScale start;
@@ -131,13 +132,14 @@ void CudaBackend::synchronize() {
 }
 
 std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
-    comm_.activity().enter("choosing cuDNN plans");
+    const Doing doing(comm_.activity(), "choosing cuDNN plans");
     const WayOptions options{options_.precision, options_.norm_by, options_.sync_bn && sums_};
     const Timing timing{[&](const PlanSpec& s) { return plans_.time(s); },
                         [&](const KernelSpec& s) { return plans_.time(s); }};
     auto ways = std::make_shared<GpuWays>();
     do *ways = cuda::decide(outline, options, timing);
     while (!plans_.build(ways->plans()));
+    plans_.save();
     for (const std::string& text : ways->notes) note(text);
     return ways;
 }
@@ -194,26 +196,25 @@ void CudaBackend::zero(Tensor t, Tape& tape) {
          [t](cudaStream_t s) { check(cudaMemsetAsync(t.data, 0, t.bytes(), s), "clearing memory"); });
 }
 
-// By events on the compute stream, which waits for what it starts elsewhere: the host's clock would
-// add the launch and the wait, longer than many a kernel.
+// By events on the compute stream, which waits for what it starts elsewhere. Where the device is
+// ahead of the host, a step's time is that of its launch.
 std::vector<double> CudaBackend::time_steps(const Tape& tape) {
     prepare();
-    std::vector<Event> ends;
-    ends.reserve(tape.size() + 1);
-    const auto mark_end = [&] {
-        check(cudaEventRecord(ends.emplace_back(true).get(), compute_.get()), "timing a step");
-    };
-    mark_end();
-    for (const Step& step : tape) {
-        comm_.activity().enter(step.id.name.c_str());
-        step.run();
-        mark_end();
+    std::vector<Event> marks;
+    marks.reserve(tape.size() + 1);
+    while (marks.size() <= tape.size()) marks.emplace_back(true);
+    const auto mark = [&](size_t i) { check(cudaEventRecord(marks[i].get(), compute_.get()), "timing a step"); };
+    mark(0);
+    for (size_t i = 0; i < tape.size(); ++i) {
+        comm_.activity().enter(tape[i].id.name.c_str());
+        tape[i].run();
+        mark(i + 1);
     }
     synchronize();
     std::vector<double> seconds;
     for (size_t i = 0; i < tape.size(); ++i) {
         float milliseconds = 0;
-        check(cudaEventElapsedTime(&milliseconds, ends[i].get(), ends[i + 1].get()), "timing a step");
+        check(cudaEventElapsedTime(&milliseconds, marks[i].get(), marks[i + 1].get()), "timing a step");
         seconds.push_back(1e-3 * double(milliseconds));
     }
     return seconds;

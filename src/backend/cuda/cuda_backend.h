@@ -135,7 +135,7 @@ private:
     size_t muon_floats_ = 0;
     struct Mirror {
         const Requests* requests;
-        std::shared_ptr<PinnedMemory> flags;  // int [2]
+        std::shared_ptr<PinnedMemory> flags;  // int [3]
     };
     std::vector<Mirror> mirrors_;
     std::set<std::string> noted_;

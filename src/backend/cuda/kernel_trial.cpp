@@ -1,5 +1,7 @@
 #include "backend/cuda/kernel_trial.h"
 
+#include "backend/cuda/random_memory.h"
+
 namespace convoy::cuda {
 
 void residual_gradient(Activation act, const Tensor& y, const Tensor& dy, const Tensor& to, cudaStream_t s) {
@@ -9,10 +11,10 @@ void residual_gradient(Activation act, const Tensor& y, const Tensor& dy, const 
         kernels::add_backward(dy, to, false, s);
 }
 
-KernelTrial::KernelTrial(const KernelSpec& spec) : work_(work_of(spec)) {}
+KernelTrial::KernelTrial(const KernelSpec& spec, cudaStream_t stream) : stream_(stream), work_(work_of(spec)) {}
 
 void* KernelTrial::memory(size_t bytes) {
-    memory_.emplace_back(std::max<size_t>(bytes, 1));
+    memory_.push_back(random_memory(std::max<size_t>(bytes, 1), stream_));
     return memory_.back().get();
 }
 
@@ -35,7 +37,7 @@ kernels::BatchNormArgs KernelTrial::norm_args(const KernelSpec& spec) {
     a.scale = vector(c), a.bias = vector(c);
     a.mean = vector(c), a.invstd = vector(c);
     a.running_mean = vector(c), a.running_var = vector(c);
-    a.epsilon = 1;  // of the zeros that are there
+    a.epsilon = 1;
     return a;
 }
 

@@ -22,8 +22,8 @@ void residual_gradient(Activation, const Tensor& y, const Tensor& dy, const Tens
 class KernelTrial {
 public:
     /// Throws std::bad_alloc.
-    explicit KernelTrial(const KernelSpec&);
-    void run(cudaStream_t stream) const { work_(stream); }
+    KernelTrial(const KernelSpec&, cudaStream_t);
+    void run() const { work_(stream_); }
 
 private:
     void* memory(size_t bytes);
@@ -33,6 +33,7 @@ private:
     kernels::BatchNormGradients norm_gradients(const KernelSpec&);
     std::function<void(cudaStream_t)> work_of(const KernelSpec&);
 
+    const cudaStream_t stream_;
     std::vector<DeviceMemory> memory_;
     std::function<void(cudaStream_t)> work_;
 };

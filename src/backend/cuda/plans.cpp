@@ -8,6 +8,7 @@
 
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/kernel_trial.h"
+#include "backend/cuda/random_memory.h"
 #include "base/clock.h"
 #include "base/durable.h"
 
@@ -19,7 +20,10 @@ namespace {
 constexpr int most_timed = 6, most_failed = 12;
 constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer where there is nothing else
 constexpr int timed_runs = 5, timed_together = 4;
-constexpr double save_every = 5;  // seconds: who is stopped while choosing goes on from there
+constexpr const char* none_in_time = "none-in-time";  // in place of an engine's name: patience was over
+constexpr double save_every = 5;                      // seconds: who is stopped while choosing goes on from there
+
+bool has_engine(const PlanChoice& c) { return !c.engine.empty() && c.engine != none_in_time; }
 
 }  // namespace
 
@@ -41,6 +45,7 @@ PlanChoices parse_choices(const std::string& text) {
 
 std::string text_of(const PlanChoices& choices) {
     std::ostringstream out;
+    out.precision(9);  // a warm start compares what a cold one did
     for (const auto& [key, c] : choices) out << key << " = " << c.microseconds << ' ' << c.engine << '\n';
     return out.str();
 }
@@ -112,34 +117,36 @@ const Plan* Plans::find(const PlanSpec& spec) {
 Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
     const std::string key = spec.key();
     if (const auto known = choices_.find(key); known != choices_.end()) {
-        if (known->second.engine.empty()) return {};
+        if (!has_engine(known->second)) return {};
         for (int i = 0; i < graph->candidates(); ++i)
             if (graph->name(i) == known->second.engine && build(*graph, i))
                 return {graph, i, known->second.microseconds};
     }
     Plan best{nullptr, 0, untimed};
-    int timed = 0, failed = 0;
+    int tried = 0, timed = 0, failed = 0;
     const Clock::time_point start = Clock::now();
     const bool optional = spec.is_norm() || spec.add || spec.statistics || spec.normalise;
     const auto enough = [&] {
         return (best.graph && !in_time()) || timed == most_timed || (best.graph && failed >= most_failed) ||
                seconds_since(start) > (best.graph || optional ? patience : patience_without_any);
     };
-    for (int i = 0; i < graph->candidates() && !enough(); ++i) {
-        const std::optional<float> t = build(*graph, i) ? time_candidate(*graph, i, spec) : std::nullopt;
+    for (; tried < graph->candidates() && !enough(); ++tried) {
+        const std::optional<float> t = build(*graph, tried) ? time_candidate(*graph, tried, spec) : std::nullopt;
         ++(t ? timed : failed);
-        if (t && (!best.graph || *t < best.microseconds)) best = {graph, i, *t};
+        if (t && (!best.graph || *t < best.microseconds)) best = {graph, tried, *t};
     }
     spent_ += seconds_since(start);
+    const bool gave_up = !best.graph && tried < graph->candidates();
+    if (gave_up && in_time()) remember(key, {none_in_time, 0});
     // What failed for want of memory or of a library may do another time: only what was measured is
-    // remembered, and what has no engine or none in time.
-    const bool gave_up = optional && !best.graph && seconds_since(start) > patience;
-    if (graph->candidates() > 0 && best.microseconds == untimed && !gave_up) return best;
+    // remembered, and what has no engine.
+    if (graph->candidates() > 0 && best.microseconds == untimed) return best;
     remember(key, best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{});
     return best;
 }
 
 bool Plans::build(CudnnGraph& graph, int candidate) {
+    options_.alive();
     std::string why;
     if (!graph.build(candidate, why)) return false;
     ++built_;
@@ -157,7 +164,7 @@ float Plans::time(const PlanSpec& spec) {
     if (const auto built = plans_.find(key); built != plans_.end())
         return built->second.graph ? built->second.microseconds : missing;
     if (const auto known = choices_.find(key); known != choices_.end())
-        return known->second.engine.empty() ? missing : known->second.microseconds;
+        return has_engine(known->second) ? known->second.microseconds : missing;
     if (!in_time()) return untimed;
     const Plan* found = find(spec);
     return found ? found->microseconds : missing;
@@ -179,8 +186,8 @@ float Plans::time(const KernelSpec& spec) {
     if (!in_time()) return untimed;
     const Clock::time_point start = Clock::now();
     try {
-        const KernelTrial trial(spec);
-        const float t = measure([&] { trial.run(stream_); });
+        const KernelTrial trial(spec, stream_);
+        const float t = measure([&] { trial.run(); });
         spent_ += seconds_since(start);
         remember(key, {"kernel", t});
         return t;
@@ -194,7 +201,7 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
     std::vector<DeviceMemory> memory;
     std::vector<std::pair<Slot, void*>> operands;
     for (Slot slot : operands_of(spec)) {
-        memory.emplace_back(operand_bytes(spec, slot));
+        memory.push_back(random_memory(operand_bytes(spec, slot), stream_));
         operands.emplace_back(slot, memory.back().get());
     }
     const DeviceMemory workspace(std::max<size_t>(graph.workspace(candidate), 1));
@@ -209,6 +216,7 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
 }
 
 float Plans::measure(const std::function<void()>& work) {
+    options_.alive();
     work();  // loads the kernels
     // As steps run: some at a time from a graph, so that the host has no part in it.
     const ExecutableGraph together = capture(stream_, [&] {

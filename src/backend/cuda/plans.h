@@ -49,6 +49,7 @@ public:
         std::string path;
         bool saves = false;
         double seconds = INFINITY;
+        std::function<void()> alive = [] {};  ///< called before each candidate is built or timed
     };
     Plans(const Cudnn&, cudaStream_t, Options);
     /// The fastest plan, or nothing if cuDNN has no engine. Allocates and waits for the device
@@ -63,7 +64,7 @@ public:
     float time(const KernelSpec&);
     /// Writes the cache if something was measured; a cache that cannot be written is not an error.
     void save();
-    /// Plans built so far, those among them that were only timed.
+    /// Plans built so far, including those that were only timed.
     int built() const { return built_; }
 
 private:

@@ -40,6 +40,9 @@ bool side_by_side(const Pool& op) {
     return op.kind == Pool::max && op.stride == op.kernel && op.pad == 0 && (op.kernel == 2 || op.kernel == 3);
 }
 
+/// One after the other.
+float sum(float a, float b) { return a == missing || b == missing ? missing : std::min(a + b, untimed); }
+
 class Decider {
 public:
     Decider(const Outline& outline, const WayOptions& options, const Timing& timing)
@@ -47,15 +50,15 @@ public:
           outline_(outline),
           options_(options),
           timing_(timing),
-          readers_(readers_of(graph_)),
+          reader_count_(readers_of(graph_)),
           writer_(writers_of(graph_)),
-          reader_(graph_.values.size(), none),
+          last_reader_(graph_.values.size(), none),
           normalise_(graph_.ops.size(), 0) {
         result_.memory.resize(graph_.ops.size());
         result_.ways.resize(graph_.ops.size());
         result_.considered.resize(graph_.ops.size());
         for (size_t i = 0; i < graph_.ops.size(); ++i)
-            for (const ValueId x : inputs_of(graph_.ops[i])) reader_[size_t(x)] = int(i);
+            for (const ValueId x : inputs_of(graph_.ops[i])) last_reader_[size_t(x)] = int(i);
     }
 
     GpuWays decide() {
@@ -90,7 +93,8 @@ private:
     float time_or_note(const PlanSpec& spec, int op, const char* instead) {
         const float t = time(spec, op);
         if (t == missing)
-            result_.notes.insert("cuDNN has no engine for '" + spec.family() + "' in some sizes: " + instead);
+            result_.notes.insert("cuDNN has no engine, or none in time, for '" + spec.family() +
+                                 "' in some sizes: " + instead);
         return t;
     }
 
@@ -123,7 +127,7 @@ private:
         PlanSpec adding = *p.data_gradient;
         adding.add = true;
         const float fused = time_or_note(adding, at_, "an addition follows the plain one");
-        if (fused < untimed && fused <= plain + timing_.kernels({.kind = KernelSpec::addition, .x = tensor(op.x)}))
+        if (fused < untimed && fused <= sum(plain, timing_.kernels({.kind = KernelSpec::addition, .x = tensor(op.x)})))
             p.data_gradient = adding;
     }
     void backward(const Conv& op) { product_gradients(op); }
@@ -144,7 +148,7 @@ private:
         if (options_.norm_by == NormBy::kernels || !norm_by_cudnn(op, x, &residual, options_.precision)) return missing;
         const float t = time_or_note(norm_spec(kind, op, x.shape, x.dtype), at_, "kernels/batchnorm runs");
         const bool masked_before = kind == PlanSpec::norm_gradient && op.residual != none;
-        return t == missing || !masked_before ? t : t + timing_.kernels(kernels(KernelSpec::residual_gradient, op));
+        return t == missing || !masked_before ? t : sum(t, timing_.kernels(kernels(KernelSpec::residual_gradient, op)));
     }
     bool plan_wins(float plan, const KernelSpec& ours) const {
         if (options_.norm_by == NormBy::plans) return plan != missing;
@@ -184,7 +188,7 @@ private:
         const float t = time_or_note(fused, producer, "the batch norm sums by itself");
         if (t == missing) return false;
         const float normalise = normalise_[size_t(at_)] = timing_.kernels(kernels(KernelSpec::normalise, op));
-        if (!prefer(t + normalise, time(plain, producer) + time_alone(plan, kernels(KernelSpec::norm, op))))
+        if (!prefer(sum(t, normalise), sum(time(plain, producer), time_alone(plan, kernels(KernelSpec::norm, op)))))
             return false;
         plain = fused;
         return true;
@@ -196,17 +200,17 @@ private:
         const auto* op = before == none ? nullptr : std::get_if<BatchNorm>(&graph_.ops[size_t(before)]);
         ProductWay& product = way(reader).product;
         if (!op || way(before).norm.forward_by != NormWay::sums || !norm_in_conv(*op, tensor(x).dtype) ||
-            readers_[size_t(x)] != 1 || !product.weight_gradient)
+            reader_count_[size_t(x)] != 1 || !product.weight_gradient)
             return;
         PlanSpec forward = *product.forward, gradient = *product.weight_gradient;
-        const float apart = time(forward, reader) + time(gradient, reader) + normalise_[size_t(before)];
+        const float apart = sum(sum(time(forward, reader), time(gradient, reader)), normalise_[size_t(before)]);
         forward.normalise = gradient.normalise = true;
         constexpr const char* instead = "the batch norm writes its output";
         const float fused = time_or_note(forward, reader, instead),
                     fused_gradient = time_or_note(gradient, reader, instead);
         if (fused == missing || fused_gradient == missing) return;
         const float statistics = timing_.kernels(kernels(KernelSpec::statistics, *op));
-        if (!prefer(fused + fused_gradient + statistics, apart)) return;
+        if (!prefer(sum(sum(fused, fused_gradient), statistics), apart)) return;
         product.forward = forward;
         product.weight_gradient = gradient;
         product.norm = before;
@@ -233,7 +237,8 @@ private:
         } else if (plan_wins(plan, kernels(KernelSpec::norm_gradient, op))) {
             norm.gradient_by = NormWay::plan;
             norm.gradient = norm_spec(PlanSpec::norm_gradient, op, tensor(op.x).shape, tensor(op.x).dtype);
-        } else if (const int before = pool_before(op); before != none && readers_[size_t(op.x)] == 1 && wanted(op.x) &&
+        } else if (const int before = pool_before(op); before != none && reader_count_[size_t(op.x)] == 1 &&
+                                                       wanted(op.x) &&
                                                        wanted(std::get<Pool>(graph_.ops[size_t(before)]).x)) {
             norm.pool_gradient = before;
             norm.pool_gradient_adds =
@@ -245,8 +250,8 @@ private:
     }
     /// Whether the data gradient of the convolution after it masks dy and writes dscale and dbias.
     bool gradient_sums_by_reader(const BatchNorm& op, float plan) {
-        const int reader = reader_[size_t(op.y)];
-        if (!fuses() || !norm_in_conv(op, tensor(op.x).dtype) || readers_[size_t(op.y)] != 1 || frozen(op.scale) ||
+        const int reader = last_reader_[size_t(op.y)];
+        if (!fuses() || !norm_in_conv(op, tensor(op.x).dtype) || reader_count_[size_t(op.y)] != 1 || frozen(op.scale) ||
             !wanted(op.x) || !std::holds_alternative<Conv>(graph_.ops[size_t(reader)]) ||
             !way(reader).product.data_gradient || outline_.gradients.accumulate[size_t(reader)][size_t(op.y)])
             return false;
@@ -257,7 +262,7 @@ private:
         if (t == missing) return false;
         const float rest = timing_.kernels(kernels(KernelSpec::gradient_of_sums, op));
         const KernelSpec ours = kernels(KernelSpec::norm_gradient, op);
-        if (!prefer(t + rest, time(*product.data_gradient, reader) + time_alone(plan, ours))) return false;
+        if (!prefer(sum(t, rest), sum(time(*product.data_gradient, reader), time_alone(plan, ours)))) return false;
         product.data_gradient = fused;
         product.norm = at_;
         return true;
@@ -288,10 +293,10 @@ private:
     const Outline& outline_;
     const WayOptions options_;
     const Timing& timing_;
-    const std::vector<int> readers_, writer_;  // by value: how many, which op
-    std::vector<int> reader_;                  // by value: the last op
-    std::vector<float> normalise_;             // by op: microseconds
-    int at_ = 0;                               // the op that is being decided
+    const std::vector<int> reader_count_, writer_;  // by value: how many, which op
+    std::vector<int> last_reader_;                  // by value: the last op
+    std::vector<float> normalise_;                  // by op: microseconds
+    int at_ = 0;                                    // the op that is being decided
     GpuWays result_;
 };
 

@@ -7,6 +7,7 @@
 // sums that the convolution before it writes, or, in f16, inside the convolution after it, which
 // normalises its input as it loads it. Its gradient: cuDNN's plan, our kernels, or with sums that
 // the data gradient of the convolution after it writes. Our kernels also do a max-pool before it.
+// What could not be timed wins nothing.
 // Only they do exact f32, GELU, frozen scales, narrower residuals, gradients that add, and
 // statistics over all ranks.
 #pragma once
