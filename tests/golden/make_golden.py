@@ -219,7 +219,6 @@ def print_low(name, case, low_type):
     for low in (train(case, torch.float32, *way, autocast=low_type) for way in ways):
         off = {
             "logits": np.max(np.abs(low.logits - truth.logits)) / np.max(np.abs(truth.logits)),
-            "loss": abs(low.losses[0] / truth.losses[0] - 1),
             "running": max(
                 (np.max(np.abs(low.running[k] - r)) / np.max(np.abs(r)) for k, r in truth.running.items()), default=0
             ),
