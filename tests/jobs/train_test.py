@@ -121,12 +121,15 @@ class Container(Stubs):
             self.assertEqual(done.returncode, 3 if printed.startswith("convoy") else 0)
 
     def stays_up(self, terminal):
-        """Whether it is there after a second, and ends soon after a TERM."""
+        """Whether it is there after a second, and ends soon after a TERM; at a terminal, after `exit`."""
         master, slave = os.openpty() if terminal else (None, subprocess.DEVNULL)
         container = subprocess.Popen([ENTRY], env=self.environment(), stdin=slave, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         time.sleep(1)
         up = container.poll() is None
-        container.send_signal(signal.SIGHUP if terminal else signal.SIGTERM)  # an interactive shell ignores TERM
+        if terminal:
+            os.write(master, b"exit\n")
+        else:
+            container.send_signal(signal.SIGTERM)
         container.wait(timeout=10)
         for descriptor in (master, slave) if terminal else ():
             os.close(descriptor)

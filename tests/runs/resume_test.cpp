@@ -241,8 +241,8 @@ TEST_F(Resume, TimeLimitEndsInTime) {
 
 // Without the limit this training would go on for hours.
 TEST_F(Resume, TrainingStopsBeforeSlurmsJobEnds) {
-    make_data(dir_.path("data"), 40, 10, "28x28x1");
-    const std::string train = sibling("convoy") + " train --model mnist-linear --data " + dir_.path("data") +
+    make_data(dir_.path("grey"), 40, 10, "28x28x1");
+    const std::string train = sibling("convoy") + " train --model mnist-linear --data " + dir_.path("grey") +
                               " --batch-size 20 --epochs 10000000 --eval-every 0 --output " + dir_.path("run");
     const Finished f = run("export SLURM_JOB_END_TIME=$(($(date +%s) + 9)); " + with_limit(train, 60));
     EXPECT_EQ(f.code, int(Exit::requeue)) << f.err;
