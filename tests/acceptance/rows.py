@@ -112,11 +112,11 @@ def mnist_linear(context):
 
 
 # ---- PyramidNet ----
-def plan_of(context, ranks, recipe):
+def plan_of(context, ranks, recipe, device="--device cpu"):
     """What training would do on as many images as CIFAR-10 has."""
     data = context.made_up("--images 50000 --test-images 10000 --size 32x32x3 --classes 10 --seed 1")
     recipe = f"input/recipes/tests/{recipe}.cfg"
-    return context.run(ranks, f"train --config {recipe} --data {data} --dry-run --device cpu")
+    return context.run(ranks, f"train --config {recipe} --data {data} --dry-run {device}")
 
 
 @row("PyramidNet", "24,253,410 parameters, 782 steps of 64 an epoch", "its logs")
@@ -142,31 +142,61 @@ def distributed_data_parallel(context):
 
 
 CURVE = os.path.join(ROOT, "tests", "golden", "pyramidnet-curve.csv")
+# The third loss already depends on rounding: at rate 0.1 a difference grows a thousandfold in a
+# step. Two runs of PyTorch itself that differ in their layout alone (make_curve.py --channels-last)
+# have losses 5e-6 apart at the second step and 3e-3 at the third; from step 20 to 128 their running
+# losses are at most 0.052 apart, their running accuracies 2.1 points. Twice that is allowed.
+FIRST_LOSSES, RUNNING_LOSS, RUNNING_POINTS = 1e-4, 0.104, 4.2
 
 
 def running(values):
     return np.cumsum(values) / np.arange(1, len(values) + 1)
 
 
-@row("PyramidNet, first steps", "PyTorch's running loss ± 0.05, accuracy ± 2 points", "tests/golden/make_curve.py", short=False)
+@row(
+    "PyramidNet, first 200 steps",
+    f"PyTorch's first two losses ± {FIRST_LOSSES}; its running loss ± {RUNNING_LOSS}, accuracy ± {RUNNING_POINTS} points",
+    "tests/golden/make_curve.py: the same samples, crops and weights; twice the spread of PyTorch's own runs",
+    short=False,
+)
 def pyramidnet_curve(context):
     with open(CURVE) as file:
         theirs = list(csv.DictReader(file))
     steps = len(theirs)
     folder, _ = context.train("pyramidnet", 1, "pyramidnet", context.data("cifar10"), f"--max-steps {steps} --no-eval")
-    loss = running(column(folder, "train/loss")) - running([float(step["loss"]) for step in theirs])
-    accuracy = running(column(folder, "train/accuracy")) - running([int(step["correct"]) / 64 for step in theirs])
-    first, last, right = abs(loss[:3]).max(), loss[-1], 100 * accuracy[-1]
-    text = f"loss after 3 steps {first:.1e} apart; after {steps} {last:+.3f}, accuracy {right:+.2f} points"
-    return text, first < 1e-3 and abs(last) <= 0.05 and abs(right) <= 2
+    losses, accuracies = column(folder, "train/loss"), column(folder, "train/accuracy")
+    their_losses = np.array([float(step["loss"]) for step in theirs])
+    first = abs(losses - their_losses)[:2].max()
+    last = (running(losses) - running(their_losses))[-1]
+    points = 100 * (running(accuracies) - running([int(step["correct"]) / 64 for step in theirs]))[-1]
+    text = f"first two losses {first:.0e} apart; after {steps} steps {last:+.3f}, accuracy {points:+.2f} points"
+    return text, steps == 200 and first <= FIRST_LOSSES and abs(last) <= RUNNING_LOSS and abs(points) <= RUNNING_POINTS
+
+
+def curve_of_ranks(context, recipe, ranks, batch):
+    more = f"--batch-size {batch} --sync-bn --max-steps 3 --no-eval"
+    folder, _ = context.train(f"{recipe}-{ranks}", ranks, recipe, context.data("cifar10"), more)
+    return column(folder, "train/loss")
+
+
+def largest_curve(context, recipe):
+    """The batch that this machine has memory for, at most 768, and one rank's losses."""
+    for batch in (768, 384, 192):
+        try:
+            return batch, curve_of_ranks(context, recipe, 1, batch)
+        except Failed as why:
+            if "out of memory" not in str(why):
+                raise
+    raise Skipped("a batch of 192 does not fit this machine's memory")
 
 
 def check_768(recipe):
     def check(context):
-        data, more = context.data("cifar10"), "--sync-bn --max-steps 3 --no-eval"
-        curves = [column(context.train(f"{recipe}-{n}", n, recipe, data, more)[0], "train/loss") for n in (1, 2, 4)]
-        worst = max(abs(curve - curves[0]).max() for curve in curves[1:])
-        return f"{worst:.1e} apart after 3 steps on 1, 2, 4 ranks", worst <= 1e-4
+        plans = [plan(plan_of(context, ranks, recipe, "--chip h100")) for ranks in (1, 2, 4)]
+        batch, one = largest_curve(context, recipe)
+        worst = max(abs(curve_of_ranks(context, recipe, ranks, batch) - one).max() for ranks in (2, 4))
+        text = f"{plans[0][1]} steps of {plans[0][0]}; at batch {batch} {worst:.1e} apart after 3 steps"
+        return text, plans == [(768, 66)] * 3 and worst <= 1e-4
 
     return check
 
@@ -174,8 +204,8 @@ def check_768(recipe):
 for optimizer in ("sgd", "adam"):
     row(
         f"PyramidNet, DataParallel, batch 768, {optimizer}",
-        "the same losses to 1e-4 on 1, 2, 4 ranks",
-        "rounding: it grows from step to step, so the first three",
+        "66 steps of 768 on 1, 2, 4 ranks; the same losses to 1e-4, at 768 or what fits the machine",
+        "50,000 / 768; rounding grows from step to step, so the first three",
         short=False,
     )(check_768(f"pyramidnet-768-{optimizer}"))
 
