@@ -61,4 +61,17 @@ inline double largest(const Doubles& v) {
     return most;
 }
 
+/// Mean over the rows of logits [n, classes], in double.
+inline double cross_entropy(const Doubles& logits, const std::vector<int32_t>& labels, double smoothing) {
+    const size_t classes = logits.size() / labels.size();
+    double sum = 0;
+    for (size_t i = 0; i < labels.size(); ++i) {
+        const double* row = &logits[i * classes];
+        double all = 0, of_all = 0;
+        for (size_t k = 0; k < classes; ++k) all += std::exp(row[k]), of_all += row[k];
+        sum += std::log(all) - (1 - smoothing) * row[labels[i]] - smoothing * of_all / double(classes);
+    }
+    return sum / double(labels.size());
+}
+
 }  // namespace convoy::test
