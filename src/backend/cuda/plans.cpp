@@ -197,7 +197,6 @@ float Plans::time(const KernelSpec& spec) {
 }
 
 std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) try {
-    if (!in_time()) return untimed;
     std::vector<DeviceMemory> memory;
     std::vector<std::pair<Slot, void*>> operands;
     for (Slot slot : operands_of(spec)) {
@@ -205,11 +204,15 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
         operands.emplace_back(slot, memory.back().get());
     }
     const DeviceMemory workspace(std::max<size_t>(graph.workspace(candidate), 1));
-    return measure([&] { graph.run(candidate, operands, workspace.get()); });
+    const auto work = [&] { graph.run(candidate, operands, workspace.get()); };
+    if (in_time()) return measure(work);
+    work();  // some are built and then cannot run
+    check(cudaStreamSynchronize(stream_), "trying a plan");
+    return untimed;
 } catch (const std::bad_alloc&) {
     return untimed;  // no room to try it: heuristics decide
 } catch (const std::runtime_error&) {
-    // Some are built and then cannot run. If the device itself has failed, this says so.
+    // If the device itself has failed, this says so.
     cudaGetLastError();
     check(cudaStreamSynchronize(stream_), "timing a plan");
     return std::nullopt;
