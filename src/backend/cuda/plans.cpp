@@ -136,7 +136,8 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
         if (t && (!best.graph || *t < best.microseconds)) best = {graph, tried, *t};
     }
     spent_ += seconds_since(start);
-    const bool gave_up = !best.graph && tried < graph->candidates();
+    // Not of what a training cannot do without: that is tried again.
+    const bool gave_up = optional && !best.graph && tried < graph->candidates();
     if (gave_up && in_time()) remember(key, {none_in_time, 0});
     // What failed for want of memory or of a library may do another time: only what was measured is
     // remembered, and what has no engine.
