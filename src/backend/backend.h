@@ -134,9 +134,17 @@ public:
     /// nothing.
     virtual Tensor kept_state() = 0;
 
+    /// Collective, before decide() of a program of a training: ranks with equal devices and equal
+    /// batches decide alike from then on, because one of them measures and tells the others. Does
+    /// nothing where nothing is measured.
+    virtual void agree(const Outline&) {}
     /// How the ops of a program will run, and so what memory they take. May time alternatives on
     /// the device. The steps of the program are appended with these ways in their Bound.
     virtual std::shared_ptr<const Ways> decide(const Outline&) = 0;
+    /// What was chosen by measuring, on the devices of all ranks that agreed; empty if nothing was.
+    virtual std::string choices() const { return ""; }
+    /// Before agree() and decide(): what choices() gave is chosen again, on equal devices.
+    virtual void take_choices(const std::string&) {}
 
     /// Append an op's steps to the tape; the loss also writes Bound::stats. A backend has one
     /// function an op, in the file of the op's name.

@@ -116,10 +116,9 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
                        const std::function<void(const Error&)>& on_failure) {
     Requests nobody;
     std::unique_ptr<Trainer> trainer;
-    comm.together([&] {
-        trainer = std::make_unique<Trainer>(comm, backend, graph, data, nullptr, setup, nobody);
-        trainer->build();
-    });
+    comm.together([&] { trainer = std::make_unique<Trainer>(comm, backend, graph, data, nullptr, setup, nobody); });
+    trainer->plan();
+    comm.together([&] { trainer->build(); });
     trainer->initialise();
     Stopwatch watch(backend, steps);
     std::vector<Span> timeline;

@@ -72,9 +72,10 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
         if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info);
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody);
     });
+    const RunPlace place = check_place(comm, o, *trainer);
+    plan_programs(comm, *backend, place, *trainer);
     Console(*trainer, terminal)
         .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size());
-    const RunPlace place = check_place(comm, o, *trainer);
     build_programs(comm, *backend, o, *trainer);
     print_device(terminal, o, *backend);
     comm.together([&] {

@@ -75,6 +75,15 @@ RunPlace check_place(Comm& comm, const TrainOptions& o, const Trainer& trainer) 
     return place;
 }
 
+void plan_programs(Comm& comm, Backend& backend, const RunPlace& place, Trainer& trainer) {
+    std::string choices;
+    comm.together([&] {
+        if (comm.root()) choices = choices_to_go_on_with(place);
+    });
+    backend.take_choices(comm.broadcast(choices));
+    trainer.plan();
+}
+
 void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
     const size_t copy = checkpoint_bytes(trainer.state(), comm.size());
     comm.together([&] {

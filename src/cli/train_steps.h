@@ -28,6 +28,9 @@ Description describe_training(Comm&, const Backend&, const ParsedOptions&, std::
 /// be written or has no room for what the training will leave there.
 RunPlace check_place(Comm&, const TrainOptions&, const Trainer&);
 
+/// Collective. Plans the programs, with the choices of the checkpoint that the run goes on from.
+void plan_programs(Comm&, Backend&, const RunPlace&, Trainer&);
+
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for
 /// checkpoints, do not fit.
 void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);

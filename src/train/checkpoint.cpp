@@ -22,7 +22,28 @@ std::string digest_of_values(const Checkpoint& c) {
         digest.update(&v, sizeof v);
     for (const std::vector<float>* v : {&c.weights, &c.optimizer, &c.running, &c.backend})
         digest.update(v->data(), v->size() * sizeof(float));
+    digest.update(c.choices.data(), c.choices.size());
     return digest.hex();
+}
+
+constexpr const char* choices_set = "/choices";  // u8 [bytes]: longer than an attribute may be
+
+void write_choices(hid_t file, const std::string& text, const std::string& path) {
+    if (text.empty()) return;
+    const h5::Handle set = h5::create_dataset(file, choices_set, H5T_STD_U8LE, {text.size()}, {size_t(1) << 20}, path);
+    h5::write_rows(set, H5T_NATIVE_UINT8, 0, text.size(), text.data(), path);
+}
+
+/// Empty if there are none: on CPUs, and before 0.2.
+std::string read_choices(hid_t file, const std::string& path) {
+    if (!h5::has(file, choices_set)) return "";
+    const h5::Extent e = h5::extent(file, choices_set, path);
+    if (e.dims.size() != 1 || e.type_class != H5T_INTEGER || e.type_size != 1 || !e.checksummed || e.filters != 1 ||
+        e.stored_bytes < e.dims[0])
+        fail(Exit::bad_input, path + ": data set " + choices_set + " is not text; the file is damaged");
+    std::string text(e.dims[0], '\0');
+    h5::read_rows(h5::open_dataset(file, choices_set, path), H5T_NATIVE_UINT8, 0, e.dims[0], text.data(), path);
+    return text;
 }
 
 /// The host copy of a tensor that lies at the same offset in its arena.
@@ -91,6 +112,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
         if (!c.running.empty())
             write_tensor(file, running_statistics, {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))},
                          c.running.data(), partial);
+        write_choices(file, c.choices, partial);
         h5::close(std::move(file), partial);
     } catch (const Error&) {
         std::error_code ignored;
@@ -186,9 +208,15 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
         c.running.resize(shape.count());
         read_tensor(file, running_statistics, shape, c.running.data(), path);
     }
+    c.choices = read_choices(file, path);
     if (digest_of_values(c) != h5::string_attribute(file, "sha256", path))
         fail(Exit::bad_input, path + ": does not match its SHA-256; the file is damaged");
     return c;
+}
+
+std::string read_choices(const std::string& path) {
+    const auto lock = h5::exclusive();
+    return read_choices(h5::open(path), path);
 }
 
 std::string checkpoint_path(const std::string& run_dir, int64_t step) {

@@ -28,6 +28,7 @@ struct Checkpoint {
     std::vector<float> weights, optimizer;
     std::vector<float> running;  ///< [ranks][running statistics]
     std::vector<float> backend;  ///< Backend::kept_state(); another kind of backend ignores it
+    std::string choices;         ///< Backend::choices()
 
     /// Whether no evaluation was better than the one of these weights.
     bool is_best() const { return best_accuracy >= 0 && best_step == step && !evaluation_due; }
@@ -48,6 +49,8 @@ void save_model(const std::string& path, const Checkpoint&, const State& state);
 /// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`.
 /// Throws Exit::bad_input.
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
+/// Checkpoint::choices alone, before there is a state. Throws Exit::bad_input.
+std::string read_choices(const std::string& path);
 
 /// "RUN/checkpoints/step-000000001200.h5"
 std::string checkpoint_path(const std::string& run_dir, int64_t step);

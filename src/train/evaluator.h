@@ -34,7 +34,8 @@ struct Normalisation {
 
 class Evaluator {
 public:
-    /// The loss is the plain cross-entropy, whatever smoothing the graph is trained with.
+    /// Collective. The loss is the plain cross-entropy, whatever smoothing the graph is trained
+    /// with.
     Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Normalisation, int64_t global_batch,
               Tta = Tta::plain);
     size_t arena_bytes() const;

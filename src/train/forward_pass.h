@@ -14,6 +14,7 @@ namespace convoy {
 
 class ForwardPass {
 public:
+    /// Collective.
     ForwardPass(Comm&, Backend&, const Graph&, const State&, const DataSet&, const Normalisation&,
                 int64_t global_batch);
 

@@ -13,7 +13,9 @@ public:
         : graph_(graph), writers_(writers_of(graph)), ops_(int(graph.ops.size())) {
         plan_.spec = spec;
         plan_.gradients = gradient_flow(graph);
-        plan_.ways = backend.decide({graph, spec.batch, spec.training, plan_.gradients});
+        const Outline outline{graph, spec.batch, spec.training, plan_.gradients};
+        backend.agree(outline);
+        plan_.ways = backend.decide(outline);
         plan_.value.assign(graph.values.size(), none);
         plan_.gradient.assign(graph.values.size(), none);
         plan_.saved.assign(graph.ops.size(), none);

@@ -30,6 +30,7 @@ struct ProgramPlan {
     GradientFlow gradients;
     std::shared_ptr<const Ways> ways;  ///< how the backend runs the ops
 };
+/// Collective, as Backend::agree().
 ProgramPlan plan_program(const Graph&, Backend&, const ProgramSpec&);
 
 /// One of several views of a batch: logits are summed over them by weight, and the last view's

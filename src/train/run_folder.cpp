@@ -131,6 +131,19 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const State&
     return resume;
 }
 
+std::string choices_to_go_on_with(const RunPlace& place) {
+    std::vector<std::string> paths;
+    if (!place.checkpoint.empty())
+        paths = {place.checkpoint};
+    else if (place.goes_on)
+        paths = checkpoints_of(place.folder);
+    for (const std::string& path : paths) try {
+            return read_choices(path);
+        } catch (const Error&) {  // find_resume_point() says what is wrong with it
+        }
+    return "";
+}
+
 std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State& state,
                              const Identity& identity) {
     const Checkpoint& here = resume.checkpoint;

@@ -54,6 +54,10 @@ struct RunPlace {
 /// one.
 std::optional<ResumePoint> find_resume_point(const RunPlace&, const State&, const Identity&, int64_t total_steps);
 
+/// Backend::choices() of the checkpoint that a run is likely to go on from, before it is read as a
+/// whole; empty if there is none.
+std::string choices_to_go_on_with(const RunPlace&);
+
 /// Makes RUN/model-best.h5 the model of the best evaluation that a run knows which goes on from
 /// `resume`, if its checkpoint is still there. `branched`: the file may be of evaluations after
 /// that point, and goes if it cannot be made anew. Returns what failed.

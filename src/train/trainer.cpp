@@ -11,6 +11,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       backend_(backend),
       graph_(graph),
       train_(train),
+      test_(test),
       setup_(setup),
       epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
       state_(graph, backend, &setup.optimizer, setup.look_ahead > 0),
@@ -24,18 +25,20 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
         fail(Exit::usage, "--epochs means " + std::to_string(int64_t(std::min(steps, 1e18))) +
                               " steps, more than Convoy can do; lower it");
     buckets_ = plan_buckets(state_.counts(), setup.bucket_bytes / sizeof(float));
-    for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup.global_batch : 0, epoch_plan_.tail}) {
+}
+
+void Trainer::plan() {
+    for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail}) {
         if (samples == 0) continue;
-        const Share mine = share_of(samples, comm.size(), comm.rank());
+        const Share mine = share_of(samples, comm_.size(), comm_.rank());
         programs_.push_back(
-            {plan_program(graph, backend, {int(mine.count), samples, mine.first, true}), {}, {}, {}, {}});
+            {plan_program(graph_, backend_, {int(mine.count), samples, mine.first, true}), {}, {}, {}, {}});
         arena_bytes_ = std::max(arena_bytes_, programs_.back().plan.memory.bytes);
     }
-    if (test) {
-        evaluator_ = std::make_unique<Evaluator>(comm, backend, graph, state_, *test, setup.normalisation,
-                                                 setup.global_batch, setup.tta);
-        arena_bytes_ = std::max(arena_bytes_, evaluator_->arena_bytes());
-    }
+    if (!test_) return;
+    evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.normalisation,
+                                             setup_.global_batch, setup_.tta);
+    arena_bytes_ = std::max(arena_bytes_, evaluator_->arena_bytes());
 }
 
 void Trainer::initialise() {

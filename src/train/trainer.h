@@ -107,19 +107,20 @@ struct StepTime {
 
 class Trainer {
 public:
-    /// Plans, and allocates parameters, gradients and optimizer state. `test` may be null.
-    /// `requests` may be set at any time, by a signal handler or a clock, and must outlive the
-    /// trainer.
+    /// Allocates parameters, gradients and optimizer state. `test` may be null. `requests` may be
+    /// set at any time, by a signal handler or a clock, and must outlive the trainer.
     Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
             Requests& requests);
 
     int64_t steps_per_epoch() const { return epoch_plan_.steps(); }
     int64_t total_steps() const { return total_steps_; }
     int64_t tail() const { return epoch_plan_.tail; }
-    size_t arena_bytes() const { return arena_bytes_; }
     const std::vector<Bucket>& buckets() const { return buckets_; }
     const State& state() const { return state_; }
 
+    /// Collective, first of all: chooses how the programs run and where their memory lies.
+    void plan();
+    size_t arena_bytes() const { return arena_bytes_; }  ///< once it is planned
     /// Allocates activations and builds the tapes. Throws Exit::out_of_memory.
     void build();
     /// Draws the initial weights on rank 0 and broadcasts them.
@@ -211,6 +212,7 @@ private:
     Backend& backend_;
     const Graph& graph_;
     const DataSet& train_;
+    const DataSet* const test_;
     TrainSetup setup_;
     EpochPlan epoch_plan_;
     int64_t total_steps_ = 0, step_ = 0;

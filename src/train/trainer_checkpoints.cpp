@@ -14,6 +14,7 @@ Checkpoint Trainer::position() {
     c.best_step = best_step_;
     c.rate_factor = rate_factor_;
     c.ranks = comm_.size();
+    if (comm_.root()) c.choices = backend_.choices();
     std::vector<float> running(state_.running().count());
     backend_.download(running.data(), state_.running().data, state_.running().bytes());
     c.running = comm_.gather(running);

@@ -88,8 +88,9 @@ TEST_F(Resume, AfterATermToMpirunInALongStepBitForBit) {
         "mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 3 -np 2 " + sibling("convoy") + " ";
     const std::string to_ranks = " -f '^[^ ]*convoy train .*" + dir_.path("term") + "'",
                       to_mpirun = "pkill -TERM -f '^mpirun .*" + dir_.path("term") + "'",
-                      // Rank 0 then waits for rank 1: on no machine does the step end before the TERM.
-                      stop_rank_1 = "; sleep 1; pkill -STOP -n" + to_ranks,
+                      // Rank 0 then waits for rank 1: on no machine does the step end before the
+                      // TERM.
+        stop_rank_1 = "; sleep 1; pkill -STOP -n" + to_ranks,
                       as_mpirun = "pkill -CONT" + to_ranks + stop_rank_1 + "; sleep 2; pkill -TERM" + to_ranks;
     const bool has_time = launcher_grace().to_kill >= 2;
     const Finished stopped = interrupted(with_limit(mpirun + train("term", slow), 120), "term", 3,

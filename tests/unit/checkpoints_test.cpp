@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
@@ -22,6 +23,11 @@ Names files_in(const std::string& folder) {
     Names names;
     for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
     return names;
+}
+
+std::string slurp(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 TEST(Checkpoints, TheNewestAndTheBestStay) {
@@ -97,6 +103,37 @@ TEST(Checkpoints, ReadAsAModelHaveTheMeanOfTheRanksRunningStatistics) {
                 ASSERT_EQ(t.tensor.as<float>()[i], float((at + i) % 1000)) << t.name;
         }
     }
+}
+
+// 200 kB: more than an attribute may hold. A byte that changed is found.
+TEST(Checkpoints, KeepTheChoicesOfTheBackend) {
+    const TempDir dir;
+    cpu::CpuBackend backend({1, false}, test_comm());
+    const Graph graph = build_model({"linear", 1, 1, 10, 10});
+    const OptimizerSpec spec;
+    const State state(graph, backend, &spec);
+    Checkpoint c;
+    c.model = {{"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
+    c.weights.resize(state.weights().count());
+    c.optimizer.resize(state.optimizer_block().count());
+    const std::string none = dir.path("none.h5"), path = dir.path("choices.h5");
+    write_checkpoint(none, c, state);
+    EXPECT_EQ(read_choices(none), "");
+    EXPECT_EQ(read_checkpoint(none, state, {}).choices, "");
+    for (int i = 0; i < 10000; ++i) c.choices += "plan " + std::to_string(i) + " = 1.5 engine\n";
+    write_checkpoint(path, c, state);
+    EXPECT_EQ(read_choices(path), c.choices);
+    EXPECT_EQ(read_checkpoint(path, state, {}).choices, c.choices);
+    std::string bytes = slurp(path);
+    const size_t at = bytes.find("plan 5000 = 1.5");
+    ASSERT_NE(at, std::string::npos);
+    bytes[at + 5] = '6';
+    std::ofstream(path, std::ios::binary) << bytes;
+    EXPECT_THROW(read_choices(path), Error);
+    EXPECT_THROW(read_checkpoint(path, state, {}), Error);
+    EXPECT_EQ(choices_to_go_on_with({dir.path("empty"), "", true, false}), "");
+    EXPECT_EQ(choices_to_go_on_with({dir.path("empty"), path, false, false}), "")
+        << "find_resume_point() says what is wrong";
 }
 
 // What a run that goes on finds as model-best.h5. The weights of a checkpoint say whose they are.

@@ -98,6 +98,7 @@ protected:
         Requests requests;
         Trainer trainer(test_comm(), backend_, graph, train_data, &test_data, setup_, requests);
         if (look_) backend_.within = [&] { look_(trainer); };
+        trainer.plan();
         trainer.build();
         trainer.initialise();
         trainer.run(recorder);

@@ -24,9 +24,11 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
-      plans_(cudnn_, compute_.get(),
-             {cache_path(info.name, Cudnn::version()), comm.local_rank() == 0, options.tune_seconds,
-              [this] { comm_.activity().enter("choosing cuDNN plans"); }}) {
+      plans_(cudnn_, compute_.get(), {cache_path(info.name, Cudnn::version()), options.tune_seconds, [this] {
+                                          if (meetings_) meetings_->attend();
+                                          comm_.activity().enter("choosing cuDNN plans");
+                                      }}) {
+    plans_.let_save(comm.root());
     times_ = allocate(sizeof(kernels::StepTimes));
     loss_scale_ = allocate(sizeof(kernels::LossScale));
     kernels::LossScale start;
@@ -141,6 +143,10 @@ std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
     while (!plans_.build(ways->plans()));
     plans_.save();
     for (const std::string& text : ways->notes) note(text);
+    if (plans_.unmet() > 0)
+        note(
+            "cuDNN cannot build some plans of the checkpoint here: they are chosen anew, so that results agree with "
+            "those before within rounding");
     return ways;
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backend/backend.h"
+#include "backend/cuda/agreement.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/gradient_sums.h"
 #include "backend/cuda/handles.h"
@@ -42,7 +43,10 @@ public:
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
     Tensor kept_state() override;
+    void agree(const Outline&) override;
     std::shared_ptr<const Ways> decide(const Outline&) override;
+    std::string choices() const override;
+    void take_choices(const std::string&) override;
 
     void forward(const Op&, const Bound&, Tape&) override;
     void backward(const Op&, const Bound&, Tape&) override;
@@ -86,6 +90,10 @@ private:
     static StepId fused_with(StepId, const std::string& with, int op);
     /// add_scaled() as a step of that identity.
     void scale(StepId, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&);
+    /// What plans are chosen for: devices of one kind can run the same.
+    std::string kind() const;
+    /// Collective: ranks with an outline decide, and build what they decided for; the others wait.
+    void together_deciding(const Outline*);
     /// A plan that decide() chose; throws Exit::usage if cuDNN has no engine for it.
     const Plan& plan(const PlanSpec&);
     static const Way& way_of(const Bound& b) { return static_cast<const GpuWays&>(b.ways).ways[size_t(b.op)]; }
@@ -128,6 +136,8 @@ private:
     std::shared_ptr<Workspace> workspace_;
     Cudnn cudnn_;
     Plans plans_;
+    DeviceChoices agreed_;          // of earlier runs and of all ranks
+    Meetings* meetings_ = nullptr;  // while others wait for this rank
     WeightCopies copies_;
     std::unique_ptr<GradientSums> sums_;  // null on one rank
     Buffer times_, loss_scale_;           // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16

@@ -24,6 +24,7 @@ constexpr const char* none_in_time = "none-in-time";  // in place of an engine's
 constexpr double save_every = 5;                      // seconds: who is stopped while choosing goes on from there
 
 bool has_engine(const PlanChoice& c) { return !c.engine.empty() && c.engine != none_in_time; }
+float time_of(const PlanChoice& c) { return has_engine(c) || c.microseconds == untimed ? c.microseconds : missing; }
 
 }  // namespace
 
@@ -104,24 +105,54 @@ Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, Options options)
     std::ifstream file(options_.path);
     std::ostringstream text;
     if (file) text << file.rdbuf();
-    choices_ = parse_choices(text.str());
+    cached_ = parse_choices(text.str());
+}
+
+void Plans::take(const PlanChoices& choices, bool binding) {
+    for (const auto& [key, choice] : choices) {
+        given_[key] = choice;
+        if (!binding) continue;
+        binding_.insert(key);
+        if (choice.microseconds != untimed && cached_.emplace(key, choice).second) changed_ = true;
+    }
+}
+
+const PlanChoice* Plans::known(const std::string& key) const {
+    for (const PlanChoices* from : {&given_, &cached_})
+        if (const auto at = from->find(key); at != from->end()) return &at->second;
+    return nullptr;
 }
 
 const Plan* Plans::find(const PlanSpec& spec) {
     const std::string key = spec.key();
     auto at = plans_.find(key);
     if (at == plans_.end()) at = plans_.emplace(key, choose(spec, std::make_shared<CudnnGraph>(cudnn_, spec))).first;
-    return at->second.graph ? &at->second : nullptr;
+    const Plan& plan = at->second;
+    answer(key, plan.graph ? PlanChoice{plan.graph->name(plan.candidate), plan.microseconds} : PlanChoice{});
+    return plan.graph ? &plan : nullptr;
+}
+
+/// The plan that is known already, or that there is none; nothing if it has to be chosen.
+std::optional<Plan> Plans::as_known(const PlanSpec& spec, const std::shared_ptr<CudnnGraph>& graph) {
+    const std::string key = spec.key();
+    const PlanChoice* choice = known(key);
+    if (!choice) return std::nullopt;
+    if (time_of(*choice) == missing) return Plan{};
+    for (int i = 0; i < graph->candidates(); ++i)
+        if (graph->name(i) == choice->engine && build(*graph, i)) return Plan{graph, i, choice->microseconds};
+    if (!has_engine(*choice) || !given_.contains(key)) return std::nullopt;
+    if (binding_.contains(key))
+        fail(Exit::usage, "cuDNN cannot build engine " + choice->engine + " of '" + key +
+                              "', which another rank with the same kind of GPU has chosen; compare the drivers and "
+                              "CUDA libraries of the hosts (convoy info)");
+    ++unmet_;
+    given_.erase(key);
+    return as_known(spec, graph);
 }
 
 Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
+    if (std::optional<Plan> known = as_known(spec, graph)) return *known;
     const std::string key = spec.key();
-    if (const auto known = choices_.find(key); known != choices_.end()) {
-        if (!has_engine(known->second)) return {};
-        for (int i = 0; i < graph->candidates(); ++i)
-            if (graph->name(i) == known->second.engine && build(*graph, i))
-                return {graph, i, known->second.microseconds};
-    }
     Plan best{nullptr, 0, untimed};
     int tried = 0, timed = 0, failed = 0;
     const Clock::time_point start = Clock::now();
@@ -155,18 +186,21 @@ bool Plans::build(CudnnGraph& graph, int candidate) {
 }
 
 void Plans::remember(const std::string& key, const PlanChoice& choice) {
-    choices_[key] = choice;
+    cached_[key] = choice;
     changed_ = true;
     if (seconds_since(saved_) > save_every) save();
 }
 
+float Plans::answer(const std::string& key, const PlanChoice& choice) {
+    chosen_[key] = choice;
+    return time_of(choice);
+}
+
 float Plans::time(const PlanSpec& spec) {
     const std::string key = spec.key();
-    if (const auto built = plans_.find(key); built != plans_.end())
-        return built->second.graph ? built->second.microseconds : missing;
-    if (const auto known = choices_.find(key); known != choices_.end())
-        return has_engine(known->second) ? known->second.microseconds : missing;
-    if (!in_time()) return untimed;
+    const bool built = plans_.contains(key);
+    if (const PlanChoice* choice = known(key); choice && !built) return answer(key, *choice);
+    if (!in_time() && !built) return answer(key, {"", untimed});
     const Plan* found = find(spec);
     return found ? found->microseconds : missing;
 }
@@ -183,17 +217,17 @@ bool Plans::build(const std::vector<PlanSpec>& specs) {
 
 float Plans::time(const KernelSpec& spec) {
     const std::string key = spec.key();
-    if (const auto known = choices_.find(key); known != choices_.end()) return known->second.microseconds;
-    if (!in_time()) return untimed;
+    if (const PlanChoice* choice = known(key)) return answer(key, *choice);
+    if (!in_time()) return answer(key, {"", untimed});
     const Clock::time_point start = Clock::now();
     try {
         const KernelTrial trial(spec, stream_);
         const float t = measure([&] { trial.run(); });
         spent_ += seconds_since(start);
         remember(key, {"kernel", t});
-        return t;
+        return answer(key, {"kernel", t});
     } catch (const std::bad_alloc&) {
-        return untimed;  // no room to try it
+        return answer(key, {"", untimed});  // no room to try it
     }
 }
 
@@ -241,10 +275,10 @@ float Plans::measure(const std::function<void()>& work) {
 }
 
 void Plans::save() {
-    if (!changed_ || !options_.saves || options_.path.empty()) return;
+    if (!changed_ || !saves_ || options_.path.empty()) return;
     changed_ = false;
     saved_ = Clock::now();
-    const std::string text = text_of(choices_);
+    const std::string text = text_of(cached_);
     try {
         std::filesystem::create_directories(std::filesystem::path(options_.path).parent_path());
         replace_file(options_.path, {text.begin(), text.end()});

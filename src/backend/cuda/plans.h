@@ -1,11 +1,13 @@
 // The plan for each spec: chosen by timing candidates on the device, remembered on disk by chip,
 // cuDNN version and spec, so that a second run on the same kind of GPU starts at once and computes
-// the same bits.
+// the same bits. What this process chose, and by which times, it can tell other ranks and a
+// checkpoint.
 #pragma once
 #include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/handles.h"
@@ -25,7 +27,7 @@ struct Plan {
 };
 
 /// What the cache file holds: one line a spec, "key = microseconds engine". An empty engine: cuDNN
-/// has none.
+/// has none or, if it is untimed, none was asked for.
 struct PlanChoice {
     std::string engine;
     float microseconds = 0;
@@ -43,11 +45,10 @@ std::vector<Slot> operands_of(const PlanSpec&);
 
 class Plans {
 public:
-    /// The cache's file; whether this rank writes it; seconds for measuring. Once they are over,
-    /// what has to be is the first that cuDNN names, and nothing else has a time.
+    /// The cache's file; seconds for measuring. Once they are over, what has to be is the first
+    /// that cuDNN names, and nothing else has a time.
     struct Options {
         std::string path;
-        bool saves = false;
         double seconds = INFINITY;
         std::function<void()> alive = [] {};  ///< called before each candidate is built or timed
     };
@@ -62,8 +63,17 @@ public:
     bool build(const std::vector<PlanSpec>&);
     /// The time of our kernels; measured once and remembered too.
     float time(const KernelSpec&);
+    /// What was asked for so far and chosen, timed or not.
+    const PlanChoices& choices() const { return chosen_; }
+    /// What an earlier run or, binding, another rank chose is chosen here too. What this device
+    /// cannot do is measured again and counted in unmet(); if it is binding, find() throws
+    /// Exit::usage.
+    void take(const PlanChoices&, bool binding);
+    int unmet() const { return unmet_; }
     /// Writes the cache if something was measured; a cache that cannot be written is not an error.
     void save();
+    /// Whether to write it at all; one rank of those that share it does.
+    void let_save(bool saves) { saves_ = saves; }
     /// Plans built so far, including those that were only timed.
     int built() const { return built_; }
 
@@ -74,14 +84,19 @@ private:
     float measure(const std::function<void()>& work);
 
     bool build(CudnnGraph&, int candidate);
+    const PlanChoice* known(const std::string& key) const;
+    std::optional<Plan> as_known(const PlanSpec&, const std::shared_ptr<CudnnGraph>&);
+    float answer(const std::string& key, const PlanChoice&);
     bool in_time() const { return spent_ < options_.seconds; }
     void remember(const std::string& key, const PlanChoice&);
 
     const Cudnn& cudnn_;
     cudaStream_t stream_;
     const Options options_;
-    PlanChoices choices_;
-    bool changed_ = false;
+    PlanChoices cached_, given_, chosen_;
+    std::set<std::string> binding_;  // keys of given_
+    int unmet_ = 0;
+    bool changed_ = false, saves_ = true;
     Clock::time_point saved_ = Clock::now();
     double spent_ = 0;  // seconds
     int built_ = 0;
