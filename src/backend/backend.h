@@ -106,6 +106,12 @@ public:
     virtual std::string placement() const = 0;
     /// How the device is linked to others and to the host; empty on CPUs.
     virtual std::string links() const = 0;
+    /// How sums over ranks travel: "NCCL over P2P/CUMEM, NET/IB/GDRDMA"; empty if that is not
+    /// known, as of one rank and on CPUs, where MPI chooses.
+    virtual std::string transport() const { return ""; }
+    /// Bytes of a gradient bucket whose sum is long enough for its latency not to matter; the same
+    /// on all ranks.
+    virtual size_t bucket_bytes() const { return size_t(4) << 20; }
     /// In low precision, channels are padded to a multiple of this (with_precision).
     virtual int channel_multiple() const = 0;
     /// May be called from one other thread at any time.
@@ -124,6 +130,8 @@ public:
     virtual void set_aside(size_t /*bytes*/, const std::string& /*what_for*/, Taker) {}
 
     virtual Buffer allocate(size_t bytes) = 0;  ///< before the first step only; throws Exit::out_of_memory
+    /// As allocate(), for what allreduce() sums: where that is fastest.
+    virtual Buffer allocate_summed(size_t bytes) { return allocate(bytes); }
     /// Host memory as the device sees it: itself on the CPU, a copy on a GPU. It must outlive the
     /// Buffer.
     virtual Buffer resident(void* host, size_t bytes) = 0;
@@ -159,8 +167,9 @@ public:
     /// what the sums are before they are summed over ranks; null: does not.
     virtual void request(const Requests*, BatchStats*, BatchStats* own, Tape&) = 0;
     /// Sums a slice of the gradient arena over all ranks, in place. Overlaps with the compute that
-    /// follows on the tape.
-    virtual void allreduce(Tensor bucket, Tape&) = 0;
+    /// follows on the tape. The first `counts` elements are counts, which are summed exactly in any
+    /// precision.
+    virtual void allreduce(Tensor bucket, size_t counts, Tape&) = 0;
     /// Waits for every all-reduce started so far; this wait is the exposed communication.
     virtual void wait_allreduce(Tape&) = 0;
     /// One optimizer step. If the loss or a gradient is not finite: all ranks skip it.

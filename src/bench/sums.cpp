@@ -22,7 +22,7 @@ int draw(uint64_t seed, int64_t step, int rank) {
 
 std::function<void()> sum_over_ranks(Backend& backend, const Tensor& t) {
     Tape tape;
-    backend.allreduce(t, tape);
+    backend.allreduce(t, 0, tape);
     backend.wait_allreduce(tape);
     return backend.finish(std::move(tape));
 }
@@ -41,7 +41,7 @@ void check_sums(Comm& comm, const std::string& trouble) {
 
 void sum_small_numbers(Comm& comm, Backend& backend, const SmallSums& test) {
     const bool toy = test.lines == SumLines::toy;
-    const Buffer buffer = backend.allocate(stats_elements * sizeof(float));
+    const Buffer buffer = backend.allocate_summed(stats_elements * sizeof(float));
     const auto sum = sum_over_ranks(backend, {buffer.get(), {1, 1, 1, int(stats_elements)}, DType::f32});
     for (int64_t step = 1; step <= test.steps; ++step) {
         const int mine = draw(test.seed, step, comm.rank());
@@ -124,7 +124,7 @@ double time_of(Comm& comm, Backend& backend, const std::function<void()>& sum, i
 void measure_sums(Comm& comm, Backend& backend, const std::vector<size_t>& sizes, int64_t iterations, uint64_t seed) {
     const size_t most = *std::max_element(sizes.begin(), sizes.end());
     Buffer buffer;
-    comm.together([&] { buffer = backend.allocate(most); });
+    comm.together([&] { buffer = backend.allocate_summed(most); });
     auto* data = static_cast<float*>(buffer.get());
     const Pattern pattern(comm, seed);
     if (comm.root())

@@ -81,6 +81,8 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     if (comm.root() && o.lines == SumLines::plain)
         for (int rank = 0; rank < comm.size(); ++rank)
             std::printf("# rank %d on %s\n", rank, places[size_t(rank)].c_str());
+    if (const std::string way = backend->transport(); comm.root() && o.lines == SumLines::plain && !way.empty())
+        std::printf("# sums by %s\n", way.c_str());
     std::fflush(stdout);
     if (o.steps > 0)
         sum_small_numbers(comm, *backend,

@@ -52,6 +52,10 @@ RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Trainer&
             .images = data.info().images};
 }
 
+void print_transport(Terminal& terminal, const Backend& backend) {
+    if (const std::string way = backend.transport(); !way.empty()) terminal.line("sums      over ranks by " + way);
+}
+
 /// Collective. Throws as LogFile.
 void open_log(Comm& comm, const std::string& folder, Terminal& terminal) {
     comm.together([&] {
@@ -168,6 +172,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size());
+    print_transport(terminal, *backend);
     build_programs(comm, *backend, o, *trainer);
 
     // 5. Run folder, and where to go on

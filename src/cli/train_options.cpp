@@ -103,8 +103,9 @@ void add_batches(OptionTable& t, TrainOptions& o) {
     t.whole("eval-images", o.eval_images, 0, {0, most_steps}, "N", "evaluate on the first N test images; 0: on all");
     t.flag("no-eval", o.no_eval, "no evaluation at all; the test split is not read");
     t.flag("sync-bn", o.sync_bn, "batch norm over the global batch; else over each rank's own samples");
-    t.number("bucket-mib", o.bucket_mib, 4, {0.001, 4096}, "MIB",
-             "least size of a gradient bucket; 4096: one all-reduce after backward");
+    t.number("bucket-mib", o.bucket_mib, 0, {0, 4096}, "MIB",
+             "least size of a gradient bucket; 0: 4, or 16 where NVLink or InfiniBand links GPUs; 4096: one all-reduce "
+             "after backward");
 }
 
 void add_rates(OptionTable& t, TrainOptions& o) {

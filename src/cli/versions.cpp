@@ -32,6 +32,7 @@ Versions versions_of_run(const Backend& backend) {
 Facts environment_of_run(const Backend& backend) {
     Facts all = facts_of_host();
     for (const auto& fact : backend.identity()) all.push_back(fact);
+    if (const std::string way = backend.transport(); !way.empty()) all.emplace_back("sums_over_ranks", way);
     return all;
 }
 

@@ -23,24 +23,30 @@ std::set<fs::path> entries(const fs::path& folder) {
     return found;
 }
 
+void add(std::string& text, const std::string& name, const std::string& rate) {
+    text += (text.empty() ? "" : ", ") + name + " " + rate;
+}
+
 }  // namespace
 
-std::string network_cards(const std::string& sys) {
+std::string verbs_ports(const std::string& sys) {
     std::string text;
-    const auto add = [&](const std::string& name, const std::string& rate) {
-        text += (text.empty() ? "" : ", ") + name + " " + rate;
-    };
     for (const fs::path& card : entries(sys + "/class/infiniband"))
         for (const fs::path& port : entries(card / "ports"))
             if (line_of(port / "state").find("ACTIVE") != std::string::npos)
-                add(card.filename(), line_of(port / "rate"));
+                add(text, card.filename(), line_of(port / "rate"));
+    return text;
+}
+
+std::string network_cards(const std::string& sys) {
+    std::string text = verbs_ports(sys);
     for (const fs::path& card : entries(sys + "/class/net")) {
         // loopback and bridges have no device
         if (!fs::exists(card / "device") || line_of(card / "operstate") != "up") continue;
         const int megabits = std::atoi(line_of(card / "speed").c_str());
         char rate[32] = "of unknown speed";
         if (megabits > 0) std::snprintf(rate, sizeof rate, "%g Gb/s", megabits / 1e3);
-        add(card.filename(), rate);
+        add(text, card.filename(), rate);
     }
     return text.empty() ? "none" : text;
 }

@@ -8,4 +8,7 @@ namespace convoy {
 /// cards that are; "none" if there are none. `sys` is where sysfs is.
 std::string network_cards(const std::string& sys = "/sys");
 
+/// Only the InfiniBand and RoCE ports that are up; empty if there are none.
+std::string verbs_ports(const std::string& sys = "/sys");
+
 }  // namespace convoy

@@ -198,11 +198,15 @@ private:
                 probe(i, " backward", c_.state.gradients()[id]);
                 complete = std::max(complete, c_.state.end_of(id));
             }
-            for (; next < buckets.size() && buckets[next].end <= complete; ++next)
-                c_.backend.allreduce(c_.state.gradient_slice(buckets[next].begin, buckets[next].end), program_.tape);
+            for (; next < buckets.size() && buckets[next].end <= complete; ++next) allreduce(buckets[next]);
         }
         require(next == buckets.size(), "every gradient bucket is reduced");
         c_.backend.wait_allreduce(program_.tape);
+    }
+
+    void allreduce(const Bucket& b) {
+        const size_t counts = b.begin == 0 ? stats_elements : 0;
+        c_.backend.allreduce(c_.state.gradient_slice(b.begin, b.end), counts, program_.tape);
     }
 
     void probe(size_t op, const char* direction, const Tensor& output) {

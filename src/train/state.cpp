@@ -47,7 +47,7 @@ State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bo
     end_.assign(count, 0);
     lay_out_gradients(graph);
     allocate_weights(graph, backend);
-    gradients_buffer_ = backend.allocate((spec ? arena_ : stats_elements) * sizeof(float));
+    gradients_buffer_ = backend.allocate_summed((spec ? arena_ : stats_elements) * sizeof(float));
     if (spec) own_stats_ = backend.allocate(sizeof(BatchStats));
     if (spec) allocate_optimizer(backend, *spec, look_ahead);
     allocate_running(graph, backend);

@@ -39,7 +39,7 @@ struct TrainSetup {
     int64_t global_batch = 0, max_steps = 0, eval_every = 1, log_interval = 10;
     int64_t metrics_every = 0;  ///< steps between two rows of /train; 0: as steps_between_rows()
     bool drop_last = false, sync_bn = false;
-    size_t bucket_bytes = size_t(4) << 20;
+    size_t bucket_bytes = 0;  ///< least size of a gradient bucket; 0: Backend::bucket_bytes()
     uint64_t seed = 1;
     OnNan on_nan = OnNan::stop;
     // When to take a checkpoint; 0: not by this clock. Also at the end, when asked, and after the

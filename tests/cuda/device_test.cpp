@@ -193,8 +193,9 @@ TEST_F(CudaDevice, NcclOfOneRankSumsInAndOutOfAGraph) {
         const auto sums = connect_by_nccl(test_comm(), compute.get(), communication.get(), bf16, *gpu);
         const Buffer data = upload(*gpu, values);
         auto* floats = static_cast<float*>(data.get());
-        const Tape tape = {{{.name = "sum"}, Lane::communication, [&] { sums->start(floats, values.size()); }},
-                           {{.name = "wait"}, Lane::compute, [&] { sums->wait(); }}};
+        const Tape tape = {
+            {{.name = "sum"}, Lane::communication, [&] { sums->start(floats, values.size(), stats_elements); }},
+            {{.name = "wait"}, Lane::compute, [&] { sums->wait(); }}};
         CapturedTape program(tape, compute.get(), sums->capturable());
         for (int run = 0; run < 4; ++run) {  // eager, captured, replayed twice
             program.run(0);

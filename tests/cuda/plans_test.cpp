@@ -211,6 +211,19 @@ TEST_P(CudaPlansOf, FusedGraphsAreListedOrFallBack) {
     }
 }
 
+// Beside sums over ranks, which keep 32 multiprocessors.
+TEST_P(CudaPlansOf, NormsOnAPartOfTheDeviceHaveEngines) {
+    const BatchNorm norm{0, 1, 0, 1, 2, 3, 1e-5f, 0.1f};
+    std::vector<NamedPlan> plans;
+    for (const PlanSpec::Kind kind : {PlanSpec::norm, PlanSpec::norm_gradient})
+        for (const int multiprocessors : {0, 76}) {
+            PlanSpec s = norm_spec(kind, norm, {64, 56, 56, 64}, DType::bf16);
+            s.multiprocessors = multiprocessors;
+            plans.push_back({"norm", s, 1});
+        }
+    for (const PlanRow& row : plan_rows(plans, GetParam())) EXPECT_GT(row.candidates, 0) << row.plan.spec.key();
+}
+
 TEST_P(CudaPlansOf, TheTableNamesEngineAndWorkspace) {
     const std::string table =
         plan_table(cuda_graph("mnist-conv", 28, 1, 10, Precision::bf16), 64, Precision::bf16, GetParam());

@@ -72,7 +72,8 @@ TEST_F(CudaRuns, CountSamplesExactlyWithGradientsInBf16) {
     EXPECT_EQ(one[0], two[0]) << "the weights of the first step are the same";
 }
 
-// As the trainer sums a bucket: its first 16 floats are counts.
+// As the trainer sums its first bucket, which begins with 16 counts, and the others, which have
+// none.
 TEST_F(CudaRuns, SumTheHeadOfABucketExactly) {
     Comm& comm = test_comm();
     if (comm.size() == 1) {
@@ -84,18 +85,45 @@ TEST_F(CudaRuns, SumTheHeadOfABucketExactly) {
     const auto sums = connect_by_nccl(comm, compute.get(), communication.get(), true, *gpu);
     Floats values(64, 1.0f + 1.0f / 256);
     for (size_t i = 0; i < stats_elements; ++i) values[i] = float(257 + int(i) + comm.rank());
-    const Buffer data = upload(*gpu, values);
-    sums->start(static_cast<float*>(data.get()), values.size());
-    sums->wait();
-    ASSERT_EQ(cudaStreamSynchronize(compute.get()), cudaSuccess);
-    const Floats summed = download<float>(*gpu, data.get(), values.size());
-    for (size_t i = 0; i < values.size(); ++i) {
-        const float exact = i < stats_elements ? float(515 + 2 * int(i)) : 2 + 2.0f / 256;
-        if (i < stats_elements)
-            EXPECT_EQ(summed[i], exact) << i;
-        else
-            EXPECT_NEAR(summed[i], exact, 2.0f / 128) << "rounded to bf16";
+    for (const size_t exact : {stats_elements, size_t(0)}) {
+        const Buffer data = upload(*gpu, values);
+        sums->start(static_cast<float*>(data.get()), values.size(), exact);
+        sums->wait();
+        ASSERT_EQ(cudaStreamSynchronize(compute.get()), cudaSuccess);
+        const Floats summed = download<float>(*gpu, data.get(), values.size());
+        int rounded = 0;
+        for (size_t i = 0; i < stats_elements; ++i) {
+            const float sum = float(515 + 2 * int(i));
+            EXPECT_NEAR(summed[i], sum, exact > 0 ? 0 : 4) << i;
+            rounded += summed[i] != sum;
+        }
+        EXPECT_EQ(rounded > 0, exact == 0) << "no bytes are sent for counts where there are none";
+        for (size_t i = stats_elements; i < values.size(); ++i)
+            EXPECT_NEAR(summed[i], 2 + 2.0f / 256, 2.0f / 128) << "rounded to bf16";
     }
+}
+
+// On the emulated device NCCL says what EMULATED_TRANSPORT has.
+TEST_F(CudaRuns, SayWhatTheirSumsGoOver) {
+    make_data(dir_.path("few"), 8, 4, "28x28x1");
+    const auto said = [&](const std::string& environment, const std::string& name) {
+        const Finished f =
+            run("export " + environment + "; " +
+                launch_command(2, train(name, on_gpus({{"data", dir_.path("few")}, {"batch-size", "4"}})), 120));
+        EXPECT_EQ("", failure(f));
+        const std::string label = "\nsums      over ranks by ";
+        const size_t at = f.out.find(label), from = at + label.size();
+        return at == std::string::npos ? "" : f.out.substr(from, f.out.find('\n', from) - from);
+    };
+    const std::string quiet = said("NCCL_DEBUG=WARN", "quiet");
+    EXPECT_EQ(quiet, "NCCL") << "the user's own log is left alone";
+    const std::string loud = said("EMULATED_TRANSPORT=NET/IB/3/GDRDMA", "loud");
+    EXPECT_EQ(loud.find("NCCL over "), 0u) << loud;
+    if (cuda_versions().back().second == "2.99.7") {
+        EXPECT_EQ(loud, "NCCL over NET/IB/GDRDMA");
+    }
+    EXPECT_NE(run("h5dump -a /run/environment_sums_over_ranks " + dir_.path("loud") + "/metrics.h5").out.find(loud),
+              std::string::npos);
 }
 
 }  // namespace

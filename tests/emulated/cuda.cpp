@@ -166,6 +166,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int index) {
     std::strcpy(p->name, "emulated GPU");
     p->major = 9;
     p->totalGlobalMem = Memory::total;
+    p->multiProcessorCount = 132;
+    p->l2CacheSize = 64 << 10;
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int index) {

@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <nccl.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -70,6 +71,17 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int, ncclUniqueId id, int,
     MPI_Comm_dup(MPI_COMM_WORLD, &(*comm)->ranks);
     return ncclInProgress;
 }
+/// As NCCL does when ranks first sum. The transport is that of EMULATED_TRANSPORT.
+static void tell_transport() {
+    const char *level = std::getenv("NCCL_DEBUG"), *path = std::getenv("NCCL_DEBUG_FILE"),
+               *transport = std::getenv("EMULATED_TRANSPORT");
+    if (!level || std::strcmp(level, "INFO") != 0 || !path) return;
+    std::FILE* file = std::fopen(path, "w");
+    if (!file) return;
+    std::fprintf(file, "host:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via %s\n",
+                 transport ? transport : "P2P/CUMEM");
+    std::fclose(file);
+}
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     if (comm->polls > 0) --comm->polls;
     *state = comm->polls > 0 ? ncclInProgress : ncclSuccess;
@@ -90,6 +102,7 @@ ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataTyp
                            ncclComm_t comm, cudaStream_t stream) {
     if (comm->polls > 0 && !in_group) return ncclInvalidUsage;  // the call before is not through
     if (op != ncclSum || (type != ncclFloat && type != ncclDouble && type != ncclBfloat16)) return ncclInvalidArgument;
+    if (comm->streams.empty()) tell_transport();
     comm->called.push_back({from, to, count, type, stream});
     comm->streams.insert(stream);
     comm->polls = 2;

@@ -20,8 +20,8 @@ namespace {
 class WrongBackend final : public cpu::CpuBackend {
 public:
     WrongBackend(int from, size_t element) : cpu::CpuBackend({1}, test_comm()), from_(from), element_(element) {}
-    void allreduce(Tensor bucket, Tape& tape) override {
-        cpu::CpuBackend::allreduce(bucket, tape);
+    void allreduce(Tensor bucket, size_t counts, Tape& tape) override {
+        cpu::CpuBackend::allreduce(bucket, counts, tape);
         tape.push_back({{.name = "damage"}, Lane::compute, [this, bucket] {
                             if (++sums_ >= from_ && element_ < bucket.count()) bucket.as<float>()[element_] += 1;
                         }});

@@ -78,6 +78,9 @@ TEST(SystemNetwork, CardsThatAreUpAreNamed) {
         std::filesystem::create_directories(dir.path("class/net/") + card + "/device");
     write_file(dir.path("class/net/eth0/speed"), "25000\n");
     EXPECT_EQ(network_cards(dir.path()), "mlx5_0 400 Gb/sec (4X NDR), eth0 25 Gb/s");
+    EXPECT_EQ(verbs_ports(dir.path()), "mlx5_0 400 Gb/sec (4X NDR)");
+    std::filesystem::remove_all(dir.path("class/infiniband"));
+    EXPECT_EQ(verbs_ports(dir.path()), "");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ public:
     void zero(Tensor, Tape&) override;
     void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
     void request(const Requests*, BatchStats*, BatchStats* own, Tape&) override;
-    void allreduce(Tensor bucket, Tape&) override;
+    void allreduce(Tensor bucket, size_t counts, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
     void look_ahead(const LookAhead&, Tape&) override;

@@ -1,14 +1,53 @@
 // Gradient sums on the tape: started on the communication lane after the bucket's last gradient,
 // waited for before the optimizer.
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <sstream>
+#include <vector>
+
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/transport.h"
+#include "comm/comm.h"
+#include "comm/network.h"
 
 namespace convoy::cuda {
 
-void CudaBackend::allreduce(Tensor bucket, Tape& tape) {
+void CudaBackend::connect() {
+    if (comm_.size() == 1) return;
+    if (options_.share_device)
+        sums_ = sums_through_host(comm_, compute_.get());
+    else
+        sums_ = connect_by_nccl(comm_, compute_.get(), options_.sync_bn ? compute_.get() : communication_.get(),
+                                options_.bf16_gradients, *this);
+    look_at_links();
+}
+
+void CudaBackend::look_at_links() {
+    std::string mine;
+    for (const std::string& name : sums_->transports()) mine += name + "\n";
+    const std::string verbs = verbs_ports(), warning = socket_warning(mine, verbs);
+    const std::vector<std::string> hosts = comm_.gather_all(comm_.host()),
+                                   warnings = comm_.gather_all(warning.empty() ? "" : comm_.host() + ": " + warning);
+    const bool several_hosts = std::set<std::string>(hosts.begin(), hosts.end()).size() > 1;
+    const bool all_have_verbs = comm_.max(verbs.empty()) == 0, all_have_nvlink = comm_.max(nvml_.nvlinks() == 0) == 0;
+    bucket_bytes_ = bucket_bytes_of(several_hosts, all_have_nvlink, all_have_verbs);
+    std::set<std::string> names;
+    for (const std::string& ranks : comm_.gather_all(mine)) {
+        std::istringstream lines(ranks);
+        for (std::string name; std::getline(lines, name);) names.insert(name);
+    }
+    transport_ = options_.share_device ? "MPI" : "NCCL";
+    for (const std::string& name : names) transport_ += (name == *names.begin() ? " over " : ", ") + name;
+    const auto first = std::find_if(warnings.begin(), warnings.end(), [](const auto& w) { return !w.empty(); });
+    if (comm_.root() && first != warnings.end()) std::fprintf(stderr, "warning: %s\n", first->c_str());
+}
+
+void CudaBackend::allreduce(Tensor bucket, size_t counts, Tape& tape) {
     if (!sums_) return;
     tape.push_back({named_step(StepPhase::all_reduce, "all-reduce " + std::to_string(bucket.bytes() >> 10) + " KiB"),
                     Lane::communication,
-                    [this, data = bucket.as<float>(), n = bucket.count()] { sums_->start(data, n); }});
+                    [this, data = bucket.as<float>(), n = bucket.count(), counts] { sums_->start(data, n, counts); }});
 }
 
 void CudaBackend::wait_allreduce(Tape& tape) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "backend/cuda/captured_tape.h"
+#include "backend/cuda/transport.h"
 #include "comm/activity.h"
 #include "comm/binding.h"
 #include "comm/comm.h"
@@ -38,15 +39,6 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
 
 CudaBackend::~CudaBackend() = default;
 
-void CudaBackend::connect() {
-    if (comm_.size() == 1) return;
-    if (options_.share_device)
-        sums_ = sums_through_host(comm_, compute_.get());
-    else
-        sums_ = connect_by_nccl(comm_, compute_.get(), options_.sync_bn ? compute_.get() : communication_.get(),
-                                options_.bf16_gradients, *this);
-}
-
 std::string CudaBackend::device() const {
     return info_.name + " (compute capability " + std::to_string(info_.capability / 10) + "." +
            std::to_string(info_.capability % 10) + ", " + std::to_string(info_.memory >> 30) + " GiB, " + info_.bus +
@@ -76,23 +68,28 @@ std::optional<size_t> CudaBackend::device_memory_free() const {
 
 Buffer CudaBackend::allocate(size_t bytes) {
     bytes = std::max<size_t>(bytes, 1);
+    void* p = nullptr;
+    if (const cudaError_t e = cudaMalloc(&p, bytes); e == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        size_t available = 0, all = 0;
+        cudaMemGetInfo(&available, &all);
+        fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes >> 20) +
+                                      " MiB on the GPU of rank " + std::to_string(comm_.rank()) + " on " +
+                                      comm_.host() + ", which has " + std::to_string(available >> 20) +
+                                      " MiB free; use a smaller batch");
+    } else {
+        check(e, "allocating memory");
+    }
+    return cleared(Buffer(p, [](void* q) { cudaFree(q); }), bytes);
+}
+
+Buffer CudaBackend::allocate_summed(size_t bytes) {
     // NCCL's memory comes in pieces of megabytes.
     Buffer buffer = sums_ && bytes >= size_t(2) << 20 ? sums_->allocate(bytes) : nullptr;
-    if (!buffer) {
-        void* p = nullptr;
-        if (const cudaError_t e = cudaMalloc(&p, bytes); e == cudaErrorMemoryAllocation) {
-            cudaGetLastError();
-            size_t available = 0, all = 0;
-            cudaMemGetInfo(&available, &all);
-            fail(Exit::out_of_memory, "out of memory: cannot allocate " + std::to_string(bytes >> 20) +
-                                          " MiB on the GPU of rank " + std::to_string(comm_.rank()) + " on " +
-                                          comm_.host() + ", which has " + std::to_string(available >> 20) +
-                                          " MiB free; use a smaller batch");
-        } else {
-            check(e, "allocating memory");
-        }
-        buffer = Buffer(p, [](void* q) { cudaFree(q); });
-    }
+    return buffer ? cleared(std::move(buffer), bytes) : allocate(bytes);
+}
+
+Buffer CudaBackend::cleared(Buffer buffer, size_t bytes) {
     check(cudaMemsetAsync(buffer.get(), 0, bytes, compute_.get()), "clearing memory");
     synchronize();
     return buffer;
@@ -133,9 +130,15 @@ void CudaBackend::synchronize() {
     }
 }
 
+int CudaBackend::beside_sums(int multiprocessors) const {
+    const bool by_nccl = sums_ && !options_.share_device;
+    return by_nccl ? std::max(1, multiprocessors - nccl_blocks()) : 0;
+}
+
 std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
     const Doing doing(comm_.activity(), "choosing cuDNN plans");
-    const WayOptions options{options_.precision, options_.norm_by, options_.sync_bn && sums_};
+    const WayOptions options{options_.precision, options_.norm_by, options_.sync_bn && sums_,
+                             beside_sums(info_.multiprocessors)};
     const Timing timing{[&](const PlanSpec& s) { return plans_.time(s); },
                         [&](const KernelSpec& s) { return plans_.time(s); }};
     auto ways = std::make_shared<GpuWays>();

@@ -32,6 +32,8 @@ public:
     Facts identity() const override;
     int threads() const override { return 1; }
     std::string placement() const override { return placement_; }
+    std::string transport() const override { return transport_; }
+    size_t bucket_bytes() const override { return bucket_bytes_; }
     int channel_multiple() const override { return tensor_core_multiple; }
     std::string links() const override { return nvml_.links(); }
     SystemSample sample() override { return nvml_.sample(); }
@@ -39,6 +41,7 @@ public:
     size_t memory_taken() const override;
     std::optional<size_t> device_memory_free() const override;
     Buffer allocate(size_t bytes) override;
+    Buffer allocate_summed(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
@@ -54,7 +57,7 @@ public:
     void zero(Tensor, Tape&) override;
     void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
     void request(const Requests*, BatchStats*, BatchStats* own, Tape&) override;
-    void allreduce(Tensor bucket, Tape&) override;
+    void allreduce(Tensor bucket, size_t counts, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
     void look_ahead(const LookAhead&, Tape&) override;
@@ -94,6 +97,8 @@ private:
     std::string kind() const;
     /// Collective: ranks with an outline decide, and build what they decided for; the others wait.
     void together_deciding(const Outline*);
+    /// As PlanSpec::multiprocessors.
+    int beside_sums(int multiprocessors) const;
     /// A plan that decide() chose; throws Exit::usage if cuDNN has no engine for it.
     const Plan& plan(const PlanSpec&);
     static const Way& way_of(const Bound& b) { return static_cast<const GpuWays&>(b.ways).ways[size_t(b.op)]; }
@@ -115,6 +120,7 @@ private:
                   const Tensor& bias, const Tensor& to);
     void bias_gradient(Tape&, const StepId&, const Tensor& dy, const Tensor& gradient);
 
+    Buffer cleared(Buffer, size_t bytes);
     // batchnorm.cpp
     void forward_by_plan(const BatchNorm&, const Bound&, Tape&);
     void forward_over_ranks(const kernels::BatchNormArgs&, StepId, Tape&);
@@ -124,6 +130,8 @@ private:
     void commit_running(const Bound&, Tape&);
     /// Says once, on rank 0, what runs instead of what cuDNN does not have.
     void note(const std::string&);
+    /// Collective: what the sums over ranks go over, and what follows from it.
+    void look_at_links();
     /// What a program needs from the host before it runs.
     void prepare();
 
@@ -140,8 +148,10 @@ private:
     Meetings* meetings_ = nullptr;  // while others wait for this rank
     WeightCopies copies_;
     std::unique_ptr<GradientSums> sums_;  // null on one rank
-    Buffer times_, loss_scale_;           // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
-    Buffer muon_;                         // what Muon's matrices take
+    std::string transport_;               // of all ranks
+    size_t bucket_bytes_ = size_t(4) << 20;
+    Buffer times_, loss_scale_;  // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
+    Buffer muon_;                // what Muon's matrices take
     size_t muon_floats_ = 0;
     struct Mirror {
         const Requests* requests;

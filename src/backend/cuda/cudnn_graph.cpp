@@ -232,6 +232,7 @@ struct CudnnGraph::Native {
         graph.set_io_data_type(fe_type(spec.type))
             .set_intermediate_data_type(fe::DataType_t::FLOAT)
             .set_compute_data_type(fe::DataType_t::FLOAT);
+        if (spec.multiprocessors > 0) graph.set_sm_count(spec.multiprocessors);
         Builder(graph, spec).build();
         fe::error_t e = graph.validate();
         if (e.is_good()) e = cudnn.handle ? graph.build_operation_graph(cudnn.handle) : graph.build_operation_graph();

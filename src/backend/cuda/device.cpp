@@ -87,7 +87,8 @@ int device_of_rank(int local_rank, int local_size, int visible, const std::vecto
 DeviceInfo describe_device(int index) {
     cudaDeviceProp p{};
     check(cudaGetDeviceProperties(&p, index), "reading the properties of a GPU");
-    DeviceInfo d{index, 10 * p.major + p.minor, p.name, "", "", p.totalGlobalMem};
+    DeviceInfo d{
+        index, 10 * p.major + p.minor, p.name, "", "", p.totalGlobalMem, p.multiProcessorCount, size_t(p.l2CacheSize)};
     constexpr char digits[] = "0123456789abcdef";
     for (const char byte : p.uuid.bytes) (d.uuid += digits[uint8_t(byte) >> 4]) += digits[byte & 15];
     char bus[32] = "";

@@ -33,6 +33,8 @@ struct DeviceInfo {
     int index = 0, capability = 0;
     std::string name, uuid, bus;
     size_t memory = 0;
+    int multiprocessors = 0;
+    size_t l2 = 0;  ///< bytes of the cache that all share
 };
 DeviceInfo describe_device(int index);
 /// One line a rank, "host uuid", in rank order: why the first pair of ranks that shares a device

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <set>
+#include <string>
 
 #include "backend/backend.h"
 
@@ -11,8 +13,10 @@ namespace convoy::cuda {
 class GradientSums {
 public:
     virtual ~GradientSums() = default;
-    /// Sums count floats over ranks in place, after all work the compute stream has so far.
-    virtual void start(float* values, size_t count) = 0;
+    /// Sums count floats over ranks in place, after all work the compute stream has so far; the
+    /// first `exact` in f32 whatever is sent otherwise. In bf16 the rest is a multiple of
+    /// stats_elements.
+    virtual void start(float* values, size_t count, size_t exact) = 0;
     /// The compute stream waits for every sum started so far.
     virtual void wait() = 0;
     /// Sums doubles on the compute stream itself.
@@ -21,6 +25,8 @@ public:
     virtual bool capturable() const = 0;
     /// Memory in which the sums are fastest; null if any will do.
     virtual Buffer allocate(size_t bytes) = 0;
+    /// What this rank's sums go over: "P2P/CUMEM", "NET/IB/GDRDMA"; empty if that is not known.
+    virtual std::set<std::string> transports() const = 0;
     /// Throws Exit::comm if a sum failed or another rank is gone.
     virtual void poll() = 0;
 };

@@ -13,11 +13,12 @@ class HostSums final : public GradientSums {
 public:
     HostSums(Comm& comm, cudaStream_t compute) : comm_(comm.native().gradients), compute_(compute) {}
 
-    void start(float* values, size_t count) override { sum(values, count, MPI_FLOAT); }
+    void start(float* values, size_t count, size_t) override { sum(values, count, MPI_FLOAT); }
     void wait() override {}
     void sum_now(double* values, int count) override { sum(values, size_t(count), MPI_DOUBLE); }
     bool capturable() const override { return false; }
     Buffer allocate(size_t) override { return nullptr; }
+    std::set<std::string> transports() const override { return {"the memory of the host"}; }
     void poll() override {}  // MPI ends the job itself
 
 private:

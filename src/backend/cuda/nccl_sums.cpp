@@ -9,6 +9,7 @@
 
 #include "backend/cuda/gradient_sums.h"
 #include "backend/cuda/handles.h"
+#include "backend/cuda/transport.h"
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "kernels/kernels.h"
@@ -44,8 +45,11 @@ public:
         comm.together([&] {
             ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
             config.blocking = 0;
+            const NcclLog log;
             settle(ncclCommInitRankConfig(&nccl_, comm.size(), id, comm.rank(), &config), "connecting the ranks",
                    connect_deadline);
+            first_sum();
+            transports_ = transports_of(log.text());
         });
     }
     ~NcclSums() override {
@@ -57,22 +61,17 @@ public:
             ncclCommDestroy(nccl_);
     }
 
-    void start(float* values, size_t count) override {
+    void start(float* values, size_t count, size_t exact) override {
         follow(communication_, compute_, produced_);
+        if (!in_bf16_) exact = count;
+        Tensor* low = exact < count ? &low_copy(values + exact, count - exact) : nullptr;
+        const int64_t rows = low ? low->shape.n : 0;
+        if (low) kernels::pad(values + exact, rows, low->shape.c, *low, communication_);
         ncclGroupStart();
-        // The head of the first bucket holds counts, which bf16 would round: the first elements of
-        // every bucket stay f32.
-        const size_t exact = in_bf16_ ? std::min(count, stats_elements) : count;
-        ncclAllReduce(values, values, exact, ncclFloat, ncclSum, nccl_, communication_);
-        if (exact == count) return settle(ncclGroupEnd(), "summing gradients", call_deadline);
-        Tensor& low = low_copy(values, count - exact);
-        ncclResult_t ended = ncclGroupEnd();
-        settle(ended, "summing gradients", call_deadline);
-        const int64_t rows = low.shape.n;
-        kernels::pad(values + exact, rows, low.shape.c, low, communication_);
-        settle(ncclAllReduce(low.data, low.data, low.count(), ncclBfloat16, ncclSum, nccl_, communication_),
-               "summing gradients", call_deadline);
-        kernels::crop(low, rows, low.shape.c, values + exact, communication_);
+        if (exact > 0) ncclAllReduce(values, values, exact, ncclFloat, ncclSum, nccl_, communication_);
+        if (low) ncclAllReduce(low->data, low->data, low->count(), ncclBfloat16, ncclSum, nccl_, communication_);
+        settle(ncclGroupEnd(), "summing gradients", call_deadline);
+        if (low) kernels::crop(*low, rows, low->shape.c, values + exact, communication_);
     }
     void wait() override { follow(compute_, communication_, summed_); }
     void sum_now(double* values, int count) override {
@@ -80,6 +79,7 @@ public:
                "summing batch statistics", call_deadline);
     }
     bool capturable() const override { return true; }
+    std::set<std::string> transports() const override { return transports_; }
 
     Buffer allocate(size_t bytes) override {  // memory that NCCL can register, also from inside a captured graph
         void* p = nullptr;
@@ -128,10 +128,24 @@ private:
         fail(Exit::comm, message + "; NCCL_DEBUG=INFO tells more");
     }
 
+    /// Ranks connect as they first sum: a link that is down shows now, and NCCL says which way it
+    /// takes.
+    void first_sum() {
+        const Buffer one = backend_.allocate(sizeof(float));
+        start(static_cast<float*>(one.get()), 1, 1);
+        const Clock::time_point end = Clock::now() + connect_deadline;
+        while (cudaStreamQuery(communication_) == cudaErrorNotReady) {
+            if (Clock::now() > end) give_up(ncclInProgress, "the first sum");
+            poll();
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+        check(cudaStreamSynchronize(communication_), "the first sum");
+    }
+
     Tensor& low_copy(float* values, size_t count) {
         for (auto& [at, buffer, tensor] : low_)
             if (at == values) return tensor;
-        const Buffer buffer = backend_.allocate(count * 2);
+        const Buffer buffer = backend_.allocate_summed(count * 2);
         low_.push_back(
             {values, buffer, {buffer.get(), {int(count / stats_elements), 1, 1, int(stats_elements)}, DType::bf16}});
         return low_.back().tensor;
@@ -150,6 +164,7 @@ private:
         Tensor tensor;
     };
     std::vector<Low> low_;
+    std::set<std::string> transports_;
 };
 
 }  // namespace

@@ -61,14 +61,23 @@ SystemSample Nvml::sample() const {
     return s;
 }
 
+bool Nvml::is_up(unsigned link) const {
+    int active = 0;
+    return device_ && call("nvmlDeviceGetNvLinkState", device_, link, &active) && active;
+}
+
+int Nvml::nvlinks() const {
+    int count = 0;
+    for (unsigned link = 0; link < most_links; ++link) count += is_up(link);
+    return count;
+}
+
 std::string Nvml::links() const {
     if (!device_) return "";
-    unsigned count = 0, version = 0;
-    for (unsigned link = 0; link < most_links; ++link) {
-        int active = 0;
-        if (!call("nvmlDeviceGetNvLinkState", device_, link, &active) || !active) continue;
-        if (++count == 1) call("nvmlDeviceGetNvLinkVersion", device_, link, &version);
-    }
+    const int count = nvlinks();
+    unsigned first = 0, version = 0;
+    while (first < most_links && !is_up(first)) ++first;
+    if (count > 0) call("nvmlDeviceGetNvLinkVersion", device_, first, &version);
     std::string text =
         count == 0 ? "no NVLink" : std::to_string(count) + " NVLinks of version " + std::to_string(version);
     unsigned generation = 0, width = 0;

@@ -21,6 +21,8 @@ public:
 
     /// NaN where the driver does not say.
     SystemSample sample() const;
+    /// NVLinks that are up.
+    int nvlinks() const;
     /// "18 NVLinks of version 4, PCIe generation 5 x16"; empty if the driver does not say.
     std::string links() const;
     /// The board's serial number, as on its label; empty if the driver does not say, as of GPUs for
@@ -37,6 +39,7 @@ public:
     static Lookup library();
 
 private:
+    bool is_up(unsigned link) const;
     /// "python3", the program that a process runs; empty if the driver does not say.
     std::string program_of(unsigned pid) const;
     template <class... Args> bool call(const char* function, Args... args) const;

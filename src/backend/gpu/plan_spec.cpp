@@ -15,6 +15,7 @@ std::string PlanSpec::key() const {
     out << family() << " n" << x.n << ' ' << x.h << 'x' << x.w << 'x' << x.c;
     if (!is_norm()) out << "->" << y.h << 'x' << y.w << 'x' << y.c << " k" << kernel << " s" << stride << " p" << pad;
     if (kind == norm) out << " eps" << epsilon << " mom" << momentum;
+    if (multiprocessors > 0) out << " sm" << multiprocessors;
     return out.str();
 }
 

@@ -38,7 +38,7 @@ public:
     void zero(Tensor, Tape&) override {}
     void add_scaled(const Tensor&, float, const Tensor&, bool, Tape&) override {}
     void request(const Requests*, BatchStats*, BatchStats*, Tape&) override {}
-    void allreduce(Tensor, Tape&) override {}
+    void allreduce(Tensor, size_t, Tape&) override {}
     void wait_allreduce(Tape&) override {}
     void update(const Update&, Tape&) override {}
     void look_ahead(const LookAhead&, Tape&) override {}

@@ -142,11 +142,16 @@ private:
         s.accumulate_residual = op.residual != none && adds_to(op.residual);
         return s;
     }
+    PlanSpec norm_plan(PlanSpec::Kind kind, const BatchNorm& op) const {
+        PlanSpec s = norm_spec(kind, op, tensor(op.x).shape, tensor(op.x).dtype);
+        s.multiprocessors = options_.norm_multiprocessors;
+        return s;
+    }
     /// Of cuDNN's plan; missing if it is none or is not asked for.
     float time_of_plan(PlanSpec::Kind kind, const BatchNorm& op) {
         const Tensor x = tensor(op.x), residual = op.residual == none ? Tensor{} : tensor(op.residual);
         if (options_.norm_by == NormBy::kernels || !norm_by_cudnn(op, x, &residual, options_.precision)) return missing;
-        const float t = time_or_note(norm_spec(kind, op, x.shape, x.dtype), at_, "kernels/batchnorm runs");
+        const float t = time_or_note(norm_plan(kind, op), at_, "kernels/batchnorm runs");
         const bool masked_before = kind == PlanSpec::norm_gradient && op.residual != none;
         return t == missing || !masked_before ? t : sum(t, timing_.kernels(kernels(KernelSpec::residual_gradient, op)));
     }
@@ -169,7 +174,7 @@ private:
             move_into_reader(writer_[size_t(op.x)]);
         } else if (plan_wins(plan, kernels(KernelSpec::norm, op))) {
             norm.forward_by = NormWay::plan;
-            norm.forward = norm_spec(PlanSpec::norm, op, tensor(op.x).shape, tensor(op.x).dtype);
+            norm.forward = norm_plan(PlanSpec::norm, op);
         } else if (const int before = pool_before(op); before != none) {
             // Only the first of its kernels reads the pool's input: y may take its memory.
             norm.pool = before;
@@ -236,7 +241,7 @@ private:
             norm.gradient_by = NormWay::sums;
         } else if (plan_wins(plan, kernels(KernelSpec::norm_gradient, op))) {
             norm.gradient_by = NormWay::plan;
-            norm.gradient = norm_spec(PlanSpec::norm_gradient, op, tensor(op.x).shape, tensor(op.x).dtype);
+            norm.gradient = norm_plan(PlanSpec::norm_gradient, op);
         } else if (const int before = pool_before(op); before != none && reader_count_[size_t(op.x)] == 1 &&
                                                        wanted(op.x) &&
                                                        wanted(std::get<Pool>(graph_.ops[size_t(before)]).x)) {

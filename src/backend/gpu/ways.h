@@ -57,7 +57,8 @@ struct Timing {
 struct WayOptions {
     Precision precision = Precision::f32;
     NormBy norm_by{};
-    bool synchronised = false;  ///< batch statistics are of all ranks
+    bool synchronised = false;     ///< batch statistics are of all ranks
+    int norm_multiprocessors = 0;  ///< as PlanSpec::multiprocessors
 };
 
 /// Of a convolution or a linear layer.

@@ -1,0 +1,70 @@
+#include "backend/cuda/transport.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+
+namespace convoy::cuda {
+
+NcclLog::NcclLog() {
+    if (std::getenv("NCCL_DEBUG") || std::getenv("NCCL_DEBUG_FILE")) return;
+    file_ = memfd_create("nccl", 0);
+    if (file_ < 0) return;
+    ::setenv("NCCL_DEBUG", "INFO", 1);
+    ::setenv("NCCL_DEBUG_FILE", ("/proc/self/fd/" + std::to_string(file_)).c_str(), 1);
+}
+
+NcclLog::~NcclLog() {
+    if (file_ < 0) return;
+    ::unsetenv("NCCL_DEBUG");
+    ::unsetenv("NCCL_DEBUG_FILE");
+    ::close(file_);
+}
+
+std::string NcclLog::text() const {
+    std::string text;
+    char part[4096];
+    for (ssize_t n = 0; file_ >= 0 && (n = ::pread(file_, part, sizeof part, off_t(text.size()))) > 0;)
+        text.append(part, size_t(n));
+    return text;
+}
+
+std::set<std::string> transports_of(const std::string& log) {
+    // "host:pid:tid [0] NCCL INFO Channel 07/0 : 0[0] -> 2[0] [receive] via NET/IB/3/GDRDMA"
+    std::set<std::string> found;
+    std::istringstream lines(log);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t via = line.find(" via ");
+        if (via == std::string::npos || line.find(" Channel ") == std::string::npos) continue;
+        std::istringstream parts(line.substr(via + 5));
+        std::string name;
+        for (std::string part; std::getline(parts, part, '/');)
+            if (part.empty() || !std::isdigit(static_cast<unsigned char>(part[0])))
+                name += (name.empty() ? "" : "/") + part;
+        found.insert(name);
+    }
+    return found;
+}
+
+std::string socket_warning(const std::string& transports, const std::string& ports) {
+    if (transports.find("NET/Socket") == std::string::npos || ports.empty()) return "";
+    return "NCCL sums over sockets (NET/Socket) although there is " + ports +
+           "; see jobs/site/infiniband.env.example for what to set, and NCCL_DEBUG=INFO for its reason";
+}
+
+int nccl_blocks() {
+    const char* most = std::getenv("NCCL_MAX_CTAS");
+    const int blocks = most ? std::atoi(most) : 0;
+    return blocks > 0 ? blocks : 32;
+}
+
+size_t bucket_bytes_of(bool several_hosts, bool all_have_nvlink, bool all_have_verbs) {
+    const bool fast = several_hosts ? all_have_verbs : all_have_nvlink;
+    return size_t(fast ? 16 : 4) << 20;
+}
+
+}  // namespace convoy::cuda
