@@ -161,6 +161,12 @@ acceptance: deps ## the standard tests that Convoy replaces; SHORT=yes ONLY=row 
 
 ##@ Measure
 bench-gpu: ## speed on a GPU
+# Of any kernel: make sass SASS=build/kernels/pool.o ARCH=80; SASS_KERNELS takes an expression.
+SASS ?= $(BUILD)/kernels/batchnorm.o $(BUILD)/kernels/batchnorm_gradient.o
+ARCH ?= 90
+SASS_KERNELS ?=
+sass: $(if $(CUDA_ON),$(SASS)) ## registers and loads in flight of the norm kernels; SASS= ARCH= SASS_KERNELS=
+	@$(if $(CUDA_ON),CUDA='$(CUDA)' $(PYTHON) -B tests/kernels/sass.py --arch sm_$(ARCH) --kernels '$(SASS_KERNELS)' $(SASS),echo 'skipped: no CUDA toolkit, so no kernels')
 # Beside PyTorch on the same two cores. PEER_PYTHON: a Python that has it, else .deps/peers, fetched
 # at first use. PEER: another script with the options and the last line of
 # tests/peers/torch_step.py. LINES from the command line only: a terminal may export its height
