@@ -7,16 +7,22 @@
 namespace convoy::kernels {
 namespace {
 
+/// Told to the compiler, which so has up to 80 registers a thread. Left to itself it saves
+/// registers and puts each load just before its use (make sass).
+constexpr int blocks_of_sm = 3;
+
 template <int V, class Rows>
-__global__ void __launch_bounds__(block_threads) moments(Rows x, int64_t rows, int stored, float* partial) {
+__global__ void __launch_bounds__(block_threads, blocks_of_sm)
+    moments(Rows x, int64_t rows, int stored, float* partial) {
     const int channel = first_channel<V>();
     float sum[2][V] = {};
     if (channel < stored) {
         float pivot[V];
         x.pivot(channel, pivot);
-        each_row(rows, [&](int64_t row) {
+        const auto fetch = [&](int64_t row) { return x.template fetch<V>(row, channel); };
+        each_row<Rows::one_load ? 4 : 1>(rows, fetch, [&](int64_t, const auto& raw) {
             float v[V];
-            x.read(row, channel, v);
+            unpack(raw, v);
             for (int k = 0; k < V; ++k) {
                 const float d = v[k] - pivot[k];
                 sum[0][k] += d;
@@ -104,27 +110,36 @@ __global__ void statistics_for_reader(const float* sum, const float* squares, in
 struct Normalise {
     int64_t rows;
     int stored, channels, residual_stored;  // residual_stored: 0 without residual
-    Act act;
     const float *scale, *bias, *mean, *invstd;
     float epsilon;  // as in Coefficients
 };
 
-template <class T, int V, class Rows>
-__global__ void __launch_bounds__(block_threads) normalise(Normalise n, Rows x, const T* residual, T* y) {
+/// `act`: an Act, or one that is a constant.
+template <class T, int V, class A, class Rows>
+__global__ void __launch_bounds__(block_threads, blocks_of_sm)
+    normalise(Normalise n, A act, Rows x, const T* residual, T* y) {
     const int channel = first_channel<V>();
     if (channel >= n.stored) return;
     const Coefficients<V> coefficients(channel, n.channels, n.scale, n.bias, n.mean, n.invstd, n.epsilon);
     const bool add = channel < n.residual_stored;
-    each_row(n.rows, [&](int64_t row) {
+    struct Raw {
+        Pack<T, V> x, residual;
+    };
+    const auto fetch = [&](int64_t row) {
+        Raw raw{x.template fetch<V>(row, channel), {}};
+        if (add) raw.residual = kernels::fetch<V>(residual + row * n.residual_stored + channel);
+        return raw;
+    };
+    each_row<Rows::one_load ? 2 : 1>(n.rows, fetch, [&](int64_t row, const Raw& raw) {
         float z[V];
-        x.read(row, channel, z);
+        unpack(raw.x, z);
         for (int k = 0; k < V; ++k) z[k] = coefficients.a[k] * z[k] + coefficients.b[k];
         if (add) {
             float r[V];
-            load(residual + row * n.residual_stored + channel, r);
+            unpack(raw.residual, r);
             for (int k = 0; k < V; ++k) z[k] += r[k];
         }
-        activate(n.act, z);
+        activate(act, z);
         store(z, y + row * n.stored + channel);
     });
 }
@@ -138,7 +153,6 @@ void launch_normalise(const BatchNormArgs& n, bool by_running_statistics, cudaSt
                       s.c,
                       n.channels,
                       n.residual.data ? n.residual.shape.c : 0,
-                      n.act,
                       n.scale,
                       n.bias,
                       by_running_statistics ? n.running_mean : n.mean,
@@ -147,14 +161,15 @@ void launch_normalise(const BatchNormArgs& n, bool by_running_statistics, cudaSt
     with_norm_layout(n, n.residual, {n.y.data}, [&](auto t, auto v) {
         using T = decltype(t);
         const RowGrid g = row_grid(s.c / v, rows, pass_blocks);
-        const auto from = [&](auto x) {
-            launch(normalise<T, v, decltype(x)>, g.grid, g.block, 0, stream, p, x, data_of<T>(n.residual),
-                   data_of<T>(n.y));
+        const auto from = [&](auto act, auto x) {
+            launch(normalise<T, v, decltype(act), decltype(x)>, g.grid, g.block, 0, stream, p, act, x,
+                   data_of<T>(n.residual), data_of<T>(n.y));
         };
         if (n.image.data && by_running_statistics)
-            from(pooled<T>(n, n.image, false, false));
+            from(n.act, pooled<T>(n, n.image, false, false));
         else
-            from(Direct<T>{data_of<T>(n.x), s.c, false});
+            with_fast_constant<v, Act::identity, Act::relu, Act::gelu>(
+                n.act, [&](auto act) { from(act, Direct<T>{data_of<T>(n.x), s.c, false}); });
     });
 }
 

@@ -7,7 +7,9 @@
 
 namespace convoy::kernels {
 
-constexpr int64_t pass_blocks = 4096;  // of the passes that write
+/// Of the passes that write: 8 for each SM of an H100. More would leave a thread of a deep layer
+/// too few rows to have several in flight.
+constexpr int64_t pass_blocks = 8 * 132;
 
 /// normalise(x) = a * x + b for V channels; 0 in padding.
 template <int V> struct Coefficients {
@@ -28,12 +30,13 @@ template <int V> struct Coefficients {
 
 /// Where rows come from, and where their gradients go: x itself,
 template <class T> struct Direct {
+    static constexpr bool one_load = true;  // a row: several can be in flight
     T* data;
     int stored;
     bool accumulate;
     template <int V> __device__ void pivot(int channel, float (&v)[V]) const { load(data + channel, v); }
-    template <int V> __device__ void read(int64_t row, int channel, float (&v)[V]) const {
-        load(data + row * stored + channel, v);
+    template <int V> __device__ Pack<T, V> fetch(int64_t row, int channel) const {
+        return kernels::fetch<V>(data + row * stored + channel);
     }
     template <int V> __device__ void write(int64_t row, int channel, const float (&g)[V]) const {
         store(g, data + row * stored + channel, accumulate);
@@ -42,6 +45,7 @@ template <class T> struct Direct {
 
 /// or the image that a max-pool reads.
 template <class T> struct Pooled {
+    static constexpr bool one_load = false;  // a window
     T* image;
     int stored;
     bool accumulate;
@@ -68,16 +72,20 @@ template <class T> struct Pooled {
         return where;
     }
     template <int V> __device__ void pivot(int channel, float (&v)[V]) const { maxima(0, channel, v); }
-    template <int V> __device__ void read(int64_t row, int channel, float (&v)[V]) const {
+    template <int V> __device__ Pack<T, V> fetch(int64_t row, int channel) const {
+        float v[V];
         const Pack<uint8_t, V> where = maxima(row, channel, v);
-        if (!x) return;
-        store(v, x + row * stored + channel);
-        *reinterpret_cast<Pack<uint8_t, V>*>(index + row * stored + channel) = where;
+        const Pack<T, V> pack = packed<T>(v);  // exact: each is one of the image's
+        if (x) {
+            write_pack(pack, x + row * stored + channel);
+            write_pack(where, index + row * stored + channel);
+        }
+        return pack;
     }
     /// To the whole window, and by the last windows to what no window covers.
     template <int V> __device__ void write(int64_t row, int channel, const float (&g)[V]) const {
         const Pixel at(row, out_h, out_w);
-        const auto where = *reinterpret_cast<const Pack<uint8_t, V>*>(index + row * stored + channel);
+        const auto where = kernels::fetch<V>(index + row * stored + channel);
         const int top = at.i * pool, left = at.j * pool;
         const int bottom = at.i == out_h - 1 ? h : top + pool, right = at.j == out_w - 1 ? w : left + pool;
         for (int i = top; i < bottom; ++i)
@@ -98,19 +106,6 @@ template <int V> __device__ void activate(Act act, float (&z)[V]) {
             return;
         case Act::gelu:
             for (float& v : z) v = gelu(v);
-            return;
-    }
-}
-
-/// g *= act'(z). For ReLU z may as well be what it gave.
-template <int V> __device__ void activation_gradient(Act act, const float (&z)[V], float (&g)[V]) {
-    switch (act) {
-        case Act::identity: return;
-        case Act::relu:
-            for (int k = 0; k < V; ++k) g[k] = z[k] > 0 ? g[k] : 0.0f;
-            return;
-        case Act::gelu:
-            for (int k = 0; k < V; ++k) g[k] *= gelu_derivative(z[k]);
             return;
     }
 }

@@ -6,29 +6,50 @@
 namespace convoy::kernels {
 namespace {
 
-template <class T> struct Incoming {
+/// The activation's derivative, and what it is computed from.
+enum class Slope { one, relu_of_y, relu_of_x, gelu_of_x };
+
+// Told to the compiler, as in batchnorm.cu. GELU's derivative takes longer than a row's loads and
+// needs registers itself: it hides them by more threads.
+template <class S> constexpr bool slow = std::is_same_v<S, Constant<Slope::gelu_of_x>>;
+template <class S> constexpr int blocks_of_sm = slow<S> ? 3 : 2;
+template <class S> constexpr int rows_in_flight = slow<S> ? 1 : 4;
+
+/// `S`: Slope, or one that is a constant.
+template <class T, class S> struct Incoming {
     int64_t rows;
     int stored, channels;
-    Act act;
-    bool from_y;
+    S slope;
     const float *scale, *bias, *mean, *invstd;
     const T *x, *y, *dy;
 
-    /// Row `row`: g, and x - mean.
-    template <int V>
-    __device__ void read(int64_t row, int channel, const Coefficients<V>& n, const float (&m)[V], float (&g)[V],
-                         float (&centred)[V]) const {
+    template <int V> struct Raw {
+        Pack<T, V> dy, x, y;
+    };
+    template <int V> __device__ Raw<V> fetch(int64_t row, int channel) const {
         const int64_t at = row * stored + channel;
+        Raw<V> raw{kernels::fetch<V>(dy + at), kernels::fetch<V>(x + at), {}};
+        if (slope == Slope::relu_of_y) raw.y = kernels::fetch<V>(y + at);
+        return raw;
+    }
+    /// Of one row: g, and x - mean.
+    template <int V>
+    __device__ void work_out(const Raw<V>& raw, const Coefficients<V>& n, const float (&m)[V], float (&g)[V],
+                             float (&centred)[V]) const {
         float v[V], z[V];
-        load(dy + at, g);
-        load(x + at, v);
-        if (from_y) {
-            load(y + at, z);
-        } else {
+        unpack(raw.dy, g);
+        unpack(raw.x, v);
+        if (slope == Slope::relu_of_y)
+            unpack(raw.y, z);
+        else
             for (int k = 0; k < V; ++k) z[k] = n.a[k] * v[k] + n.b[k];
+        for (int k = 0; k < V; ++k) {
+            if (slope == Slope::gelu_of_x)
+                g[k] *= gelu_derivative(z[k]);
+            else if (slope != Slope::one)
+                g[k] = z[k] > 0 ? g[k] : 0.0f;
+            centred[k] = v[k] - m[k];
         }
-        activation_gradient(act, z, g);
-        for (int k = 0; k < V; ++k) centred[k] = v[k] - m[k];
     }
     template <int V> __device__ Coefficients<V> coefficients(int channel) const {
         return {channel, channels, scale, bias, mean, invstd, -1.0f};
@@ -38,17 +59,18 @@ template <class T> struct Incoming {
     }
 };
 
-template <class T, int V>
-__global__ void __launch_bounds__(block_threads) gradient_sums(Incoming<T> in, float* partial) {
+template <class T, int V, class S>
+__global__ void __launch_bounds__(block_threads, blocks_of_sm<S>) gradient_sums(Incoming<T, S> in, float* partial) {
     const int channel = first_channel<V>();
     float sum[2][V] = {};
     if (channel < in.stored) {
         const Coefficients<V> coefficients = in.template coefficients<V>(channel);
         float mean[V];
         in.means(channel, mean);
-        each_row(in.rows, [&](int64_t row) {
+        const auto fetch = [&](int64_t row) { return in.template fetch<V>(row, channel); };
+        each_row<rows_in_flight<S>>(in.rows, fetch, [&](int64_t, const auto& raw) {
             float g[V], centred[V];
-            in.read(row, channel, coefficients, mean, g, centred);
+            in.work_out(raw, coefficients, mean, g, centred);
             for (int k = 0; k < V; ++k) {
                 sum[0][k] += g[k];
                 sum[1][k] += g[k] * centred[k];
@@ -91,9 +113,9 @@ template <class T> struct Residual {
 };
 
 /// `wanted`: whether there is a dx.
-template <class T, int V, class Rows>
-__global__ void __launch_bounds__(block_threads)
-    gradient_apply(Incoming<T> in, const double* sums, Rows dx, bool wanted, Residual<T> residual) {
+template <class T, int V, class S, class Rows>
+__global__ void __launch_bounds__(block_threads, blocks_of_sm<S>)
+    gradient_apply(Incoming<T, S> in, const double* sums, Rows dx, bool wanted, Residual<T> residual) {
     const int channel = first_channel<V>();
     if (channel >= in.stored) return;
     const Coefficients<V> coefficients = in.template coefficients<V>(channel);
@@ -106,9 +128,10 @@ __global__ void __launch_bounds__(block_threads)
         k1[k] = real ? float(sums[c] * one_over_n) : 0.0f;
         k2[k] = real ? float(sums[in.channels + c] * one_over_n * double(in.invstd[c]) * double(in.invstd[c])) : 0.0f;
     }
-    each_row(in.rows, [&](int64_t row) {
+    const auto fetch = [&](int64_t row) { return in.template fetch<V>(row, channel); };
+    each_row<Rows::one_load ? rows_in_flight<S> : 1>(in.rows, fetch, [&](int64_t row, const auto& raw) {
         float g[V], centred[V];
-        in.read(row, channel, coefficients, mean, g, centred);
+        in.work_out(raw, coefficients, mean, g, centred);
         if (channel < residual.stored) {  // before dx, which may be the same memory
             float share[V];
             for (int k = 0; k < V; ++k) share[k] = channel + k < residual.channels ? g[k] : 0.0f;
@@ -120,12 +143,17 @@ __global__ void __launch_bounds__(block_threads)
     });
 }
 
-template <class T> Incoming<T> incoming(const BatchNormArgs& n, const BatchNormGradients& g) {
+Slope slope_of(const BatchNormArgs& n) {
+    if (n.act == Act::identity) return Slope::one;
+    if (n.act == Act::gelu) return Slope::gelu_of_x;
+    return n.residual.data ? Slope::relu_of_y : Slope::relu_of_x;
+}
+
+template <class T, class S> Incoming<T, S> incoming(const BatchNormArgs& n, const BatchNormGradients& g, S slope) {
     return {int64_t(n.x.shape.pixels()),
             n.x.shape.c,
             n.channels,
-            n.act,
-            n.residual.data && n.act == Act::relu,
+            slope,
             n.scale,
             n.bias,
             n.mean,
@@ -133,6 +161,12 @@ template <class T> Incoming<T> incoming(const BatchNormArgs& n, const BatchNormG
             data_of<T>(n.x),
             data_of<T>(n.y),
             data_of<T>(g.dy)};
+}
+
+/// Calls f with an Incoming, whose slope is a constant on the fast path.
+template <class T, int V, class F> void with_incoming(const BatchNormArgs& n, const BatchNormGradients& g, F f) {
+    with_fast_constant<V, Slope::one, Slope::relu_of_y, Slope::relu_of_x, Slope::gelu_of_x>(
+        slope_of(n), [&](auto slope) { f(incoming<T>(n, g, slope)); });
 }
 
 }  // namespace
@@ -147,8 +181,10 @@ void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& 
         with_layout(n.x.dtype, s.c, {n.x.data, n.y.data, g.dy.data}, [&](auto t, auto v) {
             using T = decltype(t);
             const RowGrid grid = row_grid(s.c / v, sum_chunks(rows));
-            launch(gradient_sums<T, v>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, incoming<T>(n, g),
-                   partial);
+            with_incoming<T, v>(n, g, [&]<class S>(const Incoming<T, S>& in) {
+                launch(gradient_sums<T, v, S>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, in,
+                       partial);
+            });
         });
     launch_finish<2>(partial, rows, s.c, n.channels,
                      WriteGradients{sums, n.channels, rows, n.invstd, g.dscale, g.dbias}, stream);
@@ -166,14 +202,15 @@ void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients&
         const Residual<T> residual{data_of<T>(g.dresidual), g.dresidual.data ? g.dresidual.shape.c : 0,
                                    n.residual_channels, g.accumulate_dresidual};
         const RowGrid grid = row_grid(s.c / v, rows, pass_blocks);
-        const auto to = [&](auto dx) {
-            launch(gradient_apply<T, v, decltype(dx)>, grid.grid, grid.block, 0, stream, incoming<T>(n, g), sums, dx,
+        const auto apply = [&]<class S>(const Incoming<T, S>& in, auto dx) {
+            launch(gradient_apply<T, v, S, decltype(dx)>, grid.grid, grid.block, 0, stream, in, sums, dx,
                    g.dx.data != nullptr, residual);
         };
         if (n.image.data)
-            to(pooled<T>(n, g.dx, false, g.accumulate_dx));
+            apply(incoming<T>(n, g, slope_of(n)), pooled<T>(n, g.dx, false, g.accumulate_dx));
         else
-            to(Direct<T>{data_of<T>(g.dx), s.c, g.accumulate_dx});
+            with_incoming<T, v>(n, g,
+                                [&](const auto& in) { apply(in, Direct<T>{data_of<T>(g.dx), s.c, g.accumulate_dx}); });
     });
 }
 

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <type_traits>
 
+#include "base/host_device.h"
 #include "base/tensor.h"
 
 namespace convoy::kernels {
@@ -29,16 +30,27 @@ template <class T, int V> struct alignas(sizeof(T) * V) Pack {
     T value[V];
 };
 
-template <int V, class T> __device__ void load(const T* from, float (&to)[V]) {
-    const Pack<T, V> pack = *reinterpret_cast<const Pack<T, V>*>(from);
+template <int V, class T> __device__ Pack<T, V> fetch(const T* from) {
+    return *reinterpret_cast<const Pack<T, V>*>(from);
+}
+
+template <int V, class T> __device__ void unpack(const Pack<T, V>& pack, float (&to)[V]) {
     for (int k = 0; k < V; ++k) to[k] = to_float(pack.value[k]);
 }
 
-template <int V, class T> __device__ void store(const float (&from)[V], T* to) {
+template <int V, class T> __device__ void load(const T* from, float (&to)[V]) { unpack(fetch<V>(from), to); }
+
+template <class T, int V> __device__ Pack<T, V> packed(const float (&from)[V]) {
     Pack<T, V> pack;
     for (int k = 0; k < V; ++k) pack.value[k] = from_float<T>(from[k]);
+    return pack;
+}
+
+template <int V, class T> __device__ void write_pack(const Pack<T, V>& pack, T* to) {
     *reinterpret_cast<Pack<T, V>*>(to) = pack;
 }
+
+template <int V, class T> __device__ void store(const float (&from)[V], T* to) { write_pack(packed<T>(from), to); }
 
 /// to = from, or to += from.
 template <int V, class T> __device__ void store(const float (&from)[V], T* to, bool accumulate) {
@@ -76,6 +88,22 @@ template <class F> void with_layout(DType type, int64_t width, std::initializer_
         else
             f(t, std::integral_constant<int, 1>());
     });
+}
+
+/// A value as a type, of kernels that have the code of this value alone.
+template <auto value> struct Constant {
+    CONVOY_HD constexpr operator decltype(value)() const { return value; }
+};
+
+/// Calls f with `value`, one of `choices`: on the fast path, V > 1, as a Constant.
+template <int V, auto... choices, class E, class F> void with_fast_constant(E value, F f) {
+    const auto call = [&](auto choice) {
+        if (value == choice) f(choice);
+    };
+    if constexpr (V > 1)
+        (call(Constant<choices>()), ...);
+    else
+        f(value);
 }
 
 template <class T> T* data_of(const Tensor& t) { return static_cast<T*>(t.data); }

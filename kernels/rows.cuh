@@ -33,15 +33,42 @@ inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
     return g;
 }
 
-/// Calls body(row) for this thread's rows of its block's chunk: all rows if chunks are the whole
-/// grid.
+/// This thread's rows of its block's chunk, every blockDim.y-th: all rows if chunks are the whole
+/// grid. In 32 bits: a thread may have one row, and dividing 64 bits would take it longer than its
+/// row.
+struct ThreadRows {
+    uint32_t first, last;
+    __device__ explicit ThreadRows(int64_t rows) {
+        const uint32_t each = uint32_t(rows) / gridDim.x, more = uint32_t(rows) % gridDim.x,
+                       begin = blockIdx.x * each + (blockIdx.x < more ? blockIdx.x : more);
+        first = begin + threadIdx.y;
+        last = begin + each + (blockIdx.x < more);
+    }
+};
+
+/// Calls body(row) for this thread's rows, in ascending order.
 template <class Body> __device__ void each_row(int64_t rows, Body body) {
-    // In 32 bits: a thread may have one row, and dividing 64 bits would take it longer than its
-    // row.
-    const uint32_t each = uint32_t(rows) / gridDim.x, more = uint32_t(rows) % gridDim.x;
-    const uint32_t first = blockIdx.x * each + (blockIdx.x < more ? blockIdx.x : more),
-                   last = first + each + (blockIdx.x < more);
-    for (uint32_t row = first + threadIdx.y; row < last; row += blockDim.y) body(int64_t(row));
+    const ThreadRows mine(rows);
+    for (uint32_t row = mine.first; row < mine.last; row += blockDim.y) body(int64_t(row));
+}
+
+/// From `row` on R rows at a time, then the rest by halves.
+template <int R, class Fetch, class Use>
+__device__ void rows_at_once(uint32_t row, uint32_t last, Fetch& fetch, Use& use) {
+    for (; row + (R - 1) * blockDim.y < last; row += R * blockDim.y) {
+        decltype(fetch(int64_t(row))) raw[R];
+        for (int r = 0; r < R; ++r) raw[r] = fetch(int64_t(row + r * blockDim.y));
+        for (int r = 0; r < R; ++r) use(int64_t(row + r * blockDim.y), raw[r]);
+    }
+    if constexpr (R > 1) rows_at_once<R / 2>(row, last, fetch, use);
+}
+
+/// Calls use(row, fetch(row)) for the same rows in the same order, but fetches R rows before it
+/// uses the first of them. A compiler cannot do so by itself, because `use` may write to what the
+/// next row reads.
+template <int R, class Fetch, class Use> __device__ void each_row(int64_t rows, Fetch fetch, Use use) {
+    const ThreadRows mine(rows);
+    rows_at_once<R>(mine.first, mine.last, fetch, use);
 }
 
 /// Where a row lies in images [n, h, w].

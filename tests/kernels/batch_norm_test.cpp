@@ -35,7 +35,9 @@ TEST(KernelBatchNorm, TakesManyBlocks) {
         {{1, 9, 9, 2048}, {DType::bf16, 8, 0}},  // 8 tiles
         // 33 groups: two unequal tiles
         {{3, 5, 7, 264}, {DType::f16, 8, 0}},
-        {{2, 200, 200, 1}, {DType::f32, 1, 0}}};  // more than the most chunks
+        // more than the most chunks
+        {{2, 200, 200, 1}, {DType::f32, 1, 0}},
+        {{1, 1100, 1100, 4}, {DType::f32, 4, 0}}};  // 4 rows and more a thread, in every pass
     for (const auto& [shape, layout] : sizes) {
         SCOPED_TRACE(shape.c);
         Rank rank(Norm(shape, Act::relu, layout.type), layout);

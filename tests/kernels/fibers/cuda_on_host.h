@@ -4,7 +4,7 @@
 #pragma once
 // Function-local and alive between blocks, like a block's shared memory that nobody cleared.
 #define __shared__ static
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #ifdef CONVOY_EMULATED
 #include "kernels/check.h"
 #include "tests/emulated/cuda.h"
