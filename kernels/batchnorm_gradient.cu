@@ -1,6 +1,7 @@
 // Batch norm backward. With g = dy times the activation's derivative, recomputed from x (from y for
 // ReLU with a residual): dbias = sum g, dscale = invstd * sum g (x - mean), dx = a (g - dbias / n -
-// (x - mean) invstd^2 sum g (x - mean) / n).
+// (x - mean) invstd^2 sum g (x - mean) / n). Two passes read dy, x and, for that ReLU, y. Where the
+// residual's gradient is g, the first writes it and the second reads it instead (keeps_masked).
 #include "kernels/batchnorm.cuh"
 
 namespace convoy::kernels {
@@ -51,6 +52,7 @@ template <class T, class S> struct Incoming {
             centred[k] = v[k] - m[k];
         }
     }
+    __device__ bool may_have_residual() const { return slope == Slope::one || slope == Slope::relu_of_y; }
     template <int V> __device__ Coefficients<V> coefficients(int channel) const {
         return {channel, channels, scale, bias, mean, invstd, -1.0f};
     }
@@ -59,8 +61,10 @@ template <class T, class S> struct Incoming {
     }
 };
 
+/// Also writes g [rows, stored] to `kept`, unless that is null; for ReLU with a residual only.
 template <class T, int V, class S>
-__global__ void __launch_bounds__(block_threads, blocks_of_sm<S>) gradient_sums(Incoming<T, S> in, float* partial) {
+__global__ void __launch_bounds__(block_threads, blocks_of_sm<S>)
+    gradient_sums(Incoming<T, S> in, T* kept, float* partial) {
     const int channel = first_channel<V>();
     float sum[2][V] = {};
     if (channel < in.stored) {
@@ -68,9 +72,10 @@ __global__ void __launch_bounds__(block_threads, blocks_of_sm<S>) gradient_sums(
         float mean[V];
         in.means(channel, mean);
         const auto fetch = [&](int64_t row) { return in.template fetch<V>(row, channel); };
-        each_row<rows_in_flight<S>>(in.rows, fetch, [&](int64_t, const auto& raw) {
+        each_row<rows_in_flight<S>>(in.rows, fetch, [&](int64_t row, const auto& raw) {
             float g[V], centred[V];
             in.work_out(raw, coefficients, mean, g, centred);
+            if (in.slope == Slope::relu_of_y && kept) store(g, kept + row * in.stored + channel);
             for (int k = 0; k < V; ++k) {
                 sum[0][k] += g[k];
                 sum[1][k] += g[k] * centred[k];
@@ -132,7 +137,7 @@ __global__ void __launch_bounds__(block_threads, blocks_of_sm<S>)
     each_row<Rows::one_load ? rows_in_flight<S> : 1>(in.rows, fetch, [&](int64_t row, const auto& raw) {
         float g[V], centred[V];
         in.work_out(raw, coefficients, mean, g, centred);
-        if (channel < residual.stored) {  // before dx, which may be the same memory
+        if (in.may_have_residual() && channel < residual.stored) {  // before dx, which may be the same memory
             float share[V];
             for (int k = 0; k < V; ++k) share[k] = channel + k < residual.channels ? g[k] : 0.0f;
             store(share, residual.gradient + row * residual.stored + channel, residual.accumulate);
@@ -147,6 +152,14 @@ Slope slope_of(const BatchNormArgs& n) {
     if (n.act == Act::identity) return Slope::one;
     if (n.act == Act::gelu) return Slope::gelu_of_x;
     return n.residual.data ? Slope::relu_of_y : Slope::relu_of_x;
+}
+
+/// Whether the residual's gradient is g, element by element, and holds nothing yet. Then the pass
+/// that sums writes it, and the pass that applies reads it in place of dy and y. Storing it rounds
+/// nothing: ReLU's g is dy or 0.
+bool keeps_masked(const BatchNormArgs& n, const BatchNormGradients& g) {
+    return slope_of(n) == Slope::relu_of_y && g.dresidual.data && !g.accumulate_dresidual &&
+           g.dresidual.shape.c == n.x.shape.c && n.residual_channels == n.channels;
 }
 
 template <class T, class S> Incoming<T, S> incoming(const BatchNormArgs& n, const BatchNormGradients& g, S slope) {
@@ -169,30 +182,7 @@ template <class T, int V, class F> void with_incoming(const BatchNormArgs& n, co
         slope_of(n), [&](auto slope) { f(incoming<T>(n, g, slope)); });
 }
 
-}  // namespace
-
-void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& g, double* sums, void* workspace,
-                              cudaStream_t stream) {
-    check(n);
-    const Shape& s = n.x.shape;
-    const int64_t rows = int64_t(s.pixels());
-    float* partial = static_cast<float*>(workspace);
-    if (rows > 0)
-        with_layout(n.x.dtype, s.c, {n.x.data, n.y.data, g.dy.data}, [&](auto t, auto v) {
-            using T = decltype(t);
-            const RowGrid grid = row_grid(s.c / v, sum_chunks(rows));
-            with_incoming<T, v>(n, g, [&]<class S>(const Incoming<T, S>& in) {
-                launch(gradient_sums<T, v, S>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, in,
-                       partial);
-            });
-        });
-    launch_finish<2>(partial, rows, s.c, n.channels,
-                     WriteGradients{sums, n.channels, rows, n.invstd, g.dscale, g.dbias}, stream);
-}
-
-void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients& g, const double* sums,
-                               cudaStream_t stream) {
-    check(n);
+void launch_apply(const BatchNormArgs& n, const BatchNormGradients& g, const double* sums, cudaStream_t stream) {
     const Shape& s = n.x.shape;
     const int64_t rows = int64_t(s.pixels());
     if (rows == 0 || (!g.dx.data && !g.dresidual.data)) return;
@@ -212,6 +202,41 @@ void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients&
             with_incoming<T, v>(n, g,
                                 [&](const auto& in) { apply(in, Direct<T>{data_of<T>(g.dx), s.c, g.accumulate_dx}); });
     });
+}
+
+}  // namespace
+
+void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& g, double* sums, void* workspace,
+                              cudaStream_t stream) {
+    check(n);
+    const Shape& s = n.x.shape;
+    const int64_t rows = int64_t(s.pixels());
+    float* partial = static_cast<float*>(workspace);
+    const Tensor kept = keeps_masked(n, g) ? g.dresidual : Tensor{};
+    if (rows > 0)
+        with_layout(n.x.dtype, s.c, {n.x.data, n.y.data, g.dy.data, kept.data}, [&](auto t, auto v) {
+            using T = decltype(t);
+            const RowGrid grid = row_grid(s.c / v, sum_chunks(rows));
+            with_incoming<T, v>(n, g, [&]<class S>(const Incoming<T, S>& in) {
+                launch(gradient_sums<T, v, S>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, in,
+                       data_of<T>(kept), partial);
+            });
+        });
+    launch_finish<2>(partial, rows, s.c, n.channels,
+                     WriteGradients{sums, n.channels, rows, n.invstd, g.dscale, g.dbias}, stream);
+}
+
+void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients& g, const double* sums,
+                               cudaStream_t stream) {
+    check(n);
+    if (!keeps_masked(n, g)) return launch_apply(n, g, sums, stream);
+    BatchNormArgs linear = n;
+    linear.act = Act::identity;
+    linear.residual = {};
+    BatchNormGradients rest = g;
+    rest.dy = g.dresidual;
+    rest.dresidual = {};
+    launch_apply(linear, rest, sums, stream);
 }
 
 void batch_norm_backward(const BatchNormArgs& n, const BatchNormGradients& g, void* workspace, cudaStream_t stream) {

@@ -10,6 +10,7 @@
 
 #include "base/host_device.h"
 #include "base/tensor.h"
+#include "kernels/launch.cuh"
 
 namespace convoy::kernels {
 
@@ -31,7 +32,7 @@ template <class T, int V> struct alignas(sizeof(T) * V) Pack {
 };
 
 template <int V, class T> __device__ Pack<T, V> fetch(const T* from) {
-    return *reinterpret_cast<const Pack<T, V>*>(from);
+    return read_from(reinterpret_cast<const Pack<T, V>*>(from));
 }
 
 template <int V, class T> __device__ void unpack(const Pack<T, V>& pack, float (&to)[V]) {
@@ -47,7 +48,7 @@ template <class T, int V> __device__ Pack<T, V> packed(const float (&from)[V]) {
 }
 
 template <int V, class T> __device__ void write_pack(const Pack<T, V>& pack, T* to) {
-    *reinterpret_cast<Pack<T, V>*>(to) = pack;
+    write_to(reinterpret_cast<Pack<T, V>*>(to), pack);
 }
 
 template <int V, class T> __device__ void store(const float (&from)[V], T* to) { write_pack(packed<T>(from), to); }

@@ -18,9 +18,11 @@ public:
     }
     void operator()(const BatchNorm& op) {
         const double residual = op.residual == none ? 0 : bytes(op.residual);
-        // Statistics are a pass of their own, forward (over x) and backward (over x and dy).
+        // Statistics are a pass of their own, forward (over x) and backward (over x and dy). A
+        // ReLU's mask is read off y once: the residual's gradient is the masked dy of the second
+        // pass.
         add("batch norm forward", 2 * bytes(op.x) + residual + bytes(op.y));
-        const double mask = op.act == Activation::relu && op.residual != none ? 2 * bytes(op.y) : 0;
+        const double mask = op.act == Activation::relu && op.residual != none ? bytes(op.y) : 0;
         add("batch norm gradient", 2 * (bytes(op.x) + bytes(op.y)) + mask + bytes(op.x) + residual);
     }
     void operator()(const Relu& op) {

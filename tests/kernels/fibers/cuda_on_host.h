@@ -81,5 +81,13 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, [[
 }
 template <class T> T* shared_memory() { return static_cast<T*>(test::shared_memory()); }
 inline uint64_t device_time() { return test::device_time(); }
+template <class P> P read_from(const P* from) {
+    test::traffic().read += sizeof(P);
+    return *from;
+}
+template <class P> void write_to(P* to, const P& value) {
+    test::traffic().written += sizeof(P);
+    *to = value;
+}
 
 }  // namespace convoy::kernels

@@ -261,5 +261,9 @@ uint64_t exchange(unsigned mask, uint64_t value, int source, std::source_locatio
 int lane() { return running->lane(); }
 void* shared_memory() { return running->shared(); }
 uint64_t device_time() { return clock_now += 1000; }
+Traffic& traffic() {
+    thread_local Traffic of_thread;
+    return of_thread;
+}
 
 }  // namespace convoy::test

@@ -28,6 +28,12 @@ int lane();
 /// Of the block: as large as the launch said, on the heap, filled with 0xff (a NaN) when the block
 /// begins.
 void* shared_memory();
+/// Bytes that this thread's grids read from tensors and wrote to them, in whole vectors. Parameters
+/// and partial sums are not counted.
+struct Traffic {
+    uint64_t read = 0, written = 0;
+};
+Traffic& traffic();
 /// Nanoseconds; a microsecond later at every call.
 uint64_t device_time();
 

@@ -1,0 +1,155 @@
+// The bytes that batch norm's kernels move, counted on the host access by access, against the
+// passes that their ways promise and against the least work that a benchmark compares with.
+#include "tests/kernels/norm_case.h"  // first: it changes what CUDA's headers say
+
+#include "plan/work.h"
+
+namespace convoy::test {
+namespace {
+
+using kernels::Act;
+
+/// A gradient, and how often it goes over tensors of x's size.
+struct Way {
+    const char* name;
+    Act act;
+    int residual_channels;  ///< 0: none; x has 24
+    bool adds_dx, adds_dresidual;
+    int read, written;
+};
+
+// dy and x twice, dx; with a residual ReLU's mask from y and dresidual. Where dresidual is the
+// masked dy, the first pass writes it and the second reads it, not dy and y.
+const Way ways[] = {
+    {"relu", Act::relu, 0, false, false, 4, 1},
+    {"relu, dx added", Act::relu, 0, true, false, 5, 1},
+    {"gelu", Act::gelu, 0, false, false, 4, 1},
+    {"identity, residual", Act::identity, 24, false, false, 4, 2},
+    {"relu, residual", Act::relu, 24, false, false, 5, 2},
+    {"relu, residual, dx added", Act::relu, 24, true, false, 6, 2},
+    {"relu, residual, dresidual added", Act::relu, 24, false, true, 7, 2},
+};
+
+struct Operands {
+    Rank rank;
+    KernelTensor residual, dresidual;
+    kernels::BatchNormArgs n;
+    kernels::BatchNormGradients g;
+
+    Operands(const Way& way, Layout layout, Shape shape)
+        : rank(Norm(shape, way.act, layout.type), layout),
+          residual(narrowed(shape, way.residual_channels), layout),
+          dresidual(narrowed(shape, way.residual_channels), layout) {
+        n = rank.args();
+        g = rank.gradients();
+        g.accumulate_dx = way.adds_dx;
+        g.accumulate_dresidual = way.adds_dresidual;
+        rank.dx.put(rank.norm.dy);
+        if (way.residual_channels == 0) return;
+        residual.put(normals(shape.pixels() * size_t(way.residual_channels), 5));
+        dresidual.put(residual.get());
+        n.residual = residual.tensor();
+        n.residual_channels = way.residual_channels;
+        g.dresidual = dresidual.tensor();
+    }
+    static Shape narrowed(Shape s, int channels) {
+        s.c = std::max(channels, 1);
+        return s;
+    }
+    Floats result() const {
+        Floats all;
+        for (const Floats& part : {rank.dx.get(), dresidual.get(), rank.dscale, rank.dbias})
+            all.insert(all.end(), part.begin(), part.end());
+        return all;
+    }
+};
+
+/// What `work` moves, in tensors of x's size.
+template <class F> std::pair<double, double> moved(const Tensor& x, F work) {
+    const Traffic before = traffic();
+    work();
+    return {double(traffic().read - before.read) / double(x.bytes()),
+            double(traffic().written - before.written) / double(x.bytes())};
+}
+
+TEST(KernelNormBytes, AGradientMovesWhatItsWayPromises) {
+    const Shape shape{3, 9, 7, 24};
+    for (const Layout& layout : {Layout{DType::f16, 8, 0}, {DType::f32, 8, 0}, {DType::bf16, 8, 1}})
+        for (const Way& way : ways) {
+            SCOPED_TRACE(name_of(layout) + " " + way.name);
+            Operands o(way, layout, shape);
+            kernels::batch_norm_forward(o.n, o.rank.workspace.data(), nullptr);
+            const auto [read, written] =
+                moved(o.n.x, [&] { kernels::batch_norm_backward(o.n, o.g, o.rank.workspace.data(), nullptr); });
+            EXPECT_EQ(read, way.read);
+            EXPECT_EQ(written, way.written);
+        }
+}
+
+// Each thread that sums also reads its channels of row 0, the pivot: of 24 channels in vectors of
+// 8, 85 threads do so for each vector, in each of the 189 / 64 = 3 chunks.
+TEST(KernelNormBytes, AForwardMovesWhatItsWayPromises) {
+    const Layout layout{DType::f16, 8, 0};
+    for (const bool residual : {false, true}) {
+        Operands o({"", Act::relu, residual ? 24 : 0, false, false, 0, 0}, layout, {3, 9, 7, 24});
+        const double pivots = 3 * 85 / 189.0;
+        const auto [read, written] =
+            moved(o.n.x, [&] { kernels::batch_norm_forward(o.n, o.rank.workspace.data(), nullptr); });
+        EXPECT_DOUBLE_EQ(read, 2 + residual + pivots);
+        EXPECT_EQ(written, 1);
+        const auto inference = moved(o.n.x, [&] { kernels::batch_norm_inference(o.n, nullptr); });
+        EXPECT_EQ(inference, std::pair(1.0 + residual, 1.0));
+    }
+}
+
+// The least work is what the kernels move where nothing is added.
+TEST(KernelNormBytes, TheLeastWorkIsWhatTheKernelsMove) {
+    for (const Way& way : ways) {
+        if (way.adds_dx || way.adds_dresidual) continue;
+        Graph graph;
+        const auto value = [&](int c) {
+            graph.values.push_back(Value{.name = "v", .h = 9, .w = 7, .c = c, .dtype = DType::f32});
+            return ValueId(graph.values.size() - 1);
+        };
+        BatchNorm op{};
+        graph.input = op.x = value(24);
+        op.y = value(24);
+        op.act = way.act == Act::relu   ? Activation::relu
+                 : way.act == Act::gelu ? Activation::gelu
+                                        : Activation::identity;
+        if (way.residual_channels) op.residual = value(way.residual_channels);
+        graph.ops.push_back(op);
+        const double tensor = 4.0 * 3 * 9 * 7 * 24;
+        EXPECT_EQ(work_of_step(graph, 3, 1, {}).at("batch norm gradient").bytes, tensor * (way.read + way.written))
+            << way.name;
+    }
+}
+
+// The same numbers come out if dy and y are gone once the residual's gradient is written.
+TEST(KernelNormBytes, TheMaskedGradientIsReadBackNotWorkedOutAgain) {
+    for (const Layout& layout : layouts()) {
+        SCOPED_TRACE(name_of(layout));
+        const auto run = [&](bool forget) {
+            Operands o({"", Act::relu, 24, false, false, 0, 0}, layout, {3, 9, 7, 24});
+            kernels::batch_norm_forward(o.n, o.rank.workspace.data(), nullptr);
+            const Floats y = o.rank.y.get();
+            Doubles sums(2 * 24 + 1, NAN);
+            kernels::batch_norm_gradient_sums(o.n, o.g, sums.data(), o.rank.workspace.data(), nullptr);
+            Floats masked = o.rank.norm.dy;
+            for (size_t i = 0; i < masked.size(); ++i) masked[i] = y[i] > 0 ? masked[i] : 0;
+            EXPECT_EQ(o.dresidual.get(), masked);
+            const Floats gone(masked.size(), NAN);
+            if (forget) {
+                o.rank.dy.put(gone);
+                o.rank.y.put(gone);
+            }
+            kernels::batch_norm_gradient_apply(o.n, o.g, sums.data(), nullptr);
+            EXPECT_TRUE(o.rank.dx.padding_is_zero() && o.dresidual.padding_is_zero());
+            return o.result();
+        };
+        EXPECT_EQ(run(true), run(false));
+    }
+}
+
+}  // namespace
+}  // namespace convoy::test
