@@ -83,11 +83,15 @@ struct Pixel {
 /// This thread's first channel.
 template <int V> __device__ int first_channel() { return int(blockIdx.y * blockDim.x + threadIdx.x) * V; }
 
+/// Two blocks for each SM of an H100: one wave there, and little for finish_sums to read. The same
+/// on every chip, because the order of a sum follows from shapes alone.
+constexpr int64_t most_chunks = 2 * 132;
+
 /// Chunks that sums over this many rows are made of: a partial sum costs a sixteenth of what it
 /// sums, at most.
 inline int64_t sum_chunks(int64_t rows) {
     require(rows < most_rows, "a tensor has too many pixels");
-    return std::min<int64_t>((rows + 63) / 64, 1024);
+    return std::min<int64_t>((rows + 63) / 64, most_chunks);
 }
 
 template <int S, int V> size_t sum_shared_bytes(const RowGrid& g) {

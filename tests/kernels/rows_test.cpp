@@ -60,5 +60,13 @@ TEST(KernelRows, EachIsUsedOnceInOrderWithSeveralInFlight) {
             }
 }
 
+// What a sum's order depends on: 64 rows a chunk at least, and no more than two chunks for each of
+// an H100's 132 SMs, whatever chip there is.
+TEST(KernelRows, ChunksOfASumDependOnTheRowsAlone) {
+    for (const auto& [rows, chunks] :
+         {std::pair<int64_t, int64_t>{1, 1}, {64, 1}, {65, 2}, {12544, 196}, {3211264, 264}})
+        EXPECT_EQ(kernels::sum_chunks(rows), chunks) << rows;
+}
+
 }  // namespace
 }  // namespace convoy::test
