@@ -63,6 +63,16 @@ TEST(CudaPlans, CacheSurvivesTheFile) {
     EXPECT_TRUE(parse_choices("conv = what").empty());
 }
 
+// A cache of 50 MiB keeps nothing of operands that take twice as much from turn to turn.
+TEST(CudaPlans, AreTimedOnMoreThanTheCacheHolds) {
+    constexpr size_t mib = 1 << 20;
+    EXPECT_EQ(turns(1024 * mib, 50 * mib), 1u);
+    EXPECT_EQ(turns(50 * mib, 50 * mib), 3u);
+    EXPECT_EQ(turns(20 * mib, 50 * mib), 6u);
+    EXPECT_EQ(turns(1000, 50 * mib), 16u) << "of small operands a training finds some in the cache too";
+    EXPECT_EQ(turns(0, 0), 1u);
+}
+
 TEST(CudaPlans, OperandsHaveBytes) {
     for (const auto& [name, spec, uses] :
          plans_of(cuda_graph("pyramidnet", 32, 3, 10, Precision::bf16), 4, Precision::bf16))

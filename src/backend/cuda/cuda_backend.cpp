@@ -25,7 +25,7 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
-      plans_(cudnn_, compute_.get(), {cache_path(info.name, Cudnn::version()), options.tune_seconds, [this] {
+      plans_(cudnn_, compute_.get(), {cache_path(info.name, Cudnn::version()), options.tune_seconds, info.l2, [this] {
                                           if (meetings_) meetings_->attend();
                                           comm_.activity().enter("choosing cuDNN plans");
                                       }}) {

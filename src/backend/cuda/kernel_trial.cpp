@@ -14,6 +14,7 @@ void residual_gradient(Activation act, const Tensor& y, const Tensor& dy, const 
 KernelTrial::KernelTrial(const KernelSpec& spec, cudaStream_t stream) : stream_(stream), work_(work_of(spec)) {}
 
 void* KernelTrial::memory(size_t bytes) {
+    bytes_ += bytes;
     memory_.push_back(random_memory(std::max<size_t>(bytes, 1), stream_));
     return memory_.back().get();
 }

@@ -24,6 +24,7 @@ public:
     /// Throws std::bad_alloc.
     KernelTrial(const KernelSpec&, cudaStream_t);
     void run() const { work_(stream_); }
+    size_t bytes() const { return bytes_; }  ///< of its memory
 
 private:
     void* memory(size_t bytes);
@@ -35,6 +36,7 @@ private:
 
     const cudaStream_t stream_;
     std::vector<DeviceMemory> memory_;
+    size_t bytes_ = 0;
     std::function<void(cudaStream_t)> work_;
 };
 

@@ -43,6 +43,10 @@ size_t operand_bytes(const PlanSpec&, Slot);
 /// The operands of a kind of plan.
 std::vector<Slot> operands_of(const PlanSpec&);
 
+/// On how many sets of operands of `bytes` work is timed by turns, so that a `cache` of the device
+/// does not hold what a training reads from memory; at most 16.
+size_t turns(size_t bytes, size_t cache);
+
 class Plans {
 public:
     /// The cache's file; seconds for measuring. Once they are over, what has to be is the first
@@ -50,6 +54,7 @@ public:
     struct Options {
         std::string path;
         double seconds = INFINITY;
+        size_t cache = 0;                     ///< bytes that the device's last cache holds
         std::function<void()> alive = [] {};  ///< called before each candidate is built or timed
     };
     Plans(const Cudnn&, cudaStream_t, Options);
@@ -81,7 +86,8 @@ private:
     Plan choose(const PlanSpec&, std::shared_ptr<CudnnGraph>);
     /// Nothing if it cannot run after all.
     std::optional<float> time_candidate(const CudnnGraph&, int candidate, const PlanSpec&);
-    float measure(const std::function<void()>& work);
+    /// Of one of `works`, which do the same on memory of their own, by turns.
+    float measure(const std::vector<std::function<void()>>& works);
 
     bool build(CudnnGraph&, int candidate);
     const PlanChoice* known(const std::string& key) const;
