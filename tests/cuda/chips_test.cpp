@@ -1,10 +1,14 @@
 // GPUs that a dry run knows, against what cuDNN is told of them.
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "backend/chips.h"
 #include "backend/cuda/chips.h"
+#include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda_queries.h"
 
 namespace convoy::test {
 namespace {
@@ -17,6 +21,28 @@ TEST(CudaChips, DryRunsAndCudnnKnowTheSame) {
         EXPECT_EQ(described["totalGlobalMem"].get<size_t>(), c.memory) << c.name;
         EXPECT_EQ(described["deviceName"].get<std::string>(), c.title) << c.name;
     }
+}
+
+/// What differs between two boards of a kind, or by what is installed.
+nlohmann::json without_places(nlohmann::json j) {
+    for (const char* name : {"pciDeviceId", "cudaDeviceId", "driverVer"}) j.erase(name);
+    return j;
+}
+
+// Prints what a machine with the chip says, to be put into chips.cpp.
+TEST(CudaChips, AKnownChipIsDescribedAsCudnnDoes) {
+    if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+    const std::string text = Cudnn::description(0);
+    std::printf("device properties: %s\n", text.c_str());
+    const auto said = nlohmann::json::parse(text);
+    cudaDeviceProp p{};
+    ASSERT_EQ(cudaGetDeviceProperties(&p, 0), cudaSuccess);
+    EXPECT_EQ(said["deviceName"].get<std::string>(), p.name);
+    EXPECT_EQ(said["totalGlobalMem"].get<size_t>(), p.totalGlobalMem);
+    for (const Chip& c : known_chips)
+        if (said["deviceName"] == c.title) {
+            EXPECT_EQ(without_places(said), without_places(nlohmann::json::parse(chip_description(c.name))));
+        }
 }
 
 }  // namespace
