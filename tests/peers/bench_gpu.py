@@ -8,80 +8,85 @@ rates that `convoy bench` saw the device multiply and copy at, as a part of the 
 mean time of a step with what lies between steps, less the median time of a step by itself.
 
 bench_gpu.py [--build DIR] [--budget SECONDS] [--peer compile|eager|none] [--only MODEL] [options of convoy bench]
+bench_gpu.py --line "[NAME=VALUE ...] MODEL PRECISION BATCH [options of convoy bench]" [--line ...] ...
+
+A line may set variables for Convoy; BUILD=DIR is another build of it. --rounds N takes the lines in
+turns, N times; of two lines, the ratio of their medians comes last. --jsonl FILE appends each
+result as soon as it is there, and shows what Convoy says.
 """
 
-import argparse, json, os, re, subprocess, sys, time
+import argparse, collections, json, os, re, shlex, statistics, subprocess, sys, time
 
-# model, peer's name, image size, classes, batch, precision, options
+# name: model of Convoy, image size, classes, options; PyTorch's are in torch_step.py
+MODELS = {
+    "resnet50": ("resnet50", "224x224x3", 1000, ["--stem", "imagenet"]),
+    "resnet50-cifar": ("resnet50", "32x32x3", 10, ["--stem", "cifar"]),
+    "pyramidnet": ("pyramidnet", "32x32x3", 10, []),
+    "airbench94": ("airbench94", "32x32x3", 10, []),
+}
 LINES = [
-    ("resnet50", "resnet50", "224x224x3", 1000, 128, "bf16", ["--stem", "imagenet"]),
-    ("resnet50", "resnet50", "224x224x3", 1000, 256, "bf16", ["--stem", "imagenet"]),
-    ("resnet50", "resnet50", "224x224x3", 1000, 256, "f16", ["--stem", "imagenet"]),
-    ("resnet50", "resnet50-cifar", "32x32x3", 10, 512, "bf16", ["--stem", "cifar"]),
-    ("pyramidnet", "pyramidnet", "32x32x3", 10, 64, "bf16", []),
-    ("pyramidnet", "pyramidnet", "32x32x3", 10, 768, "bf16", []),
-    ("airbench94", "airbench94", "32x32x3", 10, 1024, "bf16", []),
+    "resnet50 bf16 128",
+    "resnet50 bf16 256",
+    "resnet50 f16 256",
+    "resnet50-cifar bf16 512",
+    "pyramidnet bf16 64",
+    "pyramidnet bf16 768",
+    "airbench94 bf16 1024",
 ]
+Line = collections.namedtuple("Line", "text variables name precision batch options")
+
+
+def parse_line(text):
+    words = shlex.split(text)
+    variables = {}
+    while words and re.match(r"\w+=", words[0]):
+        name, _, value = words.pop(0).partition("=")
+        variables[name] = value
+    if len(words) < 3 or words[0] not in MODELS or not words[2].isdigit():
+        sys.exit(f"bench_gpu: '{text}' is no line; as in 'resnet50 f16 256 --norm-by kernels', of {', '.join(MODELS)}")
+    return Line(text, variables, words[0], words[1], int(words[2]), words[3:])
+
+
+def append(a, result):
+    if a.jsonl:
+        with open(a.jsonl, "a") as file:
+            file.write(json.dumps(result) + "\n")
 
 
 def convoy_result(a, line, more):
     """What convoy bench measured, or why it did not."""
-    model, _, size, classes, batch, precision, options = line
-    command = [
-        os.path.join(a.build, "convoy"),
-        "bench",
-        "--device",
-        a.device,
-        "--model",
-        model,
-        "--image-size",
-        size,
-        "--classes",
-        str(classes),
-        "--batch-per-rank",
-        str(batch),
-        "--precision",
-        precision,
-        "--lr",
-        "0.001",
-        "--warmup",
-        str(a.warmup),
-        "--steps",
-        str(a.steps),
-        "--log-interval",
-        str(a.warmup),
-        "--profile-steps",
-        "5",
-        *options,
-        *more,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        said = [s for s in done.stderr.splitlines() if s.strip()]
-        return None, (said or [f"exit code {done.returncode}"])[-1][:100]
-    return json.loads(done.stdout.splitlines()[-1]), ""
+    model, size, classes, options = MODELS[line.name]
+    command = [os.path.join(line.variables.get("BUILD", a.build), "convoy"), "bench", "--device", a.device]
+    command += ["--model", model, "--image-size", size, "--classes", str(classes)]
+    command += ["--batch-per-rank", str(line.batch), "--precision", line.precision, "--lr", "0.001"]
+    command += ["--warmup", str(a.warmup), "--steps", str(a.steps), "--log-interval", str(a.warmup)]
+    command += ["--profile-steps", str(a.profile_steps), *options, *line.options, *more]
+    environment = {**os.environ, **line.variables}
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=environment
+    )
+    said = []
+    for text in running.stderr:  # its output, of some kilobytes, comes at the end
+        if a.jsonl:
+            print(text, end="", file=sys.stderr, flush=True)
+        if text.strip():
+            said = [text.strip()]
+    text = running.stdout.read()
+    if running.wait() != 0:
+        return None, (said or [f"exit code {running.returncode}"])[0][:100]
+    result = json.loads(text.splitlines()[-1])
+    append(a, {"line": line.text, **result})
+    if a.jsonl:
+        print(text.rpartition("\n{")[0], flush=True)
+    return result, ""
 
 
 def peer_rate(a, line, limit):
-    _, name, _, _, batch, precision, _ = line
     if a.peer == "none":
         return None, "left out"
-    command = [
-        sys.executable,
-        os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_step.py"),
-        "--model",
-        name,
-        "--batch",
-        str(batch),
-        "--dtype",
-        precision,
-        "--device",
-        "cuda",
-        "--warmup",
-        "5",
-        "--steps",
-        "20",
-    ]
+    command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_step.py")]
+    command += ["--model", line.name, "--batch", str(line.batch), "--dtype", line.precision]
+    command += ["--device", "cuda", "--warmup", "5", "--steps", "20"]
     # The bundle's libraries are not for others.
     environment = {
         **os.environ,
@@ -98,9 +103,10 @@ def peer_rate(a, line, limit):
     except subprocess.TimeoutExpired:
         return None, "no time left"
     found = re.search(r"([\d.]+) images/s over wall time", done.stdout)
-    return (
-        (float(found.group(1)), "") if found else (None, (done.stderr.strip().splitlines() or ["no output"])[-1][:60])
-    )
+    if not found:
+        return None, (done.stderr.strip().splitlines() or ["no output"])[-1][:60]
+    append(a, {"line": line.text, "peer": a.peer, "images_per_second": {"wall": float(found.group(1))}})
+    return float(found.group(1)), ""
 
 
 def table(rows, right):
@@ -117,55 +123,70 @@ def options():
     p.add_argument("--budget", type=float, default=470)
     p.add_argument("--device", default="cuda")
     p.add_argument("--peer", default="compile", choices=["compile", "eager", "none"])
+    p.add_argument("--no-convoy", action="store_true")
     p.add_argument("--only", default="")
+    p.add_argument("--line", action="append", default=[])
+    p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--jsonl", default="")
     p.add_argument("--warmup", type=int, default=10)
     p.add_argument("--steps", type=int, default=30)
+    p.add_argument("--profile-steps", type=int, default=5)
     return p.parse_known_args()
+
+
+def row_of(line, result, rate, problem):
+    row = [line.name.partition("-")[0], MODELS[line.name][1], str(line.batch), line.precision, "-", "-", "-"]
+    row += [f"{rate:.0f}" if rate else "-", "-", "; ".join(filter(None, [" ".join(line.options), problem]))]
+    if result:
+        median, wall = (result["images_per_second"][k] for k in ("median", "wall"))
+        row[4] = f"{wall:.0f}"
+        if result["ceilings"]["roofline_seconds"] > 0:
+            row[5] = f"{100 * result['ceilings']['roofline_seconds'] / result['step_seconds']:.0f} %"
+        row[6] = f"{1e6 * line.batch * (1 / wall - 1 / median):.0f}"
+        if rate:
+            row[8] = f"{wall / rate:.2f}"
+    return row
+
+
+def print_shares(results):
+    """Of the step of each line's last result: (line, result) pairs."""
+    titles = [f"{line.name} {line.batch} {line.precision}" for line, _ in results]
+    shares = collections.defaultdict(dict)  # class of operations -> by line, its share of the step
+    for i, (_, result) in enumerate(results):
+        whole = sum(o["seconds"] for o in result["operations"])
+        for o in result["operations"]:
+            shares[o["class"]][i] = o["seconds"] / whole
+    order = sorted((c for c in shares if max(shares[c].values()) >= 0.001), key=lambda c: -max(shares[c].values()))
+    rows = [[c, *(f"{100 * shares[c][i]:.1f} %" if i in shares[c] else "-" for i in range(len(titles)))] for c in order]
+    print("\nshare of each class of operations, run by itself:")
+    print(table([["", *titles], *rows], set(range(1, len(titles) + 1))))
 
 
 def main():
     a, more = options()
     start = time.time()
-    lines = [line for line in LINES if a.only in line[0]]
+    lines = [parse_line(text) for text in a.line or LINES if a.line or a.only in text.split()[0]]
     rows = [["model", "image", "batch", "type", "Convoy images/s", "of the roofline", "gap us", "PyTorch", "ratio", ""]]
-    shares = {}  # class of operations -> by line, its share of the step
-    device = ""
-    for i, line in enumerate(lines):
-        result, problem = convoy_result(a, line, more)
-        rate, reason = peer_rate(a, line, (a.budget - (time.time() - start)) / (len(lines) - i))
-        peer = f"{rate:.0f}" if rate else "-"
-        row = [line[0], line[2], str(line[4]), line[5], "-", "-", "-", peer, "-", problem or reason]
+    results, rates = {}, collections.defaultdict(list)  # by number of the line
+    turns = [i for _ in range(a.rounds) for i in range(len(lines))]
+    wanted = 7 if a.no_convoy else 4  # column of the table
+    for turn, i in enumerate(turns):
+        result, problem = (None, "") if a.no_convoy else convoy_result(a, lines[i], more)
+        rate, reason = peer_rate(a, lines[i], (a.budget - (time.time() - start)) / (len(turns) - turn))
+        rows.append(row_of(lines[i], result, rate, problem or reason))
         if result:
-            device = result["device"]
-            median, wall = (result["images_per_second"][k] for k in ("median", "wall"))
-            row[4] = f"{wall:.0f}"
-            if result["ceilings"]["roofline_seconds"] > 0:
-                row[5] = f"{100 * result['ceilings']['roofline_seconds'] / result['step_seconds']:.0f} %"
-            row[6] = f"{1e6 * line[4] * (1 / wall - 1 / median):.0f}"
-            if rate:
-                row[8] = f"{wall / rate:.2f}"
-            whole = sum(o["seconds"] for o in result["operations"])
-            for o in result["operations"]:
-                shares.setdefault(o["class"], {})[i] = o["seconds"] / whole
-        rows.append(row)
-        print(f"{line[0]} {line[4]} {line[5]}: Convoy {row[4]}, PyTorch {row[7]} {row[9]}", file=sys.stderr, flush=True)
-    print(device)
+            results[i] = result
+            rates[i].append(result["images_per_second"]["wall"])
+        print(f"{lines[i].text}: Convoy {rows[-1][4]}, PyTorch {rows[-1][7]} {rows[-1][9]}", file=sys.stderr, flush=True)
+    print(next((r["device"] for r in results.values()), ""))
     print(table(rows, {2, 4, 5, 6, 7, 8}))
-    print("\nshare of each class of operations, run by itself:")
-    order = sorted(shares, key=lambda c: -max(shares[c].values()))
-    print(
-        table(
-            [["", *(f"{line[0]} {line[4]} {line[5]}" for line in lines)]]
-            + [
-                [c, *(f"{100 * shares[c][i]:.1f} %" if i in shares[c] else "-" for i in range(len(lines)))]
-                for c in order
-                if max(shares[c].values()) >= 0.001
-            ],
-            set(range(1, len(lines) + 1)),
-        )
-    )
+    if results:
+        print_shares([(lines[i], results[i]) for i in sorted(results)])
+    if len(lines) == 2 and len(results) == 2:
+        before, after = (statistics.median(rates[i]) for i in (0, 1))
+        print(f"\nafter / before, medians of {a.rounds}: {after:.1f} / {before:.1f} = {after / before:.4f}")
     print(f"\n{time.time() - start:.0f} s")
-    return 0 if all(row[4] != "-" for row in rows[1:]) else 1
+    return 0 if all(row[wanted] != "-" for row in rows[1:]) else 1
 
 
 sys.exit(main())

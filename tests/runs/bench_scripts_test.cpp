@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <regex>
+
 #include "tests/support/cluster.h"
 
 namespace convoy::test {
@@ -62,6 +64,44 @@ TEST_F(BenchScripts, GpusCompareWallTimes) {
     EXPECT_EQ("", failure(run("grep -E '^airbench94 +32x32x3 +1024 +bf16 +50 +- +15360000 +20 +2.50$' <<'TABLE'\n" +
                               f.out + "\nTABLE")))
         << f.out;
+}
+
+// 50 and 100 images/s by wall time, twice in turns: 2 is their ratio.
+TEST_F(BenchScripts, GpusCompareTwoLinesInTurns) {
+    ASSERT_EQ(run("cp tests/peers/bench_gpu.py " + dir_.path("bench_gpu.py")).code, 0);
+    ASSERT_EQ(run("mkdir " + dir_.path("other") + " && sed 's/\"wall\": 50/\"wall\": 100/' " + dir_.path("convoy") +
+                  " >" + dir_.path("other/convoy") + " && chmod +x " + dir_.path("other/convoy"))
+                  .code,
+              0);
+    const Finished f =
+        script(dir_.path("bench_gpu.py") + " --build " + dir_.path() + " --rounds 2 --peer none --jsonl " +
+               dir_.path("lines") + " --line 'resnet50 f16 256 --norm-by kernels' --line 'BUILD=" + dir_.path("other") +
+               " resnet50 f16 256'");
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.out.find("after / before, medians of 2: 100.0 / 50.0 = 2.0000\n"), std::string::npos) << f.out;
+    const std::string rows = read_file(dir_.path("lines"));
+    const std::regex wall("\"wall\": ([0-9]+)");
+    std::string order;
+    for (std::sregex_iterator at(rows.begin(), rows.end(), wall), end; at != end; ++at) order += (*at)[1].str() + " ";
+    EXPECT_EQ(order, "50 100 50 100 ");
+}
+
+TEST_F(BenchScripts, GpusMeasureThePeerAlone) {
+    ASSERT_EQ(run("cp tests/peers/bench_gpu.py " + dir_.path("bench_gpu.py")).code, 0);
+    const Finished f = script(dir_.path("bench_gpu.py") +
+                              " --no-convoy --peer eager --line 'resnet50 f16 256' --jsonl " + dir_.path("lines"));
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ(read_file(dir_.path("lines")),
+              "{\"line\": \"resnet50 f16 256\", \"peer\": \"eager\", \"images_per_second\": {\"wall\": 20.0}}\n");
+}
+
+TEST_F(BenchScripts, GpusRefuseALineThatIsNone) {
+    for (const char* line : {"resnet51 f16 256", "resnet50 256 f16", "resnet50"}) {
+        const Finished f = script("tests/peers/bench_gpu.py --line '" + std::string(line) + "'");
+        EXPECT_EQ(f.code, 1);
+        EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
+        EXPECT_NE(f.err.find("bench_gpu: '" + std::string(line) + "' is no line"), std::string::npos) << f.err;
+    }
 }
 
 }  // namespace
