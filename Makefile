@@ -80,7 +80,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run tensorboard test test-rest test-all test-fresh test-container test-programs emulated test-faults test-sanitized fuzz test-jobs test-pbs acceptance test-gpu bench-gpu bench-peers record-cpu sass bundle data format check-format tidy clean help FORCE
+.PHONY: all deps info run tensorboard test test-rest test-all test-fresh test-container rehearse-slot test-programs emulated test-faults test-sanitized fuzz test-jobs test-pbs acceptance test-gpu bench-gpu bench-peers record-cpu sass bundle data format check-format tidy clean help FORCE
 ##@ Build and run
 all: $(BUILD)/convoy ## build/convoy; with CUDA also build/libconvoy_cuda.so, its backend for GPUs
 

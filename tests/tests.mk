@@ -104,6 +104,12 @@ test-gpu bench-gpu: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/cuda/gpu.sh $(@:%-gpu=%)
 
+# Every stage of a lent GPU machine, on the emulated device in a bare Debian; a test does so here.
+rehearse-slot: deps ## tests/gpu_slot.sh in a bare Debian (root; debootstrap)
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
+	@$(MAKE) --no-print-directory -j$$(nproc) emulated
+	@BUILD='$(BUILD)' bash tests/cuda/slot_rehearsal.sh bare
+
 test-faults: deps ## long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*'

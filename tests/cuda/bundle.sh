@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Packs Convoy and its tests for a machine that has nothing but glibc 2.36 or newer, a CUDA driver
 # and CUDA's libraries: BUILD/convoy-bundle.tar.xz, which unpacks to convoy-bundle/. There: `./run
-# info`, `./run mpirun -np 2 ./run train …`, `./run test-gpu`.
+# info`, `./run mpirun -np 2 ./run train …`, `./run test-gpu`. FOLDER_ONLY=yes leaves it unpacked.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${BUILD:-build} out=${BUILD:-build}/convoy-bundle
@@ -12,6 +12,7 @@ backend=$build/libconvoy_cuda.so
 [ ! -e "$backend" ] || { cp "$backend" "$out/build/" && strip --strip-unneeded "$out/build/libconvoy_cuda.so"; }
 cp -r tests/golden tests/peers "$out/tests/"
 cp tests/cuda/gpu.sh tests/cuda/graphs.txt "$out/tests/cuda/"
+cp tests/gpu_slot.sh "$out/tests/"
 cp -r input/recipes input/cifar10-sample input/mnist-sample "$out/input/" 2>/dev/null || true
 cp output/plot*.py output/requirements.txt output/published-*.csv "$out/output/"
 cp LICENSE README.md "$out/"
@@ -46,6 +47,7 @@ strip --strip-unneeded "$out"/lib/* "$out"/openmpi/plugins/*.so 2>/dev/null || t
 
 cp tests/cuda/bundle_run.sh "$out/run" && chmod +x "$out/run"
 { echo "commit $(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)"; grep -m1 PRETTY_NAME /etc/os-release; } > "$out/BUILT"
+[ -z "${FOLDER_ONLY:-}" ] || exit 0
 tar -C "$build" -c convoy-bundle | xz -T0 -9e > "$build/convoy-bundle.tar.xz"
 size=$(stat -c %s "$build/convoy-bundle.tar.xz")
 echo "$build/convoy-bundle.tar.xz: $((size >> 20)) MiB, unpacked $(du -sm "$out" | cut -f1) MiB"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs what lies in this folder with its own libraries: ./run info | train … | mpirun … | test-gpu |
-# bench-gpu. CUDA's libraries: CONVOY_CUDA=folder, a toolkit or the nvidia/ folder of Python wheels;
-# by default /usr/local/cuda and then what python3 has, for a toolkit may lack cuDNN and NCCL.
+# bench-gpu | gpu-slot A. CUDA's libraries: CONVOY_CUDA=folder, a toolkit or the nvidia/ folder of
+# Python wheels; by default /usr/local/cuda and then what python3 has, for a toolkit may lack cuDNN
+# and NCCL.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cuda=${CONVOY_CUDA:-/usr/local/cuda
 $(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null || true)}
@@ -20,6 +21,7 @@ command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node needs none
 [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 case ${1:-info} in
   test-gpu | bench-gpu) cd "$here" && BUILD=build exec bash tests/cuda/gpu.sh "${1%-gpu}" "${@:2}" ;;
+  gpu-slot) exec bash "$here/tests/gpu_slot.sh" "${@:2}" ;;
   mpirun) exec mpirun "${@:2}" ;;
   *) exec "$here/build/convoy" "${@:-info}" ;;
 esac

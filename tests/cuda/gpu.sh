@@ -2,7 +2,8 @@
 # What needs a GPU: `gpu.sh test` runs the tests that use one, but for the largest models in low
 # precision, whose plans take minutes to choose: `gpu.sh test --all` runs those too. `--destructive`
 # adds the test that breaks the GPU's context on purpose: never on a machine that others share.
-# `gpu.sh bench` measures. From the repository or from an unpacked bundle.
+# `gpu.sh sanitize TOOL SUBJECT` is a part of that, and 77 where there is no sanitizer. `gpu.sh
+# bench` measures. From the repository or from an unpacked bundle.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${BUILD:-build}
@@ -25,7 +26,7 @@ test_gpu() {
   done
   "$build/convoy_tests" --gtest_filter="$filter" "$@" 2>&1 | tee "$log"
   code=${PIPESTATUS[0]}
-  sanitize || code=1
+  sanitize || [ $? = 77 ] || code=1
   count() { sed -n "s/^\[  $1  \] \([0-9]*\) test.*/\1/p" "$log" | head -n1; }
   local passed failed skipped
   passed=$(count PASSED) failed=$(count FAILED) skipped=$(count SKIPPED)
@@ -34,15 +35,16 @@ test_gpu() {
 }
 
 # The kernels that share memory between threads, and one whole step: by tool and by what is looked
-# at.
+# at; of all, or of one TOOL and SUBJECT.
 sanitize() {
-  local sanitizer tool code=0
+  local sanitizer tool code=0 wanted=$*
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-  [ -n "$sanitizer" ] || { echo "compute-sanitizer is not here: memcheck, racecheck and initcheck were not run"; return 0; }
+  [ -n "$sanitizer" ] || { echo "compute-sanitizer is not here: memcheck, racecheck and initcheck were not run"; return 77; }
   # Races and uninitialised reads are looked for in our kernels: cuDNN's are not ours to mend.
   local ours=()
   [[ $("$sanitizer" --help 2>&1) != *--kernel-name* ]] || ours=(--kernel-name kernel_substring=convoy)
   look() {  # look TOOL NAME FILTER
+    [ "$1 $2" = "${wanted:-$1 $2}" ] || return 0
     local found log=$build/sanitizer-$1-$2.log
     timeout -k 5 150 "$sanitizer" --tool "$1" --error-exitcode 9 $([ "$1" = memcheck ] || echo "${ours[@]}") \
       "$build/convoy_tests" --gtest_filter="$3" >"$log" 2>&1
@@ -50,7 +52,7 @@ sanitize() {
     case $found in
       0) echo "compute-sanitizer $1, $2: clean" ;;
       124) echo "compute-sanitizer $1, $2: not done after 150 s, so nothing is shown" ;;
-      *) echo "compute-sanitizer $1, $2 found something: $log" >&2; code=1 ;;
+      *) echo "compute-sanitizer $1, $2 found something: $log" >&2; tail -n 40 "$log" >&2; code=1 ;;
     esac
   }
   for tool in memcheck racecheck initcheck; do
@@ -64,6 +66,7 @@ sanitize() {
 
 case ${1:-test} in
   test) test_gpu "${@:2}" ;;
+  sanitize) sanitize "${@:2}" ;;
   bench) "${PYTHON:-python3}" tests/peers/bench_gpu.py --build "$build" "${@:2}" ;;
-  *) echo "usage: gpu.sh test|bench" >&2; exit 2 ;;
+  *) echo "usage: gpu.sh test|sanitize|bench" >&2; exit 2 ;;
 esac

@@ -1,0 +1,228 @@
+#!/usr/bin/env bash
+# What to do with a GPU machine that is lent for half an hour, ten minutes a call. In the unpacked
+# bundle: `OUT=folder ./run gpu-slot A`, then B, C and D 'BEFORE' 'AFTER', which are two lines of
+# tests/peers/bench_gpu.py. The stages run in the order of how much they tell, each under a limit of
+# its own, all within SLOT_SECONDS (540). Whatever ends a call, $OUT (default: slot) has what was
+# found until then: log.txt, stages.txt with `name code seconds` a stage, bench.jsonl, and what was
+# measured of cuDNN's plans. The next call goes on from those, in $OUT or in SLOT_CACHE=folder.
+# SLOT_CIFAR10: a data set, or what `convoy convert cifar10` takes. SLOT_ONLY="name name": only
+# these stages. SLOT_LIMIT: seconds that no stage may exceed. SLOT_REHEARSAL: models and steps of a
+# device that is not there.
+set -uo pipefail
+script=$(readlink -f "${BASH_SOURCE[0]}")
+here=$(dirname "$(dirname "$script")")
+# A bundle's programs find their libraries by its `run`.
+[[ ! -x $here/run || -n ${CONVOY_HOST_LIBRARY_PATH+set} ]] || exec "$here/run" gpu-slot "$@"
+export OUT=${OUT:-$here/slot} BUILD=${BUILD:-$here/build}
+mkdir -p "$OUT/convoy" || exit 1
+OUT=$(readlink -f "$OUT") BUILD=$(readlink -f "$BUILD")
+cd "$here" || exit 1
+log=$OUT/log.txt budget=${SLOT_SECONDS:-540} python=${PYTHON:-python3} rehearsal=${SLOT_REHEARSAL:-} child='' current='' start=0
+least=10               # seconds: no stage begins with less
+kept=$((256 << 10))    # bytes of the log, of each stage: all stages together stay below 16 MiB
+
+# ---- one stage ----------------------------------------------------------------------------------
+record() { # NAME CODE SECONDS
+  echo "$1 $2 $3" >>"$OUT/stages.txt"
+  echo "$1 $2 $3"
+}
+
+# What a stage left running: each has a session of its own, because tests put what they start into
+# process groups.
+end_session() { # ID
+  local file line session
+  for file in /proc/[0-9]*/stat; do
+    read -r line 2>/dev/null <"$file" || continue
+    read -r _ _ _ session _ <<<"${line##*) }"
+    [[ $session != "$1" ]] || kill -KILL "$(basename "$(dirname "$file")")" 2>/dev/null
+  done
+}
+
+# Keeps the first and the last of what a stage wrote from BYTE of the log on.
+shorten_log() { # BYTE
+  local size
+  size=$(stat -c %s "$log")
+  ((size - $1 > kept)) || return 0
+  {
+    head -c $(($1 + kept / 4)) "$log"
+    printf '\n… %s bytes left out …\n' $((size - $1 - kept))
+    tail -c $((kept * 3 / 4)) "$log"
+  } >"$log.part" && mv "$log.part" "$log"
+}
+
+# Runs COMMAND for at most LIMIT seconds. Its code is 77 where what it needs is absent.
+stage() { # NAME LIMIT COMMAND...
+  local name=$1 limit=$2 code=0 began left
+  shift 2
+  start=$SECONDS
+  [[ " ${SLOT_ONLY:-$name} " == *" $name "* ]] || return 0
+  left=$((budget - SECONDS))
+  ((left >= least)) || { record "$name" skipped 0; return; }
+  for most in "$left" "${SLOT_LIMIT:-$limit}"; do ((limit <= most)) || limit=$most; done
+  began=$(stat -c %s "$log")
+  printf '\n== %s, at most %s s: %s\n' "$name" "$limit" "$*" >>"$log"
+  current=$name
+  setsid timeout -k 5 "$limit" "$@" </dev/null >>"$log" 2>&1 &
+  child=$!
+  wait "$child" || code=$?
+  end_session "$child"
+  child=''
+  ((code != 137 || SECONDS - start < limit)) || code=124 # it did not end when told to
+  ((code != 77)) || code=absent
+  shorten_log "$began"
+  record "$name" "$code" $((SECONDS - start))
+}
+
+leave() {
+  if [[ -n $child ]]; then
+    { end_session "$child"; wait "$child"; } 2>/dev/null # bash would say that it was killed
+    record "$current" cut $((SECONDS - start))
+  fi
+  rm -rf "$work"
+}
+
+# ---- what stages run ----------------------------------------------------------------------------
+run_tests() { # NAME LIMIT FILTER
+  # The larger models take minutes on a device that is not there; of single ops, some will do.
+  stage "$1" "$2" "$BUILD/convoy_tests" --gtest_color=no --gtest_filter="$3${rehearsal:+-*resnet*:*cuda_conv*}"
+}
+body() { stage "$1" "$2" bash "$script" body "${@:3}"; } # NAME LIMIT FUNCTION...
+
+properties() {
+  nproc
+  grep MemTotal /proc/meminfo
+  ! command -v nvidia-smi || nvidia-smi
+  "$python" -c 'import sys; print(sys.version)'
+  "$BUILD/convoy" info | tee "$work/info"
+  grep -q '^gpu *available' "$work/info" && "$BUILD/convoy_tests" --gtest_color=no --gtest_filter='CudaChips.*'
+}
+
+# In a rehearsal: the same precision and options, of the fastest model.
+line() { # MODEL PRECISION BATCH [OPTION...]
+  [[ -z $rehearsal ]] && echo "$*" || echo "airbench94 $2 2 ${*:4}"
+}
+bench() { # NAME LIMIT STEPS LINE [OPTION OF bench_gpu.py]...
+  local steps=(--warmup 20 --steps "$3" --profile-steps 5)
+  [[ -z $rehearsal ]] || steps=(--warmup 2 --steps 3 --profile-steps 1)
+  stage "$1" "$2" "$python" tests/peers/bench_gpu.py --build "$BUILD" --jsonl "$OUT/bench.jsonl" --budget "$2" \
+    "${steps[@]}" --line "$4" "${@:5}"
+}
+torch() { # eager|compile LINE
+  unset XDG_CACHE_HOME # what it keeps there is not to come back
+  LD_LIBRARY_PATH=${CONVOY_HOST_LIBRARY_PATH-${LD_LIBRARY_PATH:-}} "$python" -c 'import torch; torch.zeros(1, device="cuda")' ||
+    { echo "no PyTorch that runs on this GPU"; return 77; }
+  "$python" tests/peers/bench_gpu.py --no-convoy --peer "$1" --jsonl "$OUT/bench.jsonl" --line "$2"
+}
+
+cifar10() { # SEED...
+  local seed short=() data=${SLOT_CIFAR10:-}
+  [[ -n $data ]] || { echo "no CIFAR-10 here: SLOT_CIFAR10=folder or archive"; return 77; }
+  if [[ ! -e $data/manifest.json ]]; then
+    "$BUILD/convoy" convert cifar10 --from "$data" --to "$work/data" || return
+    data=$work/data
+  fi
+  [[ -z $rehearsal ]] || short=(--batch-size 4 --epochs 1)
+  for seed in "$@"; do
+    "$BUILD/convoy" train --config input/recipes/airbench94.cfg --data "$data" --device cuda --precision bf16 --tta full \
+      --seed "$seed" --output "$work/seed-$seed" --checkpoint-every none ${short[@]+"${short[@]}"} || return
+    "$python" - "$work/seed-$seed/metrics.jsonl" "$seed" >>"$OUT/bench.jsonl" <<'PYTHON' || return
+import json, sys
+rows = [json.loads(text) for text in open(sys.argv[1])]
+last = {kind: [r for r in rows if r["kind"] == kind][-1] for kind in ("eval", "event")}
+print(json.dumps({"train": "airbench94", "seed": int(sys.argv[2]), "accuracy": last["eval"]["accuracy"],
+                  "loss": last["eval"]["loss"], "seconds": last["event"]["time"] - rows[0]["time"]}))
+PYTHON
+  done
+}
+
+# One step of LINE under ncu. It and what it loads are the machine's; `run` sets ours.
+under_ncu() { # OPTION OF ncu... -- OPTION OF convoy bench...
+  local ncu options=() convoy=("$BUILD/convoy")
+  ncu=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null) || { echo "no ncu here"; return 77; }
+  [[ ! -x run ]] || convoy=("$here/run")
+  while [[ $1 != -- ]]; do options+=("$1") && shift; done
+  LD_LIBRARY_PATH=${CONVOY_HOST_LIBRARY_PATH-${LD_LIBRARY_PATH:-}} "$ncu" --target-processes all "${options[@]}" "${convoy[@]}" \
+    bench --device cuda --tune quick --no-graph --warmup 1 --steps 1 --profile-steps 0 "${@:2}"
+}
+step_of_resnet50() {
+  [[ -z $rehearsal ]] && echo "--model resnet50 --image-size 224x224x3 --classes 1000 --precision f16 --batch-per-rank 256" ||
+    echo "--model airbench94 --precision f16 --batch-per-rank 2"
+}
+ncu_norms() {
+  # shellcheck disable=SC2046 # words
+  under_ncu --set full --launch-count 12 --kernel-name 'regex:moments|statistics|normalise|gradient' -- $(step_of_resnet50) --norm-by kernels
+}
+# First the time of every launch, then the three slowest once more, each alone.
+ncu_convolutions() {
+  local id
+  # shellcheck disable=SC2046
+  under_ncu --csv --print-units base --metrics gpu__time_duration.sum -- $(step_of_resnet50) >"$work/launches" || return
+  "$python" - "$work/launches" >"$work/slowest" <<'PYTHON' || return
+import csv, sys
+lines = [text for text in open(sys.argv[1], errors="replace") if text.startswith('"')]
+theirs = [r for r in csv.DictReader(lines) if "convoy::" not in r["Kernel Name"]]
+for r in sorted(theirs, key=lambda r: -float(r["Metric Value"].replace(",", "")))[:3]:
+    print(r["ID"], r["Metric Value"], "ns", r["Kernel Name"])
+PYTHON
+  cat "$work/slowest"
+  while read -r id _; do
+    # shellcheck disable=SC2046
+    under_ncu --set full --launch-skip "$id" --launch-count 1 -- $(step_of_resnet50) || return
+  done <"$work/slowest"
+}
+
+# ---- the calls ----------------------------------------------------------------------------------
+golden() { # SUFFIX [MODEL...]: the models that take seconds, and MODEL
+  local model filter=''
+  for model in linear mnist_linear mnist_conv airbench94 "${@:2}"; do filter+=":All/Golden*Values.*/cuda_$model$1"; done
+  echo "${filter#:}"
+}
+
+call_A() {
+  body properties 40 properties
+  run_tests ops 60 'All/Ops.*/cuda_*:All/OpsOf.*/cuda'
+  run_tests op_gradients 60 'All/OpGradients*/cuda_*'
+  run_tests steps 40 'All/StepOn.*/cuda:All/MuonOn.*/cuda:All/GatherOn.*/cuda:All/ModelsOn.*/cuda'
+  run_tests golden_f32 60 "$(golden '' resnet18_cifar resnet18_imagenet)"
+  run_tests golden_low_by_kernels 50 "$(golden '_*_norms_by_kernels')"
+  run_tests golden_low_measured 50 "$(golden '_*f16'):$(golden '_*f32')"
+  run_tests not_finite 20 'CudaDevice.ANaN*'
+  run_tests loss_scale 20 'CudaDevice.LossScale*'
+  run_tests nccl 20 'CudaDevice.NcclOfOneRank*'
+  run_tests two_ranks 40 'CudaDevice.TwoRanksOnOneGpu*'
+  run_tests resume 30 'CudaDevice.AResumedRun*'
+  bench bench_airbench94 60 200 "$(line airbench94 bf16 1024 --norm-by kernels)" --peer none
+  bench bench_resnet50_bf16 90 200 "$(line resnet50 bf16 256 --norm-by kernels --tune 30)" --peer none
+  bench bench_resnet50_f16 90 200 "$(line resnet50 f16 256 --norm-by kernels --tune 30)" --peer none
+  stage racecheck_norms 160 bash tests/cuda/gpu.sh sanitize racecheck norms
+}
+call_B() {
+  bench tuned_resnet50_f16 260 200 "$(line resnet50 f16 256)" --peer none
+  bench tuned_resnet50_bf16 140 200 "$(line resnet50 bf16 256)" --peer none
+  body torch_eager 70 torch eager "resnet50 f16 256"
+  body torch_compiled 200 torch compile "resnet50 f16 256"
+}
+call_C() {
+  body airbench94_cifar10 300 cifar10 1 2 3 4 5
+  bench pyramidnet_768 120 100 "$(line pyramidnet bf16 768)" --peer none
+  body ncu_norms 60 ncu_norms
+  body ncu_convolutions 90 ncu_convolutions
+}
+call_D() { # BEFORE AFTER
+  bench before_and_after 530 200 "$1" --line "$2" --rounds 2 --peer none
+}
+
+case ${1:-} in
+  A | B | C) [[ $# -eq 1 ]] ;;
+  D) [[ $# -eq 3 ]] ;;
+  body) "${@:2}"; exit ;;
+  *) false ;;
+esac || { echo "usage: gpu_slot.sh A|B|C, or D 'resnet50 f16 256 --norm-by kernels' 'resnet50 f16 256'" >&2; exit 2; }
+work=$(mktemp -d) || exit 1
+export work XDG_CACHE_HOME=$OUT
+trap leave EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+[[ -z ${SLOT_CACHE:-} ]] || find "$SLOT_CACHE" -name 'plans-*.txt' -exec cp -p {} "$OUT/convoy/" \;
+printf '\n==== gpu_slot.sh %s\n%s\n' "$*" "$(cat BUILT 2>/dev/null)" >>"$log"
+"call_$1" "${@:2}"
