@@ -72,8 +72,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
         if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info);
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody);
     });
-    const RunPlace place = check_place(comm, o, *trainer);
-    plan_programs(comm, *backend, place, *trainer);
+    const RunPlace place = plan_in_place(comm, *backend, o, *trainer);
     Console(*trainer, terminal)
         .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size());
     build_programs(comm, *backend, o, *trainer);

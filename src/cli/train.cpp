@@ -167,8 +167,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, train_data, test_data.get(), d.setup, requests);
     });
-    const RunPlace place = check_place(comm, o, *trainer);
-    plan_programs(comm, *backend, place, *trainer);
+    const RunPlace place = plan_in_place(comm, *backend, o, *trainer);
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size());

@@ -61,27 +61,22 @@ Description describe_training(Comm& comm, const Backend& backend, const ParsedOp
     return d;
 }
 
-RunPlace check_place(Comm& comm, const TrainOptions& o, const Trainer& trainer) {
+RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
     RunPlace place;
     place.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
     place.overwrite = o.overwrite;
     place.checkpoint = o.resume.file;
     // A checkpoint of another folder starts a run of its own here, with metrics of its own.
     place.goes_on = o.resume.newest || (!place.checkpoint.empty() && is_within(place.checkpoint, place.folder));
-    comm.together([&] {
-        if (comm.root())
-            check_room(place.folder, planned_bytes(o, trainer, comm.size()), "checkpoints, model and metrics");
-    });
-    return place;
-}
-
-void plan_programs(Comm& comm, Backend& backend, const RunPlace& place, Trainer& trainer) {
     std::string choices;
     comm.together([&] {
-        if (comm.root()) choices = choices_to_go_on_with(place);
+        if (!comm.root()) return;
+        check_room(place.folder, planned_bytes(o, trainer, comm.size()), "checkpoints, model and metrics");
+        choices = choices_to_go_on_with(place);
     });
     backend.take_choices(comm.broadcast(choices));
     trainer.plan();
+    return place;
 }
 
 void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {

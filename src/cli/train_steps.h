@@ -24,12 +24,10 @@ struct Description {
 /// model, too.
 Description describe_training(Comm&, const Backend&, const ParsedOptions&, std::optional<Clock::time_point> deadline);
 
-/// Collective: where the run writes, and what it goes on from. Throws Exit::io if the folder cannot
-/// be written or has no room for what the training will leave there.
-RunPlace check_place(Comm&, const TrainOptions&, const Trainer&);
-
-/// Collective. Plans the programs, with the choices of the checkpoint that the run goes on from.
-void plan_programs(Comm&, Backend&, const RunPlace&, Trainer&);
+/// Collective: where the run writes, and what it goes on from, whose choices the programs are then
+/// planned with. Throws Exit::io if the folder cannot be written or has no room for what the
+/// training will leave there.
+RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, Trainer&);
 
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for
 /// checkpoints, do not fit.

@@ -102,7 +102,7 @@ Fields standard() {
             {"metrics_every", "0"},
             {"drop_last", "false"},
             {"sync_bn", "false"},
-            {"bucket_bytes", "4194304"},
+            {"bucket_bytes", "0"},
             {"seed", "1"},
             {"on_nan", number(OnNan::stop)},
             {"checkpoint_steps", "0"},
