@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What to do with a GPU machine that is lent for half an hour, ten minutes a call. In the unpacked
+# What to do with a GPU machine that is there for half an hour, ten minutes a call. In the unpacked
 # bundle: `OUT=folder ./run gpu-slot A`, then B, C and D 'BEFORE' 'AFTER', which are two lines of
 # tests/peers/bench_gpu.py. The stages run in the order of how much they tell, each under a limit of
 # its own, all within SLOT_SECONDS (540). Whatever ends a call, $OUT (default: slot) has what was
@@ -16,6 +16,9 @@ here=$(dirname "$(dirname "$script")")
 export OUT=${OUT:-$here/slot} BUILD=${BUILD:-$here/build}
 mkdir -p "$OUT/convoy" || exit 1
 OUT=$(readlink -f "$OUT") BUILD=$(readlink -f "$BUILD")
+for name in SLOT_CACHE SLOT_CIFAR10; do
+  [[ -z ${!name:-} ]] || export "$name=$(readlink -f "${!name}")"
+done
 cd "$here" || exit 1
 log=$OUT/log.txt budget=${SLOT_SECONDS:-540} python=${PYTHON:-python3} rehearsal=${SLOT_REHEARSAL:-} child='' current='' start=0
 least=10               # seconds: no stage begins with less

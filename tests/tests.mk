@@ -104,7 +104,7 @@ test-gpu bench-gpu: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/cuda/gpu.sh $(@:%-gpu=%)
 
-# Every stage of a lent GPU machine, on the emulated device in a bare Debian; a test does so here.
+# Every stage of gpu_slot.sh, on the emulated device in a bare Debian; a test does so here.
 rehearse-slot: deps ## tests/gpu_slot.sh in a bare Debian (root; debootstrap)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
 	@$(MAKE) --no-print-directory -j$$(nproc) emulated
@@ -167,12 +167,12 @@ acceptance: deps ## the standard tests that Convoy replaces; SHORT=yes ONLY=row 
 
 ##@ Measure
 bench-gpu: ## speed on a GPU
-# Of any kernel: make sass SASS=build/kernels/pool.o ARCH=80; SASS_KERNELS takes an expression.
+# Of any kernel: make sass SASS=build/kernels/pool.o SASS_ARCH=80; SASS_KERNELS takes an expression.
 SASS ?= $(BUILD)/kernels/batchnorm.o $(BUILD)/kernels/batchnorm_gradient.o
-ARCH ?= 90
+SASS_ARCH ?= 90
 SASS_KERNELS ?=
-sass: $(if $(CUDA_ON),$(SASS)) ## registers and loads in flight of the norm kernels; SASS= ARCH= SASS_KERNELS=
-	@$(if $(CUDA_ON),CUDA='$(CUDA)' $(PYTHON) -B tests/kernels/sass.py --arch sm_$(ARCH) --kernels '$(SASS_KERNELS)' $(SASS),echo 'skipped: no CUDA toolkit, so no kernels')
+sass: $(if $(CUDA_ON),$(SASS)) ## registers and loads in flight of the norm kernels; SASS= SASS_ARCH= SASS_KERNELS=
+	@$(if $(CUDA_ON),CUDA='$(CUDA)' $(PYTHON) -B tests/kernels/sass.py --arch sm_$(SASS_ARCH) --kernels '$(SASS_KERNELS)' $(SASS),echo 'skipped: no CUDA toolkit, so no kernels')
 # Beside PyTorch on the same two cores. PEER_PYTHON: a Python that has it, else .deps/peers, fetched
 # at first use. PEER: another script with the options and the last line of
 # tests/peers/torch_step.py. LINES from the command line only: a terminal may export its height

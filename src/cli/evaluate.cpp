@@ -100,6 +100,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         file = read_model_file(o.path);
         reader = std::make_unique<SplitReader>(o.data, o.split);
         check_data(o, file, reader->info());
+        check_views(o.views, reader->info());
         graph = fuse(build_model(file.model));
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});

@@ -6,6 +6,7 @@
 
 #include "backend/chips.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/option_effects.h"
 
@@ -223,6 +224,9 @@ void check_together(const TrainOptions& o) {
     if (o.resume.newest && o.output.empty())
         fail(Exit::usage, "--resume auto needs --output: the run folder to go on with");
     check_chip(o);
+    if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
+        fail(Exit::usage,
+             "--bucket-mib " + formatted("%g", o.bucket_mib) + " is less than 0.001; 0 means by the links");
     if (o.lr_per_kilostep && o.optimizer != OptimizerChoice::adam) {
         if (!o.lr) fail(Exit::usage, "--lr auto has no unit; give a number, or leave --lr-unit kilostep out");
         if (o.momentum >= 1) fail(Exit::usage, "--lr-unit kilostep needs a --momentum below 1");

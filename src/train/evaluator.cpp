@@ -27,6 +27,13 @@ std::vector<WeighedView> views_of(Tta tta) {
     return views;
 }
 
+void check_views(Tta tta, const SplitInfo& data) {
+    if (tta == Tta::full && std::min(data.height, data.width) < 2)
+        fail(Exit::usage, "--tta full shifts images by a pixel, and these have only one; choose none or mirror");
+    if (tta != Tta::plain && data.type == DType::f32)
+        fail(Exit::usage, "--tta is for images, and this data set holds vectors; leave it out");
+}
+
 namespace {
 
 /// Smoothing is part of a training: a model file, which `convoy evaluate` measures, does not say
@@ -47,10 +54,6 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
       data_(data),
       normalisation_(std::move(normalisation)),
       views_(views_of(tta)) {
-    if (tta == Tta::full && std::min(data.info().height, data.info().width) < 2)
-        fail(Exit::usage, "--tta full shifts images by a pixel, and these have only one; choose none or mirror");
-    if (tta != Tta::plain && data.info().type == DType::f32)
-        fail(Exit::usage, "--tta is for images, and this data set holds vectors; leave it out");
     const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
     full_steps_ = epoch.full_steps;
     steps_ = epoch.steps();

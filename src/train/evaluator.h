@@ -26,6 +26,8 @@ struct WeighedView {
     float weight;
 };
 std::vector<WeighedView> views_of(Tta);
+/// Throws Exit::usage if these images have no such views.
+void check_views(Tta, const SplitInfo&);
 
 /// How pixels become the model's input.
 struct Normalisation {

@@ -24,6 +24,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
     if (total_steps_ > most_steps)
         fail(Exit::usage, "--epochs means " + std::to_string(int64_t(std::min(steps, 1e18))) +
                               " steps, more than Convoy can do; lower it");
+    if (test) check_views(setup.tta, test->info());
     const size_t bucket = setup.bucket_bytes > 0 ? setup.bucket_bytes : backend.bucket_bytes();
     buckets_ = plan_buckets(state_.counts(), bucket / sizeof(float));
 }

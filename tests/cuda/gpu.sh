@@ -37,7 +37,7 @@ test_gpu() {
 # The kernels that share memory between threads, and one whole step: by tool and by what is looked
 # at; of all, or of one TOOL and SUBJECT.
 sanitize() {
-  local sanitizer tool code=0 wanted=$*
+  local sanitizer tool code=0 looked=0 wanted=$*
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   [ -n "$sanitizer" ] || { echo "compute-sanitizer is not here: memcheck, racecheck and initcheck were not run"; return 77; }
   # Races and uninitialised reads are looked for in our kernels: cuDNN's are not ours to mend.
@@ -46,12 +46,13 @@ sanitize() {
   look() {  # look TOOL NAME FILTER
     [ "$1 $2" = "${wanted:-$1 $2}" ] || return 0
     local found log=$build/sanitizer-$1-$2.log
+    looked=$((looked + 1))
     timeout -k 5 150 "$sanitizer" --tool "$1" --error-exitcode 9 $([ "$1" = memcheck ] || echo "${ours[@]}") \
       "$build/convoy_tests" --gtest_filter="$3" >"$log" 2>&1
     found=$?
     case $found in
       0) echo "compute-sanitizer $1, $2: clean" ;;
-      124) echo "compute-sanitizer $1, $2: not done after 150 s, so nothing is shown" ;;
+      124) echo "compute-sanitizer $1, $2: not done after 150 s, so nothing is shown"; [ -z "$wanted" ] || code=124 ;;
       *) echo "compute-sanitizer $1, $2 found something: $log" >&2; tail -n 40 "$log" >&2; code=1 ;;
     esac
   }
@@ -61,6 +62,7 @@ sanitize() {
     look "$tool" pooling 'All/Ops.RepeatBitForBit/cuda_max*:All/Ops.RepeatBitForBit/cuda_average*'
     look "$tool" muon 'All/MuonOn.StepsAlongOrthogonalMatrices/cuda'
   done
+  [ "$looked" -gt 0 ] || { echo "gpu.sh: there is no check '$wanted'" >&2; return 2; }
   return "$code"
 }
 

@@ -112,12 +112,12 @@ run_B_C_D() {
 # A program that ignores the signal, with a child in a group of its own.
 end_what_hangs() {
   stand_in nvidia-smi 'trap "" TERM; timeout 900 sleep 917.25'
-  call 'OUT=../hung SLOT_LIMIT=4 SLOT_ONLY="properties nccl racecheck_norms" ./run gpu-slot A'
+  call 'OUT=../hung SLOT_LIMIT=15 SLOT_ONLY="properties nccl racecheck_norms" ./run gpu-slot A'
   stages hung 'properties 124' 'nccl 0' 'racecheck_norms 0'
   nothing_sleeps
   call 'OUT=../late SLOT_SECONDS=9 SLOT_ONLY="nccl resume" ./run gpu-slot A'
   stages late 'nccl skipped' 'resume skipped'
-  call 'OUT=../cut timeout 3 ./run gpu-slot A'
+  call 'OUT=../cut timeout 8 ./run gpu-slot A'
   stages cut 'properties cut'
   nothing_sleeps
 }

@@ -91,6 +91,19 @@ TEST_F(CudaTuning, AnEngineThatIsGoneIsChosenAnew) {
     EXPECT_GT(anew, 0) << "no plan that was gone was asked for";
 }
 
+// Another rank may have found none because its memory did not suffice.
+TEST_F(CudaTuning, WhatAnotherRankDidNotFindIsNotRemembered) {
+    const Stream stream;
+    const Cudnn cudnn(stream.get());
+    Plans plans(cudnn, stream.get(), {.path = path_, .seconds = INFINITY});
+    plans.take({{"found none", {}}, {"not timed", {"engine", untimed}}}, true);
+    plans.save();
+    EXPECT_FALSE(std::filesystem::exists(path_));
+    plans.take({{"found", {"engine", 2}}}, true);
+    plans.save();
+    EXPECT_EQ(slurp(path_), "found = 2 engine\n");
+}
+
 TEST_F(CudaTuning, WithoutTimeTheFirstPlansServeAndNothingIsRemembered) {
     int built = 0;
     const GpuWays ways = decided(0, &built);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -62,7 +63,19 @@ bool in_group = false;
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) { return *version = 29907, ncclSuccess; }  // 2.99.7, which no header is of
-ncclResult_t ncclGetUniqueId(ncclUniqueId* id) { return std::memset(id, 1, sizeof *id), ncclSuccess; }
+/// As NCCL does, which looks when it is first called, on rank 0 for an id: whether it is to tell
+/// where it connects, and in which file.
+static const std::string& log_file() {
+    static const std::string path = [] {
+        const char *level = std::getenv("NCCL_DEBUG"), *file = std::getenv("NCCL_DEBUG_FILE");
+        return level && file && std::strcmp(level, "INFO") == 0 ? file : "";
+    }();
+    return path;
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+    log_file();
+    return std::memset(id, 1, sizeof *id), ncclSuccess;
+}
 const char* ncclGetErrorString(ncclResult_t) { return "an error"; }
 const char* ncclGetLastError(ncclComm_t) { return ""; }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int, ncclUniqueId id, int, ncclConfig_t* config) {
@@ -73,10 +86,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int, ncclUniqueId id, int,
 }
 /// As NCCL does when ranks first sum. The transport is that of EMULATED_TRANSPORT.
 static void tell_transport() {
-    const char *level = std::getenv("NCCL_DEBUG"), *path = std::getenv("NCCL_DEBUG_FILE"),
-               *transport = std::getenv("EMULATED_TRANSPORT");
-    if (!level || std::strcmp(level, "INFO") != 0 || !path) return;
-    std::FILE* file = std::fopen(path, "w");
+    const char* transport = std::getenv("EMULATED_TRANSPORT");
+    if (log_file().empty()) return;
+    std::FILE* file = std::fopen(log_file().c_str(), "w");
     if (!file) return;
     std::fprintf(file, "host:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via %s\n",
                  transport ? transport : "P2P/CUMEM");

@@ -33,10 +33,12 @@ DeviceChoices parse_device_choices(const std::string& text) {
     return devices;
 }
 
-void Meetings::attend() {
-    if (seconds_since(last_) < meet_every) return;
+double Meetings::attend() {
+    if (seconds_since(last_) < meet_every) return 0;
+    const auto start = Clock::now();
     comm_.max(1);
     last_ = Clock::now();
+    return seconds_since(start);
 }
 
 void Meetings::conclude() {

@@ -17,8 +17,8 @@ DeviceChoices parse_device_choices(const std::string& text);
 class Meetings {
 public:
     explicit Meetings(Comm& comm) : comm_(comm) {}
-    /// Of a rank at work, as often as it likes.
-    void attend();
+    /// Of a rank at work, as often as it likes. Seconds that it waited for others at work.
+    double attend();
     /// Of a rank that has done its work: returns when all have.
     void conclude();
 

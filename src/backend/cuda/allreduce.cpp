@@ -30,8 +30,10 @@ void CudaBackend::look_at_links() {
     const std::vector<std::string> hosts = comm_.gather_all(comm_.host()),
                                    warnings = comm_.gather_all(warning.empty() ? "" : comm_.host() + ": " + warning);
     const bool several_hosts = std::set<std::string>(hosts.begin(), hosts.end()).size() > 1;
-    const bool all_have_verbs = comm_.max(verbs.empty()) == 0, all_have_nvlink = comm_.max(nvml_.nvlinks() == 0) == 0;
-    bucket_bytes_ = bucket_bytes_of(several_hosts, all_have_nvlink, all_have_verbs);
+    const bool sockets = mine.find("NET/Socket") != std::string::npos;
+    const bool all_use_verbs = comm_.max(verbs.empty() || sockets) == 0,
+               all_have_nvlink = comm_.max(nvml_.nvlinks() == 0) == 0;
+    bucket_bytes_ = bucket_bytes_of(several_hosts, all_have_nvlink, all_use_verbs);
     std::set<std::string> names;
     for (const std::string& ranks : comm_.gather_all(mine)) {
         std::istringstream lines(ranks);

@@ -26,8 +26,9 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
       plans_(cudnn_, compute_.get(), {cache_path(info.name, Cudnn::version()), options.tune_seconds, info.l2, [this] {
-                                          if (meetings_) meetings_->attend();
+                                          const double waited = meetings_ ? meetings_->attend() : 0;
                                           comm_.activity().enter("choosing cuDNN plans");
+                                          return waited;
                                       }}) {
     plans_.let_save(comm.root());
     times_ = allocate(sizeof(kernels::StepTimes));

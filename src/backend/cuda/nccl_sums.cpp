@@ -37,6 +37,7 @@ class NcclSums final : public GradientSums {
 public:
     NcclSums(Comm& comm, cudaStream_t compute, cudaStream_t communication, bool in_bf16, Backend& backend)
         : comm_(comm), compute_(compute), communication_(communication), in_bf16_(in_bf16), backend_(backend) {
+        const NcclLog log;  // NCCL looks once, as it makes the id
         ncclUniqueId id{};
         comm.together([&] {
             if (comm.root()) succeed(ncclGetUniqueId(&id), "making NCCL's id");
@@ -45,10 +46,9 @@ public:
         comm.together([&] {
             ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
             config.blocking = 0;
-            const NcclLog log;
             settle(ncclCommInitRankConfig(&nccl_, comm.size(), id, comm.rank(), &config), "connecting the ranks",
                    connect_deadline);
-            first_sum();
+            first_sums();
             transports_ = transports_of(log.text());
         });
     }
@@ -128,18 +128,19 @@ private:
         fail(Exit::comm, message + "; NCCL_DEBUG=INFO tells more");
     }
 
-    /// Ranks connect as they first sum: a link that is down shows now, and NCCL says which way it
-    /// takes.
-    void first_sum() {
-        const Buffer one = backend_.allocate(sizeof(float));
-        start(static_cast<float*>(one.get()), 1, 1);
+    /// Ranks connect as they first sum, short and long in ways of their own: a link that is down
+    /// shows now, and NCCL says which way it takes.
+    void first_sums() {
+        constexpr size_t longest = size_t(4) << 20;  // elements
+        const Buffer values = backend_.allocate(longest * sizeof(float));
+        for (const size_t count : {size_t(1), longest}) start(static_cast<float*>(values.get()), count, count);
         const Clock::time_point end = Clock::now() + connect_deadline;
         while (cudaStreamQuery(communication_) == cudaErrorNotReady) {
-            if (Clock::now() > end) give_up(ncclInProgress, "the first sum");
+            if (Clock::now() > end) give_up(ncclInProgress, "the first sums");
             poll();
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
-        check(cudaStreamSynchronize(communication_), "the first sum");
+        check(cudaStreamSynchronize(communication_), "the first sums");
     }
 
     Tensor& low_copy(float* values, size_t count) {

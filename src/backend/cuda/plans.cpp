@@ -57,7 +57,7 @@ std::string cache_path(const std::string& chip, const std::string& cudnn_version
     if (!(cache && *cache) && !(home && *home)) return "";
     std::string name = chip;
     std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
-    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-3-" + name +
+    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-4-" + name +
            "-cudnn-" + cudnn_version + ".txt";
 }
 
@@ -114,7 +114,9 @@ void Plans::take(const PlanChoices& choices, bool binding) {
         given_[key] = choice;
         if (!binding) continue;
         binding_.insert(key);
-        if (choice.microseconds != untimed && cached_.emplace(key, choice).second) changed_ = true;
+        // Only what was measured is kept: there may be no engine because memory did not suffice.
+        if (has_engine(choice) && choice.microseconds != untimed && cached_.emplace(key, choice).second)
+            changed_ = true;
     }
 }
 
@@ -156,18 +158,18 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
     const std::string key = spec.key();
     Plan best{nullptr, 0, untimed};
     int tried = 0, timed = 0, failed = 0;
-    const Clock::time_point start = Clock::now();
+    const double start = worked();
     const bool optional = spec.is_norm() || spec.add || spec.statistics || spec.normalise;
     const auto enough = [&] {
         return (best.graph && !in_time()) || timed == most_timed || (best.graph && failed >= most_failed) ||
-               seconds_since(start) > (best.graph || optional ? patience : patience_without_any);
+               worked() - start > (best.graph || optional ? patience : patience_without_any);
     };
     for (; tried < graph->candidates() && !enough(); ++tried) {
         const std::optional<float> t = build(*graph, tried) ? time_candidate(*graph, tried, spec) : std::nullopt;
         ++(t ? timed : failed);
         if (t && (!best.graph || *t < best.microseconds)) best = {graph, tried, *t};
     }
-    spent_ += seconds_since(start);
+    spent_ += worked() - start;
     // Not of what a training cannot do without: that is tried again.
     const bool gave_up = optional && !best.graph && tried < graph->candidates();
     if (gave_up && in_time()) remember(key, {none_in_time, 0});
@@ -179,7 +181,7 @@ Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
 }
 
 bool Plans::build(CudnnGraph& graph, int candidate) {
-    options_.alive();
+    waited_ += options_.alive();
     std::string why;
     if (!graph.build(candidate, why)) return false;
     ++built_;
@@ -220,7 +222,7 @@ float Plans::time(const KernelSpec& spec) {
     const std::string key = spec.key();
     if (const PlanChoice* choice = known(key)) return answer(key, *choice);
     if (!in_time()) return answer(key, {"", untimed});
-    const Clock::time_point start = Clock::now();
+    const double start = worked();
     try {
         std::vector<std::unique_ptr<KernelTrial>> trials;
         std::vector<std::function<void()>> works;
@@ -229,7 +231,7 @@ float Plans::time(const KernelSpec& spec) {
             works.emplace_back([&trial = *trials.back()] { trial.run(); });
         } while (trials.size() < turns(trials[0]->bytes(), options_.cache));
         const float t = measure(works);
-        spent_ += seconds_since(start);
+        spent_ += worked() - start;
         remember(key, {"kernel", t});
         return answer(key, {"kernel", t});
     } catch (const std::bad_alloc&) {
@@ -267,7 +269,7 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
 size_t turns(size_t bytes, size_t cache) { return std::min(2 * cache / std::max<size_t>(bytes, 1) + 1, most_turns); }
 
 float Plans::measure(const std::vector<std::function<void()>>& works) {
-    options_.alive();
+    waited_ += options_.alive();
     works[0]();  // loads the kernels
     // As steps run: some at a time from a graph, so that the host has no part in it.
     const size_t runs = std::max(timed_together, works.size());

@@ -54,8 +54,10 @@ public:
     struct Options {
         std::string path;
         double seconds = INFINITY;
-        size_t cache = 0;                     ///< bytes that the device's last cache holds
-        std::function<void()> alive = [] {};  ///< called before each candidate is built or timed
+        size_t cache = 0;  ///< bytes that the device's last cache holds
+        /// called before each candidate is built or timed; the seconds that it waited, for other
+        /// ranks
+        std::function<double()> alive = [] { return 0.0; };
     };
     Plans(const Cudnn&, cudaStream_t, Options);
     /// The fastest plan, or nothing if cuDNN has no engine. Allocates and waits for the device
@@ -93,6 +95,8 @@ private:
     const PlanChoice* known(const std::string& key) const;
     std::optional<Plan> as_known(const PlanSpec&, const std::shared_ptr<CudnnGraph>&);
     float answer(const std::string& key, const PlanChoice&);
+    /// Seconds since the start, without those that other ranks took.
+    double worked() const { return seconds_since(start_) - waited_; }
     bool in_time() const { return spent_ < options_.seconds; }
     void remember(const std::string& key, const PlanChoice&);
 
@@ -104,7 +108,8 @@ private:
     int unmet_ = 0;
     bool changed_ = false, saves_ = true;
     Clock::time_point saved_ = Clock::now();
-    double spent_ = 0;  // seconds
+    const Clock::time_point start_ = Clock::now();
+    double spent_ = 0, waited_ = 0;  // seconds
     int built_ = 0;
     std::map<std::string, Plan> plans_;  // by key; no graph: there is no engine
 };

@@ -13,13 +13,14 @@ namespace convoy::cuda {
 NcclLog::NcclLog() {
     if (std::getenv("NCCL_DEBUG") || std::getenv("NCCL_DEBUG_FILE")) return;
     file_ = memfd_create("nccl", 0);
-    if (file_ < 0) return;
+    const std::string path = "/proc/self/fd/" + std::to_string(file_);
+    if (file_ < 0 || ::access(path.c_str(), W_OK) != 0) return;
     ::setenv("NCCL_DEBUG", "INFO", 1);
-    ::setenv("NCCL_DEBUG_FILE", ("/proc/self/fd/" + std::to_string(file_)).c_str(), 1);
+    ::setenv("NCCL_DEBUG_FILE", path.c_str(), 1);
 }
 
 NcclLog::~NcclLog() {
-    if (file_ < 0) return;
+    if (file_ < 0) return;  // what the user has set stays
     ::unsetenv("NCCL_DEBUG");
     ::unsetenv("NCCL_DEBUG_FILE");
     ::close(file_);
@@ -62,8 +63,8 @@ int nccl_blocks() {
     return blocks > 0 ? blocks : 32;
 }
 
-size_t bucket_bytes_of(bool several_hosts, bool all_have_nvlink, bool all_have_verbs) {
-    const bool fast = several_hosts ? all_have_verbs : all_have_nvlink;
+size_t bucket_bytes_of(bool several_hosts, bool all_have_nvlink, bool all_use_verbs) {
+    const bool fast = several_hosts ? all_use_verbs : all_have_nvlink;
     return size_t(fast ? 16 : 4) << 20;
 }
 

@@ -6,8 +6,9 @@
 
 namespace convoy::cuda {
 
-/// What NCCL prints at NCCL_DEBUG=INFO in this object's lifetime, kept in memory. Empty if the user
-/// has set NCCL_DEBUG or NCCL_DEBUG_FILE: then NCCL prints where they say.
+/// What NCCL prints at NCCL_DEBUG=INFO, kept in memory. NCCL reads that variable when it is first
+/// called: this comes before. Empty if the user has set NCCL_DEBUG or NCCL_DEBUG_FILE: then NCCL
+/// prints where they say.
 class NcclLog {
 public:
     NcclLog();
@@ -31,8 +32,8 @@ std::string socket_warning(const std::string& transports, const std::string& por
 /// or, if that is not set, 32.
 int nccl_blocks();
 
-/// Bytes of a gradient bucket, by the slowest link that its sum crosses. On fast links sums of 4
-/// MiB take as long as their latency.
-size_t bucket_bytes_of(bool several_hosts, bool all_have_nvlink, bool all_have_verbs);
+/// Bytes of a gradient bucket, by the slowest link that its sum crosses: 16 MiB on NVLink and on
+/// InfiniBand, else 4. Not measured yet.
+size_t bucket_bytes_of(bool several_hosts, bool all_have_nvlink, bool all_use_verbs);
 
 }  // namespace convoy::cuda

@@ -59,8 +59,8 @@ struct PlanSpec {
     /// place of x
     bool normalise = false;
     float epsilon = 0, momentum = 0;
-    /// A batch norm's plan takes no more: its blocks wait for one another, and sums over ranks run
-    /// beside them; 0: all of the device.
+    /// The plan of a batch norm's gradient takes no more: its blocks wait for one another, and sums
+    /// over ranks run beside them; 0: all of the device.
     int multiprocessors = 0;
 
     /// Operation, type and fusions, without sizes: "norm bf16 add relu".

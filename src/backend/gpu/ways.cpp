@@ -144,7 +144,7 @@ private:
     }
     PlanSpec norm_plan(PlanSpec::Kind kind, const BatchNorm& op) const {
         PlanSpec s = norm_spec(kind, op, tensor(op.x).shape, tensor(op.x).dtype);
-        s.multiprocessors = options_.norm_multiprocessors;
+        if (kind == PlanSpec::norm_gradient) s.multiprocessors = options_.norm_multiprocessors;
         return s;
     }
     /// Of cuDNN's plan; missing if it is none or is not asked for.
