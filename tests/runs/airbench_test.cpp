@@ -237,6 +237,13 @@ TEST(Airbench94, LogitsOfTheViewsAreAveraged) {
     EXPECT_GT(std::abs(losses[1] - losses[2]), 1e-3);
 }
 
+TEST(Airbench94, ImagesOfOnePixelAreRefusedInOneLine) {
+    const TempDir dir;
+    make_data(dir.path("pixels"), 40, 8, "1x1x10");
+    const std::string command = "train --data " + dir.path("pixels") + " --model linear --batch-size 10 --tta full";
+    EXPECT_EQ("", refusal(launch(2, command + " --output " + dir.path("run")), Exit::usage, {"--tta full", "a pixel"}));
+}
+
 class AirbenchRuns : public testing::Test {
 protected:
     AirbenchRuns() { make_data(dir_.path("data"), 210, 40, "32x32x3", 2); }
