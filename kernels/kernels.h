@@ -22,6 +22,10 @@ namespace convoy::kernels {
 /// stddev), shift = -mean / stddev. g.mean and g.stddev are not read.
 void gather(const Gather& g, const float* scale, const float* shift, cudaStream_t);
 
+// ---- resample.cu --------------------------------------------------------------------------------
+/// As gather(), where g.augment.crop is not Crop::shifted: of images of any size, u8.
+void resample(const Gather& g, const float* scale, const float* shift, cudaStream_t);
+
 // ---- batchnorm.cu, batchnorm_gradient.cu --------------------------------------------------------
 enum class Act { identity, relu, gelu };
 

@@ -1,9 +1,16 @@
-// Augmentation arithmetic shared by both backends: which source pixel of a sample lands where, and
-// its normalised value.
+// Augmentation arithmetic shared by both backends: which source pixels of a sample land where.
 #pragma once
 #include "base/philox.h"
+#include "base/resample.h"
 
 namespace convoy {
+
+/// Which part of an image becomes the model's input.
+enum class Crop : uint8_t {
+    shifted,         ///< the image, which has that size, moved by some pixels
+    random_resized,  ///< a random window, resized ("Inception" crop; torchvision's RandomResizedCrop)
+    centre           ///< the image resized to a short side, and the centre of that
+};
 
 struct Augment {
     int pad = 0;             ///< pixels added on each side before a random crop back to the original size; 0: no crop
@@ -16,6 +23,11 @@ struct Augment {
     bool fixed = false;
     int dy = 0, dx = 0;
     bool mirror = false;
+
+    Crop crop = Crop::shifted;
+    float scale_low = 0.08f, scale_high = 1;              ///< random_resized: share of the image's area
+    float ratio_low = 3.0f / 4, ratio_high = 4.0f / 3;    ///< random_resized: width over height
+    int short_side = 0;                                   ///< centre: pixels
 };
 
 /// Where the crop of one sample starts (in [-pad, pad]) and whether it is mirrored.
@@ -24,14 +36,69 @@ struct AugmentDraw {
     bool mirror;
 };
 
+/// Whether a sample is mirrored; `drawn` is its draw of this epoch.
+CONVOY_HD bool draw_mirror(const Augment& a, const Random4& drawn, uint64_t seed, uint32_t epoch, uint32_t sample) {
+    const uint32_t mirror =
+        a.alternate ? (philox(seed, sample, 0, 0, purpose_augment).word[2] >> 31) ^ (epoch & 1) : drawn.word[2] >> 31;
+    return a.flip && mirror;
+}
+
 CONVOY_HD AugmentDraw draw_augment(const Augment& a, uint64_t seed, uint32_t epoch, uint32_t sample) {
     if (a.fixed) return {a.dy, a.dx, a.mirror};
     const Random4 r = philox(seed, sample, 0, epoch, purpose_augment);
     const uint32_t range = uint32_t(2 * a.pad + 1);
-    const uint32_t mirror =
-        a.alternate ? (philox(seed, sample, 0, 0, purpose_augment).word[2] >> 31) ^ (epoch & 1) : r.word[2] >> 31;
     return {int(uniform_below(r.word[0], range)) - a.pad, int(uniform_below(r.word[1], range)) - a.pad,
-            a.flip && mirror};
+            draw_mirror(a, r, seed, epoch, sample)};
+}
+
+/// A window of an image.
+struct Window {
+    int top, left, height, width;
+};
+
+/// torchvision's RandomResizedCrop: a share of the area and a ratio of the sides, the logarithm of
+/// which is uniform, until such a window fits; after ten misses the largest central one of an
+/// allowed ratio. Draws are in double, so that both backends round alike.
+CONVOY_HD Window draw_window(const Augment& a, int height, int width, uint64_t seed, uint32_t epoch, uint32_t sample) {
+    const double low = log(double(a.ratio_low)), high = log(double(a.ratio_high));
+    for (uint32_t attempt = 1; attempt <= 10; ++attempt) {
+        const Random4 r = philox(seed, sample, attempt, epoch, purpose_augment);
+        const double share = a.scale_low + (double(a.scale_high) - a.scale_low) * (r.word[0] * 0x1p-32),
+                     ratio = exp(low + (high - low) * (r.word[1] * 0x1p-32)), area = double(height) * width * share;
+        const int w = int(rint(sqrt(area * ratio))), h = int(rint(sqrt(area / ratio)));
+        if (w > 0 && w <= width && h > 0 && h <= height)
+            return {int(uniform_below(r.word[2], uint32_t(height - h + 1))),
+                    int(uniform_below(r.word[3], uint32_t(width - w + 1))), h, w};
+    }
+    const double ratio = double(width) / height;
+    int h = height, w = width;
+    if (ratio < double(a.ratio_low)) h = int(rint(width / double(a.ratio_low)));
+    if (ratio > double(a.ratio_high)) w = int(rint(height * double(a.ratio_high)));
+    return {(height - h) / 2, (width - w) / 2, h, w};
+}
+
+/// What an output of rows x columns shows of an image [height, width], where crop is not shifted.
+CONVOY_HD Resampling draw_resampling(const Augment& a, int height, int width, int rows, int columns, uint64_t seed,
+                                     uint32_t epoch, uint32_t sample) {
+    const bool mirror = a.fixed ? a.mirror
+                                : draw_mirror(a, philox(seed, sample, 0, epoch, purpose_augment), seed, epoch, sample);
+    if (a.crop == Crop::random_resized) {
+        const Window w = draw_window(a, height, width, seed, epoch, sample);
+        return {w.top, w.left, w.height, w.width, rows, columns, 0, 0, mirror};
+    }
+    // torchvision's Resize and CenterCrop: the long side is rounded down, the corner to even
+    const bool tall = height > width;
+    const int longer = int(int64_t(a.short_side) * (tall ? height : width) / (tall ? width : height)),
+              all_rows = tall ? longer : a.short_side, all_columns = tall ? a.short_side : longer;
+    return {0,
+            0,
+            height,
+            width,
+            all_rows,
+            all_columns,
+            int(rint((all_rows - rows) / 2.0)),
+            int(rint((all_columns - columns) / 2.0)),
+            mirror};
 }
 
 /// Mirrors an index once at the borders of [0, n) without repeating the edge pixel; needs

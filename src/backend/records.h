@@ -6,6 +6,7 @@
 
 #include "backend/augment.h"
 #include "backend/update_rule.h"
+#include "base/image_place.h"
 #include "base/tensor.h"
 
 namespace convoy {
@@ -67,8 +68,11 @@ struct Gather {
     Tensor x, y;                      ///< outputs, device: [n, h, w, c] normalised, i32 [n]
     int64_t first;                    ///< this rank's first position in the global batch
     std::vector<float> mean, stddev;  ///< host, by channel, in units of pixel / 255; f32: of the values
-    Augment augment;                  ///< for evaluation: none
+    Augment augment;                  ///< shifted: x has the images' height and width
     uint64_t seed = 0;
+    /// device [N]: of images of many sizes (u8, one after the other), of which images.shape has the
+    /// largest; null: they are all of that shape
+    const ImagePlace* places = nullptr;
 
     /// x = v * scale(c) + shift(c)
     float scale(size_t c) const { return 1 / ((images.dtype == DType::u8 ? 255.0f : 1.0f) * stddev[c]); }

@@ -4,12 +4,14 @@
 
 namespace convoy {
 
-Resampler::Resampler(const uint8_t* image, int width, int channels, const Resampling& what, int out_columns)
-    : image_(image),
-      width_(width),
-      channels_(channels),
-      what_(what),
-      line_(size_t(what.width) * size_t(channels)) {
+void Resampler::begin(const uint8_t* image, int width, int channels, const Resampling& what, int out_columns) {
+    image_ = image;
+    width_ = width;
+    channels_ = channels;
+    what_ = what;
+    line_.resize(size_t(what.width) * size_t(channels));
+    taps_.clear();
+    weights_.clear();
     for (int j = 0; j < out_columns; ++j) {
         const int column = what.x + (what.mirror ? out_columns - 1 - j : j);
         taps_.push_back(taps_of(column, what.columns, what.width));

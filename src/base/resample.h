@@ -43,19 +43,20 @@ CONVOY_HD Taps taps_of(int i, int out, int in) {
     return t;
 }
 
-/// Resamples one image on the host, row by row.
+/// Resamples images on the host, row by row. Its tables are kept from image to image; one a thread.
 class Resampler {
 public:
-    /// `image` [any, width, channels] stays where it is.
-    Resampler(const uint8_t* image, int width, int channels, const Resampling&, int out_columns);
+    /// From now on `image` [any, width, channels], which stays where it is, for an output of so many
+    /// columns.
+    void begin(const uint8_t* image, int width, int channels, const Resampling&, int out_columns);
     /// Row `i` of the output [out_columns, channels], from 0 to 255.
     void row(int i, float* to);
 
 private:
-    const uint8_t* image_;
-    const int width_, channels_;
-    const Resampling what_;
-    std::vector<Taps> taps_;     // by column of the output
+    const uint8_t* image_ = nullptr;
+    int width_ = 0, channels_ = 0;
+    Resampling what_{};
+    std::vector<Taps> taps_;      // by column of the output
     std::vector<float> weights_;  // of all columns' taps, one column after the other
     std::vector<float> line_;     // the window's columns, summed over rows
 };

@@ -1,4 +1,5 @@
-// Reads a batch out of the resident images, of uint8 or f32: crop, flip, normalise, in one pass.
+// Reads a batch out of the resident images, of uint8 or f32: crop, resize, flip, normalise, in one
+// pass.
 #include <algorithm>
 #include <vector>
 
@@ -54,9 +55,30 @@ template <class From, class E> void gather_from(const Gather& g, int64_t sample,
     }
 }
 
+/// What a thread resamples with.
+struct Scratch {
+    Resampler resampler;
+    std::vector<float> line;
+};
+
+template <class E> void resample(const Gather& g, int64_t sample, const Normalise& by, Scratch& scratch, E* to) {
+    const Shape in = g.images.shape, out = g.x.shape;
+    const ImagePlace place = g.places ? g.places[sample] : ImagePlace{sample * in.h * in.w * in.c, in.h, in.w};
+    const Resampling what = draw_resampling(g.augment, place.height, place.width, out.h, out.w, g.seed,
+                                            uint32_t(g.counters->epoch), uint32_t(sample));
+    scratch.line.resize(size_t(out.w * out.c));
+    scratch.resampler.begin(g.images.as<uint8_t>() + place.offset, place.width, in.c, what, out.w);
+    for (int i = 0; i < out.h; ++i, to += out.w * out.c) {
+        scratch.resampler.row(i, scratch.line.data());
+        normalise(scratch.line.data(), out.w * out.c, by.scale.data(), by.shift.data(), to);
+    }
+}
+
 /// Sample `sample` becomes row `to` of the batch.
-template <class E> void gather_sample(const Gather& g, int64_t sample, const Normalise& by, E* to) {
-    if (g.images.dtype == DType::f32)
+template <class E> void gather_sample(const Gather& g, int64_t sample, const Normalise& by, Scratch& scratch, E* to) {
+    if (g.augment.crop != Crop::shifted)
+        resample(g, sample, by, scratch, to);
+    else if (g.images.dtype == DType::f32)
         gather_from<float, E>(g, sample, by, to);
     else
         gather_from<uint8_t, E>(g, sample, by, to);
@@ -66,14 +88,15 @@ template <class E> void gather_sample(const Gather& g, int64_t sample, const Nor
 
 void CpuBackend::gather(const Gather& g, Tape& tape) {
     with_type(g.x.dtype, [&]<class E>(E) {
-        tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute, [this, g, by = Normalise(g)] {
+        tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute, [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads()))]() mutable {
                             step_started_ = now();
                             const int64_t start = g.counters->offset + g.first,
                                           elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)
                             for (int i = 0; i < g.x.shape.n; ++i) {
                                 const int64_t sample = g.order ? g.order[start + i] : start + i;
-                                gather_sample(g, sample, by, g.x.as<E>() + i * elements);
+                                gather_sample(g, sample, by, scratch[size_t(omp_get_thread_num())],
+                                              g.x.as<E>() + i * elements);
                                 g.y.as<int32_t>()[i] = g.labels.as<int32_t>()[sample];
                             }
                             gathered_ = now();

@@ -1,4 +1,4 @@
-// Reads a batch out of the resident images: crop, flip, normalise, in one pass.
+// Reads a batch out of the resident images: crop, resize, flip, normalise, in one pass.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {
@@ -13,10 +13,11 @@ void CudaBackend::gather(const Gather& g, Tape& tape) {
     const Buffer device = allocate(factors.size() * sizeof(float));
     upload(device.get(), factors.data(), factors.size() * sizeof(float));
     auto* times = static_cast<kernels::StepTimes*>(times_.get());
+    const bool shifted = g.augment.crop == Crop::shifted;
     step(tape, named_step(StepPhase::gather, "gather"), [=](cudaStream_t s) {
         const auto* scale = static_cast<const float*>(device.get());
         kernels::mark(&times->started, s);
-        if (g.x.shape.n > 0) kernels::gather(g, scale, scale + channels, s);
+        if (g.x.shape.n > 0) (shifted ? kernels::gather : kernels::resample)(g, scale, scale + channels, s);
         kernels::mark(&times->gathered, s);
     });
 }
