@@ -31,7 +31,7 @@ WNO += $(if $(findstring clang,$(CXX)),-Wno-pass-failed -Wno-unknown-warning-opt
 CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) -isystem $(ONEDNN)/include
 CXXFLAGS += -std=c++20 $(OPT) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
 LDFLAGS  += $(OPT) -fopenmp -L$(ONEDNN)/lib
-LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -lcrypto -lz -ldl
+LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -ljpeg -lpng -lcrypto -lz -ldl
 # Where programs look for oneDNN: beside themselves, in a checkout that was moved as a whole, and
 # where it was when they were built. Not in LDFLAGS: a checkout that is copied is not to be built
 # anew.

@@ -38,6 +38,8 @@ hwloc|libhwloc-dev|module load hwloc|header hwloc.h
 h5dump|hdf5-tools|module load hdf5|command -v h5dump
 Boost.Program_options|libboost-program-options-dev|module load boost|header boost/program_options.hpp
 libarchive|libarchive-dev|conda install libarchive|header archive.h
+libjpeg-turbo|libjpeg-dev|module load libjpeg-turbo|header jpeglib.h
+libpng|libpng-dev|module load libpng|header png.h
 zlib|zlib1g-dev|module load zlib|header zlib.h
 OpenSSL|libssl-dev|module load openssl|header openssl/evp.h
 nlohmann/json|nlohmann-json3-dev|conda install nlohmann_json|header nlohmann/json.hpp
@@ -45,6 +47,7 @@ GoogleTest|libgtest-dev|conda install gtest|header gtest/gtest.h
 pip|python3-pip|module load python|python_has pip
 h5py|python3-h5py|pip install h5py|python_has h5py
 matplotlib|python3-matplotlib|pip install matplotlib|python_has matplotlib
+Pillow|python3-pil|pip install pillow|python_has PIL
 curl|curl|module load curl|command -v curl
 Boost.Context|libboost-context-dev|module load boost|! test -e "$CUDA/include/cuda_fp16.h" || links -lboost_context
 ip|iproute2|part of every Linux|PATH=$PATH:/usr/sbin command -v ip
@@ -192,7 +195,8 @@ info() {
     "HDF5" "$(pkg-config --modversion hdf5 2>/dev/null || echo missing), $(pkg-config --libs-only-L hdf5 2>/dev/null | sed 's/^-L//')" \
     "Boost" "$(macro boost/version.hpp BOOST_LIB_VERSION | tr _ .)" \
     "oneDNN" "$(for part in MAJOR MINOR PATCH; do macro oneapi/dnnl/dnnl_version.h DNNL_VERSION_$part "-I$ONEDNN/include"; done | paste -sd. -), $ONEDNN" \
-    "libarchive" "$(macro archive.h ARCHIVE_VERSION_ONLY_STRING)" "OpenSSL" "$(openssl version 2>/dev/null)" \
+    "libarchive" "$(macro archive.h ARCHIVE_VERSION_ONLY_STRING)" "libjpeg-turbo" "$(macro jconfig.h LIBJPEG_TURBO_VERSION)" \
+    "libpng" "$(macro png.h PNG_LIBPNG_VER_STRING)" "OpenSSL" "$(openssl version 2>/dev/null)" \
     "GoogleTest" "$(pkg-config --modversion gtest 2>/dev/null || echo missing)" \
     "python" "$("$PYTHON" -c 'import sys, h5py, matplotlib; print(sys.version.split()[0], "h5py", h5py.__version__, "matplotlib", matplotlib.__version__)' 2>&1 | tail -n1), $PYTHON"
   printf '%-24s %s\n' "CUDA" "$(cuda_info)"

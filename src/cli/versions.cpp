@@ -7,6 +7,7 @@
 
 #include "comm/comm.h"
 #include "data/hdf5.h"
+#include "data/image_file.h"
 
 namespace convoy {
 
@@ -20,6 +21,8 @@ Versions library_versions() {
     all.push_back({"boost", dots(BOOST_VERSION / 100000, BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100)});
     all.push_back({"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)});
     all.push_back({"libarchive", dots(archive / 1000000, archive / 1000 % 1000, archive % 1000)});
+    all.push_back({"libjpeg", jpeg_version()});
+    all.push_back({"libpng", png_version()});
     return all;
 }
 

@@ -5,7 +5,8 @@
 
 namespace convoy {
 
-/// (library, version) with lower-case names: mpi, hdf5, onednn, boost, openssl, libarchive.
+/// (library, version) with lower-case names: mpi, hdf5, onednn, boost, openssl, libarchive,
+/// libjpeg, libpng.
 Versions library_versions();
 /// These, and those that only the backend needs on this host. On GPUs: driver, cuda, kernels,
 /// cudnn, nccl.

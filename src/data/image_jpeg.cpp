@@ -1,0 +1,141 @@
+// JPEG by libjpeg-turbo. Its errors come back by longjmp, over frames that own nothing. A warning
+// that pixels are missing ends the decoding: the library would make up grey ones.
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+// jpeglib.h needs FILE and size_t before it
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "data/image_file.h"
+
+namespace convoy {
+namespace {
+
+// Progressive files have about ten; empty ones cost time and hardly a byte.
+constexpr int most_scans = 100;
+
+/// What libjpeg is given: its own records first, which its callbacks lead back from.
+struct JpegErrors {
+    jpeg_error_mgr base;
+    std::jmp_buf back;
+    char text[JMSG_LENGTH_MAX];
+    bool extra_bytes;
+};
+
+[[noreturn]] void leave(j_common_ptr cinfo) {
+    auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
+    errors->base.format_message(cinfo, errors->text);
+    std::longjmp(errors->back, 1);
+}
+
+void on_message(j_common_ptr cinfo, int level) {
+    if (level >= 0) return;  // a trace
+    auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
+    const int code = errors->base.msg_code;
+    if (code == JWRN_EXTRANEOUS_DATA)
+        errors->extra_bytes = true;
+    else if (code != JWRN_ADOBE_XFORM && code != JWRN_JFIF_MAJOR)
+        leave(cinfo);
+}
+
+void on_progress(j_common_ptr cinfo) {
+    if (reinterpret_cast<j_decompress_ptr>(cinfo)->input_scan_number <= most_scans) return;
+    auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
+    std::snprintf(errors->text, sizeof errors->text, "has more than %d scans", most_scans);
+    std::longjmp(errors->back, 1);
+}
+
+/// A file on its way through libjpeg. The functions that set a jump have no objects with
+/// destructors; false: `errors.text` says why.
+struct JpegReader {
+    JpegErrors errors{};
+    jpeg_progress_mgr progress{};
+    jpeg_decompress_struct cinfo{};
+
+    JpegReader() {
+        cinfo.err = jpeg_std_error(&errors.base);
+        errors.base.error_exit = leave;
+        errors.base.emit_message = on_message;
+        progress.progress_monitor = on_progress;
+    }
+    ~JpegReader() { jpeg_destroy_decompress(&cinfo); }
+    JpegReader(const JpegReader&) = delete;
+
+    bool read_header(FileBytes bytes) {
+        if (setjmp(errors.back)) return false;
+        jpeg_create_decompress(&cinfo);
+        cinfo.progress = &progress;
+        jpeg_mem_src(&cinfo, bytes.data(), bytes.size());
+        jpeg_save_markers(&cinfo, JPEG_APP0 + 1, 0xffff);
+        jpeg_read_header(&cinfo, TRUE);
+        return true;
+    }
+
+    /// `four` [width, 4] holds a row of a CMYK image.
+    bool read_rows(uint8_t* to, uint8_t* four) {
+        if (setjmp(errors.back)) return false;
+        jpeg_start_decompress(&cinfo);
+        while (cinfo.output_scanline < cinfo.output_height) {
+            JSAMPROW row = four ? four : to + size_t(cinfo.output_scanline) * cinfo.output_width * 3;
+            uint8_t* rgb = to + size_t(cinfo.output_scanline) * cinfo.output_width * 3;
+            jpeg_read_scanlines(&cinfo, &row, 1);
+            if (four) to_rgb(four, rgb, cinfo.output_width);
+        }
+        jpeg_finish_decompress(&cinfo);
+        return true;
+    }
+
+    /// Of inverted CMYK: a 255 is no ink.
+    static void to_rgb(const uint8_t* four, uint8_t* rgb, size_t pixels) {
+        for (size_t i = 0; i < pixels; ++i)
+            for (size_t c = 0; c < 3; ++c) rgb[i * 3 + c] = uint8_t((four[i * 4 + c] * four[i * 4 + 3] + 127) / 255);
+    }
+
+    int orientation() const {
+        for (jpeg_saved_marker_ptr marker = cinfo.marker_list; marker; marker = marker->next)
+            if (const int found = exif_orientation({marker->data, marker->data_length}); found != 1) return found;
+        return 1;
+    }
+};
+
+void check_claims(const jpeg_decompress_struct& cinfo, size_t bytes) {
+    check_image_size(cinfo.image_height, cinfo.image_width);
+    if (cinfo.arith_code) throw BadImage("is a JPEG with arithmetic codes, which are not read");
+    if (int64_t(cinfo.image_height) * cinfo.image_width * 3 > int64_t(bytes) * most_pixel_bytes_a_byte)
+        throw BadImage("claims " + std::to_string(cinfo.image_height) + "x" + std::to_string(cinfo.image_width) +
+                       " pixels, more than its " + std::to_string(bytes) + " bytes can hold");
+}
+
+}  // namespace
+
+void decode_jpeg(FileBytes bytes, RgbImage& to) {
+    JpegReader reader;
+    jpeg_decompress_struct& cinfo = reader.cinfo;
+    if (!reader.read_header(bytes)) throw BadImage(reader.errors.text);
+    check_claims(cinfo, bytes.size());
+    const bool inks = cinfo.jpeg_color_space == JCS_CMYK || cinfo.jpeg_color_space == JCS_YCCK;
+    if (!inks && cinfo.num_components != 1 && cinfo.num_components != 3)
+        throw BadImage("is a JPEG of " + std::to_string(cinfo.num_components) + " channels");
+    cinfo.out_color_space = inks ? JCS_CMYK : JCS_RGB;  // grey: libjpeg copies the channel
+    to.height = int(cinfo.image_height);
+    to.width = int(cinfo.image_width);
+    to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
+    const int orientation = reader.orientation();  // its segment is gone at the end
+    std::vector<uint8_t> four(inks ? size_t(to.width) * 4 : 0);
+    if (!reader.read_rows(to.pixels.data(), inks ? four.data() : nullptr)) throw BadImage(reader.errors.text);
+    if (inks) to.note(ImageNote::cmyk);
+    if (cinfo.jpeg_color_space == JCS_GRAYSCALE) to.note(ImageNote::grey);
+    if (reader.errors.extra_bytes) to.note(ImageNote::extra_bytes);
+    turn_upright(to, orientation);
+}
+
+std::string jpeg_version() {
+    constexpr int number = LIBJPEG_TURBO_VERSION_NUMBER;
+    return std::to_string(number / 1'000'000) + "." + std::to_string(number / 1000 % 1000) + "." +
+           std::to_string(number % 1000);
+}
+
+}  // namespace convoy

@@ -1,0 +1,105 @@
+// PNG by libpng. Its errors come back by longjmp, over frames that own nothing.
+#include <png.h>
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+#include "data/image_file.h"
+
+namespace convoy {
+namespace {
+
+// Deflate packs at most 1032 to 1.
+constexpr int64_t most_deflate = 1040, most_chunk_bytes = 8 << 20;
+
+struct PngInput {
+    const uint8_t* at;
+    size_t left;
+    char error[128];
+};
+
+[[noreturn]] void on_error(png_structp png, png_const_charp text) {
+    auto* input = static_cast<PngInput*>(png_get_error_ptr(png));
+    std::snprintf(input->error, sizeof input->error, "%s", text);
+    png_longjmp(png, 1);
+}
+
+void on_warning(png_structp, png_const_charp) {}
+
+void on_read(png_structp png, png_bytep to, size_t bytes) {
+    auto* input = static_cast<PngInput*>(png_get_io_ptr(png));
+    if (bytes > input->left) png_error(png, "ends too early");
+    std::memcpy(to, input->at, bytes);
+    input->at += bytes;
+    input->left -= bytes;
+}
+
+/// A file on its way through libpng. The functions that set a jump have no objects with
+/// destructors; false: `input.error` says why.
+struct PngReader {
+    PngInput input;
+    png_structp png;
+    png_infop info;
+
+    explicit PngReader(FileBytes bytes) : input{bytes.data(), bytes.size(), ""} {
+        png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning);
+        info = png ? png_create_info_struct(png) : nullptr;
+        if (!info) throw std::bad_alloc();
+    }
+    ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
+    PngReader(const PngReader&) = delete;
+
+    bool read_header() {
+        if (setjmp(png_jmpbuf(png))) return false;
+        png_set_read_fn(png, &input, on_read);
+        png_set_user_limits(png, most_image_side, most_image_side);
+        png_set_chunk_malloc_max(png, most_chunk_bytes);
+        png_read_info(png, info);
+        return true;
+    }
+
+    bool read_rows(uint8_t* to, size_t height, size_t row_bytes) {
+        if (setjmp(png_jmpbuf(png))) return false;
+        png_set_expand(png);  // palettes, and fewer than 8 bits
+        png_set_strip_16(png);
+        png_set_strip_alpha(png);
+        png_set_gray_to_rgb(png);
+        const int passes = png_set_interlace_handling(png);
+        png_read_update_info(png, info);
+        if (png_get_rowbytes(png, info) != row_bytes) png_error(png, "has rows of another length");
+        for (int pass = 0; pass < passes; ++pass)
+            for (size_t row = 0; row < height; ++row) png_read_row(png, to + row * row_bytes, nullptr);
+        png_read_end(png, nullptr);
+        return true;
+    }
+};
+
+}  // namespace
+
+void decode_png(FileBytes bytes, RgbImage& to) {
+    PngReader reader(bytes);
+    if (!reader.read_header()) throw BadImage("PNG: " + std::string(reader.input.error));
+    const int64_t height = png_get_image_height(reader.png, reader.info),
+                  width = png_get_image_width(reader.png, reader.info);
+    check_image_size(height, width);
+    if (height * int64_t(png_get_rowbytes(reader.png, reader.info)) > int64_t(bytes.size()) * most_deflate)
+        throw BadImage("claims " + std::to_string(height) + "x" + std::to_string(width) + " pixels, more than its " +
+                       std::to_string(bytes.size()) + " bytes can hold");
+    const int type = png_get_color_type(reader.png, reader.info);
+    to.note(ImageNote::png);
+    if (!(type & PNG_COLOR_MASK_COLOR)) to.note(ImageNote::grey);
+    if ((type & PNG_COLOR_MASK_ALPHA) || png_get_valid(reader.png, reader.info, PNG_INFO_tRNS))
+        to.note(ImageNote::alpha);
+    if (png_get_bit_depth(reader.png, reader.info) == 16) to.note(ImageNote::sixteen_bits);
+    to.height = int(height);
+    to.width = int(width);
+    to.pixels.resize(size_t(height * width) * 3);
+    if (!reader.read_rows(to.pixels.data(), size_t(height), size_t(width) * 3))
+        throw BadImage("PNG: " + std::string(reader.input.error));
+}
+
+std::string png_version() { return png_get_libpng_ver(nullptr); }
+
+}  // namespace convoy
