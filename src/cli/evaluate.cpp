@@ -6,6 +6,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "cli/train_setup.h"
 #include "comm/comm.h"
 #include "comm/preflight.h"
 #include "train/evaluator.h"
@@ -99,6 +100,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         file = read_model_file(o.path);
         reader = std::make_unique<SplitReader>(o.data, o.split);
+        refuse_ragged(reader->info(), o.data);
         check_data(o, file, reader->info());
         check_views(o.views, reader->info());
         graph = fuse(build_model(file.model));

@@ -68,7 +68,14 @@ Augment augment_of(const TrainOptions& o) {
     return a;
 }
 
+void refuse_ragged(const SplitInfo& data, const std::string& dir) {
+    if (data.ragged)
+        fail(Exit::usage, dir + ": its images differ in size, and are not trained on yet; convert them to one size, " +
+                              "with 'convoy convert imagefolder … --size HxW'");
+}
+
 ModelOptions model_of(const TrainOptions& o, const SplitInfo& data) {
+    refuse_ragged(data, o.data);
     return {.name = o.model,
             .h = data.height,
             .w = data.width,

@@ -6,7 +6,9 @@
 
 namespace convoy {
 
-/// The model that the options ask for, for images like these.
+/// Throws Exit::usage if the images of data set `dir` differ in size.
+void refuse_ragged(const SplitInfo& data, const std::string& dir);
+/// The model that the options ask for, for images like these. Throws as refuse_ragged.
 ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
 /// Throws Exit::usage where options do not fit the data or the ranks.
 TrainSetup setup_of(const TrainOptions&, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline);

@@ -47,29 +47,46 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
     return bytes;
 }
 
-/// Reads all rows; returns how many images each class has.
-std::vector<int64_t> count_classes(const SplitReader& reader) {
-    const SplitInfo& info = reader.info();
-    const auto image_bytes = int64_t(info.row_bytes());
-    const int64_t step = std::max<int64_t>(1, (4 << 20) / image_bytes);
-    std::vector<uint8_t> images(size_t(step * image_bytes));
-    std::vector<int32_t> labels(static_cast<size_t>(step));
-    std::vector<int64_t> counts(static_cast<size_t>(info.classes), 0);
-    for (int64_t row = 0; row < info.images; row += step) {
-        const int64_t rows = std::min(step, info.images - row);
-        reader.read(row, rows, images.data(), labels.data());
-        for (int64_t i = 0; i < rows; ++i) ++counts[size_t(labels[size_t(i)])];
-    }
-    return counts;
+/// What reading all of a split shows.
+struct Seen {
+    std::vector<int64_t> classes;  ///< images of each
+    PixelCounts pixels;            ///< of uint8 images
+};
+
+/// The row to which rows from `first` on have about `bytes` of pixels.
+int64_t end_of_block(const SplitInfo& info, const std::vector<ImagePlace>& places, int64_t first, int64_t bytes) {
+    if (!info.ragged) return std::min(info.images, first + std::max<int64_t>(1, bytes / int64_t(info.row_bytes())));
+    int64_t end = first + 1;
+    while (end < info.images && places[size_t(end)].offset - places[size_t(first)].offset < bytes) ++end;
+    return end;
 }
 
-void verify_statistics(const SplitReader& reader, const std::string& dir) {
+Seen read_everything(const SplitReader& reader) {
+    constexpr int64_t block_bytes = 4 << 20;
     const SplitInfo& info = reader.info();
-    Split split{info.split, info.images, info.height, info.width, info.channels, nullptr, info.type};
-    split.read = [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
-        reader.read(first, rows, images, labels);
-    };
-    const PixelStatistics seen = pixel_statistics(split);
+    const std::vector<ImagePlace> places = info.ragged ? reader.places() : std::vector<ImagePlace>();
+    Seen seen{std::vector<int64_t>(static_cast<size_t>(info.classes), 0), PixelCounts(info.channels)};
+    std::vector<uint8_t> pixels;
+    std::vector<int32_t> labels;
+    for (int64_t row = 0, end; row < info.images; row = end) {
+        end = end_of_block(info, places, row, block_bytes);
+        const auto offset = [&](int64_t i) {
+            if (!info.ragged) return i * int64_t(info.row_bytes());
+            return i < info.images ? places[size_t(i)].offset : info.pixel_bytes;
+        };
+        pixels.resize(size_t(offset(end) - offset(row)));
+        labels.resize(size_t(end - row));
+        reader.read(row, end - row, pixels.data(), labels.data());
+        if (info.type == DType::u8) seen.pixels.add(pixels.data(), pixels.size());
+        for (const int32_t label : labels) ++seen.classes[size_t(label)];
+    }
+    return seen;
+}
+
+void verify_statistics(const SplitInfo& info, const Seen& read, const std::string& dir) {
+    const size_t channels = size_t(info.channels);
+    const PixelStatistics of_vectors{std::vector<double>(channels, 0), std::vector<double>(channels, 1)},
+        seen = info.type == DType::f32 ? of_vectors : read.pixels.statistics();
     for (size_t c = 0; c < seen.mean.size(); ++c)
         if (std::abs(seen.mean[c] - double(info.mean[c])) > 1e-5 ||
             std::abs(seen.stddev[c] - double(info.stddev[c])) > 1e-5)
@@ -77,11 +94,17 @@ void verify_statistics(const SplitReader& reader, const std::string& dir) {
                                       " is not that of the training images; convert the data set again");
 }
 
+std::string sizes_of(const SplitInfo& info) {
+    if (!info.ragged) return formatted("%dx%dx%d", info.height, info.width, info.channels);
+    return formatted("up to %dx%dx%d, %s, %s bytes of pixels", info.height, info.width, info.channels,
+                     info.codec.c_str(), grouped(size_t(info.pixel_bytes)).c_str());
+}
+
 void print_split(Terminal& terminal, const SplitInfo& info, const std::vector<int64_t>& counts) {
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-    terminal.line(formatted("%-6s %9lld %s %dx%dx%d, %d classes of %lld to %lld images", info.split.c_str(),
-                            (long long)info.images, info.type == DType::f32 ? "vectors" : "images", info.height,
-                            info.width, info.channels, info.classes, (long long)*least, (long long)*most));
+    terminal.line(formatted("%-6s %9lld %s %s, %d classes of %lld to %lld images", info.split.c_str(),
+                            (long long)info.images, info.type == DType::f32 ? "vectors" : "images",
+                            sizes_of(info).c_str(), info.classes, (long long)*least, (long long)*most));
     constexpr size_t most_lines = 20;
     for (size_t i = 0; i < std::min(counts.size(), most_lines); ++i)
         terminal.line(formatted("  %-14s %7lld", info.class_names[i].c_str(), (long long)counts[i]));
@@ -108,9 +131,9 @@ int verify(const std::vector<std::string>& args) {
     for (const std::string split : {"train", "test"}) {
         const SplitReader reader(dir, split);
         if (train) check_same_shape(*train, reader.info(), dir);
-        if (!train) verify_statistics(reader, dir);
-        const std::vector<int64_t> counts = count_classes(reader);
-        print_split(terminal, reader.info(), counts);
+        const Seen seen = read_everything(reader);
+        if (!train) verify_statistics(reader.info(), seen, dir);
+        print_split(terminal, reader.info(), seen.classes);
         if (!train) train = reader.info();
     }
     const int64_t bytes = verify_files(dir, manifest);

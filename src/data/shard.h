@@ -1,15 +1,20 @@
 // The data set on disk: DIR/train-00000-of-00005.h5 …, DIR/test-00000-of-00001.h5 and
-// DIR/manifest.json. A shard holds /images uint8 (of vectors: float32) [n, height, width, channels]
-// and /labels int32 [n], chunked and checksummed, and repeats what is common to the data set as
-// root attributes. Nothing a file claims is believed before it is checked against the file's size.
-// Its /pictures (data/shard_pictures.h) are for viewers, and may be missing.
+// DIR/manifest.json. A shard holds /images uint8 (of vectors: float32) [n, height, width,
+// channels], or /pixels of images that differ in size (data/shard_ragged.h), and /labels int32 [n],
+// chunked and checksummed. It repeats what is common to the data set as root attributes. Nothing a
+// file claims is believed before it is checked against the file's size. Its /pictures
+// (data/shard_pictures.h) are for viewers, and may be missing.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/image_place.h"
 #include "data/decode.h"
 #include "data/hdf5.h"
+#include "data/pixel_counts.h"
+#include "data/shard_ragged.h"
 
 namespace convoy {
 
@@ -21,11 +26,14 @@ struct SplitInfo {
     std::vector<float> mean, stddev;       ///< per channel of the TRAINING split, in units of pixel / 255; f32: 0, 1
     std::vector<std::string> class_names;  ///< [classes]
     std::string manifest_sha256;           ///< identifies the data set, for checkpoints
+    bool ragged = false;                   ///< images differ in size; height and width are those of the largest
+    std::string codec;                     ///< ragged: "raw" or "jpeg"
+    int64_t pixel_bytes = 0;               ///< ragged: of all images, decoded
 
-    /// of one image
+    /// of one image; of ragged ones there is no such number
     size_t row_bytes() const { return size_t(height) * size_t(width) * size_t(channels) * size_of(type); }
-    /// of all images
-    size_t image_bytes() const { return size_t(images) * row_bytes(); }
+    /// of all images, decoded
+    size_t image_bytes() const { return ragged ? size_t(pixel_bytes) : size_t(images) * row_bytes(); }
     size_t label_bytes() const { return size_t(images) * sizeof(int32_t); }
 };
 
@@ -53,17 +61,26 @@ public:
     SplitReader(const std::string& dir, const std::string& split);
     const SplitInfo& info() const { return info_; }
     /// Reads rows [first, first + rows) of the concatenated shards, and only those: images [rows,
-    /// height, width, channels] as bytes, labels [rows]. Throws Exit::bad_input for a checksum
-    /// mismatch, for a label outside [0, classes), and for a number that is not finite.
+    /// height, width, channels] as bytes, ragged ones decoded and packed as places() has them;
+    /// labels [rows]. Throws Exit::bad_input for a checksum mismatch, for a label outside [0,
+    /// classes), for a number that is not finite, and for a file that cannot be decoded.
     void read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const;
+    /// Of ragged images: where each lies if all are decoded and packed, [images].
+    std::vector<ImagePlace> places() const;
 
 private:
     struct Shard {
         std::string path;
         int64_t first = 0, images = 0;  ///< rows [first, first + images) of the split
         h5::Handle file, image_set, label_set;
+        std::unique_ptr<RaggedRows> ragged{};  ///< in place of image_set
+        int64_t first_byte = 0;                ///< of its decoded pixels in the split's
     };
     Shard open_shard(const std::string& path, int shard, int shards);
+    /// Returns where the next rows go.
+    uint8_t* read_images(const Shard&, int64_t first, int64_t rows, uint8_t* to) const;
+    void open_images(Shard&, hsize_t labels);
+    void open_ragged(Shard&, hsize_t labels);
     void check_common(const h5::Handle& file, const std::string& path, int shard, int shards);
 
     SplitInfo info_;
@@ -83,11 +100,7 @@ void check_destination(const std::string& dir, bool force);
 /// Exit::io.
 void write_data_set(const Source& source, const std::string& dir, int train_shards, bool force);
 
-/// Mean and standard deviation of each channel of `split`, in units of pixel / 255; exact, from
-/// counts of the 256 values. Vectors are taken as they are: 0 and 1.
-struct PixelStatistics {
-    std::vector<double> mean, stddev;  ///< [channels]
-};
+/// Of all pixels of `split`. Vectors are taken as they are: 0 and 1.
 PixelStatistics pixel_statistics(const Split& split);
 
 }  // namespace convoy

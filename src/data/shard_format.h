@@ -1,4 +1,4 @@
-// What tells shards of images from shards of float32 vectors.
+// What tells shards of images from shards of float32 vectors, and from images that differ in size.
 #pragma once
 #include <hdf5.h>
 
@@ -8,6 +8,7 @@ namespace convoy {
 
 /// The root attribute `format`, by the type of /images.
 constexpr const char* format_of(DType type) { return type == DType::f32 ? "convoy-vectors" : "convoy-images"; }
+constexpr const char* ragged_format = "convoy-ragged";
 /// Of the elements of /images and /labels, for people.
 constexpr const char* stored_name(DType type) {
     if (type == DType::i32) return "int32";

@@ -1,20 +1,14 @@
 // Writes a data set into a folder next to its destination and renames it at the end, so that a
 // failed conversion leaves nothing half-written. The same source gives the same bytes: no time
 // stamps, no compression whose version could matter.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "base/version.h"
 #include "data/digest.h"
 #include "data/shard.h"
+#include "data/shard_folder.h"
 #include "data/shard_format.h"
 #include "data/shard_pictures.h"
 
@@ -30,15 +24,6 @@ constexpr int64_t chunk_target_bytes = 1 << 20;
 int64_t rows_per_chunk(int64_t rows, int64_t row_bytes) {
     const int64_t most = std::max<int64_t>(1, chunk_target_bytes / row_bytes), chunks = (rows + most - 1) / most;
     return std::max<int64_t>(1, (rows + chunks - 1) / std::max<int64_t>(1, chunks));
-}
-
-void sync_path(const std::string& path) {
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    const bool synced = descriptor >= 0 && fsync(descriptor) == 0;
-    const int code = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    if (!synced)
-        fail(Exit::io, path + ": cannot be written to the end (" + std::strerror(code) + "); is the disk full?");
 }
 
 /// The folder the data set grows in; removed with everything in it unless it was moved to its
@@ -60,38 +45,11 @@ public:
 
     std::string file(const std::string& name) const { return (partial_ / name).string(); }
 
-    void move_into_place() {
-        sync_path(partial_);
-        std::error_code error;
-        const fs::path old = dir_.string() + ".replaced-" + std::to_string(getpid());
-        if (fs::exists(dir_)) fs::rename(dir_, old, error);
-        if (!error) fs::rename(partial_, dir_, error);
-        if (error) fail(Exit::io, dir_.string() + ": cannot be put in place (" + error.message() + ")");
-        fs::remove_all(old, error);
-        sync_path(dir_.has_parent_path() ? dir_.parent_path().string() : ".");
-    }
+    void move_into_place() { put_in_place(partial_, dir_); }
 
 private:
     fs::path dir_, partial_;
 };
-
-void write_attributes(hid_t file, const Source& source, const Split& split, int shard, int shards, int64_t images,
-                      const PixelStatistics& statistics) {
-    h5::set_checked_attribute(file, "format", format_of(split.type));
-    h5::set_attribute(file, "version", int64_t(1));
-    h5::set_checked_attribute(file, "split", split.name);
-    h5::set_attribute(file, "shard", int64_t(shard));
-    h5::set_attribute(file, "shards", int64_t(shards));
-    h5::set_attribute(file, "images", images);
-    h5::set_attribute(file, "classes", int64_t(source.class_names.size()));
-    h5::set_checked_attribute(file, "class_names", source.class_names);
-    h5::set_attribute(file, "mean", statistics.mean);
-    h5::set_attribute(file, "stddev", statistics.stddev);
-    h5::set_checked_attribute(file, "source", source.files);
-    h5::set_checked_attribute(file, "source_sha256", source.sha256);
-    h5::set_checked_attribute(file, "source_checksum", source.checksum);
-    h5::set_checked_attribute(file, "converter", std::string("convoy ") + version + " " + commit());
-}
 
 /// Writes rows [first, last) of `split` as one shard.
 void write_shard(const std::string& path, const Source& source, const Split& split, int shard, int shards,
@@ -100,7 +58,7 @@ void write_shard(const std::string& path, const Source& source, const Split& spl
                   rows = last - first;
     const int64_t chunk = rows_per_chunk(rows, split.image_bytes());
     h5::Handle file = h5::create(path);
-    write_attributes(file, source, split, shard, shards, rows, statistics);
+    write_attributes(file, {format_of(split.type), split.name, shard, shards, rows}, source, &statistics);
     {
         const auto n = hsize_t(rows), h = hsize_t(split.height), w = hsize_t(split.width), c = hsize_t(split.channels);
         const h5::Handle images =
@@ -126,73 +84,25 @@ void write_shard(const std::string& path, const Source& source, const Split& spl
     sync_path(path);
 }
 
-void write_manifest(const std::string& path, const std::vector<ManifestEntry>& entries) {
-    nlohmann::ordered_json json{
-        {"format", "convoy-manifest"}, {"version", 1}, {"shards", nlohmann::ordered_json::array()}};
-    for (const ManifestEntry& entry : entries)
-        json["shards"].push_back({{"file", entry.file},
-                                  {"split", entry.split},
-                                  {"images", entry.images},
-                                  {"bytes", entry.bytes},
-                                  {"sha256", entry.sha256}});
-    std::ofstream out(path, std::ios::binary);
-    out << json.dump(2) << '\n';
-    out.close();
-    if (!out) fail(Exit::io, path + ": cannot be written; is the disk full?");
-    sync_path(path);
-}
-
 }  // namespace
-
-void check_destination(const std::string& dir, bool force) {
-    std::error_code error;
-    if (!fs::exists(dir, error)) return;
-    fs::directory_iterator entries(dir, error);
-    if (error) fail(Exit::usage, dir + ": exists and is not a readable folder; choose another --to");
-    for (const fs::directory_entry& entry : entries) {
-        std::string split, name = entry.path().filename();
-        int shard = 0, shards = 0;
-        if (!force)
-            fail(Exit::usage, dir + ": is not empty; choose another --to, or replace the data set there with --force");
-        if (name != "manifest.json" && !parse_shard_name(name, split, shard, shards))
-            fail(Exit::usage,
-                 dir + ": holds " + name +
-                     ", which is not part of a data set; --force does not delete that, choose another --to");
-    }
-}
 
 PixelStatistics pixel_statistics(const Split& split) {
     const auto channels = static_cast<size_t>(split.channels);
     if (split.type == DType::f32) return {std::vector<double>(channels, 0), std::vector<double>(channels, 1)};
-    std::vector<int64_t> count(channels * 256, 0);
+    PixelCounts counts(split.channels);
     const int64_t step = std::max<int64_t>(1, chunk_target_bytes / split.image_bytes());
     std::vector<uint8_t> pixels(size_t(step * split.image_bytes()));
     std::vector<int32_t> labels(static_cast<size_t>(step));
     for (int64_t row = 0; row < split.images; row += step) {
         const int64_t rows = std::min(step, split.images - row);
         split.read(row, rows, pixels.data(), labels.data());
-        const size_t bytes = size_t(rows * split.image_bytes());
-        for (size_t i = 0; i < bytes; i += channels)
-            for (size_t c = 0; c < channels; ++c) ++count[c * 256 + pixels[i + c]];
+        counts.add(pixels.data(), size_t(rows * split.image_bytes()));
     }
-    PixelStatistics result;
-    const double total = double(split.images) * split.height * split.width;
-    for (size_t c = 0; c < channels; ++c) {
-        double mean = 0, variance = 0;
-        for (int value = 0; value < 256; ++value) mean += double(count[c * 256 + size_t(value)]) * value / total;
-        for (int value = 0; value < 256; ++value)
-            variance += double(count[c * 256 + size_t(value)]) * (value - mean) * (value - mean) / total;
-        result.mean.push_back(mean / 255);
-        result.stddev.push_back(std::sqrt(variance) / 255);
-    }
-    return result;
+    return counts.statistics();
 }
 
 void write_data_set(const Source& source, const std::string& dir, int train_shards, bool force) {
-    fs::path destination = fs::path(dir).lexically_normal();
-    if (!destination.has_filename()) destination = destination.parent_path();  // "data/" means "data"
-    if (destination.empty() || destination.filename() == "." || destination.filename() == "..")
-        fail(Exit::usage, "'" + dir + "' cannot be replaced by a data set; give --to a folder of its own");
+    const fs::path destination = destination_of(dir);
     require(!source.splits.empty() && source.splits[0].name == "train", "the training split comes first");
     if (train_shards < 1 || train_shards > 99'999 || train_shards > source.splits[0].images)
         fail(Exit::usage, "--shards " + std::to_string(train_shards) +

@@ -10,13 +10,12 @@
 #include <random>
 #include <sstream>
 
+#include "tests/support/images.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
-
-FileBytes bytes_of(const std::string& file) { return {reinterpret_cast<const uint8_t*>(file.data()), file.size()}; }
 
 RgbImage decoded(const std::string& file) {
     RgbImage image;

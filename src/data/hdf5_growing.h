@@ -1,0 +1,35 @@
+// A data set whose number of rows is known only at its end.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/hdf5.h"
+
+namespace convoy::h5 {
+
+/// Chunked, with Fletcher-32. Chunks are written whole, as they are full.
+class GrowingSet {
+public:
+    /// Of uint8 rows [row]; an empty `row`: of bytes.
+    GrowingSet(hid_t file, const std::string& name, const std::vector<hsize_t>& row, hsize_t chunk_rows,
+               const std::string& path);
+    /// Appends rows [count, row]. Throws Exit::io.
+    void append(const uint8_t* rows, size_t count);
+    /// Writes what is left; call once, last.
+    void finish();
+    hsize_t rows() const { return rows_ + buffer_.size() / row_bytes_; }
+    hid_t id() const { return set_; }
+
+private:
+    void write();
+
+    std::string path_;
+    std::vector<hsize_t> dims_;
+    size_t row_bytes_, chunk_bytes_;
+    Handle set_;
+    hsize_t rows_ = 0;             // written
+    std::vector<uint8_t> buffer_;  // of the chunk that is not full
+};
+
+}  // namespace convoy::h5

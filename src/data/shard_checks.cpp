@@ -1,0 +1,60 @@
+#include "data/shard_checks.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "data/shard_format.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr hsize_t max_chunk_bytes = hsize_t(512) << 20;
+
+}  // namespace
+
+uint64_t size_of_file(const std::string& path) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(path, error);
+    return error ? 0 : uint64_t(size);
+}
+
+int checked_range(int64_t value, int64_t low, int64_t high, const std::string& what, const std::string& path) {
+    if (value < low || value > high)
+        fail(Exit::bad_input, path + ": " + what + " is " + std::to_string(value) + ", allowed is " +
+                                  std::to_string(low) + " to " + std::to_string(high) + "; convert the data set again");
+    return int(value);
+}
+
+StoredType stored_as(DType type) {
+    const H5T_class_t type_class = type == DType::f32 ? H5T_FLOAT : H5T_INTEGER;
+    return {type_class, size_of(type), type == DType::i32, stored_name(type)};
+}
+
+h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, const StoredType& type,
+                          const std::string& path) {
+    const h5::Extent extent = h5::extent(file, name, path);
+    const std::string set = path + ": " + name;
+    const bool fits =
+        extent.type_class == type.type_class && (type.type_class == H5T_FLOAT || extent.is_signed == type.is_signed);
+    if (extent.dims.size() != rank || !fits || extent.type_size != type.bytes)
+        fail(Exit::bad_input, set + " is not of rank " + std::to_string(rank) + " and type " + type.name +
+                                  "; was this file made by 'convoy convert'?");
+    if (!extent.checksummed || extent.filters != 1)
+        fail(Exit::bad_input,
+             set + " is not stored in plain chunks with Fletcher-32 checksums; make it with 'convoy convert'");
+    if (extent.chunk_bytes == 0 || extent.chunk_bytes > max_chunk_bytes)
+        fail(Exit::bad_input,
+             set + " has chunks of " + std::to_string(extent.chunk_bytes) + " bytes; make it with 'convoy convert'");
+    return extent;
+}
+
+void check_stored(const h5::Extent& extent, uint64_t bytes, const std::string& name, const std::string& path) {
+    const uint64_t size = size_of_file(path);
+    if (size < bytes || extent.stored_bytes < bytes)
+        fail(Exit::bad_input, path + ": " + name + " claims " + std::to_string(bytes) + " bytes, but the file holds " +
+                                  std::to_string(std::min<uint64_t>(size, extent.stored_bytes)) +
+                                  "; convert the data set again");
+}
+
+}  // namespace convoy

@@ -1,0 +1,38 @@
+// Of what a shard claims, what is believed: for the readers of shards.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/tensor.h"
+#include "data/hdf5.h"
+
+namespace convoy {
+
+// No honest data set is beyond these; with them, no product of extents overflows int64_t.
+constexpr int64_t max_side = 4096, max_channels = 16, max_classes = 1'000'000, max_images = 1'000'000'000;
+
+/// Of the elements of a data set.
+struct StoredType {
+    H5T_class_t type_class;
+    size_t bytes;
+    bool is_signed;    ///< integers only
+    const char* name;  ///< for people
+};
+StoredType stored_as(DType);
+constexpr StoredType stored_offset{H5T_INTEGER, 8, true, "int64"};
+
+/// Size of a regular file in bytes; 0 for anything else, which no caller accepts.
+uint64_t size_of_file(const std::string& path);
+/// The text of DIR/manifest.json.
+std::string manifest_text(const std::string& dir);
+
+// Each throws Exit::bad_input naming `path`.
+/// `value`, if it is within [low, high].
+int checked_range(int64_t value, int64_t low, int64_t high, const std::string& what, const std::string& path);
+/// The extent of a data set in plain chunks with Fletcher-32, of that rank and type.
+h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, const StoredType& type,
+                          const std::string& path);
+/// If the file cannot hold the `bytes` that data set `name` claims.
+void check_stored(const h5::Extent& extent, uint64_t bytes, const std::string& name, const std::string& path);
+
+}  // namespace convoy

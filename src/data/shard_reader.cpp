@@ -1,0 +1,240 @@
+// Reads a data set. The constructor opens and checks the shards, before the caller allocates for
+// what they claim. Damage that only checksums show is found later: they are compared chunk by
+// chunk, as rows are read.
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "data/digest.h"
+#include "data/shard.h"
+#include "data/shard_checks.h"
+#include "data/shard_format.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+/// The shards of `split` found in `dir`, by number; `shards` is the total their names agree on.
+std::map<int, std::string> find_shards(const std::string& dir, const std::string& split, int& shards) {
+    std::error_code error;
+    fs::directory_iterator entries(dir, error);
+    if (error)
+        fail(Exit::bad_input,
+             dir + ": " + error.message() + "; 'convoy convert' makes a data set, 'make data' fetches CIFAR-10");
+    std::map<int, std::string> found;
+    shards = 0;
+    for (const fs::directory_entry& entry : entries) {
+        const std::string name = entry.path().filename();
+        std::string of_split;
+        int shard = 0, of = 0;
+        if (!parse_shard_name(name, of_split, shard, of) || of_split != split) continue;
+        if (shards != 0 && of != shards)
+            fail(Exit::bad_input, dir + ": holds shards of two data sets (" + name + " beside " +
+                                      shard_name(split, found.begin()->first, shards) +
+                                      "); convert again into an empty folder");
+        shards = of;
+        found[shard] = entry.path();
+    }
+    if (found.empty())
+        fail(Exit::bad_input,
+             dir + ": holds no " + split + " shards; make them with 'convoy convert … --to " + dir + "'");
+    for (int i = 0; i < shards; ++i)
+        if (!found.contains(i))
+            fail(Exit::bad_input,
+                 dir + "/" + shard_name(split, i, shards) + ": is missing; convert the data set again");
+    return found;
+}
+
+/// Of vectors [rows] of so many bytes each, the first of which is row `first` of a shard.
+void check_finite(const uint8_t* vectors, hsize_t first, hsize_t rows, size_t bytes, const std::string& path) {
+    for (hsize_t row = 0; row < rows; ++row)
+        for (size_t at = 0; at < bytes; at += sizeof(float)) {
+            float value = 0;
+            std::memcpy(&value, vectors + row * bytes + at, sizeof value);
+            if (!std::isfinite(value))
+                fail(Exit::bad_input, path + ": row " + std::to_string(first + row) + " of /images holds a number " +
+                                          "that is not finite; convert the data set again");
+        }
+}
+
+void check_label_count(int64_t images, hsize_t labels, const std::string& path) {
+    if (labels != hsize_t(images))
+        fail(Exit::bad_input, path + ": has " + std::to_string(images) + " images, but " + std::to_string(labels) +
+                                  " labels; convert the data set again");
+}
+
+}  // namespace
+
+SplitReader::SplitReader(const std::string& dir, const std::string& split) {
+    info_.split = split;
+    int shards = 0;
+    const std::map<int, std::string> found = find_shards(dir, split, shards);
+    const std::string manifest = manifest_text(dir);
+    info_.manifest_sha256 = digest_of(Digest::Kind::sha256, manifest.data(), manifest.size());
+    std::map<std::string, ManifestEntry> listed;
+    for (const ManifestEntry& entry : read_manifest(dir))
+        if (entry.split == split) listed[entry.file] = entry;
+    for (const auto& [shard, path] : found) {
+        const auto entry = listed.find(fs::path(path).filename());
+        if (entry == listed.end())
+            fail(Exit::bad_input, path + ": is not in manifest.json; convert the data set again");
+        if (const uint64_t size = size_of_file(path); size != uint64_t(entry->second.bytes))
+            fail(Exit::bad_input, path + ": has " + std::to_string(size) + " bytes, manifest.json says " +
+                                      std::to_string(entry->second.bytes) +
+                                      ": it is truncated or of another data set; convert the data set again");
+        shards_.push_back(open_shard(path, shard, shards));
+        if (shards_.back().images != entry->second.images)
+            fail(Exit::bad_input, path + ": has " + std::to_string(shards_.back().images) +
+                                      " images, manifest.json says " + std::to_string(entry->second.images) +
+                                      "; convert the data set again");
+        listed.erase(entry);
+    }
+    if (info_.images > INT_MAX)
+        fail(Exit::bad_input, dir + ": its " + split + " split has " + std::to_string(info_.images) +
+                                  " images, and a training numbers them with 32 bits; split the data set");
+    if (!listed.empty())
+        fail(Exit::bad_input,
+             dir + "/" + listed.begin()->first + ": is in manifest.json, but missing; convert the data set again");
+}
+
+/// Reads and checks the root attributes; the first shard sets what the others must repeat.
+void SplitReader::check_common(const h5::Handle& file, const std::string& path, int shard, int shards) {
+    SplitInfo own;
+    const std::string format = h5::string_attribute(file, "format", path);
+    if (format == format_of(DType::f32)) own.type = DType::f32;
+    own.ragged = format == ragged_format;
+    if ((format != format_of(own.type) && !own.ragged) || h5::int_attribute(file, "version", path) != 1)
+        fail(Exit::bad_input, path +
+                                  ": is not a version 1 convoy-images, convoy-ragged or convoy-vectors file; make it "
+                                  "with this version's 'convoy convert'");
+    if (own.ragged) own.codec = h5::string_attribute(file, "codec", path);
+    if (h5::string_attribute(file, "split", path) != info_.split || h5::int_attribute(file, "shard", path) != shard ||
+        h5::int_attribute(file, "shards", path) != shards)
+        fail(Exit::bad_input, path +
+                                  ": its split, shard or shards attribute contradicts its name: it was renamed; "
+                                  "convert the data set again");
+    own.classes = checked_range(h5::int_attribute(file, "classes", path), 1, max_classes, "classes", path);
+    own.class_names = h5::string_attributes(file, "class_names", path);
+    const std::vector<double> mean = h5::double_attributes(file, "mean", path),
+                              stddev = h5::double_attributes(file, "stddev", path);
+    for (const double value : mean)
+        if (!(value >= 0 && value <= 1))
+            fail(Exit::bad_input, path + ": mean is not within 0 to 1; convert the data set again");
+    for (const double value : stddev)
+        if (!(value >= 0 && value <= 1))
+            fail(Exit::bad_input, path + ": stddev is not within 0 to 1; convert the data set again");
+    own.mean.assign(mean.begin(), mean.end());
+    own.stddev.assign(stddev.begin(), stddev.end());
+    if (own.class_names.size() != size_t(own.classes))
+        fail(Exit::bad_input, path + ": class_names and classes differ; convert the data set again");
+    if (shards_.empty()) {
+        info_.type = own.type;
+        info_.ragged = own.ragged;
+        info_.codec = own.codec;
+        info_.classes = own.classes;
+        info_.class_names = own.class_names;
+        info_.mean = own.mean;
+        info_.stddev = own.stddev;
+    } else if (info_.type != own.type || info_.ragged != own.ragged || info_.codec != own.codec ||
+               info_.classes != own.classes || info_.class_names != own.class_names || info_.mean != own.mean ||
+               info_.stddev != own.stddev) {
+        fail(Exit::bad_input, path + ": format, classes, mean or stddev differ from " + shards_[0].path +
+                                  "; convert the data set again");
+    }
+}
+
+void SplitReader::open_images(Shard& opened, hsize_t labels) {
+    const std::string& path = opened.path;
+    const h5::Extent images = checked_extent(opened.file, "/images", 4, stored_as(info_.type), path);
+    const auto side = [&](int i, int64_t limit, const char* what) {
+        return checked_range(int64_t(std::min<hsize_t>(images.dims[size_t(i)], INT64_MAX)), 1, limit, what, path);
+    };
+    opened.images = side(0, max_images, "the number of images");
+    const int height = side(1, max_side, "the height"), width = side(2, max_side, "the width"),
+              channels = side(3, max_channels, "channels");
+    check_label_count(opened.images, labels, path);
+    check_stored(
+        images, uint64_t(opened.images) * uint64_t(height) * uint64_t(width) * uint64_t(channels) * size_of(info_.type),
+        "/images", path);
+    if (shards_.empty()) {
+        info_.height = height;
+        info_.width = width;
+        info_.channels = channels;
+    } else if (info_.height != height || info_.width != width || info_.channels != channels) {
+        fail(Exit::bad_input, path + ": its images have another shape than those of " + shards_[0].path +
+                                  "; convert the data set again");
+    }
+    opened.image_set = h5::open_dataset(opened.file, "/images", path);
+}
+
+void SplitReader::open_ragged(Shard& opened, hsize_t labels) {
+    opened.ragged = std::make_unique<RaggedRows>(opened.file, info_.codec, opened.path);
+    opened.images = opened.ragged->rows();
+    check_label_count(opened.images, labels, opened.path);
+    for (int64_t row = 0; row < opened.images; ++row) {
+        info_.height = std::max(info_.height, opened.ragged->height(row));
+        info_.width = std::max(info_.width, opened.ragged->width(row));
+    }
+    info_.channels = 3;
+    opened.first_byte = info_.pixel_bytes;
+    info_.pixel_bytes += opened.ragged->decoded_before(opened.images);
+}
+
+SplitReader::Shard SplitReader::open_shard(const std::string& path, int shard, int shards) {
+    Shard opened;
+    opened.path = path;
+    opened.file = h5::open(path);
+    check_common(opened.file, path, shard, shards);
+    const h5::Extent labels = checked_extent(opened.file, "/labels", 1, stored_as(DType::i32), path);
+    info_.ragged ? open_ragged(opened, labels.dims[0]) : open_images(opened, labels.dims[0]);
+    check_stored(labels, uint64_t(opened.images) * 4, "/labels", path);
+    if (info_.mean.size() != size_t(info_.channels) || info_.stddev.size() != size_t(info_.channels))
+        fail(Exit::bad_input, path + ": mean or stddev has not one value a channel; convert the data set again");
+    opened.label_set = h5::open_dataset(opened.file, "/labels", path);
+    opened.first = info_.images;
+    info_.images += opened.images;
+    return opened;
+}
+
+std::vector<ImagePlace> SplitReader::places() const {
+    require(info_.ragged, "only images that differ in size have places");
+    std::vector<ImagePlace> places;
+    places.reserve(size_t(info_.images));
+    for (const Shard& shard : shards_)
+        for (int64_t row = 0; row < shard.images; ++row)
+            places.push_back({shard.first_byte + shard.ragged->decoded_before(row), shard.ragged->height(row),
+                              shard.ragged->width(row)});
+    return places;
+}
+
+uint8_t* SplitReader::read_images(const Shard& shard, int64_t first, int64_t rows, uint8_t* to) const {
+    if (shard.ragged) {
+        shard.ragged->read(first, rows, to);
+        return to + shard.ragged->decoded_before(first + rows) - shard.ragged->decoded_before(first);
+    }
+    h5::read_rows(shard.image_set, native_type(info_.type), hsize_t(first), hsize_t(rows), to, shard.path);
+    if (info_.type == DType::f32) check_finite(to, hsize_t(first), hsize_t(rows), info_.row_bytes(), shard.path);
+    return to + rows * int64_t(info_.row_bytes());
+}
+
+void SplitReader::read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const {
+    require(first >= 0 && rows >= 0 && rows <= info_.images - first, "rows beyond the end of a split");
+    for (const Shard& shard : shards_) {
+        const int64_t from = std::max(first, shard.first), to = std::min(first + rows, shard.first + shard.images);
+        if (from >= to) continue;
+        const hsize_t local = hsize_t(from - shard.first), count = hsize_t(to - from);
+        int32_t* out = labels + (from - first);
+        images = read_images(shard, int64_t(local), int64_t(count), images);
+        h5::read_rows(shard.label_set, H5T_NATIVE_INT32, local, count, out, shard.path);
+        for (hsize_t i = 0; i < count; ++i)
+            if (out[i] < 0 || out[i] >= info_.classes)
+                fail(Exit::bad_input, shard.path + ": row " + std::to_string(local + i) + " of /labels is " +
+                                          std::to_string(out[i]) + ", allowed is 0 to " +
+                                          std::to_string(info_.classes - 1) + "; convert the data set again");
+    }
+}
+
+}  // namespace convoy
