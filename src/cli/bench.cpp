@@ -22,14 +22,12 @@ namespace convoy {
 namespace {
 
 struct BenchOptions {
-    std::string size;  ///< empty: the model's usual
     MadeUpImages images;
     BenchSteps steps;
     std::string timeline;  ///< a file; empty: none
 };
 
 void add_options(OptionTable& t, BenchOptions& b) {
-    t.text("image-size", b.size, "", "HxWxC", "of made-up images (default: as the model takes them, or 32x32x3)");
     t.whole("classes", b.images.classes, 0, {0, 1 << 20}, "N", "of made-up images (default 10)");
     t.whole("warmup", b.steps.warmup, 20, {0, 1'000'000}, "STEPS", "first steps, which do not count");
     t.whole("steps", b.steps.measured, 100, {1, 10'000'000}, "STEPS", "steps to measure");
@@ -56,9 +54,11 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
         .needs_data = false};
     ParsedOptions parsed = parse_train_options(args, command);
     if (parsed.options.help) return parsed;
-    if (!b.size.empty()) b.images.size = parse_image_size("image-size", b.size);
-    if (!parsed.options.data.empty() && (!b.size.empty() || b.images.classes > 0))
-        fail(Exit::usage, std::string(b.size.empty() ? "--classes" : "--image-size") +
+    const ImageSize& size = parsed.options.image_size;
+    b.images.size = size.images;
+    if (size.side > 0) b.images.size = {1, size.side, size.side, usual_images(parsed.options.model).c};
+    if (!parsed.options.data.empty() && (size.images.h > 0 || b.images.classes > 0))
+        fail(Exit::usage, std::string(size.images.h > 0 ? "--image-size HxWxC" : "--classes") +
                               " is for made-up images; leave it out, or leave out --data");
     constexpr int64_t traced = 5;
     if (!b.timeline.empty()) b.steps.traced = traced;

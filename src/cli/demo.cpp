@@ -125,11 +125,11 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
     std::unique_ptr<SplitReader> reader;
     Graph graph;
-    Normalisation normalisation;
+    Preprocessing preprocessing;
     comm.together([&] {
         check_effects_on_device(parsed, *backend);
         reader = std::make_unique<SplitReader>(o.data, "train");
-        normalisation = normalisation_of(o, reader->info());
+        preprocessing = preprocessing_of(o, reader->info());
         graph = fuse(build_model(model_of(o, reader->info())));
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
@@ -137,7 +137,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     State state(graph, *backend, nullptr);
     state.initialise(graph, *backend, uint64_t(o.seed));
     const int64_t batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * comm.size();
-    ForwardPass pass(comm, *backend, graph, state, data, normalisation, batch);
+    ForwardPass pass(comm, *backend, graph, state, data, preprocessing, batch);
     progress.close();
 
     if (comm.root()) std::puts(backend->synchronous() ? "runs on cpu" : "runs on gpu");

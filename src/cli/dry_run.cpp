@@ -59,7 +59,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     const TrainOptions& o = parsed.options;
     const std::unique_ptr<Backend> backend = backend_to_plan_on(comm, o);
     const Description d = describe_training(comm, *backend, parsed, deadline);
-    const SplitInfo train_info = d.train->info(), test_info = first_images(d.test->info(), o.eval_images);
+    const SplitInfo train_info = d.train->info(), test_info = first_images(*d.test, o.eval_images);
     const size_t test_bytes = o.no_eval ? 0 : test_info.image_bytes() + test_info.label_bytes();
     if (o.chip.empty())  // else this host need not be the one that trains
         Replicated::check(comm, train_info.image_bytes() + train_info.label_bytes() + test_bytes);

@@ -6,7 +6,6 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
-#include "cli/train_setup.h"
 #include "comm/comm.h"
 #include "comm/preflight.h"
 #include "train/evaluator.h"
@@ -70,8 +69,9 @@ void check_data(const EvaluateOptions& o, const ModelFile& file, const SplitInfo
     if (d.type != file.data)
         fail(Exit::bad_input, o.path + " was trained on " + kind(file.data) + ", but " + o.data + " holds " +
                                   kind(d.type) + "; give the data set that it was trained on, or one of its kind");
-    if (d.height != file.model.h || d.width != file.model.w || d.channels != file.model.c ||
-        d.classes != file.model.classes)
+    const bool fits = file.preprocessing.short_side > 0 ||
+                      (!d.ragged && d.height == file.model.h && d.width == file.model.w);
+    if (!fits || d.channels != file.model.c || d.classes != file.model.classes)
         fail(Exit::bad_input,
              o.path + " was trained on other images than " + o.data + " holds: size, channels or classes differ");
     check_class_names(o.path, file.class_names, o.data, d.class_names);
@@ -100,16 +100,15 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         file = read_model_file(o.path);
         reader = std::make_unique<SplitReader>(o.data, o.split);
-        refuse_ragged(reader->info(), o.data);
         check_data(o, file, reader->info());
-        check_views(o.views, reader->info());
+        check_views(o.views, reader->info(), file.preprocessing);
         graph = fuse(build_model(file.model));
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
     const DataSet data(comm, *backend, *reader);
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_model(o.path, state, *backend); });
-    Evaluator evaluator(comm, *backend, graph, state, data, {file.mean, file.stddev}, o.batch * comm.size(), o.views);
+    Evaluator evaluator(comm, *backend, graph, state, data, file.preprocessing, o.batch * comm.size(), o.views);
     evaluator.build(backend->allocate(evaluator.arena_bytes()));
     const EvalResult result = *evaluator.run();
     terminal.close();

@@ -68,6 +68,8 @@ void check_effects(ParsedOptions& parsed) {
         {"decay", o.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
         {"decay-mode", o.weight_decay > 0, "without --weight-decay", {"weight-decay"}},
         {"look-ahead-decay", o.look_ahead > 0, "without --look-ahead", {"look-ahead"}},
+        {"crop-scale", o.random_resized_crop, "without --random-resized-crop", {"random-resized-crop"}},
+        {"crop-ratio", o.random_resized_crop, "without --random-resized-crop", {"random-resized-crop"}},
         {"crop-mode", o.crop_pad > 0, "without --crop-pad", {"crop-pad"}},
         {"flip-mode", o.flip, "without --flip", {"flip"}},
         {"eval-every", !o.no_eval, "with --no-eval", {"no-eval"}},

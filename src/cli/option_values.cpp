@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/command_line.h"
 
 namespace convoy {
 namespace {
@@ -61,6 +62,40 @@ NumberList parse_deviations(const std::string& option, const std::string& text) 
         fail(Exit::usage, message.str());
     }
     return list;
+}
+
+namespace {
+
+Interval parse_interval(const std::string& option, const std::string& text, double least, double most) {
+    const std::vector<double> values = parse_numbers(option, text).values;
+    const auto in_range = [&](double v) { return v >= least && v <= most; };
+    if (values.size() != 2 || !in_range(values[0]) || !in_range(values[1]) || values[0] > values[1])
+        refuse(option, text, formatted("write two numbers from %g to %g, the smaller one first", least, most));
+    return {values[0], values[1]};
+}
+
+}  // namespace
+
+Interval parse_shares(const std::string& option, const std::string& text) {
+    return parse_interval(option, text, 1e-4, 1);
+}
+
+Interval parse_ratios(const std::string& option, const std::string& text) {
+    return parse_interval(option, text, 0.01, 100);
+}
+
+ImageSize parse_image_side(const std::string& option, const std::string& text) {
+    ImageSize size;
+    if (text.empty()) return size;
+    if (text.find('x') != std::string::npos) {
+        size.images = parse_image_size(option, text);
+        return size;
+    }
+    int end = 0;
+    if (std::sscanf(text.c_str(), "%5d%n", &size.side, &end) != 1 || size_t(end) != text.size() || size.side < 1 ||
+        size.side > 4096)
+        refuse(option, text, "write the side of a square in pixels, from 1 to 4096");
+    return size;
 }
 
 double parse_tuning(const std::string& option, const std::string& text) {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/tensor.h"
+
 namespace convoy {
 
 /// Numbers separated by commas; none if the text is empty.
@@ -18,6 +20,20 @@ NumberList parse_numbers(const std::string& option, const std::string& text);
 std::vector<double> parse_milestones(const std::string& option, const std::string& text);
 /// As parse_numbers, for divisors: from 1e-6 to 1e6.
 NumberList parse_deviations(const std::string& option, const std::string& text);
+/// From low to high.
+struct Interval {
+    double low, high;
+};
+/// Two shares of a whole, each above 0 and at most 1, as in 0.08,1.
+Interval parse_shares(const std::string& option, const std::string& text);
+/// Two ratios from 0.01 to 100, as in 0.75,1.3333.
+Interval parse_ratios(const std::string& option, const std::string& text);
+/// What the model sees of each image. Both empty: the image.
+struct ImageSize {
+    int side = 0;                 ///< of a square, in pixels
+    Shape images{0, 0, 0, 0};     ///< of images that are to be made up, as in 32x32x3
+};
+ImageSize parse_image_side(const std::string& option, const std::string& text);
 /// Seconds: of "full" endless, of "quick" none.
 double parse_tuning(const std::string& option, const std::string& text);
 /// Numbers of devices, from 0.

@@ -25,7 +25,7 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
     const TrainOptions& o = parsed.options;
     RunDescription run;
     run.place = std::move(place);
-    run.model = {d.model, d.setup.normalisation.mean, d.setup.normalisation.stddev, data.class_names, data.type};
+    run.model = {d.model, d.setup.preprocessing, data.class_names, data.type};
     run.attributes = {.command_line = command_line_of("train", args),
                       .configuration = parsed.resolved,
                       .ranks = ranks,

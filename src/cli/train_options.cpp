@@ -169,6 +169,16 @@ void add_rule(OptionTable& t, TrainOptions& o) {
 
 void add_augmentation(OptionTable& t, TrainOptions& o) {
     t.group("augmentation");
+    t.parsed("image-size", o.image_size, "", parse_image_side, "SIDE",
+             "the model sees squares of so many pixels, cut out of resized images (default: images as they are); bench "
+             "also makes images up, as in 32x32x3");
+    t.whole("resize", o.resize, 0, {0, 8192}, "SIDE",
+            "resize images to this short side and take the centre, where no window is drawn (default: 8/7 of "
+            "--image-size)");
+    t.flag("random-resized-crop", o.random_resized_crop, "train on random windows of the images, resized");
+    t.parsed("crop-scale", o.crop_scale, "0.08,1", parse_shares, "LOW,HIGH", "share of the image that a window has");
+    t.parsed("crop-ratio", o.crop_ratio, "0.75,1.3333333333333333", parse_ratios, "LOW,HIGH",
+             "width over height of a window");
     t.whole("crop-pad", o.crop_pad, 0, {0, 4096}, "N", "pad by N pixels, then crop at random; 0: no crop");
     t.choice("crop-mode", o.crop_reflect, "zero", Choices<bool>{{"zero", false, "black"}, {"reflect", true}}, "MODE",
              "content of the padding: {}");
@@ -224,6 +234,11 @@ void check_together(const TrainOptions& o) {
     if (o.resume.newest && o.output.empty())
         fail(Exit::usage, "--resume auto needs --output: the run folder to go on with");
     check_chip(o);
+    if (o.random_resized_crop && o.crop_pad > 0)
+        fail(Exit::usage, "--random-resized-crop and --crop-pad are two ways to crop; leave one of them out");
+    if (o.resize > 0 && o.resize < o.image_size.side)
+        fail(Exit::usage, formatted("--resize %lld is less than --image-size %d: there would be no centre of that size",
+                                    (long long)o.resize, o.image_size.side));
     if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
         fail(Exit::usage,
              "--bucket-mib " + formatted("%g", o.bucket_mib) + " is less than 0.001; 0 means by the links");
@@ -289,6 +304,9 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
     check_present(o, command);
     table.read(values);
     check_together(o);
+    if (command.needs_data && o.image_size.images.h > 0)
+        fail(Exit::usage, "--image-size " + values["image-size"].as<std::string>() +
+                              ": write the side of a square in pixels; only bench makes images up");
     check_effects(parsed);
     return parsed;
 }

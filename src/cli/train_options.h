@@ -60,7 +60,11 @@ struct TrainOptions {
     double norm_shift_lr, filter_lr, linear_lr, muon_momentum, whitening_bias_epochs, look_ahead_decay;
     int64_t look_ahead;  ///< steps
 
-    int64_t crop_pad;  ///< pixels
+    ImageSize image_size;
+    int64_t resize;  ///< short side in pixels; 0: 8/7 of the image size, if images are resized at all
+    bool random_resized_crop;
+    Interval crop_scale, crop_ratio;  ///< shares of the area; width over height
+    int64_t crop_pad;                 ///< pixels
     bool crop_reflect, flip, flip_alternate;
     Tta tta;
     NumberList mean, stddev;

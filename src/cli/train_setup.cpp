@@ -59,49 +59,6 @@ Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
             .points_of_run = o.lr_points.of_run};
 }
 
-Augment augment_of(const TrainOptions& o) {
-    Augment a;
-    a.pad = int(o.crop_pad);
-    a.reflect = o.crop_reflect;
-    a.flip = o.flip;
-    a.alternate = o.flip_alternate;
-    return a;
-}
-
-void refuse_ragged(const SplitInfo& data, const std::string& dir) {
-    if (data.ragged)
-        fail(Exit::usage, dir + ": its images differ in size, and are not trained on yet; convert them to one size, " +
-                              "with 'convoy convert imagefolder … --size HxW'");
-}
-
-ModelOptions model_of(const TrainOptions& o, const SplitInfo& data) {
-    refuse_ragged(data, o.data);
-    return {.name = o.model,
-            .h = data.height,
-            .w = data.width,
-            .c = data.channels,
-            .classes = data.classes,
-            .stem = o.stem,
-            .label_smoothing = float(o.label_smoothing),
-            .sum_loss = o.sum_loss};
-}
-
-Normalisation normalisation_of(const TrainOptions& o, const SplitInfo& data) {
-    Normalisation n{data.mean, data.stddev};
-    const auto replace = [&](const char* option, const NumberList& given, std::vector<float>& by_channel) {
-        if (given.values.empty()) return;
-        if (int(given.values.size()) != data.channels)
-            fail(Exit::usage, "--" + std::string(option) + " " + given.text + ": the images have " +
-                                  std::to_string(data.channels) + " channels; give one number each");
-        by_channel.assign(given.values.begin(), given.values.end());
-    };
-    replace("mean", o.mean, n.mean);
-    replace("stddev", o.stddev, n.stddev);
-    for (float& deviation : n.stddev)
-        if (deviation <= 0) deviation = 1;  // a constant channel carries nothing to scale
-    return n;
-}
-
 namespace {
 
 int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks) {
@@ -114,16 +71,6 @@ int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks)
                               " is larger than the " + std::to_string(data.images) +
                               " training images; lower the batch");
     return batch;
-}
-
-/// Vectors (f32) are taken as they are, and have no left and right.
-void check_vectors(const TrainOptions& o) {
-    for (const auto& [given, option] :
-         {std::pair{o.crop_pad > 0, "--crop-pad"}, {o.flip, "--flip"}, {o.tta != Tta::plain, "--tta"}})
-        if (given)
-            fail(Exit::usage, std::string(option) + " is for images, and " + o.data + " holds vectors; leave it out");
-    if (o.model.starts_with("airbench94"))
-        fail(Exit::usage, "--model " + o.model + " takes images, and " + o.data + " holds vectors; choose another one");
 }
 
 /// The optimizer, and what it does to each kind of parameter.
@@ -147,15 +94,12 @@ void set_rules(const TrainOptions& o, TrainSetup& s) {
 TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks,
                     std::optional<Clock::time_point> deadline) {
     TrainSetup s;
-    if (data.type == DType::f32) check_vectors(o);
+    check_images(o, data);
     s.global_batch = global_batch_of(o, data, ranks);
     set_rules(o, s);
     s.tta = o.tta;
-    s.augment = augment_of(o);
-    if (s.augment.reflect && s.augment.pad >= std::min(data.height, data.width))
-        fail(Exit::usage,
-             "--crop-pad " + std::to_string(o.crop_pad) + ": reflected padding must be smaller than the image");
-    s.normalisation = normalisation_of(o, data);
+    s.preprocessing = preprocessing_of(o, data);
+    s.augment = augment_of(o, data);
     s.epochs = o.epochs;
     s.max_steps = o.max_steps;
     s.eval_every = o.eval_every;

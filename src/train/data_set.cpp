@@ -8,27 +8,32 @@
 
 namespace convoy {
 
-SplitInfo first_images(SplitInfo info, int64_t most) {
-    if (most > 0) info.images = std::min(info.images, most);
+SplitInfo first_images(const SplitReader& reader, int64_t most) {
+    SplitInfo info = reader.info();
+    if (most <= 0 || most >= info.images) return info;
+    info.images = most;
+    if (info.ragged) info.pixel_bytes = reader.places()[size_t(most)].offset;
     return info;
 }
 
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_t most)
-    : DataSet(comm, backend, first_images(reader.info(), most),
-              [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
-                  reader.read(first, rows, images, labels);
-              }) {}
+    : DataSet(
+          comm, backend, first_images(reader, most),
+          [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
+              reader.read(first, rows, images, labels);
+          },
+          reader.info().ragged ? reader.places() : std::vector<ImagePlace>()) {}
 
-DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read)
+DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read, std::vector<ImagePlace> places)
     : info_(info),
+      places_(std::move(places)),
       pixels_(std::make_unique<Replicated>(comm, info_.image_bytes())),
       classes_(std::make_unique<Replicated>(comm, info_.label_bytes())) {
     const auto start = Clock::now();
-    const size_t image = info_.row_bytes();
     std::vector<size_t> pixel_offsets, class_offsets;
     for (int r = 0; r <= comm.size(); ++r) {
         const size_t first = size_t(r < comm.size() ? share_of(info_.images, comm.size(), r).first : info_.images);
-        pixel_offsets.push_back(first * image);
+        pixel_offsets.push_back(offset_of(int64_t(first)));
         class_offsets.push_back(first * sizeof(int32_t));
     }
     const Share mine = share_of(info_.images, comm.size(), comm.rank());
@@ -48,11 +53,30 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read
 
 DataSet::DataSet(Backend& backend, const SplitInfo& info) : info_(info) { bind(backend, nullptr, nullptr); }
 
+size_t DataSet::offset_of(int64_t row) const {
+    if (row == info_.images) return info_.image_bytes();
+    return info_.ragged ? size_t(places_[size_t(row)].offset) : size_t(row) * info_.row_bytes();
+}
+
 void DataSet::bind(Backend& backend, void* pixels, void* classes) {
     device_pixels_ = backend.resident(pixels, info_.image_bytes());
     device_classes_ = backend.resident(classes, info_.label_bytes());
+    if (info_.ragged) device_places_ = backend.resident(places_.data(), size_t(info_.images) * sizeof(ImagePlace));
     images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, info_.type};
     labels_ = {device_classes_.get(), {int(info_.images), 1, 1, 1}, DType::i32};
+}
+
+Gather DataSet::batches(const Preprocessing& preprocessing, const Counters* counters, int64_t first) const {
+    Gather g{};
+    g.images = images_;
+    g.labels = labels_;
+    g.places = static_cast<const ImagePlace*>(device_places_.get());
+    g.counters = counters;
+    g.first = first;
+    g.mean = preprocessing.mean;
+    g.stddev = preprocessing.stddev;
+    g.augment = preprocessing.plain();
+    return g;
 }
 
 }  // namespace convoy

@@ -9,11 +9,12 @@
 #include "backend/backend.h"
 #include "comm/replicated.h"
 #include "data/shard.h"
+#include "train/preprocessing.h"
 
 namespace convoy {
 
-/// A split of which only the first `most` images are taken; 0: all.
-SplitInfo first_images(SplitInfo, int64_t most);
+/// A split of which only the first `most` images are taken; 0: all. Throws as SplitReader::places().
+SplitInfo first_images(const SplitReader&, int64_t most);
 
 class DataSet {
 public:
@@ -21,9 +22,9 @@ public:
     /// any rank cannot read its rows.
     DataSet(Comm&, Backend&, const SplitReader&, int64_t most = 0);
     /// As above, with rows from elsewhere: `read` fills `rows` images [rows, h, w, c], as bytes,
-    /// and labels [rows] from row `first` on.
+    /// and labels [rows] from row `first` on. `places`: of images of many sizes.
     using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images, int32_t* labels)>;
-    DataSet(Comm&, Backend&, const SplitInfo&, const Read& read);
+    DataSet(Comm&, Backend&, const SplitInfo&, const Read& read, std::vector<ImagePlace> places = {});
     /// What a split is, without its images: its memory is counted and not taken, for programs that
     /// are built but do not run.
     DataSet(Backend&, const SplitInfo&);
@@ -31,15 +32,21 @@ public:
     const SplitInfo& info() const { return info_; }
     Tensor images() const { return images_; }  ///< device, u8 or f32 [N, h, w, c]
     Tensor labels() const { return labels_; }  ///< device, i32 [N]
+    /// What is known of a batch before its program: neither order nor place of the outputs.
+    /// `counters` on the device; `first` as in Gather.
+    Gather batches(const Preprocessing&, const Counters* counters, int64_t first) const;
     double seconds() const { return seconds_; }
 
 private:
-    /// The tensors on the device, of what lies at these places on the host.
+    /// The tensors on the device, of what lies at these addresses on the host.
     void bind(Backend&, void* pixels, void* classes);
+    /// Where row `row` begins in the pixels of all.
+    size_t offset_of(int64_t row) const;
 
     SplitInfo info_;
+    std::vector<ImagePlace> places_;        // of images of many sizes
     std::unique_ptr<Replicated> pixels_, classes_;  // null: unread
-    Buffer device_pixels_, device_classes_;
+    Buffer device_pixels_, device_classes_, device_places_;
     Tensor images_, labels_;
     double seconds_ = 0;
 };

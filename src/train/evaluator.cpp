@@ -7,12 +7,12 @@
 
 namespace convoy {
 
-std::vector<WeighedView> views_of(Tta tta) {
-    if (tta == Tta::plain) return {{{}, 1}};
+std::vector<WeighedView> views_of(Tta tta, const Preprocessing& preprocessing) {
+    if (tta == Tta::plain) return {{preprocessing.plain(), 1}};
     std::vector<WeighedView> views;
     const auto pair = [&](int shift, float weight) {
         for (const bool mirror : {false, true}) {
-            Augment view;
+            Augment view = preprocessing.plain();
             view.reflect = view.fixed = true;
             view.dy = view.dx = shift;
             view.mirror = mirror;
@@ -27,7 +27,9 @@ std::vector<WeighedView> views_of(Tta tta) {
     return views;
 }
 
-void check_views(Tta tta, const SplitInfo& data) {
+void check_views(Tta tta, const SplitInfo& data, const Preprocessing& preprocessing) {
+    if (tta == Tta::full && preprocessing.short_side > 0)
+        fail(Exit::usage, "--tta full shifts images of the model's size, and these are resized; choose none or mirror");
     if (tta == Tta::full && std::min(data.height, data.width) < 2)
         fail(Exit::usage, "--tta full shifts images by a pixel, and these have only one; choose none or mirror");
     if (tta != Tta::plain && data.type == DType::f32)
@@ -46,14 +48,14 @@ Graph without_smoothing(Graph graph) {
 }  // namespace
 
 Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data,
-                     Normalisation normalisation, int64_t global_batch, Tta tta)
+                     Preprocessing preprocessing, int64_t global_batch, Tta tta)
     : comm_(comm),
       backend_(backend),
       graph_(without_smoothing(graph)),
       state_(state),
       data_(data),
-      normalisation_(std::move(normalisation)),
-      views_(views_of(tta)) {
+      preprocessing_(std::move(preprocessing)),
+      views_(views_of(tta, preprocessing_)) {
     const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
     full_steps_ = epoch.full_steps;
     steps_ = epoch.steps();
@@ -81,16 +83,11 @@ void Evaluator::build(Buffer arena) {
                 context.view =
                     View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
             Program program = lower(context, plan, {}, [&](Program& p) {
-                backend_.gather({.images = data_.images(),
-                                 .labels = data_.labels(),
-                                 .counters = counters,
-                                 .x = p.input,
-                                 .y = p.labels,
-                                 .first = plan.spec.first,
-                                 .mean = normalisation_.mean,
-                                 .stddev = normalisation_.stddev,
-                                 .augment = views_[v].view},
-                                p.tape);
+                Gather batch = data_.batches(preprocessing_, counters, plan.spec.first);
+                batch.x = p.input;
+                batch.y = p.labels;
+                batch.augment = views_[v].view;
+                backend_.gather(batch, p.tape);
             });
             tape.append(program.tape);
         }

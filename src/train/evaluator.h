@@ -25,20 +25,15 @@ struct WeighedView {
     Augment view;
     float weight;
 };
-std::vector<WeighedView> views_of(Tta);
+std::vector<WeighedView> views_of(Tta, const Preprocessing&);
 /// Throws Exit::usage if these images have no such views.
-void check_views(Tta, const SplitInfo&);
-
-/// How pixels become the model's input.
-struct Normalisation {
-    std::vector<float> mean, stddev;  ///< by channel, units of pixel / 255
-};
+void check_views(Tta, const SplitInfo&, const Preprocessing&);
 
 class Evaluator {
 public:
     /// Collective. The loss is the plain cross-entropy, whatever smoothing the graph is trained
     /// with.
-    Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Normalisation, int64_t global_batch,
+    Evaluator(Comm&, Backend&, const Graph&, const State&, const DataSet&, Preprocessing, int64_t global_batch,
               Tta = Tta::plain);
     size_t arena_bytes() const;
     /// Builds the tapes and keeps the arena, which has at least arena_bytes().
@@ -53,7 +48,7 @@ private:
     const Graph graph_;  // a copy without label smoothing
     const State& state_;
     const DataSet& data_;
-    Normalisation normalisation_;
+    Preprocessing preprocessing_;
     const std::vector<WeighedView> views_;
     int64_t full_steps_ = 0, steps_ = 0;
     std::vector<ProgramPlan> plans_;           // of a full batch, then of the last one, as far as there are such

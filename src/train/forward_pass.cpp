@@ -5,7 +5,7 @@
 namespace convoy {
 
 ForwardPass::ForwardPass(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data,
-                         const Normalisation& normalisation, int64_t global_batch)
+                         const Preprocessing& preprocessing, int64_t global_batch)
     : comm_(comm),
       backend_(backend),
       graph_(graph),
@@ -13,26 +13,20 @@ ForwardPass::ForwardPass(Comm& comm, Backend& backend, const Graph& graph, const
       epoch_(plan_epoch(data.info().images, global_batch, false)),
       counters_(backend.allocate(sizeof(Counters))) {
     for (const int64_t samples : {epoch_.full_steps > 0 ? global_batch : 0, epoch_.tail})
-        if (samples > 0) passes_.push_back(pass_of(samples, state, data, normalisation));
+        if (samples > 0) passes_.push_back(pass_of(samples, state, data, preprocessing));
 }
 
 ForwardPass::Pass ForwardPass::pass_of(int64_t samples, const State& state, const DataSet& data,
-                                       const Normalisation& normalisation) {
+                                       const Preprocessing& preprocessing) {
     const Share mine = share_of(samples, comm_.size(), comm_.rank());
     const ProgramPlan plan = plan_program(graph_, backend_, {int(mine.count), samples, mine.first, false});
     const Buffer arena = backend_.allocate(std::max<size_t>(plan.memory.bytes, 1));
     auto* counters = static_cast<Counters*>(counters_.get());
     Program program = lower({graph_, backend_, state, arena, 0, false, counters}, plan, {}, [&](Program& p) {
-        backend_.gather({.images = data.images(),
-                         .labels = data.labels(),
-                         .counters = counters,
-                         .x = p.input,
-                         .y = p.labels,
-                         .first = mine.first,
-                         .mean = normalisation.mean,
-                         .stddev = normalisation.stddev,
-                         .augment = {}},
-                        p.tape);
+        Gather batch = data.batches(preprocessing, counters, mine.first);
+        batch.x = p.input;
+        batch.y = p.labels;
+        backend_.gather(batch, p.tape);
     });
     return {samples, program.input, program.logits, arena, backend_.finish(std::move(program.tape))};
 }

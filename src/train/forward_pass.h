@@ -15,7 +15,7 @@ namespace convoy {
 class ForwardPass {
 public:
     /// Collective.
-    ForwardPass(Comm&, Backend&, const Graph&, const State&, const DataSet&, const Normalisation&,
+    ForwardPass(Comm&, Backend&, const Graph&, const State&, const DataSet&, const Preprocessing&,
                 int64_t global_batch);
 
     int64_t batches() const { return epoch_.steps(); }
@@ -36,7 +36,7 @@ private:
         Buffer arena;
         std::function<void()> run;
     };
-    Pass pass_of(int64_t samples, const State&, const DataSet&, const Normalisation&);
+    Pass pass_of(int64_t samples, const State&, const DataSet&, const Preprocessing&);
     /// Rows of all ranks, in order, on rank 0.
     std::vector<float> gather(const Pass&);
 

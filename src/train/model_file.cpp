@@ -18,7 +18,11 @@ std::string dataset_of(const std::string& tensor) { return "/tensors/" + tensor;
 
 std::vector<hsize_t> dims_of(const Shape& s) { return {hsize_t(s.n), hsize_t(s.h), hsize_t(s.w), hsize_t(s.c)}; }
 
-constexpr const char* trained_on = "trained_on";  // older files have none: there were only images
+constexpr int64_t most_side = 4096;  // pixels
+
+// Older files have none of these two: images had the model's size, and there were only images.
+constexpr const char* short_side = "short_side";
+constexpr const char* trained_on = "trained_on";
 
 DType read_trained_on(hid_t file, const std::string& path) {
     if (!h5::has_attribute(file, trained_on)) return DType::u8;
@@ -45,18 +49,19 @@ void write_model_attributes(hid_t file, const ModelFile& m) {
     h5::set_checked_attribute(
         file, "layout",
         "convolution weights [out, height, width, in], linear weights [out, 1, 1, in], vectors [1, 1, 1, channels]");
-    h5::set_attribute(file, "mean", doubles(m.mean));
-    h5::set_attribute(file, "stddev", doubles(m.stddev));
+    h5::set_attribute(file, "mean", doubles(m.preprocessing.mean));
+    h5::set_attribute(file, "stddev", doubles(m.preprocessing.stddev));
+    h5::set_attribute(file, short_side, int64_t(m.preprocessing.short_side));
     h5::set_checked_attribute(file, "class_names", m.class_names);
     h5::set_checked_attribute(file, trained_on, format_of(m.data));
 }
 
 ModelFile read_model_attributes(hid_t file, const std::string& path) {
-    const auto size = [&](const char* name, int64_t most) {
+    const auto size = [&](const char* name, int64_t least, int64_t most) {
         const int64_t v = h5::int_attribute(file, name, path);
-        if (v < 1 || v > most)
-            fail(Exit::bad_input,
-                 path + ": attribute " + name + " is " + std::to_string(v) + ", not from 1 to " + std::to_string(most));
+        if (v < least || v > most)
+            fail(Exit::bad_input, path + ": attribute " + name + " is " + std::to_string(v) + ", not from " +
+                                      std::to_string(least) + " to " + std::to_string(most));
         return int(v);
     };
     if (const int64_t v = h5::int_attribute(file, "version", path); v != file_version)
@@ -65,15 +70,16 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
     ModelFile m;
     m.model.name = h5::string_attribute(file, "model", path);
     m.model.stem = h5::string_attribute(file, "stem", path);
-    m.model.h = size("height", 4096);
-    m.model.w = size("width", 4096);
-    m.model.c = size("channels", 16);
-    m.model.classes = size("classes", 1'000'000);
-    for (double v : h5::double_attributes(file, "mean", path)) m.mean.push_back(float(v));
-    for (double v : h5::double_attributes(file, "stddev", path)) m.stddev.push_back(float(v));
+    m.model.h = size("height", 1, most_side);
+    m.model.w = size("width", 1, most_side);
+    m.model.c = size("channels", 1, 16);
+    m.model.classes = size("classes", 1, 1'000'000);
+    for (double v : h5::double_attributes(file, "mean", path)) m.preprocessing.mean.push_back(float(v));
+    for (double v : h5::double_attributes(file, "stddev", path)) m.preprocessing.stddev.push_back(float(v));
+    if (h5::has_attribute(file, short_side)) m.preprocessing.short_side = size(short_side, 0, 2 * most_side);
     m.class_names = h5::string_attributes(file, "class_names", path);
     m.data = read_trained_on(file, path);
-    if (int(m.mean.size()) != m.model.c || int(m.stddev.size()) != m.model.c)
+    if (int(m.preprocessing.mean.size()) != m.model.c || int(m.preprocessing.stddev.size()) != m.model.c)
         fail(Exit::bad_input, path + ": mean and stddev do not have one value a channel; the file is damaged");
     return m;
 }

@@ -8,13 +8,14 @@
 
 #include "data/hdf5.h"
 #include "model/models.h"
+#include "train/preprocessing.h"
 #include "train/state.h"
 
 namespace convoy {
 
 struct ModelFile {
     ModelOptions model;
-    std::vector<float> mean, stddev;  ///< by channel, units of pixel / 255
+    Preprocessing preprocessing;
     std::vector<std::string> class_names;
     DType data = DType::u8;  ///< what it was trained on: images, or vectors (f32)
 };

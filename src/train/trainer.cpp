@@ -24,7 +24,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
     if (total_steps_ > most_steps)
         fail(Exit::usage, "--epochs means " + std::to_string(int64_t(std::min(steps, 1e18))) +
                               " steps, more than Convoy can do; lower it");
-    if (test) check_views(setup.tta, test->info());
+    if (test) check_views(setup.tta, test->info(), setup.preprocessing);
     const size_t bucket = setup.bucket_bytes > 0 ? setup.bucket_bytes : backend.bucket_bytes();
     buckets_ = plan_buckets(state_.counts(), bucket / sizeof(float));
 }
@@ -38,7 +38,7 @@ void Trainer::plan() {
         arena_bytes_ = std::max(arena_bytes_, programs_.back().plan.memory.bytes);
     }
     if (!test_) return;
-    evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.normalisation,
+    evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.preprocessing,
                                              setup_.global_batch, setup_.tta);
     arena_bytes_ = std::max(arena_bytes_, evaluator_->arena_bytes());
 }
@@ -78,18 +78,13 @@ void Trainer::build() {
 void Trainer::build(Runnable& r, const Update& update) {
     const ProgramContext context{graph_, backend_, state_, arena_, setup_.seed, setup_.sync_bn, counters(), &requests_};
     Program program = lower(context, r.plan, buckets_, [&](Program& p) {
-        backend_.gather({.images = train_.images(),
-                         .labels = train_.labels(),
-                         .order = static_cast<int32_t*>(order_.get()),
-                         .counters = counters(),
-                         .x = p.input,
-                         .y = p.labels,
-                         .first = r.plan.spec.first,
-                         .mean = setup_.normalisation.mean,
-                         .stddev = setup_.normalisation.stddev,
-                         .augment = setup_.augment,
-                         .seed = setup_.seed},
-                        p.tape);
+        Gather batch = train_.batches(setup_.preprocessing, counters(), r.plan.spec.first);
+        batch.order = static_cast<int32_t*>(order_.get());
+        batch.x = p.input;
+        batch.y = p.labels;
+        batch.augment = setup_.augment;
+        batch.seed = setup_.seed;
+        backend_.gather(batch, p.tape);
     });
     r.tape = program.tape;
     r.probes = std::move(program.probes);

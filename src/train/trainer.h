@@ -34,7 +34,7 @@ struct TrainSetup {
     double look_ahead_decay = 0.95;    ///< as in look_ahead_decays
     Tta tta = Tta::plain;
     Augment augment;
-    Normalisation normalisation;
+    Preprocessing preprocessing;
     double epochs = 1;  ///< the last one may be a part, in whole steps
     int64_t global_batch = 0, max_steps = 0, eval_every = 1, log_interval = 10;
     int64_t metrics_every = 0;  ///< steps between two rows of /train; 0: as steps_between_rows()

@@ -44,7 +44,7 @@ void Trainer::set_whitening_filters() {
         std::vector<uint8_t> pixels(some.count());
         backend_.download(pixels.data(), train_.images().data, pixels.size());
         const std::vector<float> filters = whitening_filters(
-            {pixels.data(), some.n, some.h, some.w, some.c, setup_.normalisation.mean, setup_.normalisation.stddev},
+            {pixels.data(), some.n, some.h, some.w, some.c, setup_.preprocessing.mean, setup_.preprocessing.stddev},
             p.shape.h);
         require(filters.size() == p.shape.count(),
                 "a whitening convolution has twice as many filters as a patch has numbers");

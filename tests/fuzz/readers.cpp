@@ -78,8 +78,7 @@ struct Trained {
     std::map<std::string, std::string> good = files_of([&](const std::string& folder) {
         Checkpoint c;
         c.model = {options,
-                   {0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-                   {1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+                   {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
                    std::vector<std::string>(10, "class")};
         c.identity = identity;
         c.weights.resize(state.weights().count());

@@ -130,7 +130,9 @@ TEST_F(AirbenchRecipe, SaysTheRest) {
     EXPECT_EQ(spec.kind, OptimizerSpec::sgd);
     EXPECT_EQ(spec.momentum, 0.85f);
     EXPECT_TRUE(spec.nesterov);
-    const Augment a = augment_of(o_);
+    SplitInfo cifar;
+    cifar.height = cifar.width = 32;
+    const Augment a = augment_of(o_, cifar);
     EXPECT_TRUE(a.pad == 2 && a.reflect && a.flip && a.alternate);
     EXPECT_TRUE(o_.batch_size == 1024 && o_.epochs == 9.9 && o_.drop_last && o_.label_smoothing == 0.2 && o_.sum_loss);
     EXPECT_TRUE(o_.look_ahead == 5 && o_.look_ahead_decay == 0.95 && o_.tta == Tta::full);
@@ -175,7 +177,7 @@ TEST(Airbench94, LookAheadKeepsMoreAndMore) {
 }
 
 TEST(Airbench94, TestImagesHaveSixViews) {
-    const std::vector<WeighedView> views = views_of(Tta::full);
+    const std::vector<WeighedView> views = views_of(Tta::full, {});
     ASSERT_EQ(views.size(), 6u);
     double sum = 0;
     for (const WeighedView& v : views) {
@@ -185,8 +187,8 @@ TEST(Airbench94, TestImagesHaveSixViews) {
         EXPECT_TRUE(v.view.fixed && v.view.reflect);
     }
     EXPECT_EQ(sum, 1);
-    EXPECT_EQ(views_of(Tta::mirror).size(), 2u);
-    EXPECT_EQ(views_of(Tta::plain).size(), 1u);
+    EXPECT_EQ(views_of(Tta::mirror, {}).size(), 2u);
+    EXPECT_EQ(views_of(Tta::plain, {}).size(), 1u);
     EXPECT_EQ("",
               problem_of_error(Exit::usage, {"--tta", "all", "mirror"}, [] { choose("tta", "all", tta_choices()); }));
 }

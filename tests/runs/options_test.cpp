@@ -64,6 +64,8 @@ const Pointless pointless[] = {
     {"decay", "weights", "--weight-decay", "weight-decay=0.1"},
     {"decay-mode", "decoupled", "--weight-decay", "weight-decay=0.1"},
     {"look-ahead-decay", "0.5", "--look-ahead", "look-ahead=5"},
+    {"crop-scale", "0.2,1", "--random-resized-crop", "random-resized-crop=true"},
+    {"crop-ratio", "0.5,2", "--random-resized-crop", "random-resized-crop=true"},
     {"crop-mode", "reflect", "--crop-pad", "crop-pad=2"},
     {"flip-mode", "alternate", "--flip", "flip=true"},
     {"eval-every", "2", "--no-eval", "no-eval=false"},
@@ -81,7 +83,7 @@ TEST(Options, WhatHasNoEffectIsRefused) {
         if (by == "optimizer")
             without = option.starts_with("beta") || option == "epsilon" || option == "muon-momentum" ? "sgd" : "adam";
         if (by == "weight-decay" || by == "look-ahead" || by == "crop-pad") without = "0";
-        if (by == "flip") without = "false";
+        if (by == "flip" || by == "random-resized-crop") without = "false";
         if (by == "no-eval") without = "true";
         if (by == "resume") without = "auto";
         if (by == "model") without = "mnist-conv";

@@ -84,10 +84,10 @@ std::string text_of(double v) { return text(v); }
 
 Fields fields_of(const TrainSetup& setup) {
     const auto& [optimizer, schedule, weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate,
-                 linear_rate, muon, whitening_bias_epochs, look_ahead, look_ahead_decay, tta, augment, normalisation,
+                 linear_rate, muon, whitening_bias_epochs, look_ahead, look_ahead_decay, tta, augment, preprocessing,
                  epochs, global_batch, max_steps, eval_every, log_interval, metrics_every, drop_last, sync_bn,
                  bucket_bytes, seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline] = setup;
-    const auto& [mean, stddev] = normalisation;
+    const auto& [mean, stddev, short_side] = preprocessing;
     Fields f;
     add_optimizer(f, optimizer);
     add_schedule(f, schedule);
@@ -95,9 +95,9 @@ Fields fields_of(const TrainSetup& setup) {
     add(f,
         "weight_decay decay_weights_only decoupled_decay norm_shift_rate filter_rate linear_rate muon "
         "whitening_bias_epochs "
-        "look_ahead look_ahead_decay tta mean stddev",
+        "look_ahead look_ahead_decay tta mean stddev short_side",
         weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate, linear_rate, muon,
-        whitening_bias_epochs, look_ahead, look_ahead_decay, tta, mean, stddev);
+        whitening_bias_epochs, look_ahead, look_ahead_decay, tta, mean, stddev, short_side);
     add(f,
         "epochs global_batch max_steps eval_every log_interval metrics_every drop_last sync_bn bucket_bytes seed "
         "on_nan "

@@ -22,4 +22,7 @@ Fields fields_of(const TrainSetup&);
 Fields fields_of(const BackendOptions&);  ///< as "backend.threads"
 Fields fields_of(const ModelOptions&);    ///< as "model.name"
 
+/// What they are on setup_test's data and ranks without any option but a batch of 7 a rank.
+Fields standard_fields();
+
 }  // namespace convoy::test

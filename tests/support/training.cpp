@@ -48,7 +48,7 @@ Graph linear_graph() { return fuse(build_model({"linear", 1, 1, Samples::channel
 TrainSetup plain_setup(int64_t global_batch, double epochs) {
     TrainSetup setup;
     setup.optimizer.momentum = 0;
-    setup.normalisation = {std::vector<float>(Samples::channels, 0.5f), std::vector<float>(Samples::channels, 0.25f)};
+    setup.preprocessing = {std::vector<float>(Samples::channels, 0.5f), std::vector<float>(Samples::channels, 0.25f)};
     setup.global_batch = global_batch;
     setup.epochs = epochs;
     setup.log_interval = 1;

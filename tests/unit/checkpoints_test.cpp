@@ -53,7 +53,7 @@ TEST(Checkpoints, TheNewestAndTheBestStay) {
     RunWriter writer({.run_dir = dir.path(), .keep = 2}, state, metrics);
     for (const Written& w : all) {
         Checkpoint c;
-        c.model = {{"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
+        c.model = {{"linear", 1, 1, 10, 10}, {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)}, {"a", "b"}};
         c.identity = {{"seed", "1"}};
         c.step = w.step;
         c.best_step = w.best_step;
@@ -77,7 +77,7 @@ TEST(Checkpoints, ReadAsAModelHaveTheMeanOfTheRanksRunningStatistics) {
     for (const bool look_ahead : {false, true}) {
         const State trained(graph, backend, &spec, look_ahead);
         Checkpoint c;
-        c.model = {model, {0.5f, 0.5f, 0.5f}, {0.25f, 0.25f, 0.25f}, std::vector<std::string>(10, "class")};
+        c.model = {model, {{0.5f, 0.5f, 0.5f}, {0.25f, 0.25f, 0.25f}}, std::vector<std::string>(10, "class")};
         c.ranks = 3;
         c.weights.resize(trained.weights().count());
         for (size_t i = 0; i < c.weights.size(); ++i) c.weights[i] = float(i % 1000);
@@ -113,7 +113,7 @@ TEST(Checkpoints, KeepTheChoicesOfTheBackend) {
     const OptimizerSpec spec;
     const State state(graph, backend, &spec);
     Checkpoint c;
-    c.model = {{"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
+    c.model = {{"linear", 1, 1, 10, 10}, {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)}, {"a", "b"}};
     c.weights.resize(state.weights().count());
     c.optimizer.resize(state.optimizer_block().count());
     const std::string none = dir.path("none.h5"), path = dir.path("choices.h5");
@@ -144,7 +144,7 @@ TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
     const State state(graph, backend, &spec);
     const auto checkpoint = [&](int64_t step, int64_t best_step) {
         Checkpoint c;
-        c.model = {{"linear", 1, 1, 10, 10}, std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f), {"a", "b"}};
+        c.model = {{"linear", 1, 1, 10, 10}, {std::vector<float>(10, 0.5f), std::vector<float>(10, 0.5f)}, {"a", "b"}};
         c.step = step;
         c.best_step = best_step;
         c.best_accuracy = 0.5;

@@ -200,7 +200,7 @@ protected:
     TempDir dir_;
     const std::string path_ = dir_.path("model.h5");
     const ModelFile about_{
-        options("resnet18", 32, 3, 4, "cifar"), {0.1f, 0.2f, 0.3f}, {0.4f, 0.5f, 0.6f}, {"a", "b", "c", "d"}};
+        options("resnet18", 32, 3, 4, "cifar"), {{0.1f, 0.2f, 0.3f}, {0.4f, 0.5f, 0.6f}, 37}, {"a", "b", "c", "d"}};
     const Graph graph_ = build_model(about_.model);
 
     State saved() {
@@ -218,8 +218,9 @@ TEST_P(ModelFiles, ComeBackAsTheyWere) {
     EXPECT_EQ(read.model.stem, "cifar");
     EXPECT_EQ(std::vector<int>({read.model.h, read.model.w, read.model.c, read.model.classes}),
               (std::vector<int>{32, 32, 3, 4}));
-    EXPECT_EQ(read.mean, about_.mean);
-    EXPECT_EQ(read.stddev, about_.stddev);
+    EXPECT_EQ(read.preprocessing.mean, about_.preprocessing.mean);
+    EXPECT_EQ(read.preprocessing.stddev, about_.preprocessing.stddev);
+    EXPECT_EQ(read.preprocessing.short_side, 37);
     EXPECT_EQ(read.class_names, about_.class_names);
 
     const Graph fused = fuse(graph_);  // an evaluation may hold another graph of the same model

@@ -26,8 +26,7 @@ public:
 ModelFile about() {
     const std::vector<float> half(Samples::channels, 0.5f);
     return {{"linear", 1, 1, Samples::channels, Samples::classes},
-            half,
-            half,
+            {half, half},
             std::vector<std::string>(Samples::classes, "class")};
 }
 

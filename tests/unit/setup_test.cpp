@@ -56,86 +56,6 @@ Fields resolved(const std::string& line) {
     return all;
 }
 
-/// Without any option but the batch of 7 a rank.
-Fields standard() {
-    return {{"optimizer.kind", number(OptimizerSpec::sgd)},
-            {"optimizer.momentum", "0.9"},
-            {"optimizer.nesterov", "false"},
-            {"optimizer.beta1", "0.9"},
-            {"optimizer.beta2", "0.999"},
-            {"optimizer.epsilon", "1e-08"},
-            {"optimizer.muon_momentum", "0.6"},
-            {"schedule.kind", number(Schedule::constant)},
-            {"schedule.base", "0.1"},
-            {"schedule.warmup_epochs", "0"},
-            {"schedule.gamma", "0.1"},
-            {"schedule.step_epochs", "30"},
-            {"schedule.milestones", ""},
-            {"schedule.points", ""},
-            {"schedule.points_of_run", "false"},
-            {"augment.pad", "0"},
-            {"augment.reflect", "false"},
-            {"augment.flip", "false"},
-            {"augment.alternate", "false"},
-            {"augment.fixed", "false"},
-            {"augment.dy", "0"},
-            {"augment.dx", "0"},
-            {"augment.mirror", "false"},
-            {"weight_decay", "0"},
-            {"decay_weights_only", "false"},
-            {"decoupled_decay", "false"},
-            {"norm_shift_rate", "1"},
-            {"filter_rate", "1"},
-            {"linear_rate", "1"},
-            {"muon", "false"},
-            {"whitening_bias_epochs", "0"},
-            {"look_ahead", "0"},
-            {"look_ahead_decay", "0.95"},
-            {"tta", number(Tta::plain)},
-            {"mean", "0.125,0.25,0.375"},
-            {"stddev", "0.5,0.625,1"},
-            {"epochs", "1"},
-            {"global_batch", "21"},
-            {"max_steps", "0"},
-            {"eval_every", "1"},
-            {"log_interval", "10"},
-            {"metrics_every", "0"},
-            {"drop_last", "false"},
-            {"sync_bn", "false"},
-            {"bucket_bytes", "0"},
-            {"seed", "1"},
-            {"on_nan", number(OnNan::stop)},
-            {"checkpoint_steps", "0"},
-            {"checkpoint_epochs", "0"},
-            {"checkpoint_seconds", "600"},
-            {"deadline", "77"},
-            {"backend.threads", "0"},
-            {"backend.sync_bn", "false"},
-            {"backend.precision", number(Precision::f32)},
-            {"backend.bind", "true"},
-            {"backend.devices", ""},
-            {"backend.share_device", "false"},
-            {"backend.plan_only", "false"},
-            {"backend.capture", "true"},
-            {"backend.norm_by", number(NormBy::measured)},
-            {"backend.bf16_gradients", "false"},
-            {"backend.tune_seconds", "inf"},
-            {"model.name", "resnet18"},
-            {"model.h", "30"},
-            {"model.w", "34"},
-            {"model.c", "3"},
-            {"model.classes", "12"},
-            {"model.stem", "auto"},
-            {"model.label_smoothing", "0"},
-            {"model.dropout", "true"},
-            {"model.sum_loss", "false"},
-            {"watchdog", "300"},
-            {"publish_every", "5"},
-            {"time_limit", "0"},
-            {"log_format", number(LogFormat::plain)},
-            {"log_dir", ""}};
-}
-
 struct Case {
     std::string line;
     Fields changed;
@@ -242,6 +162,23 @@ std::vector<Case> backend_and_input_cases() {
             {"--device cuda --tune full", {}},
             {"--device cuda --tune quick", {{"backend.tune_seconds", "0"}}},
             {"--device cuda --tune 90", {{"backend.tune_seconds", "90"}}},
+            {"--image-size 70",
+             {{"model.h", "70"},
+              {"model.w", "70"},
+              {"short_side", "80"},
+              {"augment.crop", number(Crop::centre)},
+              {"augment.short_side", "80"}}},
+            {"--resize 40",
+             {{"short_side", "40"}, {"augment.crop", number(Crop::centre)}, {"augment.short_side", "40"}}},
+            {"--random-resized-crop", {{"augment.crop", number(Crop::random_resized)}}},
+            {"--random-resized-crop --crop-scale 0.25,0.75",
+             {{"augment.crop", number(Crop::random_resized)},
+              {"augment.scale_low", "0.25"},
+              {"augment.scale_high", "0.75"}}},
+            {"--random-resized-crop --crop-ratio 0.5,2",
+             {{"augment.crop", number(Crop::random_resized)},
+              {"augment.ratio_low", "0.5"},
+              {"augment.ratio_high", "2"}}},
             {"--crop-pad 4", {{"augment.pad", "4"}}},
             {"--crop-pad 4 --crop-mode reflect", {{"augment.pad", "4"}, {"augment.reflect", "true"}}},
             {"--flip", {{"augment.flip", "true"}}},
@@ -278,11 +215,11 @@ protected:
     void TearDown() override { unsetenv("SLURM_JOB_END_TIME"); }
 };
 
-TEST_F(Setup, IsTheStandardWithoutOptions) { EXPECT_EQ("", difference(resolved(""), standard())); }
+TEST_F(Setup, IsTheStandardWithoutOptions) { EXPECT_EQ("", difference(resolved(""), standard_fields())); }
 
 TEST_F(Setup, HasEachOptionInItsFieldAndNowhereElse) {
     for (const Case& c : all_cases()) {
-        Fields expected = standard();
+        Fields expected = standard_fields();
         for (const auto& [name, value] : c.changed) {
             EXPECT_NE(expected.at(name), value) << c.line << ": a value that is the standard's tests nothing";
             expected[name] = value;

@@ -93,7 +93,7 @@ protected:
     void train(Recorder& recorder) {
         const SplitReader train(dir_.path("data"), "train"), test(dir_.path("data"), "test");
         const DataSet train_data(test_comm(), backend_, train), test_data(test_comm(), backend_, test);
-        setup_.normalisation = {train.info().mean, train.info().stddev};
+        setup_.preprocessing = {train.info().mean, train.info().stddev};
         const Graph graph = fuse(build_model({"mnist-linear", 28, 28, 1, 10, "auto", 0, true}));
         Requests requests;
         Trainer trainer(test_comm(), backend_, graph, train_data, &test_data, setup_, requests);

@@ -1,0 +1,105 @@
+// What the options mean for the images: which part of each the model sees.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/train_setup.h"
+
+namespace convoy {
+namespace {
+
+/// Vectors (f32) are taken as they are, and have no left and right.
+void check_vectors(const TrainOptions& o) {
+    for (const auto& [given, option] : {std::pair{o.crop_pad > 0, "--crop-pad"},
+                                        {o.flip, "--flip"},
+                                        {o.tta != Tta::plain, "--tta"},
+                                        {o.image_size.side > 0, "--image-size"},
+                                        {o.resize > 0, "--resize"},
+                                        {o.random_resized_crop, "--random-resized-crop"}})
+        if (given)
+            fail(Exit::usage, std::string(option) + " is for images, and " + o.data + " holds vectors; leave it out");
+    if (o.model.starts_with("airbench94"))
+        fail(Exit::usage, "--model " + o.model + " takes images, and " + o.data + " holds vectors; choose another one");
+}
+
+int side_of(const TrainOptions& o) { return o.image_size.side; }
+
+/// Whether images have the size that the model sees.
+bool of_model_size(const TrainOptions& o, const SplitInfo& data) {
+    return !data.ragged && (side_of(o) == 0 || (side_of(o) == data.height && side_of(o) == data.width));
+}
+
+/// As torchvision's references: 256 for 224.
+int default_short_side(int side) { return int(std::lround(side * 8.0 / 7)); }
+
+}  // namespace
+
+void check_images(const TrainOptions& o, const SplitInfo& data) {
+    if (data.type == DType::f32) return check_vectors(o);
+    if (data.ragged && side_of(o) == 0)
+        fail(Exit::usage, o.data + ": its images are of many sizes, up to " + std::to_string(data.height) + "x" +
+                              std::to_string(data.width) + "; give --image-size, as in --image-size 224");
+    if (o.resize > 0 && side_of(o) == 0 && o.resize < std::max(data.height, data.width))
+        fail(Exit::usage, "--resize " + std::to_string(o.resize) + ": is less than the images have, and the model " +
+                              "sees all of them; give --image-size too");
+    const Crop crop = augment_of(o, data).crop;
+    if (crop != Crop::shifted && o.crop_pad > 0)
+        fail(Exit::usage, "--crop-pad " + std::to_string(o.crop_pad) +
+                              " moves images of the model's size, and these are resized; take --random-resized-crop");
+    if (crop != Crop::shifted && o.model.starts_with("airbench94"))
+        fail(Exit::usage, "--model " + o.model + " takes its first filters from images as they are, and these are " +
+                              "resized; choose another one, or leave out --image-size");
+    if (o.crop_reflect && o.crop_pad >= std::min(data.height, data.width))
+        fail(Exit::usage,
+             "--crop-pad " + std::to_string(o.crop_pad) + ": reflected padding must be smaller than the image");
+}
+
+ModelOptions model_of(const TrainOptions& o, const SplitInfo& data) {
+    return {.name = o.model,
+            .h = side_of(o) > 0 ? side_of(o) : data.height,
+            .w = side_of(o) > 0 ? side_of(o) : data.width,
+            .c = data.channels,
+            .classes = data.classes,
+            .stem = o.stem,
+            .label_smoothing = float(o.label_smoothing),
+            .sum_loss = o.sum_loss};
+}
+
+Augment augment_of(const TrainOptions& o, const SplitInfo& data) {
+    Augment a = preprocessing_of(o, data).plain();
+    if (o.random_resized_crop) {
+        a.crop = Crop::random_resized;
+        a.scale_low = float(o.crop_scale.low);
+        a.scale_high = float(o.crop_scale.high);
+        a.ratio_low = float(o.crop_ratio.low);
+        a.ratio_high = float(o.crop_ratio.high);
+    }
+    a.pad = int(o.crop_pad);
+    a.reflect = o.crop_reflect;
+    a.flip = o.flip;
+    a.alternate = o.flip_alternate;
+    return a;
+}
+
+Preprocessing preprocessing_of(const TrainOptions& o, const SplitInfo& data) {
+    Preprocessing p{data.mean, data.stddev};
+    const auto replace = [&](const char* option, const NumberList& given, std::vector<float>& by_channel) {
+        if (given.values.empty()) return;
+        if (int(given.values.size()) != data.channels)
+            fail(Exit::usage, "--" + std::string(option) + " " + given.text + ": the images have " +
+                                  std::to_string(data.channels) + " channels; give one number each");
+        by_channel.assign(given.values.begin(), given.values.end());
+    };
+    replace("mean", o.mean, p.mean);
+    replace("stddev", o.stddev, p.stddev);
+    for (float& deviation : p.stddev)
+        if (deviation <= 0) deviation = 1;  // a constant channel carries nothing to scale
+    if (o.resize > 0)
+        p.short_side = int(o.resize);
+    else if (!of_model_size(o, data))
+        p.short_side = default_short_side(side_of(o));
+    return p;
+}
+
+}  // namespace convoy
