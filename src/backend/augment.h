@@ -25,9 +25,9 @@ struct Augment {
     bool mirror = false;
 
     Crop crop = Crop::shifted;
-    float scale_low = 0.08f, scale_high = 1;              ///< random_resized: share of the image's area
-    float ratio_low = 3.0f / 4, ratio_high = 4.0f / 3;    ///< random_resized: width over height
-    int short_side = 0;                                   ///< centre: pixels
+    float scale_low = 0.08f, scale_high = 1;            ///< random_resized: share of the image's area
+    float ratio_low = 3.0f / 4, ratio_high = 4.0f / 3;  ///< random_resized: width over height
+    int short_side = 0;                                 ///< centre: pixels
 };
 
 /// Where the crop of one sample starts (in [-pad, pad]) and whether it is mirrored.
@@ -80,8 +80,8 @@ CONVOY_HD Window draw_window(const Augment& a, int height, int width, uint64_t s
 /// What an output of rows x columns shows of an image [height, width], where crop is not shifted.
 CONVOY_HD Resampling draw_resampling(const Augment& a, int height, int width, int rows, int columns, uint64_t seed,
                                      uint32_t epoch, uint32_t sample) {
-    const bool mirror = a.fixed ? a.mirror
-                                : draw_mirror(a, philox(seed, sample, 0, epoch, purpose_augment), seed, epoch, sample);
+    const bool mirror =
+        a.fixed ? a.mirror : draw_mirror(a, philox(seed, sample, 0, epoch, purpose_augment), seed, epoch, sample);
     if (a.crop == Crop::random_resized) {
         const Window w = draw_window(a, height, width, seed, epoch, sample);
         return {w.top, w.left, w.height, w.width, rows, columns, 0, 0, mirror};

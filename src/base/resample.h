@@ -46,8 +46,8 @@ CONVOY_HD Taps taps_of(int i, int out, int in) {
 /// Resamples images on the host, row by row. Its tables are kept from image to image; one a thread.
 class Resampler {
 public:
-    /// From now on `image` [any, width, channels], which stays where it is, for an output of so many
-    /// columns.
+    /// From now on `image` [any, width, channels], which stays where it is, for an output of so
+    /// many columns.
     void begin(const uint8_t* image, int width, int channels, const Resampling&, int out_columns);
     /// Row `i` of the output [out_columns, channels], from 0 to 255.
     void row(int i, float* to);

@@ -28,6 +28,22 @@ std::string batch_text(const TrainSetup& s, const Trainer& t, int ranks) {
                      (long long)t.total_steps());
 }
 
+/// What the model sees of an image, unless it is the image.
+std::string view_text(const TrainSetup& s, const Graph& graph, const std::vector<EarlierGraph>& earlier) {
+    std::string text = "squares of ";
+    for (const EarlierGraph& e : earlier)
+        text += formatted("%d pixels until epoch %lld, of ", e.graph.values[e.graph.input].h, (long long)e.until);
+    text += formatted("%d pixels; in training ", graph.values[graph.input].h);
+    const Augment& a = s.augment;
+    text += a.crop == Crop::random_resized ? formatted("random windows of %g to %g %% of the area",
+                                                       100 * double(a.scale_low), 100 * double(a.scale_high))
+                                           : "the centre";
+    if (s.preprocessing.short_side > 0)
+        text += formatted("; in evaluations the centre of the image resized to a short side of %d",
+                          s.preprocessing.short_side);
+    return text;
+}
+
 }  // namespace
 
 void Console::print_options(const ConfigPairs& config) {
@@ -59,6 +75,7 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     terminal_.line(formatted("convoy %s (%s), %d rank%s", version, commit(), ranks, ranks == 1 ? "" : "s"));
     print_options(config);
     print_data(data_dir, train, test);
+    if (s.augment.crop != Crop::shifted) note("view", view_text(s, graph, trainer_.earlier()));
     note("model",
          formatted("%s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)", graph.model.c_str(),
                    grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9));

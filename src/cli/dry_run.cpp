@@ -70,7 +70,8 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     comm.together([&] {
         train_data = std::make_unique<DataSet>(*backend, train_info);
         if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info);
-        trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody);
+        trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody,
+                                            d.earlier);
     });
     const RunPlace place = plan_in_place(comm, *backend, o, *trainer);
     Console(*trainer, terminal)

@@ -69,8 +69,8 @@ void check_data(const EvaluateOptions& o, const ModelFile& file, const SplitInfo
     if (d.type != file.data)
         fail(Exit::bad_input, o.path + " was trained on " + kind(file.data) + ", but " + o.data + " holds " +
                                   kind(d.type) + "; give the data set that it was trained on, or one of its kind");
-    const bool fits = file.preprocessing.short_side > 0 ||
-                      (!d.ragged && d.height == file.model.h && d.width == file.model.w);
+    const bool fits =
+        file.preprocessing.short_side > 0 || (!d.ragged && d.height == file.model.h && d.width == file.model.w);
     if (!fits || d.channels != file.model.c || d.classes != file.model.classes)
         fail(Exit::bad_input,
              o.path + " was trained on other images than " + o.data + " holds: size, channels or classes differ");

@@ -76,7 +76,7 @@ void check_effects(ParsedOptions& parsed) {
         {"eval-images", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"tta", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"overwrite", !o.resume.newest, "with --resume auto, which goes on with the run that is there", {"resume"}},
-        {"stem", o.model.starts_with("resnet"), "without --model resnet18 or resnet50", {"model"}}};
+        {"stem", o.model.starts_with("resnet"), "without a resnet (--model)", {"model"}}};
     const auto refused = [&](const Need& need, const Given& given) {
         const bool by_flag =
             std::any_of(need.by.begin(), need.by.end(), [&](const std::string& name) { return is_flag(parsed, name); });

@@ -85,16 +85,31 @@ Interval parse_ratios(const std::string& option, const std::string& text) {
 }
 
 ImageSize parse_image_side(const std::string& option, const std::string& text) {
-    ImageSize size;
+    ImageSize size{text};
     if (text.empty()) return size;
     if (text.find('x') != std::string::npos) {
         size.images = parse_image_size(option, text);
         return size;
     }
-    int end = 0;
-    if (std::sscanf(text.c_str(), "%5d%n", &size.side, &end) != 1 || size_t(end) != text.size() || size.side < 1 ||
-        size.side > 4096)
-        refuse(option, text, "write the side of a square in pixels, from 1 to 4096");
+    constexpr const char* what =
+        "write the side of a square in pixels, from 1 to 4096, or several with the epochs at which they begin, as in "
+        "160:0,192:10,224:20";
+    std::istringstream in(text);
+    if (text.back() == ',') refuse(option, text, what);
+    int64_t begun = -1;
+    for (std::string item; std::getline(in, item, ',');) {
+        int side = 0, end = 0;
+        long long epoch = 0;
+        const bool alone = item == text && std::sscanf(item.c_str(), "%5d%n", &side, &end) == 1;
+        const bool whole = alone && size_t(end) == item.size();
+        if (!whole &&
+            (std::sscanf(item.c_str(), "%5d:%9lld%n", &side, &epoch, &end) != 2 || size_t(end) != item.size()))
+            refuse(option, text, what);
+        if (side < 1 || side > 4096 || epoch <= begun || (begun < 0 && epoch != 0)) refuse(option, text, what);
+        if (begun >= 0) size.earlier.emplace_back(size.side, epoch);
+        size.side = side;
+        begun = epoch;
+    }
     return size;
 }
 

@@ -30,8 +30,11 @@ Interval parse_shares(const std::string& option, const std::string& text);
 Interval parse_ratios(const std::string& option, const std::string& text);
 /// What the model sees of each image. Both empty: the image.
 struct ImageSize {
-    int side = 0;                 ///< of a square, in pixels
-    Shape images{0, 0, 0, 0};     ///< of images that are to be made up, as in 32x32x3
+    std::string text{};  ///< as it was written
+    int side = 0;        ///< of a square, in pixels; at the end, and in evaluations
+    /// Sides before that, each with the epoch, from 0, at which it ends; as in 160:0,192:10,224:20
+    std::vector<std::pair<int, int64_t>> earlier{};
+    Shape images{0, 0, 0, 0};  ///< of images that are to be made up, as in 32x32x3
 };
 ImageSize parse_image_side(const std::string& option, const std::string& text);
 /// Seconds: of "full" endless, of "quick" none.

@@ -165,7 +165,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     // 4. Plan
     std::unique_ptr<Trainer> trainer;
     comm.together([&] {
-        trainer = std::make_unique<Trainer>(comm, *backend, d.graph, train_data, test_data.get(), d.setup, requests);
+        trainer = std::make_unique<Trainer>(comm, *backend, d.graph, train_data, test_data.get(), d.setup, requests,
+                                            std::move(d.earlier));
     });
     const RunPlace place = plan_in_place(comm, *backend, o, *trainer);
     Console console(*trainer, terminal,

@@ -66,6 +66,22 @@ ModelOptions model_of(const TrainOptions& o, const SplitInfo& data) {
             .sum_loss = o.sum_loss};
 }
 
+std::vector<EarlierGraph> earlier_graphs(const TrainOptions& o, const SplitInfo& data, const Graph& graph,
+                                         const std::function<Graph(const ModelOptions&)>& build) {
+    std::vector<EarlierGraph> all;
+    for (const auto& [side, until] : o.image_size.earlier) {
+        ModelOptions model = model_of(o, data);
+        if (!stem_of(model).empty()) model.stem = stem_of(model);  // not that of the smaller images
+        model.h = model.w = side;
+        all.push_back({build(model), until});
+        const std::vector<Param>&own = all.back().graph.params, &last = graph.params;
+        require(std::equal(own.begin(), own.end(), last.begin(), last.end(),
+                           [](const Param& a, const Param& b) { return a.name == b.name && a.shape == b.shape; }),
+                "a model that takes images of any size has the same parameters for all");
+    }
+    return all;
+}
+
 Augment augment_of(const TrainOptions& o, const SplitInfo& data) {
     Augment a = preprocessing_of(o, data).plain();
     if (o.random_resized_crop) {

@@ -169,9 +169,10 @@ void add_rule(OptionTable& t, TrainOptions& o) {
 
 void add_augmentation(OptionTable& t, TrainOptions& o) {
     t.group("augmentation");
-    t.parsed("image-size", o.image_size, "", parse_image_side, "SIDE",
-             "the model sees squares of so many pixels, cut out of resized images (default: images as they are); bench "
-             "also makes images up, as in 32x32x3");
+    t.parsed(
+        "image-size", o.image_size, "", parse_image_side, "SIDE",
+        "the model sees squares of so many pixels, cut out of resized images (default: images as they are); by epoch "
+        "as in 160:0,192:10,224:20; bench also makes images up, as in 32x32x3");
     t.whole("resize", o.resize, 0, {0, 8192}, "SIDE",
             "resize images to this short side and take the centre, where no window is drawn (default: 8/7 of "
             "--image-size)");

@@ -8,6 +8,10 @@ namespace convoy {
 
 /// The model that the options ask for, for images like these.
 ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
+/// Those for images of other sizes that come before `graph`, the model itself. Throws as
+/// build_model.
+std::vector<EarlierGraph> earlier_graphs(const TrainOptions&, const SplitInfo& data, const Graph& graph,
+                                         const std::function<Graph(const ModelOptions&)>& build);
 /// Throws Exit::usage where options do not fit the data or the ranks.
 TrainSetup setup_of(const TrainOptions&, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline);
 

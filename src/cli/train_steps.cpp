@@ -54,7 +54,11 @@ Description describe_training(Comm& comm, const Backend& backend, const ParsedOp
         check_same_shape(data, d.test->info(), o.data);
         d.setup = setup_of(o, data, comm.size(), deadline);
         d.model = model_of(o, data);
-        d.graph = with_precision(fuse(build_model(d.model)), o.precision, backend.channel_multiple());
+        const auto build = [&](const ModelOptions& model) {
+            return with_precision(fuse(build_model(model)), o.precision, backend.channel_multiple());
+        };
+        d.graph = build(d.model);
+        d.earlier = earlier_graphs(o, data, d.graph, build);
         check_effects_on_model(parsed, d.graph);
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
@@ -118,7 +122,7 @@ Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSe
                          {"drop-last", o.drop_last ? "true" : "false"},
                          {"seed", number(o.seed)}};
     if (s.augment.crop != Crop::shifted || s.preprocessing.short_side > 0)
-        identity.emplace_back("what the model sees (--image-size)", number(o.image_size.side));
+        identity.emplace_back("what the model sees (--image-size)", o.image_size.text);
     if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
     return identity;
 }

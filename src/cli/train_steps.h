@@ -19,6 +19,7 @@ struct Description {
     TrainSetup setup;
     ModelOptions model;
     Graph graph;
+    std::vector<EarlierGraph> earlier;
 };
 /// Collective. Reads no image. Throws Exit::usage for options without effect on the device or the
 /// model, too.

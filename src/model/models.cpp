@@ -17,7 +17,10 @@ const std::vector<Entry>& table() {
         {"pyramidnet", 0, 0, 3, [](const ModelOptions& o) { return build_pyramidnet(o, 17); }},
         {"pyramidnet110", 0, 0, 3, [](const ModelOptions& o) { return build_pyramidnet(o, 18); }},
         {"resnet18", 0, 0, 3, build_resnet18},
+        {"resnet34", 0, 0, 3, build_resnet34},
         {"resnet50", 0, 0, 3, build_resnet50},
+        {"resnet101", 0, 0, 3, build_resnet101},
+        {"resnet152", 0, 0, 3, build_resnet152},
         {"airbench94", 32, 32, 3, [](const ModelOptions& o) { return build_airbench94(o, false); }},
         {"airbench94-muon", 32, 32, 3, [](const ModelOptions& o) { return build_airbench94(o, true); }},
         {"mnist-conv", 28, 28, 1, build_mnist_conv},
@@ -46,8 +49,8 @@ Graph build_model(const ModelOptions& o) {
     const Entry& e = entry_of(o.name);
     if ((e.h && e.h != o.h) || (e.w && e.w != o.w) || (e.c && e.c != o.c))
         fail(Exit::bad_input, "model " + o.name + " takes images of " + size_text(e.h, e.w, e.c) +
-                                  " (height x width x channels), the data has " + size_text(o.h, o.w, o.c) +
-                                  "; choose another --model or --data");
+                                  " (height x width x channels), not of " + size_text(o.h, o.w, o.c) +
+                                  "; choose another --model, --data or --image-size");
     return e.build(o);
 }
 

@@ -32,7 +32,10 @@ std::string stem_of(const ModelOptions&);
 // One a file in this folder.
 Graph build_pyramidnet(const ModelOptions&, int blocks_a_stage);
 Graph build_resnet18(const ModelOptions&);
+Graph build_resnet34(const ModelOptions&);
 Graph build_resnet50(const ModelOptions&);
+Graph build_resnet101(const ModelOptions&);
+Graph build_resnet152(const ModelOptions&);
 Graph build_airbench94(const ModelOptions&, bool muon);
 Graph build_mnist_conv(const ModelOptions&);
 Graph build_linear(const ModelOptions&);

@@ -1,4 +1,4 @@
-// ResNet-18 and ResNet-50 (He et al., "Deep Residual Learning", CVPR 2016), version 1.5: a
+// ResNets of 18 to 152 layers (He et al., "Deep Residual Learning", CVPR 2016), version 1.5: a
 // bottleneck's stride is in its 3x3 convolution. The CIFAR stem is a 3x3 convolution without
 // pooling.
 #include <cmath>
@@ -67,6 +67,9 @@ std::string stem_of(const ModelOptions& o) {
 }
 
 Graph build_resnet18(const ModelOptions& o) { return build_resnet(o, basic_block, {2, 2, 2, 2}); }
+Graph build_resnet34(const ModelOptions& o) { return build_resnet(o, basic_block, {3, 4, 6, 3}); }
 Graph build_resnet50(const ModelOptions& o) { return build_resnet(o, bottleneck, {3, 4, 6, 3}); }
+Graph build_resnet101(const ModelOptions& o) { return build_resnet(o, bottleneck, {3, 4, 23, 3}); }
+Graph build_resnet152(const ModelOptions& o) { return build_resnet(o, bottleneck, {3, 8, 36, 3}); }
 
 }  // namespace convoy

@@ -13,7 +13,8 @@
 
 namespace convoy {
 
-/// A split of which only the first `most` images are taken; 0: all. Throws as SplitReader::places().
+/// A split of which only the first `most` images are taken; 0: all. Throws as
+/// SplitReader::places().
 SplitInfo first_images(const SplitReader&, int64_t most);
 
 class DataSet {
@@ -44,7 +45,7 @@ private:
     size_t offset_of(int64_t row) const;
 
     SplitInfo info_;
-    std::vector<ImagePlace> places_;        // of images of many sizes
+    std::vector<ImagePlace> places_;                // of images of many sizes
     std::unique_ptr<Replicated> pixels_, classes_;  // null: unread
     Buffer device_pixels_, device_classes_, device_places_;
     Tensor images_, labels_;

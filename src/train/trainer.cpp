@@ -6,7 +6,7 @@
 namespace convoy {
 
 Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet& train, const DataSet* test,
-                 const TrainSetup& setup, Requests& requests)
+                 const TrainSetup& setup, Requests& requests, std::vector<EarlierGraph> earlier)
     : comm_(comm),
       backend_(backend),
       graph_(graph),
@@ -15,6 +15,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       setup_(setup),
       epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
       state_(graph, backend, &setup.optimizer, setup.look_ahead > 0),
+      earlier_(std::move(earlier)),
       requests_(requests),
       held_(backend, state_) {
     const double steps = std::ceil(setup.epochs * double(epoch_plan_.steps()) - 1e-9);
@@ -30,13 +31,16 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
 }
 
 void Trainer::plan() {
-    for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail}) {
-        if (samples == 0) continue;
-        const Share mine = share_of(samples, comm_.size(), comm_.rank());
-        programs_.push_back(
-            {plan_program(graph_, backend_, {int(mine.count), samples, mine.first, true}), {}, {}, {}, {}});
-        arena_bytes_ = std::max(arena_bytes_, programs_.back().plan.memory.bytes);
-    }
+    for (const EarlierGraph& e : earlier_) stages_.push_back({&e.graph, e.until, {}});
+    stages_.push_back({&graph_, INT64_MAX, {}});
+    for (Stage& stage : stages_)
+        for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail}) {
+            if (samples == 0) continue;
+            const Share mine = share_of(samples, comm_.size(), comm_.rank());
+            stage.programs.push_back(
+                {plan_program(*stage.graph, backend_, {int(mine.count), samples, mine.first, true}), {}, {}, {}, {}});
+            arena_bytes_ = std::max(arena_bytes_, stage.programs.back().plan.memory.bytes);
+        }
     if (!test_) return;
     evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.preprocessing,
                                              setup_.global_batch, setup_.tta);
@@ -71,18 +75,27 @@ void Trainer::build() {
     update.learning_rates = static_cast<float*>(learning_rates_.get());
     update.counters = counters();
     update.latch = setup_.on_nan != OnNan::skip;
-    for (Runnable& r : programs_) build(r, update);
+    for (Stage& stage : stages_)
+        for (Runnable& r : stage.programs) build(r, *stage.graph, update);
     if (evaluator_) evaluator_->build(arena_);
 }
 
-void Trainer::build(Runnable& r, const Update& update) {
-    const ProgramContext context{graph_, backend_, state_, arena_, setup_.seed, setup_.sync_bn, counters(), &requests_};
+/// Centres of smaller images are cut out of images resized to be as much smaller.
+Augment Trainer::augment_for(const Graph& graph) const {
+    Augment augment = setup_.augment;
+    const int64_t side = graph.values[graph.input].h, last = graph_.values[graph_.input].h;
+    augment.short_side = int((augment.short_side * side + last - 1) / last);
+    return augment;
+}
+
+void Trainer::build(Runnable& r, const Graph& graph, const Update& update) {
+    const ProgramContext context{graph, backend_, state_, arena_, setup_.seed, setup_.sync_bn, counters(), &requests_};
     Program program = lower(context, r.plan, buckets_, [&](Program& p) {
         Gather batch = train_.batches(setup_.preprocessing, counters(), r.plan.spec.first);
         batch.order = static_cast<int32_t*>(order_.get());
         batch.x = p.input;
         batch.y = p.labels;
-        batch.augment = setup_.augment;
+        batch.augment = augment_for(graph);
         batch.seed = setup_.seed;
         backend_.gather(batch, p.tape);
     });
@@ -119,8 +132,10 @@ std::function<void()> Trainer::apart(const Runnable& r) {
     };
 }
 
-const Trainer::Runnable& Trainer::program_of(int64_t step_of_epoch) const {
-    return step_of_epoch < epoch_plan_.full_steps ? programs_.front() : programs_.back();
+const Trainer::Runnable& Trainer::program_of(int64_t step) const {
+    const int64_t epoch = step / epoch_plan_.steps(), step_of_epoch = step % epoch_plan_.steps();
+    const Stage& stage = *std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return epoch < s.until; });
+    return step_of_epoch < epoch_plan_.full_steps ? stage.programs.front() : stage.programs.back();
 }
 
 }  // namespace convoy

@@ -105,15 +105,23 @@ struct StepTime {
     double seconds;
 };
 
+/// A model for images of another size, with the same parameters, that a training begins with.
+struct EarlierGraph {
+    Graph graph;
+    int64_t until;  ///< epoch, from 0, of the next one
+};
+
 class Trainer {
 public:
     /// Allocates parameters, gradients and optimizer state. `test` may be null. `requests` may be
-    /// set at any time, by a signal handler or a clock, and must outlive the trainer.
+    /// set at any time, by a signal handler or a clock, and must outlive the trainer. `earlier`, in
+    /// the order of their epochs, come before `graph`, which is evaluated throughout.
     Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
-            Requests& requests);
+            Requests& requests, std::vector<EarlierGraph> earlier = {});
 
     int64_t steps_per_epoch() const { return epoch_plan_.steps(); }
     int64_t total_steps() const { return total_steps_; }
+    const std::vector<EarlierGraph>& earlier() const { return earlier_; }
     int64_t tail() const { return epoch_plan_.tail; }
     const std::vector<Bucket>& buckets() const { return buckets_; }
     const State& state() const { return state_; }
@@ -163,13 +171,21 @@ private:
         Tape ending;  ///< optimizer and record
     };
 
+    /// Epochs whose images have one size.
+    struct Stage {
+        const Graph* graph;
+        int64_t until;                   // epoch, from 0
+        std::vector<Runnable> programs;  // of a full batch, then of the last one of an epoch, as far as there are such
+    };
+
     struct EpochRun;
     struct Asked;
 
     Counters* counters() const { return static_cast<Counters*>(counters_.get()); }  ///< on the device
-    void build(Runnable&, const Update&);
+    void build(Runnable&, const Graph&, const Update&);
+    Augment augment_for(const Graph&) const;
     std::function<void()> apart(const Runnable&);
-    const Runnable& program_of(int64_t step_of_epoch) const;
+    const Runnable& program_of(int64_t step) const;  ///< step from 0
     // trainer_rules.cpp: the schedules on the device, and whitening filters from the data.
     void upload_rates();
     void set_whitening_filters();
@@ -219,7 +235,8 @@ private:
     State state_;
     std::unique_ptr<Evaluator> evaluator_;
     std::vector<Bucket> buckets_;
-    std::vector<Runnable> programs_;  // of a full batch, then of the last one of an epoch, as far as there are such
+    const std::vector<EarlierGraph> earlier_;
+    std::vector<Stage> stages_;
     size_t arena_bytes_ = 0;
     Buffer arena_, counters_, order_, learning_rates_, decays_, ring_;
     int64_t ring_size_ = 0;

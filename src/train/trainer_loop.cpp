@@ -116,7 +116,7 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
     if (holding_) hold();
     const int64_t interval = look_interval();
     for (int64_t i = first; i < e.last && !stopped_; ++i) {
-        program_of(i).run();
+        program_of(step_).run();
         comm_.activity().set_step(++step_);
         comm_.activity().advance(step_);
         const bool last = i + 1 == e.last;

@@ -29,7 +29,8 @@ struct Case {
         dims = h5::extent(file, name, path).dims;
         values.resize(dims.at(0) * dims.at(1) * dims.at(2));
         require(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0, "a golden file");
-        // Weights are sums of float32 positions: as far as torchvision's float32, and 1e-6 of white.
+        // Weights are sums of float32 positions: as far as torchvision's float32, and 1e-6 of
+        // white.
         bound = 4 * h5::double_attributes(set, "f32_error", path).at(0) + 255e-6;
     }
     int integer(const char* name) const { return int(h5::int_attribute(set, name, path)); }

@@ -37,8 +37,7 @@ Doubles weights(int i, int out, int in) {
     const double scale = double(in) / out, reach = std::max(scale, 1.0), centre = (i + 0.5) * scale;
     Doubles all(size_t(in), 0.0);
     double total = 0;
-    for (int k = 0; k < in; ++k)
-        total += all[size_t(k)] = std::max(0.0, 1 - std::abs(k + 0.5 - centre) / reach);
+    for (int k = 0; k < in; ++k) total += all[size_t(k)] = std::max(0.0, 1 - std::abs(k + 0.5 - centre) / reach);
     for (double& weight : all) weight /= total;
     return all;
 }
@@ -70,7 +69,8 @@ Doubles expected(const Images& images, const Reading& r) {
                     double sum = 0;
                     for (int k = 0; k < w.height; ++k)
                         for (int l = 0; l < w.width; ++l)
-                            sum += rows[size_t(k)] * columns[size_t(l)] * images.pixel(sample, w.top + k, w.left + l, c);
+                            sum +=
+                                rows[size_t(k)] * columns[size_t(l)] * images.pixel(sample, w.top + k, w.left + l, c);
                     all.push_back((sum / 255 - double(r.mean(c))) / double(r.stddev(c)));
                 }
             }
@@ -130,8 +130,8 @@ protected:
         const Batch got = read(*backend_, images, r);
         const Doubles wanted = expected(images, r);
         ASSERT_EQ(got.x.size(), wanted.size());
-        // Positions of pixels below 64 have 4e-6 in float, neighbours differ by at most 255, and the
-        // smallest deviation is a fifth of that.
+        // Positions of pixels below 64 have 4e-6 in float, neighbours differ by at most 255, and
+        // the smallest deviation is a fifth of that.
         for (size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(got.x[i], wanted[i], 4e-5) << "element " << i;
         for (int n = 0; n < r.batch; ++n) EXPECT_EQ(got.y[size_t(n)], images.labels[size_t(r.sample(n))]);
     }

@@ -72,7 +72,7 @@ const Pointless pointless[] = {
     {"eval-images", "2", "--no-eval", "no-eval=false"},
     {"tta", "mirror", "--no-eval", "no-eval=false"},
     {"overwrite", "true", "--resume auto", "resume=none"},
-    {"stem", "cifar", "--model resnet18", "model=resnet50"},
+    {"stem", "cifar", "a resnet (--model)", "model=resnet50"},
 };
 
 TEST(Options, WhatHasNoEffectIsRefused) {

@@ -30,6 +30,9 @@ TEST(Models, HaveTheirPublishedSizes) {
     EXPECT_EQ(count(options("pyramidnet110", 32, 3, 10)), 28'485'477u);
     EXPECT_EQ(count(options("resnet50", 224, 3, 1000)), 25'557'032u);
     EXPECT_EQ(count(options("resnet50", 32, 3, 10)), 23'520'842u);
+    EXPECT_EQ(count(options("resnet34", 224, 3, 1000)), 21'797'672u);
+    EXPECT_EQ(count(options("resnet101", 224, 3, 1000)), 44'549'160u);
+    EXPECT_EQ(count(options("resnet152", 224, 3, 1000)), 60'192'808u);
     EXPECT_EQ(count(options("resnet18", 224, 3, 1000)), 11'689'512u);
     EXPECT_EQ(count(options("resnet18", 32, 3, 10)), 11'173'962u);
     EXPECT_EQ(count(options("airbench94", 32, 3, 10)), 1'972'792u);
@@ -42,6 +45,9 @@ TEST(Models, CountTheirWork) {  // multiply-adds of one image, times two
     EXPECT_EQ(build_model(options("linear", 1, 10, 10)).flops_per_image(), 200);
     EXPECT_NEAR(build_model(options("resnet50", 224, 3, 1000)).flops_per_image() / 2, 4.09e9, 0.01e9);
     EXPECT_NEAR(build_model(options("resnet18", 224, 3, 1000)).flops_per_image() / 2, 1.81e9, 0.01e9);
+    EXPECT_NEAR(build_model(options("resnet34", 224, 3, 1000)).flops_per_image() / 2, 3.66e9, 0.01e9);
+    EXPECT_NEAR(build_model(options("resnet101", 224, 3, 1000)).flops_per_image() / 2, 7.80e9, 0.01e9);
+    EXPECT_NEAR(build_model(options("resnet152", 224, 3, 1000)).flops_per_image() / 2, 11.51e9, 0.01e9);
 }
 
 TEST(Models, RefuseWhatDoesNotFitInOneLine) {

@@ -88,7 +88,8 @@ template <class E> void gather_sample(const Gather& g, int64_t sample, const Nor
 
 void CpuBackend::gather(const Gather& g, Tape& tape) {
     with_type(g.x.dtype, [&]<class E>(E) {
-        tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute, [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads()))]() mutable {
+        tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute,
+                        [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads()))]() mutable {
                             step_started_ = now();
                             const int64_t start = g.counters->offset + g.first,
                                           elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;

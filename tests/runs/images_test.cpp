@@ -1,0 +1,163 @@
+// What the model sees of images of another size: on data sets that the test cuts itself, on one and
+// two ranks, and in an evaluation of its own.
+#include <gtest/gtest.h>
+
+#include "tests/support/cluster.h"
+
+namespace convoy::test {
+namespace {
+
+constexpr int inner = 28, margin = 5, outer = inner + 2 * margin, train_images = 90, test_images = 50;
+
+std::string big_endian(uint32_t v) { return {char(v >> 24), char(v >> 16), char(v >> 8), char(v)}; }
+
+/// Grey images whose centre says their class; around it other numbers.
+uint8_t pixel(int image, int label, int row, int column) {
+    const bool centre = row >= margin && row < margin + inner && column >= margin && column < margin + inner;
+    if (!centre) return uint8_t((image * 131 + row * 17 + column * 29) % 256);
+    return uint8_t((label * 25 + (row - margin) * 7 * (label + 1) + (column - margin) * 3 + image % 9) % 256);
+}
+
+/// MNIST's four files, of the images from `border` pixels within on; a data set in dir/name.
+void make_images(const TempDir& dir, const std::string& name, int border) {
+    const std::string from = dir.path(name + "-idx");
+    const int side = outer - 2 * border;
+    for (const auto& [split, images] : {std::pair{"train", train_images}, {"t10k", test_images}}) {
+        std::string pixels = big_endian(0x803) + big_endian(uint32_t(images)) + big_endian(uint32_t(side)) +
+                             big_endian(uint32_t(side)),
+                    labels = big_endian(0x801) + big_endian(uint32_t(images));
+        for (int n = 0; n < images; ++n) {
+            labels += char(n * 7 % 10);
+            for (int i = 0; i < side; ++i)
+                for (int j = 0; j < side; ++j) pixels += char(pixel(n, n * 7 % 10, i + border, j + border));
+        }
+        write_file(from + "/" + split + "-images-idx3-ubyte", pixels);
+        write_file(from + "/" + split + "-labels-idx1-ubyte", labels);
+    }
+    ASSERT_EQ("", failure(convoy_alone("convert mnist --from " + from + " --to " + dir.path(name))));
+}
+
+class Images : public testing::Test {
+protected:
+    void SetUp() override {
+        make_images(dir_, "whole", 0);
+        make_images(dir_, "centres", margin);
+    }
+    void train_any(const std::string& run, const std::string& data, const std::string& options, int ranks = 1) {
+        const Finished f = launch(ranks, "train --log-interval 1 --device cpu --output " + dir_.path(run) + " --data " +
+                                             dir_.path(data) + " " + options);
+        ASSERT_EQ("", failure(f)) << options;
+    }
+    void train(const std::string& run, const std::string& data, const std::string& options, int ranks = 1) {
+        train_any(run, data, "--model mnist-linear --batch-size 32 --lr 0.05 --mean 0.5 --stddev 0.25 " + options,
+                  ranks);
+    }
+    std::vector<double> read(const std::string& run, const std::string& name) const {
+        return column(dir_.path(run), name);
+    }
+    /// convoy's own line about RUN/model.h5 on a data set
+    std::string measured(const std::string& run, const std::string& data, const std::string& options = "") {
+        const Finished f = convoy_alone("evaluate --device cpu --model-file " + dir_.path(run) + "/model.h5 --data " +
+                                        dir_.path(data) + " " + options);
+        EXPECT_EQ("", failure(f));
+        const size_t begin = f.out.find("): "), end = f.out.find(" images/s");
+        return f.out.substr(begin, f.out.rfind(',', end) - begin);
+    }
+
+    const TempDir dir_;
+};
+
+// Resized to the side that they have, images are only cut: like a data set of their centres.
+TEST_F(Images, CentresTrainLikeADataSetOfCentres) {
+    const std::string cut = "--image-size " + std::to_string(inner) + " --resize " + std::to_string(outer);
+    train("cut", "whole", "--epochs 4 " + cut);
+    train("centres", "centres", "--epochs 4");
+    train("mirrored", "centres", "--epochs 4 --tta mirror");
+    train("cut-mirrored", "whole", "--epochs 4 --tta mirror " + cut);
+    const std::vector<double> losses = read("centres", "train/loss");
+    ASSERT_EQ(losses.size(), 12u);
+    EXPECT_LT(losses.back(), losses.front() / 2) << "the classes can be learned";
+    EXPECT_EQ(read("cut", "train/loss"), losses);
+    EXPECT_EQ(read("cut", "eval/loss"), read("centres", "eval/loss"));
+    EXPECT_EQ(read("cut-mirrored", "eval/loss"), read("mirrored", "eval/loss"));
+    EXPECT_NE(read("mirrored", "eval/loss"), read("centres", "eval/loss"));
+    // The model's file says what it saw.
+    const std::string of_centres = measured("centres", "centres");
+    EXPECT_NE(of_centres, "");
+    EXPECT_EQ(measured("cut", "whole"), of_centres);
+    EXPECT_EQ(measured("cut", "whole", "--tta mirror"), measured("centres", "centres", "--tta mirror"));
+    EXPECT_NE(measured("cut", "centres"), of_centres) << "those are enlarged";
+    EXPECT_EQ("", refusal(convoy_alone("evaluate --device cpu --model-file " + dir_.path("centres") +
+                                       "/model.h5 --data " + dir_.path("whole")),
+                          Exit::bad_input, {"model.h5", "size"}));
+}
+
+// A window is a function of seed, epoch and sample: losses of two ranks differ by rounding only.
+TEST_F(Images, RandomWindowsAreTheSameOnTwoRanksAndAfterAnInterruption) {
+    const std::string windows = "--image-size 28 --random-resized-crop --flip --seed 3 ";
+    train("one", "whole", "--epochs 3 " + windows);
+    train("two", "whole", "--epochs 3 " + windows, 2);
+    const std::vector<double> one = read("one", "train/loss"), two = read("two", "train/loss");
+    ASSERT_EQ(one.size(), 9u);
+    EXPECT_LE(deviation(two, one), 1e-5);
+    train("plain", "whole", "--epochs 3 --image-size 28 --seed 3");
+    EXPECT_GT(deviation(read("plain", "train/loss"), one), 1e-3) << "windows are not the centre";
+
+    train("stopped", "whole", "--epochs 3 --max-steps 4 " + windows);
+    train("stopped", "whole", "--epochs 3 --resume auto " + windows);
+    EXPECT_EQ(read("stopped", "train/loss"), one);
+    train("other", "whole", "--epochs 3 --image-size 28 --random-resized-crop --flip --seed 4 ");
+    EXPECT_GT(deviation(read("other", "train/loss"), one), 1e-3);
+}
+
+// At a rate of 0 an epoch is what a run of its own size makes of it.
+TEST_F(Images, SizesChangeByEpoch) {
+    make_data(dir_.path("colour"), 40, 20, "40x40x3", 4);
+    const auto losses_of = [&](const std::string& run, const std::string& options) {
+        train_any(run, "colour",
+                  "--model resnet18 --stem cifar --batch-size 16 --epochs 3 --random-resized-crop " + options);
+        return read(run, "train/loss");
+    };
+    const std::string by_epoch = "--image-size 16:0,20:1,24:2 ";
+    const std::vector<double> small = losses_of("16", "--lr 0 --image-size 16"),
+                              medium = losses_of("20", "--lr 0 --image-size 20"),
+                              large = losses_of("24", "--lr 0 --image-size 24"),
+                              all = losses_of("all", "--lr 0 " + by_epoch);
+    ASSERT_EQ(all.size(), 9u);
+    for (size_t i = 0; i < 9; ++i) {
+        EXPECT_EQ(all[i], (i < 3 ? small : i < 6 ? medium : large)[i]) << i;
+        EXPECT_TRUE(small[i] != medium[i] && medium[i] != large[i]) << "sizes make a difference";
+    }
+    EXPECT_EQ(read("all", "eval/loss").size(), 3u);
+    const std::vector<double> whole = losses_of("whole", "--lr 0.01 " + by_epoch);
+    losses_of("parts", "--lr 0.01 --max-steps 4 " + by_epoch);
+    EXPECT_EQ(losses_of("parts", "--lr 0.01 --resume auto " + by_epoch), whole);
+    EXPECT_EQ("", failure(convoy_alone("evaluate --device cpu --model-file " + dir_.path("parts") +
+                                       "/model.h5 --data " + dir_.path("colour"))));
+}
+
+TEST_F(Images, WhatDoesNotFitIsOneLine) {
+    const auto refused = [&](const std::string& options, const std::vector<std::string>& words,
+                             const std::string& model = "mnist-linear") {
+        EXPECT_EQ("",
+                  refusal(launch(2, "train --device cpu --batch-size 8 --max-steps 1 --model " + model + " --output " +
+                                        dir_.path("refused") + " --data " + dir_.path("whole") + " " + options),
+                          Exit::usage, words))
+            << options;
+    };
+    refused("--image-size 0", {"--image-size", "4096"});
+    refused("--image-size 28x28x1", {"--image-size", "side"});
+    for (const std::string sizes : {"28:0,28", "20:1,28:2", "20:0,28:0", "20:0,", "28:0,20:1,24:1"})
+        refused("--image-size " + sizes, {"--image-size " + sizes, "160:0,192:10,224:20"});
+    refused("--image-size 28 --resize 20", {"--resize 20", "--image-size 28"});
+    refused("--resize 20", {"--resize 20", "--image-size"});
+    refused("--image-size 28 --crop-pad 2", {"--crop-pad 2", "--random-resized-crop"});
+    refused("--random-resized-crop --crop-pad 2", {"--crop-pad", "--random-resized-crop"});
+    refused("--random-resized-crop --crop-scale 1,0.1", {"--crop-scale", "smaller one first"});
+    refused("--random-resized-crop --crop-ratio 0,1", {"--crop-ratio", "0.01"});
+    refused("--image-size 28 --tta full", {"--tta full", "mirror"});
+    refused("--image-size 32", {"airbench94", "--image-size"}, "airbench94");
+}
+
+}  // namespace
+}  // namespace convoy::test
