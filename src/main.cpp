@@ -21,7 +21,7 @@ namespace {
 
 const char* const usage =
     "usage: convoy COMMAND [options]      (convoy COMMAND -h tells more)\n"
-    "  convert   make a data set of HDF5 shards from CIFAR, MNIST or a seed\n"
+    "  convert   make a data set of HDF5 shards from CIFAR, MNIST, image files or a seed\n"
     "  verify    check every checksum of a data set\n"
     "  train     train a model; start it with mpirun or srun for several ranks\n"
     "  evaluate  measure a trained model on a data set\n"
@@ -57,7 +57,13 @@ Command collective(int (*command)(Comm&, const Arguments&), std::string (*help)(
     return {command, [help](const Arguments&) { std::fputs(printable(help(), "\n").c_str(), stdout); }};
 }
 
-const std::map<std::string, Command> commands = {{"convert", alone(convert)},
+/// One of its sources is converted by all ranks.
+Command conversion() {
+    return {[](Comm& comm, const Arguments& args) { return convert(comm, args); },
+            [](const Arguments& args) { convert(args); }};
+}
+
+const std::map<std::string, Command> commands = {{"convert", conversion()},
                                                  {"verify", alone(verify)},
                                                  {"train", collective(train, train_help)},
                                                  {"evaluate", collective(evaluate, evaluate_help)},

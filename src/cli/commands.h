@@ -8,8 +8,12 @@ namespace convoy {
 
 class Comm;
 
-/// Makes HDF5 shards from CIFAR-10, IDX files or a seed.
+/// Makes HDF5 shards from CIFAR-10, IDX files or a seed, on this rank; prints the help of all.
 int convert(const std::vector<std::string>& args);
+/// As above on rank 0, or convert_images; collective.
+int convert(Comm& comm, const std::vector<std::string>& args);
+/// Makes HDF5 shards from image files; collective.
+int convert_images(Comm& comm, const std::vector<std::string>& args);
 /// Checks every checksum of a data set.
 int verify(const std::vector<std::string>& args);
 /// Trains a model; collective over all ranks of `comm`.
@@ -36,5 +40,6 @@ std::string demo_help();
 std::string bench_help();
 std::string comm_test_help();
 std::string info_help();
+std::string convert_images_help();
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// convoy convert cifar10|cifar100|mnist|synthetic: makes a data set of HDF5 shards. The destination
-// appears complete or not at all.
+// convoy convert cifar10|cifar100|mnist|synthetic: makes a data set of HDF5 shards, on one rank.
+// The destination appears complete or not at all. imagefolder is in convert_images.cpp.
 #include <algorithm>
 #include <chrono>
 #include <climits>
@@ -14,6 +14,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "comm/comm.h"
 #include "data/decode.h"
 #include "data/shard.h"
 
@@ -21,13 +22,15 @@ namespace convoy {
 namespace po = boost::program_options;
 namespace {
 
-const std::vector<std::string> kinds = {"cifar10", "cifar100", "mnist", "synthetic"};
+constexpr const char* of_images = "imagefolder";
+const std::vector<std::string> kinds = {"cifar10", "cifar100", "mnist", of_images, "synthetic"};
 
 const char* const usage_text =
-    "usage: convoy convert cifar10   --from ARCHIVE|DIR --to DIR [options]\n"
-    "       convoy convert cifar100  --from ARCHIVE|DIR --to DIR [--coarse] [options]\n"
-    "       convoy convert mnist     --from DIR --to DIR [options]\n"
-    "       convoy convert synthetic --images N --to DIR [--kind normal] [options]\n"
+    "usage: convoy convert cifar10     --from ARCHIVE|DIR --to DIR [options]\n"
+    "       convoy convert cifar100    --from ARCHIVE|DIR --to DIR [--coarse] [options]\n"
+    "       convoy convert mnist       --from DIR --to DIR [options]\n"
+    "       convoy convert imagefolder --from DIR|TAR… --to DIR [options], also on several ranks\n"
+    "       convoy convert synthetic   --images N --to DIR [--kind normal] [options]\n"
     "Makes a data set of HDF5 shards in DIR, checked by 'convoy verify DIR'.\n\n";
 
 using MakeSynthetic = Source (*)(const SyntheticShape&);
@@ -133,12 +136,26 @@ void count_images(Source& source, Activity& activity) {
         };
 }
 
+std::string help_on(const std::string& kind) {
+    if (kind == of_images) return convert_images_help();
+    return (std::ostringstream() << options_of(kind)).str();
+}
+
 }  // namespace
+
+int convert(Comm& comm, const std::vector<std::string>& args) {
+    if (!args.empty() && args[0] == of_images) return convert_images(comm, {args.begin() + 1, args.end()});
+    int code = 0;
+    comm.together([&] {
+        if (comm.root()) code = convert(args);
+    });
+    return code;
+}
 
 int convert(const std::vector<std::string>& args) {
     if (args.empty() || args[0] == "--help") {
         std::cout << usage_text;
-        for (const std::string& kind : kinds) std::cout << options_of(kind) << '\n';
+        for (const std::string& kind : kinds) std::cout << help_on(kind) << '\n';
         if (args.empty()) fail(Exit::usage, "convert: say what: " + list_of(kinds));
         return int(Exit::done);
     }
@@ -146,6 +163,10 @@ int convert(const std::vector<std::string>& args) {
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
         fail(Exit::usage,
              "convert " + kind + ": there is no such source" + did_you_mean(kind, kinds, "it takes " + list_of(kinds)));
+    if (kind == of_images) {  // whose conversion is collective
+        std::cout << usage_text << help_on(kind);
+        return int(Exit::done);
+    }
     const po::options_description options = options_of(kind);
     const po::variables_map values = parse(options, {args.begin() + 1, args.end()});
     if (values["help"].as<bool>()) {

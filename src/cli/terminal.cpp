@@ -112,6 +112,7 @@ std::string text_of(const Progress& p, const char* operation, double seconds) {
                   (long long)p.total, duration_text(seconds).c_str());
     if (p.done <= p.first) return text;
     const double left = seconds / double(p.done - p.first) * double(p.total - p.done);
+    if (p.rated) text += formatted(", %.0f %ss/s", double(p.done - p.first) / seconds, p.unit);
     return text + ", about " + duration_text(left) + " left";
 }
 

@@ -16,6 +16,7 @@ struct Progress {
     const char* unit = "";                   ///< of what is counted: "step"
     int64_t first = 0, done = 0, total = 0;  ///< first: done when the phase began; total 0: nothing is counted
     Clock::time_point since = Clock::now();
+    bool rated = false;  ///< show how many a second
 };
 
 class Activity {
@@ -69,8 +70,9 @@ private:
 /// A phase, from here to the end of the block; then the one around it goes on.
 class Phase {
 public:
-    Phase(Activity& activity, const char* name, const char* unit = "", int64_t first = 0, int64_t total = 0)
-        : activity_(activity), around_(activity.set_progress({name, unit, first, first, total, Clock::now()})) {}
+    Phase(Activity& activity, const char* name, const char* unit = "", int64_t first = 0, int64_t total = 0,
+          bool rated = false)
+        : activity_(activity), around_(activity.set_progress({name, unit, first, first, total, Clock::now(), rated})) {}
     ~Phase() { activity_.set_progress(around_); }
     Phase(const Phase&) = delete;
 

@@ -28,6 +28,7 @@ TEST(Help, NeedsNoMpi) {
                                                          {"info -h", "usage: convoy info"},
                                                          {"help convert", "usage: convoy convert"},
                                                          {"convert mnist -h", "usage: convoy convert"},
+                                                         {"convert imagefolder -h", "usage: convoy convert"},
                                                          {"verify -h", "usage: convoy verify"},
                                                          {"report -h", "usage: convoy report"},
                                                          {"plot -h", "usage: convoy plot"}};

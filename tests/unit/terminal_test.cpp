@@ -22,6 +22,8 @@ TEST(Terminal, AStatusSaysHowFarItIsAndHowLongItTakes) {
     EXPECT_EQ(text_of(p, "", 24), "training: step 19 of 50, 0m24s so far, about 1m36s left");
     p.done = 50;
     EXPECT_EQ(text_of(p, "", 120), "training: step 50 of 50, 2m00s so far, about 0m00s left");
+    const Progress rated{"convert", "image", 100, 400, 1000, {}, /*rated=*/true};
+    EXPECT_EQ(text_of(rated, "", 12), "convert: image 401 of 1000, 0m12s so far, 25 images/s, about 0m24s left");
     EXPECT_EQ(text_of(Progress{"start", "", 0, 0, 0, {}}, "reading the data set", 7),
               "start: reading the data set, 0m07s so far");
 }

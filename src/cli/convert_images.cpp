@@ -1,0 +1,281 @@
+// convoy convert imagefolder: image files become a data set. Rank 0 lists them; every rank makes
+// whole shards, which depend on the list and the options alone; rank 0 puts the data set in place.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "base/version.h"
+#include "cli/command_line.h"
+#include "cli/commands.h"
+#include "cli/convert_options.h"
+#include "cli/terminal.h"
+#include "comm/comm.h"
+#include "data/conversion_folder.h"
+#include "data/digest.h"
+
+namespace convoy {
+namespace {
+
+/// What rank 0 found, and all ranks work from.
+struct Work {
+    ImagePlan plan;
+    Source source;                        ///< classes and provenance
+    int64_t other_files = 0, newest = 0;  ///< on rank 0: as of ImageList
+};
+
+/// SHA-256 of every image's name, class and size, in the order of the rows.
+std::string digest_of_plan(const ImagePlan& plan) {
+    Digest digest(Digest::Kind::sha256);
+    for (const PlannedShard& shard : plan.shards) {
+        const std::string name = shard.name();
+        digest.update(name.c_str(), name.size() + 1);
+        for (const ListedImage& image : shard.images) {
+            const std::string line =
+                image.name + '\0' + std::to_string(image.class_index) + " " + std::to_string(image.bytes);
+            digest.update(line.c_str(), line.size() + 1);
+        }
+    }
+    return digest.hex();
+}
+
+/// All that a shard's bytes depend on.
+std::string identity_of(const Work& work, const ImageOptions& o) {
+    const nlohmann::json json{{"list", digest_of_plan(work.plan)},
+                              {"sources", work.plan.sources},
+                              {"newest", work.newest},
+                              {"classes", work.source.class_names},
+                              {"layout", int(o.rules.layout)},
+                              {"resize", o.rules.resize.text()},
+                              {"seed", o.plan.seed},
+                              {"converter", std::string(version) + " " + commit()},
+                              {"libraries", jpeg_version() + " " + png_version()}};
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// On rank 0.
+Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& activity) {
+    const Doing doing(activity, "listing the images");
+    Work work;
+    ImageList train = list_images({o.train.from, o.train.list, unpacked + "/train"}), test;
+    work.other_files = train.other_files;
+    const ClassTable classes = name_classes(train, o.classes);
+    if (!o.test.from.empty()) {
+        test = list_images({o.test.from, o.test.list, unpacked + "/test"});
+        find_classes(test, classes);
+        work.other_files += test.other_files;
+    }
+    work.newest = std::max(train.newest, test.newest);
+    work.plan = plan_shards(std::move(train), std::move(test), o.plan, o.rules);
+    work.source.class_names = classes.names;
+    for (const std::string& path : work.plan.sources)
+        work.source.files.push_back(std::filesystem::path(path).filename());
+    const std::string list = digest_of_plan(work.plan);
+    work.source.sha256.assign(work.source.files.size(), list);
+    work.source.checksum = "of the list of images";
+    return work;
+}
+
+std::string text_of(const std::vector<std::string>& texts) { return nlohmann::json(texts).dump(); }
+std::vector<std::string> texts_of(const std::string& text) { return nlohmann::json::parse(text); }
+
+/// Collective.
+void share_work(Comm& comm, Work& work) {
+    const std::string plan = comm.broadcast(comm.root() ? text_of(work.plan) : "");
+    work.plan = plan_of(plan, comm.rank(), comm.size());
+    work.source.class_names = texts_of(comm.broadcast(text_of(work.source.class_names)));
+    work.source.files = texts_of(comm.broadcast(text_of(work.source.files)));
+    work.source.sha256 = texts_of(comm.broadcast(text_of(work.source.sha256)));
+    work.source.checksum = comm.broadcast(work.source.checksum);
+}
+
+/// The shards of one rank.
+class Mine {
+public:
+    Mine(Comm& comm, const ImageOptions& o, const Work& work, const ConversionFolder& folder)
+        : comm_(comm), options_(o), work_(work), folder_(folder) {}
+
+    /// Makes those that are not there yet.
+    void convert() {
+        int64_t images = 0, done = 0;
+        std::vector<const PlannedShard*> missing;
+        for (const PlannedShard* shard : own()) {
+            std::optional<ShardRecord> record = folder_.finished(shard->name());
+            if (record && !(options_.rules.strict && record->tally.damaged > 0)) {
+                records_.push_back(std::move(*record));
+                continue;
+            }
+            missing.push_back(shard);
+            images += int64_t(shard->images.size());
+        }
+        const char* const name = comm_.size() > 1 ? "convert, rank 0's share" : "convert";
+        const Phase phase(comm_.activity(), name, "image", 0, images, /*rated=*/true);
+        const Doing doing(comm_.activity(), "converting images");
+        for (const PlannedShard* shard : missing) {
+            records_.push_back(convert_shard(
+                *shard, work_.plan.sources, options_.rules, work_.source, [this](hid_t file) { describe(file); },
+                folder_.shard_path(shard->name()), [&] { comm_.activity().advance(++done); }));
+            folder_.remember(records_.back());
+        }
+        converted_ = images;
+    }
+    /// Adds what is known only now.
+    std::vector<ManifestEntry> seal(const PixelStatistics& statistics) {
+        const Phase phase(comm_.activity(), "checksums", "shard", 0, int64_t(records_.size()));
+        const Doing doing(comm_.activity(), "completing shards");
+        std::vector<ManifestEntry> entries;
+        for (const ShardRecord& record : records_) {
+            entries.push_back(folder_.seal(record, statistics));
+            comm_.activity().advance(int64_t(entries.size()));
+        }
+        return entries;
+    }
+    const std::vector<ShardRecord>& records() const { return records_; }
+    int64_t converted() const { return converted_; }  ///< images, in this run
+
+private:
+    std::vector<const PlannedShard*> own() const {
+        std::vector<const PlannedShard*> shards;
+        for (size_t i = size_t(comm_.rank()); i < work_.plan.shards.size(); i += size_t(comm_.size()))
+            shards.push_back(&work_.plan.shards[i]);
+        return shards;
+    }
+    void describe(hid_t file) const {
+        h5::set_checked_attribute(file, "resized", options_.rules.resize.text());
+        h5::set_attribute(file, "permutation_seed", int64_t(options_.plan.seed));
+    }
+
+    Comm& comm_;
+    const ImageOptions& options_;
+    const Work& work_;
+    const ConversionFolder& folder_;
+    std::vector<ShardRecord> records_;
+    int64_t converted_ = 0;
+};
+
+/// Every rank's records, in the order of their names.
+std::vector<ShardRecord> gather(Comm& comm, const std::vector<ShardRecord>& mine) {
+    std::vector<std::string> texts;
+    for (const ShardRecord& record : mine) texts.push_back(convoy::text_of(record));
+    std::vector<ShardRecord> all;
+    for (const std::string& rank : comm.gather_all(text_of(texts)))
+        for (const std::string& text : texts_of(rank)) all.push_back(record_of(text));
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    return all;
+}
+
+std::vector<ManifestEntry> gather(Comm& comm, const std::vector<ManifestEntry>& mine) {
+    auto rows = nlohmann::json::array();
+    for (const ManifestEntry& entry : mine)
+        rows.push_back({entry.file, entry.split, entry.images, entry.bytes, entry.sha256});
+    std::vector<ManifestEntry> all;
+    for (const std::string& rank : comm.gather_all(rows.dump()))
+        for (const auto& row : nlohmann::json::parse(rank)) all.push_back({row[0], row[1], row[2], row[3], row[4]});
+    // the training split's first, as in every manifest
+    std::sort(all.begin(), all.end(),
+              [](const auto& a, const auto& b) { return std::tie(b.split, a.file) < std::tie(a.split, b.file); });
+    return all;
+}
+
+/// Runs `work` of one rank's own: its failure ends the others at once, who may be at it for hours.
+void each_alone(Comm& comm, const std::function<void()>& work) { comm.size() == 1 ? comm.together(work) : work(); }
+
+std::string counted(int64_t count, const std::string& what, const char* several = "s") {
+    return grouped(size_t(count)) + " " + what + (count == 1 ? "" : several);
+}
+
+std::string made_of(const ImageRules& rules) {
+    if (rules.layout == ImageLayout::jpeg) return "files as they are";
+    return rules.layout == ImageLayout::raw ? "pixels, " + rules.resize.text() : rules.resize.text();
+}
+
+void print_notes(const ImageTally& all, Terminal& out) {
+    const std::pair<ImageNote, const char*> notes[] = {{ImageNote::grey, "grey"},
+                                                       {ImageNote::cmyk, "CMYK"},
+                                                       {ImageNote::turned, "turned by EXIF"},
+                                                       {ImageNote::sixteen_bits, "of 16 bits"},
+                                                       {ImageNote::alpha, "with alpha"},
+                                                       {ImageNote::png, "PNG"},
+                                                       {ImageNote::extra_bytes, "with bytes that mean nothing"}};
+    std::string noted;
+    for (const auto& [note, name] : notes)
+        if (const int64_t count = all.noted[size_t(note)]; count > 0)
+            noted += (noted.empty() ? "" : ", ") + counted(count, name, "");
+    if (!noted.empty()) out.line("  among them: " + noted);
+}
+
+void print_summary(const ImageOptions& o, const Work& work, const std::vector<ShardRecord>& records, double seconds,
+                   int64_t converted) {
+    ImageTally train, test, all;
+    for (const ShardRecord& record : records) (record.split == "train" ? train : test).add(record.tally);
+    all.add(train);
+    all.add(test);
+    Terminal out(stdout, true);
+    out.line(o.to + ": " + counted(train.images, "train image") + ", " + counted(test.images, "test image") + ", " +
+             made_of(o.rules) + ", " + counted(int64_t(work.source.class_names.size()), "class", "es") + ", " +
+             counted(int64_t(records.size()), "shard") +
+             formatted(", %.1f s, %.0f images/s", seconds, double(converted) / std::max(seconds, 1e-3)));
+    if (o.test.from.empty())
+        out.line(formatted("  the test split is %.4g %% of the images, drawn by --seed", 100 * o.plan.test_share));
+    print_notes(all, out);
+    if (work.other_files > 0)
+        out.line("  left out: " + counted(work.other_files, "file") + ", no images by their names");
+    if (all.damaged == 0) return;
+    out.line("  left out: " + counted(all.damaged, "damaged image") + ", as");
+    for (const std::string& example : all.examples) out.line("    " + example);
+}
+
+/// Rank 0 lists, and says what it goes on with.
+void begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& work, Terminal& terminal) {
+    check_destination(o.to, o.force);
+    folder.take();
+    work = list_work(o, folder.unpacked(), comm.activity());
+    const ConversionFolder::Before before = folder.prepare(identity_of(work, o));
+    int64_t finished = 0;
+    for (const PlannedShard& shard : work.plan.shards) finished += folder.finished(shard.name()).has_value();
+    if (before == ConversionFolder::Before::same)
+        terminal.line(formatted("%s: goes on: %lld of %zu shards are there", o.to.c_str(), (long long)finished,
+                                work.plan.shards.size()));
+    if (before == ConversionFolder::Before::other)
+        terminal.line(o.to +
+                      ": what was left there is of another source, other options or another version; "
+                      "starts over");
+}
+
+}  // namespace
+
+std::string convert_images_help() { return parse_image_options({"--help"}).help; }
+
+int convert_images(Comm& comm, const std::vector<std::string>& args) {
+    ImageOptions o;
+    comm.together([&] { o = parse_image_options(args); });
+    const auto start = Clock::now();
+    Terminal terminal(stderr, comm.root());  // stdout is the result's
+    const Heartbeat heartbeat(comm.activity(), terminal);
+    std::unique_ptr<ConversionFolder> folder;
+    Work work;
+    comm.together([&] {
+        folder = std::make_unique<ConversionFolder>(destination_of(o.to));
+        if (comm.root()) begin(comm, o, *folder, work, terminal);
+    });
+    share_work(comm, work);
+    Mine mine(comm, o, work, *folder);
+    each_alone(comm, [&] { mine.convert(); });
+    const std::vector<ShardRecord> records = gather(comm, mine.records());
+    PixelCounts pixels(3);
+    for (const ShardRecord& record : records)
+        if (record.split == "train") pixels.add(record.pixels);
+    std::vector<ManifestEntry> sealed;
+    each_alone(comm, [&] { sealed = mine.seal(pixels.statistics()); });
+    const std::vector<ManifestEntry> manifest = gather(comm, sealed);
+    comm.together([&] {
+        if (comm.root()) folder->publish(manifest);
+    });
+    const int64_t converted = comm.sum(mine.converted());
+    terminal.close();
+    if (comm.root()) print_summary(o, work, records, seconds_since(start), converted);
+    return int(Exit::done);
+}
+
+}  // namespace convoy

@@ -1,0 +1,128 @@
+#include "data/conversion_folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/durable.h"
+#include "base/input_file.h"
+#include "data/digest.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t most_record_bytes = 64 << 20;
+constexpr const char* identity_file = "conversion.json";
+
+void write_text(const std::string& path, const std::string& text) { replace_file(path, {text.begin(), text.end()}); }
+
+/// Empty if it cannot be read.
+std::string text_at(const std::string& path) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) return "";
+    return text_of_input(path, most_record_bytes, "remove it");
+}
+
+void make_folder(const fs::path& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) fail(Exit::io, path.string() + ": cannot be created (" + error.message() + "); check --to");
+}
+
+int64_t bytes_of(const std::string& path) {
+    std::error_code error;
+    const uintmax_t bytes = fs::file_size(path, error);
+    return error ? -1 : int64_t(bytes);
+}
+
+}  // namespace
+
+ConversionFolder::ConversionFolder(const fs::path& destination)
+    : destination_(destination),
+      partial_(destination.string() + ".partial"),
+      shards_(partial_ / "shards"),
+      records_(partial_ / "records") {}
+
+ConversionFolder::~ConversionFolder() {
+    if (lock_ < 0) return;
+    std::error_code error;
+    if (!fs::exists(partial_ / identity_file, error)) fs::remove_all(partial_, error);
+    ::close(lock_);
+}
+
+void ConversionFolder::take() {
+    make_folder(partial_);
+    const int lock = open_to_write(partial_ / "lock", O_WRONLY);
+    if (!lock_file(lock)) {
+        ::close(lock);
+        fail(Exit::usage,
+             partial_.string() + ": another conversion works in it; wait for that, or choose another --to");
+    }
+    lock_ = lock;
+}
+
+ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) const {
+    const std::string path = partial_ / identity_file, before = text_at(path);
+    if (before != identity) {
+        std::error_code ignored;
+        fs::remove(path, ignored);  // first: half of what it describes is nothing
+        fs::remove_all(shards_, ignored);
+        fs::remove_all(records_, ignored);
+        write_text(path, identity);
+    }
+    make_folder(shards_);
+    make_folder(records_);
+    if (before.empty()) return Before::nothing;
+    return before == identity ? Before::same : Before::other;
+}
+
+std::optional<ShardRecord> ConversionFolder::finished(const std::string& name) const try {
+    const std::string path = record_path(name), text = text_at(path);
+    if (text.empty()) return {};
+    const ShardRecord record = record_of(text);
+    if (record.name != name) return {};
+    const std::string done = text_at(path + ".done");
+    std::error_code error;
+    if (done.empty() && fs::exists(path + ".open", error)) return {};
+    const int64_t bytes = done.empty() ? record.bytes : nlohmann::json::parse(done).at("bytes").get<int64_t>();
+    if (bytes_of(shard_path(name)) != bytes) return {};
+    return record;
+} catch (const nlohmann::json::exception&) {
+    return {};
+} catch (const std::invalid_argument&) {
+    return {};
+}
+
+void ConversionFolder::remember(const ShardRecord& record) const {
+    std::error_code ignored;
+    for (const char* ending : {".open", ".done"}) fs::remove(record_path(record.name) + ending, ignored);
+    write_text(record_path(record.name), text_of(record));
+}
+
+ManifestEntry ConversionFolder::seal(const ShardRecord& record, const PixelStatistics& statistics) const {
+    const std::string path = shard_path(record.name), record_file = record_path(record.name);
+    ManifestEntry entry{record.name, record.split, record.tally.images, 0, ""};
+    if (const std::string done = text_at(record_file + ".done"); !done.empty()) {
+        const auto json = nlohmann::json::parse(done);
+        entry.bytes = json.at("bytes");
+        entry.sha256 = json.at("sha256");
+        return entry;
+    }
+    write_text(record_file + ".open", "");
+    seal_shard(path, statistics);
+    entry.bytes = bytes_of(path);
+    entry.sha256 = digest_of_file(Digest::Kind::sha256, path);
+    write_text(record_file + ".done", nlohmann::json{{"bytes", entry.bytes}, {"sha256", entry.sha256}}.dump());
+    return entry;
+}
+
+void ConversionFolder::publish(const std::vector<ManifestEntry>& entries) const {
+    write_manifest(shards_ / "manifest.json", entries);
+    put_in_place(shards_, destination_);
+    std::error_code ignored;
+    fs::remove_all(partial_, ignored);
+}
+
+}  // namespace convoy

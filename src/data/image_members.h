@@ -1,0 +1,21 @@
+// Images in tar archives, and their classes; for list_images.
+#pragma once
+#include <string>
+
+#include "data/image_list.h"
+
+namespace convoy {
+
+/// Whether a file's name ends in .jpg, .jpeg or .png, in any case.
+bool is_image_name(const std::string& name);
+/// Whether `path` is a tar archive; a gzipped one is unpacked into folder `unpacked` first, and
+/// `path` becomes its place there. Throws Exit::bad_input for what is no file, and for a stream
+/// that is damaged.
+bool is_archive(std::string& path, const std::string& unpacked, ImageList&);
+/// Bytes of a file, which then counts for ImageList::newest. Throws Exit::bad_input if there is
+/// none.
+int64_t size_of_source(const std::string& path, ImageList&);
+/// Adds the images of an archive, as list_images says.
+void add_archive(const std::string& path, ImageList& to);
+
+}  // namespace convoy

@@ -1,0 +1,28 @@
+// A file that is read at any place: an archive of which every rank reads members.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace convoy {
+
+class InputBytes {
+public:
+    /// Throws Exit::bad_input if there is no such regular file.
+    explicit InputBytes(const std::string& path);
+    ~InputBytes();
+    InputBytes(const InputBytes&) = delete;
+    InputBytes& operator=(const InputBytes&) = delete;
+
+    const std::string& path() const { return path_; }
+    int64_t size() const { return size_; }
+    /// Bytes [offset, offset + bytes) of the file. Throws Exit::bad_input if it has fewer, or
+    /// cannot be read.
+    void read(int64_t offset, int64_t bytes, void* to) const;
+
+private:
+    std::string path_;
+    int fd_;
+    int64_t size_ = 0;
+};
+
+}  // namespace convoy

@@ -1,0 +1,27 @@
+// Where the members of a plain tar archive lie, so that any of them can be read at once. Only
+// headers are read: an archive of 138 GB takes a second or a minute, by its disk. Knows ustar,
+// GNU's long names and sizes, and pax.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "data/input_bytes.h"
+
+namespace convoy {
+
+/// A regular file in an archive.
+struct TarPlace {
+    std::string name;               ///< as it is written there: "train/n01440764/x.JPEG"
+    int64_t offset = 0, bytes = 0;  ///< of its content, in the file that the archive lies in
+};
+
+/// Whether the file at bytes [offset, …) begins as a plain tar archive does.
+bool is_tar(const InputBytes& file, int64_t offset = 0);
+
+/// Calls `visit` for every regular file of the archive in bytes [offset, offset + bytes) of `file`:
+/// a member of another archive, or all of it. Throws Exit::bad_input for what is damaged or cut
+/// off.
+void index_tar(const InputBytes& file, int64_t offset, int64_t bytes,
+               const std::function<void(const TarPlace&)>& visit);
+
+}  // namespace convoy

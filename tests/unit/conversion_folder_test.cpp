@@ -1,0 +1,93 @@
+// OUT.partial: which shards a conversion that goes on takes as finished.
+#include "data/conversion_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/images.h"
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+class ConversionFolders : public testing::Test {
+protected:
+    void SetUp() override {
+        write_file(dir_.path("in/x.jpg"), jpeg_of(pattern(20, 30, 1)));
+        folder_.take();
+        EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::nothing);
+    }
+    ShardRecord made() {
+        PlannedShard shard{"train", 0, 1};
+        shard.images.push_back({"", "x.jpg", 0, -1, 0, 0});
+        Source source;
+        source.class_names = source.files = source.sha256 = {"x"};
+        return convert_shard(
+            shard, {dir_.path("in")}, {}, source, [](hid_t) {}, folder_.shard_path(shard.name()), [] {});
+    }
+
+    TempDir dir_;
+    ConversionFolder folder_{dir_.path("set")};
+    const std::string records_ = dir_.path("set.partial/records/");
+    const PixelStatistics statistics_{{0, 0, 0}, {1, 1, 1}};
+};
+
+TEST_F(ConversionFolders, AShardIsFinishedOnceItHasARecord) {
+    const ShardRecord record = made();
+    EXPECT_FALSE(folder_.finished(record.name));
+    folder_.remember(record);
+    const std::optional<ShardRecord> found = folder_.finished(record.name);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->pixels.values(), record.pixels.values());
+    EXPECT_EQ(found->tally.images, 1);
+    EXPECT_FALSE(folder_.finished("train-00000-of-00002.h5"));
+    write_file(folder_.shard_path(record.name), "cut off");
+    EXPECT_FALSE(folder_.finished(record.name));
+    for (const char* text : {"", "{", "{}", "[1]"}) {
+        write_file(records_ + record.name, text);
+        EXPECT_FALSE(folder_.finished(record.name)) << text;
+    }
+}
+
+TEST_F(ConversionFolders, AShardThatWasBeingCompletedIsMadeAgain) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    const ManifestEntry entry = folder_.seal(record, statistics_);
+    EXPECT_TRUE(folder_.finished(record.name));
+    EXPECT_EQ(folder_.seal(record, statistics_).sha256, entry.sha256);
+    fs::remove(records_ + record.name + ".done");
+    EXPECT_FALSE(folder_.finished(record.name)) << "it may be half written";
+    folder_.remember(made());
+    EXPECT_TRUE(folder_.finished(record.name));
+    EXPECT_EQ(folder_.seal(record, statistics_).sha256, entry.sha256);
+}
+
+TEST_F(ConversionFolders, WhatIsLeftOfAnotherConversionIsRemoved) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::same);
+    EXPECT_TRUE(folder_.finished(record.name));
+    EXPECT_EQ(folder_.prepare("other"), ConversionFolder::Before::other);
+    EXPECT_FALSE(fs::exists(folder_.shard_path(record.name)));
+    EXPECT_FALSE(folder_.finished(record.name));
+}
+
+TEST_F(ConversionFolders, BelongToOneConversionAtATime) {
+    ConversionFolder second(dir_.path("set"));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"set.partial", "another conversion"}, [&] { second.take(); }));
+}
+
+TEST_F(ConversionFolders, InWhichNothingWasBegunAreRemoved) {
+    {
+        ConversionFolder other(dir_.path("other"));
+        other.take();
+        EXPECT_TRUE(fs::exists(dir_.path("other.partial")));
+    }
+    EXPECT_FALSE(fs::exists(dir_.path("other.partial")));
+    EXPECT_TRUE(fs::exists(dir_.path("set.partial")));
+}
+
+}  // namespace
+}  // namespace convoy::test

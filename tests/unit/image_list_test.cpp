@@ -1,0 +1,242 @@
+// What is in a folder, in archives made of it by tar, or in a list: the same images, each with its
+// bytes and class.
+#include "data/image_list.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "data/input_bytes.h"
+#include "data/tar_index.h"
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+/// "LABEL NAME: CONTENT" of each image, in the list's order.
+std::vector<std::string> contents(const ImageList& list) {
+    std::vector<std::string> all;
+    for (const ListedImage& image : list.images) {
+        const std::string& source = list.sources[size_t(image.source)];
+        std::string content(size_t(image.bytes), '\0');
+        const InputBytes file(image.offset < 0 ? source + "/" + image.name : source);
+        file.read(std::max<int64_t>(0, image.offset), image.bytes, content.data());
+        all.push_back(image.label + " " + fs::path(image.name).filename().string() + ": " + content);
+    }
+    return all;
+}
+
+/// A folder of three classes with six "images", and some other files.
+class ImageLists : public testing::Test {
+protected:
+    void SetUp() override {
+        const std::pair<const char*, const char*> files[] = {{"n02/b.JPEG", "second"}, {"n02/a.png", "first"},
+                                                             {"n01/x.jpg", "x"},       {"n01/y.JPG", ""},
+                                                             {"n10/z.jpeg", "zzz"},    {"n10/w.Png", "w"}};
+        for (const auto& [name, content] : files) write_file(root_ + "/" + name, content);
+        write_file(root_ + "/n02/notes.txt", "no image");
+        write_file(root_ + "/README", "no image");
+    }
+    const std::vector<std::string> wanted_ = {"n01 x.jpg: x",       "n01 y.JPG: ",  "n02 a.png: first",
+                                              "n02 b.JPEG: second", "n10 w.Png: w", "n10 z.jpeg: zzz"};
+    ImageList listed(const std::vector<std::string>& from, const std::string& list = "") const {
+        return list_images({from, list, dir_.path("unpacked")});
+    }
+    std::string problem(const std::vector<std::string>& from, const std::vector<std::string>& words,
+                        const std::string& list = "") const {
+        return problem_of_error(Exit::bad_input, words, [&] { listed(from, list); });
+    }
+    /// Runs tar in the folder; the archive's path.
+    std::string tar(const std::string& arguments, const std::string& name = "all.tar") const {
+        EXPECT_EQ(run("cd " + root_ + " && tar -cf " + dir_.path(name) + " " + arguments).code, 0);
+        return dir_.path(name);
+    }
+
+    TempDir dir_;
+    std::string root_ = dir_.path("root");
+};
+
+TEST_F(ImageLists, AFolderAClassIsSorted) {
+    const ImageList list = listed({root_});
+    EXPECT_EQ(contents(list), wanted_);
+    EXPECT_EQ(list.other_files, 2);
+    fs::create_directories(root_ + "/n03/deep/er");
+    write_file(root_ + "/n03/deep/er/c.jpg", "deep");
+    fs::create_directory_symlink(root_ + "/n03", root_ + "/n04");
+    EXPECT_EQ(contents(listed({root_}))[4], "n03 c.jpg: deep");
+    EXPECT_EQ(contents(listed({root_}))[5], "n04 c.jpg: deep");
+    fs::create_directories(root_ + "/n05");
+    EXPECT_EQ("", problem({root_}, {"n05", "holds no .jpg"}));
+}
+
+TEST_F(ImageLists, WithNothingInThemAreRefused) {
+    fs::create_directories(dir_.path("empty"));
+    EXPECT_EQ("", problem({dir_.path("empty")}, {"empty", "neither a folder a class nor tar archives"}));
+    EXPECT_EQ("", problem({dir_.path("nowhere")}, {"nowhere", "No such file"}));
+    EXPECT_EQ("", problem({"/dev/null"}, {"/dev/null", "not a regular file"}));
+    EXPECT_EQ("", problem({tar("n02/notes.txt")}, {"all.tar", "holds no .jpg"}));
+}
+
+TEST_F(ImageLists, AnArchiveOfFoldersIsTheFolder) {
+    for (const char* format : {"v7", "ustar", "gnu", "oldgnu", "pax"})
+        for (const char* what : {"n01 n02 n10", "./n10 ./n02 ./n01", "--transform 's,^,some/train/,' n02 n10 n01"}) {
+            const ImageList list = listed({tar(std::string("--format=") + format + " " + what)});
+            EXPECT_EQ(contents(list), wanted_) << format << " " << what;
+            EXPECT_EQ(list.other_files, 1);
+        }
+}
+
+TEST_F(ImageLists, LongNamesInArchivesAreRead) {
+    const std::string deep =
+        std::string(90, 'd') + "/" + std::string(90, 'e') + "/n01/" + std::string(120, 'f') + ".jpg";
+    write_file(root_ + "/" + deep, "long");
+    for (const char* format : {"gnu", "pax"}) {
+        const ImageList list = listed({tar(std::string("--format=") + format + " " + deep + " n02")});
+        EXPECT_EQ(contents(list).at(0), "n01 " + std::string(120, 'f') + ".jpg: long") << format;
+        EXPECT_EQ(list.images.size(), 3u) << format;
+    }
+}
+
+// ILSVRC's training images: an archive of one archive a class, which holds files without a folder.
+TEST_F(ImageLists, AnArchiveOfArchivesIsTheFolder) {
+    for (const char* label : {"n02", "n01", "n10"})
+        ASSERT_EQ(run("cd " + root_ + "/" + label + " && tar -cf ../" + label + ".tar *").code, 0);
+    EXPECT_EQ(contents(listed({tar("n10.tar n01.tar n02.tar")})), wanted_);
+    // unpacked once: an archive a class, named one by one or as a folder
+    EXPECT_EQ(contents(listed({root_ + "/n02.tar", root_ + "/n10.tar", root_ + "/n01.tar"})), wanted_);
+    fs::create_directories(dir_.path("archives"));
+    for (const char* label : {"n02", "n01", "n10"})
+        fs::rename(root_ + "/" + label + ".tar", dir_.path("archives") + "/" + label + ".tar");
+    EXPECT_EQ(contents(listed({dir_.path("archives")})), wanted_);
+}
+
+TEST_F(ImageLists, ACompressedArchiveIsUnpackedFirst) {
+    const std::string plain = tar("n01 n02 n10");
+    ASSERT_EQ(run("gzip -k " + plain).code, 0);
+    EXPECT_EQ(contents(listed({plain + ".gz"})), wanted_);
+    const std::string whole = read_file(plain + ".gz");
+    write_file(plain + ".gz", whole.substr(0, whole.size() / 2));
+    EXPECT_EQ("", problem({plain + ".gz"}, {"all.tar.gz", "truncated"}));
+}
+
+TEST_F(ImageLists, WebDatasetsHaveALabelBesideEachImage) {
+    const std::string sets = dir_.path("sets");
+    for (int shard = 0; shard < 2; ++shard)
+        for (int i = 0; i < 3; ++i) {
+            const std::string key = sets + "/s" + std::to_string(shard) + "/sample" + std::to_string(i);
+            write_file(key + ".jpg", "image " + std::to_string(shard * 3 + i));
+            write_file(key + ".cls", std::to_string(10 - i) + "\n");
+            write_file(key + ".json", "{}");
+        }
+    for (const char* shard : {"s0", "s1"})
+        ASSERT_EQ(run("cd " + sets + "/" + shard + " && tar -cf ../" + shard + ".tar *").code, 0);
+    ImageList list = listed({sets + "/s0.tar", sets + "/s1.tar"});
+    EXPECT_TRUE(list.numbered);
+    const std::vector<std::string> wanted = {"8 sample2.jpg: image 2",  "8 sample2.jpg: image 5",
+                                             "9 sample1.jpg: image 1",  "9 sample1.jpg: image 4",
+                                             "10 sample0.jpg: image 0", "10 sample0.jpg: image 3"};
+    EXPECT_EQ(contents(list), wanted);
+    EXPECT_EQ(name_classes(list, "").ids.size(), 11u);
+    EXPECT_EQ(list.images[5].class_index, 10);
+
+    fs::remove(sets + "/s0/sample1.cls");
+    ASSERT_EQ(run("cd " + sets + "/s0 && tar -cf ../s0.tar *").code, 0);
+    EXPECT_EQ("", problem({sets + "/s0.tar"}, {"sample1.jpg", "has no label", "sample1.cls"}));
+}
+
+TEST_F(ImageLists, DamagedArchivesAreRefused) {
+    const std::string path = tar("n01 n02 n10"), whole = read_file(path);
+    const size_t content_end = whole.find_last_not_of('\0') + 1;
+    for (size_t length = 512; length < content_end; length += 100) {
+        write_file(path, whole.substr(0, length));
+        EXPECT_EQ("", problem({path}, {path, "truncated"})) << length;
+    }
+    int refused = 0;
+    for (size_t at = 0; at < 512; ++at) {  // a header holds a sum of all of its bytes
+        std::string damaged = whole;
+        damaged[at] ^= 4;
+        write_file(path, damaged);
+        refused += problem({path}, {}).empty();
+    }
+    EXPECT_EQ(refused, 511) << "all but the blank after the sum itself";
+}
+
+TEST_F(ImageLists, AListSaysPathsAndLabels) {
+    const std::string path = root_ + "/list.txt";
+    write_file(path, "n10/z.jpeg 1\r\nn01/x.jpg\t0\n\nn02/a.png  1\n");
+    ImageList list = listed({path});
+    EXPECT_TRUE(list.numbered);
+    EXPECT_EQ(contents(list), (std::vector<std::string>{"0 x.jpg: x", "1 a.png: first", "1 z.jpeg: zzz"}));
+    EXPECT_EQ(name_classes(list, "").names, (std::vector<std::string>{"0", "1"}));
+
+    write_file(root_ + "/with blank/i j.jpg", "blank");
+    write_file(path, "with blank/i j.jpg dog\nn01/x.jpg cat\n");
+    list = listed({path});
+    EXPECT_FALSE(list.numbered);
+    EXPECT_EQ(contents(list), (std::vector<std::string>{"cat x.jpg: x", "dog i j.jpg: blank"}));
+    EXPECT_EQ(name_classes(list, "").names, (std::vector<std::string>{"cat", "dog"}));
+
+    write_file(path, "n01/x.jpg 0\nn01/none.jpg 1\n");
+    EXPECT_EQ("", problem({path}, {"none.jpg", "missing"}));
+    write_file(path, "n01/x.jpg 0\nlonely\n");
+    EXPECT_EQ("", problem({path}, {"list.txt:2", "'lonely'", "PATH LABEL"}));
+    write_file(path, "\n");
+    EXPECT_EQ("", problem({path}, {"list.txt", "is empty"}));
+}
+
+// ILSVRC's validation images: 50,000 without a folder, whose labels a list says.
+TEST_F(ImageLists, AListSaysTheLabelsOfAFolderOrArchive) {
+    for (const char* name : {"v1", "v2", "v3"}) write_file(dir_.path("val/") + name + ".JPEG", name);
+    const std::string list = dir_.path("val.txt");
+    write_file(list, "v3.JPEG n02\nv1.JPEG n10\n");
+    const std::vector<std::string> wanted = {"n02 v3.JPEG: v3", "n10 v1.JPEG: v1"};
+    EXPECT_EQ(contents(listed({dir_.path("val")}, list)), wanted);
+    ASSERT_EQ(run("cd " + dir_.path("val") + " && tar -cf ../val.tar *").code, 0);
+    ImageList test = listed({dir_.path("val.tar")}, list);
+    EXPECT_EQ(contents(test), wanted);
+
+    ImageList train = listed({root_});
+    const ClassTable classes = name_classes(train, "");
+    find_classes(test, classes);
+    EXPECT_EQ(test.images[0].class_index, 1);
+    EXPECT_EQ(test.images[1].class_index, 2);
+    write_file(list, "v3.JPEG 2\nv2.JPEG 0\n");
+    test = listed({dir_.path("val.tar")}, list);
+    find_classes(test, classes);
+    EXPECT_EQ(test.images[0].class_index, 0);
+    EXPECT_EQ(test.images[1].class_index, 2);
+
+    write_file(list, "v3.JPEG 3\n");
+    test = listed({dir_.path("val.tar")}, list);
+    EXPECT_EQ("",
+              problem_of_error(Exit::bad_input, {"'3'", "v3.JPEG", "0 to 2"}, [&] { find_classes(test, classes); }));
+    write_file(list, "v3.JPEG n99\n");
+    test = listed({dir_.path("val.tar")}, list);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"'n99'", "v3.JPEG"}, [&] { find_classes(test, classes); }));
+    write_file(list, "v4.JPEG n02\n");
+    EXPECT_EQ("", problem({dir_.path("val.tar")}, {"v4.JPEG", "none of the archives"}, list));
+}
+
+TEST_F(ImageLists, ClassesAreNamedByAFile) {
+    ImageList list = listed({root_});
+    const std::string file = dir_.path("classes.txt");
+    write_file(file, "n10 great grey owl, Strix nebulosa\nn01 tench\nn02\nn99 not there\n");
+    const ClassTable table = name_classes(list, file);
+    EXPECT_EQ(table.ids, (std::vector<std::string>{"n01", "n02", "n10"}));
+    EXPECT_EQ(table.names, (std::vector<std::string>{"tench", "n02", "great grey owl, Strix nebulosa"}));
+    EXPECT_EQ(list.images[5].class_index, 2);
+    const auto refused = [&](const std::string& text, const std::vector<std::string>& words) {
+        write_file(file, text);
+        return problem_of_error(Exit::bad_input, words, [&] { name_classes(list, file); });
+    };
+    EXPECT_EQ("", refused("n01 a\nn10 b\n", {"classes.txt", "'n02'", "n02/a.png"}));
+    EXPECT_EQ("", refused("n01 a\nn01 b\n", {"classes.txt", "n01 twice"}));
+    EXPECT_EQ("", refused("", {"classes.txt", "is empty"}));
+}
+
+}  // namespace
+}  // namespace convoy::test
