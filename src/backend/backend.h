@@ -135,6 +135,9 @@ public:
     /// Host memory as the device sees it: itself on the CPU, a copy on a GPU. It must outlive the
     /// Buffer.
     virtual Buffer resident(void* host, size_t bytes) = 0;
+    /// Host memory that the device reads where it is, while steps run, and that takes none of its
+    /// own. As resident() where the device's memory is the host's. It must outlive the Buffer.
+    virtual Buffer mapped(void* host, size_t bytes) { return resident(host, bytes); }
     virtual void upload(void* to, const void* from, size_t bytes) = 0;
     virtual void download(void* to, const void* from, size_t bytes) = 0;
 

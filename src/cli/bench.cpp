@@ -93,8 +93,8 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
         graph = with_precision(fuse(build_model(model_of(o, info))), o.precision, backend->channel_multiple());
         check_effects_on_model(parsed, graph);
     });
-    const DataSet data =
-        reader ? DataSet(comm, *backend, *reader) : DataSet(comm, *backend, info, made_up_rows(info, uint64_t(o.seed)));
+    const DataSet data = reader ? DataSet(comm, *backend, *reader, 0, o.placement)
+                                : DataSet(comm, *backend, info, made_up_rows(info, uint64_t(o.seed)), {}, o.placement);
     BenchResult known;
     known.model = o.model;
     known.precision = name_of(o.precision);

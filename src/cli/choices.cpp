@@ -38,6 +38,14 @@ const Choices<Tta>& tta_choices() {
     return choices;
 }
 
+const Choices<Placement>& placement_choices() {
+    static const Choices<Placement> choices = {
+        {"auto", Placement::automatic, "replicate where half of a GPU's memory stays free, else node"},
+        {"replicate", Placement::replicate, "in each GPU's memory"},
+        {"node", Placement::node, "once in the node's memory, where GPUs read their batches"}};
+    return choices;
+}
+
 const Choices<NormBy>& norm_choices() {
     static const Choices<NormBy> choices = {{"measured", NormBy::measured, "the fastest of the others"},
                                             {"convolutions", NormBy::convolutions, "fused into them where they can"},

@@ -54,6 +54,7 @@ const Choices<OptimizerChoice>& optimizer_choices();
 const Choices<Precision>& precision_choices();
 const Choices<Tta>& tta_choices();
 const Choices<std::string>& device_choices();
+const Choices<Placement>& placement_choices();
 const Choices<NormBy>& norm_choices();
 
 }  // namespace convoy

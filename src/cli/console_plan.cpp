@@ -65,9 +65,10 @@ void Console::print_data(const std::string& folder, const DataSet& train, const 
     const size_t bytes = d.image_bytes() + (test ? test->info().image_bytes() : 0);
     const std::string reading = seconds > 0 ? formatted("read in %.2f s", seconds) : formatted("%.1f MiB", mib(bytes));
     const std::string test_images = test ? std::to_string(test->info().images) : "no";
-    note("data", formatted("%s: %lld training and %s test images of %dx%dx%d, %d classes; %s", folder.c_str(),
-                           (long long)d.images, test_images.c_str(), d.height, d.width, d.channels, d.classes,
-                           reading.c_str()));
+    note("data", formatted("%s: %lld training and %s test images of %s%dx%dx%d, %d classes; %s", folder.c_str(),
+                           (long long)d.images, test_images.c_str(), d.ragged ? "up to " : "", d.height, d.width,
+                           d.channels, d.classes, reading.c_str()));
+    if (!train.placed().why.empty()) note("placement", train.placed().why);
 }
 
 void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train,

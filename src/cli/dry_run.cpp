@@ -68,8 +68,8 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     std::unique_ptr<DataSet> train_data, test_data;
     std::unique_ptr<Trainer> trainer;
     comm.together([&] {
-        train_data = std::make_unique<DataSet>(*backend, train_info);
-        if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info);
+        train_data = std::make_unique<DataSet>(*backend, train_info, o.placement);
+        if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info, o.placement);
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody,
                                             d.earlier);
     });

@@ -115,6 +115,7 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
     check_flags(parsed, {{"threads", !gpu, "on GPUs (--device)", {"device"}},
                          of_gpus("devices"),
                          of_gpus("share-device"),
+                         of_gpus("data-placement"),
                          of_gpus("no-graph"),
                          of_gpus("bf16-gradients"),
                          of_gpus("norm-by"),

@@ -156,9 +156,9 @@ int train(Comm& comm, const std::vector<std::string>& args) {
 
     // 3. Data and model: what they are, before any image is read
     Description d = describe_training(comm, *backend, parsed, deadline);
-    const DataSet train_data(comm, *backend, *d.train);
+    const DataSet train_data(comm, *backend, *d.train, 0, o.placement);
     const std::unique_ptr<DataSet> test_data =
-        o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images);
+        o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images, o.placement);
     d.train.reset();
     d.test.reset();
 

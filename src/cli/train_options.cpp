@@ -52,6 +52,7 @@ void add_device(OptionTable& t, TrainOptions& o) {
              "of activations and gradients: {}; on CPUs f32 or bf16");
     t.parsed("devices", o.devices, "", parse_devices, "I,J",
              "GPUs that the ranks of a node take, counted among the visible ones; all by default");
+    t.choice("data-placement", o.placement, "auto", placement_choices(), "WHERE", "where GPUs have the images: {}");
     t.flag("share-device", o.share_device, "let several ranks use one GPU; gradients then go through the host");
     t.flag("no-graph", o.no_graph, "launch the operations of a step one by one, not as one CUDA graph");
     t.flag("bf16-gradients", o.bf16_gradients, "sum gradients over GPUs in bf16");

@@ -67,6 +67,7 @@ struct TrainOptions {
     int64_t crop_pad;                 ///< pixels
     bool crop_reflect, flip, flip_alternate;
     Tta tta;
+    Placement placement;
     NumberList mean, stddev;
 };
 

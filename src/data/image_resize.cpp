@@ -45,7 +45,8 @@ bool resize(const RgbImage& from, const Resize& how, RgbImage& to) {
     check_image_size(to.height, to.width);
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
     std::vector<float> line(size_t(to.width) * 3);
-    Resampler resampler(from.pixels.data(), from.width, 3, what, to.width);
+    Resampler resampler;
+    resampler.begin(from.pixels.data(), from.width, 3, what, to.width);
     uint8_t* pixel = to.pixels.data();
     for (int row = 0; row < to.height; ++row) {
         resampler.row(row, line.data());

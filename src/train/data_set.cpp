@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "plan/split.h"
 
 namespace convoy {
@@ -16,16 +17,30 @@ SplitInfo first_images(const SplitReader& reader, int64_t most) {
     return info;
 }
 
-DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_t most)
+Placed place(Placement wanted, const Backend& backend, size_t bytes) {
+    const std::optional<size_t> free = backend.device_memory_free();
+    if (!free) return {Placement::replicate, ""};
+    if (wanted == Placement::automatic) wanted = bytes <= *free / 2 ? Placement::replicate : Placement::node;
+    const auto gib = [](size_t n) { return double(n) / (size_t(1) << 30); };
+    return {wanted, formatted(wanted == Placement::replicate
+                                  ? "each GPU holds all images, %.2f GiB; %.2f GiB were free"
+                                  : "the node's memory holds all images, %.2f GiB, and GPUs read their batches from "
+                                    "there; %.2f GiB were free on this one",
+                              gib(bytes), gib(*free))};
+}
+
+DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_t most, Placement placement)
     : DataSet(
           comm, backend, first_images(reader, most),
           [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
               reader.read(first, rows, images, labels);
           },
-          reader.info().ragged ? reader.places() : std::vector<ImagePlace>()) {}
+          reader.info().ragged ? reader.places() : std::vector<ImagePlace>(), placement) {}
 
-DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read, std::vector<ImagePlace> places)
+DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read, std::vector<ImagePlace> places,
+                 Placement placement)
     : info_(info),
+      placed_(place(placement, backend, info.image_bytes())),
       places_(std::move(places)),
       pixels_(std::make_unique<Replicated>(comm, info_.image_bytes())),
       classes_(std::make_unique<Replicated>(comm, info_.label_bytes())) {
@@ -51,7 +66,10 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read
     seconds_ = seconds_since(start);
 }
 
-DataSet::DataSet(Backend& backend, const SplitInfo& info) : info_(info) { bind(backend, nullptr, nullptr); }
+DataSet::DataSet(Backend& backend, const SplitInfo& info, Placement placement)
+    : info_(info), placed_(place(placement, backend, info.image_bytes())) {
+    bind(backend, nullptr, nullptr);
+}
 
 size_t DataSet::offset_of(int64_t row) const {
     if (row == info_.images) return info_.image_bytes();
@@ -59,7 +77,8 @@ size_t DataSet::offset_of(int64_t row) const {
 }
 
 void DataSet::bind(Backend& backend, void* pixels, void* classes) {
-    device_pixels_ = backend.resident(pixels, info_.image_bytes());
+    device_pixels_ = placed_.placement == Placement::node ? backend.mapped(pixels, info_.image_bytes())
+                                                          : backend.resident(pixels, info_.image_bytes());
     device_classes_ = backend.resident(classes, info_.label_bytes());
     if (info_.ragged) device_places_ = backend.resident(places_.data(), size_t(info_.images) * sizeof(ImagePlace));
     images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, info_.type};

@@ -39,12 +39,10 @@ void Trainer::set_whitening_filters() {
         const Param& p = graph_.params[id];
         if (p.init.kind != Init::whitening) continue;
         constexpr int64_t most_images = 5000;
-        Shape some = train_.images().shape;
-        some.n = int(std::min<int64_t>(some.n, most_images));
-        std::vector<uint8_t> pixels(some.count());
-        backend_.download(pixels.data(), train_.images().data, pixels.size());
+        const SplitInfo& data = train_.info();
         const std::vector<float> filters = whitening_filters(
-            {pixels.data(), some.n, some.h, some.w, some.c, setup_.preprocessing.mean, setup_.preprocessing.stddev},
+            {reinterpret_cast<const uint8_t*>(train_.pixels()), int(std::min(data.images, most_images)), data.height,
+             data.width, data.channels, setup_.preprocessing.mean, setup_.preprocessing.stddev},
             p.shape.h);
         require(filters.size() == p.shape.count(),
                 "a whitening convolution has twice as many filters as a patch has numbers");

@@ -46,6 +46,7 @@ public:
     Pending& pending() { return pending_; }
     cudaError_t failed = cudaSuccess;  // for good, as on a GPU
     std::set<cudaStream_t> blocking;
+    std::set<void*> registered;  // memory of the host
     Memory memory;
     Captures captures;
 
@@ -207,6 +208,18 @@ cudaError_t cudaMalloc(void** p, size_t bytes) { return said(allocate(p, bytes))
 cudaError_t cudaFree(void* p) { return said(release(p)); }
 cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) { return said(allocate(p, bytes)); }
 cudaError_t cudaFreeHost(void* p) { return said(release(p)); }
+// Kernels run in this process: memory of the host is within their reach, once it is registered.
+cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned) {
+    if (!p || bytes == 0) return said(cudaErrorInvalidValue);
+    return said(device.registered.insert(p).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+}
+cudaError_t cudaHostUnregister(void* p) {
+    return said(device.registered.erase(p) > 0 ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
+}
+cudaError_t cudaHostGetDevicePointer(void** seen, void* p, unsigned) {
+    *seen = p;
+    return said(device.registered.count(p) > 0 ? cudaSuccess : cudaErrorInvalidValue);
+}
 cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemsetAsync(p, value, bytes, nullptr); }
 cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t s) {
     return said(device.put(device.stream(s), {[=] { std::memset(p, value, bytes); }}));

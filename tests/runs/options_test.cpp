@@ -116,6 +116,7 @@ TEST(Options, WhatTheModelOrTheDeviceLacksIsRefused) {
                                         {"--norm-shift-lr 2", "no batch norm"},
                                         {"--filter-lr 2", "no convolutions"},
                                         {"--whitening-bias-epochs 2", "no whitening filters"},
+                                        {"--data-placement node", "on CPUs"},
                                         {"--no-graph", "on CPUs"},
                                         {"--bf16-gradients", "on CPUs"},
                                         {"--norm-by kernels", "on CPUs"},

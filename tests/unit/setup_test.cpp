@@ -230,8 +230,9 @@ TEST_F(Setup, HasEachOptionInItsFieldAndNowhereElse) {
 TEST_F(Setup, HasACaseForEveryOption) {
     // What these do is not in the setup: which files and device are used, what the run folder
     // keeps, and which test images are read (Run.EvaluationsCanBeShortOrLeftOut).
-    std::set<std::string> covered = {"--data",      "--output", "--overwrite",      "--resume",      "--keep",
-                                     "--strict-io", "--device", "--batch-per-rank", "--eval-images", "--no-eval"};
+    std::set<std::string> covered = {"--data",        "--output",    "--overwrite",     "--resume",
+                                     "--keep",        "--strict-io", "--device",        "--batch-per-rank",
+                                     "--eval-images", "--no-eval",   "--data-placement"};
     for (const Case& c : all_cases())
         for (const std::string& word : words_of(c.line)) covered.insert(word);
     for (const auto& [name, value] : parse_train_options({"--data", "x", "--batch-size", "1"}).resolved)

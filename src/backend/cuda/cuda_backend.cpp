@@ -9,6 +9,7 @@
 
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/transport.h"
+#include "base/text.h"
 #include "comm/activity.h"
 #include "comm/binding.h"
 #include "comm/comm.h"
@@ -100,6 +101,18 @@ Buffer CudaBackend::resident(void* host, size_t bytes) {
     Buffer copy = allocate(bytes);
     upload(copy.get(), host, bytes);
     return copy;
+}
+
+// Registered memory has the same address on the device as on the host wherever a device shares its
+// address space, as all that Convoy runs on do.
+Buffer CudaBackend::mapped(void* host, size_t bytes) {
+    if (const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterMapped); error != cudaSuccess)
+        fail(Exit::out_of_memory, formatted("%.1f GiB of host memory cannot be made readable for the GPU (%s); give "
+                                            "--data-placement replicate, or a node with more memory",
+                                            double(bytes) / (1 << 30), cudaGetErrorString(error)));
+    void* seen = nullptr;
+    check(cudaHostGetDevicePointer(&seen, host, 0), "finding host memory on the device");
+    return {seen, [host](void*) { cudaHostUnregister(host); }};
 }
 
 void CudaBackend::upload(void* to, const void* from, size_t bytes) {

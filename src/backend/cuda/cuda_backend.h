@@ -43,6 +43,7 @@ public:
     Buffer allocate(size_t bytes) override;
     Buffer allocate_summed(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
+    Buffer mapped(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
     Tensor kept_state() override;
