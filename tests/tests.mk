@@ -133,12 +133,12 @@ test-sanitized: deps all ## all tests under sanitizers of addresses, leaks, beha
 # What it finds belongs in tests/fuzz/inputs.
 READER  ?= shard
 SECONDS ?= 600
-FUZZ_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(patsubst %,$(BUILD)/tests/%.o,fuzz/main fuzz/readers fuzz/hdf5 support/support)
+FUZZ_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(patsubst %,$(BUILD)/tests/%.o,fuzz/main fuzz/readers fuzz/hdf5 support/support support/images)
 $(BUILD)/convoy_fuzz: $(FUZZ_OBJECTS)
 	@echo link $@
 	$(Q)$(CXX) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
-fuzz: deps ## libFuzzer; READER=shard|checkpoint|model|idx|cifar10|pickle|recipe SECONDS=600
+fuzz: deps ## libFuzzer; READER=shard|ragged|image|archive|checkpoint|… SECONDS=600
 	@bash .ci/deps.sh install fuzz
 	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-fuzz CXX=clang++-16 CUDA= SANITIZE=fuzzer-no-link,address,undefined $(BUILD)-fuzz/convoy_fuzz
 	@mkdir -p $(BUILD)-fuzz/$(READER)

@@ -81,7 +81,7 @@ ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) 
 std::optional<ShardRecord> ConversionFolder::finished(const std::string& name) const try {
     const std::string path = record_path(name), text = text_at(path);
     if (text.empty()) return {};
-    const ShardRecord record = record_of(text);
+    ShardRecord record = record_of(text);
     if (record.name != name) return {};
     const std::string done = text_at(path + ".done");
     std::error_code error;

@@ -8,7 +8,8 @@
 
 namespace convoy::h5 {
 
-/// Chunked, with Fletcher-32. Chunks are written whole, as they are full.
+/// Chunked, with Fletcher-32. Chunks are written whole, as they are full. What does not fill one is
+/// a smaller chunk.
 class GrowingSet {
 public:
     /// Of uint8 rows [row]; an empty `row`: of bytes.
@@ -16,15 +17,17 @@ public:
                const std::string& path);
     /// Appends rows [count, row]. Throws Exit::io.
     void append(const uint8_t* rows, size_t count);
-    /// Writes what is left; call once, last.
+    /// Writes what is left; call once, last. There must have been a row.
     void finish();
-    hsize_t rows() const { return rows_ + buffer_.size() / row_bytes_; }
+    /// Of the data set, once it is finished.
     hid_t id() const { return set_; }
 
 private:
+    void create(hsize_t chunk_rows);
     void write();
 
-    std::string path_;
+    const hid_t file_;
+    const std::string name_, path_;
     std::vector<hsize_t> dims_;
     size_t row_bytes_, chunk_bytes_;
     Handle set_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 
 #include "base/philox.h"
@@ -82,7 +83,7 @@ ImagePlan plan_shards(ImageList train, ImageList test, const PlanOptions& option
     std::vector<ListedImage> test_rows = permuted(std::move(test.images), options.seed, 1);
     if (test_rows.empty()) {
         if (rows.size() < 2) fail(Exit::bad_input, "there is one image; a data set has training and test images");
-        const int64_t share = int64_t(double(rows.size()) * options.test_share + 0.5);
+        const int64_t share = std::llround(double(rows.size()) * options.test_share);
         const auto from = rows.end() - std::clamp<int64_t>(share, 1, int64_t(rows.size()) - 1);
         test_rows.assign(std::make_move_iterator(from), std::make_move_iterator(rows.end()));
         rows.erase(from, rows.end());

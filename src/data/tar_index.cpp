@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -63,24 +64,22 @@ struct Extended {
     int64_t size = -1;
 };
 
-/// Records "LENGTH KEY=VALUE\n".
-void read_pax(const std::string& records, Extended& to) {
-    for (size_t at = 0; at < records.size();) {
-        size_t length = 0;
-        const char* begin = records.data() + at;
-        const auto [end, error] = std::from_chars(begin, records.data() + records.size(), length);
-        if (error != std::errc() || length == 0 || length > records.size() - at) return;
-        const std::string record(end, begin + length);
-        const size_t equals = record.find('=');
-        if (equals != std::string::npos && record.ends_with('\n')) {
-            const std::string key = record.substr(0, equals),
-                              value = record.substr(equals + 1, record.size() - equals - 2);
-            if (key == " path") to.name = value;
-            if (key == " size" && std::from_chars(value.data(), value.data() + value.size(), to.size).ec != std::errc())
-                to.size = -2;
-        }
-        at += length;
-    }
+/// Takes the record "LENGTH KEY=VALUE\n" that `records` begin with off them; false: it is none.
+bool read_pax_record(std::string_view& records, Extended& to) {
+    size_t length = 0;
+    const char *begin = records.data(), *all = begin + records.size();
+    const auto [digits_end, error] = std::from_chars(begin, all, length);
+    if (error != std::errc() || length > records.size() || begin + length <= digits_end) return false;
+    const std::string_view record(digits_end, size_t(begin + length - digits_end));
+    const size_t equals = record.find('=');
+    if (equals == std::string_view::npos || !record.starts_with(' ') || !record.ends_with('\n')) return false;
+    const std::string_view key = record.substr(1, equals - 1),
+                           value = record.substr(equals + 1, record.size() - equals - 2);
+    records.remove_prefix(length);
+    if (key == "path") to.name = value;
+    if (key != "size") return true;
+    const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), to.size);
+    return wrong == std::errc() && end == value.data() + value.size() && to.size >= 0;
 }
 
 /// Reads one archive from its beginning to its end.
@@ -110,6 +109,10 @@ public:
     }
 
 private:
+    void read_pax(std::string_view records, Extended& to) const {
+        while (!records.empty())
+            if (!read_pax_record(records, to)) bad("a pax header is damaged");
+    }
     std::string text_at(int64_t at, int64_t bytes) const {
         if (bytes > most_header_bytes) bad("a header is longer than 1 MiB: it is damaged");
         std::string text(size_t(bytes), '\0');

@@ -10,9 +10,12 @@
 
 #include "cli/train_options.h"
 #include "data/digest.h"
+#include "data/image_file.h"
+#include "data/image_list.h"
 #include "data/shard.h"
 #include "model/models.h"
 #include "tests/fuzz/hdf5.h"
+#include "tests/support/images.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
 #include "train/checkpoint.h"
@@ -40,15 +43,10 @@ std::map<std::string, std::string> files_of(const std::function<void(const std::
     return files;
 }
 
-void read_shard(const std::string& dir, Bytes bytes) {
-    static const auto images = files_of([](const std::string& folder) {
-        write_data_set(make_synthetic({12, 4, 4, 4, 1, 3, 1}), folder + "/set", 1, false);
-    });
-    static const auto vectors = files_of([](const std::string& folder) {
-        write_data_set(make_normal({10, 4, 1, 1, 10, 3, 1}), folder + "/set", 1, false);
-    });
-    const auto& good = !bytes.empty() && (bytes[0] & 2) ? vectors : images;
-    const std::string shard = shard_name("train", 0, 1);
+using Files = std::map<std::string, std::string>;
+
+/// Reads the training split of a good data set whose only training shard is made hostile.
+void read_data_set(const std::string& dir, const Files& good, const std::string& shard, Bytes bytes) {
     for (const auto& [name, content] : good) write_file(dir + "/" + name, content);
     // where a link of a hostile file may lead: whoever opens it waits for ever
     mkfifo((dir + "/pipe").c_str(), 0600);
@@ -65,6 +63,62 @@ void read_shard(const std::string& dir, Bytes bytes) {
     std::vector<uint8_t> values(info.image_bytes());
     std::vector<int32_t> labels(size_t(info.images), 0);
     reader.read(0, info.images, values.data(), labels.data());
+}
+
+void read_shard(const std::string& dir, Bytes bytes) {
+    static const Files images = files_of([](const std::string& folder) {
+        write_data_set(make_synthetic({12, 4, 4, 4, 1, 3, 1}), folder + "/set", 1, false);
+    });
+    static const Files vectors = files_of([](const std::string& folder) {
+        write_data_set(make_normal({10, 4, 1, 1, 10, 3, 1}), folder + "/set", 1, false);
+    });
+    read_data_set(dir, !bytes.empty() && (bytes[0] & 2) ? vectors : images, shard_name("train", 0, 1), bytes);
+}
+
+void read_ragged(const std::string& dir, Bytes bytes) {
+    static const Files pixels =
+        files_of([](const std::string& folder) { make_ragged(folder + "/set", ImageLayout::raw, 6); });
+    static const Files jpegs =
+        files_of([](const std::string& folder) { make_ragged(folder + "/set", ImageLayout::jpeg, 6); });
+    read_data_set(dir, !bytes.empty() && (bytes[0] & 2) ? jpegs : pixels, shard_name("train", 0, 2), bytes);
+}
+
+/// Changes bytes of `file` at the places that `bytes` gives: three bytes a place, one the new
+/// value.
+std::string changed(std::string file, Bytes bytes) {
+    for (; bytes.size() >= 4; bytes = bytes.subspan(4))
+        file[((size_t(bytes[0]) << 16) + (size_t(bytes[1]) << 8) + bytes[2]) % file.size()] = char(bytes[3]);
+    return file;
+}
+
+void read_image(const std::string&, Bytes bytes) {
+    static const std::string good = jpeg_of(pattern(24, 40, 1));
+    RgbImage image;
+    const bool whole = !bytes.empty() && (bytes[0] & 1);
+    const std::string file =
+        whole || bytes.empty() ? text(bytes.empty() ? bytes : bytes.subspan(1)) : changed(good, bytes.subspan(1));
+    try {
+        decode_image(bytes_of(file), image);
+    } catch (const BadImage& bad) {
+        fail(Exit::bad_input, bad.what());
+    }
+    require(image.pixels.size() == size_t(image.height) * size_t(image.width) * 3, "an image has its pixels");
+}
+
+void read_archive(const std::string& dir, Bytes bytes) {
+    static const std::string good = [] {
+        const TempDir folder;
+        write_file(folder.path("n01/a.jpg"), "a");
+        write_file(folder.path("n02/b.jpg"), "b");
+        run("cd " + folder.path() + " && tar --format=pax -cf ../" + fs::path(folder.path()).filename().string() +
+            "/x.tar n01 n02");
+        return read_file(folder.path("x.tar"));
+    }();
+    const bool whole = !bytes.empty() && (bytes[0] & 1);
+    write_file(dir + "/x.tar",
+               whole ? text(bytes.subspan(1)) : changed(good, bytes.empty() ? bytes : bytes.subspan(1)));
+    ImageList list = list_images({{dir + "/x.tar"}, "", dir + "/unpacked"});
+    name_classes(list, "");
 }
 
 /// The state of a small model, and a checkpoint and a model file of it.
@@ -195,8 +249,10 @@ void read_recipe(const std::string& dir, Bytes bytes) {
 }
 
 const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {
-    {"shard", read_shard},     {"checkpoint", read_a_checkpoint}, {"model", read_a_model}, {"idx", read_idx},
-    {"cifar10", read_cifar10}, {"pickle", read_pickle},           {"recipe", read_recipe}};
+    {"shard", read_shard},     {"ragged", read_ragged},           {"image", read_image},
+    {"archive", read_archive}, {"checkpoint", read_a_checkpoint}, {"model", read_a_model},
+    {"idx", read_idx},         {"cifar10", read_cifar10},         {"pickle", read_pickle},
+    {"recipe", read_recipe}};
 
 }  // namespace
 

@@ -6,6 +6,9 @@
 //   choose what becomes of it: attributes and data sets replaced by others of any type, extent,
 //   layout and filter, by links, groups and types; then single bytes changed and the end cut off.
 //   No bytes at all leave it good. The first byte's second bit makes that shard one of vectors.
+// - ragged: as shard; that bit makes it one of JPEG files, else of pixels.
+// - image, archive: with the first byte's last bit the rest is the JPEG, PNG or tar file; else it
+//   changes bytes of a good one.
 // - idx, cifar10: the first byte names the one of the files that the rest replaces.
 // - pickle: of two files of CIFAR-10's Python version, the first byte's last bit names the one that
 //   is hostile. With its second bit the rest replaces that file; else it changes single bytes.
