@@ -125,7 +125,9 @@ Handle a_layout(hid_t space, Choices& c) {
     return layout;
 }
 
-void replace_data_set(hid_t file, Choices& c) {
+/// False if the file is to be left as it is from now on: HDF5 1.10 overwrites its own memory where
+/// a link from the root to the root is deleted.
+bool replace_data_set(hid_t file, Choices& c) {
     std::vector<std::string> paths;
     H5Lvisit(
         file, H5_INDEX_NAME, H5_ITER_INC,
@@ -134,22 +136,22 @@ void replace_data_set(hid_t file, Choices& c) {
             return 0;
         },
         &paths);
-    if (paths.size() < 2) return;  // HDF5 1.10 crashes where the last link is deleted and led to its own group
+    if (paths.empty()) return true;
     const std::string path = paths[c.below(paths.size())];
     H5Ldelete(file, path.c_str(), H5P_DEFAULT);
     switch (c.below(10)) {
-        case 0: return;
-        case 1: Handle(H5Gcreate2(file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)); return;
+        case 0: return true;
+        case 1: Handle(H5Gcreate2(file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)); return true;
         // to itself
-        case 2: H5Lcreate_soft(("/" + path).c_str(), file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT); return;
-        case 3: H5Lcreate_hard(file, "/", file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT); return;
+        case 2: H5Lcreate_soft(("/" + path).c_str(), file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT); return true;
+        case 3: H5Lcreate_hard(file, "/", file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT); return false;
         case 4:
             H5Lcreate_external(c.yes() ? "pipe" : "/dev/zero", "/images", file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT);
-            return;
+            return true;
         case 5: {
             const Handle type = a_type(c);
             H5Tcommit2(file, path.c_str(), type, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-            return;
+            return true;
         }
         default: {
             const Handle type = a_type(c), space = a_space(c), layout = a_layout(space, c);
@@ -159,6 +161,7 @@ void replace_data_set(hid_t file, Choices& c) {
                      [&](const void* bytes) { H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes); });
         }
     }
+    return true;
 }
 
 }  // namespace
@@ -169,7 +172,12 @@ void make_hostile(const std::string& path, std::span<const uint8_t> bytes) {
     if (objects > 0) {
         Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
         require(file.valid(), "the file is good before it is edited");
-        for (size_t i = 0; i < objects; ++i) c.yes() ? replace_attribute(file, c) : replace_data_set(file, c);
+        bool more = true;
+        for (size_t i = 0; i < objects && more; ++i)
+            if (c.yes())
+                replace_attribute(file, c);
+            else
+                more = replace_data_set(file, c);
         H5Fclose(file.release());
     }
     std::string content = read_file(path);

@@ -18,13 +18,6 @@ namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
 
-/// Every file of a folder, by name.
-std::map<std::string, std::string> files_in(const std::string& dir) {
-    std::map<std::string, std::string> files;
-    for (const auto& entry : fs::directory_iterator(dir)) files[entry.path().filename()] = read_file(entry.path());
-    return files;
-}
-
 /// A row of a data set: its pixels, sizes and class.
 struct Row {
     int height, width;
@@ -236,37 +229,6 @@ TEST_F(ImageFolder, DamagedFilesAreLeftOutOrEndIt) {
                               Exit::bad_input, {"n00000000/cut.jpg", "Premature end", "--strict"}))
             << ranks;
     EXPECT_FALSE(fs::exists(dir_.path("strict")));
-}
-
-TEST_F(ImageFolder, GoesOnAfterAKillWithTheShardsThatAreThere) {
-    make_image_folder(root_, 3, 100);
-    const std::string options = "convert imagefolder --short-side 400 --shards 24 --from " + root_ + " --to ";
-    ASSERT_EQ("", failure(launch(2, options + dir_.path("whole"))));
-    const std::string records = out_ + ".partial/records";
-    write_file(dir_.path("job.sh"), launch_command(2, options + out_));
-    // every process of the session is this test's own
-    const Finished killed =
-        run("setsid bash " + dir_.path("job.sh") + " >/dev/null 2>&1 & job=$!\n" + "for i in $(seq 3000); do [ $(ls " +
-            records + " 2>/dev/null | wc -l) -ge 5 ] && break; sleep 0.01; done\n" +
-            "pkill -KILL -s $job; wait $job 2>/dev/null; true");
-    ASSERT_EQ(killed.code, 0) << killed.err;
-    ASSERT_FALSE(fs::exists(out_)) << "it was ready before it could be killed";
-    std::vector<std::string> finished;
-    for (const auto& entry : fs::directory_iterator(records))
-        if (entry.path().extension() == ".h5") finished.push_back(entry.path().filename());
-    ASSERT_GE(finished.size(), 4u);
-    fs::create_directories(dir_.path("links"));
-    for (const std::string& name : finished)
-        fs::create_hard_link(out_ + ".partial/shards/" + name, dir_.path("links/" + name));
-
-    const Finished f = launch(3, options + out_);  // on another number of ranks
-    ASSERT_EQ("", failure(f));
-    EXPECT_NE(f.err.find("goes on: " + std::to_string(finished.size()) + " of 26 shards are there"), std::string::npos)
-        << f.err;
-    for (const std::string& name : finished)
-        EXPECT_TRUE(fs::equivalent(dir_.path("links/" + name), out_ + "/" + name)) << name << " was made again";
-    EXPECT_TRUE(files_in(out_) == files_in(dir_.path("whole"))) << "other bytes than without the kill";
-    EXPECT_FALSE(fs::exists(out_ + ".partial"));
 }
 
 TEST_F(ImageFolder, OfAnotherListStartsOver) {

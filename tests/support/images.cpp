@@ -60,6 +60,12 @@ void make_image_folder(const std::string& dir, int classes, int images) {
         }
 }
 
+std::map<std::string, std::string> files_in(const std::string& dir) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::directory_iterator(dir)) files[entry.path().filename()] = read_file(entry.path());
+    return files;
+}
+
 RgbImage ragged_image(int i) { return pattern(8 + i * 7 % 38, 8 + i * 11 % 38, uint32_t(i)); }
 
 void make_ragged(const std::string& dir, ImageLayout layout, int train_images) {

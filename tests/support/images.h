@@ -1,5 +1,6 @@
 // Made-up images, as files and as shards.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ std::string jpeg_of(const RgbImage&, int quality = 90);
 /// Writes DIR/CLASS/NAME.JPEG, `images` of each class, of 20 to 83 pixels a side. Classes are
 /// "n00000000" and so on.
 void make_image_folder(const std::string& dir, int classes, int images);
+
+/// The content of every file of a folder, by name.
+std::map<std::string, std::string> files_in(const std::string& dir);
 
 /// Image `i` of the sets below: from 8 to 45 pixels a side, of class i % 3.
 RgbImage ragged_image(int i);
