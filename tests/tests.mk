@@ -30,7 +30,7 @@ EMULATED_OBJECTS := $(filter-out $(BUILD)/kernels/% %/cudnn_graph.o,$(CUDA_OBJEC
 $(EMULATED): CPPFLAGS += $(CUDA_FLAGS)
 $(EMULATED): CXXFLAGS += $(PIC)
 $(BUILD)/tests/emulated/%.o: CXXFLAGS += -O2
-$(BUILD)/tests/emulated/cudnn.o: CXXFLAGS += -O3 -ffast-math -fno-finite-math-only
+$(BUILD)/tests/emulated/plan_loops.o: CXXFLAGS += -O3 -ffast-math -fno-finite-math-only
 $(BUILD)/tests/emulated/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo c++ $< for the emulated device

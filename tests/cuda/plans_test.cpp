@@ -6,6 +6,7 @@
 
 #include "backend/chips.h"
 #include "backend/cuda/chips.h"
+#include "backend/cuda/plan_builder.h"
 #include "backend/cuda/plan_table.h"
 #include "backend/cuda/plans.h"
 #include "backend/cuda_queries.h"
@@ -193,6 +194,31 @@ TEST_P(CudaPlansOf, EveryConvolutionIsBuilt) {
         EXPECT_EQ(sums > 100, p == Precision::f16) << "convolutions that sum for a batch norm";
         EXPECT_EQ(norms > 50, p == Precision::f16) << "that normalise their input";
         std::printf("%zu sum for a batch norm, %zu do one\n", sums, norms);
+    }
+}
+
+// cuDNN itself, asked by four threads at once.
+TEST_P(CudaPlansOf, ThreadsBuildWhatOneThreadBuilds) {
+    std::vector<NamedPlan> plans;
+    for (const NamedPlan& plan : plans_of(cuda_graph("resnet18", 32, 3, 10, Precision::f16), 64, Precision::f16))
+        if (!compiled(plan.spec)) plans.push_back(plan);
+    ASSERT_GT(plans.size(), 20u);
+    const std::vector<PlanRow> rows = plan_rows(plans, GetParam());
+    const Cudnn cudnn = Cudnn::of_chip(chip_description(GetParam()));
+    PlanBuilder builder(4);
+    for (const NamedPlan& plan : plans)
+        builder.add(plan.spec.key(), [&cudnn, &plan](const std::stop_token& stop) {
+            return build_candidates(cudnn, plan.spec, "", true, stop);
+        });
+    for (const PlanRow& row : rows) {
+        const std::string key = row.plan.spec.key();
+        const BuiltGraph built = builder.take(key, [] {}).value();
+        ASSERT_FALSE(built.attempts.empty()) << key;
+        const auto [last, attempt] = *built.attempts.rbegin();
+        EXPECT_EQ(attempt.built, row.state == PlanRow::built) << key;
+        EXPECT_EQ(built.graph->candidates(), row.candidates) << key;
+        EXPECT_EQ(built.graph->name(last), row.engine) << key;
+        EXPECT_EQ(built.graph->workspace(last), row.workspace) << key;
     }
 }
 

@@ -41,15 +41,19 @@ protected:
         if (!reason.empty()) GTEST_SKIP() << reason;
     }
     /// As CudaBackend decides, with a cache of its own. `built`: how many plans that took.
-    GpuWays decided(double seconds, int* built = nullptr) {
+    GpuWays decided(double seconds, int* built = nullptr, int threads = 0) {
         const Stream stream;
         const Cudnn cudnn(stream.get());
-        Plans plans(cudnn, stream.get(), {path_, seconds});
+        Plans plans(cudnn, stream.get(), {.path = path_, .seconds = seconds, .threads = threads});
         const Timing timing{[&](const PlanSpec& s) { return plans.time(s); },
                             [&](const KernelSpec& s) { return plans.time(s); }};
+        const Outline outline{graph_, 4, true, flow_};
+        const auto known = [&](const std::string& key) { return plans.known_time(key); };
         GpuWays ways;
-        do ways = decide({graph_, 4, true, flow_}, {Precision::f16}, timing);
-        while (!plans.build(ways.plans()));
+        do {
+            plans.expect(expected_plans(outline, {Precision::f16}, known));
+            ways = decide(outline, {Precision::f16}, timing);
+        } while (!plans.build(ways.plans()));
         plans.save();
         if (built) *built = plans.built();
         return ways;
@@ -62,11 +66,14 @@ protected:
 };
 
 TEST_F(CudaTuning, AWarmStartBuildsOnlyWhatItRuns) {
-    int cold = 0, warm = 0;
+    int cold = 0;
     const std::set<std::string> first = keys(decided(INFINITY, &cold).plans());
-    EXPECT_EQ(keys(decided(INFINITY, &warm).plans()), first) << "the same choices";
-    EXPECT_EQ(warm, int(first.size()));
-    EXPECT_GT(cold, warm + 20) << "alternatives that lost were built to be timed";
+    for (const int threads : {0, 3}) {
+        int warm = 0;
+        EXPECT_EQ(keys(decided(INFINITY, &warm, threads).plans()), first) << "the same choices";
+        EXPECT_EQ(warm, int(first.size()));
+        EXPECT_GT(cold, warm + 20) << "alternatives that lost were built to be timed";
+    }
 }
 
 // An engine of the cache that this driver does not have: what it was to replace is timed again.

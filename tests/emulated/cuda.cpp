@@ -69,6 +69,7 @@ private:
 };
 Device device;
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local int current_device = 0;
 
 /// What a call gives back, which cudaGetLastError() says again.
 cudaError_t said(cudaError_t e) {
@@ -161,7 +162,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
     const char* wanted = std::getenv("EMULATED_GPUS");
     return *count = wanted ? std::atoi(wanted) : 1, cudaSuccess;
 }
-cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaSetDevice(int index) { return current_device = index, cudaSuccess; }
+cudaError_t cudaGetDevice(int* index) { return *index = current_device, cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     return *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0, cudaSuccess;
 }

@@ -1,6 +1,10 @@
 // How ops run on a GPU, decided from times that are made up: each decision falls both ways.
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
+#include "backend/gpu/plan_list.h"
 #include "backend/gpu/planning_backend.h"
 #include "backend/gpu/ways.h"
 #include "tests/cuda/graphs.h"
@@ -258,6 +262,42 @@ TEST(Ways, WhatIsInNoMemoryHasNoBuffer) {
 
 // Sums over ranks run beside backward: only the plans of norms' gradients leave them
 // multiprocessors.
+// Threads build what is expected before anything is timed: what is missing there is built late, and
+// what is not asked for in vain.
+TEST(Ways, WhatIsAskedForIsExpectedWhateverTheTimes) {
+    std::minstd_rand random(7);
+    for (const char* model : {"resnet18", "airbench94", "pyramidnet"})
+        for (const Precision p : {Precision::f32, Precision::bf16, Precision::f16})
+            for (const NormBy by : {NormBy::measured, NormBy::convolutions, NormBy::plans, NormBy::kernels}) {
+                const Graph g = cuda_graph(model, 32, 3, 10, p);
+                const GradientFlow flow = gradient_flow(g);
+                const Outline outline{g, 4, true, flow};
+                const WayOptions options{p, by, false, 76};
+                std::set<std::string> expected, asked;
+                for (const PlanSpec& s : expected_plans(outline, options, [](auto&) { return std::nullopt; }))
+                    EXPECT_TRUE(expected.insert(s.key()).second) << "twice: " << s.key();
+                for (int times = 0; times < 30; ++times) {
+                    std::map<std::string, float> measured;
+                    const auto time = [&](const std::string& key) {
+                        const bool none = random() % 16 == 0 && key.rfind("kernels", 0) != 0;
+                        return measured.try_emplace(key, none ? missing : float(random() % 100)).first->second;
+                    };
+                    decide(outline, options,
+                           {[&](const PlanSpec& s) { return asked.insert(s.key()), time(s.key()); },
+                            [&](const KernelSpec& s) { return time(s.key()); }});
+                    const auto known = [&](const std::string& key) {
+                        const auto at = measured.find(key);
+                        return at == measured.end() ? std::nullopt : std::optional(at->second);
+                    };
+                    EXPECT_TRUE(expected_plans(outline, options, known).empty()) << "a warm start builds losers";
+                }
+                std::string wrong;
+                for (const std::string& key : asked) wrong += expected.contains(key) ? "" : "\n not expected: " + key;
+                for (const std::string& key : expected) wrong += asked.contains(key) ? "" : "\n in vain: " + key;
+                EXPECT_EQ("", wrong) << model << " " << name_of(p) << " " << int(by);
+            }
+}
+
 TEST_F(Ways18, PlansOfNormsKeepToTheirMultiprocessors) {
     const GradientFlow flow = gradient_flow(g);
     const GpuWays ways =

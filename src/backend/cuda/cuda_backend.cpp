@@ -3,12 +3,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <thread>
 
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/transport.h"
+#include "backend/gpu/plan_list.h"
 #include "base/text.h"
 #include "comm/activity.h"
 #include "comm/binding.h"
@@ -16,7 +18,7 @@
 
 namespace convoy::cuda {
 
-CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, Comm& comm,
+CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, Comm& comm, int threads,
                          const std::string& placement)
     : comm_(comm),
       options_(options),
@@ -26,11 +28,7 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
-      plans_(cudnn_, compute_.get(), {cache_path(info.name, Cudnn::version()), options.tune_seconds, info.l2, [this] {
-                                          const double waited = meetings_ ? meetings_->attend() : 0;
-                                          comm_.activity().enter("choosing cuDNN plans");
-                                          return waited;
-                                      }}) {
+      plans_(cudnn_, compute_.get(), plan_options(threads)) {
     plans_.let_save(comm.root());
     times_ = allocate(sizeof(kernels::StepTimes));
     loss_scale_ = allocate(sizeof(kernels::LossScale));
@@ -40,6 +38,19 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
 }
 
 CudaBackend::~CudaBackend() = default;
+
+Plans::Options CudaBackend::plan_options(int threads) {
+    return {.path = cache_path(info_.name, Cudnn::version()),
+            .seconds = options_.tune_seconds,
+            .cache = info_.l2,
+            .alive =
+                [this] {
+                    const double waited = meetings_ ? meetings_->attend() : 0;
+                    comm_.activity().enter("choosing cuDNN plans");
+                    return waited;
+                },
+            .threads = threads};
+}
 
 std::string CudaBackend::device() const {
     return info_.name + " (compute capability " + std::to_string(info_.capability / 10) + "." +
@@ -155,9 +166,12 @@ std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
                              beside_sums(info_.multiprocessors)};
     const Timing timing{[&](const PlanSpec& s) { return plans_.time(s); },
                         [&](const KernelSpec& s) { return plans_.time(s); }};
+    const auto known = [&](const std::string& key) { return plans_.known_time(key); };
     auto ways = std::make_shared<GpuWays>();
-    do *ways = cuda::decide(outline, options, timing);
-    while (!plans_.build(ways->plans()));
+    do {
+        plans_.expect(expected_plans(outline, options, known));
+        *ways = cuda::decide(outline, options, timing);
+    } while (!plans_.build(ways->plans()));
     plans_.save();
     for (const std::string& text : ways->notes) note(text);
     if (plans_.unmet() > 0)
@@ -298,10 +312,12 @@ std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm)
     });
     if (!options.share_device) warn_of_others(comm, info.bus);
     const std::string placement = bind_rank(comm, info.bus, options.bind);
+    // One core is left to the thread that times: what waits for the host is measured too.
+    const int cores = comm.fair_threads();
     std::unique_ptr<CudaBackend> backend;
     comm.together([&] {
         check(cudaSetDevice(info.index), "choosing the device");
-        backend = std::make_unique<CudaBackend>(options, info, comm, placement);
+        backend = std::make_unique<CudaBackend>(options, info, comm, std::max(1, cores - 1), placement);
     });
     backend->connect();
     return backend;

@@ -21,8 +21,9 @@ namespace convoy::cuda {
 
 class CudaBackend final : public Backend {
 public:
-    /// On the current device. The caller agrees with other ranks on failures.
-    CudaBackend(const BackendOptions&, const DeviceInfo&, Comm&, const std::string& placement = "");
+    /// On the current device. The caller agrees with other ranks on failures. `threads`: that build
+    /// plans while this one times them.
+    CudaBackend(const BackendOptions&, const DeviceInfo&, Comm&, int threads, const std::string& placement);
     ~CudaBackend() override;
     /// Connects to the other ranks; collective.
     void connect();
@@ -94,6 +95,7 @@ private:
     static StepId fused_with(StepId, const std::string& with, int op);
     /// add_scaled() as a step of that identity.
     void scale(StepId, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&);
+    Plans::Options plan_options(int threads);
     /// What plans are chosen for: devices of one kind can run the same.
     std::string kind() const;
     /// Collective: ranks with an outline decide, and build what they decided for; the others wait.

@@ -15,8 +15,8 @@ namespace fg = fe::graph;
 using Node = std::shared_ptr<fg::Tensor_attributes>;
 
 struct Cudnn::Native {
-    cudnnHandle_t handle = nullptr;              // null for a chip that is not there
-    std::shared_ptr<fe::DeviceProperties> chip;  // null for the current device
+    cudnnHandle_t handle = nullptr;                    // null for a chip that is not there
+    std::shared_ptr<fe::DeviceProperties> properties;  // null if cuDNN does not tell them
     ~Native() {
         if (handle) cudnnDestroy(handle);
     }
@@ -31,12 +31,16 @@ Cudnn::Cudnn(cudaStream_t stream) : Cudnn() {
     if (status == CUDNN_STATUS_SUCCESS) status = cudnnSetStream(native_->handle, stream);
     if (status != CUDNN_STATUS_SUCCESS)
         fail(Exit::usage, "cuDNN " + version() + " cannot use this GPU: " + cudnnGetErrorString(status));
+    int device = 0;
+    cudaGetDevice(&device);
+    auto properties = std::make_shared<fe::DeviceProperties>();
+    if (properties->set_device_id(device).build().is_good()) native_->properties = std::move(properties);
 }
 
 Cudnn Cudnn::of_chip(const std::string& description) {
     Cudnn c;
-    c.native_->chip = std::make_shared<fe::DeviceProperties>();
-    fe::error_t e = c.native_->chip->deserialize(std::vector<uint8_t>(description.begin(), description.end()));
+    c.native_->properties = std::make_shared<fe::DeviceProperties>();
+    fe::error_t e = c.native_->properties->deserialize(std::vector<uint8_t>(description.begin(), description.end()));
     if (e.is_bad())
         fail(Exit::usage, "cuDNN " + version() + " does not take the description of the chip: " + e.get_message());
     return c;
@@ -236,15 +240,16 @@ struct CudnnGraph::Native {
     int candidates = 0;
     std::string reason;
 
-    fe::error_t make(const PlanSpec& spec) {
-        if (cudnn.chip) graph.set_device_properties(cudnn.chip);
+    fe::error_t make(const PlanSpec& spec, BuildWith with) {
+        const bool by_handle = cudnn.handle && with == BuildWith::handle;
+        if (!by_handle) graph.set_device_properties(cudnn.properties);
         graph.set_io_data_type(fe_type(spec.type))
             .set_intermediate_data_type(fe::DataType_t::FLOAT)
             .set_compute_data_type(fe::DataType_t::FLOAT);
         if (spec.multiprocessors > 0) graph.set_sm_count(spec.multiprocessors);
         Builder(graph, spec).build();
         fe::error_t e = graph.validate();
-        if (e.is_good()) e = cudnn.handle ? graph.build_operation_graph(cudnn.handle) : graph.build_operation_graph();
+        if (e.is_good()) e = by_handle ? graph.build_operation_graph(cudnn.handle) : graph.build_operation_graph();
         if (e.is_good()) e = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
         if (e.is_bad()) return e;
         // The same run twice gives the same bits; and f32 means f32.
@@ -258,8 +263,9 @@ struct CudnnGraph::Native {
     }
 };
 
-CudnnGraph::CudnnGraph(const Cudnn& cudnn, const PlanSpec& spec) : native_(new Native{cudnn.native(), {}, 0, ""}) {
-    if (fe::error_t e = native_->make(spec); e.is_bad()) native_->reason = e.get_message();
+CudnnGraph::CudnnGraph(const Cudnn& cudnn, const PlanSpec& spec, BuildWith with)
+    : native_(new Native{cudnn.native(), {}, 0, ""}) {
+    if (fe::error_t e = native_->make(spec, with); e.is_bad()) native_->reason = e.get_message();
 }
 CudnnGraph::~CudnnGraph() = default;
 

@@ -33,11 +33,16 @@ private:
     std::unique_ptr<Native> native_;
 };
 
+/// What cuDNN knows the device by while it builds plans: its handle, which one thread may use at a
+/// time, or the device's properties, which any number of threads may. A chip that is not there has
+/// properties only.
+enum class BuildWith { handle, properties };
+
 class CudnnGraph {
 public:
     /// Asks heuristics A, then the fallback list. A graph that no engine supports has no
     /// candidates.
-    CudnnGraph(const Cudnn&, const PlanSpec&);
+    CudnnGraph(const Cudnn&, const PlanSpec&, BuildWith = BuildWith::handle);
     ~CudnnGraph();
 
     int candidates() const;
@@ -47,7 +52,7 @@ public:
     /// Builds the plan; false and the reason if cuDNN cannot after all.
     bool build(int candidate, std::string& why);
     size_t workspace(int candidate) const;  ///< bytes, of a built plan
-    /// Puts a built plan on the stream.
+    /// Puts a built plan on the stream, with the handle.
     void run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace) const;
     const std::string& reason() const;  ///< why there are no candidates
     /// What is asked of cuDNN: a line for each operation, by operand, then one for each tensor.

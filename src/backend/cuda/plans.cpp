@@ -1,7 +1,6 @@
 #include "backend/cuda/plans.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,94 +14,16 @@
 namespace convoy::cuda {
 namespace {
 
-// Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down.
-// Some are compiled for the device, up to two seconds each.
-constexpr int most_timed = 6, most_failed = 12;
-constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer where there is nothing else
 constexpr int timed_runs = 5;
 constexpr size_t timed_together = 4, most_turns = 16;
-constexpr const char* none_in_time = "none-in-time";  // in place of an engine's name: patience was over
-constexpr double save_every = 5;                      // seconds: who is stopped while choosing goes on from there
-
-bool has_engine(const PlanChoice& c) { return !c.engine.empty() && c.engine != none_in_time; }
-float time_of(const PlanChoice& c) { return has_engine(c) || c.microseconds == untimed ? c.microseconds : missing; }
+constexpr double save_every = 5;   // seconds: who is stopped while choosing goes on from there
+constexpr double most_wait = 120;  // seconds for plans of one spec: longer, and the watchdog is to see it
 
 }  // namespace
 
-PlanChoices parse_choices(const std::string& text) {
-    PlanChoices choices;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-        const size_t equals = line.find(" = ");
-        if (equals == std::string::npos) continue;
-        std::istringstream rest(line.substr(equals + 3));
-        PlanChoice c;
-        if (rest >> c.microseconds) {
-            rest >> c.engine;
-            choices[line.substr(0, equals)] = c;
-        }
-    }
-    return choices;
-}
-
-std::string text_of(const PlanChoices& choices) {
-    std::ostringstream out;
-    out.precision(9);  // a warm start compares what a cold one did
-    for (const auto& [key, c] : choices) out << key << " = " << c.microseconds << ' ' << c.engine << '\n';
-    return out.str();
-}
-
-std::string cache_path(const std::string& chip, const std::string& cudnn_version) {
-    const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-    if (!(cache && *cache) && !(home && *home)) return "";
-    std::string name = chip;
-    std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
-    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-4-" + name +
-           "-cudnn-" + cudnn_version + ".txt";
-}
-
-std::vector<Slot> operands_of(const PlanSpec& s) {
-    using enum Slot;
-    std::vector<Slot> slots;
-    switch (s.kind) {
-        case PlanSpec::conv:
-            slots = {x, weight, y};
-            if (s.statistics) slots.insert(slots.end(), {sum, squares});
-            break;
-        case PlanSpec::conv_data_gradient:
-            slots = {dy, weight, dx};
-            if (s.statistics)
-                slots.insert(slots.end(), {x, scale, bias, mean, invstd, dscale, dbias, dy_factor, x_factor, offset});
-            break;
-        case PlanSpec::conv_weight_gradient: slots = {dy, x, dweight}; break;
-        case PlanSpec::norm:
-            slots = {x, scale, bias, running_mean, running_var, mean, invstd, next_mean, next_var, y};
-            break;
-        case PlanSpec::norm_gradient: slots = {dy, x, scale, mean, invstd, dx, dscale, dbias}; break;
-    }
-    if (s.normalise) slots.insert(slots.end(), {scale, bias});
-    if (s.add) slots.push_back(residual);
-    if (s.kind == PlanSpec::norm_gradient && s.relu) slots.push_back(bias);
-    return slots;
-}
-
-size_t operand_bytes(const PlanSpec& s, Slot slot) {
-    switch (slot) {
-        case Slot::x:
-        case Slot::dx:
-        case Slot::residual: return s.x.count() * size_of(s.type);
-        case Slot::y:
-        case Slot::dy: return s.y.count() * size_of(s.type);
-        case Slot::weight:
-        case Slot::dweight: return size_t(s.y.c) * s.kernel * s.kernel * s.x.c * size_of(s.type);
-        case Slot::sum:
-        case Slot::squares: return size_t(s.y.c) * sizeof(float);
-        default: return size_t(s.x.c) * (s.normalise ? size_of(s.type) : sizeof(float));
-    }
-}
-
 Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, Options options)
-    : cudnn_(cudnn), stream_(stream), options_(std::move(options)) {
+    : cudnn_(cudnn), stream_(stream), options_(std::move(options)), builder_(options_.threads) {
+    check(cudaGetDevice(&device_), "asking for the device");
     std::ifstream file(options_.path);
     std::ostringstream text;
     if (file) text << file.rdbuf();
@@ -115,7 +36,7 @@ void Plans::take(const PlanChoices& choices, bool binding) {
         if (!binding) continue;
         binding_.insert(key);
         // Only what was measured is kept: there may be no engine because memory did not suffice.
-        if (has_engine(choice) && choice.microseconds != untimed && cached_.emplace(key, choice).second)
+        if (choice.has_engine() && choice.microseconds != untimed && cached_.emplace(key, choice).second)
             changed_ = true;
     }
 }
@@ -126,66 +47,119 @@ const PlanChoice* Plans::known(const std::string& key) const {
     return nullptr;
 }
 
+void Plans::expect(const std::vector<PlanSpec>& specs) {
+    for (const PlanSpec& spec : specs)
+        if (in_time() && !known(spec.key())) build_ahead(spec);
+}
+
+void Plans::build_ahead(const PlanSpec& spec) {
+    const std::string key = spec.key();
+    const PlanChoice* choice = known(key);
+    if (plans_.contains(key) || (choice && choice->time() == missing)) return;
+    const std::string engine = choice && choice->has_engine() ? choice->engine : "";
+    builder_.add(key, [this, spec, engine, hurried = !in_time(), device = device_](const std::stop_token& stop) {
+        check(cudaSetDevice(device), "choosing the device");
+        BuiltGraph built = build_candidates(cudnn_, spec, engine, hurried, stop);
+        for (const auto& [candidate, attempt] : built.attempts) built_ += attempt.built;
+        return built;
+    });
+}
+
+std::optional<BuiltGraph> Plans::built_ahead(const std::string& key) {
+    const auto start = Clock::now();
+    return builder_.take(key, [&] {
+        if (seconds_since(start) < most_wait) waited_ += options_.alive();
+    });
+}
+
+std::optional<float> Plans::known_time(const std::string& key) const {
+    const PlanChoice* choice = known(key);
+    return choice ? std::optional(choice->time()) : std::nullopt;
+}
+
 const Plan* Plans::find(const PlanSpec& spec) {
     const std::string key = spec.key();
     auto at = plans_.find(key);
-    if (at == plans_.end()) at = plans_.emplace(key, choose(spec, std::make_shared<CudnnGraph>(cudnn_, spec))).first;
+    if (at == plans_.end()) at = plans_.emplace(key, choose(spec)).first;
     const Plan& plan = at->second;
     answer(key, plan.graph ? PlanChoice{plan.graph->name(plan.candidate), plan.microseconds} : PlanChoice{});
     return plan.graph ? &plan : nullptr;
 }
 
 /// The plan that is known already, or that there is none; nothing if it has to be chosen.
-std::optional<Plan> Plans::as_known(const PlanSpec& spec, const std::shared_ptr<CudnnGraph>& graph) {
+std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from) {
     const std::string key = spec.key();
     const PlanChoice* choice = known(key);
     if (!choice) return std::nullopt;
-    if (time_of(*choice) == missing) return Plan{};
-    for (int i = 0; i < graph->candidates(); ++i)
-        if (graph->name(i) == choice->engine && build(*graph, i)) return Plan{graph, i, choice->microseconds};
-    if (!has_engine(*choice) || !given_.contains(key)) return std::nullopt;
+    if (choice->time() == missing) return Plan{};
+    for (int i = 0; i < from.graph->candidates(); ++i)
+        if (from.graph->name(i) == choice->engine && build(from, i).built)
+            return Plan{from.graph, i, choice->microseconds};
+    if (!choice->has_engine() || !given_.contains(key)) return std::nullopt;
     if (binding_.contains(key))
         fail(Exit::usage, "cuDNN cannot build engine " + choice->engine + " of '" + key +
                               "', which another rank with the same kind of GPU has chosen; compare the drivers and "
                               "CUDA libraries of the hosts (convoy info)");
     ++unmet_;
     given_.erase(key);
-    return as_known(spec, graph);
+    return as_known(spec, from);
 }
 
-Plan Plans::choose(const PlanSpec& spec, std::shared_ptr<CudnnGraph> graph) {
-    if (std::optional<Plan> known = as_known(spec, graph)) return *known;
-    const std::string key = spec.key();
-    Plan best{nullptr, 0, untimed};
-    int tried = 0, timed = 0, failed = 0;
-    const double start = worked();
-    const bool optional = spec.is_norm() || spec.add || spec.statistics || spec.normalise;
-    const auto enough = [&] {
-        return (best.graph && !in_time()) || timed == most_timed || (best.graph && failed >= most_failed) ||
-               worked() - start > (best.graph || optional ? patience : patience_without_any);
-    };
-    for (; tried < graph->candidates() && !enough(); ++tried) {
-        const std::optional<float> t = build(*graph, tried) ? time_candidate(*graph, tried, spec) : std::nullopt;
-        ++(t ? timed : failed);
-        if (t && (!best.graph || *t < best.microseconds)) best = {graph, tried, *t};
+/// What is built without the handle is to run with it: seen once for each family of plans.
+bool Plans::serves(const BuiltGraph& ahead, const PlanSpec& spec) {
+    if (ahead.graph->candidates() == 0) return false;  // there may be some for the handle
+    bool& runs = runs_apart_[spec.family()];
+    bool any = false;
+    for (const auto& [candidate, attempt] : ahead.attempts) {
+        any = any || attempt.built;
+        runs = runs || (attempt.built && time_candidate(*ahead.graph, candidate, spec, false));
     }
+    return runs || !any;
+}
+
+Plan Plans::choose(const PlanSpec& spec) {
+    const std::string key = spec.key();
+    const double start = worked();
+    std::optional<BuiltGraph> graph = built_ahead(key);
+    if (!graph || !serves(*graph, spec)) graph = BuiltGraph{std::make_shared<CudnnGraph>(cudnn_, spec)};
+    if (std::optional<Plan> known = as_known(spec, *graph)) return *known;
+    Search search(spec, !in_time());
+    const Plan best = fastest(spec, *graph, search);
     spent_ += worked() - start;
     // Not of what a training cannot do without: that is tried again.
-    const bool gave_up = optional && !best.graph && tried < graph->candidates();
+    const bool gave_up = !search.needed && !best.graph && search.tried() < graph->graph->candidates();
     if (gave_up && in_time()) remember(key, {none_in_time, 0});
     // What failed for want of memory or of a library may do another time: only what was measured is
     // remembered, and what has no engine.
-    if (graph->candidates() > 0 && best.microseconds == untimed) return best;
-    remember(key, best.graph ? PlanChoice{graph->name(best.candidate), best.microseconds} : PlanChoice{});
+    if (graph->graph->candidates() > 0 && best.microseconds == untimed) return best;
+    remember(key, best.graph ? PlanChoice{best.graph->name(best.candidate), best.microseconds} : PlanChoice{});
     return best;
 }
 
-bool Plans::build(CudnnGraph& graph, int candidate) {
+Plan Plans::fastest(const PlanSpec& spec, const BuiltGraph& from, Search& search) {
+    Plan best{nullptr, 0, untimed};
+    const double start = worked();
+    double elsewhere = 0;  // seconds
+    while (search.tried() < from.graph->candidates() && !search.enough()) {
+        const int candidate = search.tried();
+        const BuiltGraph::Attempt attempt = build(from, candidate);
+        const std::optional<float> t =
+            attempt.built ? time_candidate(*from.graph, candidate, spec, in_time()) : std::nullopt;
+        if (t && (!best.graph || *t < best.microseconds)) best = {from.graph, candidate, *t};
+        elsewhere += attempt.seconds;
+        search.add(t.has_value());
+        search.seconds = worked() - start + elsewhere;
+    }
+    return best;
+}
+
+BuiltGraph::Attempt Plans::build(const BuiltGraph& from, int candidate) {
     waited_ += options_.alive();
+    if (const auto done = from.attempts.find(candidate); done != from.attempts.end()) return done->second;
     std::string why;
-    if (!graph.build(candidate, why)) return false;
-    ++built_;
-    return true;
+    const bool built = from.graph->build(candidate, why);
+    built_ += built;
+    return {built, 0};
 }
 
 void Plans::remember(const std::string& key, const PlanChoice& choice) {
@@ -196,7 +170,7 @@ void Plans::remember(const std::string& key, const PlanChoice& choice) {
 
 float Plans::answer(const std::string& key, const PlanChoice& choice) {
     chosen_[key] = choice;
-    return time_of(choice);
+    return choice.time();
 }
 
 float Plans::time(const PlanSpec& spec) {
@@ -209,6 +183,8 @@ float Plans::time(const PlanSpec& spec) {
 }
 
 bool Plans::build(const std::vector<PlanSpec>& specs) {
+    builder_.drop();
+    for (const PlanSpec& spec : specs) build_ahead(spec);
     bool as_timed = true;
     for (const PlanSpec& spec : specs) {
         const float before = time(spec);
@@ -239,7 +215,8 @@ float Plans::time(const KernelSpec& spec) {
     }
 }
 
-std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec) try {
+std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec,
+                                           bool timed) try {
     std::vector<DeviceMemory> memory;
     const DeviceMemory workspace(std::max<size_t>(graph.workspace(candidate), 1));
     std::vector<std::function<void()>> works;
@@ -252,8 +229,8 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
             operands.emplace_back(slot, memory.back().get());
         }
         works.emplace_back([&, operands] { graph.run(candidate, operands, workspace.get()); });
-    } while (in_time() && works.size() < turns(bytes, options_.cache));
-    if (in_time()) return measure(works);
+    } while (timed && works.size() < turns(bytes, options_.cache));
+    if (timed) return measure(works);
     works[0]();  // some are built and then cannot run
     check(cudaStreamSynchronize(stream_), "trying a plan");
     return untimed;

@@ -3,6 +3,7 @@
 // the same bits. What this process chose, and by which times, it can tell other ranks and a
 // checkpoint.
 #pragma once
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -11,6 +12,8 @@
 
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/handles.h"
+#include "backend/cuda/plan_builder.h"
+#include "backend/cuda/plan_choices.h"
 #include "backend/gpu/ways.h"
 #include "base/clock.h"
 
@@ -26,23 +29,6 @@ struct Plan {
     }
 };
 
-/// What the cache file holds: one line a spec, "key = microseconds engine". An empty engine: cuDNN
-/// has none or, if it is untimed, none was asked for.
-struct PlanChoice {
-    std::string engine;
-    float microseconds = 0;
-};
-using PlanChoices = std::map<std::string, PlanChoice>;
-PlanChoices parse_choices(const std::string& text);
-std::string text_of(const PlanChoices&);
-/// Of a chip and cuDNN version, below $XDG_CACHE_HOME or ~/.cache; empty if there is neither.
-std::string cache_path(const std::string& chip, const std::string& cudnn_version);
-
-/// Bytes of one operand of a spec.
-size_t operand_bytes(const PlanSpec&, Slot);
-/// The operands of a kind of plan.
-std::vector<Slot> operands_of(const PlanSpec&);
-
 /// On how many sets of operands of `bytes` work is timed by turns, so that a `cache` of the device
 /// does not hold what a training reads from memory; at most 16.
 size_t turns(size_t bytes, size_t cache);
@@ -55,18 +41,24 @@ public:
         std::string path;
         double seconds = INFINITY;
         size_t cache = 0;  ///< bytes that the device's last cache holds
-        /// called before each candidate is built or timed; the seconds that it waited, for other
-        /// ranks
+        /// called before each candidate is built or timed, and while one waits for others to build
+        /// it; the seconds that it waited, for other ranks
         std::function<double()> alive = [] { return 0.0; };
+        int threads = 0;  ///< that build what is expected; 0: find() builds by itself
     };
     Plans(const Cudnn&, cudaStream_t, Options);
+    /// Microseconds, `missing` or `untimed`; nothing if it is to be measured.
+    std::optional<float> known_time(const std::string& key) const;
+    /// Times of these will be asked for, in about this order: threads build from now on those that
+    /// are not known.
+    void expect(const std::vector<PlanSpec>&);
     /// The fastest plan, or nothing if cuDNN has no engine. Allocates and waits for the device
     /// where it has to measure.
     const Plan* find(const PlanSpec&);
     /// Its time: where the cache knows it, without building the plan. `missing`: there is none.
     float time(const PlanSpec&);
-    /// Builds plans; false if a time that the cache gave is no longer so, because its engine cannot
-    /// be built today.
+    /// Builds plans, and drops what was expected and not asked for; false if a time that the cache
+    /// gave is no longer so, because its engine cannot be built today.
     bool build(const std::vector<PlanSpec>&);
     /// The time of our kernels; measured once and remembered too.
     float time(const KernelSpec&);
@@ -85,15 +77,21 @@ public:
     int built() const { return built_; }
 
 private:
-    Plan choose(const PlanSpec&, std::shared_ptr<CudnnGraph>);
-    /// Nothing if it cannot run after all.
-    std::optional<float> time_candidate(const CudnnGraph&, int candidate, const PlanSpec&);
+    Plan choose(const PlanSpec&);
+    Plan fastest(const PlanSpec&, const BuiltGraph&, Search&);
+    /// Nothing if it cannot run after all; `untimed` if it is only tried.
+    std::optional<float> time_candidate(const CudnnGraph&, int candidate, const PlanSpec&, bool timed);
     /// Of one of `works`, which do the same on memory of their own, by turns.
     float measure(const std::vector<std::function<void()>>& works);
 
-    bool build(CudnnGraph&, int candidate);
+    bool serves(const BuiltGraph& ahead, const PlanSpec&);
+    /// Here, unless that was done: then its seconds are 0.
+    BuiltGraph::Attempt build(const BuiltGraph&, int candidate);
+    void build_ahead(const PlanSpec&);
+    /// What build_ahead() gives; nothing if it was not called.
+    std::optional<BuiltGraph> built_ahead(const std::string& key);
     const PlanChoice* known(const std::string& key) const;
-    std::optional<Plan> as_known(const PlanSpec&, const std::shared_ptr<CudnnGraph>&);
+    std::optional<Plan> as_known(const PlanSpec&, const BuiltGraph&);
     float answer(const std::string& key, const PlanChoice&);
     /// Seconds since the start, without those that other ranks took.
     double worked() const { return seconds_since(start_) - waited_; }
@@ -110,8 +108,11 @@ private:
     Clock::time_point saved_ = Clock::now();
     const Clock::time_point start_ = Clock::now();
     double spent_ = 0, waited_ = 0;  // seconds
-    int built_ = 0;
-    std::map<std::string, Plan> plans_;  // by key; no graph: there is no engine
+    int device_ = 0;                 // that is current
+    std::atomic<int> built_ = 0;
+    std::map<std::string, Plan> plans_;       // by key; no graph: there is no engine
+    std::map<std::string, bool> runs_apart_;  // by family: what was built without the handle
+    PlanBuilder builder_;                     // last: its threads use the others
 };
 
 }  // namespace convoy::cuda

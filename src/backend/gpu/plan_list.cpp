@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <map>
-
-#include "backend/gpu/ways.h"
+#include <set>
 
 namespace convoy::cuda {
 namespace {
@@ -21,6 +20,22 @@ std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, Pre
 }
 
 }  // namespace
+
+std::vector<PlanSpec> expected_plans(const Outline& outline, const WayOptions& options, const KnownTimes& known) {
+    std::vector<PlanSpec> expected;
+    std::set<std::string> keys;
+    // Plans of unknown times win everywhere, then nowhere: of times that are equal, the fused wins.
+    for (const float time : {0.0f, untimed}) {
+        const auto of_plan = [&](const PlanSpec& s) {
+            const std::string key = s.key();
+            if (const std::optional<float> t = known(key)) return *t;
+            if (keys.insert(key).second) expected.push_back(s);
+            return time;
+        };
+        decide(outline, options, {of_plan, [&](const KernelSpec& s) { return known(s.key()).value_or(0.0f); }});
+    }
+    return expected;
+}
 
 std::vector<NamedPlan> plans_of(const Graph& graph, int batch, Precision precision) {
     const auto fused = considered(graph, batch, precision, NormBy::convolutions),

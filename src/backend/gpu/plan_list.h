@@ -3,9 +3,15 @@
 #include <string>
 #include <vector>
 
-#include "backend/gpu/plan_spec.h"
+#include "backend/gpu/ways.h"
 
 namespace convoy::cuda {
+
+/// What a time is by its key, PlanSpec's or KernelSpec's, if that is known.
+using KnownTimes = std::function<std::optional<float>(const std::string& key)>;
+/// Every plan whose time is not known and which decide() may ask for, each once, in about that
+/// order.
+std::vector<PlanSpec> expected_plans(const Outline&, const WayOptions&, const KnownTimes&);
 
 /// Every plan that a training step of this rank's batch may ask for, each once, with the operation
 /// that asks first.

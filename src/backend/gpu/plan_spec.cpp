@@ -21,6 +21,46 @@ std::string PlanSpec::key() const {
 
 double PlanSpec::flops() const { return is_norm() ? 0 : 2.0 * double(y.count()) * kernel * kernel * x.c; }
 
+std::vector<Slot> operands_of(const PlanSpec& s) {
+    using enum Slot;
+    std::vector<Slot> slots;
+    switch (s.kind) {
+        case PlanSpec::conv:
+            slots = {x, weight, y};
+            if (s.statistics) slots.insert(slots.end(), {sum, squares});
+            break;
+        case PlanSpec::conv_data_gradient:
+            slots = {dy, weight, dx};
+            if (s.statistics)
+                slots.insert(slots.end(), {x, scale, bias, mean, invstd, dscale, dbias, dy_factor, x_factor, offset});
+            break;
+        case PlanSpec::conv_weight_gradient: slots = {dy, x, dweight}; break;
+        case PlanSpec::norm:
+            slots = {x, scale, bias, running_mean, running_var, mean, invstd, next_mean, next_var, y};
+            break;
+        case PlanSpec::norm_gradient: slots = {dy, x, scale, mean, invstd, dx, dscale, dbias}; break;
+    }
+    if (s.normalise) slots.insert(slots.end(), {scale, bias});
+    if (s.add) slots.push_back(residual);
+    if (s.kind == PlanSpec::norm_gradient && s.relu) slots.push_back(bias);
+    return slots;
+}
+
+size_t operand_bytes(const PlanSpec& s, Slot slot) {
+    switch (slot) {
+        case Slot::x:
+        case Slot::dx:
+        case Slot::residual: return s.x.count() * size_of(s.type);
+        case Slot::y:
+        case Slot::dy: return s.y.count() * size_of(s.type);
+        case Slot::weight:
+        case Slot::dweight: return size_t(s.y.c) * s.kernel * s.kernel * s.x.c * size_of(s.type);
+        case Slot::sum:
+        case Slot::squares: return size_t(s.y.c) * sizeof(float);
+        default: return size_t(s.x.c) * (s.normalise ? size_of(s.type) : sizeof(float));
+    }
+}
+
 PlanSpec conv_spec(PlanSpec::Kind kind, const Conv& op, const Shape& x, const Shape& y, DType type,
                    Precision precision) {
     PlanSpec s{kind, x, y, op.kernel, op.stride, op.pad, type};

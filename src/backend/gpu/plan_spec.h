@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "model/graph.h"
 #include "model/precision.h"
@@ -71,6 +72,11 @@ struct PlanSpec {
     /// Multiply-adds times two; 0 for batch norms.
     double flops() const;
 };
+
+/// The operands of a kind of plan.
+std::vector<Slot> operands_of(const PlanSpec&);
+/// Bytes of one of them.
+size_t operand_bytes(const PlanSpec&, Slot);
 
 /// n rounded up to what tensor cores take.
 constexpr int padded_channels(int n) {

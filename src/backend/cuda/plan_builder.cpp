@@ -1,0 +1,90 @@
+#include "backend/cuda/plan_builder.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/clock.h"
+
+namespace convoy::cuda {
+namespace {
+
+// Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down.
+// Some are compiled for the device, up to two seconds each.
+constexpr int most_timed = 6, most_failed = 12;
+constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer where there is nothing else
+constexpr auto poll_every = std::chrono::milliseconds(5);
+
+}  // namespace
+
+Search::Search(const PlanSpec& s, bool in_a_hurry)
+    : needed(!(s.is_norm() || s.add || s.statistics || s.normalise)), hurried(in_a_hurry) {}
+
+bool Search::enough() const {
+    return (good > 0 && hurried) || good == most_timed || (good > 0 && failed >= most_failed) ||
+           seconds > (good > 0 || !needed ? patience : patience_without_any);
+}
+
+BuiltGraph build_candidates(const Cudnn& cudnn, const PlanSpec& spec, const std::string& engine, bool hurried,
+                            std::stop_token stop) {
+    BuiltGraph built{std::make_shared<CudnnGraph>(cudnn, spec, BuildWith::properties)};
+    Search search(spec, hurried || !engine.empty());
+    for (int i = 0; i < built.graph->candidates() && !search.enough() && !stop.stop_requested(); ++i) {
+        if (!engine.empty() && built.graph->name(i) != engine) continue;
+        const auto start = Clock::now();
+        std::string why;
+        const bool good = built.graph->build(i, why);
+        built.attempts[i] = {good, seconds_since(start)};
+        search.add(good);
+        search.seconds += built.attempts[i].seconds;
+    }
+    return built;
+}
+
+void PlanBuilder::add(const std::string& key, Work work) {
+    if (most_threads_ == 0 || results_.contains(key)) return;
+    std::packaged_task<BuiltGraph()> task([work = std::move(work), stop = stop_.get_token()] { return work(stop); });
+    results_[key] = task.get_future();
+    {
+        const std::lock_guard lock(mutex_);
+        queue_.push_back({key, std::move(task)});
+    }
+    wake_.notify_one();
+    if (int(threads_.size()) < most_threads_)
+        threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
+}
+
+void PlanBuilder::serve(const std::stop_token& stop) {
+    for (;;) {
+        std::unique_lock lock(mutex_);
+        if (!wake_.wait(lock, stop, [this] { return !queue_.empty(); })) return;
+        Task task = std::move(queue_.front());
+        queue_.pop_front();
+        lock.unlock();
+        task.work();  // its future takes what it throws
+    }
+}
+
+std::optional<BuiltGraph> PlanBuilder::take(const std::string& key, const std::function<void()>& meanwhile) {
+    const auto at = results_.find(key);
+    if (at == results_.end()) return std::nullopt;
+    {
+        // What was added before and is not asked for can wait.
+        const std::lock_guard lock(mutex_);
+        const auto queued = std::find_if(queue_.begin(), queue_.end(), [&](const Task& t) { return t.key == key; });
+        if (queued != queue_.end()) std::rotate(queue_.begin(), queued, queued + 1);
+    }
+    while (at->second.wait_for(poll_every) != std::future_status::ready) meanwhile();
+    std::future<BuiltGraph> result = std::move(at->second);
+    results_.erase(at);
+    return result.get();
+}
+
+void PlanBuilder::drop() {
+    const std::lock_guard lock(mutex_);
+    queue_.clear();
+    results_.clear();
+    stop_.request_stop();
+    stop_ = std::stop_source();
+}
+
+}  // namespace convoy::cuda

@@ -1,0 +1,46 @@
+#include "backend/cuda/plan_choices.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+
+#include "backend/gpu/ways.h"
+
+namespace convoy::cuda {
+
+float PlanChoice::time() const { return has_engine() || microseconds == untimed ? microseconds : missing; }
+
+PlanChoices parse_choices(const std::string& text) {
+    PlanChoices choices;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t equals = line.find(" = ");
+        if (equals == std::string::npos) continue;
+        std::istringstream rest(line.substr(equals + 3));
+        PlanChoice c;
+        if (rest >> c.microseconds) {
+            rest >> c.engine;
+            choices[line.substr(0, equals)] = c;
+        }
+    }
+    return choices;
+}
+
+std::string text_of(const PlanChoices& choices) {
+    std::ostringstream out;
+    out.precision(9);  // a warm start compares what a cold one did
+    for (const auto& [key, c] : choices) out << key << " = " << c.microseconds << ' ' << c.engine << '\n';
+    return out.str();
+}
+
+std::string cache_path(const std::string& chip, const std::string& cudnn_version) {
+    const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+    if (!(cache && *cache) && !(home && *home)) return "";
+    std::string name = chip;
+    std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
+    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-4-" + name +
+           "-cudnn-" + cudnn_version + ".txt";
+}
+
+}  // namespace convoy::cuda

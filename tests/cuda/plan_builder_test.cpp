@@ -1,0 +1,116 @@
+// Threads that build plans for another: that they overlap, in which order, and what becomes of
+// errors. The works here wait for one another, not for a time.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include "backend/cuda/plan_builder.h"
+#include "base/clock.h"
+
+namespace convoy::test {
+namespace {
+
+using namespace cuda;
+
+const auto nothing = [] {};
+
+/// False if that does not come true within ten seconds.
+template <class Condition> bool wait_until(Condition condition) {
+    const auto start = Clock::now();
+    while (!condition())
+        if (seconds_since(start) > 10)
+            return false;
+        else
+            std::this_thread::yield();
+    return true;
+}
+
+TEST(CudaPlanBuilder, AsManyWorksOverlapAsThereAreThreads) {
+    PlanBuilder builder(4);
+    std::atomic<int> begun = 0;
+    std::atomic<bool> all = true;
+    for (const char* key : {"a", "b", "c", "d"})
+        builder.add(key, [&](const std::stop_token&) {
+            ++begun;
+            if (!wait_until([&] { return begun == 4; })) all = false;
+            return BuiltGraph{};
+        });
+    for (const char* key : {"a", "b", "c", "d"}) EXPECT_TRUE(builder.take(key, nothing)) << key;
+    EXPECT_TRUE(all) << "they ran one after the other";
+    EXPECT_FALSE(builder.take("a", nothing)) << "it was taken";
+}
+
+TEST(CudaPlanBuilder, WithoutThreadsNothingIsTaken) {
+    PlanBuilder builder(0);
+    builder.add("a", [](const std::stop_token&) { return BuiltGraph{}; });
+    EXPECT_FALSE(builder.take("a", nothing));
+}
+
+TEST(CudaPlanBuilder, WhatAWorkThrowsIsThrownWhereItIsTaken) {
+    PlanBuilder builder(1);
+    builder.add("a", [](const std::stop_token&) -> BuiltGraph { fail(Exit::usage, "one line"); });
+    builder.add("b", [](const std::stop_token&) { return BuiltGraph{}; });
+    try {
+        builder.take("a", nothing);
+        FAIL() << "nothing was thrown";
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code, Exit::usage);
+        EXPECT_STREQ(e.what(), "one line");
+    }
+    EXPECT_TRUE(builder.take("b", nothing)) << "the thread goes on";
+}
+
+TEST(CudaPlanBuilder, WhoWaitsIsCalledMeanwhile) {
+    PlanBuilder builder(1);
+    std::atomic<int> calls = 0;
+    std::atomic<bool> called = false;
+    builder.add("a", [&](const std::stop_token&) {
+        called = wait_until([&] { return calls >= 3; });
+        return BuiltGraph{};
+    });
+    builder.take("a", [&] { ++calls; });
+    EXPECT_TRUE(called);
+}
+
+TEST(CudaPlanBuilder, WhatIsAskedForComesBeforeWhatIsNot) {
+    PlanBuilder builder(1);
+    std::atomic<bool> begun = false, released = false;
+    std::string order;  // of one thread, read after it
+    builder.add("first", [&](const std::stop_token&) {
+        begun = true;
+        wait_until([&] { return released.load(); });
+        return BuiltGraph{};
+    });
+    for (const char* key : {"a", "b", "c"})
+        builder.add(key, [&order, key](const std::stop_token&) { return order += key, BuiltGraph{}; });
+    ASSERT_TRUE(wait_until([&] { return begun.load(); }));
+    builder.take("c", [&] { released = true; });
+    builder.take("a", nothing);
+    builder.take("b", nothing);
+    EXPECT_EQ(order, "cab");
+}
+
+TEST(CudaPlanBuilder, WhatIsDroppedEndsEarlyAndTheKeyIsFree) {
+    PlanBuilder builder(1);
+    std::atomic<bool> begun = false, stopped = false, later = false;
+    builder.add("a", [&](const std::stop_token& stop) {
+        begun = true;
+        stopped = wait_until([&] { return stop.stop_requested(); });
+        return BuiltGraph{};
+    });
+    builder.add("b", [&](const std::stop_token&) { return later = true, BuiltGraph{}; });
+    ASSERT_TRUE(wait_until([&] { return begun.load(); }));
+    builder.drop();
+    EXPECT_FALSE(builder.take("a", nothing));
+    builder.add("a", [](const std::stop_token& stop) {
+        return stop.stop_requested() ? throw std::logic_error("it was dropped too") : BuiltGraph{};
+    });
+    EXPECT_TRUE(builder.take("a", nothing));
+    EXPECT_TRUE(stopped);
+    EXPECT_FALSE(later);
+}
+
+}  // namespace
+}  // namespace convoy::test
