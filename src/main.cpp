@@ -6,6 +6,7 @@
 #include <map>
 #include <new>
 
+#include "backend/nccl_log.h"
 #include "backend/out_of_memory.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -138,6 +139,7 @@ int main(int argc, char** argv) {
         return 1;
     }
     spare_address_space();
+    keep_nccl_log();
     Comm comm(&argc, &argv);
     int code = 0;
     try {

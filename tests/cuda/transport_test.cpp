@@ -2,9 +2,15 @@
 #include "backend/cuda/transport.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
+#include <future>
+#include <thread>
+
+#include "backend/nccl_log.h"
 
 namespace convoy::test {
 namespace {
@@ -53,25 +59,35 @@ TEST(CudaTransport, NcclsBlocksAreThoseOfItsVariable) {
     ::unsetenv("NCCL_MAX_CTAS");
 }
 
-// As NCCL opens the file that it is told.
+// As NCCL opens the file that it is told. Each child is a process of one thread.
 TEST(CudaTransport, TheLogIsKeptInMemory) {
-    {
-        const NcclLog log;
-        ASSERT_TRUE(std::getenv("NCCL_DEBUG_FILE"));
-        EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "INFO");
-        std::ofstream(std::getenv("NCCL_DEBUG_FILE")) << "a line\n";
-        EXPECT_EQ(log.text(), "a line\n");
-    }
-    EXPECT_EQ(std::getenv("NCCL_DEBUG"), nullptr);
-    EXPECT_EQ(std::getenv("NCCL_DEBUG_FILE"), nullptr);
-    ::setenv("NCCL_DEBUG", "WARN", 1);
-    {
-        const NcclLog log;
-        EXPECT_EQ(std::getenv("NCCL_DEBUG_FILE"), nullptr);
-        EXPECT_EQ(log.text(), "");
-    }
-    EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "WARN");
-    ::unsetenv("NCCL_DEBUG");
+    const auto in_child = [](auto check) {
+        const pid_t child = fork();
+        if (child == 0) _exit(check() ? 0 : 1);
+        int status = -1;
+        waitpid(child, &status, 0);
+        return status == 0;
+    };
+    EXPECT_TRUE(in_child([] {
+        keep_nccl_log();
+        const char *file = std::getenv("NCCL_DEBUG_FILE"), *level = std::getenv("NCCL_DEBUG");
+        if (!file || !level || std::string(level) != "INFO" || !nccl_log().empty()) return false;
+        std::ofstream(file) << "a line\n";
+        return nccl_log() == "a line\n";
+    }));
+    EXPECT_TRUE(in_child([] {
+        ::setenv("NCCL_DEBUG", "WARN", 1);
+        keep_nccl_log();
+        return std::getenv("NCCL_DEBUG_FILE") == nullptr && nccl_log().empty();
+    })) << "the user has said where";
+    EXPECT_TRUE(in_child([] {
+        std::promise<void> done;
+        std::thread other([&] { done.get_future().wait(); });
+        keep_nccl_log();
+        done.set_value();
+        other.join();
+        return std::getenv("NCCL_DEBUG") == nullptr && nccl_log().empty();
+    })) << "another thread may read the environment";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "backend/cuda/gradient_sums.h"
 #include "backend/cuda/handles.h"
 #include "backend/cuda/transport.h"
+#include "backend/nccl_log.h"
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "kernels/kernels.h"
@@ -37,7 +38,6 @@ class NcclSums final : public GradientSums {
 public:
     NcclSums(Comm& comm, cudaStream_t compute, cudaStream_t communication, bool in_bf16, Backend& backend)
         : comm_(comm), compute_(compute), communication_(communication), in_bf16_(in_bf16), backend_(backend) {
-        const NcclLog log;  // NCCL looks once, as it makes the id
         ncclUniqueId id{};
         comm.together([&] {
             if (comm.root()) succeed(ncclGetUniqueId(&id), "making NCCL's id");
@@ -49,7 +49,7 @@ public:
             settle(ncclCommInitRankConfig(&nccl_, comm.size(), id, comm.rank(), &config), "connecting the ranks",
                    connect_deadline);
             first_sums();
-            transports_ = transports_of(log.text());
+            transports_ = transports_of(nccl_log());
         });
     }
     ~NcclSums() override {

@@ -1,38 +1,11 @@
 #include "backend/cuda/transport.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <sstream>
 
 namespace convoy::cuda {
-
-NcclLog::NcclLog() {
-    if (std::getenv("NCCL_DEBUG") || std::getenv("NCCL_DEBUG_FILE")) return;
-    file_ = memfd_create("nccl", 0);
-    const std::string path = "/proc/self/fd/" + std::to_string(file_);
-    if (file_ < 0 || ::access(path.c_str(), W_OK) != 0) return;
-    ::setenv("NCCL_DEBUG", "INFO", 1);
-    ::setenv("NCCL_DEBUG_FILE", path.c_str(), 1);
-}
-
-NcclLog::~NcclLog() {
-    if (file_ < 0) return;  // what the user has set stays
-    ::unsetenv("NCCL_DEBUG");
-    ::unsetenv("NCCL_DEBUG_FILE");
-    ::close(file_);
-}
-
-std::string NcclLog::text() const {
-    std::string text;
-    char part[4096];
-    for (ssize_t n = 0; file_ >= 0 && (n = ::pread(file_, part, sizeof part, off_t(text.size()))) > 0;)
-        text.append(part, size_t(n));
-    return text;
-}
 
 std::set<std::string> transports_of(const std::string& log) {
     // "host:pid:tid [0] NCCL INFO Channel 07/0 : 0[0] -> 2[0] [receive] via NET/IB/3/GDRDMA"

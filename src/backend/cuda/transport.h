@@ -6,20 +6,6 @@
 
 namespace convoy::cuda {
 
-/// What NCCL prints at NCCL_DEBUG=INFO, kept in memory. NCCL reads that variable when it is first
-/// called: this comes before. Empty if the user has set NCCL_DEBUG or NCCL_DEBUG_FILE: then NCCL
-/// prints where they say.
-class NcclLog {
-public:
-    NcclLog();
-    ~NcclLog();
-    NcclLog(const NcclLog&) = delete;
-    std::string text() const;
-
-private:
-    int file_ = -1;  // without a name; NCCL goes on writing to it
-};
-
 /// "P2P/CUMEM", "SHM/direct/direct", "NET/IB/GDRDMA", …: by which the channels of such a log go,
 /// without the numbers of adapters.
 std::set<std::string> transports_of(const std::string& log);
