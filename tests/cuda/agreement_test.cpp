@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "backend/cuda/agreement.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda_queries.h"
 #include "tests/cuda/graphs.h"
@@ -193,6 +194,25 @@ TEST_F(CudaAgreement, ChoicesOfAnotherDeviceAreSaidToBeLeftAside) {
     EXPECT_NE(testing::internal::GetCapturedStderr().find("Another GPU, cuDNN 1.2.3"), std::string::npos);
     EXPECT_NE(gpu->choices().find("[Another GPU, cuDNN 1.2.3]\nkey = 1 engine\n"), std::string::npos)
         << "the next run may have such a device again";
+}
+
+// The checkpoint is of the GPU that rank 0 has again; rank 1 has another now.
+TEST_F(CudaAgreement, RankZeroSaysWhatOnlyAnotherRankChoosesAnew) {
+    if (!is_rank(2)) return;
+    Comm& comm = test_comm();
+    ::setenv("XDG_CACHE_HOME", dir_.path("cache").c_str(), 1);
+    DeviceInfo info = describe_device(0);
+    const std::string first = info.name;
+    if (!comm.root()) info.name = "Another GPU";
+    CudaBackend gpu(options(), info, comm, 1, "");
+    gpu.connect();
+    testing::internal::CaptureStderr();
+    gpu.take_choices("[" + first + ", cuDNN " + Cudnn::version() + "]\nkey = 1 engine\n");
+    gpu.agree({graph_, 2, true, flow_});
+    gpu.agree({graph_, 1, true, flow_});
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(count(said, "for Another GPU, cuDNN " + Cudnn::version() + " they are chosen anew"), comm.root() ? 1 : 0)
+        << said;
 }
 
 // A plan that the checkpoint names and that cannot be built is chosen anew, and that is said.

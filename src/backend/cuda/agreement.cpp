@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <sstream>
+#include <utility>
 
 #include "backend/cuda/cuda_backend.h"
 
@@ -82,6 +83,14 @@ void CudaBackend::agree(const Outline& outline) {
         if (kinds[rank] == kind()) plans_.take(chosen, true);
     }
     together_deciding(&outline);
+    share_notes();
+}
+
+void CudaBackend::share_notes() {
+    for (const std::string& theirs : comm_.gather_all(std::exchange(unsaid_, ""))) {
+        std::istringstream lines(theirs);
+        for (std::string line; comm_.root() && std::getline(lines, line);) note(line);
+    }
 }
 
 void CudaBackend::together_deciding(const Outline* outline) {

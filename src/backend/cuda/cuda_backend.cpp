@@ -225,7 +225,11 @@ const Plan& CudaBackend::plan(const PlanSpec& spec) {
 }
 
 void CudaBackend::note(const std::string& text) {
-    if (noted_.insert(text).second && comm_.root()) std::fprintf(stderr, "convoy: %s\n", text.c_str());
+    if (!noted_.insert(text).second) return;
+    if (comm_.root())
+        std::fprintf(stderr, "convoy: %s\n", text.c_str());
+    else
+        unsaid_ += text + "\n";
 }
 
 void CudaBackend::zero(Tensor t, Tape& tape) {

@@ -131,8 +131,11 @@ private:
     void backward_over_ranks(const kernels::BatchNormArgs&, const kernels::BatchNormGradients&, const StepId&, Tape&);
     /// After the forward of all ops: moves the running statistics that plans wrote to their place.
     void commit_running(const Bound&, Tape&);
-    /// Says once, on rank 0, what runs instead of what cuDNN does not have.
-    void note(const std::string&);
+    /// Says once what runs instead of what cuDNN does not have: rank 0 does, for others when they
+    /// next agree.
+    void note(const std::string& line);
+    /// Collective: rank 0 says what other ranks noted.
+    void share_notes();
     /// Collective: what the sums over ranks go over, and what follows from it.
     void look_at_links();
     /// What a program needs from the host before it runs.
@@ -162,6 +165,7 @@ private:
     };
     std::vector<Mirror> mirrors_;
     std::set<std::string> noted_;
+    std::string unsaid_;  // lines that rank 0 is to say
 };
 
 }  // namespace convoy::cuda
