@@ -1,5 +1,5 @@
-// GPUs that a dry run knows without having them. What cuDNN must be told of them is in
-// cuda/chips.cpp.
+// GPUs that a dry run knows without having them, all of boards that NVLink links. What cuDNN must
+// be told of them is in cuda/chips.cpp.
 #pragma once
 #include <string>
 
@@ -10,9 +10,10 @@ namespace convoy {
 struct Chip {
     const char *name, *title;
     size_t memory;  ///< bytes, as cudaDeviceProp::totalGlobalMem
+    int multiprocessors;
 };
-inline constexpr Chip known_chips[] = {{"h100", "NVIDIA H100 80GB HBM3", 85'520'809'984},
-                                       {"a100", "NVIDIA A100-SXM4-80GB", 85'097'971'712}};
+inline constexpr Chip known_chips[] = {{"h100", "NVIDIA H100 80GB HBM3", 85'520'809'984, 132},
+                                       {"a100", "NVIDIA A100-SXM4-80GB", 85'097'971'712, 108}};
 
 /// Throws Exit::usage for a name that is not known.
 inline const Chip& find_chip(const std::string& name) {

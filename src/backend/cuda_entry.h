@@ -12,7 +12,7 @@ namespace cuda {
 std::unique_ptr<Backend> make_backend(const BackendOptions&, Comm&);
 std::string unavailable();
 Versions versions();
-std::string plan_table(const Graph&, int batch, Precision, const std::string& chip);
+std::string plan_table(const Graph&, const PlannedStep&, const std::string& chip);
 }  // namespace cuda
 
 /// The functions of cuda_queries.h that this shared object answers, by their names there.
@@ -22,7 +22,7 @@ struct CudaEntry {
     std::unique_ptr<Backend> (*make_backend)(const BackendOptions&, Comm&);
     std::string (*unavailable)();
     Versions (*versions)();
-    std::string (*plan_table)(const Graph&, int batch, Precision, const std::string& chip);
+    std::string (*plan_table)(const Graph&, const PlannedStep&, const std::string& chip);
 };
 
 /// The table, under this name in the shared object.

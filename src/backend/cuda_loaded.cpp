@@ -93,10 +93,10 @@ std::vector<CudaLibrary> cuda_libraries() {
     return libraries;
 }
 
-std::string plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
+std::string plan_table(const Graph& graph, const PlannedStep& step, const std::string& chip) {
     const Opened opened = open_backend();
     if (!opened.backend) fail(Exit::usage, "--plans: " + opened.problem);
-    return opened.backend->plan_table(graph, batch, precision, chip);
+    return opened.backend->plan_table(graph, step, chip);
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& comm) {

@@ -28,8 +28,16 @@ struct CudaLibrary {
 /// The CUDA backend's own shared object, and the libraries that only it needs; empty if there is no
 /// such object.
 std::vector<CudaLibrary> cuda_libraries();
-/// What cuDNN has for a model's training step on a chip ("h100", "a100"), which need not be here.
-/// Throws Exit::usage.
-std::string plan_table(const Graph&, int batch, Precision, const std::string& chip);
+/// A model's training step, of which plan_table() tells.
+struct PlannedStep {
+    int batch = 1;  ///< samples of a rank
+    Precision precision = Precision::f32;
+    NormBy norm_by{};
+    bool sync_bn = false;
+    int ranks = 1;
+};
+/// What cuDNN has for a step on a chip ("h100", "a100"), which need not be here. Throws
+/// Exit::usage.
+std::string plan_table(const Graph&, const PlannedStep&, const std::string& chip);
 
 }  // namespace convoy

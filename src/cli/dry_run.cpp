@@ -5,6 +5,7 @@
 #include "backend/chips.h"
 #include "backend/cuda_queries.h"
 #include "backend/gpu/planning_backend.h"
+#include "backend/gpu/sums.h"
 #include "base/text.h"
 #include "cli/console.h"
 #include "cli/train_setup.h"
@@ -17,22 +18,28 @@ double mib(size_t bytes) { return double(bytes) / (1 << 20); }
 
 /// The backend to plan on. A GPU that is here is asked what it has free; then it is left alone.
 std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
-    const cuda::WayOptions ways{.precision = o.precision, .synchronised = o.sync_bn && comm.size() > 1};
+    const cuda::WayOptions ways{
+        .precision = o.precision, .norm_by = o.norm_by, .synchronised = o.sync_bn && comm.size() > 1};
     if (!o.chip.empty()) {
         const Chip& chip = find_chip(o.chip);
-        return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of an " + o.chip, ways);
+        const bool linked = comm.size() > 1;
+        return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of an " + o.chip, ways,
+                                                 cuda::bucket_bytes_of(false, linked, linked));
     }
     BackendOptions options = backend_options_of(o);
     options.plan_only = true;
     std::unique_ptr<Backend> real = make_backend(o.device, options, comm);
     const std::optional<size_t> free = real->device_memory_free();
     if (!free) return real;
-    return std::make_unique<PlanningBackend>(real->device(), *free, "the free memory of the GPU", ways);
+    return std::make_unique<PlanningBackend>(real->device(), *free, "the free memory of the GPU", ways,
+                                             real->bucket_bytes());
 }
 
-void print_device(Terminal& terminal, const TrainOptions& o, const Backend& backend) {
-    terminal.line(formatted("device    %s%s, precision %s", backend.device().c_str(),
-                            o.chip.empty() ? "" : " (need not be here)", name_of(o.precision)));
+void print_device(Terminal& terminal, const TrainOptions& o, const Backend& backend, int ranks) {
+    const char* where = o.chip.empty() ? ""
+                        : ranks == 1   ? " (need not be here)"
+                                       : " (need not be here), linked by NVLink or InfiniBand";
+    terminal.line(formatted("device    %s%s, precision %s", backend.device().c_str(), where, name_of(o.precision)));
     if (const auto left = backend.device_memory_free())
         terminal.line(
             formatted("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and "
@@ -46,7 +53,10 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
     const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
     try {
         terminal.line(formatted("plans     of cuDNN for a step of %d images:", batch));
-        std::istringstream table(plan_table(d.graph, batch, o.precision, o.chip));
+        std::istringstream table(plan_table(
+            d.graph,
+            {.batch = batch, .precision = o.precision, .norm_by = o.norm_by, .sync_bn = o.sync_bn, .ranks = ranks},
+            o.chip));
         for (std::string line; std::getline(table, line);) terminal.line(line);
     } catch (const Error& reason) {
         terminal.line(std::string("          cannot be listed here: ") + reason.what());
@@ -77,7 +87,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     Console(*trainer, terminal)
         .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size());
     build_programs(comm, *backend, o, *trainer);
-    print_device(terminal, o, *backend);
+    print_device(terminal, o, *backend, comm.size());
     comm.together([&] {
         if (!o.log_dir.empty()) check_folder(o.log_dir, "--log-dir");
         if (!comm.root()) return;

@@ -63,8 +63,8 @@ void print_plans(const InfoOptions& o) {
     if (o.classes > 0) model.classes = int(o.classes);
     model.stem = o.stem;
     const Precision precision = choose("precision", o.precision, precision_choices());
-    std::fputs(plan_table(with_precision(fuse(build_model(model)), precision), int(o.batch), precision, o.chip).c_str(),
-               stdout);
+    const Graph graph = with_precision(fuse(build_model(model)), precision);
+    std::fputs(plan_table(graph, {.batch = int(o.batch), .precision = precision}, o.chip).c_str(), stdout);
 }
 
 void print_libraries() {

@@ -20,6 +20,7 @@ TEST(CudaChips, DryRunsAndCudnnKnowTheSame) {
         const auto described = nlohmann::json::parse(chip_description(c.name));
         EXPECT_EQ(described["totalGlobalMem"].get<size_t>(), c.memory) << c.name;
         EXPECT_EQ(described["deviceName"].get<std::string>(), c.title) << c.name;
+        EXPECT_EQ(described["multiProcessorCount"].get<int>(), c.multiprocessors) << c.name;
     }
 }
 

@@ -12,8 +12,8 @@ Versions cuda_versions() { return cuda::versions(); }
 
 std::vector<CudaLibrary> cuda_libraries() { return {}; }
 
-std::string plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
-    return cuda::plan_table(graph, batch, precision, chip);
+std::string plan_table(const Graph& graph, const PlannedStep& step, const std::string& chip) {
+    return cuda::plan_table(graph, step, chip);
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& comm) {

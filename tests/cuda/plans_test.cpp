@@ -76,7 +76,7 @@ TEST(CudaPlans, AreTimedOnMoreThanTheCacheHolds) {
 
 TEST(CudaPlans, OperandsHaveBytes) {
     for (const auto& [name, spec, uses] :
-         plans_of(cuda_graph("pyramidnet", 32, 3, 10, Precision::bf16), 4, Precision::bf16))
+         plans_of(cuda_graph("pyramidnet", 32, 3, 10, Precision::bf16), 4, {Precision::bf16}))
         for (const Slot slot : operands_of(spec)) EXPECT_GT(operand_bytes(spec, slot), 0u) << name << " " << spec.key();
 }
 
@@ -84,7 +84,7 @@ TEST(CudaPlans, OperandsHaveBytes) {
 // after conv3 comes the shortcut.
 TEST(CudaPlans, ConvolutionsInF16TakeTheBatchNormsAroundThem) {
     std::map<std::string, int> uses;
-    for (const NamedPlan& plan : plans_of(cuda_graph("resnet50", 32, 3, 10, Precision::f16), 4, Precision::f16))
+    for (const NamedPlan& plan : plans_of(cuda_graph("resnet50", 32, 3, 10, Precision::f16), 4, {Precision::f16}))
         uses[plan.spec.family()] += plan.uses;
     EXPECT_EQ(uses["conv f16"], 53 + 1) << "the last is the classifier";
     EXPECT_EQ(uses["conv f16 statistics"], 53);
@@ -158,7 +158,7 @@ std::vector<NamedPlan> benchmark_plans(Precision p) {
     std::map<std::string, NamedPlan> all;
     for (const Benchmark& b : benchmarks)
         for (const int batch : b.batches)
-            for (const NamedPlan& plan : plans_of(cuda_graph(b.model, b.size, b.channels, b.classes, p), batch, p))
+            for (const NamedPlan& plan : plans_of(cuda_graph(b.model, b.size, b.channels, b.classes, p), batch, {p}))
                 all.emplace(plan.spec.key(), plan);
     std::vector<NamedPlan> plans;
     for (const auto& [key, plan] : all) plans.push_back(plan);
@@ -200,7 +200,7 @@ TEST_P(CudaPlansOf, EveryConvolutionIsBuilt) {
 // cuDNN itself, asked by four threads at once.
 TEST_P(CudaPlansOf, ThreadsBuildWhatOneThreadBuilds) {
     std::vector<NamedPlan> plans;
-    for (const NamedPlan& plan : plans_of(cuda_graph("resnet18", 32, 3, 10, Precision::f16), 64, Precision::f16))
+    for (const NamedPlan& plan : plans_of(cuda_graph("resnet18", 32, 3, 10, Precision::f16), 64, {Precision::f16}))
         if (!compiled(plan.spec)) plans.push_back(plan);
     ASSERT_GT(plans.size(), 20u);
     const std::vector<PlanRow> rows = plan_rows(plans, GetParam());
@@ -261,11 +261,31 @@ TEST_P(CudaPlansOf, NormsOnAPartOfTheDeviceHaveEngines) {
 }
 
 TEST_P(CudaPlansOf, TheTableNamesEngineAndWorkspace) {
-    const std::string table =
-        plan_table(cuda_graph("mnist-conv", 28, 1, 10, Precision::bf16), 64, Precision::bf16, GetParam());
+    const std::string table = plan_table(cuda_graph("mnist-conv", 28, 1, 10, Precision::bf16),
+                                         {.batch = 64, .precision = Precision::bf16}, GetParam());
     for (const char* word :
          {"conv1", "conv2", "fc1", "fc2", "built", "eng", "conv-weight-gradient bf16 n64 28x28x8->24x24x16 k5 s1 p0"})
         EXPECT_NE(table.find(word), std::string::npos) << word << "\n" << table;
+}
+
+// Of an h100's 132 multiprocessors NCCL keeps 32.
+TEST(CudaPlansOf, TheTableIsOfTheRanksAndTheWayThatAreNamed) {
+    GraphBuilder builder("one norm", 8, 8, 8, 10);
+    const ValueId x = builder.conv("conv", builder.input(), 16, 3, 1, 1, kaiming_fan_out(3, 16)),
+                  y = builder.relu(builder.batch_norm("norm", x));
+    const Graph g = with_precision(fuse(builder.finish(builder.linear("fc", y, 10), 0)), Precision::bf16);
+    const auto table = [&](int ranks, NormBy by) {
+        return plan_table(g, {.batch = 2, .precision = Precision::bf16, .norm_by = by, .ranks = ranks}, "h100");
+    };
+    const std::string alone = table(1, NormBy::plans), both = table(2, NormBy::plans),
+                      kernels = table(2, NormBy::kernels);
+    EXPECT_NE(alone.find("norm-gradient"), std::string::npos);
+    EXPECT_EQ(alone.find(" sm100"), std::string::npos);
+    EXPECT_NE(alone.find("\non several ranks"), std::string::npos);
+    EXPECT_NE(alone.find(" 100 multiprocessors"), std::string::npos);
+    EXPECT_NE(both.find(" sm100"), std::string::npos);
+    EXPECT_EQ(both.find("\non several ranks"), std::string::npos);
+    EXPECT_EQ(kernels.find("norm"), std::string::npos) << kernels;
 }
 
 std::vector<std::string> chip_names() {

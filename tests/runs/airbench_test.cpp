@@ -160,7 +160,7 @@ std::vector<bool> gradients_overlap(Backend& backend) {
 
 // One kernel does both on GPUs. On CPUs two steps do, and the memory is free in between.
 TEST(Airbench94, ABatchNormsGradientLivesUntilThatOfItsPoolOnGpusOnly) {
-    PlanningBackend gpu("no GPU", size_t(1) << 40, "", {});
+    PlanningBackend gpu("no GPU", size_t(1) << 40, "", {}, 1);
     EXPECT_EQ(gradients_overlap(gpu), std::vector<bool>(3, true));
     EXPECT_EQ(gradients_overlap(*make_test_backend("cpu")), std::vector<bool>(3, false));
 }

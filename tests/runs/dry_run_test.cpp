@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -168,6 +169,32 @@ TEST_F(DryRun, PlansForAGpuThatIsNotHere) {
     // The one channel of an image becomes eight, of two bytes each; and products read a copy of the
     // weights.
     EXPECT_NEAR(memory_of_gpu(low.out).first - used, 1000.0 * 784 * (8 * 2 - 4) / (1 << 20), 0.1) << low.out;
+}
+
+/// The sizes of "buckets   3 of gradients, in backward order: 16.0 20.3 6.3 MiB".
+std::vector<double> bucket_sizes(const std::string& out) {
+    std::vector<double> sizes;
+    const std::string label = "in backward order: ";
+    const size_t at = out.find(label);
+    std::istringstream line(at == std::string::npos ? "" : out.substr(at + label.size()));
+    for (double size; line >> size;) sizes.push_back(size);
+    return sizes;
+}
+
+// Boards of these chips are linked by NVLink: a bucket has 16 MiB where there are sums.
+TEST_F(DryRun, PlansTheBucketsOfItsLinks) {
+    make_data(large_, 60, 20, "32x32x3");
+    const std::string more = "--dry-run --data " + large_ + " --model resnet18 --chip h100";
+    for (const auto& [ranks, least] : {std::pair{1, 4.0}, {2, 16.0}}) {
+        const Finished f = launch(ranks, arguments(more));
+        ASSERT_EQ("", failure(f));
+        std::vector<double> sizes = bucket_sizes(f.out);
+        ASSERT_GT(sizes.size(), 1u) << f.out;
+        sizes.pop_back();
+        for (const double size : sizes) EXPECT_GE(size, least);
+        // The largest parameter has 9 MiB, and a bucket ends with the one that fills it.
+        EXPECT_LT(*std::min_element(sizes.begin(), sizes.end()), least + 9.1);
+    }
 }
 
 // cuDNN lists its plans for longer than the watchdog waits in a training.

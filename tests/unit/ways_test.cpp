@@ -227,7 +227,8 @@ TEST(Ways, NormsByKernelsDoThePoolBeforeThem) {
 TEST(Ways, WhatIsInNoMemoryHasNoBuffer) {
     class Decided final : public PlanningBackend {
     public:
-        Decided(const Times& times, NormBy by) : PlanningBackend("", size_t(1) << 40, "", {}), times_(times), by_(by) {}
+        Decided(const Times& times, NormBy by)
+            : PlanningBackend("", size_t(1) << 40, "", {}, 1), times_(times), by_(by) {}
         std::shared_ptr<const Ways> decide(const Outline& o) override {
             return std::make_shared<GpuWays>(cuda::decide(o, {Precision::f16, by_}, timing(times_)));
         }
@@ -260,8 +261,6 @@ TEST(Ways, WhatIsInNoMemoryHasNoBuffer) {
     }
 }
 
-// Sums over ranks run beside backward: only the plans of norms' gradients leave them
-// multiprocessors.
 // Threads build what is expected before anything is timed: what is missing there is built late, and
 // what is not asked for in vain.
 TEST(Ways, WhatIsAskedForIsExpectedWhateverTheTimes) {
@@ -298,6 +297,8 @@ TEST(Ways, WhatIsAskedForIsExpectedWhateverTheTimes) {
             }
 }
 
+// Sums over ranks run beside backward: only the plans of norms' gradients leave them
+// multiprocessors.
 TEST_F(Ways18, PlansOfNormsKeepToTheirMultiprocessors) {
     const GradientFlow flow = gradient_flow(g);
     const GpuWays ways =

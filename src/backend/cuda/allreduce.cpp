@@ -8,6 +8,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/transport.h"
+#include "backend/gpu/sums.h"
 #include "comm/comm.h"
 #include "comm/network.h"
 

@@ -11,6 +11,7 @@
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/transport.h"
 #include "backend/gpu/plan_list.h"
+#include "backend/gpu/sums.h"
 #include "base/text.h"
 #include "comm/activity.h"
 #include "comm/binding.h"
@@ -155,15 +156,11 @@ void CudaBackend::synchronize() {
     }
 }
 
-int CudaBackend::beside_sums(int multiprocessors) const {
-    const bool by_nccl = sums_ && !options_.share_device;
-    return by_nccl ? std::max(1, multiprocessors - nccl_blocks()) : 0;
-}
-
 std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
     const Doing doing(comm_.activity(), "choosing cuDNN plans");
+    const bool by_nccl = sums_ && !options_.share_device;
     const WayOptions options{options_.precision, options_.norm_by, options_.sync_bn && sums_,
-                             beside_sums(info_.multiprocessors)};
+                             by_nccl ? beside_sums(info_.multiprocessors) : 0};
     const Timing timing{[&](const PlanSpec& s) { return plans_.time(s); },
                         [&](const KernelSpec& s) { return plans_.time(s); }};
     const auto known = [&](const std::string& key) { return plans_.known_time(key); };

@@ -100,8 +100,6 @@ private:
     std::string kind() const;
     /// Collective: ranks with an outline decide, and build what they decided for; the others wait.
     void together_deciding(const Outline*);
-    /// As PlanSpec::multiprocessors.
-    int beside_sums(int multiprocessors) const;
     /// A plan that decide() chose; throws Exit::usage if cuDNN has no engine for it.
     const Plan& plan(const PlanSpec&);
     static const Way& way_of(const Bound& b) { return static_cast<const GpuWays&>(b.ways).ways[size_t(b.op)]; }

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "backend/chips.h"
 #include "backend/cuda/chips.h"
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda_entry.h"
+#include "backend/gpu/sums.h"
 
 namespace convoy::cuda {
 namespace {
@@ -68,8 +70,17 @@ std::string text_of(const std::vector<PlanRow>& rows) {
     return text;
 }
 
-std::string plan_table(const Graph& graph, int batch, Precision precision, const std::string& chip) {
-    return text_of(plan_rows(plans_of(graph, batch, precision), chip));
+std::string plan_table(const Graph& graph, const PlannedStep& step, const std::string& chip) {
+    const int limit = beside_sums(find_chip(chip).multiprocessors);
+    const std::vector<NamedPlan> plans = plans_of(
+        graph, step.batch, {step.precision, step.norm_by, step.sync_bn && step.ranks > 1, step.ranks > 1 ? limit : 0});
+    const bool alone = step.ranks == 1 && std::any_of(plans.begin(), plans.end(), [](const NamedPlan& p) {
+                           return p.spec.kind == PlanSpec::norm_gradient;
+                       });
+    return text_of(plan_rows(plans, chip)) +
+           (alone ? "on several ranks, plans of batch norms' gradients keep to " + std::to_string(limit) +
+                        " multiprocessors: NCCL's sums have the others\n"
+                  : "");
 }
 
 }  // namespace convoy::cuda

@@ -1,8 +1,6 @@
 #include "backend/cuda/transport.h"
 
-#include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <sstream>
 
 namespace convoy::cuda {
@@ -28,17 +26,6 @@ std::string socket_warning(const std::string& transports, const std::string& por
     if (transports.find("NET/Socket") == std::string::npos || ports.empty()) return "";
     return "NCCL sums over sockets (NET/Socket) although there is " + ports +
            "; see jobs/site/infiniband.env.example for what to set, and NCCL_DEBUG=INFO for its reason";
-}
-
-int nccl_blocks() {
-    const char* most = std::getenv("NCCL_MAX_CTAS");
-    const int blocks = most ? std::atoi(most) : 0;
-    return blocks > 0 ? blocks : 32;
-}
-
-size_t bucket_bytes_of(bool several_hosts, bool all_have_nvlink, bool all_use_verbs) {
-    const bool fast = several_hosts ? all_use_verbs : all_have_nvlink;
-    return size_t(fast ? 16 : 4) << 20;
 }
 
 }  // namespace convoy::cuda

@@ -13,10 +13,11 @@ std::string title_of(const Graph& graph, size_t op) {
 }
 
 /// By op, where the time of everything is alike.
-std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, Precision precision, NormBy norm_by) {
+std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, WayOptions options, NormBy norm_by) {
+    if (options.norm_by == NormBy::measured) options.norm_by = norm_by;
     const GradientFlow flow = gradient_flow(graph);
     const Timing any{[](const PlanSpec&) { return 1.0f; }, [](const KernelSpec&) { return 1.0f; }};
-    return decide({graph, batch, true, flow}, {precision, norm_by}, any).considered;
+    return decide({graph, batch, true, flow}, options, any).considered;
 }
 
 }  // namespace
@@ -37,9 +38,9 @@ std::vector<PlanSpec> expected_plans(const Outline& outline, const WayOptions& o
     return expected;
 }
 
-std::vector<NamedPlan> plans_of(const Graph& graph, int batch, Precision precision) {
-    const auto fused = considered(graph, batch, precision, NormBy::convolutions),
-               apart = considered(graph, batch, precision, NormBy::plans);
+std::vector<NamedPlan> plans_of(const Graph& graph, int batch, const WayOptions& options) {
+    const auto fused = considered(graph, batch, options, NormBy::convolutions),
+               apart = considered(graph, batch, options, NormBy::plans);
     std::vector<NamedPlan> plans;
     for (size_t op = 0; op < graph.ops.size(); ++op) {
         std::map<std::string, PlanSpec> of_op;

@@ -13,13 +13,13 @@ using KnownTimes = std::function<std::optional<float>(const std::string& key)>;
 /// order.
 std::vector<PlanSpec> expected_plans(const Outline&, const WayOptions&, const KnownTimes&);
 
-/// Every plan that a training step of this rank's batch may ask for, each once, with the operation
-/// that asks first.
+/// Every plan that a training step of this rank's batch may ask for, whatever the times, each once,
+/// with the operation that asks first.
 struct NamedPlan {
     std::string name;
     PlanSpec spec;
     int uses = 1;
 };
-std::vector<NamedPlan> plans_of(const Graph&, int batch, Precision);
+std::vector<NamedPlan> plans_of(const Graph&, int batch, const WayOptions&);
 
 }  // namespace convoy::cuda

@@ -18,8 +18,8 @@ MemoryBudget budget_of(size_t memory, const std::string& whose) {
 }  // namespace
 
 PlanningBackend::PlanningBackend(std::string title, size_t memory, const std::string& whose,
-                                 const cuda::WayOptions& options)
-    : title_(std::move(title)), options_(options), budget_(budget_of(memory, whose)) {}
+                                 const cuda::WayOptions& options, size_t bucket_bytes)
+    : title_(std::move(title)), options_(options), bucket_bytes_(bucket_bytes), budget_(budget_of(memory, whose)) {}
 
 Buffer PlanningBackend::take(size_t bytes, const std::string& what, const std::string& advice) {
     bytes = rounded(std::max<size_t>(bytes, 1), alignment);

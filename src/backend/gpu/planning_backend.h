@@ -1,6 +1,7 @@
 // A GPU that is not there, or must not be touched: it counts the memory of programs and runs none.
 // Its tensors lie at addresses without memory. Not counted: workspaces of cuDNN's plans, which only
-// cuDNN knows, and Muon's scratch. Every batch norm is planned as our kernels run it.
+// cuDNN knows, and Muon's scratch. Batch norms are planned in the way that is named, as if cuDNN
+// had every plan; where times are to decide, as our kernels run them.
 #pragma once
 #include <set>
 
@@ -14,12 +15,14 @@ class PlanningBackend : public Backend {
 public:
     /// `title` for people; `memory`: bytes that tensors may take, and whose they are: "the memory
     /// of an h100".
-    PlanningBackend(std::string title, size_t memory, const std::string& whose, const cuda::WayOptions&);
+    PlanningBackend(std::string title, size_t memory, const std::string& whose, const cuda::WayOptions&,
+                    size_t bucket_bytes);
 
     std::string device() const override { return title_; }
     int threads() const override { return 1; }
     std::string placement() const override { return ""; }
     std::string links() const override { return ""; }
+    size_t bucket_bytes() const override { return bucket_bytes_; }
     int channel_multiple() const override { return tensor_core_multiple; }
     SystemSample sample() override { return {}; }
     std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
@@ -57,6 +60,7 @@ private:
 
     std::string title_;
     const cuda::WayOptions options_;
+    const size_t bucket_bytes_;
     MemoryBudget budget_;
     size_t taken_ = 0;              // bytes
     std::set<const void*> copied_;  // weights that have their copy

@@ -312,7 +312,7 @@ GpuWays decide(const Outline& outline, const WayOptions& options, const Timing& 
 }
 
 GpuWays decide_unmeasured(const Outline& outline, WayOptions options) {
-    options.norm_by = NormBy::kernels;
+    if (options.norm_by == NormBy::measured) options.norm_by = NormBy::kernels;
     return decide(outline, options, {[](const PlanSpec&) { return 0.0f; }, [](const KernelSpec&) { return 0.0f; }});
 }
 

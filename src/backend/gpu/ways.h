@@ -104,7 +104,8 @@ struct GpuWays final : Ways {
 };
 
 GpuWays decide(const Outline&, const WayOptions&, const Timing&);
-/// By our kernels alone, as far as products allow it: what a dry run without a GPU plans with.
+/// As options.norm_by says, as if cuDNN had every plan; where times decide, by our kernels alone:
+/// what a dry run without a GPU plans with.
 GpuWays decide_unmeasured(const Outline&, WayOptions);
 
 }  // namespace convoy::cuda
