@@ -12,7 +12,7 @@ namespace {
 
 TEST(Placement, HalfOfAGpuStaysFree) {
     const size_t memory = size_t(10) << 30;
-    const PlanningBackend gpu("a GPU", memory, "the memory of a GPU", {});
+    const PlanningBackend gpu("a GPU", memory, "the memory of a GPU", {}, 1);
     EXPECT_EQ(place(Placement::automatic, gpu, memory / 2).placement, Placement::replicate);
     EXPECT_EQ(place(Placement::automatic, gpu, memory / 2 + 1).placement, Placement::node);
     EXPECT_EQ(place(Placement::replicate, gpu, memory).placement, Placement::replicate);
