@@ -31,8 +31,11 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
 }
 
 void Trainer::plan() {
-    for (const EarlierGraph& e : earlier_) stages_.push_back({&e.graph, e.until, {}});
-    stages_.push_back({&graph_, INT64_MAX, {}});
+    const int64_t epochs = (total_steps_ + epoch_plan_.steps() - 1) / epoch_plan_.steps();
+    for (const EarlierGraph& e : earlier_)
+        if (stages_.empty() || stages_.back().until < epochs) stages_.push_back({&e.graph, e.until, {}});
+    if (stages_.empty() || stages_.back().until < epochs) stages_.push_back({&graph_, epochs, {}});
+    stages_.back().until = INT64_MAX;  // what is measured after the last epoch, too
     for (Stage& stage : stages_)
         for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail}) {
             if (samples == 0) continue;

@@ -115,7 +115,8 @@ class Trainer {
 public:
     /// Allocates parameters, gradients and optimizer state. `test` may be null. `requests` may be
     /// set at any time, by a signal handler or a clock, and must outlive the trainer. `earlier`, in
-    /// the order of their epochs, come before `graph`, which is evaluated throughout.
+    /// the order of their epochs, come before `graph`, which is evaluated throughout. What begins
+    /// after the last epoch is not built.
     Trainer(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
             Requests& requests, std::vector<EarlierGraph> earlier = {});
 

@@ -129,6 +129,9 @@ TEST_F(Images, SizesChangeByEpoch) {
         EXPECT_TRUE(small[i] != medium[i] && medium[i] != large[i]) << "sizes make a difference";
     }
     EXPECT_EQ(read("all", "eval/loss").size(), 3u);
+    EXPECT_EQ(losses_of("last", "--lr 0 --image-size 16:0,24:3"), small)
+        << "what comes after the end is evaluated only";
+    EXPECT_NE(read("last", "eval/loss"), read("16", "eval/loss"));
     const std::vector<double> whole = losses_of("whole", "--lr 0.01 " + by_epoch);
     losses_of("parts", "--lr 0.01 --max-steps 4 " + by_epoch);
     EXPECT_EQ(losses_of("parts", "--lr 0.01 --resume auto " + by_epoch), whole);
