@@ -70,10 +70,10 @@ void turn_upright(RgbImage& image, int orientation) {
     image.note(ImageNote::turned);
 }
 
-void check_image_size(int64_t height, int64_t width) {
+void check_image_size(int64_t height, int64_t width, const std::string& verb) {
     if (height < 1 || width < 1) throw BadImage("has no pixels");
     if (height > most_image_side || width > most_image_side || height * width > most_image_pixels)
-        throw BadImage("claims " + std::to_string(height) + "x" + std::to_string(width) + " pixels, more than " +
+        throw BadImage(verb + " " + std::to_string(height) + "x" + std::to_string(width) + " pixels, more than " +
                        std::to_string(most_image_side) + " a side or " + std::to_string(most_image_pixels) + " in all");
 }
 

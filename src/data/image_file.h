@@ -54,8 +54,8 @@ void decode_image(FileBytes, RgbImage& to);
 // One format each; for decode_image.
 void decode_jpeg(FileBytes, RgbImage& to);
 void decode_png(FileBytes, RgbImage& to);
-/// Throws BadImage beyond the limits.
-void check_image_size(int64_t height, int64_t width);
+/// Throws BadImage beyond the limits: the image `claims` or `becomes` so many pixels.
+void check_image_size(int64_t height, int64_t width, const std::string& verb = "claims");
 
 /// EXIF's orientation, 1 to 8, in the content of a JPEG's APP1 segment; 1 if it says none that is
 /// one.

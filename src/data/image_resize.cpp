@@ -42,7 +42,7 @@ bool resize(const RgbImage& from, const Resize& how, RgbImage& to) {
     const Resampling what = resampling_of(from, how, to.height, to.width);
     if (what.rows == from.height && what.columns == from.width && to.height == what.rows && to.width == what.columns)
         return false;
-    check_image_size(to.height, to.width);
+    check_image_size(to.height, to.width, "becomes");
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
     std::vector<float> line(size_t(to.width) * 3);
     Resampler resampler;

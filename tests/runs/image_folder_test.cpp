@@ -60,14 +60,23 @@ std::vector<Row> expected_rows(const std::string& root, int classes, const Resiz
 
 class ImageFolder : public testing::Test {
 protected:
+    /// What `action` printed; its Error is a failure.
+    static std::string printed(const std::function<void()>& action) {
+        testing::internal::CaptureStdout();
+        try {
+            action();
+        } catch (const Error& error) {
+            ADD_FAILURE() << error.what();
+        }
+        return testing::internal::GetCapturedStdout();
+    }
     /// Converts in this process; what was printed.
     std::string convert_here(std::vector<std::string> args) {
-        testing::internal::CaptureStdout();
-        testing::internal::CaptureStderr();
         args.insert(args.end(), {"--to", out_});
-        EXPECT_EQ(convert_images(test_comm(), args), 0);
+        testing::internal::CaptureStderr();
+        const std::string out = printed([&] { EXPECT_EQ(convert_images(test_comm(), args), 0); });
         said_ = testing::internal::GetCapturedStderr();
-        return testing::internal::GetCapturedStdout();
+        return out;
     }
     std::string problem(Exit code, std::vector<std::string> args, const std::vector<std::string>& words) {
         args.insert(args.end(), {"--to", out_});
@@ -77,9 +86,7 @@ protected:
         return wrong;
     }
     std::string verified() const {
-        testing::internal::CaptureStdout();
-        EXPECT_EQ(verify({out_}), 0);
-        return testing::internal::GetCapturedStdout();
+        return printed([&] { EXPECT_EQ(verify({out_}), 0); });
     }
     std::vector<Row> all_rows() const {
         std::vector<Row> rows = rows_in(out_, "train"), test = rows_in(out_, "test");
