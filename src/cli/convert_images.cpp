@@ -22,6 +22,7 @@ namespace {
 struct Work {
     ImagePlan plan;
     Source source;                        ///< classes and provenance
+    std::string finished;                 ///< by shard: 'y' if it was there when rank 0 looked, else 'n'
     int64_t other_files = 0, newest = 0;  ///< on rank 0: as of ImageList
 };
 
@@ -88,6 +89,7 @@ void share_work(Comm& comm, Work& work) {
     work.source.files = texts_of(comm.broadcast(text_of(work.source.files)));
     work.source.sha256 = texts_of(comm.broadcast(text_of(work.source.sha256)));
     work.source.checksum = comm.broadcast(work.source.checksum);
+    work.finished = comm.broadcast(work.finished);
 }
 
 /// The shards of one rank.
@@ -101,7 +103,10 @@ public:
         int64_t images = 0, done = 0;
         std::vector<const PlannedShard*> missing;
         for (const PlannedShard* shard : own()) {
-            std::optional<ShardRecord> record = folder_.finished(shard->name());
+            // others may still see files of a network that rank 0 has removed
+            const bool there = work_.finished[size_t(shard - work_.plan.shards.data())] == 'y';
+            std::optional<ShardRecord> record;
+            if (there) record = folder_.finished(shard->name());
             if (record && !(options_.rules.strict && record->tally.damaged > 0)) {
                 records_.push_back(std::move(*record));
                 continue;
@@ -232,8 +237,8 @@ void begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& wo
     folder.take();
     work = list_work(o, folder.unpacked(), comm.activity());
     const ConversionFolder::Before before = folder.prepare(identity_of(work, o));
-    int64_t finished = 0;
-    for (const PlannedShard& shard : work.plan.shards) finished += folder.finished(shard.name()).has_value();
+    for (const PlannedShard& shard : work.plan.shards) work.finished += folder.finished(shard.name()) ? 'y' : 'n';
+    const int64_t finished = std::count(work.finished.begin(), work.finished.end(), 'y');
     if (before == ConversionFolder::Before::same)
         terminal.line(formatted("%s: goes on: %lld of %zu shards are there", o.to.c_str(), (long long)finished,
                                 work.plan.shards.size()));
