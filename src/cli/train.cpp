@@ -159,8 +159,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     const DataSet train_data(comm, *backend, *d.train, 0, o.placement);
     const std::unique_ptr<DataSet> test_data =
         o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images, o.placement);
-    d.train.reset();
-    d.test.reset();
+    d.close_files();
 
     // 4. Plan
     std::unique_ptr<Trainer> trainer;

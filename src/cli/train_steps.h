@@ -20,6 +20,11 @@ struct Description {
     ModelOptions model;
     Graph graph;
     std::vector<EarlierGraph> earlier;
+
+    void close_files() {
+        train.reset();
+        test.reset();
+    }
 };
 /// Collective. Reads no image. Throws Exit::usage for options without effect on the device or the
 /// model, too.
