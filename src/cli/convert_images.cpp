@@ -55,6 +55,12 @@ std::string identity_of(const Work& work, const ImageOptions& o) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+/// "in" of "data/in/".
+std::string name_of(const std::string& path) {
+    const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+    return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
+}
+
 /// On rank 0.
 Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& activity) {
     const Doing doing(activity, "listing the images");
@@ -70,8 +76,7 @@ Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& act
     work.newest = std::max(train.newest, test.newest);
     work.plan = plan_shards(std::move(train), std::move(test), o.plan, o.rules);
     work.source.class_names = classes.names;
-    for (const std::string& path : work.plan.sources)
-        work.source.files.push_back(std::filesystem::path(path).filename());
+    for (const std::string& path : work.plan.sources) work.source.files.push_back(name_of(path));
     const std::string list = digest_of_plan(work.plan);
     work.source.sha256.assign(work.source.files.size(), list);
     work.source.checksum = "of the list of images";
@@ -118,6 +123,7 @@ public:
         const Phase phase(comm_.activity(), name, "image", 0, images, /*rated=*/true);
         const Doing doing(comm_.activity(), "converting images");
         for (const PlannedShard* shard : missing) {
+            folder_.forget(shard->name());
             records_.push_back(convert_shard(
                 *shard, work_.plan.sources, options_.rules, work_.source, [this](hid_t file) { describe(file); },
                 folder_.shard_path(shard->name()), [&] { comm_.activity().advance(++done); }));

@@ -95,9 +95,12 @@ std::optional<ShardRecord> ConversionFolder::finished(const std::string& name) c
     return {};
 }
 
-void ConversionFolder::remember(const ShardRecord& record) const {
+void ConversionFolder::forget(const std::string& name) const {
     std::error_code ignored;
-    for (const char* ending : {".open", ".done"}) fs::remove(record_path(record.name) + ending, ignored);
+    for (const char* ending : {"", ".open", ".done"}) fs::remove(record_path(name) + ending, ignored);
+}
+
+void ConversionFolder::remember(const ShardRecord& record) const {
     write_text(record_path(record.name), text_of(record));
 }
 

@@ -38,6 +38,8 @@ public:
     std::string shard_path(const std::string& name) const { return (shards_ / name).string(); }
     /// The record of a shard that is there already.
     std::optional<ShardRecord> finished(const std::string& name) const;
+    /// Before a shard is made, and once it is.
+    void forget(const std::string& name) const;
     void remember(const ShardRecord&) const;
     /// Adds mean and deviation to a shard that has a record; its line of the manifest.
     ManifestEntry seal(const ShardRecord&, const PixelStatistics&) const;

@@ -101,7 +101,7 @@ protected:
 
 TEST_F(ImageFolder, EveryImageIsInItOnce) {
     make_image_folder(root_, 3, 30);
-    const std::string said = convert_here({"--from", root_, "--short-side", "24", "--shards", "4"});
+    const std::string said = convert_here({"--from", root_ + "/", "--short-side", "24", "--shards", "4"});
     EXPECT_NE(said.find("85 train images, 5 test images, pixels, short side 24, 3 classes, 5 shards"),
               std::string::npos)
         << said;
@@ -112,6 +112,7 @@ TEST_F(ImageFolder, EveryImageIsInItOnce) {
     const h5::Handle file = h5::open(shard);
     EXPECT_EQ(h5::string_attribute(file, "resized", shard), "short side 24");
     EXPECT_EQ(h5::int_attribute(file, "permutation_seed", shard), 0);
+    EXPECT_EQ(h5::string_attribute(file, "source", shard), "in");
 }
 
 TEST_F(ImageFolder, OfOneSizeIsAnOrdinaryDataSet) {

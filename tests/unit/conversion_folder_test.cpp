@@ -59,6 +59,7 @@ TEST_F(ConversionFolders, AShardThatWasBeingCompletedIsMadeAgain) {
     EXPECT_EQ(folder_.seal(record, statistics_).sha256, entry.sha256);
     fs::remove(records_ + record.name + ".done");
     EXPECT_FALSE(folder_.finished(record.name)) << "it may be half written";
+    folder_.forget(record.name);
     folder_.remember(made());
     EXPECT_TRUE(folder_.finished(record.name));
     EXPECT_EQ(folder_.seal(record, statistics_).sha256, entry.sha256);
