@@ -81,7 +81,7 @@ void add_class_folder(const std::string& root, const std::string& label, int32_t
     fs::recursive_directory_iterator entries(root + "/" + label, fs::directory_options::follow_directory_symlink,
                                              error);
     for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
-        if (!entries->is_regular_file(error)) continue;
+        if (entries->is_directory(error)) continue;
         const std::string name = entries->path().string().substr(root.size() + 1);
         if (is_image_name(name))
             to.images.push_back({label, name, source, -1, size_of_source(entries->path(), to)});

@@ -142,7 +142,8 @@ bool is_archive(std::string& path, const std::string& unpacked, ImageList& list)
 int64_t size_of_source(const std::string& path, ImageList& list) {
     struct stat status{};
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
-        fail(Exit::bad_input, path + ": is missing, or no regular file; check the list and its folder");
+        fail(Exit::bad_input,
+             path + ": is missing, or no regular file; check the list, the folder, and where links lead");
     list.newest = std::max(list.newest, int64_t(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec);
     return status.st_size;
 }

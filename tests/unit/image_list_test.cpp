@@ -69,6 +69,9 @@ TEST_F(ImageLists, AFolderAClassIsSorted) {
     fs::create_directory_symlink(root_ + "/n03", root_ + "/n04");
     EXPECT_EQ(contents(listed({root_}))[4], "n03 c.jpg: deep");
     EXPECT_EQ(contents(listed({root_}))[5], "n04 c.jpg: deep");
+    fs::create_symlink("nowhere.jpg", root_ + "/n03/gone.jpg");
+    EXPECT_EQ("", problem({root_}, {"n03/gone.jpg", "is missing"}));
+    fs::remove(root_ + "/n03/gone.jpg");
     fs::create_directories(root_ + "/n05");
     EXPECT_EQ("", problem({root_}, {"n05", "holds no .jpg"}));
 }
