@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cluster.h"
+#include "tests/support/images.h"
 
 namespace convoy::test {
 namespace {
@@ -108,6 +109,35 @@ TEST_F(Images, RandomWindowsAreTheSameOnTwoRanksAndAfterAnInterruption) {
     EXPECT_EQ(read("stopped", "train/loss"), one);
     train("other", "whole", "--epochs 3 --image-size 28 --random-resized-crop --flip --seed 4 ");
     EXPECT_GT(deviation(read("other", "train/loss"), one), 1e-3);
+}
+
+// Images of several sizes whose short side is 40, and the squares in their middle: as JPEG files,
+// as pixels, and cut by the converter.
+TEST_F(Images, OfManySizesTrainLikeSquaresCutBefore) {
+    for (int n = 0; n < 36; ++n) {
+        const RgbImage image = n % 2 ? pattern(40, 40 + 8 * (n % 5), uint32_t(n)) : pattern(48, 40, uint32_t(n));
+        write_file(dir_.path("files/" + std::string(n % 3 ? "a" : "b") + "/" + std::to_string(n) + ".jpg"),
+                   jpeg_of(image));
+    }
+    const auto losses_of = [&](const std::string& name, const std::string& how, const std::string& seen, int ranks) {
+        EXPECT_EQ("", failure(convoy_alone("convert imagefolder --val-share 0.3 --shards 2 --from " +
+                                           dir_.path("files") + " --to " + dir_.path(name) + " " + how)));
+        train_any(name + "-run", name,
+                  "--model resnet18 --batch-size 8 --epochs 2 --lr 0.01 --eval-images 7 --mean 0.5,0.5,0.5 "
+                  "--stddev 0.25,0.25,0.25 " +
+                      seen,
+                  ranks);
+        std::vector<double> losses = read(name + "-run", "train/loss");
+        for (const double loss : read(name + "-run", "eval/loss")) losses.push_back(loss);
+        return losses;
+    };
+    for (const int ranks : {1, 2}) {
+        const std::string of = std::to_string(ranks), centre = "--image-size 40 --resize 40";
+        const std::vector<double> squares = losses_of("squares" + of, "--size 40x40", "", ranks);
+        EXPECT_EQ(squares.size(), 2 * 4u + 2);
+        EXPECT_EQ(losses_of("pixels" + of, "--short-side 40", centre, ranks), squares) << ranks << " ranks";
+        EXPECT_EQ(losses_of("files" + of, "--keep-jpeg", centre, ranks), squares) << ranks << " ranks";
+    }
 }
 
 // At a rate of 0 an epoch is what a run of its own size makes of it.

@@ -231,10 +231,11 @@ TEST_P(Ragged, OtherCodecsAndMixturesAreRefused) {
     EXPECT_EQ("", problem({"train-00001-of-00002.h5", "differ"}));
 }
 
-TEST_P(Ragged, IsNotTrainedOnYet) {
+TEST_P(Ragged, NeedsASizeToBeTrainedOn) {
     for (const char* command : {"train --model resnet18 --batch-size 4 --data ", "demo --model resnet18 --data ",
                                 "bench --model resnet18 --batch-size 4 --data "})
-        EXPECT_EQ("", refusal(convoy_alone(command + data_), Exit::usage, {data_, "differ in size"})) << command;
+        EXPECT_EQ("", refusal(convoy_alone(command + data_), Exit::usage, {data_, "many sizes", "--image-size 224"}))
+            << command;
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, Ragged, testing::Values(ImageLayout::raw, ImageLayout::jpeg),
