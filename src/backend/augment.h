@@ -74,6 +74,8 @@ CONVOY_HD Window draw_window(const Augment& a, int height, int width, uint64_t s
     int h = height, w = width;
     if (ratio < double(a.ratio_low)) h = int(rint(width / double(a.ratio_low)));
     if (ratio > double(a.ratio_high)) w = int(rint(height * double(a.ratio_high)));
+    h = h < 1 ? 1 : h;
+    w = w < 1 ? 1 : w;
     return {(height - h) / 2, (width - w) / 2, h, w};
 }
 

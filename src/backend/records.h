@@ -74,6 +74,17 @@ struct Gather {
     /// largest; null: they are all of that shape
     const ImagePlace* places = nullptr;
 
+    /// Fails if the parts do not fit one another; each backend asks.
+    void check() const {
+        const Shape in = images.shape, out = x.shape;
+        if (augment.crop == Crop::shifted)
+            require(!places && in.h == out.h && in.w == out.w,
+                    "gather: images that are not resized have the batch's size");
+        else
+            require(images.dtype == DType::u8, "gather: only pixels are resized");
+        if (augment.crop == Crop::centre)
+            require(augment.short_side >= out.h && augment.short_side >= out.w, "gather: the centre is cut out");
+    }
     /// x = v * scale(c) + shift(c)
     float scale(size_t c) const { return 1 / ((images.dtype == DType::u8 ? 255.0f : 1.0f) * stddev[c]); }
     float shift(size_t c) const { return -mean[c] / stddev[c]; }

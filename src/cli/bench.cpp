@@ -93,13 +93,15 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
         graph = with_precision(fuse(build_model(model_of(o, info))), o.precision, backend->channel_multiple());
         check_effects_on_model(parsed, graph);
     });
-    const DataSet data = reader ? DataSet(comm, *backend, *reader, 0, o.placement)
-                                : DataSet(comm, *backend, info, made_up_rows(info, uint64_t(o.seed)), {}, o.placement);
+    const Placement where = place(o.placement, *backend, info.image_bytes()).placement;
+    const DataSet data = reader ? DataSet(comm, *backend, *reader, 0, where)
+                                : DataSet(comm, *backend, info, made_up_rows(info, uint64_t(o.seed)), {}, where);
     BenchResult known;
     known.model = o.model;
     known.precision = name_of(o.precision);
     known.data = o.data.empty() ? "synthetic" : o.data;
-    known.image_size = size_text(info);
+    const ModelOptions seen = model_of(o, info);
+    known.image_size = formatted("%dx%dx%d", seen.h, seen.w, seen.c);
     known.versions = versions_of_run(*backend);
     known.environment = environment_of_run(*backend);
     return measure_steps(comm, *backend, graph, data, setup, b.steps, std::move(known), on_failure);

@@ -42,7 +42,7 @@ const Choices<Placement>& placement_choices() {
     static const Choices<Placement> choices = {
         {"auto", Placement::automatic, "replicate where half of a GPU's memory stays free, else node"},
         {"replicate", Placement::replicate, "in each GPU's memory"},
-        {"node", Placement::node, "once in the node's memory, where GPUs read their batches"}};
+        {"node", Placement::node, "in the node's memory, where GPUs read their batches"}};
     return choices;
 }
 

@@ -68,7 +68,6 @@ void Console::print_data(const std::string& folder, const DataSet& train, const 
     note("data", formatted("%s: %lld training and %s test images of %s%dx%dx%d, %d classes; %s", folder.c_str(),
                            (long long)d.images, test_images.c_str(), d.ragged ? "up to " : "", d.height, d.width,
                            d.channels, d.classes, reading.c_str()));
-    if (!train.placed().why.empty()) note("placement", train.placed().why);
 }
 
 void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train,

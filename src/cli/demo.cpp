@@ -69,6 +69,9 @@ const std::vector<std::string> training_options = {"output",
                                                    "loss",
                                                    "look-ahead",
                                                    "look-ahead-decay",
+                                                   "random-resized-crop",
+                                                   "crop-scale",
+                                                   "crop-ratio",
                                                    "crop-pad",
                                                    "crop-mode",
                                                    "flip",
@@ -130,6 +133,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         check_effects_on_device(parsed, *backend);
         reader = std::make_unique<SplitReader>(o.data, "train");
+        check_images(o, reader->info());
         preprocessing = preprocessing_of(o, reader->info());
         graph = fuse(build_model(model_of(o, reader->info())));
     });

@@ -78,8 +78,8 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     std::unique_ptr<DataSet> train_data, test_data;
     std::unique_ptr<Trainer> trainer;
     comm.together([&] {
-        train_data = std::make_unique<DataSet>(*backend, train_info, o.placement);
-        if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info, o.placement);
+        train_data = std::make_unique<DataSet>(*backend, train_info, d.placed.placement);
+        if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info, d.placed.placement);
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody,
                                             d.earlier);
     });
@@ -88,6 +88,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
         .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size());
     build_programs(comm, *backend, o, *trainer);
     print_device(terminal, o, *backend, comm.size());
+    if (!d.placed.why.empty()) terminal.line("images    " + d.placed.why);
     comm.together([&] {
         if (!o.log_dir.empty()) check_folder(o.log_dir, "--log-dir");
         if (!comm.root()) return;

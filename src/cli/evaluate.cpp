@@ -31,13 +31,14 @@ struct EvaluateOptions {
     std::string path, data, split, device;
     int64_t batch = 0, threads = 0;
     Tta views = Tta::plain;
+    Placement placement = Placement::automatic;
     bool help = false;
     std::string text;  ///< of --help
 };
 
 EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     EvaluateOptions o;
-    std::string tta;
+    std::string tta, placement;
     po::options_description options("options of evaluate");
     options.add_options()  //
         ("model-file", po::value<std::string>(&o.path)->value_name("FILE"),
@@ -47,6 +48,8 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
         ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples per rank and step")  //
         ("device", po::value<std::string>(&o.device)->default_value("auto")->value_name("KIND"),
          help_of(device_choices()).c_str())  //
+        ("data-placement", po::value<std::string>(&placement)->default_value("auto")->value_name("WHERE"),
+         ("where GPUs have the images: " + help_of(placement_choices())).c_str())  //
         ("threads", po::value<int64_t>()->default_value(0)->value_name("N"),
          "CPU threads per rank; 0: this rank's share of the cores")  //
         ("tta", po::value<std::string>(&tta)->default_value("none")->value_name("VIEWS"),
@@ -59,6 +62,7 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     required_value(values, "data");
     o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
     o.views = choose("tta", tta, tta_choices());
+    o.placement = choose("data-placement", placement, placement_choices());
     o.threads = value_in_range(values, "threads", 0, 4096);
     return o;
 }
@@ -105,7 +109,8 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         graph = fuse(build_model(file.model));
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
-    const DataSet data(comm, *backend, *reader);
+    const size_t bytes = reader->info().image_bytes();
+    const DataSet data(comm, *backend, *reader, 0, place(o.placement, *backend, bytes).placement);
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_model(o.path, state, *backend); });
     Evaluator evaluator(comm, *backend, graph, state, data, file.preprocessing, o.batch * comm.size(), o.views);

@@ -52,7 +52,9 @@ RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Trainer&
             .images = data.info().images};
 }
 
-void print_transport(Terminal& terminal, const Backend& backend) {
+/// Where the images are, and how sums travel; nothing on CPUs.
+void print_ways(Terminal& terminal, const Placed& placed, const Backend& backend) {
+    if (!placed.why.empty()) terminal.line("images    " + placed.why);
     if (const std::string way = backend.transport(); !way.empty()) terminal.line("sums      over ranks by " + way);
 }
 
@@ -156,9 +158,9 @@ int train(Comm& comm, const std::vector<std::string>& args) {
 
     // 3. Data and model: what they are, before any image is read
     Description d = describe_training(comm, *backend, parsed, deadline);
-    const DataSet train_data(comm, *backend, *d.train, 0, o.placement);
+    const DataSet train_data(comm, *backend, *d.train, 0, d.placed.placement);
     const std::unique_ptr<DataSet> test_data =
-        o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images, o.placement);
+        o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images, d.placed.placement);
     d.close_files();
 
     // 4. Plan
@@ -171,7 +173,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size());
-    print_transport(terminal, *backend);
+    print_ways(terminal, d.placed, *backend);
     build_programs(comm, *backend, o, *trainer);
 
     // 5. Run folder, and where to go on

@@ -44,7 +44,7 @@ void check_images(const TrainOptions& o, const SplitInfo& data) {
         fail(Exit::usage, "--resize " + std::to_string(o.resize) + ": is less than the images have, and the model " +
                               "sees all of them; give --image-size too");
     const Crop crop = augment_of(o, data).crop;
-    if (crop != Crop::shifted && o.crop_pad > 0)
+    if ((crop != Crop::shifted || !o.image_size.earlier.empty()) && o.crop_pad > 0)
         fail(Exit::usage, "--crop-pad " + std::to_string(o.crop_pad) +
                               " moves images of the model's size, and these are resized; take --random-resized-crop");
     if (crop != Crop::shifted && o.model.starts_with("airbench94"))

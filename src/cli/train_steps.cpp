@@ -52,6 +52,8 @@ Description describe_training(Comm& comm, const Backend& backend, const ParsedOp
         d.test = std::make_unique<SplitReader>(o.data, "test");
         const SplitInfo& data = d.train->info();
         check_same_shape(data, d.test->info(), o.data);
+        const size_t test_bytes = o.no_eval ? 0 : first_images(*d.test, o.eval_images).image_bytes();
+        d.placed = place(o.placement, backend, data.image_bytes() + test_bytes);
         d.setup = setup_of(o, data, comm.size(), deadline);
         d.model = model_of(o, data);
         const auto build = [&](const ModelOptions& model) {

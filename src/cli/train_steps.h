@@ -20,6 +20,7 @@ struct Description {
     ModelOptions model;
     Graph graph;
     std::vector<EarlierGraph> earlier;
+    Placed placed;  ///< of both splits together
 
     void close_files() {
         train.reset();

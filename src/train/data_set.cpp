@@ -40,7 +40,6 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read, std::vector<ImagePlace> places,
                  Placement placement)
     : info_(info),
-      placed_(place(placement, backend, info.image_bytes())),
       places_(std::move(places)),
       pixels_(std::make_unique<Replicated>(comm, info_.image_bytes())),
       classes_(std::make_unique<Replicated>(comm, info_.label_bytes())) {
@@ -62,13 +61,12 @@ DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read
     pixels_->complete(pixel_offsets);
     classes_->complete(class_offsets);
 
-    bind(backend, pixels_->data(), classes_->data());
+    bind(backend, placement, pixels_->data(), classes_->data());
     seconds_ = seconds_since(start);
 }
 
-DataSet::DataSet(Backend& backend, const SplitInfo& info, Placement placement)
-    : info_(info), placed_(place(placement, backend, info.image_bytes())) {
-    bind(backend, nullptr, nullptr);
+DataSet::DataSet(Backend& backend, const SplitInfo& info, Placement placement) : info_(info) {
+    bind(backend, placement, nullptr, nullptr);
 }
 
 size_t DataSet::offset_of(int64_t row) const {
@@ -76,9 +74,9 @@ size_t DataSet::offset_of(int64_t row) const {
     return info_.ragged ? size_t(places_[size_t(row)].offset) : size_t(row) * info_.row_bytes();
 }
 
-void DataSet::bind(Backend& backend, void* pixels, void* classes) {
-    device_pixels_ = placed_.placement == Placement::node ? backend.mapped(pixels, info_.image_bytes())
-                                                          : backend.resident(pixels, info_.image_bytes());
+void DataSet::bind(Backend& backend, Placement placement, void* pixels, void* classes) {
+    device_pixels_ = placement == Placement::node ? backend.mapped(pixels, info_.image_bytes())
+                                                  : backend.resident(pixels, info_.image_bytes());
     device_classes_ = backend.resident(classes, info_.label_bytes());
     if (info_.ragged) device_places_ = backend.resident(places_.data(), size_t(info_.images) * sizeof(ImagePlace));
     images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, info_.type};

@@ -79,6 +79,10 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
     if (h5::has_attribute(file, short_side)) m.preprocessing.short_side = size(short_side, 0, 2 * most_side);
     m.class_names = h5::string_attributes(file, "class_names", path);
     m.data = read_trained_on(file, path);
+    const int side = m.preprocessing.short_side;
+    if (side > 0 && (side < std::max(m.model.h, m.model.w) || m.data == DType::f32))
+        fail(Exit::bad_input, path + ": attribute " + short_side + " is " + std::to_string(side) +
+                                  ", which is not for its model's size; the file is damaged");
     if (int(m.preprocessing.mean.size()) != m.model.c || int(m.preprocessing.stddev.size()) != m.model.c)
         fail(Exit::bad_input, path + ": mean and stddev do not have one value a channel; the file is damaged");
     return m;

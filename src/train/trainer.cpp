@@ -83,9 +83,13 @@ void Trainer::build() {
     if (evaluator_) evaluator_->build(arena_);
 }
 
-/// Centres of smaller images are cut out of images resized to be as much smaller.
+/// Smaller images show as much: they are resized to be as much smaller.
 Augment Trainer::augment_for(const Graph& graph) const {
     Augment augment = setup_.augment;
+    if (&graph != &graph_ && augment.crop == Crop::shifted) {
+        augment.crop = Crop::centre;
+        augment.short_side = std::min(train_.info().height, train_.info().width);
+    }
     const int64_t side = graph.values[graph.input].h, last = graph_.values[graph_.input].h;
     augment.short_side = int((augment.short_side * side + last - 1) / last);
     return augment;

@@ -169,6 +169,23 @@ TEST_F(Images, SizesChangeByEpoch) {
                                        "/model.h5 --data " + dir_.path("colour"))));
 }
 
+// Sizes that end at that of the images: before that they are resized as a whole, and are measured
+// as they are.
+TEST_F(Images, SmallerImagesShowTheWholeImage) {
+    make_data(dir_.path("colour"), 32, 16, "24x24x3", 4);
+    const std::string model = "--model resnet18 --stem cifar --batch-size 16 --epochs 2 --lr 0 ";
+    train_any("by-epoch", "colour", model + "--image-size 16:0,24:1");
+    train_any("small", "colour", model + "--image-size 16 --resize 16");
+    train_any("plain", "colour", model);
+    const std::vector<double> got = read("by-epoch", "train/loss"), small = read("small", "train/loss"),
+                              plain = read("plain", "train/loss");
+    ASSERT_EQ(got.size(), 4u);
+    EXPECT_EQ(got, (std::vector<double>{small[0], small[1], plain[2], plain[3]}));
+    EXPECT_EQ("", refusal(convoy_alone("train --device cpu --data " + dir_.path("colour") + " --output " +
+                                       dir_.path("no") + " " + model + "--image-size 16:0,24:1 --crop-pad 2"),
+                          Exit::usage, {"--crop-pad 2", "--random-resized-crop"}));
+}
+
 TEST_F(Images, WhatDoesNotFitIsOneLine) {
     const auto refused = [&](const std::string& options, const std::vector<std::string>& words,
                              const std::string& model = "mnist-linear") {

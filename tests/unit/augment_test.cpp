@@ -90,6 +90,8 @@ TEST(Augment, WhereNoWindowFitsItIsTheLargestInTheMiddle) {
     is(draw_window(whole, 10, 1000, 1, 0, 0), 0, 493, 10, 13);
     is(draw_window(whole, 1000, 10, 1, 0, 0), 493, 0, 13, 10);
     is(draw_window(whole, 1, 1, 1, 0, 0), 0, 0, 1, 1);
+    const Augment narrow{.crop = Crop::random_resized, .scale_low = 1, .ratio_low = 0.01f, .ratio_high = 0.01f};
+    is(draw_window(narrow, 32, 32, 1, 0, 0), 0, 15, 32, 1);
 }
 
 TEST(Augment, ResizedSizesAreTorchvisions) {

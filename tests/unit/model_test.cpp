@@ -227,6 +227,15 @@ TEST_P(ModelFiles, ComeBackAsTheyWere) {
     EXPECT_EQ(read.preprocessing.mean, about_.preprocessing.mean);
     EXPECT_EQ(read.preprocessing.stddev, about_.preprocessing.stddev);
     EXPECT_EQ(read.preprocessing.short_side, 37);
+    for (const int64_t wrong : {-1, 1, 31, 8193}) {
+        {
+            const h5::Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+            h5::set_attribute(file, "short_side", wrong);
+        }
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_, "short_side", std::to_string(wrong)},
+                                       [&] { read_model_file(path_); }));
+    }
+    saved();
     EXPECT_EQ(read.class_names, about_.class_names);
 
     const Graph fused = fuse(graph_);  // an evaluation may hold another graph of the same model
@@ -246,6 +255,7 @@ TEST_P(ModelFiles, WithoutWhatTheyWereTrainedOnAreOfImages) {
         const h5::Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
         ASSERT_GE(H5Adelete(file, "trained_on"), 0);
         if (!text.empty()) h5::set_checked_attribute(file, "trained_on", text);
+        h5::set_attribute(file, "short_side", int64_t(0));  // vectors are not resized
     };
     edit("convoy-vectors");
     EXPECT_EQ(read_model_file(path_).data, DType::f32);

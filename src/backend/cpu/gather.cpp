@@ -87,6 +87,7 @@ template <class E> void gather_sample(const Gather& g, int64_t sample, const Nor
 }  // namespace
 
 void CpuBackend::gather(const Gather& g, Tape& tape) {
+    g.check();
     with_type(g.x.dtype, [&]<class E>(E) {
         tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute,
                         [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads()))]() mutable {

@@ -4,6 +4,7 @@
 namespace convoy::cuda {
 
 void CudaBackend::gather(const Gather& g, Tape& tape) {
+    g.check();
     const size_t channels = g.mean.size();
     std::vector<float> factors(2 * channels);
     for (size_t c = 0; c < channels; ++c) {
