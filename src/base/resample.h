@@ -36,7 +36,9 @@ CONVOY_HD Taps taps_of(int i, int out, int in) {
     Taps t{};
     t.centre = scale * (float(i) + 0.5f);
     t.inverse = 1 / support;
-    const int first = int(t.centre - support + 0.5f), end = int(t.centre + support + 0.5f);
+    // where a pixel's middle lies within reach, rounded towards the window
+    const float from = t.centre - support + 0.5f, to = t.centre + support + 0.5f;
+    const int first = int(from), end = int(to);
     t.first = first > 0 ? first : 0;
     t.count = (end < in ? end : in) - t.first;
     for (int k = 0; k < t.count; ++k) t.total += t.triangle(k);
