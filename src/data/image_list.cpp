@@ -57,18 +57,51 @@ void add_listed_files(const std::string& root, const std::vector<ListLine>& line
         to.images.push_back({line.label, line.path, source, -1, size_of_source(fs::path(root) / line.path, to)});
 }
 
-/// Members of archives, as a list names them: by their whole name, or by that of their file.
+/// Whether `path` is some folder's `tail`.
+bool ends_path(const std::string& tail, const std::string& path) {
+    return path.size() > tail.size() && path[path.size() - tail.size() - 1] == '/' && path.ends_with(tail);
+}
+
+/// How well a line's path names a member: 3, the whole of it; 2, its class and file; 1, one is the
+/// other's end; 0, not at all.
+int match_of(const std::string& path, const ListedImage& image) {
+    if (path == image.member) return 3;
+    if (path == image.name) return 2;
+    return ends_path(path, image.member) || ends_path(image.member, path);
+}
+
+/// Members by the names of their files.
+using MembersByFile = std::multimap<std::string, const ListedImage*>;
+
+/// The member that `path` names best.
+const ListedImage& find_member(const std::string& path, const MembersByFile& members, const std::string& list,
+                               const ImageList& of) {
+    const std::string normal = normal_name(path);
+    const ListedImage *found = nullptr, *other = nullptr;
+    int best = 0;
+    const auto [begin, end] = members.equal_range(fs::path(normal).filename());
+    for (auto it = begin; it != end; ++it) {
+        const int match = match_of(normal, *it->second);
+        if (match == 0 || match < best) continue;
+        other = match == best ? found : nullptr;
+        found = it->second;
+        best = match;
+    }
+    if (!found) fail(Exit::bad_input, list + ": " + path + " is in none of the archives; check both");
+    const auto place = [&](const ListedImage& image) { return of.sources[size_t(image.source)] + ": " + image.member; };
+    if (other)
+        fail(Exit::bad_input, list + ": " + path + " may be " + place(*other) + ", or " + place(*found) +
+                                  "; write more of its path, or rename one of the two");
+    return *found;
+}
+
+/// Members of archives, as a list names them.
 void take_listed_members(const std::vector<ListLine>& lines, const std::string& list, ImageList& of) {
-    std::map<std::string, const ListedImage*> by_name;
-    for (const ListedImage& image : of.images) by_name[fs::path(image.name).filename()] = &image;
-    for (const ListedImage& image : of.images) by_name[image.name] = &image;
+    MembersByFile members;
+    for (const ListedImage& image : of.images) members.emplace(fs::path(image.member).filename(), &image);
     std::vector<ListedImage> taken;
     for (const ListLine& line : lines) {
-        auto found = by_name.find(line.path);
-        if (found == by_name.end()) found = by_name.find(fs::path(line.path).filename());
-        if (found == by_name.end())
-            fail(Exit::bad_input, list + ": " + line.path + " is in none of the archives; check both");
-        taken.push_back(*found->second);
+        taken.push_back(find_member(line.path, members, list, of));
         taken.back().label = line.label;
     }
     of.images.swap(taken);

@@ -16,6 +16,7 @@ struct ListedImage {
     int64_t offset = -1;  ///< in the archive; -1: a file of its own
     int64_t bytes = 0;
     int32_t class_index = -1;  ///< set by name_classes
+    std::string member{};      ///< its whole name in the archive; empty: a file of its own
 };
 
 struct ImageList {
@@ -39,8 +40,10 @@ struct ImageSource {
 /// - a tar archive: of archives, each a class (ILSVRC's); or with a member KEY.cls for each KEY.jpg
 ///   (WebDataset's); or images in folders, each a class; else the archive's name is the class;
 /// - a list: paths from its own folder;
-/// - with `list`, that says the labels, and images that it does not name are left out.
-/// Throws Exit::bad_input: nothing there, a class without images, an image without a label.
+/// - with `list`, that says the labels, and images that it does not name are left out. It names
+///   members of archives by their whole names, or by any part of these from a folder on.
+/// Throws Exit::bad_input: nothing there, a class without images, an image without a label, a line
+/// that may mean several images.
 ImageList list_images(const ImageSource&);
 
 /// Classes in the order of their labels.

@@ -71,7 +71,12 @@ private:
                            [&](const TarPlace& member) { return member.name.ends_with(ending); });
     }
     void add(const std::string& label, const std::string& name, const TarPlace& member) {
-        to_.images.push_back({label, name, source_, member.offset, member.bytes});
+        to_.images.push_back({.label = label,
+                              .name = name,
+                              .source = source_,
+                              .offset = member.offset,
+                              .bytes = member.bytes,
+                              .member = normal_name(member.name)});
     }
     /// ILSVRC's: n01440764.tar in the archive holds the class's images.
     void add_class_archive(const TarPlace& archive) {
@@ -128,6 +133,8 @@ bool is_image_name(const std::string& name) {
     std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return char(std::tolower(c)); });
     return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
+
+std::string normal_name(const std::string& path) { return fs::path(path).lexically_normal().relative_path(); }
 
 bool is_archive(std::string& path, const std::string& unpacked, ImageList& list) {
     const InputBytes file(path);

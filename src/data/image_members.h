@@ -8,6 +8,9 @@ namespace convoy {
 
 /// Whether a file's name ends in .jpg, .jpeg or .png, in any case.
 bool is_image_name(const std::string& name);
+/// A path without "." and "..", and without a slash at its beginning: as lists and archives may
+/// both have it.
+std::string normal_name(const std::string& path);
 /// Whether `path` is a tar archive; a gzipped one is unpacked into folder `unpacked` first, and
 /// `path` becomes its place there. Throws Exit::bad_input for what is no file, and for a stream
 /// that is damaged.

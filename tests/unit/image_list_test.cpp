@@ -224,6 +224,36 @@ TEST_F(ImageLists, AListSaysTheLabelsOfAFolderOrArchive) {
     EXPECT_EQ("", problem({dir_.path("val.tar")}, {"v4.JPEG", "none of the archives"}, list));
 }
 
+// Each class has its own 1.jpg, and each archive its own copy of all.
+TEST_F(ImageLists, AListNamesMembersByAsMuchOfTheirPathsAsItTakes) {
+    for (const char* name : {"cat/1", "cat/2", "dog/1"}) write_file(dir_.path("in/data/") + name + ".jpg", name);
+    const auto pack = [&](const std::string& folder, const std::string& archive) {
+        EXPECT_EQ(run("cd " + dir_.path("in") + " && tar -cf ../" + archive + " " + folder).code, 0);
+        return dir_.path(archive);
+    };
+    const std::string list = dir_.path("list.txt"), all = pack("data", "all.tar");
+    const auto of = [&](const std::string& lines) {
+        write_file(list, lines);
+        return contents(listed({all}, list));
+    };
+    const std::vector<std::string> wanted = {"0 1.jpg: cat/1", "1 1.jpg: dog/1", "2 2.jpg: cat/2"};
+    EXPECT_EQ(of("data/dog/1.jpg 1\ndata/cat/1.jpg 0\ndata/cat/2.jpg 2\n"), wanted);
+    EXPECT_EQ(of("dog/1.jpg 1\n./cat/./1.jpg 0\n2.jpg 2\n"), wanted);
+    EXPECT_EQ(of("/mnt/data/dog/1.jpg 1\n/mnt/data/cat/1.jpg 0\n/mnt/data/cat/2.jpg 2\n"), wanted);
+    EXPECT_EQ("", [&] {
+        write_file(list, "1.jpg 0\n");
+        return problem({all}, {"list.txt", "1.jpg may be", all + ": data/cat/1.jpg", all + ": data/dog/1.jpg"}, list);
+    }());
+    write_file(list, "dog/2.jpg 0\n");
+    EXPECT_EQ("", problem({all}, {"dog/2.jpg", "none of the archives"}, list));
+
+    const std::string cats = pack("data/cat", "cats.tar");
+    write_file(list, "data/cat/2.jpg 0\n");
+    EXPECT_EQ("", problem({all, cats}, {"data/cat/2.jpg may be", all + ": data", cats + ": data"}, list));
+    write_file(list, "data/dog/1.jpg 0\n");
+    EXPECT_EQ(contents(listed({cats, all}, list)), std::vector<std::string>{"0 1.jpg: dog/1"});
+}
+
 TEST_F(ImageLists, ClassesAreNamedByAFile) {
     ImageList list = listed({root_});
     const std::string file = dir_.path("classes.txt");
