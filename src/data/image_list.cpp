@@ -241,9 +241,14 @@ ImageList list_images(const ImageSource& source) {
     ImageList list = list_one_by_one(source);
     if (list.images.empty()) fail(Exit::bad_input, source.from.at(0) + ": holds no .jpg, .jpeg or .png; check it");
     if (int64_t(list.images.size()) > INT32_MAX) fail(Exit::bad_input, "more than 2147483647 images; split them");
+    // "7" and "07" are one class; a single name among the labels of all sources makes all of them
+    // names
+    list.numbered = list.numbered && std::all_of(list.images.begin(), list.images.end(),
+                                                 [](const ListedImage& image) { return is_number(image.label); });
     std::sort(list.images.begin(), list.images.end(), [&](const ListedImage& a, const ListedImage& b) {
-        if (list.numbered && a.label != b.label) return number_of(a.label) < number_of(b.label);
-        return std::tie(a.label, a.name, a.source, a.offset) < std::tie(b.label, b.name, b.source, b.offset);
+        const auto order = list.numbered ? number_of(a.label) <=> number_of(b.label) : a.label <=> b.label;
+        if (order != 0) return order < 0;
+        return std::tie(a.name, a.source, a.offset) < std::tie(b.name, b.source, b.offset);
     });
     return list;
 }

@@ -254,6 +254,35 @@ TEST_F(ImageLists, AListNamesMembersByAsMuchOfTheirPathsAsItTakes) {
     EXPECT_EQ(contents(listed({cats, all}, list)), std::vector<std::string>{"0 1.jpg: dog/1"});
 }
 
+// By class and name, as if "7" and "07" were written alike.
+TEST_F(ImageLists, NumbersAreSortedByTheirValue) {
+    std::string lines;
+    std::vector<std::string> wanted;
+    for (int i = 10; i < 40; ++i) {
+        const std::string name = std::to_string(i) + ".jpg";
+        write_file(root_ + "/" + name, "");
+        const char* labels[] = {"7", "07", "007"};
+        lines = name + " " + labels[i % 3] + "\n" + lines;
+        wanted.push_back(std::string(labels[i % 3]) + " " + name + ": ");
+    }
+    const std::string path = root_ + "/list.txt";
+    write_file(path, "n01/x.jpg 12\n" + lines);
+    wanted.push_back("12 x.jpg: x");
+    EXPECT_EQ(contents(listed({path})), wanted);
+}
+
+TEST_F(ImageLists, NumbersBesideNamesAreNames) {
+    const std::string path = root_ + "/list.txt";
+    write_file(path, "n02/a.png 10\nn10/z.jpeg 9\n");
+    const std::string archive = tar("n01");
+    for (const std::vector<std::string>& from : {std::vector{path, archive}, {archive, path}}) {
+        const ImageList list = listed(from);
+        EXPECT_FALSE(list.numbered);
+        EXPECT_EQ(contents(list),
+                  (std::vector<std::string>{"10 a.png: first", "9 z.jpeg: zzz", "n01 x.jpg: x", "n01 y.JPG: "}));
+    }
+}
+
 TEST_F(ImageLists, ClassesAreNamedByAFile) {
     ImageList list = listed({root_});
     const std::string file = dir_.path("classes.txt");
