@@ -259,6 +259,7 @@ ClassTable name_classes(ImageList& train, const std::string& file) {
         int64_t most = 0;
         for (const ListedImage& image : train.images) most = std::max(most, number_of(image.label));
         ClassTable table = named;
+        table.numbered = true;
         for (int64_t i = 0; file.empty() && i <= std::min(most, most_classes); ++i)
             table.ids.push_back(std::to_string(i));
         if (file.empty()) table.names = table.ids;
@@ -283,7 +284,10 @@ ClassTable name_classes(ImageList& train, const std::string& file) {
 }
 
 void find_classes(ImageList& test, const ClassTable& classes) {
-    if (test.numbered) return set_numbers(test, int64_t(classes.ids.size()));
+    const std::set<std::string> ids(classes.ids.begin(), classes.ids.end());
+    const bool are_ids = std::any_of(test.images.begin(), test.images.end(),
+                                     [&](const ListedImage& image) { return ids.contains(image.label); });
+    if (test.numbered && (classes.numbered || !are_ids)) return set_numbers(test, int64_t(classes.ids.size()));
     std::map<std::string, int32_t> index;
     for (size_t i = classes.names.size(); i-- > 0;) index[classes.names[i]] = int32_t(i);
     for (size_t i = 0; i < classes.ids.size(); ++i) index[classes.ids[i]] = int32_t(i);

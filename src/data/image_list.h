@@ -50,13 +50,16 @@ ImageList list_images(const ImageSource&);
 struct ClassTable {
     std::vector<std::string> ids;    ///< as sources have them: "n01440764"
     std::vector<std::string> names;  ///< for people: "tench"
+    bool numbered = false;           ///< labels are indices into these
 };
 
 /// The classes of the training images, whose class_index is set: sorted labels, or numbers. `file`
 /// names them, a line "ID NAME" each; empty: names are the labels. Throws Exit::bad_input if a
 /// label has no line there.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Finds the classes of other images. Throws Exit::bad_input for one that the training has not.
+/// Finds the classes of other images. Labels that are numbers are the ids, if one of them is among
+/// these and the training's were no indices; else they are indices. Throws Exit::bad_input for a
+/// class that the training has not.
 void find_classes(ImageList& test, const ClassTable& classes);
 
 }  // namespace convoy

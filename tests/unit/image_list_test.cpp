@@ -283,6 +283,36 @@ TEST_F(ImageLists, NumbersBesideNamesAreNames) {
     }
 }
 
+// Folders 0, 1, 10, 2: class 2 is the last one, and a list's label 2 means it.
+TEST_F(ImageLists, NumberedTestLabelsAreFoldersOfThatName) {
+    const std::string numbers = dir_.path("numbers"), list = numbers + "/test.txt";
+    for (const char* label : {"0", "1", "2", "10"}) write_file(numbers + "/" + label + "/x.jpg", label);
+    ImageList train = listed({numbers});
+    const ClassTable classes = name_classes(train, "");
+    ASSERT_EQ(classes.ids, (std::vector<std::string>{"0", "1", "10", "2"}));
+    const auto indices = [&](const std::string& lines, const ClassTable& of) {
+        write_file(list, lines);
+        ImageList test = listed({list});
+        find_classes(test, of);
+        std::vector<int32_t> all;
+        for (const ListedImage& image : test.images) all.push_back(image.class_index);
+        return all;
+    };
+    EXPECT_EQ(indices("2/x.jpg 2\n10/x.jpg 10\n", classes), (std::vector<int32_t>{3, 2}));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"'3'", "x.jpg", "the training has none"},
+                                   [&] { indices("2/x.jpg 2\n10/x.jpg 3\n", classes); }));
+    ImageList named = listed({root_});
+    EXPECT_EQ(indices("2/x.jpg 2\n10/x.jpg 1\n", name_classes(named, "")), (std::vector<int32_t>{1, 2}));
+
+    // numbers of the training are indices, whatever a file's ids say
+    write_file(dir_.path("classes.txt"), "1 tench\n2 goldfish\n3 shark\n");
+    write_file(list, "1/x.jpg 1\n2/x.jpg 2\n");
+    ImageList numbered = listed({list});
+    const ClassTable by_number = name_classes(numbered, dir_.path("classes.txt"));
+    ASSERT_EQ(numbered.images[0].class_index, 1);
+    EXPECT_EQ(indices("1/x.jpg 1\n2/x.jpg 2\n", by_number), (std::vector<int32_t>{1, 2}));
+}
+
 TEST_F(ImageLists, ClassesAreNamedByAFile) {
     ImageList list = listed({root_});
     const std::string file = dir_.path("classes.txt");
