@@ -61,6 +61,15 @@ std::string name_of(const std::string& path) {
     return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
 }
 
+/// Data sets, models and metrics hold the name of a class as UTF-8 that ends with a zero.
+void check_class_name(const std::string& name) try {
+    nlohmann::json(name).dump();
+    if (name.find('\0') != std::string::npos)
+        fail(Exit::bad_input, "class '" + name + "' has a zero byte in its name; name it with --classes");
+} catch (const nlohmann::json::type_error&) {
+    fail(Exit::bad_input, "class '" + name + "' is no UTF-8; rename it, or name it with --classes");
+}
+
 /// On rank 0.
 Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& activity) {
     const Doing doing(activity, "listing the images");
@@ -68,6 +77,7 @@ Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& act
     ImageList train = list_images({o.train.from, o.train.list, unpacked + "/train"}), test;
     work.other_files = train.other_files;
     const ClassTable classes = name_classes(train, o.classes);
+    for (const std::string& name : classes.names) check_class_name(name);
     if (!o.test.from.empty()) {
         test = list_images({o.test.from, o.test.list, unpacked + "/test"});
         find_classes(test, classes);
@@ -83,7 +93,10 @@ Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& act
     return work;
 }
 
-std::string text_of(const std::vector<std::string>& texts) { return nlohmann::json(texts).dump(); }
+/// Names of files may be of any bytes: what is no UTF-8 in them is replaced.
+std::string text_of(const std::vector<std::string>& texts) {
+    return nlohmann::json(texts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 std::vector<std::string> texts_of(const std::string& text) { return nlohmann::json::parse(text); }
 
 /// Collective.

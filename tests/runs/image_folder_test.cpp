@@ -213,6 +213,33 @@ TEST_F(ImageFolder, TestImagesOfTheirOwn) {
     EXPECT_FALSE(fs::exists(out_ + ".partial"));
 }
 
+// ISO 8859-1's e acute: of a class it would be in attributes, of a file only in messages.
+TEST_F(ImageFolder, NamesThatAreNoUtf8) {
+    const std::string odd = "caf\xe9", in = dir_.path(odd);
+    make_image_folder(in, 2, 10);
+    fs::rename(in + "/n00000001/n00000001_1.JPEG", in + "/n00000001/" + odd + ".jpg");
+    write_file(in + "/n00000001/" + odd + ".png", "damaged");
+    const std::string said = convert_here({"--from", in, "--size", "8x8"});
+    EXPECT_NE(said.find("19 train images, 1 test image"), std::string::npos) << said;
+    EXPECT_EQ(all_rows(), [&] {
+        fs::remove(in + "/n00000001/" + odd + ".png");
+        return expected_rows(in, 2, {Resize::Kind::exact, 0, 8, 8});
+    }());
+    fs::remove_all(out_);
+    make_image_folder(root_, 2, 3);
+    fs::rename(root_ + "/n00000001", root_ + "/" + odd);
+    for (const int ranks : {1, 2})
+        EXPECT_EQ("", refusal(launch(ranks, "convert imagefolder --from " + root_ + " --to " + out_), Exit::bad_input,
+                              {"class 'caf\\xe9'", "is no UTF-8", "--classes"}))
+            << ranks;
+    EXPECT_FALSE(fs::exists(out_ + ".partial"));
+    write_file(dir_.path("classes.txt"), std::string("n00000000 te\0ch\n", 16) + odd + " coffee house\n");
+    EXPECT_EQ("", problem(Exit::bad_input, {"--from", root_, "--classes", dir_.path("classes.txt")}, {"zero byte"}));
+    write_file(dir_.path("classes.txt"), "n00000000 tench\n" + odd + " coffee house\n");
+    convert_here({"--from", root_, "--size", "8x8", "--classes", dir_.path("classes.txt")});
+    EXPECT_EQ(SplitReader(out_, "train").info().class_names, (std::vector<std::string>{"coffee house", "tench"}));
+}
+
 TEST_F(ImageFolder, DamagedFilesAreLeftOutOrEndIt) {
     make_image_folder(root_, 2, 12);
     const std::string good = read_file(root_ + "/n00000000/n00000000_1.JPEG");
