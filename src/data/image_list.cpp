@@ -34,6 +34,8 @@ std::vector<ListLine> read_list(const std::string& path) {
         ++number;
         line.erase(line.find_last_not_of(" \t\r") + 1);
         if (line.empty()) continue;
+        if (line.find('\0') != std::string::npos)
+            fail(Exit::bad_input, path + ":" + std::to_string(number) + ": holds a zero byte; " + advice);
         const size_t blank = line.find_last_of(" \t");
         const size_t end = blank == std::string::npos ? blank : line.find_last_not_of(" \t", blank);
         if (end == std::string::npos)

@@ -68,7 +68,8 @@ std::string_view field(std::string_view& text) {
 int64_t number(std::string_view& text) {
     const std::string_view digits = field(text);
     int64_t value = 0;
-    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    require(error == std::errc() && end == digits.data() + digits.size(), "a plan's text has numbers in their places");
     return value;
 }
 

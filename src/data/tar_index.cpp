@@ -77,6 +77,7 @@ bool read_pax_record(std::string_view& records, Extended& to) {
                            value = record.substr(equals + 1, record.size() - equals - 2);
     records.remove_prefix(length);
     if (key == "path") to.name = value;
+    if (to.name.find('\0') != std::string::npos) return false;
     if (key != "size") return true;
     const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), to.size);
     return wrong == std::errc() && end == value.data() + value.size() && to.size >= 0;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 
+#include "data/image_plan.h"
 #include "data/input_bytes.h"
 #include "data/tar_index.h"
 #include "tests/support/support.h"
@@ -104,6 +105,24 @@ TEST_F(ImageLists, LongNamesInArchivesAreRead) {
     }
 }
 
+// It ends a field of the text that other ranks get.
+TEST_F(ImageLists, NoNameHasAZeroByte) {
+    const std::string name = "n01/" + std::string(120, 'f') + ".jpg";
+    write_file(root_ + "/" + name, "long");
+    const std::string path = tar("--format=pax " + name), whole = read_file(path);
+    const size_t at = whole.find("path=" + name);
+    ASSERT_NE(at, std::string::npos);
+    for (const size_t byte : {5u, 50u, 128u}) {
+        std::string odd = whole;
+        odd[at + byte] = '\0';
+        write_file(path, odd);
+        EXPECT_EQ("", problem({path}, {path, "a pax header is damaged"})) << byte;
+    }
+    EXPECT_TRUE(plan_of(std::string("0\0000\0", 4), 0, 1).shards.empty());
+    EXPECT_ANY_THROW(plan_of(std::string("0x\0000\0", 5), 0, 1));
+    EXPECT_ANY_THROW(plan_of(std::string("\0000\0", 3), 0, 1));
+}
+
 // ILSVRC's training images: an archive of one archive a class, which holds files without a folder.
 TEST_F(ImageLists, AnArchiveOfArchivesIsTheFolder) {
     for (const char* label : {"n02", "n01", "n10"})
@@ -187,6 +206,8 @@ TEST_F(ImageLists, AListSaysPathsAndLabels) {
     EXPECT_EQ("", problem({path}, {"none.jpg", "missing"}));
     write_file(path, "n01/x.jpg 0\nlonely\n");
     EXPECT_EQ("", problem({path}, {"list.txt:2", "'lonely'", "PATH LABEL"}));
+    write_file(path, "n01/x.jpg 0\nn01/y.JPG" + std::string(1, '\0') + " 0\n");
+    EXPECT_EQ("", problem({path}, {"list.txt:2", "a zero byte", "PATH LABEL"}));
     write_file(path, "\n");
     EXPECT_EQ("", problem({path}, {"list.txt", "is empty"}));
 }
