@@ -32,7 +32,6 @@ public:
     void read(int64_t first, int64_t count, uint8_t* to) const;
 
 private:
-    void check_rows(const std::string& codec) const;
     void read_files(int64_t first, int64_t count, uint8_t* to) const;
 
     std::string path_;
