@@ -46,8 +46,12 @@ RaggedRows::RaggedRows(hid_t file, const std::string& codec, const std::string& 
     decoded_.assign(1, 0);
     for (int64_t row = 0; row < rows(); ++row) {
         const size_t i = size_t(row);
+        if (offsets_[i + 1] < offsets_[i] || offsets_[i + 1] > offsets_.back())
+            contradicts(path, row,
+                        "ends at byte " + std::to_string(offsets_[i + 1]) + " of /pixels, which is not after its " +
+                            "beginning, or after the end of all");
         const int64_t stored = offsets_[i + 1] - offsets_[i], h = heights_[i], w = widths_[i];
-        if (h < 1 || w < 1 || h > most_image_side || w > most_image_side)
+        if (h < 1 || w < 1 || h > most_image_side || w > most_image_side || h * w > most_image_pixels)
             contradicts(path, row, "claims " + std::to_string(h) + "x" + std::to_string(w) + " pixels");
         if (files_ ? stored < 1 || h * w * 3 > stored * most_pixel_bytes_a_byte : stored != h * w * 3)
             contradicts(path, row,

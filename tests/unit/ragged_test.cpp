@@ -200,12 +200,33 @@ TEST_P(Ragged, ContradictionsAreNamed) {
     EXPECT_EQ("", with("/offset", 21, int64_t(1) << 60, {first_, "/offset"}));
     EXPECT_EQ("", with("/offset", 3, -1, {first_, "row 2"}));
     EXPECT_EQ("", with("/offset", 3, int64_t(1) << 62, {first_, "row 2"}));
+    EXPECT_EQ("", with("/offset", 3, (int64_t(1) << 53) + (1 << 20), {first_, "row 2", "of /pixels"}));
     EXPECT_EQ("", with("/height", 4, 0, {first_, "row 4", "claims 0x"}));
     EXPECT_EQ("", with("/width", 4, -7, {first_, "row 4"}));
     EXPECT_EQ("", with("/width", 4, 16'385, {first_, "row 4", "16385"}));
     EXPECT_EQ("", with("/width", 4, 16'384, {first_, "row 4", "claims 36x16384"}));
     EXPECT_EQ("", with("/height", 4, 9, {first_, "row 4"}));
     EXPECT_EQ("", with("/labels", 4, 3, {first_, "row 4 of /labels is 3"}));
+}
+
+// 16384 pixels a side are allowed, and 100 million in all.
+TEST(RaggedRows, AreOfAHundredMillionPixelsAtMost) {
+    const TempDir dir;
+    const std::string path = dir.path("large.h5"), content(1 << 20, 'x');
+    for (const auto& [height, allowed] : {std::pair(6103, true), {6104, false}}) {  // times 16384: 99,991,552
+        {
+            ImageShardWriter writer(path, ImageLayout::jpeg);
+            writer.add({.height = height, .width = 16'384}, bytes_of(content), 0);
+            Source source;
+            source.class_names = source.files = source.sha256 = {"x"};
+            writer.finish({"", "train", 0, 1, 0}, source, [](hid_t) {});
+        }
+        const auto open = [&] { RaggedRows(h5::open(path), "jpeg", path); };
+        if (allowed)
+            EXPECT_NO_THROW(open());
+        else
+            EXPECT_EQ("", problem_of_error(Exit::bad_input, {path, "row 0", "claims 6104x16384 pixels"}, open));
+    }
 }
 
 TEST_P(Ragged, OtherCodecsAndMixturesAreRefused) {
