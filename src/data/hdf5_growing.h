@@ -8,8 +8,8 @@
 
 namespace convoy::h5 {
 
-/// Chunked, with Fletcher-32. Chunks are written whole, as they are full. What does not fill one is
-/// a smaller chunk.
+/// Chunked, with Fletcher-32. Chunks are written whole, as they are full; the last one may be full
+/// in part. What does not fill even the first gives a set of one smaller chunk.
 class GrowingSet {
 public:
     /// Of uint8 rows [row]; an empty `row`: of bytes.
