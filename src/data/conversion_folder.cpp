@@ -66,10 +66,11 @@ void ConversionFolder::take() {
 ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) const {
     const std::string path = partial_ / identity_file, before = text_at(path);
     if (before != identity) {
-        std::error_code ignored;
-        fs::remove(path, ignored);  // first: half of what it describes is nothing
-        fs::remove_all(shards_, ignored);
-        fs::remove_all(records_, ignored);
+        for (const fs::path& old : {fs::path(path), shards_, records_}) {  // in this order: half of it is nothing
+            std::error_code error;
+            fs::remove_all(old, error);
+            if (error) fail(Exit::io, old.string() + ": cannot be removed (" + error.message() + "); remove it");
+        }
         write_text(path, identity);
     }
     make_folder(shards_);
@@ -121,11 +122,13 @@ ManifestEntry ConversionFolder::seal(const ShardRecord& record, const PixelStati
     return entry;
 }
 
-void ConversionFolder::publish(const std::vector<ManifestEntry>& entries) const {
+void ConversionFolder::publish(const std::vector<ManifestEntry>& entries) {
     write_manifest(shards_ / "manifest.json", entries);
     put_in_place(shards_, destination_);
     std::error_code ignored;
     fs::remove_all(partial_, ignored);
+    if (lock_ >= 0) ::close(lock_);
+    lock_ = -1;  // the folder may be another conversion's from now on
 }
 
 }  // namespace convoy

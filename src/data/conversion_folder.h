@@ -32,7 +32,7 @@ public:
     /// What was there before this conversion.
     enum class Before { nothing, same, other };
     /// On that rank. `identity` says all that shards depend on: what is left of another conversion
-    /// is removed.
+    /// is removed. Throws Exit::io if it cannot be.
     Before prepare(const std::string& identity) const;
 
     std::string shard_path(const std::string& name) const { return (shards_ / name).string(); }
@@ -44,7 +44,7 @@ public:
     /// Adds mean and deviation to a shard that has a record; its line of the manifest.
     ManifestEntry seal(const ShardRecord&, const PixelStatistics&) const;
     /// On one rank, when all are sealed: the shards become the data set.
-    void publish(const std::vector<ManifestEntry>&) const;
+    void publish(const std::vector<ManifestEntry>&);
 
 private:
     std::string record_path(const std::string& name) const { return (records_ / name).string(); }

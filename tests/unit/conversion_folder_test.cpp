@@ -80,6 +80,36 @@ TEST_F(ConversionFolders, BelongToOneConversionAtATime) {
     EXPECT_EQ("", problem_of_error(Exit::usage, {"set.partial", "another conversion"}, [&] { second.take(); }));
 }
 
+// A folder where something is mounted cannot be removed, by root either.
+TEST_F(ConversionFolders, WhatCannotBeRemovedIsAnError) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    const std::string shards = fs::path(folder_.shard_path(record.name)).parent_path();
+    const std::string mounted = "mount -t tmpfs none " + shards + " && umount " + shards;
+    if (run(mounted).code != 0) GTEST_SKIP() << "needs the right to mount";
+    ASSERT_EQ(run("mount -t tmpfs none " + shards).code, 0);
+    EXPECT_EQ(
+        "", problem_of_error(Exit::io, {"set.partial/shards", "cannot be removed"}, [&] { folder_.prepare("other"); }));
+    ASSERT_EQ(run("umount " + shards).code, 0);
+    EXPECT_EQ(folder_.prepare("other"), ConversionFolder::Before::nothing);
+}
+
+TEST_F(ConversionFolders, OnceItIsPublishedTheFolderIsTheNextOnes) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    const ManifestEntry entry = folder_.seal(record, statistics_);
+    {
+        ConversionFolder first(dir_.path("other"));
+        first.take();
+        first.prepare("this");
+        fs::copy(folder_.shard_path(record.name), first.shard_path(record.name));
+        first.publish({entry});
+        EXPECT_TRUE(fs::exists(dir_.path("other/") + record.name));
+        write_file(dir_.path("other.partial/shards/x"), "another conversion's");
+    }
+    EXPECT_TRUE(fs::exists(dir_.path("other.partial/shards/x")));
+}
+
 TEST_F(ConversionFolders, InWhichNothingWasBegunAreRemoved) {
     {
         ConversionFolder other(dir_.path("other"));
