@@ -21,9 +21,9 @@ namespace {
 /// What rank 0 found, and all ranks work from.
 struct Work {
     ImagePlan plan;
-    Source source;                        ///< classes and provenance
-    std::string finished;                 ///< by shard: 'y' if it was there when rank 0 looked, else 'n'
-    int64_t other_files = 0, newest = 0;  ///< on rank 0: as of ImageList
+    Source source;            ///< classes and provenance
+    std::string finished;     ///< by shard: 'y' if it was there when rank 0 looked, else 'n'
+    int64_t other_files = 0;  ///< on rank 0: as of ImageList
 };
 
 /// SHA-256 of every image's name, class and size, in the order of the rows.
@@ -41,11 +41,20 @@ std::string digest_of_plan(const ImagePlan& plan) {
     return digest.hex();
 }
 
+/// SHA-256 of when each image's file was changed. A data set does not depend on it, but a file that
+/// was replaced by one of the same size shows in it.
+std::string digest_of_changes(const ImagePlan& plan) {
+    Digest digest(Digest::Kind::sha256);
+    for (const PlannedShard& shard : plan.shards)
+        for (const ListedImage& image : shard.images) digest.update(&image.changed, sizeof image.changed);
+    return digest.hex();
+}
+
 /// All that a shard's bytes depend on.
 std::string identity_of(const Work& work, const ImageOptions& o) {
     const nlohmann::json json{{"list", digest_of_plan(work.plan)},
                               {"sources", work.plan.sources},
-                              {"newest", work.newest},
+                              {"changed", digest_of_changes(work.plan)},
                               {"classes", work.source.class_names},
                               {"layout", int(o.rules.layout)},
                               {"resize", o.rules.resize.text()},
@@ -83,7 +92,6 @@ Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& act
         find_classes(test, classes);
         work.other_files += test.other_files;
     }
-    work.newest = std::max(train.newest, test.newest);
     work.plan = plan_shards(std::move(train), std::move(test), o.plan, o.rules);
     work.source.class_names = classes.names;
     for (const std::string& path : work.plan.sources) work.source.files.push_back(name_of(path));

@@ -51,12 +51,17 @@ bool is_number(const std::string& text) {
     return !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
+void add_file(const std::string& root, const std::string& name, const std::string& label, int32_t source,
+              ImageList& to) {
+    const SourceFile file = look_at_source(fs::path(root) / name);
+    to.images.push_back({.label = label, .name = name, .source = source, .bytes = file.bytes, .changed = file.changed});
+}
+
 /// Files of folder `root`, as a list names them.
 void add_listed_files(const std::string& root, const std::vector<ListLine>& lines, ImageList& to) {
     const auto source = int32_t(to.sources.size());
     to.sources.push_back(root);
-    for (const ListLine& line : lines)
-        to.images.push_back({line.label, line.path, source, -1, size_of_source(fs::path(root) / line.path, to)});
+    for (const ListLine& line : lines) add_file(root, line.path, line.label, source, to);
 }
 
 /// Whether `path` is some folder's `tail`.
@@ -119,7 +124,7 @@ void add_class_folder(const std::string& root, const std::string& label, int32_t
         if (entries->is_directory(error)) continue;
         const std::string name = entries->path().string().substr(root.size() + 1);
         if (is_image_name(name))
-            to.images.push_back({label, name, source, -1, size_of_source(entries->path(), to)});
+            add_file(root, name, label, source, to);
         else
             ++to.other_files;
     }
@@ -129,9 +134,13 @@ void add_class_folder(const std::string& root, const std::string& label, int32_t
 }
 
 /// False if `path` is no archive.
-bool add_if_archive(std::string path, const std::string& unpacked, ImageList& to) {
-    if (!is_archive(path, unpacked, to)) return false;
-    add_archive(path, to);
+bool add_if_archive(const std::string& path, const std::string& unpacked, ImageList& to) {
+    const size_t before = to.images.size();
+    std::string plain = path;
+    if (!is_archive(plain, unpacked, to)) return false;
+    const int64_t changed = look_at_source(path).changed;
+    add_archive(plain, to);
+    for (size_t i = before; i < to.images.size(); ++i) to.images[i].changed = changed;
     return true;
 }
 

@@ -16,6 +16,7 @@ struct ListedImage {
     int64_t offset = -1;  ///< in the archive; -1: a file of its own
     int64_t bytes = 0;
     int32_t class_index = -1;  ///< set by name_classes
+    int64_t changed = 0;       ///< when its file, or its archive, was: nanoseconds since 1970
     std::string member{};      ///< its whole name in the archive; empty: a file of its own
 };
 
@@ -24,7 +25,6 @@ struct ImageList {
     std::vector<ListedImage> images;   ///< sorted by class and name
     bool numbered = false;             ///< labels are numbers from 0, of a list or of .cls members
     int64_t other_files = 0;           ///< that are no images by their names
-    int64_t newest = 0;                ///< nanoseconds since 1970 when the last of all files was changed
 };
 
 /// Where images come from.

@@ -140,19 +140,17 @@ bool is_archive(std::string& path, const std::string& unpacked, ImageList& list)
     const InputBytes file(path);
     unsigned char magic[2] = {};
     if (file.size() >= 2) file.read(0, 2, magic);
-    size_of_source(path, list);
     if (magic[0] != 0x1f || magic[1] != 0x8b) return is_tar(file);
     path = unpack(path, unpacked + "/" + std::to_string(list.sources.size()));
     return is_tar(InputBytes(path));
 }
 
-int64_t size_of_source(const std::string& path, ImageList& list) {
+SourceFile look_at_source(const std::string& path) {
     struct stat status{};
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
         fail(Exit::bad_input,
              path + ": is missing, or no regular file; check the list, the folder, and where links lead");
-    list.newest = std::max(list.newest, int64_t(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec);
-    return status.st_size;
+    return {status.st_size, int64_t(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
 void add_archive(const std::string& path, ImageList& to) { Archive(path, to).add_all(); }

@@ -15,9 +15,12 @@ std::string normal_name(const std::string& path);
 /// `path` becomes its place there. Throws Exit::bad_input for what is no file, and for a stream
 /// that is damaged.
 bool is_archive(std::string& path, const std::string& unpacked, ImageList&);
-/// Bytes of a file, which then counts for ImageList::newest. Throws Exit::bad_input if there is
-/// none.
-int64_t size_of_source(const std::string& path, ImageList&);
+/// Of a file that holds an image, or several.
+struct SourceFile {
+    int64_t bytes, changed;  ///< nanoseconds since 1970
+};
+/// Throws Exit::bad_input if there is no such file.
+SourceFile look_at_source(const std::string& path);
 /// Adds the images of an archive, as list_images says.
 void add_archive(const std::string& path, ImageList& to);
 
