@@ -252,7 +252,8 @@ void print_summary(const ImageOptions& o, const Work& work, const std::vector<Sh
         out.line(formatted("  the test split is %.4g %% of the images, drawn by --seed", 100 * o.plan.test_share));
     print_notes(all, out);
     if (work.other_files > 0)
-        out.line("  left out: " + counted(work.other_files, "file") + ", no images by their names");
+        out.line("  left out: " + counted(work.other_files, "file") +
+                 ", no images by their names, or links in archives");
     if (all.damaged == 0) return;
     out.line("  left out: " + counted(all.damaged, "damaged image") + ", as");
     for (const std::string& example : all.examples) out.line("    " + example);

@@ -24,7 +24,7 @@ struct ImageList {
     std::vector<std::string> sources;  ///< folders and archives
     std::vector<ListedImage> images;   ///< sorted by class and name
     bool numbered = false;             ///< labels are numbers from 0, of a list or of .cls members
-    int64_t other_files = 0;           ///< that are no images by their names
+    int64_t other_files = 0;           ///< that are no images by their names; links in archives
 };
 
 /// Where images come from.

@@ -50,7 +50,8 @@ class Archive {
 public:
     Archive(const std::string& path, ImageList& to) : file_(path), to_(to), source_(int32_t(to.sources.size())) {
         to.sources.push_back(path);
-        index_tar(file_, 0, file_.size(), [&](const TarPlace& member) { members_.push_back(member); });
+        to_.other_files +=
+            index_tar(file_, 0, file_.size(), [&](const TarPlace& member) { members_.push_back(member); });
     }
 
     void add_all() {
@@ -81,12 +82,13 @@ private:
     /// ILSVRC's: n01440764.tar in the archive holds the class's images.
     void add_class_archive(const TarPlace& archive) {
         const std::string label = stem_of(archive.name);
-        index_tar(file_, archive.offset, archive.bytes, [&](const TarPlace& member) {
+        const int64_t links = index_tar(file_, archive.offset, archive.bytes, [&](const TarPlace& member) {
             if (is_image_name(member.name))
                 add(label, label + "/" + file_of(member.name), member);
             else
                 ++to_.other_files;
         });
+        to_.other_files += links;
     }
     void add_by_name(const TarPlace& member) {
         const std::string folder = parent_of(member.name), label = folder.empty() ? stem_of(file_.path()) : folder;

@@ -88,18 +88,21 @@ class Walk {
 public:
     Walk(const InputBytes& file, int64_t begin, int64_t bytes) : file_(file), at_(begin), end_(begin + bytes) {}
 
-    void visit_all(const std::function<void(const TarPlace&)>& visit) {
+    /// Returns the number of links.
+    int64_t visit_all(const std::function<void(const TarPlace&)>& visit) {
         Extended extended;
+        int64_t links = 0;
         for (;;) {
             if (end_ - at_ < block) bad("ends without the mark of its end: it is truncated");
             const Header header(file_, at_);
-            if (header.is_end()) return;
+            if (header.is_end()) return links;
             if (!header.sums_up()) bad("a header does not match its checksum: it is damaged or no tar archive");
             const bool of_file = header.type() == '0' || header.type() == '\0' || header.type() == '7';
             const int64_t bytes = of_file && extended.size != -1 ? extended.size : header.size();
             if (bytes < 0 || bytes > end_ - at_ - block) bad("a member reaches beyond its end: it is truncated");
             const int64_t content = at_ + block;
             if (of_file) visit({extended.name.empty() ? header.name() : extended.name, content, bytes});
+            links += header.type() == '1' || header.type() == '2';
             if (header.type() == 'S') bad("holds a sparse file, which is not read: pack it without --sparse");
             if (header.type() == 'L') extended.name = text_at(content, bytes).c_str();
             if (header.type() == 'x') read_pax(text_at(content, bytes), extended);
@@ -137,9 +140,9 @@ bool is_tar(const InputBytes& file, int64_t offset) {
     return header.is_end() || header.sums_up();
 }
 
-void index_tar(const InputBytes& file, int64_t offset, int64_t bytes,
-               const std::function<void(const TarPlace&)>& visit) {
-    Walk(file, offset, bytes).visit_all(visit);
+int64_t index_tar(const InputBytes& file, int64_t offset, int64_t bytes,
+                  const std::function<void(const TarPlace&)>& visit) {
+    return Walk(file, offset, bytes).visit_all(visit);
 }
 
 }  // namespace convoy

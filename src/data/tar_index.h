@@ -19,9 +19,9 @@ struct TarPlace {
 bool is_tar(const InputBytes& file, int64_t offset = 0);
 
 /// Calls `visit` for every regular file of the archive in bytes [offset, offset + bytes) of `file`:
-/// a member of another archive, or all of it. Throws Exit::bad_input for what is damaged or cut
-/// off.
-void index_tar(const InputBytes& file, int64_t offset, int64_t bytes,
-               const std::function<void(const TarPlace&)>& visit);
+/// a member of another archive, or all of it. Returns how many links there are, hard or symbolic,
+/// which it does not follow. Throws Exit::bad_input for what is damaged or cut off.
+int64_t index_tar(const InputBytes& file, int64_t offset, int64_t bytes,
+                  const std::function<void(const TarPlace&)>& visit);
 
 }  // namespace convoy

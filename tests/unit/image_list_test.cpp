@@ -94,6 +94,16 @@ TEST_F(ImageLists, AnArchiveOfFoldersIsTheFolder) {
         }
 }
 
+TEST_F(ImageLists, LinksInArchivesAreCounted) {
+    fs::create_hard_link(root_ + "/n01/x.jpg", root_ + "/n02/x.jpg");
+    fs::create_symlink("z.jpeg", root_ + "/n10/link.jpg");
+    const std::string flat = tar("n01 n02 n10");
+    EXPECT_EQ(contents(listed({flat})), wanted_);
+    EXPECT_EQ(listed({flat}).other_files, 3) << "notes.txt, a hard and a symbolic link";
+    ASSERT_EQ(run("cd " + root_ + "/n10 && tar -cf ../n10.tar *").code, 0);
+    EXPECT_EQ(listed({tar("n10.tar", "nested.tar")}).other_files, 1);
+}
+
 TEST_F(ImageLists, LongNamesInArchivesAreRead) {
     const std::string deep =
         std::string(90, 'd') + "/" + std::string(90, 'e') + "/n01/" + std::string(120, 'f') + ".jpg";
