@@ -1,0 +1,116 @@
+// Which class an image has by its label, and which image a list's line means.
+#include "tests/unit/image_lists.h"
+
+namespace convoy::test {
+namespace {
+
+class ImageLabels : public ImageLists {};
+
+// Each class has its own 1.jpg, and each archive its own copy of all.
+TEST_F(ImageLabels, AListNamesMembersByAsMuchOfTheirPathsAsItTakes) {
+    for (const char* name : {"cat/1", "cat/2", "dog/1"}) write_file(dir_.path("in/data/") + name + ".jpg", name);
+    const auto pack = [&](const std::string& folder, const std::string& archive) {
+        EXPECT_EQ(run("cd " + dir_.path("in") + " && tar -cf ../" + archive + " " + folder).code, 0);
+        return dir_.path(archive);
+    };
+    const std::string list = dir_.path("list.txt"), all = pack("data", "all.tar");
+    const auto of = [&](const std::string& lines) {
+        write_file(list, lines);
+        return contents(listed({all}, list));
+    };
+    const std::vector<std::string> wanted = {"0 1.jpg: cat/1", "1 1.jpg: dog/1", "2 2.jpg: cat/2"};
+    EXPECT_EQ(of("data/dog/1.jpg 1\ndata/cat/1.jpg 0\ndata/cat/2.jpg 2\n"), wanted);
+    EXPECT_EQ(of("dog/1.jpg 1\n./cat/./1.jpg 0\n2.jpg 2\n"), wanted);
+    EXPECT_EQ(of("/mnt/data/dog/1.jpg 1\n/mnt/data/cat/1.jpg 0\n/mnt/data/cat/2.jpg 2\n"), wanted);
+    EXPECT_EQ("", [&] {
+        write_file(list, "1.jpg 0\n");
+        return problem({all}, {"list.txt", "1.jpg may be", all + ": data/cat/1.jpg", all + ": data/dog/1.jpg"}, list);
+    }());
+    write_file(list, "dog/2.jpg 0\n");
+    EXPECT_EQ("", problem({all}, {"dog/2.jpg", "none of the archives"}, list));
+
+    const std::string cats = pack("data/cat", "cats.tar");
+    write_file(list, "data/cat/2.jpg 0\n");
+    EXPECT_EQ("", problem({all, cats}, {"data/cat/2.jpg may be", all + ": data", cats + ": data"}, list));
+    write_file(list, "data/dog/1.jpg 0\n");
+    EXPECT_EQ(contents(listed({cats, all}, list)), std::vector<std::string>{"0 1.jpg: dog/1"});
+}
+
+// By class and name, as if "7" and "07" were written alike.
+TEST_F(ImageLabels, NumbersAreSortedByTheirValue) {
+    std::string lines;
+    std::vector<std::string> wanted;
+    for (int i = 10; i < 40; ++i) {
+        const std::string name = std::to_string(i) + ".jpg";
+        write_file(root_ + "/" + name, "");
+        const char* labels[] = {"7", "07", "007"};
+        lines = name + " " + labels[i % 3] + "\n" + lines;
+        wanted.push_back(std::string(labels[i % 3]) + " " + name + ": ");
+    }
+    const std::string path = root_ + "/list.txt";
+    write_file(path, "n01/x.jpg 12\n" + lines);
+    wanted.push_back("12 x.jpg: x");
+    EXPECT_EQ(contents(listed({path})), wanted);
+}
+
+TEST_F(ImageLabels, NumbersBesideNamesAreNames) {
+    const std::string path = root_ + "/list.txt";
+    write_file(path, "n02/a.png 10\nn10/z.jpeg 9\n");
+    const std::string archive = tar("n01");
+    for (const std::vector<std::string>& from : {std::vector{path, archive}, {archive, path}}) {
+        const ImageList list = listed(from);
+        EXPECT_FALSE(list.numbered);
+        EXPECT_EQ(contents(list),
+                  (std::vector<std::string>{"10 a.png: first", "9 z.jpeg: zzz", "n01 x.jpg: x", "n01 y.JPG: "}));
+    }
+}
+
+// Folders 0, 1, 10, 2: class 2 is the last one, and a list's label 2 means it.
+TEST_F(ImageLabels, NumberedTestLabelsAreFoldersOfThatName) {
+    const std::string numbers = dir_.path("numbers"), list = numbers + "/test.txt";
+    for (const char* label : {"0", "1", "2", "10"}) write_file(numbers + "/" + label + "/x.jpg", label);
+    ImageList train = listed({numbers});
+    const ClassTable classes = name_classes(train, "");
+    ASSERT_EQ(classes.ids, (std::vector<std::string>{"0", "1", "10", "2"}));
+    const auto indices = [&](const std::string& lines, const ClassTable& of) {
+        write_file(list, lines);
+        ImageList test = listed({list});
+        find_classes(test, of);
+        std::vector<int32_t> all;
+        for (const ListedImage& image : test.images) all.push_back(image.class_index);
+        return all;
+    };
+    EXPECT_EQ(indices("2/x.jpg 2\n10/x.jpg 10\n", classes), (std::vector<int32_t>{3, 2}));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"'3'", "x.jpg", "the training has none"},
+                                   [&] { indices("2/x.jpg 2\n10/x.jpg 3\n", classes); }));
+    ImageList named = listed({root_});
+    EXPECT_EQ(indices("2/x.jpg 2\n10/x.jpg 1\n", name_classes(named, "")), (std::vector<int32_t>{1, 2}));
+
+    // numbers of the training are indices, whatever a file's ids say
+    write_file(dir_.path("classes.txt"), "1 tench\n2 goldfish\n3 shark\n");
+    write_file(list, "1/x.jpg 1\n2/x.jpg 2\n");
+    ImageList numbered = listed({list});
+    const ClassTable by_number = name_classes(numbered, dir_.path("classes.txt"));
+    ASSERT_EQ(numbered.images[0].class_index, 1);
+    EXPECT_EQ(indices("1/x.jpg 1\n2/x.jpg 2\n", by_number), (std::vector<int32_t>{1, 2}));
+}
+
+TEST_F(ImageLabels, ClassesAreNamedByAFile) {
+    ImageList list = listed({root_});
+    const std::string file = dir_.path("classes.txt");
+    write_file(file, "n10 great grey owl, Strix nebulosa\nn01 tench\nn02\nn99 not there\n");
+    const ClassTable table = name_classes(list, file);
+    EXPECT_EQ(table.ids, (std::vector<std::string>{"n01", "n02", "n10"}));
+    EXPECT_EQ(table.names, (std::vector<std::string>{"tench", "n02", "great grey owl, Strix nebulosa"}));
+    EXPECT_EQ(list.images[5].class_index, 2);
+    const auto refused = [&](const std::string& text, const std::vector<std::string>& words) {
+        write_file(file, text);
+        return problem_of_error(Exit::bad_input, words, [&] { name_classes(list, file); });
+    };
+    EXPECT_EQ("", refused("n01 a\nn10 b\n", {"classes.txt", "'n02'", "n02/a.png"}));
+    EXPECT_EQ("", refused("n01 a\nn01 b\n", {"classes.txt", "n01 twice"}));
+    EXPECT_EQ("", refused("", {"classes.txt", "is empty"}));
+}
+
+}  // namespace
+}  // namespace convoy::test
