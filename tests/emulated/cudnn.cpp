@@ -18,20 +18,6 @@
 #include <cudnn.h>
 
 size_t cudnnGetVersion() { return 0; }  // where the library lies is asked for, by this address
-// It describes no device.
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t, cudnnBackendDescriptor_t*) {
-    return CUDNN_STATUS_NOT_SUPPORTED;
-}
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
-                                       cudnnBackendAttributeType_t, int64_t, const void*) {
-    return CUDNN_STATUS_NOT_SUPPORTED;
-}
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
-                                       cudnnBackendAttributeType_t, int64_t, int64_t*, void*) {
-    return CUDNN_STATUS_NOT_SUPPORTED;
-}
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STATUS_NOT_SUPPORTED; }
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) { return CUDNN_STATUS_NOT_SUPPORTED; }
 
 namespace convoy::cuda {
 
@@ -43,6 +29,12 @@ Cudnn::Cudnn(cudaStream_t stream) : Cudnn() { native_->stream = stream; }
 Cudnn::~Cudnn() = default;
 Cudnn::Cudnn(Cudnn&&) noexcept = default;
 Cudnn Cudnn::of_chip(const std::string&) { throw std::logic_error("the emulated device is of no chip"); }
+std::string Cudnn::description(int device) {
+    cudaDeviceProp p;
+    cudaGetDeviceProperties(&p, device);
+    return "{\"deviceName\":\"" + std::string(p.name) + "\",\"totalGlobalMem\":" + std::to_string(p.totalGlobalMem) +
+           "}";
+}
 std::string Cudnn::version() { return "emulated"; }
 
 struct CudnnGraph::Native {

@@ -46,6 +46,15 @@ Cudnn Cudnn::of_chip(const std::string& description) {
     return c;
 }
 
+std::string Cudnn::description(int device) {
+    fe::DeviceProperties properties;
+    fe::error_t e = properties.set_device_id(device).build();
+    std::vector<uint8_t> text;
+    if (e.is_good()) e = properties.serialize(text);
+    if (e.is_bad()) fail(Exit::usage, "cuDNN " + version() + " does not describe this GPU: " + e.get_message());
+    return {text.begin(), std::find(text.begin(), text.end(), uint8_t(0))};
+}
+
 std::string Cudnn::version() {
     const size_t v = cudnnGetVersion();
     return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);

@@ -18,6 +18,8 @@ class Cudnn {
 public:
     explicit Cudnn(cudaStream_t);  ///< throws Exit::usage if cuDNN cannot use the device
     static Cudnn of_chip(const std::string& description);
+    /// What of_chip takes, of a device that is there: cuDNN's own text, for chips.cpp.
+    static std::string description(int device);
     ~Cudnn();
     Cudnn(Cudnn&&) noexcept;
 
