@@ -123,7 +123,7 @@ Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSe
                          {"global batch (--batch-size)", number(s.global_batch)},
                          {"drop-last", o.drop_last ? "true" : "false"},
                          {"seed", number(o.seed)}};
-    if (s.augment.crop != Crop::shifted || s.preprocessing.short_side > 0)
+    if (o.image_size.side > 0 || s.preprocessing.short_side > 0)
         identity.emplace_back("what the model sees (--image-size)", o.image_size.text);
     if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
     return identity;
