@@ -246,10 +246,10 @@ Extent extent(hid_t file, const std::string& dataset, const std::string& path) {
     if (H5Pget_layout(layout) != H5D_CHUNKED) return result;
     result.checksummed =
         H5Pget_filter_by_id2(layout, H5Z_FILTER_FLETCHER32, nullptr, nullptr, nullptr, 0, nullptr, nullptr) >= 0;
-    std::vector<hsize_t> chunk(result.dims.size());
-    H5Pget_chunk(layout, rank, chunk.data());
+    result.chunk.resize(result.dims.size());
+    H5Pget_chunk(layout, rank, result.chunk.data());
     result.chunk_bytes = result.type_size;
-    for (const hsize_t side : chunk) result.chunk_bytes *= side;  // HDF5 keeps a chunk below 4 GiB
+    for (const hsize_t side : result.chunk) result.chunk_bytes *= side;  // HDF5 keeps a chunk below 4 GiB
     return result;
 }
 

@@ -65,12 +65,13 @@ void close(Handle file, const std::string& path);
 struct Extent {
     std::vector<hsize_t> dims;
     H5T_class_t type_class = H5T_NO_CLASS;
-    size_t type_size = 0;      ///< bytes an element
-    bool is_signed = false;    ///< integers only
-    bool checksummed = false;  ///< chunked with Fletcher-32
-    int filters = 0;           ///< how many filters a chunk passes through, Fletcher-32 included
-    hsize_t chunk_bytes = 0;   ///< what reading one chunk allocates; 0 if not chunked
-    hsize_t stored_bytes = 0;  ///< what the file really holds; chunks that were never written read as zeros
+    size_t type_size = 0;        ///< bytes an element
+    bool is_signed = false;      ///< integers only
+    bool checksummed = false;    ///< chunked with Fletcher-32
+    int filters = 0;             ///< how many filters a chunk passes through, Fletcher-32 included
+    std::vector<hsize_t> chunk;  ///< dims of a chunk; empty if not chunked
+    hsize_t chunk_bytes = 0;     ///< what reading one chunk allocates; 0 if not chunked
+    hsize_t stored_bytes = 0;    ///< what the file really holds; chunks that were never written read as zeros
 };
 Extent extent(hid_t file, const std::string& dataset, const std::string& path);
 

@@ -1,6 +1,7 @@
 #include "data/shard_checks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "data/shard_format.h"
@@ -10,6 +11,18 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr hsize_t max_chunk_bytes = hsize_t(512) << 20;
+
+/// Of float32 numbers [bytes / 4]. Looks at all of them, because such a loop is vectorised.
+bool all_finite(const uint8_t* numbers, size_t bytes) {
+    constexpr uint32_t exponent = 0x7f800000;  // of infinities and of what is no number
+    uint32_t wrong = 0;
+    for (size_t at = 0; at < bytes; at += sizeof(uint32_t)) {
+        uint32_t bits = 0;
+        std::memcpy(&bits, numbers + at, sizeof bits);
+        wrong |= uint32_t((bits & exponent) == exponent);
+    }
+    return wrong == 0;
+}
 
 }  // namespace
 
@@ -55,6 +68,14 @@ void check_stored(const h5::Extent& extent, uint64_t bytes, const std::string& n
         fail(Exit::bad_input, path + ": " + name + " claims " + std::to_string(bytes) + " bytes, but the file holds " +
                                   std::to_string(std::min<uint64_t>(size, extent.stored_bytes)) +
                                   "; convert the data set again");
+}
+
+void check_finite(const uint8_t* vectors, int64_t first, int64_t rows, size_t bytes, const std::string& path) {
+    if (all_finite(vectors, size_t(rows) * bytes)) return;
+    int64_t row = 0;
+    while (all_finite(vectors + size_t(row) * bytes, bytes)) ++row;
+    fail(Exit::bad_input, path + ": row " + std::to_string(first + row) +
+                              " of /images holds a number that is not finite; convert the data set again");
 }
 
 }  // namespace convoy

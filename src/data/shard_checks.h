@@ -34,5 +34,8 @@ h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, cons
                           const std::string& path);
 /// If the file cannot hold the `bytes` that data set `name` claims.
 void check_stored(const h5::Extent& extent, uint64_t bytes, const std::string& name, const std::string& path);
+/// If one of these float32 vectors holds a number that is not finite: `rows` of `bytes` each, the
+/// first of which is row `first` of the shard.
+void check_finite(const uint8_t* vectors, int64_t first, int64_t rows, size_t bytes, const std::string& path);
 
 }  // namespace convoy

@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -55,6 +57,11 @@ CallLog*& CallLog::current() {
     return log;
 }
 
+BadReads*& BadReads::current() {
+    static thread_local BadReads* reads = nullptr;
+    return reads;
+}
+
 SlowDisk::SlowDisk() {
     const std::lock_guard lock(gate().mutex);
     gate().closed = true;
@@ -81,6 +88,17 @@ int fsync(int fd) {
 int fdatasync(int fd) {
     convoy::test::note_sync(fd);
     return int(::syscall(SYS_fdatasync, fd));
+}
+ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
+    if (convoy::test::BadReads* bad = convoy::test::BadReads::current()) {
+        const bool interrupted = bad->calls++ % 2 == 0;
+        if (interrupted || bad->error != 0) {
+            errno = interrupted ? EINTR : bad->error;
+            return -1;
+        }
+        bytes = std::min(bytes, bad->most);
+    }
+    return ::syscall(SYS_pread64, fd, to, bytes, offset);
 }
 int rename(const char* from, const char* to) noexcept {
     convoy::test::note_rename(from, to);

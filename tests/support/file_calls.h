@@ -1,5 +1,5 @@
-// The test program's own fsync, fdatasync and rename, which the linker takes before the C
-// library's: they note what is called, and can be held up as by a slow disk.
+// The test program's own fsync, fdatasync, rename and pread, which the linker takes before the C
+// library's: they note what is called, can be held up as by a slow disk, and fail as by a bad one.
 #pragma once
 #include <sys/types.h>
 
@@ -33,6 +33,19 @@ public:
     SlowDisk(const SlowDisk&) = delete;
     /// Returns when a sync is held up.
     void wait_until_used() const;
+};
+
+/// While one of these exists, pread of its thread is interrupted (EINTR) every other time, and
+/// otherwise reads at most `most` bytes, or fails with `error`.
+class BadReads {
+public:
+    explicit BadReads(size_t most_bytes, int code = 0) : most(most_bytes), error(code) { current() = this; }
+    ~BadReads() { current() = nullptr; }
+    BadReads(const BadReads&) = delete;
+    static BadReads*& current();
+    const size_t most;
+    const int error;
+    int calls = 0;
 };
 
 /// Without links, as the kernel names open files; `path` need not be there.

@@ -1,0 +1,89 @@
+#include "data/open_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace convoy {
+
+class OpenFiles::Descriptor {
+public:
+    explicit Descriptor(int id) : id_(id) {}
+    ~Descriptor() { ::close(id_); }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int id() const { return id_; }
+
+private:
+    const int id_;
+};
+
+namespace {
+
+const std::string shorter = "is shorter than it was: it was truncated or replaced; put it back, and start again";
+
+std::string failure(int code) {
+    const std::string advice = code == ENOENT ? "was the data set moved or removed?" : "check the file system";
+    return "cannot be read (" + std::string(std::strerror(code)) + "); " + advice;
+}
+
+/// What is wrong with a file that was opened; empty if nothing.
+std::string look_at(int id, uint64_t bytes) {
+    struct stat about{};
+    if (::fstat(id, &about) != 0) return failure(errno);
+    if (!S_ISREG(about.st_mode)) return "is not a regular file; put the data set back, and start again";
+    if (uint64_t(about.st_size) == bytes) return "";
+    return "has " + std::to_string(about.st_size) + " bytes, and had " + std::to_string(bytes) +
+           ": it was truncated or replaced; put it back, and start again";
+}
+
+/// Of all `bytes`, however many calls that takes.
+std::string read_all(int id, uint64_t offset, size_t bytes, uint8_t* to) {
+    while (bytes > 0) {
+        const ssize_t got = ::pread(id, to, bytes, off_t(offset));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return failure(errno);
+        if (got == 0) return shorter;
+        to += got;
+        offset += uint64_t(got);
+        bytes -= size_t(got);
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string OpenFiles::read(size_t i, uint64_t offset, size_t bytes, uint8_t* to) {
+    Shared file = find(i);
+    if (!file) {
+        // not under the lock: a file system may take its time. A pipe would wait for a writer.
+        const int id = ::open(files_[i].path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (id < 0) return failure(errno);
+        file = std::make_shared<const Descriptor>(id);
+        if (const std::string wrong = look_at(id, files_[i].bytes); !wrong.empty()) return wrong;
+        file = keep(i, std::move(file));
+    }
+    return read_all(file->id(), offset, bytes, to);
+}
+
+OpenFiles::Shared OpenFiles::find(size_t i) const {
+    const std::lock_guard lock(mutex_);
+    return open_[i];
+}
+
+/// Of two threads that opened the same file, both go on with the first one's.
+OpenFiles::Shared OpenFiles::keep(size_t i, Shared file) {
+    const std::lock_guard lock(mutex_);
+    if (open_[i]) return open_[i];
+    if (order_.size() == most_) {
+        open_[order_.front()].reset();
+        order_.pop_front();
+    }
+    order_.push_back(i);
+    return open_[i] = std::move(file);
+}
+
+}  // namespace convoy
