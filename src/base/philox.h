@@ -36,6 +36,9 @@ enum Purpose : uint32_t {
     purpose_permutation = 2,
     purpose_augment = 3,
     purpose_comm_test = 4,
+    purpose_stream_runs = 5,
+    purpose_stream_rows = 6,
+    purpose_mix = 7,
     purpose_dropout = 1024
 };
 

@@ -31,12 +31,13 @@ inline EpochPlan plan_epoch(int64_t samples, int64_t global_batch, bool drop_las
 }
 
 /// The order of samples in an epoch: Fisher-Yates with counter-based draws, equal on all ranks and
-/// backends.
-inline std::vector<int32_t> permutation(int64_t n, uint64_t seed, uint32_t epoch) {
+/// backends. `stream`: of several of one purpose.
+inline std::vector<int32_t> permutation(int64_t n, uint64_t seed, uint32_t epoch, Purpose purpose = purpose_permutation,
+                                        uint32_t stream = 0) {
     std::vector<int32_t> order(n);
     for (int64_t i = 0; i < n; ++i) order[i] = int32_t(i);
     for (int64_t i = n - 1; i > 0; --i) {
-        const uint32_t word = philox(seed, uint32_t(i), 0, epoch, purpose_permutation).word[0];
+        const uint32_t word = philox(seed, uint32_t(i), stream, epoch, purpose).word[0];
         std::swap(order[i], order[uniform_below(word, uint32_t(i + 1))]);
     }
     return order;
