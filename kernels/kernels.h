@@ -19,12 +19,18 @@ namespace convoy::kernels {
 // ---- gather.cu ----------------------------------------------------------------------------------
 /// Writes g.x [n, h, w, stored] from g.images [N, h, w, c], c <= stored, with zero padding, and g.y
 /// [n]. scale and shift [c], device: a normalised value is v * scale + shift, so scale = 1 / (255
-/// stddev), shift = -mean / stddev. g.mean and g.stddev are not read.
-void gather(const Gather& g, const float* scale, const float* shift, cudaStream_t);
+/// stddev), shift = -mean / stddev. g.mean and g.stddev are not read. Of a staged batch, g.staged
+/// and what it points to may change between launches. mixes [n]: as draw_mixes() wrote them; null:
+/// images are not mixed.
+void gather(const Gather& g, const float* scale, const float* shift, const Mix* mixes, cudaStream_t);
 
 // ---- resample.cu --------------------------------------------------------------------------------
 /// As gather(), where g.augment.crop is not Crop::shifted: of images of any size, u8.
-void resample(const Gather& g, const float* scale, const float* shift, cudaStream_t);
+void resample(const Gather& g, const float* scale, const float* shift, const Mix* mixes, cudaStream_t);
+
+// ---- mix.cu -------------------------------------------------------------------------------------
+/// Before gather() or resample() of a batch that is mixed: writes mixes [n] for these, and g.mixed.
+void draw_mixes(const Gather& g, Mix* mixes, cudaStream_t);
 
 // ---- batchnorm.cu, batchnorm_gradient.cu --------------------------------------------------------
 enum class Act { identity, relu, gelu };
@@ -139,6 +145,7 @@ struct LossArgs {
     int classes = 0;  ///< real ones
     const int32_t* labels = nullptr;
     float label_smoothing = 0;
+    MixedLabels mixed{};  ///< [n] each, or null
 };
 /// Bytes of workspace for n rows.
 size_t loss_workspace(int n);

@@ -56,11 +56,17 @@ template <class T> __device__ double better_than(const T* row, int classes, int 
     return warp_sum(double(better));
 }
 
+/// By the shares of the labels. Of one label its own bits.
+template <class T> __device__ double mean_logit(const T* row, const Target& t) {
+    const double own = double(to_float(row[t.own]));
+    return t.share < 1 ? t.share * own + (1 - t.share) * double(to_float(row[t.partner])) : own;
+}
+
 /// loss [n], hits [n].
 template <class T>
 __global__ void __launch_bounds__(block_threads)
-    row_losses(const T* x, int n, int stored, int classes, const int32_t* labels, double smoothing, double* loss,
-               RowHits* hits) {
+    row_losses(const T* x, int n, int stored, int classes, const int32_t* labels, MixedLabels mixed, double smoothing,
+               double* loss, RowHits* hits) {
     const int i = int(blockIdx.x) * warps + int(threadIdx.y), lane = int(threadIdx.x);
     if (i >= n) return;
     const T* row = x + int64_t(i) * stored;
@@ -69,11 +75,12 @@ __global__ void __launch_bounds__(block_threads)
     double sum = 0;
     for (int j = lane; j < classes; j += int(warp_size)) sum += double(to_float(row[j]));
     sum = warp_sum(sum);
-    const double better = better_than(row, classes, lane, labels[i]);
+    const Target target = target_of(labels, mixed, i);
+    const double better = better_than(row, classes, lane, target.larger());
     if (lane > 0) return;
-    // -sum_j target_j (row_j - lse), target = (1 - s) one-hot + s / k
-    loss[i] = lse - (1 - smoothing) * double(to_float(row[labels[i]])) - smoothing / classes * sum;
-    hits[i] = {top.index == labels[i], better < 5};
+    // -sum_j target_j (row_j - lse), target = (1 - s) Target::of + s / k
+    loss[i] = lse - (1 - smoothing) * mean_logit(row, target) - smoothing / classes * sum;
+    hits[i] = {top.index == target.larger(), better < 5};
 }
 
 __global__ void __launch_bounds__(block_threads)
@@ -106,15 +113,16 @@ __global__ void __launch_bounds__(block_threads)
 
 template <class T>
 __global__ void __launch_bounds__(block_threads)
-    loss_gradient(const T* x, int n, int stored, int classes, const int32_t* labels, double smoothing, double scale,
-                  const float* loss_scale, T* dx) {
+    loss_gradient(const T* x, int n, int stored, int classes, const int32_t* labels, MixedLabels mixed,
+                  double smoothing, double scale, const float* loss_scale, T* dx) {
     const int i = int(blockIdx.x) * warps + int(threadIdx.y), lane = int(threadIdx.x);
     if (i >= n) return;
     if (loss_scale) scale *= double(*loss_scale);
     const T* row = x + int64_t(i) * stored;
     const double lse = log_sum_exp(row, classes, lane, top_of(row, classes, lane).value);
+    const Target two = target_of(labels, mixed, i);
     for (int j = lane; j < stored; j += int(warp_size)) {
-        const double target = (j == labels[i] ? 1 - smoothing : 0) + smoothing / classes;
+        const double target = (1 - smoothing) * two.of(j) + smoothing / classes;
         dx[int64_t(i) * stored + j] =
             from_float<T>(j < classes ? float((exp(double(to_float(row[j])) - lse) - target) * scale) : 0.0f);
     }
@@ -133,7 +141,7 @@ void loss_forward(const LossArgs& a, BatchStats* stats, void* workspace, cudaStr
         with_type(a.x.dtype, [&](auto t) {
             using T = decltype(t);
             launch(row_losses<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n,
-                   stored, a.classes, a.labels, double(a.label_smoothing), loss, hits);
+                   stored, a.classes, a.labels, a.mixed, double(a.label_smoothing), loss, hits);
         });
     launch(sum_losses, dim3(1), dim3(block_threads), block_threads * (sizeof(double) + sizeof(RowHits)), stream, loss,
            hits, n, stats);
@@ -147,7 +155,7 @@ void loss_backward(const LossArgs& a, const Tensor& dx, int64_t global_batch, co
     with_type(a.x.dtype, [&](auto t) {
         using T = decltype(t);
         launch(loss_gradient<T>, dim3(blocks_for(n, warps)), dim3(warp_size, warps), 0, stream, data_of<T>(a.x), n,
-               stored, a.classes, a.labels, double(a.label_smoothing), 1.0 / double(global_batch), loss_scale,
+               stored, a.classes, a.labels, a.mixed, double(a.label_smoothing), 1.0 / double(global_batch), loss_scale,
                data_of<T>(dx));
     });
 }

@@ -1,34 +1,46 @@
-// Reads a batch out of the resident images of any size: a window of each is resized with antialias,
-// cut, mirrored and normalised, in one pass. A block has pixels of one image, one a thread.
+// Reads a batch of images of any size, resident or staged: a window of each is resized with
+// antialias, cut, mirrored, normalised and mixed, in one pass. A block has pixels of one image, one
+// a thread.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
+#include "kernels/samples.cuh"
 
 namespace convoy::kernels {
 namespace {
 
 struct Source {
+    Samples samples;
     const uint8_t* images;
     const ImagePlace* places;  // null: all are [height, width, channels]
     int height, width, channels;
-    const int32_t *labels, *order;
-    const Counters* counters;
-    int64_t first;
     const float *scale, *shift;  // [channels]
     Augment augment;
     uint64_t seed;
+    const Mix* mixes;  // [n] of images that are mixed
 
-    __device__ ImagePlace place(int64_t sample) const {
+    __device__ ImagePlace place(int n, int64_t sample) const {
+        if (samples.staged) return samples.staged->places[n];
         return places ? places[sample]
                       : ImagePlace{sample * height * width * channels, int32_t(height), int32_t(width)};
     }
+    __device__ const uint8_t* pixels() const {
+        return samples.staged ? static_cast<const uint8_t*>(samples.staged->images) : images;
+    }
 };
 
-/// What a block's threads have in common.
+/// What of an image an output shows. A block's threads have it in common.
 struct Drawn {
-    ImagePlace place;
+    const uint8_t* image;
+    int width;
     Resampling what;
 };
+
+__device__ Drawn draw(const Source& s, int n, int64_t sample, int h, int w) {
+    const ImagePlace place = s.place(n, sample);
+    return {s.pixels() + place.offset, place.width,
+            draw_resampling(s.augment, place.height, place.width, h, w, s.seed, s.samples.epoch(), uint32_t(sample))};
+}
 
 /// Channel `c` of a pixel, from 0 to 255.
 __device__ float resampled(const uint8_t* image, int width, int channels, const Resampling& what, const Taps& rows,
@@ -44,62 +56,79 @@ __device__ float resampled(const uint8_t* image, int width, int channels, const 
     return sum / (rows.total * columns.total);
 }
 
-template <class T, int V>
+/// One pixel of what is drawn.
+struct Seen {
+    const Drawn& drawn;
+    const Taps rows, columns;
+
+    __device__ Seen(const Drawn& d, int i, int j, int w)
+        : drawn(d),
+          rows(taps_of(d.what.y + i, d.what.rows, d.what.height)),
+          columns(taps_of(d.what.x + (d.what.mirror ? w - 1 - j : j), d.what.columns, d.what.width)) {}
+    __device__ float value(const Source& s, int c) const {
+        return resampled(drawn.image, drawn.width, s.channels, drawn.what, rows, columns, c) * s.scale[c] + s.shift[c];
+    }
+};
+
+template <class T, int V, bool Mixed>
 __global__ void __launch_bounds__(block_threads)
     resample_pixels(Source s, uint32_t tiles, int h, int w, int stored, T* x, int32_t* y) {
-    Drawn* drawn = shared_memory<Drawn>();
-    const uint32_t n = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-    if (threadIdx.x == 0) {
-        const int64_t position = s.counters->offset + s.first + n, sample = s.order ? s.order[position] : position;
-        drawn->place = s.place(sample);
-        drawn->what = draw_resampling(s.augment, drawn->place.height, drawn->place.width, h, w, s.seed,
-                                      uint32_t(s.counters->epoch), uint32_t(sample));
-        if (tile == 0) y[n] = s.labels[sample];
+    Drawn* drawn = shared_memory<Drawn>();  // of the image, and of its partner
+    const uint32_t tile = blockIdx.x % tiles;
+    const int n = int(blockIdx.x / tiles);
+    if (const int of = int(threadIdx.x); of < (Mixed ? 2 : 1)) {
+        const int64_t sample = s.samples.sample(n + of);
+        drawn[of] = draw(s, n + of, sample, h, w);
+        if (tile == 0 && of == 0) y[n] = s.samples.label(n, sample);
     }
     __syncthreads();
     const uint32_t pixel = tile * blockDim.x + threadIdx.x;
     if (pixel >= uint32_t(h * w)) return;
-    const Resampling what = drawn->what;
     const int i = int(pixel) / w, j = int(pixel) % w;
-    const Taps rows = taps_of(what.y + i, what.rows, what.height),
-               columns = taps_of(what.x + (what.mirror ? w - 1 - j : j), what.columns, what.width);
+    float share = 1;
+    if constexpr (Mixed) share = s.mixes[n].own(i, j);
+    const Seen own(drawn[0], i, j, w), partner(drawn[Mixed ? 1 : 0], i, j, w);
+    T* const to = x + (int64_t(n) * h * w + pixel) * stored;
     for (int c = 0; c < stored; c += V) {
         float v[V] = {};
         for (int k = 0; k < V; ++k)
-            if (c + k < s.channels)
-                v[k] = resampled(s.images + drawn->place.offset, drawn->place.width, s.channels, what, rows, columns,
-                                 c + k) *
-                           s.scale[c + k] +
-                       s.shift[c + k];
-        store(v, x + (int64_t(n) * h * w + pixel) * stored + c);
+            if (c + k < s.channels) {
+                v[k] = own.value(s, c + k);
+                if constexpr (Mixed) v[k] = share * v[k] + (1 - share) * partner.value(s, c + k);
+            }
+        store(v, to + c);
     }
+}
+
+template <bool Mixed> void resample_all(const Gather& g, const Source& s, uint32_t tiles, cudaStream_t stream) {
+    const Shape out = g.x.shape;
+    with_layout(g.x.dtype, out.c, {g.x.data}, [&](auto t, auto v) {
+        using T = decltype(t);
+        launch(resample_pixels<T, v, Mixed>, dim3(uint32_t(out.n) * tiles), dim3(block_threads),
+               (Mixed ? 2 : 1) * sizeof(Drawn), stream, s, tiles, out.h, out.w, out.c, data_of<T>(g.x),
+               g.y.as<int32_t>());
+    });
 }
 
 }  // namespace
 
-void resample(const Gather& g, const float* scale, const float* shift, cudaStream_t stream) {
+void resample(const Gather& g, const float* scale, const float* shift, const Mix* mixes, cudaStream_t stream) {
     const Shape in = g.images.shape, out = g.x.shape;
     const auto tiles = uint32_t((out.h * out.w + block_threads - 1) / block_threads);
     require(in.c <= out.c && int64_t(out.n) * tiles < INT32_MAX, "resample: the batch does not fit the images");
     if (out.n == 0) return;
-    const Source s{g.images.as<uint8_t>(),
-                   g.places,
-                   in.h,
-                   in.w,
-                   in.c,
-                   g.labels.as<int32_t>(),
-                   g.order,
-                   g.counters,
-                   g.first,
-                   scale,
-                   shift,
-                   g.augment,
-                   g.seed};
-    with_layout(g.x.dtype, out.c, {g.x.data}, [&](auto t, auto v) {
-        using T = decltype(t);
-        launch(resample_pixels<T, v>, dim3(uint32_t(out.n) * tiles), dim3(block_threads), sizeof(Drawn), stream, s,
-               tiles, out.h, out.w, out.c, data_of<T>(g.x), g.y.as<int32_t>());
-    });
+    const Source s{.samples = Samples(g),
+                   .images = g.images.as<uint8_t>(),
+                   .places = g.places,
+                   .height = in.h,
+                   .width = in.w,
+                   .channels = in.c,
+                   .scale = scale,
+                   .shift = shift,
+                   .augment = g.augment,
+                   .seed = g.seed,
+                   .mixes = mixes};
+    (mixes ? resample_all<true> : resample_all<false>)(g, s, tiles, stream);
 }
 
 }  // namespace convoy::kernels

@@ -186,6 +186,18 @@ bench-peers: deps ## images/s of Convoy and PyTorch in turns; ROUNDS= LINES= PEE
 	@$(PYTHON) tests/peers/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
 	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))'
 
+# How fast data comes from files in the page cache, against pread and HDF5, and what a training
+# waits for it.
+GIB ?=
+$(BUILD)/convoy_reading: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/tests/peers/reading.o
+	@echo link $@
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS)
+-include $(BUILD)/tests/peers/reading.d
+bench-data: deps ## how fast a data set is read, and what of it a training waits for; GIB= ROUNDS= ONLY=
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_reading
+	@$(PYTHON) tests/peers/bench_data.py --convoy '$(BUILD)/convoy' --reading '$(BUILD)/convoy_reading' --gib '$(or $(GIB),0)' \
+	  --only '$(ONLY)' --rounds '$(if $(findstring command line,$(origin ROUNDS)),$(ROUNDS),5)'
+
 # The airbench94 recipe on the full CIFAR-10, from mpirun to the test accuracy, by seed.
 DATA      ?=
 SEEDS     ?= 1 2 3

@@ -28,6 +28,11 @@ struct Augment {
     float scale_low = 0.08f, scale_high = 1;            ///< random_resized: share of the image's area
     float ratio_low = 3.0f / 4, ratio_high = 4.0f / 3;  ///< random_resized: width over height
     int short_side = 0;                                 ///< centre: pixels
+
+    /// Training: alpha, in (0, 1], of the Beta distribution that shares are drawn from; 0: off. As
+    /// backend/mix.h says.
+    float mixup = 0, cutmix = 0;
+    CONVOY_HD bool mixes() const { return mixup > 0 || cutmix > 0; }
 };
 
 /// Where the crop of one sample starts (in [-pad, pad]) and whether it is mirrored.
@@ -101,6 +106,22 @@ CONVOY_HD Resampling draw_resampling(const Augment& a, int height, int width, in
             int(rint((all_rows - rows) / 2.0)),
             int(rint((all_columns - columns) / 2.0)),
             mirror};
+}
+
+/// Lines of an image.
+struct Lines {
+    int first, count;
+};
+
+/// What of an image an output of rows x columns reads, and a line more on each side: a GPU may
+/// round the ends of the taps another way.
+CONVOY_HD Lines lines_shown(const Augment& a, int height, int width, int rows, int columns, uint64_t seed,
+                            uint32_t epoch, uint32_t sample) {
+    if (a.crop == Crop::shifted) return {0, height};
+    const Resampling r = draw_resampling(a, height, width, rows, columns, seed, epoch, sample);
+    const Taps top = taps_of(r.y, r.rows, r.height), bottom = taps_of(r.y + rows - 1, r.rows, r.height);
+    const int first = r.top + top.first, end = r.top + bottom.first + bottom.count;
+    return {first > 0 ? first - 1 : 0, (end < height ? end + 1 : height) - (first > 0 ? first - 1 : 0)};
 }
 
 /// Mirrors an index once at the borders of [0, n) without repeating the edge pixel; needs

@@ -1,6 +1,6 @@
 // The only seam between the rest of Convoy and its backends. Programs call it while they are built;
-// to run is to replay a tape. Everything a step needs (data set, permutation, schedule, counters)
-// lies on the device, so a step takes no arguments.
+// to run is to replay a tape. Everything a step needs (data set or a staged batch of it,
+// permutation, schedule, counters) lies on the device, so a step takes no arguments.
 #pragma once
 #include <atomic>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/feed.h"
 #include "backend/records.h"
 #include "backend/step.h"
 #include "backend/ways.h"
@@ -50,6 +51,7 @@ struct Bound {
     const std::vector<bool>& accumulate;         ///< backward: add to the value's gradient instead of writing it
     const std::vector<void*>& saved;             ///< by op, device, OpMemory::saved bytes; null: none
     Tensor labels;                               ///< i32 [n], device
+    MixedLabels mixed{};                         ///< of training on mixed images
     BatchStats* stats;                           ///< device
     const Counters* counters;                    ///< device
     int64_t global_batch;                        ///< samples of this step over all ranks; scales the loss gradient
@@ -162,6 +164,9 @@ public:
     virtual void forward(const Op&, const Bound&, Tape&) = 0;
     virtual void backward(const Op&, const Bound&, Tape&) = 0;
 
+    /// Supplies batches of up to `rows` images to steps, `image_bytes` of them at first. `ahead`:
+    /// batches that are claimed before the one that is taken.
+    virtual std::unique_ptr<Feed> feed(int rows, size_t image_bytes, int ahead) = 0;
     virtual void gather(const Gather&, Tape&) = 0;
     virtual void zero(Tensor, Tape&) = 0;
     /// to = factor * from, or to += factor * from.

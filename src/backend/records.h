@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/augment.h"
+#include "backend/mix.h"
 #include "backend/update_rule.h"
 #include "base/image_place.h"
 #include "base/tensor.h"
@@ -60,6 +60,17 @@ struct EvalTotals {
     int64_t correct = 0, top5 = 0, images = 0;
 };
 
+/// A batch that the host supplied, by position in the batch. Pointers are to the device. Of a batch
+/// that is mixed the arrays have n + 1 elements: the partner of the last image, too.
+struct StagedBatch {
+    /// u8 or f32 pixels. Image i begins at places[i].offset bytes, a multiple of the pixels' size
+    /// that may be negative: only the rows that its crop shows need be there
+    const void* images;
+    const int32_t* labels;     ///< [n]
+    const int32_t* samples;    ///< [n]: which sample of the split each is, for its draws
+    const ImagePlace* places;  ///< [n]: also of images of one size
+};
+
 /// Reads a batch out of the data set, which lies on the device.
 struct Gather {
     Tensor images, labels;            ///< device u8 or f32 [N, h, w, c], i32 [N]: the whole split
@@ -73,6 +84,12 @@ struct Gather {
     /// device [N]: of images of many sizes (u8, one after the other), of which images.shape has the
     /// largest; null: they are all of that shape
     const ImagePlace* places = nullptr;
+    /// device; not null: the batch is here, and the data of images and labels, order, places and
+    /// first are not read. images.shape and dtype still say what images are.
+    const StagedBatch* staged = nullptr;
+    // If augment.mixes():
+    int64_t global_batch = 0;  ///< images of all ranks
+    MixedLabels mixed{};       ///< outputs
 
     /// Fails if the parts do not fit one another; each backend asks.
     void check() const {
@@ -84,7 +101,14 @@ struct Gather {
             require(images.dtype == DType::u8, "gather: only pixels are resized");
         if (augment.crop == Crop::centre)
             require(augment.short_side >= out.h && augment.short_side >= out.w, "gather: the centre is cut out");
+        if (augment.mixes())
+            require(images.dtype == DType::u8 && mixed.partners && mixed.shares &&
+                        (staged || first + out.n <= global_batch),
+                    "gather: only pixels are mixed, within a batch, and have two labels");
     }
+    /// Position of image i of this rank in the global batch. Its partner is image i + 1, of the
+    /// last one the first of the batch.
+    int64_t position(int64_t i) const { return first + i == global_batch ? 0 : first + i; }
     /// x = v * scale(c) + shift(c)
     float scale(size_t c) const { return 1 / ((images.dtype == DType::u8 ? 255.0f : 1.0f) * stddev[c]); }
     float shift(size_t c) const { return -mean[c] / stddev[c]; }

@@ -93,7 +93,10 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
         graph = with_precision(fuse(build_model(model_of(o, info))), o.precision, backend->channel_multiple());
         check_effects_on_model(parsed, graph);
     });
-    const Placement where = place(o.placement, *backend, info.image_bytes()).placement;
+    const Placed where = place(comm, *backend, placement_of(o), {info.image_bytes()});
+    if (!reader && !where.resident())
+        fail_everywhere(Exit::usage,
+                        "made-up images are in memory; give --data for --data-placement partition or stream");
     const DataSet data = reader ? DataSet(comm, *backend, *reader, 0, where)
                                 : DataSet(comm, *backend, info, made_up_rows(info, uint64_t(o.seed)), {}, where);
     BenchResult known;

@@ -40,9 +40,11 @@ const Choices<Tta>& tta_choices() {
 
 const Choices<Placement>& placement_choices() {
     static const Choices<Placement> choices = {
-        {"auto", Placement::automatic, "replicate where half of a GPU's memory stays free, else node"},
-        {"replicate", Placement::replicate, "in each GPU's memory"},
-        {"node", Placement::node, "in the node's memory, where GPUs read their batches"}};
+        {"auto", Placement::automatic, "the first of the others that leaves enough memory free"},
+        {"replicate", Placement::replicate, "all on every GPU; on CPUs all on every node"},
+        {"node", Placement::node, "all on every node, where its GPUs read their batches"},
+        {"partition", Placement::partition, "each node holds its part"},
+        {"stream", Placement::stream, "on disk, read in blocks while steps run"}};
     return choices;
 }
 

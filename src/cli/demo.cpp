@@ -27,6 +27,7 @@ const std::vector<std::string> training_options = {"output",
                                                    "publish-every",
                                                    "on-nan",
                                                    "data-placement",
+                                                   "stream-block-mib",
                                                    "bf16-gradients",
                                                    "log-interval",
                                                    "metrics-every",
@@ -76,6 +77,8 @@ const std::vector<std::string> training_options = {"output",
                                                    "crop-mode",
                                                    "flip",
                                                    "flip-mode",
+                                                   "mixup",
+                                                   "cutmix",
                                                    "tta"};
 
 ParsedOptions parse_demo(const std::vector<std::string>& args) {

@@ -10,6 +10,7 @@
 #include "cli/console.h"
 #include "cli/train_setup.h"
 #include "cli/train_steps.h"
+#include "train/stream.h"
 
 namespace convoy {
 namespace {
@@ -63,6 +64,14 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
     }
 }
 
+/// Of a stream: throws as StreamBlocks and check_batch().
+void check_stream(const SplitReader& reader, const Placed& placed, const TrainSetup& setup) {
+    const SplitInfo& info = reader.info();
+    const RowShapes shapes(info, info.ragged ? reader.places() : std::vector<ImagePlace>());
+    StreamBlocks(std::make_shared<SplitPieces>(reader), shapes, placed.stream_block)
+        .check_batch(shapes, std::min(setup.global_batch, info.images));
+}
+
 }  // namespace
 
 int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_point> deadline, Terminal& terminal) {
@@ -70,16 +79,15 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     const std::unique_ptr<Backend> backend = backend_to_plan_on(comm, o);
     const Description d = describe_training(comm, *backend, parsed, deadline);
     const SplitInfo train_info = d.train->info(), test_info = first_images(*d.test, o.eval_images);
-    const size_t test_bytes = o.no_eval ? 0 : test_info.image_bytes() + test_info.label_bytes();
-    if (o.chip.empty())  // else this host need not be the one that trains
-        Replicated::check(comm, train_info.image_bytes() + train_info.label_bytes() + test_bytes);
+    if (o.chip.empty()) check_room(comm, d.placed);  // else this host need not be the one that trains
+    if (d.placed.placement == Placement::stream) comm.together([&] { check_stream(*d.train, d.placed, d.setup); });
 
     Requests nobody;
     std::unique_ptr<DataSet> train_data, test_data;
     std::unique_ptr<Trainer> trainer;
     comm.together([&] {
-        train_data = std::make_unique<DataSet>(*backend, train_info, d.placed.placement);
-        if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info, d.placed.placement);
+        train_data = std::make_unique<DataSet>(*backend, train_info, d.placed);
+        if (!o.no_eval) test_data = std::make_unique<DataSet>(*backend, test_info, d.placed);
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody,
                                             d.earlier);
     });
@@ -93,7 +101,8 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
         if (!o.log_dir.empty()) check_folder(o.log_dir, "--log-dir");
         if (!comm.root()) return;
         check_run_folder(place.folder, place.goes_on, place.overwrite);
-        find_resume_point(place, trainer->state(), identity_of(o, train_info, d.setup), trainer->total_steps());
+        find_resume_point(place, trainer->state(), identity_of(o, train_info, d.setup, d.placed),
+                          trainer->total_steps());
         if (!o.chip.empty()) print_plans(terminal, o, d, comm.size());
         terminal.line("dry run   a training would start");
     });

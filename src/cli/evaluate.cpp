@@ -49,7 +49,7 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
         ("device", po::value<std::string>(&o.device)->default_value("auto")->value_name("KIND"),
          help_of(device_choices()).c_str())  //
         ("data-placement", po::value<std::string>(&placement)->default_value("auto")->value_name("WHERE"),
-         ("where GPUs have the images: " + help_of(placement_choices())).c_str())  //
+         ("where images are: " + help_of(placement_choices())).c_str())  //
         ("threads", po::value<int64_t>()->default_value(0)->value_name("N"),
          "CPU threads per rank; 0: this rank's share of the cores")  //
         ("tta", po::value<std::string>(&tta)->default_value("none")->value_name("VIEWS"),
@@ -109,8 +109,8 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         graph = fuse(build_model(file.model));
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
-    const size_t bytes = reader->info().image_bytes();
-    const DataSet data(comm, *backend, *reader, 0, place(o.placement, *backend, bytes).placement);
+    const DataSet data(comm, *backend, *reader, 0,
+                       place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_model(o.path, state, *backend); });
     Evaluator evaluator(comm, *backend, graph, state, data, file.preprocessing, o.batch * comm.size(), o.views);

@@ -76,6 +76,10 @@ void check_effects(ParsedOptions& parsed) {
         {"eval-images", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"tta", !o.no_eval, "with --no-eval", {"no-eval"}},
         {"overwrite", !o.resume.newest, "with --resume auto, which goes on with the run that is there", {"resume"}},
+        {"stream-block-mib",
+         o.placement == Placement::automatic || o.placement == Placement::stream,
+         "without --data-placement stream",
+         {"data-placement"}},
         {"stem", o.model.starts_with("resnet"), "without a resnet (--model)", {"model"}}};
     const auto refused = [&](const Need& need, const Given& given) {
         const bool by_flag =
@@ -115,7 +119,10 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
     check_flags(parsed, {{"threads", !gpu, "on GPUs (--device)", {"device"}},
                          of_gpus("devices"),
                          of_gpus("share-device"),
-                         of_gpus("data-placement"),
+                         {"data-placement",
+                          gpu || parsed.options.placement != Placement::node,
+                          "as node on CPUs, where replicate is that",
+                          {"device"}},
                          of_gpus("no-graph"),
                          of_gpus("bf16-gradients"),
                          of_gpus("norm-by"),

@@ -84,6 +84,13 @@ Interval parse_ratios(const std::string& option, const std::string& text) {
     return parse_interval(option, text, 0.01, 100);
 }
 
+double parse_mixing(const std::string& option, const std::string& text) {
+    const std::vector<double> values = parse_numbers(option, text).values;
+    if (values.size() != 1 || (values[0] != 0 && (values[0] < 0.01 || values[0] > 1)))
+        refuse(option, text, "write a number from 0.01 to 1, or 0 for none");
+    return values[0];
+}
+
 ImageSize parse_image_side(const std::string& option, const std::string& text) {
     ImageSize size{text};
     if (text.empty()) return size;

@@ -28,6 +28,8 @@ struct Interval {
 Interval parse_shares(const std::string& option, const std::string& text);
 /// Two ratios from 0.01 to 100, as in 0.75,1.3333.
 Interval parse_ratios(const std::string& option, const std::string& text);
+/// The alpha of a Beta distribution that images are mixed by, from 0.01 to 1; 0: they are not.
+double parse_mixing(const std::string& option, const std::string& text);
 /// What the model sees of each image. Both empty: the image.
 struct ImageSize {
     std::string text{};  ///< as it was written

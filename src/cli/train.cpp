@@ -30,7 +30,7 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
                       .configuration = parsed.resolved,
                       .ranks = ranks,
                       .device_kind = backend.synchronous() ? "cpu" : "gpu",
-                      .identity = identity_of(o, data, d.setup),
+                      .identity = identity_of(o, data, d.setup, d.placed),
                       .versions = versions_of_run(backend),
                       .environment = environment_of_run(backend)};
     run.metrics_every = steps_between_rows(trainer.total_steps(), o.metrics_every);
@@ -158,9 +158,9 @@ int train(Comm& comm, const std::vector<std::string>& args) {
 
     // 3. Data and model: what they are, before any image is read
     Description d = describe_training(comm, *backend, parsed, deadline);
-    const DataSet train_data(comm, *backend, *d.train, 0, d.placed.placement);
+    const DataSet train_data(comm, *backend, *d.train, 0, d.placed);
     const std::unique_ptr<DataSet> test_data =
-        o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images, d.placed.placement);
+        o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images, d.placed);
     d.close_files();
 
     // 4. Plan

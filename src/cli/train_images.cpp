@@ -13,6 +13,8 @@ namespace {
 void check_vectors(const TrainOptions& o) {
     for (const auto& [given, option] : {std::pair{o.crop_pad > 0, "--crop-pad"},
                                         {o.flip, "--flip"},
+                                        {o.mixup > 0, "--mixup"},
+                                        {o.cutmix > 0, "--cutmix"},
                                         {o.tta != Tta::plain, "--tta"},
                                         {o.image_size.side > 0, "--image-size"},
                                         {o.resize > 0, "--resize"},
@@ -95,6 +97,8 @@ Augment augment_of(const TrainOptions& o, const SplitInfo& data) {
     a.reflect = o.crop_reflect;
     a.flip = o.flip;
     a.alternate = o.flip_alternate;
+    a.mixup = float(o.mixup);
+    a.cutmix = float(o.cutmix);
     return a;
 }
 

@@ -52,7 +52,9 @@ void add_device(OptionTable& t, TrainOptions& o) {
              "of activations and gradients: {}; on CPUs f32 or bf16");
     t.parsed("devices", o.devices, "", parse_devices, "I,J",
              "GPUs that the ranks of a node take, counted among the visible ones; all by default");
-    t.choice("data-placement", o.placement, "auto", placement_choices(), "WHERE", "where GPUs have the images: {}");
+    t.choice("data-placement", o.placement, "auto", placement_choices(), "WHERE", "where images are: {}");
+    t.number("stream-block-mib", o.stream_block_mib, 0, {0, 1 << 20}, "MIB",
+             "stream: size of a block, in which samples are shuffled; 0: a sixteenth of the images, but 32 at least");
     t.flag("share-device", o.share_device, "let several ranks use one GPU; gradients then go through the host");
     t.flag("no-graph", o.no_graph, "launch the operations of a step one by one, not as one CUDA graph");
     t.flag("bf16-gradients", o.bf16_gradients, "sum gradients over GPUs in bf16");
@@ -170,10 +172,9 @@ void add_rule(OptionTable& t, TrainOptions& o) {
 
 void add_augmentation(OptionTable& t, TrainOptions& o) {
     t.group("augmentation");
-    t.parsed(
-        "image-size", o.image_size, "", parse_image_side, "SIDE",
-        "the model sees squares of so many pixels, cut out of resized images (default: images as they are); by epoch "
-        "as in 160:0,192:10,224:20; bench also makes images up, as in 32x32x3");
+    t.parsed("image-size", o.image_size, "", parse_image_side, "SIDE",
+             "the model sees squares of so many pixels, cut out of resized images (default: images as they are); by "
+             "epoch as in 160:0,192:10,224:20; bench also makes images up, as in 32x32x3");
     t.whole("resize", o.resize, 0, {0, 8192}, "SIDE",
             "resize images to this short side and take the centre, where no window is drawn (default: 8/7 of "
             "--image-size)");
@@ -189,6 +190,10 @@ void add_augmentation(OptionTable& t, TrainOptions& o) {
              Choices<bool>{{"random", false},
                            {"alternate", true, "drawn once for each image, then turned over every epoch"}},
              "MODE", "{}");
+    t.parsed("mixup", o.mixup, "0", parse_mixing, "A",
+             "mix each training image with another of its batch, in shares of Beta(A, A), A up to 1; 0: not");
+    t.parsed("cutmix", o.cutmix, "0", parse_mixing, "A",
+             "as --mixup, but a box of the image is the other's; with both, half of the images in each way; 0: not");
     t.choice("tta", o.tta, "none", tta_choices(), "VIEWS", "evaluate on the mean of several views: {}");
     t.parsed("mean", o.mean, "", parse_numbers, "M,M,M", "channel means of pixel / 255 (default: the data set's own)");
     t.parsed("stddev", o.stddev, "", parse_deviations, "S,S,S",
@@ -242,8 +247,7 @@ void check_together(const TrainOptions& o) {
         fail(Exit::usage, formatted("--resize %lld is less than --image-size %d: there would be no centre of that size",
                                     (long long)o.resize, o.image_size.side));
     if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
-        fail(Exit::usage,
-             "--bucket-mib " + formatted("%g", o.bucket_mib) + " is less than 0.001; 0 means by the links");
+        fail(Exit::usage, formatted("--bucket-mib %g is less than 0.001; 0 means by the links", o.bucket_mib));
     if (o.lr_per_kilostep && o.optimizer != OptimizerChoice::adam) {
         if (!o.lr) fail(Exit::usage, "--lr auto has no unit; give a number, or leave --lr-unit kilostep out");
         if (o.momentum >= 1) fail(Exit::usage, "--lr-unit kilostep needs a --momentum below 1");

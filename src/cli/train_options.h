@@ -66,8 +66,10 @@ struct TrainOptions {
     Interval crop_scale, crop_ratio;  ///< shares of the area; width over height
     int64_t crop_pad;                 ///< pixels
     bool crop_reflect, flip, flip_alternate;
+    double mixup, cutmix;  ///< of the Beta distribution of shares; 0: off
     Tta tta;
     Placement placement;
+    double stream_block_mib;  ///< 0: stream_block_bytes() chooses
     NumberList mean, stddev;
 };
 

@@ -19,6 +19,10 @@ BackendOptions backend_options_of(const TrainOptions& o) {
     return b;
 }
 
+PlacementWish placement_of(const TrainOptions& o) {
+    return {o.placement, size_t(o.stream_block_mib * (1 << 20)), o.chip.empty()};
+}
+
 OptimizerSpec optimizer_of(const TrainOptions& o) {
     OptimizerSpec spec;
     spec.kind = o.optimizer == OptimizerChoice::adam ? OptimizerSpec::adam : OptimizerSpec::sgd;
@@ -66,6 +70,9 @@ int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks)
     if (batch < ranks)
         fail(Exit::usage, "--batch-size " + std::to_string(o.batch_size) + " is smaller than the " +
                               std::to_string(ranks) + " ranks; each rank needs at least one sample a step");
+    if (batch == 1 && (o.mixup > 0 || o.cutmix > 0))
+        fail(Exit::usage, std::string(o.mixup > 0 ? "--mixup" : "--cutmix") +
+                              " mixes the images of a batch, and a batch of one has no other; raise the batch");
     if (batch > data.images && o.drop_last)
         fail(Exit::usage, "--drop-last leaves nothing: a global batch of " + std::to_string(batch) +
                               " is larger than the " + std::to_string(data.images) +

@@ -16,6 +16,7 @@ std::vector<EarlierGraph> earlier_graphs(const TrainOptions&, const SplitInfo& d
 TrainSetup setup_of(const TrainOptions&, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline);
 
 BackendOptions backend_options_of(const TrainOptions&);
+PlacementWish placement_of(const TrainOptions&);
 OptimizerSpec optimizer_of(const TrainOptions&);
 Schedule schedule_of(const TrainOptions&, int64_t global_batch);
 

@@ -1,6 +1,7 @@
 #include "cli/train_steps.h"
 
 #include <cmath>
+#include <cstdio>
 
 #include "base/text.h"
 #include "base/version.h"
@@ -10,6 +11,7 @@
 #include "comm/launcher.h"
 #include "comm/preflight.h"
 #include "model/models.h"
+#include "plan/stream_order.h"
 #include "train/metrics.h"
 
 namespace convoy {
@@ -34,6 +36,32 @@ size_t planned_bytes(const TrainOptions& o, const Trainer& t, int ranks) {
     return 3 * model + checkpoint_bytes(state, ranks) * size_t(takes_checkpoints(o) ? o.keep + 2 : 2) + metrics;
 }
 
+constexpr const char *order_of_samples = "order of samples (--data-placement, --stream-block-mib)",
+                     *order_of_a_stream = "stream, blocks of %zu bytes";
+
+/// Where the run is, and what it goes on from.
+RunPlace place_of(Comm& comm, const TrainOptions& o) {
+    RunPlace place;
+    place.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
+    place.overwrite = o.overwrite;
+    place.checkpoint = o.resume.file;
+    // A checkpoint of another folder starts a run of its own here, with metrics of its own.
+    place.goes_on = o.resume.newest || (!place.checkpoint.empty() && is_within(place.checkpoint, place.folder));
+    return place;
+}
+
+/// Collective: what streamed goes on so, wherever it goes on, if nothing else is asked for.
+void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
+    const RunPlace run = place_of(comm, o);
+    if (wish.placement != Placement::automatic) return;
+    size_t block = 0;
+    if (comm.root())
+        for (const auto& [name, value] : identity_to_go_on_with(run))
+            if (name == order_of_samples) (void)std::sscanf(value.c_str(), order_of_a_stream, &block);
+    block = size_t(comm.max(int64_t(block)));
+    if (block > 0) wish = {Placement::stream, wish.stream_block > 0 ? wish.stream_block : block, wish.here};
+}
+
 }  // namespace
 
 void check_same_program(Comm& comm) {
@@ -46,14 +74,15 @@ Description describe_training(Comm& comm, const Backend& backend, const ParsedOp
                               std::optional<Clock::time_point> deadline) {
     const TrainOptions& o = parsed.options;
     Description d;
+    PlacementWish wish = placement_of(o);
+    size_t test_bytes = 0;
     comm.together([&] {
         check_effects_on_device(parsed, backend);
         d.train = std::make_unique<SplitReader>(o.data, "train");
         d.test = std::make_unique<SplitReader>(o.data, "test");
         const SplitInfo& data = d.train->info();
         check_same_shape(data, d.test->info(), o.data);
-        const size_t test_bytes = o.no_eval ? 0 : first_images(*d.test, o.eval_images).image_bytes();
-        d.placed = place(o.placement, backend, data.image_bytes() + test_bytes);
+        test_bytes = o.no_eval ? 0 : first_images(*d.test, o.eval_images).image_bytes();
         d.setup = setup_of(o, data, comm.size(), deadline);
         d.model = model_of(o, data);
         const auto build = [&](const ModelOptions& model) {
@@ -64,16 +93,13 @@ Description describe_training(Comm& comm, const Backend& backend, const ParsedOp
         check_effects_on_model(parsed, d.graph);
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
+    go_on_streaming(comm, o, wish);
+    d.placed = place(comm, backend, wish, {d.train->info().image_bytes(), test_bytes});
     return d;
 }
 
 RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
-    RunPlace place;
-    place.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
-    place.overwrite = o.overwrite;
-    place.checkpoint = o.resume.file;
-    // A checkpoint of another folder starts a run of its own here, with metrics of its own.
-    place.goes_on = o.resume.newest || (!place.checkpoint.empty() && is_within(place.checkpoint, place.folder));
+    RunPlace place = place_of(comm, o);
     std::string choices;
     comm.together([&] {
         if (!comm.root()) return;
@@ -112,7 +138,7 @@ std::string note_on_signals(const std::string& run_dir, const State& state, int 
         double(bytes) / (1 << 20), std::ceil(seconds), left);
 }
 
-Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s) {
+Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSetup& s, const Placed& placed) {
     const auto number = [](int64_t n) { return std::to_string(n); };
     Identity identity = {{"model", o.model},
                          {"stem", o.stem},
@@ -125,6 +151,9 @@ Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSe
                          {"seed", number(o.seed)}};
     if (o.image_size.side > 0 || s.preprocessing.short_side > 0)
         identity.emplace_back("what the model sees (--image-size)", o.image_size.text);
+    if (placed.placement == Placement::stream)
+        identity.emplace_back(order_of_samples, formatted(order_of_a_stream,
+                                                          stream_block_bytes(placed.stream_block, data.image_bytes())));
     if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
     return identity;
 }

@@ -45,6 +45,6 @@ void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);
 std::string note_on_signals(const std::string& run_dir, const State&, int ranks);
 
 /// What a resumed run must share with the one before.
-Identity identity_of(const TrainOptions&, const SplitInfo&, const TrainSetup&);
+Identity identity_of(const TrainOptions&, const SplitInfo&, const TrainSetup&, const Placed&);
 
 }  // namespace convoy

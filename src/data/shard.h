@@ -51,6 +51,14 @@ bool parse_shard_name(const std::string& file, std::string& split, int& shard, i
 /// Reads DIR/manifest.json. Throws Exit::bad_input if it is missing or malformed.
 std::vector<ManifestEntry> read_manifest(const std::string& dir);
 
+/// The pixels of one shard, for those who read them without HDF5.
+struct ShardPixels {
+    std::string path;
+    int64_t first = 0, images = 0;             ///< rows [first, first + images) of the split
+    hid_t file = H5I_INVALID_HID;              ///< the reader's
+    std::shared_ptr<const RaggedTable> table;  ///< of ragged images, else none
+};
+
 /// Opens every shard of one split read-only and checks them against each other and the manifest
 /// before anything is allocated. Checksums are compared when rows are read; only `verify` reads
 /// everything.
@@ -65,8 +73,12 @@ public:
     /// labels [rows]. Throws Exit::bad_input for a checksum mismatch, for a label outside [0,
     /// classes), for a number that is not finite, and for a file that cannot be decoded.
     void read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const;
+    /// The labels of these rows alone.
+    void read_labels(int64_t first, int64_t rows, int32_t* labels) const;
     /// Of ragged images: where each lies if all are decoded and packed, [images].
     std::vector<ImagePlace> places() const;
+    /// Of every shard, in order. Their files are open while this reader lives.
+    std::vector<ShardPixels> pixels() const;
 
 private:
     struct Shard {

@@ -29,7 +29,7 @@ std::vector<T> column(hid_t file, const std::string& name, const StoredType& typ
 
 }  // namespace
 
-RaggedRows::RaggedRows(hid_t file, const std::string& codec, const std::string& path)
+RaggedTable::RaggedTable(hid_t file, const std::string& codec, const std::string& path)
     : path_(path),
       files_(codec == "jpeg"),
       offsets_(column<int64_t>(file, "/offset", stored_offset, H5T_NATIVE_INT64, path)),
@@ -59,37 +59,47 @@ RaggedRows::RaggedRows(hid_t file, const std::string& codec, const std::string& 
                             std::to_string(stored) + " bytes");
         decoded_.push_back(decoded_.back() + h * w * 3);
     }
-    pixels_ = h5::open_dataset(file, "/pixels", path);
 }
 
+void RaggedTable::decode(int64_t first, int64_t count, const uint8_t* files, RgbImage& image, uint8_t* to) const {
+    for (int64_t row = first; row < first + count; ++row) {
+        const size_t bytes = size_t(offset(row + 1) - offset(row));
+        try {
+            decode_image({files, bytes}, image);
+        } catch (const BadImage& bad) {
+            contradicts(path_, row, std::string("of /pixels cannot be decoded: ") + bad.what());
+        }
+        if (image.height != height(row) || image.width != width(row))
+            contradicts(path_, row,
+                        "is a file of " + std::to_string(image.height) + "x" + std::to_string(image.width) +
+                            " pixels, and claims another size");
+        std::memcpy(to, image.pixels.data(), image.pixels.size());
+        files += bytes;
+        to += image.pixels.size();
+    }
+}
+
+RaggedRows::RaggedRows(hid_t file, const std::string& codec, const std::string& path)
+    : path_(path),
+      table_(std::make_shared<const RaggedTable>(file, codec, path)),
+      pixels_(h5::open_dataset(file, "/pixels", path)) {}
+
 void RaggedRows::read(int64_t first, int64_t count, uint8_t* to) const {
-    if (files_) return read_files(first, count, to);
-    const int64_t from = offsets_[size_t(first)], end = offsets_[size_t(first + count)];
+    if (table_->holds_files()) return read_files(first, count, to);
+    const int64_t from = table_->offset(first), end = table_->offset(first + count);
     h5::read_rows(pixels_, H5T_NATIVE_UINT8, hsize_t(from), hsize_t(end - from), to, path_);
 }
 
 void RaggedRows::read_files(int64_t first, int64_t count, uint8_t* to) const {
-    std::vector<uint8_t> bytes;
+    std::vector<uint8_t> files;
     RgbImage image;
     for (int64_t row = first, end; row < first + count; row = end) {
-        const int64_t from = offsets_[size_t(row)];
-        for (end = row + 1; end < first + count && offsets_[size_t(end + 1)] - from <= group_bytes;) ++end;
-        bytes.resize(size_t(offsets_[size_t(end)] - from));
-        h5::read_rows(pixels_, H5T_NATIVE_UINT8, hsize_t(from), bytes.size(), bytes.data(), path_);
-        for (int64_t i = row; i < end; ++i) {
-            const int64_t at = offsets_[size_t(i)];
-            try {
-                decode_image({&bytes[size_t(at - from)], size_t(offsets_[size_t(i + 1)] - at)}, image);
-            } catch (const BadImage& bad) {
-                contradicts(path_, i, std::string("of /pixels cannot be decoded: ") + bad.what());
-            }
-            if (image.height != height(i) || image.width != width(i))
-                contradicts(path_, i,
-                            "is a file of " + std::to_string(image.height) + "x" + std::to_string(image.width) +
-                                " pixels, and claims another size");
-            std::memcpy(to, image.pixels.data(), image.pixels.size());
-            to += image.pixels.size();
-        }
+        const int64_t from = table_->offset(row);
+        for (end = row + 1; end < first + count && table_->offset(end + 1) - from <= group_bytes;) ++end;
+        files.resize(size_t(table_->offset(end) - from));
+        h5::read_rows(pixels_, H5T_NATIVE_UINT8, hsize_t(from), files.size(), files.data(), path_);
+        table_->decode(row, end - row, files.data(), image, to);
+        to += table_->decoded_before(end) - table_->decoded_before(row);
     }
 }
 

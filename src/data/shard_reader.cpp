@@ -3,8 +3,6 @@
 // chunk, as rows are read.
 #include <algorithm>
 #include <climits>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -46,18 +44,6 @@ std::map<int, std::string> find_shards(const std::string& dir, const std::string
             fail(Exit::bad_input,
                  dir + "/" + shard_name(split, i, shards) + ": is missing; convert the data set again");
     return found;
-}
-
-/// Of vectors [rows] of so many bytes each, the first of which is row `first` of a shard.
-void check_finite(const uint8_t* vectors, hsize_t first, hsize_t rows, size_t bytes, const std::string& path) {
-    for (hsize_t row = 0; row < rows; ++row)
-        for (size_t at = 0; at < bytes; at += sizeof(float)) {
-            float value = 0;
-            std::memcpy(&value, vectors + row * bytes + at, sizeof value);
-            if (!std::isfinite(value))
-                fail(Exit::bad_input, path + ": row " + std::to_string(first + row) + " of /images holds a number " +
-                                          "that is not finite; convert the data set again");
-        }
 }
 
 void check_label_count(int64_t images, hsize_t labels, const std::string& path) {
@@ -172,15 +158,15 @@ void SplitReader::open_images(Shard& opened, hsize_t labels) {
 
 void SplitReader::open_ragged(Shard& opened, hsize_t labels) {
     opened.ragged = std::make_unique<RaggedRows>(opened.file, info_.codec, opened.path);
-    opened.images = opened.ragged->rows();
+    opened.images = opened.ragged->table().rows();
     check_label_count(opened.images, labels, opened.path);
     for (int64_t row = 0; row < opened.images; ++row) {
-        info_.height = std::max(info_.height, opened.ragged->height(row));
-        info_.width = std::max(info_.width, opened.ragged->width(row));
+        info_.height = std::max(info_.height, opened.ragged->table().height(row));
+        info_.width = std::max(info_.width, opened.ragged->table().width(row));
     }
     info_.channels = 3;
     opened.first_byte = info_.pixel_bytes;
-    info_.pixel_bytes += opened.ragged->decoded_before(opened.images);
+    info_.pixel_bytes += opened.ragged->table().decoded_before(opened.images);
 }
 
 SplitReader::Shard SplitReader::open_shard(const std::string& path, int shard, int shards) {
@@ -205,18 +191,26 @@ std::vector<ImagePlace> SplitReader::places() const {
     places.reserve(size_t(info_.images));
     for (const Shard& shard : shards_)
         for (int64_t row = 0; row < shard.images; ++row)
-            places.push_back({shard.first_byte + shard.ragged->decoded_before(row), shard.ragged->height(row),
-                              shard.ragged->width(row)});
+            places.push_back({shard.first_byte + shard.ragged->table().decoded_before(row),
+                              shard.ragged->table().height(row), shard.ragged->table().width(row)});
     return places;
+}
+
+std::vector<ShardPixels> SplitReader::pixels() const {
+    std::vector<ShardPixels> all;
+    for (const Shard& shard : shards_)
+        all.push_back(
+            {shard.path, shard.first, shard.images, shard.file, shard.ragged ? shard.ragged->shared_table() : nullptr});
+    return all;
 }
 
 uint8_t* SplitReader::read_images(const Shard& shard, int64_t first, int64_t rows, uint8_t* to) const {
     if (shard.ragged) {
         shard.ragged->read(first, rows, to);
-        return to + shard.ragged->decoded_before(first + rows) - shard.ragged->decoded_before(first);
+        return to + shard.ragged->table().decoded_before(first + rows) - shard.ragged->table().decoded_before(first);
     }
     h5::read_rows(shard.image_set, native_type(info_.type), hsize_t(first), hsize_t(rows), to, shard.path);
-    if (info_.type == DType::f32) check_finite(to, hsize_t(first), hsize_t(rows), info_.row_bytes(), shard.path);
+    if (info_.type == DType::f32) check_finite(to, first, rows, info_.row_bytes(), shard.path);
     return to + rows * int64_t(info_.row_bytes());
 }
 
@@ -224,10 +218,17 @@ void SplitReader::read(int64_t first, int64_t rows, uint8_t* images, int32_t* la
     require(first >= 0 && rows >= 0 && rows <= info_.images - first, "rows beyond the end of a split");
     for (const Shard& shard : shards_) {
         const int64_t from = std::max(first, shard.first), to = std::min(first + rows, shard.first + shard.images);
+        if (from < to) images = read_images(shard, from - shard.first, to - from, images);
+    }
+    read_labels(first, rows, labels);
+}
+
+void SplitReader::read_labels(int64_t first, int64_t rows, int32_t* labels) const {
+    for (const Shard& shard : shards_) {
+        const int64_t from = std::max(first, shard.first), to = std::min(first + rows, shard.first + shard.images);
         if (from >= to) continue;
         const hsize_t local = hsize_t(from - shard.first), count = hsize_t(to - from);
         int32_t* out = labels + (from - first);
-        images = read_images(shard, int64_t(local), int64_t(count), images);
         h5::read_rows(shard.label_set, H5T_NATIVE_INT32, local, count, out, shard.path);
         for (hsize_t i = 0; i < count; ++i)
             if (out[i] < 0 || out[i] >= info_.classes)

@@ -46,6 +46,15 @@ std::string read_choices(hid_t file, const std::string& path) {
     return text;
 }
 
+Identity read_identity(hid_t file, const std::string& path) {
+    const std::vector<std::string> names = h5::string_attributes(file, "identity_names", path),
+                                   values = h5::string_attributes(file, "identity_values", path);
+    if (names.size() != values.size()) fail(Exit::bad_input, path + ": identity is damaged");
+    Identity identity;
+    for (size_t i = 0; i < names.size(); ++i) identity.emplace_back(names[i], values[i]);
+    return identity;
+}
+
 /// The host copy of a tensor that lies at the same offset in its arena.
 template <class Floats> auto* in_copy(Floats& copy, const Tensor& arena, const Tensor& tensor) {
     return copy.data() + (static_cast<const float*>(tensor.data) - static_cast<const float*>(arena.data));
@@ -166,10 +175,7 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
         fail(Exit::bad_input, path + ": is not a checkpoint; give a file of a run's checkpoints folder");
     Checkpoint c;
     c.model = read_model_attributes(file, path);
-    const std::vector<std::string> names = h5::string_attributes(file, "identity_names", path),
-                                   values = h5::string_attributes(file, "identity_values", path);
-    if (names.size() != values.size()) fail(Exit::bad_input, path + ": identity is damaged");
-    for (size_t i = 0; i < names.size(); ++i) c.identity.emplace_back(names[i], values[i]);
+    c.identity = read_identity(file, path);
     check_identity(path, c.identity, run);
     c.configuration = h5::string_attribute(file, "configuration", path);
     const auto number = [&](const char* name, int64_t low) {
@@ -212,6 +218,11 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     if (digest_of_values(c) != h5::string_attribute(file, "sha256", path))
         fail(Exit::bad_input, path + ": does not match its SHA-256; the file is damaged");
     return c;
+}
+
+Identity read_identity(const std::string& path) {
+    const auto lock = h5::exclusive();
+    return read_identity(h5::open(path), path);
 }
 
 std::string read_choices(const std::string& path) {

@@ -49,6 +49,8 @@ void save_model(const std::string& path, const Checkpoint&, const State& state);
 /// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`.
 /// Throws Exit::bad_input.
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
+/// Checkpoint::identity alone. Throws Exit::bad_input.
+Identity read_identity(const std::string& path);
 /// Checkpoint::choices alone, before there is a state. Throws Exit::bad_input.
 std::string read_choices(const std::string& path);
 

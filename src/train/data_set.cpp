@@ -4,10 +4,33 @@
 #include <climits>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "plan/split.h"
+#include "train/partition.h"
+#include "train/stream.h"
 
 namespace convoy {
+namespace {
+
+std::vector<ImagePlace> places_of(const SplitReader& reader) {
+    return reader.info().ragged ? reader.places() : std::vector<ImagePlace>();
+}
+
+/// Threads of this rank that read a stream. On CPUs its cores compute.
+int reading_threads(Comm& comm, const Backend& backend) {
+    constexpr int most = 8;
+    const int cores = comm.fair_threads();
+    return backend.synchronous() ? 1 : std::clamp(cores, 1, most);
+}
+
+/// Where each rank's share of the rows begins; [ranks + 1].
+std::vector<int64_t> shares_of(int64_t rows, int ranks) {
+    std::vector<int64_t> first;
+    for (int r = 0; r < ranks; ++r) first.push_back(share_of(rows, ranks, r).first);
+    first.push_back(rows);
+    return first;
+}
+
+}  // namespace
 
 SplitInfo first_images(const SplitReader& reader, int64_t most) {
     SplitInfo info = reader.info();
@@ -17,73 +40,107 @@ SplitInfo first_images(const SplitReader& reader, int64_t most) {
     return info;
 }
 
-Placed place(Placement wanted, const Backend& backend, size_t bytes) {
-    const std::optional<size_t> free = backend.device_memory_free();
-    if (!free) return {Placement::replicate, ""};
-    if (wanted == Placement::automatic) wanted = bytes <= *free / 2 ? Placement::replicate : Placement::node;
-    const auto gib = [](size_t n) { return double(n) / (size_t(1) << 30); };
-    return {wanted, formatted(wanted == Placement::replicate
-                                  ? "each GPU holds all images, %.2f GiB; %.2f GiB were free"
-                                  : "the node's memory holds all images, %.2f GiB, and GPUs read their batches from "
-                                    "there; %.2f GiB were free on this one",
-                              gib(bytes), gib(*free))};
+DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_t most, const Placed& placed)
+    : info_(first_images(reader, most)), shapes_(info_, places_of(reader)) {
+    const auto start = Clock::now();
+    if (placed.resident())
+        read_all(comm, [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
+            reader.read(first, rows, images, labels);
+        });
+    else
+        store(comm, backend, reader, placed);
+    bind(backend, placed, pixels_ ? pixels_->data() : nullptr, classes_->data());
+    seconds_ = seconds_since(start);
 }
 
-DataSet::DataSet(Comm& comm, Backend& backend, const SplitReader& reader, int64_t most, Placement placement)
-    : DataSet(
-          comm, backend, first_images(reader, most),
-          [&](int64_t first, int64_t rows, uint8_t* images, int32_t* labels) {
-              reader.read(first, rows, images, labels);
-          },
-          reader.info().ragged ? reader.places() : std::vector<ImagePlace>(), placement) {}
-
 DataSet::DataSet(Comm& comm, Backend& backend, const SplitInfo& info, const Read& read, std::vector<ImagePlace> places,
-                 Placement placement)
-    : info_(info),
-      places_(std::move(places)),
-      pixels_(std::make_unique<Replicated>(comm, info_.image_bytes())),
-      classes_(std::make_unique<Replicated>(comm, info_.label_bytes())) {
+                 const Placed& placed)
+    : info_(info), shapes_(info_, std::move(places)) {
+    require(placed.resident(), "rows from elsewhere are read once");
     const auto start = Clock::now();
-    std::vector<size_t> pixel_offsets, class_offsets;
-    for (int r = 0; r <= comm.size(); ++r) {
-        const size_t first = size_t(r < comm.size() ? share_of(info_.images, comm.size(), r).first : info_.images);
-        pixel_offsets.push_back(offset_of(int64_t(first)));
-        class_offsets.push_back(first * sizeof(int32_t));
-    }
+    read_all(comm, read);
+    bind(backend, placed, pixels_->data(), classes_->data());
+    seconds_ = seconds_since(start);
+}
+
+DataSet::DataSet(Backend& backend, const SplitInfo& info, const Placed& placed) : info_(info), shapes_(info_) {
+    bind(backend, placed, nullptr, nullptr);
+}
+
+void DataSet::read_all(Comm& comm, const Read& read) {
+    pixels_ = std::make_unique<Replicated>(comm, info_.image_bytes());
+    auto* pixels = reinterpret_cast<uint8_t*>(pixels_->data());
+    read_shares(comm, [&](int64_t first, int64_t rows, int32_t* labels) {
+        read(first, rows, pixels + shapes_[first].offset, labels);
+    });
+    std::vector<size_t> offsets;
+    for (const int64_t row : shares_of(info_.images, comm.size())) offsets.push_back(size_t(shapes_[row].offset));
+    pixels_->complete(offsets);
+}
+
+void DataSet::read_shares(Comm& comm, const std::function<void(int64_t, int64_t, int32_t*)>& read) {
+    classes_ = std::make_unique<Replicated>(comm, info_.label_bytes());
+    auto* classes = reinterpret_cast<int32_t*>(classes_->data());
     const Share mine = share_of(info_.images, comm.size(), comm.rank());
     comm.together([&] {
         const Doing doing(comm.activity(), "reading the data set");
         require(info_.images <= INT_MAX, "SplitReader refuses splits whose rows no int can number");
-        if (mine.count > 0)
-            read(mine.first, mine.count, reinterpret_cast<uint8_t*>(pixels_->data() + pixel_offsets[comm.rank()]),
-                 reinterpret_cast<int32_t*>(classes_->data() + class_offsets[comm.rank()]));
+        if (mine.count > 0) read(mine.first, mine.count, classes + mine.first);
     });
-    pixels_->complete(pixel_offsets);
-    classes_->complete(class_offsets);
-
-    bind(backend, placement, pixels_->data(), classes_->data());
-    seconds_ = seconds_since(start);
+    std::vector<size_t> offsets;
+    for (const int64_t row : shares_of(info_.images, comm.size())) offsets.push_back(size_t(row) * sizeof(int32_t));
+    classes_->complete(offsets);
 }
 
-DataSet::DataSet(Backend& backend, const SplitInfo& info, Placement placement) : info_(info) {
-    bind(backend, placement, nullptr, nullptr);
+void DataSet::store(Comm& comm, Backend& backend, const SplitReader& reader, const Placed& placed) {
+    read_shares(comm, [&](int64_t first, int64_t rows, int32_t* labels) { reader.read_labels(first, rows, labels); });
+    if (placed.placement == Placement::partition) {
+        const bool share = SharedBlock::may_share(comm, placed.node_bytes);
+        store_ = std::make_unique<Partition>(comm, shapes_, share, [&](int64_t first, int64_t rows, uint8_t* images) {
+            std::vector<int32_t> labels(static_cast<size_t>(rows));
+            reader.read(first, rows, images, labels.data());
+        });
+        return;
+    }
+    std::shared_ptr<const SplitPieces> pieces;
+    comm.together([&] { pieces = std::make_shared<SplitPieces>(reader); });
+    StreamBlocks blocks(pieces, shapes_, placed.stream_block);
+    const bool share = SharedBlock::may_share(comm, blocks.memory(comm.local_size(), comm.size()));
+    store_ = std::make_unique<Stream>(comm, shapes_, share, std::move(blocks), reading_threads(comm, backend));
 }
 
-size_t DataSet::offset_of(int64_t row) const {
-    if (row == info_.images) return info_.image_bytes();
-    return info_.ragged ? size_t(places_[size_t(row)].offset) : size_t(row) * info_.row_bytes();
-}
-
-void DataSet::bind(Backend& backend, Placement placement, void* pixels, void* classes) {
-    device_pixels_ = placement == Placement::node ? backend.mapped(pixels, info_.image_bytes())
-                                                  : backend.resident(pixels, info_.image_bytes());
+void DataSet::bind(Backend& backend, const Placed& placed, void* pixels, void* classes) {
+    images_ = {nullptr, {int(info_.images), info_.height, info_.width, info_.channels}, info_.type};
+    labels_ = {nullptr, {int(info_.images), 1, 1, 1}, DType::i32};
+    if (!placed.resident()) return;
+    device_pixels_ = placed.placement == Placement::node ? backend.mapped(pixels, info_.image_bytes())
+                                                         : backend.resident(pixels, info_.image_bytes());
     device_classes_ = backend.resident(classes, info_.label_bytes());
-    if (info_.ragged) device_places_ = backend.resident(places_.data(), size_t(info_.images) * sizeof(ImagePlace));
-    images_ = {device_pixels_.get(), {int(info_.images), info_.height, info_.width, info_.channels}, info_.type};
-    labels_ = {device_classes_.get(), {int(info_.images), 1, 1, 1}, DType::i32};
+    if (info_.ragged)
+        device_places_ =
+            backend.resident(const_cast<ImagePlace*>(shapes_.places()), size_t(info_.images) * sizeof(ImagePlace));
+    images_.data = device_pixels_.get();
+    labels_.data = device_classes_.get();
+    resident_ = true;
 }
 
-Gather DataSet::batches(const Preprocessing& preprocessing, const Counters* counters, int64_t first) const {
+std::vector<uint8_t> DataSet::first_pixels(Comm& comm, int64_t rows) const {
+    rows = std::min(rows, info_.images);
+    if (store_) return first_rows(comm, *store_, shapes_, rows);
+    const char* pixels = pixels_->data();
+    return {pixels, pixels + shapes_[rows].offset};
+}
+
+std::unique_ptr<Supply> DataSet::supply(Comm& comm, Backend& backend, const BatchPlan& plan,
+                                        Supply::Shown shown) const {
+    if (resident_) return nullptr;
+    if (store_) store_->check_batch(std::min(plan.global_batch, info_.images));
+    const auto* labels = classes_ ? reinterpret_cast<const int32_t*>(classes_->data()) : nullptr;
+    return std::make_unique<Supply>(comm, backend, store_.get(), shapes_, labels, plan, std::move(shown));
+}
+
+Gather DataSet::batches(const Preprocessing& preprocessing, const Counters* counters, int64_t first,
+                        const Supply* supply) const {
     Gather g{};
     g.images = images_;
     g.labels = labels_;
@@ -93,6 +150,7 @@ Gather DataSet::batches(const Preprocessing& preprocessing, const Counters* coun
     g.mean = preprocessing.mean;
     g.stddev = preprocessing.stddev;
     g.augment = preprocessing.plain();
+    if (supply) g.staged = supply->batch();
     return g;
 }
 

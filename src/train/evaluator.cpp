@@ -66,12 +66,17 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
         const Share mine = share_of(samples, comm.size(), comm.rank());
         plans_.push_back(plan_program(graph_, backend, {int(mine.count), samples, mine.first, false}));
     }
+    supply_ = data.supply(comm, backend, {epoch, global_batch, {}}, [this](int64_t, int32_t, int height, int width) {
+        const Value& seen = graph_.values[graph_.input];  // all views of an image have the same lines
+        return lines_shown(views_.front().view, height, width, seen.h, seen.w, 0, 0, 0);
+    });
 }
 
 size_t Evaluator::arena_bytes() const { return std::max(plans_.front().memory.bytes, plans_.back().memory.bytes); }
 
 void Evaluator::build(Buffer arena) {
     arena_ = std::move(arena);
+    if (supply_) supply_->build();
     auto* counters = static_cast<Counters*>(counters_.get());
     ProgramContext context{graph_, backend_, state_, arena_, 0, false, counters};
     for (const ProgramPlan& plan : plans_) {
@@ -83,7 +88,7 @@ void Evaluator::build(Buffer arena) {
                 context.view =
                     View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
             Program program = lower(context, plan, {}, [&](Program& p) {
-                Gather batch = data_.batches(preprocessing_, counters, plan.spec.first);
+                Gather batch = data_.batches(preprocessing_, counters, plan.spec.first, supply_.get());
                 batch.x = p.input;
                 batch.y = p.labels;
                 batch.augment = views_[v].view;
@@ -103,10 +108,12 @@ std::optional<EvalResult> Evaluator::run(const std::function<bool()>& stop) {
     EvalTotals totals;
     backend_.upload(counters_.get(), &zero_counters, sizeof zero_counters);
     backend_.upload(totals_.get(), &totals, sizeof totals);
+    if (supply_) supply_->begin(0, steps_);
     const Phase phase(comm_.activity(), "evaluation", "batch", 0, steps_);
     for (int64_t step = 0; step < steps_; ++step) {
         comm_.activity().advance(step);
         if (stop && comm_.max(int64_t(stop())) > 0) return std::nullopt;
+        if (supply_) supply_->next();
         (step < full_steps_ ? runs_.front() : runs_.back())();
     }
     backend_.synchronize();

@@ -51,6 +51,7 @@ private:
     Preprocessing preprocessing_;
     const std::vector<WeighedView> views_;
     int64_t full_steps_ = 0, steps_ = 0;
+    std::unique_ptr<Supply> supply_;           // null: devices read batches from the split
     std::vector<ProgramPlan> plans_;           // of a full batch, then of the last one, as far as there are such
     std::vector<std::function<void()>> runs_;  // by plan
     std::vector<Buffer> sums_;                 // by plan: the logits of all views

@@ -23,7 +23,7 @@ ForwardPass::Pass ForwardPass::pass_of(int64_t samples, const State& state, cons
     const Buffer arena = backend_.allocate(std::max<size_t>(plan.memory.bytes, 1));
     auto* counters = static_cast<Counters*>(counters_.get());
     Program program = lower({graph_, backend_, state, arena, 0, false, counters}, plan, {}, [&](Program& p) {
-        Gather batch = data.batches(preprocessing, counters, mine.first);
+        Gather batch = data.batches(preprocessing, counters, mine.first, nullptr);
         batch.x = p.input;
         batch.y = p.labels;
         backend_.gather(batch, p.tape);

@@ -35,6 +35,7 @@ std::vector<StepTime> Trainer::profile(int64_t steps) {
         comm_.activity().advance(s);
         step_ = 0;  // the schedule and the order of samples end somewhere
         upload_counters(0);
+        supply_batch();
         comm_.barrier();  // waiting for a rank that is late is no part of the first sum
         const std::vector<double> seconds = backend_.time_steps(whole);
         for (size_t i = 0; i < whole.size(); ++i) times[i].push_back(seconds[i]);

@@ -45,6 +45,8 @@ private:
     void plan_values() {
         plan_.value[graph_.input] = add({bytes_of(graph_.input), 0, 0});
         plan_.labels = add({sizeof(int32_t) * size_t(plan_.spec.batch), 0, end()});
+        if (plan_.spec.mixes)
+            plan_.mixed = add({(sizeof(int32_t) + sizeof(float)) * size_t(std::max(1, plan_.spec.batch)), 0, end()});
         for (int i = 0; i < ops_; ++i) {
             const Op& op = graph_.ops[i];
             for (ValueId x : inputs_of(op)) use(x, forward(i));
@@ -98,12 +100,16 @@ struct Binding {
     std::vector<Tensor> values, gradients;
     std::vector<void*> saved;  ///< by op
     Tensor labels;
+    MixedLabels mixed;
 
     Binding(const Graph& graph, const ProgramPlan& plan, char* arena)
         : values(bind(graph, plan, plan.value, arena)), gradients(bind(graph, plan, plan.gradient, arena)) {
         for (const int buffer : plan.saved)
             saved.push_back(buffer == none ? nullptr : arena + plan.memory.offset[buffer]);
         labels = {arena + plan.memory.offset[plan.labels], {plan.spec.batch, 1, 1, 1}, DType::i32};
+        if (plan.mixed == none) return;
+        mixed.partners = reinterpret_cast<int32_t*>(arena + plan.memory.offset[plan.mixed]);
+        mixed.shares = reinterpret_cast<float*>(mixed.partners + plan.spec.batch);
     }
     static std::vector<Tensor> bind(const Graph& graph, const ProgramPlan& plan, const std::vector<int>& buffer,
                                     char* arena) {
@@ -130,6 +136,7 @@ public:
     Program run(const std::vector<Bucket>& buckets, const std::function<void(Program&)>& gather) {
         program_.input = binding_.values[c_.graph.input];
         program_.labels = binding_.labels;
+        program_.mixed = binding_.mixed;
         program_.logits = binding_.values[std::get<SoftmaxXent>(c_.graph.ops.back()).x];
         if (gather) gather(program_);
         if (spec_.batch == 0) zero_sums();
@@ -153,6 +160,7 @@ private:
                 .accumulate = plan_.gradients.accumulate[i],
                 .saved = binding_.saved,
                 .labels = binding_.labels,
+                .mixed = binding_.mixed,
                 .stats = c_.state.stats(),
                 .counters = c_.counters,
                 .global_batch = spec_.global_batch,

@@ -18,6 +18,7 @@ struct ProgramSpec {
     int64_t global_batch = 0;  ///< samples of all ranks
     int64_t first = 0;         ///< position of this rank's first sample in the global batch
     bool training = false;
+    bool mixes = false;  ///< its images have two labels
 };
 
 /// The buffers of a program and where they lie in the arena.
@@ -26,6 +27,7 @@ struct ProgramPlan {
     std::vector<Lifetime> buffers;
     std::vector<int> value, gradient, saved;  ///< buffer by ValueId, ValueId, op index; none: not there
     int labels = none;
+    int mixed = none;  ///< MixedLabels, one after the other
     MemoryPlan memory;
     GradientFlow gradients;
     std::shared_ptr<const Ways> ways;  ///< how the backend runs the ops
@@ -64,11 +66,12 @@ struct Probe {
 struct Program {
     Tape tape;                  ///< gather, forward, in training backward and all-reduce; the caller appends the rest
     Tensor input, labels;       ///< [n, h, w, c], i32 [n]
+    MixedLabels mixed{};        ///< if ProgramSpec::mixes
     Tensor logits;              ///< f32 [n, 1, 1, classes], intact when the program ends
     std::vector<Probe> probes;  ///< in the order of the tape: outputs forward, gradients backward
 };
-/// `gather` appends the steps that fill the input and labels. In training the gradient buckets are
-/// summed over ranks and waited for.
+/// `gather` appends the steps that fill the input and all labels. In training the gradient buckets
+/// are summed over ranks and waited for.
 Program lower(const ProgramContext&, const ProgramPlan&, const std::vector<Bucket>&,
               const std::function<void(Program&)>& gather);
 

@@ -131,17 +131,24 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const State&
     return resume;
 }
 
-std::string choices_to_go_on_with(const RunPlace& place) {
+/// What `read` gives of the first checkpoint that can be read so far.
+template <class Read> static auto read_ahead(const RunPlace& place, Read read) {
     std::vector<std::string> paths;
     if (!place.checkpoint.empty())
         paths = {place.checkpoint};
     else if (place.goes_on)
         paths = checkpoints_of(place.folder);
     for (const std::string& path : paths) try {
-            return read_choices(path);
+            return read(path);
         } catch (const Error&) {  // find_resume_point() says what is wrong with it
         }
-    return "";
+    return decltype(read(paths[0])){};
+}
+
+Identity identity_to_go_on_with(const RunPlace& place) { return read_ahead(place, read_identity); }
+
+std::string choices_to_go_on_with(const RunPlace& place) {
+    return read_ahead(place, [](const std::string& path) { return read_choices(path); });
 }
 
 std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State& state,

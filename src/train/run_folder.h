@@ -54,6 +54,9 @@ struct RunPlace {
 /// one.
 std::optional<ResumePoint> find_resume_point(const RunPlace&, const State&, const Identity&, int64_t total_steps);
 
+/// The checkpoint that a run is likely to go on from, before it is read as a whole: its identity;
+/// empty if there is none.
+Identity identity_to_go_on_with(const RunPlace&);
 /// Backend::choices() of the checkpoint that a run is likely to go on from, before it is read as a
 /// whole; empty if there is none.
 std::string choices_to_go_on_with(const RunPlace&);

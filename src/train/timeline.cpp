@@ -14,6 +14,7 @@ std::vector<Span> Trainer::timeline(int64_t steps) {
     for (std::vector<Span>& spans : traced) {
         step_ = 0;  // the schedule and the order of samples end somewhere
         upload_counters(0);
+        supply_batch();
         spans.reserve(4 * program.tape.size());
         backend_.trace(&spans);
         program.run();

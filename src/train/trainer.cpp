@@ -40,10 +40,16 @@ void Trainer::plan() {
         for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail}) {
             if (samples == 0) continue;
             const Share mine = share_of(samples, comm_.size(), comm_.rank());
-            stage.programs.push_back(
-                {plan_program(*stage.graph, backend_, {int(mine.count), samples, mine.first, true}), {}, {}, {}, {}});
+            const ProgramSpec spec{.batch = int(mine.count),
+                                   .global_batch = samples,
+                                   .first = mine.first,
+                                   .training = true,
+                                   .mixes = setup_.augment.mixes()};
+            stage.programs.emplace_back().plan = plan_program(*stage.graph, backend_, spec);
             arena_bytes_ = std::max(arena_bytes_, stage.programs.back().plan.memory.bytes);
         }
+    const BatchPlan batches{epoch_plan_, setup_.global_batch, {true, setup_.seed}, setup_.augment.mixes()};
+    supply_ = train_.supply(comm_, backend_, batches, [this](auto... image) { return lines_shown(image...); });
     if (!test_) return;
     evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.preprocessing,
                                              setup_.global_batch, setup_.tta);
@@ -52,7 +58,9 @@ void Trainer::plan() {
 
 void Trainer::initialise() {
     state_.initialise(graph_, backend_, setup_.seed);
-    if (comm_.root()) set_whitening_filters();
+    for (size_t id = 0; id < graph_.params.size(); ++id)
+        if (graph_.params[id].init.kind == Init::whitening)
+            set_whitening_filters(graph_.params[id], state_.params()[id]);
     std::vector<char> host;
     for (const Tensor& block : {state_.weights(), state_.running()}) {
         host.resize(block.bytes());
@@ -69,7 +77,10 @@ void Trainer::build() {
     ring_size_ = std::max<int64_t>(setup_.log_interval, 16);
     counters_ = backend_.allocate(sizeof(Counters));
     ring_ = backend_.allocate(sizeof(StepRecord) * ring_size_);
-    order_ = backend_.allocate(sizeof(int32_t) * train_.info().images);
+    if (supply_)
+        supply_->build();
+    else
+        order_ = backend_.allocate(sizeof(int32_t) * train_.info().images);
     learning_rates_ = backend_.allocate(sizeof(float) * total_steps_);
     if (setup_.look_ahead > 0) decays_ = backend_.allocate(sizeof(float) * size_t(total_steps_ + 1));
     upload_rates();
@@ -98,10 +109,12 @@ Augment Trainer::augment_for(const Graph& graph) const {
 void Trainer::build(Runnable& r, const Graph& graph, const Update& update) {
     const ProgramContext context{graph, backend_, state_, arena_, setup_.seed, setup_.sync_bn, counters(), &requests_};
     Program program = lower(context, r.plan, buckets_, [&](Program& p) {
-        Gather batch = train_.batches(setup_.preprocessing, counters(), r.plan.spec.first);
+        Gather batch = train_.batches(setup_.preprocessing, counters(), r.plan.spec.first, supply_.get());
         batch.order = static_cast<int32_t*>(order_.get());
         batch.x = p.input;
         batch.y = p.labels;
+        batch.mixed = p.mixed;
+        batch.global_batch = r.plan.spec.global_batch;
         batch.augment = augment_for(graph);
         batch.seed = setup_.seed;
         backend_.gather(batch, p.tape);
@@ -139,10 +152,26 @@ std::function<void()> Trainer::apart(const Runnable& r) {
     };
 }
 
+const Trainer::Stage& Trainer::stage_of(int64_t epoch) const {
+    return *std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return epoch < s.until; });
+}
+
 const Trainer::Runnable& Trainer::program_of(int64_t step) const {
-    const int64_t epoch = step / epoch_plan_.steps(), step_of_epoch = step % epoch_plan_.steps();
-    const Stage& stage = *std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return epoch < s.until; });
-    return step_of_epoch < epoch_plan_.full_steps ? stage.programs.front() : stage.programs.back();
+    const Stage& stage = stage_of(step / epoch_plan_.steps());
+    return step % epoch_plan_.steps() < epoch_plan_.full_steps ? stage.programs.front() : stage.programs.back();
+}
+
+Lines Trainer::lines_shown(int64_t epoch, int32_t sample, int height, int width) const {
+    const Graph& graph = *stage_of(epoch).graph;
+    const Value& seen = graph.values[graph.input];
+    return convoy::lines_shown(augment_for(graph), height, width, seen.h, seen.w, setup_.seed, uint32_t(epoch),
+                               uint32_t(sample));
+}
+
+void Trainer::supply_batch() {
+    if (!supply_) return;
+    if (supply_->step() != step_) supply_->begin(step_, total_steps_);
+    supply_->next();
 }
 
 }  // namespace convoy

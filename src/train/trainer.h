@@ -186,10 +186,14 @@ private:
     void build(Runnable&, const Graph&, const Update&);
     Augment augment_for(const Graph&) const;
     std::function<void()> apart(const Runnable&);
+    const Stage& stage_of(int64_t epoch) const;
     const Runnable& program_of(int64_t step) const;  ///< step from 0
+    Lines lines_shown(int64_t epoch, int32_t sample, int height, int width) const;
+    /// Collective: the batch of the step that is launched next is where its program reads it.
+    void supply_batch();
     // trainer_rules.cpp: the schedules on the device, and whitening filters from the data.
     void upload_rates();
-    void set_whitening_filters();
+    void set_whitening_filters(const Param&, const Tensor& to);
     void upload_counters(int64_t epoch);
     // trainer_loop.cpp
     void run_epoch(int64_t epoch, TrainListener&);
@@ -234,6 +238,7 @@ private:
     EpochPlan epoch_plan_;
     int64_t total_steps_ = 0, step_ = 0;
     State state_;
+    std::unique_ptr<Supply> supply_;  // null: devices read batches from the split
     std::unique_ptr<Evaluator> evaluator_;
     std::vector<Bucket> buckets_;
     const std::vector<EarlierGraph> earlier_;

@@ -54,8 +54,10 @@ void Trainer::run(TrainListener& listener) {
 }
 
 void Trainer::upload_counters(int64_t epoch) {
-    const std::vector<int32_t> order = permutation(train_.info().images, setup_.seed, uint32_t(epoch));
-    backend_.upload(order_.get(), order.data(), order.size() * sizeof(int32_t));
+    if (!supply_) {
+        const std::vector<int32_t> order = permutation(train_.info().images, setup_.seed, uint32_t(epoch));
+        backend_.upload(order_.get(), order.data(), order.size() * sizeof(int32_t));
+    }
     const Counters counters{step_, epoch, step_ % epoch_plan_.steps() * setup_.global_batch};
     backend_.upload(counters_.get(), &counters, sizeof counters);
 }
@@ -116,6 +118,7 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
     if (holding_) hold();
     const int64_t interval = look_interval();
     for (int64_t i = first; i < e.last && !stopped_; ++i) {
+        supply_batch();
         program_of(step_).run();
         comm_.activity().set_step(++step_);
         comm_.activity().advance(step_);

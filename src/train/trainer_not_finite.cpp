@@ -84,6 +84,7 @@ std::string Trainer::first_not_finite(int64_t step) {
     // The update was left out, so the step can be done again, op by op.
     step_ = step - 1;
     upload_counters(step_ / epoch_plan_.steps());
+    supply_batch();
     const Runnable& program = program_of(step_);
     std::string found;
     size_t at = 0, probe = 0, first = program.tape.size();

@@ -34,20 +34,19 @@ void Trainer::upload_rates() {
     backend_.upload(decays_.get(), decays.data(), decays.size() * sizeof(float));
 }
 
-void Trainer::set_whitening_filters() {
-    for (size_t id = 0; id < graph_.params.size(); ++id) {
-        const Param& p = graph_.params[id];
-        if (p.init.kind != Init::whitening) continue;
-        constexpr int64_t most_images = 5000;
-        const SplitInfo& data = train_.info();
-        const std::vector<float> filters = whitening_filters(
-            {reinterpret_cast<const uint8_t*>(train_.pixels()), int(std::min(data.images, most_images)), data.height,
-             data.width, data.channels, setup_.preprocessing.mean, setup_.preprocessing.stddev},
-            p.shape.h);
-        require(filters.size() == p.shape.count(),
-                "a whitening convolution has twice as many filters as a patch has numbers");
-        backend_.upload(state_.params()[id].data, filters.data(), filters.size() * sizeof(float));
-    }
+void Trainer::set_whitening_filters(const Param& p, const Tensor& to) {
+    constexpr int64_t most_images = 5000;
+    const SplitInfo& data = train_.info();
+    const int64_t images = std::min(data.images, most_images);
+    const std::vector<uint8_t> pixels = train_.first_pixels(comm_, images);
+    if (!comm_.root()) return;
+    const std::vector<float> filters =
+        whitening_filters({pixels.data(), int(images), data.height, data.width, data.channels,
+                           setup_.preprocessing.mean, setup_.preprocessing.stddev},
+                          p.shape.h);
+    require(filters.size() == p.shape.count(),
+            "a whitening convolution has twice as many filters as a patch has numbers");
+    backend_.upload(to.data, filters.data(), filters.size() * sizeof(float));
 }
 
 }  // namespace convoy

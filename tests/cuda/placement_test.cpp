@@ -5,18 +5,24 @@
 #include "backend/cuda_queries.h"
 #include "backend/gpu/planning_backend.h"
 #include "tests/support/cluster.h"
+#include "tests/support/test_comm.h"
 #include "train/data_set.h"
 
 namespace convoy::test {
 namespace {
 
+/// Of so many bytes on a GPU of 10 GiB, whose host is not looked at.
+Placed placed(Placement wanted, size_t bytes) {
+    const PlanningBackend gpu("a GPU", size_t(10) << 30, "the memory of a GPU", {}, 1);
+    return place(test_comm(), gpu, {.placement = wanted, .here = false}, {bytes});
+}
+
 TEST(Placement, HalfOfAGpuStaysFree) {
-    const size_t memory = size_t(10) << 30;
-    const PlanningBackend gpu("a GPU", memory, "the memory of a GPU", {}, 1);
-    EXPECT_EQ(place(Placement::automatic, gpu, memory / 2).placement, Placement::replicate);
-    EXPECT_EQ(place(Placement::automatic, gpu, memory / 2 + 1).placement, Placement::node);
-    EXPECT_EQ(place(Placement::replicate, gpu, memory).placement, Placement::replicate);
-    const Placed node = place(Placement::node, gpu, size_t(1) << 30);
+    const size_t half = size_t(5) << 30;
+    EXPECT_EQ(placed(Placement::automatic, half).placement, Placement::replicate);
+    EXPECT_EQ(placed(Placement::automatic, half + 1).placement, Placement::node);
+    EXPECT_EQ(placed(Placement::replicate, 2 * half).placement, Placement::replicate);
+    const Placed node = placed(Placement::node, half / 5);
     EXPECT_EQ(node.placement, Placement::node);
     EXPECT_EQ(node.why,
               "the node's memory holds all images, 1.00 GiB, and GPUs read their batches from there; "
@@ -29,7 +35,7 @@ protected:
     void SetUp() override {
         if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
         if (cuda::find_devices().capabilities.size() < 2) GTEST_SKIP() << "there is one GPU";
-        make_data(dir_.path("data"), 60, 20, "34x40x1", 3);
+        make_data(dir_.path("data"), 60, 20, "34x40x1", 10);
     }
     std::vector<double> losses(const std::string& run, const std::string& options) {
         const Finished f = launch(2,
@@ -53,6 +59,46 @@ TEST_F(PlacementOnGpus, ATrainingIsTheSameBitForBit) {
     EXPECT_EQ(losses("node", options + "node"), copies);
     EXPECT_NE(said_.find("images    the node's memory holds all images"), std::string::npos) << said_;
     EXPECT_EQ(column(dir_.path("node"), "eval/loss"), column(dir_.path("replicate"), "eval/loss"));
+}
+
+TEST_F(PlacementOnGpus, APartitionTrainsAsAReplicaDoes) {
+    const std::string options = "--image-size 28 --random-resized-crop --flip --epochs 3 --data-placement ";
+    const std::vector<double> copies = losses("replicate", options + "replicate");
+    EXPECT_EQ(losses("partition", options + "partition"), copies);
+    EXPECT_EQ(column(dir_.path("partition"), "eval/loss"), column(dir_.path("replicate"), "eval/loss"));
+    EXPECT_EQ(losses("again", options + "partition --no-graph"), copies) << "launched one by one";
+}
+
+// Wherever the images are, captured or launched one by one; and up to rounding on CPUs.
+TEST_F(PlacementOnGpus, MixedImagesAreTheSame) {
+    const std::string options =
+        "--image-size 28 --random-resized-crop --flip --mixup 0.4 --cutmix 1 --epochs 2 --data-placement ";
+    const std::vector<double> copies = losses("replicate", options + "replicate");
+    ASSERT_EQ(copies.size(), 10u);
+    for (const char* placement : {"node", "partition"}) EXPECT_EQ(losses(placement, options + placement), copies);
+    EXPECT_EQ(losses("eager", options + "partition --no-graph"), copies);
+    EXPECT_EQ(column(dir_.path("partition"), "eval/loss"), column(dir_.path("replicate"), "eval/loss"));
+    ASSERT_EQ("",
+              failure(launch(2,
+                             "train --device cpu --model mnist-linear --batch-size 12 --lr 0.01 --log-interval 1 "
+                             "--data " +
+                                 dir_.path("data") + " --output " + dir_.path("cpu") + " " + options + "replicate")));
+    EXPECT_LT(deviation(copies, column(dir_.path("cpu"), "train/loss")), 1e-4);
+}
+
+// Captured, launched one by one, and on CPUs the batches are the same.
+TEST_F(PlacementOnGpus, AStreamHasTheOrderOfCpus) {
+    const std::string options =
+        "--image-size 28 --random-resized-crop --flip --epochs 3 --data-placement stream "
+        "--stream-block-mib 0.03 ";
+    const std::vector<double> captured = losses("stream", options);
+    ASSERT_EQ(captured.size(), 15u);
+    EXPECT_EQ(losses("eager", options + "--no-graph"), captured);
+    ASSERT_EQ("", failure(launch(2,
+                                 "train --device cpu --model mnist-linear --batch-size 12 --lr 0.01 --log-interval 1 "
+                                 "--data " +
+                                     dir_.path("data") + " --output " + dir_.path("cpu") + " " + options)));
+    EXPECT_LT(deviation(captured, column(dir_.path("cpu"), "train/loss")), 1e-4);
 }
 
 TEST_F(PlacementOnGpus, TheNodesCopyTakesNoMemoryOfTheGpu) {

@@ -127,9 +127,9 @@ cudaError_t Device::reach(CUstream_st& s) {
     return e;
 }
 
-cudaError_t allocate(void** p, size_t bytes) {
+cudaError_t allocate(void** p, size_t bytes, Memory::Of of) {
     if (const cudaError_t e = device.captures.make_unsafe_call(); e != cudaSuccess) return e;
-    *p = device.memory.allocate(bytes);
+    *p = device.memory.allocate(bytes, of);
     return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 cudaError_t release(void* p) {
@@ -206,9 +206,9 @@ cudaError_t cudaGetLastError() {
     return device.failed != cudaSuccess ? device.failed : e;
 }
 
-cudaError_t cudaMalloc(void** p, size_t bytes) { return said(allocate(p, bytes)); }
+cudaError_t cudaMalloc(void** p, size_t bytes) { return said(allocate(p, bytes, Memory::Of::device)); }
 cudaError_t cudaFree(void* p) { return said(release(p)); }
-cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) { return said(allocate(p, bytes)); }
+cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) { return said(allocate(p, bytes, Memory::Of::host)); }
 cudaError_t cudaFreeHost(void* p) { return said(release(p)); }
 // Kernels run in this process: memory of the host is within their reach, once it is registered.
 cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned) {
@@ -285,7 +285,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
     if (const cudaError_t unsafe = device.captures.make_unsafe_call(); unsafe != cudaSuccess) return said(unsafe);
     return said(device.wait_for(e->work));
 }
-cudaError_t cudaEventQuery(cudaEvent_t e) { return cudaEventSynchronize(e); }
+// The device comes to the event right after the first question.
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+    const bool done = e->capture || device.pending().done(e->work);
+    const cudaError_t waited = cudaEventSynchronize(e);
+    return waited == cudaSuccess && !done ? cudaErrorNotReady : waited;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
     static unsigned draw = 1;  // of a fixed sequence, so that every choice between ways is made both ways
     if (!device.pending().done(from->work) || !device.pending().done(to->work)) return cudaErrorNotReady;

@@ -14,15 +14,15 @@ size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
 
-void* Memory::allocate(size_t bytes) {
+void* Memory::allocate(size_t bytes, Of of) {
     const size_t used = rounded(bytes, alignment), pages = rounded(used, page);
     if (bytes > available()) return nullptr;
     void* mapped = mmap(nullptr, pages + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED || mprotect(mapped, pages, PROT_READ | PROT_WRITE) != 0) return nullptr;
     char* at = static_cast<char*>(mapped) + pages - used;
     std::memset(at, 0xff, used);
-    blocks_[at] = {mapped, pages, bytes};
-    taken_ += bytes;
+    blocks_[at] = {mapped, pages, bytes, of};
+    if (of == Of::device) taken_ += bytes;
     return at;
 }
 
@@ -31,7 +31,7 @@ bool Memory::release(void* at) {
     if (found == blocks_.end()) return false;
     const Block block = found->second;
     blocks_.erase(found);
-    taken_ -= block.bytes;
+    if (block.of == Of::device) taken_ -= block.bytes;
     // The addresses stay taken: none is another block's later.
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     return mmap(block.mapped, block.mapped_bytes, PROT_NONE, flags, -1, 0) == block.mapped;

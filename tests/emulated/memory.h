@@ -9,8 +9,9 @@ namespace convoy::test {
 class Memory {
 public:
     static constexpr size_t total = size_t(16) << 30;  ///< bytes
+    enum class Of : bool { device, host };             ///< pinned memory of the host is not the device's
     /// NaN, as memory that was not written is; null if there is not enough.
-    void* allocate(size_t bytes);
+    void* allocate(size_t bytes, Of);
     bool release(void*);
     /// Whether an address lies in a block: else it is pageable memory of the host.
     bool holds(const void*) const;
@@ -20,6 +21,7 @@ private:
     struct Block {
         void* mapped;
         size_t mapped_bytes, bytes;
+        Of of;
     };
     std::map<const void*, Block> blocks_;  // by address
     size_t taken_ = 0;

@@ -13,6 +13,7 @@
 #include "data/image_file.h"
 #include "data/image_list.h"
 #include "data/shard.h"
+#include "data/split_pieces.h"
 #include "model/models.h"
 #include "tests/fuzz/hdf5.h"
 #include "tests/support/images.h"
@@ -45,6 +46,20 @@ std::map<std::string, std::string> files_of(const std::function<void(const std::
 
 using Files = std::map<std::string, std::string>;
 
+/// Reads a split without HDF5, of which HDF5 reads these `values`.
+void read_pieces(const SplitReader& reader, const std::vector<uint8_t>& values) {
+    const SplitPieces pieces(reader);
+    SplitPieces::Scratch scratch;
+    std::vector<uint8_t> read(values.size());
+    size_t at = 0;
+    for (size_t i = 0; i < pieces.all().size(); ++i) {
+        require(pieces.all()[i].bytes <= values.size() - at, "pieces are no larger than their split");
+        pieces.read(i, read.data() + at, scratch);
+        at += pieces.all()[i].bytes;
+    }
+    require(at == values.size() && read == values, "pieces hold what HDF5 reads");
+}
+
 /// Reads the training split of a good data set whose only training shard is made hostile.
 void read_data_set(const std::string& dir, const Files& good, const std::string& shard, Bytes bytes) {
     for (const auto& [name, content] : good) write_file(dir + "/" + name, content);
@@ -63,6 +78,7 @@ void read_data_set(const std::string& dir, const Files& good, const std::string&
     std::vector<uint8_t> values(info.image_bytes());
     std::vector<int32_t> labels(size_t(info.images), 0);
     reader.read(0, info.images, values.data(), labels.data());
+    read_pieces(reader, values);
 }
 
 void read_shard(const std::string& dir, Bytes bytes) {

@@ -107,6 +107,13 @@ void OpHarness::set_labels(const std::vector<int32_t>& labels) {
     backend_.upload(labels_.data, labels.data(), labels_.bytes());
 }
 
+void OpHarness::set_mixed(const std::vector<int32_t>& partners, const Floats& shares) {
+    buffers_.push_back(upload(backend_, partners));
+    mixed_.partners = static_cast<int32_t*>(buffers_.back().get());
+    buffers_.push_back(upload(backend_, shares));
+    mixed_.shares = static_cast<float*>(buffers_.back().get());
+}
+
 BatchStats OpHarness::stats() const { return download<BatchStats>(backend_, stats_.get(), 1)[0]; }
 
 void OpHarness::decide() {
@@ -130,6 +137,7 @@ Bound OpHarness::bound(size_t op) const {
             .accumulate = gradients_.accumulate[op],
             .saved = saved_,
             .labels = labels_,
+            .mixed = mixed_,
             .stats = static_cast<BatchStats*>(stats_.get()),
             .counters = static_cast<const Counters*>(counters_.get()),
             .global_batch = setting_.global_batch,

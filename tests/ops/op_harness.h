@@ -58,6 +58,8 @@ public:
     void set_gradient(ValueId id, const Floats& v) { put(backend_, value_gradients_[id], v); }
     void set_param(ParamId id, const Floats& v) { put(backend_, params_[id], v); }
     void set_labels(const std::vector<int32_t>&);
+    /// Two labels an image: those of set_labels() have these shares.
+    void set_mixed(const std::vector<int32_t>& partners, const Floats& shares);
     /// Backward adds to the gradient of this value.
     void accumulate(ValueId id) {
         for (std::vector<bool>& of_op : gradients_.accumulate) of_op[id] = true;
@@ -93,6 +95,7 @@ private:
     std::vector<void*> saved_;  // by op
     std::vector<Tensor> values_, value_gradients_, params_, param_gradients_;
     Tensor labels_;
+    MixedLabels mixed_;
     Buffer stats_, counters_;
 };
 

@@ -1,6 +1,6 @@
-// tests/peers/bench_peers.py and tests/peers/bench_gpu.py with stand-ins for Convoy and PyTorch:
-// what their tables call images/s is images over wall time on both sides. Run from the repository's
-// root.
+// tests/peers/bench_peers.py, bench_gpu.py and bench_data.py with stand-ins for Convoy, PyTorch and
+// hosts: what their tables call images/s is images over wall time on both sides. Run from the
+// repository's root.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -36,6 +36,33 @@ protected:
         return script("tests/peers/bench_peers.py --python " + dir_.path("python") + " --convoy " +
                       dir_.path("convoy") + " --peer " + dir_.path("torch_step.py") +
                       " --rounds 1 --lines 'mnist-conv 1024 f32 1x'");
+    }
+    /// A Convoy whose steps last 1, 2 and 4 s after an epoch of others. A hundredth of each is
+    /// data. Unless images are replicated, it is 3 % of the last, and the whole takes 10 s in place
+    /// of 8. Starts are in the file "starts".
+    void stand_in_for_training() {
+        stand_in("convoy", R"(case $1 in info) echo 'convoy of-a-test'; exit;; convert) exit;; esac
+set -- $(sed -E 's/.*--output ([^ ]+).*--data-placement ([a-z]+).*/\1 \2/' <<<"$*")
+echo ${RANKS:-1} $2 >>)" + dir_.path("starts") +
+                               R"(
+[ $2 = replicate ] && more='0.04 8' || more='0.12 10'
+mkdir -p $1
+python3 - $more >$1/metrics.jsonl <<'ROWS'
+import json, sys
+last, seconds = map(float, sys.argv[1:])
+for epoch, steps in (1, [(5, 5)]), (2, [(1, 0.01), (2, 0.02)]), (3, [(4, last)]):
+    for step, data in steps:
+        print(json.dumps({"kind": "train", "epoch": epoch, "step_seconds": step, "data_seconds": data}))
+    print(json.dumps({"kind": "epoch", "epoch": epoch, "images": 40, "seconds": seconds / 2 if epoch > 1 else 1}))
+print(json.dumps({"kind": "event", "message": "done"}))
+ROWS)");
+        stand_in("mpirun", "while [[ $1 != */convoy ]]; do RANKS=$1; shift; done; export RANKS; exec \"$@\"");
+        stand_in("hosts", "RANKS=hosts sh -c \"$1\"; echo \"$? 0\"");
+    }
+    Finished data_of(const std::string& section, int rounds) {
+        return run("PATH=" + dir_.path() + ":$PATH ${PYTHON:-/usr/bin/python3} tests/peers/bench_data.py --only " +
+                   section + " --rounds " + std::to_string(rounds) + " --convoy " + dir_.path("convoy") + " --hosts " +
+                   dir_.path("hosts"));
     }
     TempDir dir_;
 };
@@ -102,6 +129,60 @@ TEST_F(BenchScripts, GpusRefuseALineThatIsNone) {
         EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
         EXPECT_NE(f.err.find("bench_gpu: '" + std::string(line) + "' is no line"), std::string::npos) << f.err;
     }
+}
+
+// Rates 4, 2 and 1 GB/s of raw reads, 1 GB/s of pieces every time: medians, and the median of
+// ratios.
+TEST_F(BenchScripts, DataRatesAreMediansOfRounds) {
+    stand_in("reading", R"(echo 'Convoy of a test'
+for seconds in 0.25 0.5 1; do echo "raw 2 $seconds 1000000000 500"; echo 'pieces 2 1 1000000000 500'; done)");
+    const Finished f = script("tests/peers/bench_data.py --only reading --rounds 3 --reading " + dir_.path("reading"));
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.out.find("| raw | 2 | 2.00 | - | 1.00 |\n| pieces | 2 | 1.00 | 500 | 0.50 |\n"), std::string::npos)
+        << f.out;
+    EXPECT_NE(f.out.find("Convoy of a test"), std::string::npos) << f.out;
+}
+
+TEST_F(BenchScripts, DataSaysWhyThereAreNoRates) {
+    stand_in("reading", "echo 'convoy_reading: /x/set: cannot be written; is the disk full?' >&2; exit 5");
+    const Finished f = script("tests/peers/bench_data.py --only reading --reading " + dir_.path("reading"));
+    EXPECT_EQ(f.code, 1);
+    EXPECT_NE(f.err.find("bench_data: convoy_reading: /x/set: cannot be written; is the disk full?\n"),
+              std::string::npos)
+        << f.err;
+}
+
+// Of seven seconds 0.07 and 0.15 are data; of 80 images those of 8 and 10 s.
+TEST_F(BenchScripts, DataOfATrainingIsItsShareOfSteps) {
+    stand_in_for_training();
+    const Finished f = data_of("training", 2);
+    ASSERT_EQ("", failure(f));
+    for (const char* end : {"| replicate | 2000.0 | 1.00 % | 1.00 % | 10.0 | 1.000 |\n",
+                            "| stream | 2000.0 | 1.00 % | 2.14 % | 8.0 | 0.800 |\n"})
+        EXPECT_EQ(count(f.out, end), 2) << end << f.out;
+    EXPECT_NE(f.out.find("Convoy of-a-test"), std::string::npos) << f.out;
+    EXPECT_EQ(read_file(dir_.path("starts")),
+              "1 replicate\n1 stream\n2 replicate\n2 stream\n2 stream\n2 replicate\n1 stream\n1 replicate\n");
+}
+
+TEST_F(BenchScripts, DataOfAnExchangeIsMeasuredOnTwoHosts) {
+    stand_in_for_training();
+    const Finished f = data_of("exchange", 1);
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ(count(f.out, "| partition | 2000.0 | 1.00 % | 2.14 % | 8.0 | 0.800 |\n"), 1) << f.out;
+    EXPECT_EQ(read_file(dir_.path("starts")), "hosts replicate\nhosts partition\n");
+    stand_in("hosts", R"([ "${1::5}" = 'true ' ] && echo '0 1' || { sh -c "$1"; echo '7 1'; })");
+    stand_in("convoy", R"([ $1 != train ] || echo 'convoy: out of memory')");
+    const Finished failed = data_of("exchange", 1);
+    EXPECT_EQ(failed.code, 1);
+    EXPECT_EQ(failed.err, "bench_data: exit code 7 on two hosts: convoy: out of memory\n");
+}
+
+TEST_F(BenchScripts, DataGoesOnWithoutHosts) {
+    stand_in("hosts", "exit 77");
+    const Finished f = data_of("exchange", 1);
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.out.find("left out: two hosts cannot be emulated here (exit code 77)\n"), std::string::npos) << f.out;
 }
 
 }  // namespace

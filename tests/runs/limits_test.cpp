@@ -105,7 +105,8 @@ TEST(Limits, OfAControlGroupAreNamed) {
         const auto train = [&](const std::string& more) {
             return group.run_inside(launch_command(ranks, "train" + options + more));
         };
-        EXPECT_EQ("", refusal(train(dir.path("data") + " --model resnet18 --batch-size 2"), Exit::out_of_memory,
+        EXPECT_EQ("", refusal(train(dir.path("data") + " --model resnet18 --batch-size 2 --data-placement replicate"),
+                              Exit::out_of_memory,
                               {"the data set", "the limit of 120 MiB of control group", group.name(), "--mem"}))
             << ranks << " ranks";
         EXPECT_EQ("", refusal(train(dir.path("small") + " --model mnist-conv --batch-size 3000"), Exit::out_of_memory,
@@ -115,6 +116,41 @@ TEST(Limits, OfAControlGroupAreNamed) {
     EXPECT_EQ("", failure(group.run_inside(launch_command(
                       1, "train" + options + dir.path("small") + " --model mnist-conv --batch-size 100"))))
         << "what fits, trains";
+}
+
+// What does not fit is read from disk while steps run, in blocks: here of half the set's size.
+TEST(Limits, AStreamTakesLessThanTheDataSet) {
+    const Group group(150);
+    if (!group) GTEST_SKIP() << "no control group can be made here; that takes root and a cgroup file system";
+    const TempDir dir;
+    make_data(dir.path("data"), 390000, 2000, "28x28x1", 4);  // 293 MiB
+    for (int ranks = 1; ranks <= 2; ++ranks)
+        for (const char* more : {"", " --dry-run"}) {
+            const Finished f = group.run_inside(
+                launch_command(ranks, "train --model mnist-linear --batch-size 1000 --threads 1 --overwrite --data " +
+                                          dir.path("data") + " --output " + dir.path("run") + more));
+            EXPECT_EQ("", failure(f)) << ranks << more;
+            EXPECT_NE(f.out.find("images    0.29 GiB of images are read from disk while steps run; this node holds its "
+                                 "part of two blocks, 0.07 GiB"),
+                      std::string::npos)
+                << f.out;
+        }
+    EXPECT_EQ(column(dir.path("run"), "train/loss").size(), 390u);
+}
+
+// Shared memory that holds the training set's window and not the test set's as well: a page that is
+// written when there is none left is a bus error.
+TEST(Limits, OfSharedMemoryAreKept) {
+    const TempDir dir;
+    make_data(dir.path("data"), 24000, 24000, "28x28x1", 4);  // 18 MiB each; a window has two blocks
+    const std::string train =
+        launch_command(2, "train --model mnist-linear --batch-size 1000 --epochs 2 --data-placement stream --data " +
+                              dir.path("data") + " --output " + dir.path("run"));
+    write_file(dir.path("script"), "mount -t tmpfs -o size=54m tmpfs /dev/shm || exit 77\n" + train);
+    const Finished f = run("unshare -m bash " + dir.path("script"));
+    if (f.code == 77 || f.err.find("unshare failed") != std::string::npos)
+        GTEST_SKIP() << "no permission to mount a small /dev/shm";
+    EXPECT_EQ("", failure(f));
 }
 
 // A dry run refuses by the same limits.

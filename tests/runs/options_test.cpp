@@ -72,6 +72,7 @@ const Pointless pointless[] = {
     {"eval-images", "2", "--no-eval", "no-eval=false"},
     {"tta", "mirror", "--no-eval", "no-eval=false"},
     {"overwrite", "true", "--resume auto", "resume=none"},
+    {"stream-block-mib", "64", "--data-placement stream", "data-placement=stream"},
     {"stem", "cifar", "a resnet (--model)", "model=resnet50"},
 };
 
@@ -86,6 +87,7 @@ TEST(Options, WhatHasNoEffectIsRefused) {
         if (by == "flip" || by == "random-resized-crop") without = "false";
         if (by == "no-eval") without = "true";
         if (by == "resume") without = "auto";
+        if (by == "data-placement") without = "replicate";
         if (by == "model") without = "mnist-conv";
         const std::vector<std::string> base = {"--data", "x", "--batch-size", "8", "--output", "y"};
         const auto with = [&](const std::vector<std::string>& more) {
@@ -209,6 +211,11 @@ const std::vector<std::vector<std::string>> out_of_range = {{"--epochs", "0"},
                                                             {"--loss", "median"},
                                                             {"--decay-mode", "none"},
                                                             {"--flip-mode", "never"},
+                                                            {"--mixup", "1.5"},
+                                                            {"--mixup", "0.001"},
+                                                            {"--mixup", "1,1"},
+                                                            {"--cutmix", "-1"},
+                                                            {"--cutmix", "yes"},
                                                             {"--tta", "some"},
                                                             {"--epochs", "99999999999999999999"}};
 

@@ -68,7 +68,8 @@ std::map<std::string, std::string> files_in(const std::string& dir) {
 
 RgbImage ragged_image(int i) { return pattern(8 + i * 7 % 38, 8 + i * 11 % 38, uint32_t(i)); }
 
-void make_ragged(const std::string& dir, ImageLayout layout, int train_images) {
+void make_ragged(const std::string& dir, ImageLayout layout, int train_images,
+                 const std::function<RgbImage(int)>& image_of) {
     Source source;
     source.class_names = {"cat", "dog", "owl"};
     source.files = {"made up"};
@@ -85,7 +86,7 @@ void make_ragged(const std::string& dir, ImageLayout layout, int train_images) {
         const std::string name = shard_name(part.split, part.shard, part.shards);
         ImageShardWriter writer(dir + "/" + name, layout);
         for (int i = part.first; i < part.end; ++i) {
-            RgbImage image = ragged_image(i);
+            RgbImage image = image_of(i);
             const std::string file = jpeg_of(image);
             if (layout == ImageLayout::jpeg) decode_image(bytes_of(file), image);
             writer.add(image, bytes_of(file), i % 3);

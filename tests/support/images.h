@@ -1,5 +1,6 @@
 // Made-up images, as files and as shards.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,7 +25,9 @@ std::map<std::string, std::string> files_in(const std::string& dir);
 
 /// Image `i` of the sets below: from 8 to 45 pixels a side, of class i % 3.
 RgbImage ragged_image(int i);
-/// Writes a data set of ragged images, 13 test images and `train_images` in two shards.
-void make_ragged(const std::string& dir, ImageLayout, int train_images = 40);
+/// Writes a data set of ragged images, 13 test images (from image 100 on) and `train_images` in two
+/// shards.
+void make_ragged(const std::string& dir, ImageLayout, int train_images = 40,
+                 const std::function<RgbImage(int)>& image_of = ragged_image);
 
 }  // namespace convoy::test

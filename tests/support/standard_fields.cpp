@@ -39,6 +39,8 @@ Fields standard_fields() {
             {"augment.ratio_low", "0.75"},
             {"augment.ratio_high", "1.3333334"},
             {"augment.short_side", "0"},
+            {"augment.mixup", "0"},
+            {"augment.cutmix", "0"},
             {"weight_decay", "0"},
             {"decay_weights_only", "false"},
             {"decoupled_decay", "false"},

@@ -181,6 +181,8 @@ std::vector<Case> backend_and_input_cases() {
         {"--crop-pad 4 --crop-mode reflect", {{"augment.pad", "4"}, {"augment.reflect", "true"}}},
         {"--flip", {{"augment.flip", "true"}}},
         {"--flip --flip-mode alternate", {{"augment.flip", "true"}, {"augment.alternate", "true"}}},
+        {"--mixup 0.25", {{"augment.mixup", "0.25"}}},
+        {"--cutmix 1", {{"augment.cutmix", "1"}}},
         {"--tta mirror", {{"tta", number(Tta::mirror)}}},
         {"--tta full", {{"tta", number(Tta::full)}}},
         {"--mean 0.75,0.5,0.25", {{"mean", "0.75,0.5,0.25"}}},
@@ -228,11 +230,11 @@ TEST_F(Setup, HasEachOptionInItsFieldAndNowhereElse) {
 
 // Fails when an option is added that no case above sets.
 TEST_F(Setup, HasACaseForEveryOption) {
-    // What these do is not in the setup: which files and device are used, what the run folder
-    // keeps, and which test images are read (Run.EvaluationsCanBeShortOrLeftOut).
-    std::set<std::string> covered = {"--data",        "--output",    "--overwrite",     "--resume",
-                                     "--keep",        "--strict-io", "--device",        "--batch-per-rank",
-                                     "--eval-images", "--no-eval",   "--data-placement"};
+    // What these do is not in the setup: which files and device are used, where images are, what
+    // the run folder keeps, and which test images are read (Run.EvaluationsCanBeShortOrLeftOut).
+    std::set<std::string> covered = {"--data",        "--output",    "--overwrite",      "--resume",
+                                     "--keep",        "--strict-io", "--device",         "--batch-per-rank",
+                                     "--eval-images", "--no-eval",   "--data-placement", "--stream-block-mib"};
     for (const Case& c : all_cases())
         for (const std::string& word : words_of(c.line)) covered.insert(word);
     for (const auto& [name, value] : parse_train_options({"--data", "x", "--batch-size", "1"}).resolved)

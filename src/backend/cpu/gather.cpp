@@ -1,5 +1,5 @@
-// Reads a batch out of the resident images, of uint8 or f32: crop, resize, flip, normalise, in one
-// pass.
+// Reads a batch of images, resident or staged, of uint8 or f32: crop, resize, flip, normalise, in
+// one pass. Mixed images are made of two that are read so.
 #include <algorithm>
 #include <vector>
 
@@ -28,11 +28,40 @@ CONVOY_WIDE void normalise(const From* from, int count, const float* __restrict 
     for (int i = 0; i < count; ++i) assign(to[i], float(from[i]) * scale[i] + shift[i]);
 }
 
-template <class From, class E> void gather_from(const Gather& g, int64_t sample, const Normalise& by, E* to) {
+/// An image, and which sample of the split it is.
+struct Sample {
+    const uint8_t* pixels;  // u8 or f32 [height, width, c]
+    int height, width;
+    uint32_t number;
+    int32_t label;
+};
+
+/// Image `i` of the batch, or the partner of the last one.
+Sample sample_of(const Gather& g, int i) {
+    if (const StagedBatch* b = g.staged) {
+        const ImagePlace p = b->places[i];
+        return {.pixels = static_cast<const uint8_t*>(b->images) + p.offset,
+                .height = p.height,
+                .width = p.width,
+                .number = uint32_t(b->samples[i]),
+                .label = b->labels[i]};
+    }
+    const Shape s = g.images.shape;
+    const int64_t position = g.counters->offset + g.position(i), n = g.order ? g.order[position] : position;
+    const ImagePlace p =
+        g.places ? g.places[n] : ImagePlace{n * s.h * s.w * s.c * int64_t(size_of(g.images.dtype)), s.h, s.w};
+    return {.pixels = static_cast<const uint8_t*>(g.images.data) + p.offset,
+            .height = p.height,
+            .width = p.width,
+            .number = uint32_t(n),
+            .label = g.labels.as<int32_t>()[n]};
+}
+
+template <class From, class E> void gather_from(const Gather& g, const Sample& sample, const Normalise& by, E* to) {
     const Shape s = g.x.shape;
-    const From* image = g.images.as<From>() + sample * s.h * s.w * s.c;
+    const auto* image = reinterpret_cast<const From*>(sample.pixels);
     const float *scale = by.scale.data(), *shift = by.shift.data();
-    const AugmentDraw draw = draw_augment(g.augment, g.seed, uint32_t(g.counters->epoch), uint32_t(sample));
+    const AugmentDraw draw = draw_augment(g.augment, g.seed, uint32_t(g.counters->epoch), sample.number);
     // Columns [begin, end) are contiguous in the image; the others are mirrored,
     // reflected or black.
     const int begin = draw.mirror ? s.w : std::clamp(-draw.dx, 0, s.w),
@@ -59,29 +88,49 @@ template <class From, class E> void gather_from(const Gather& g, int64_t sample,
 struct Scratch {
     Resampler resampler;
     std::vector<float> line;
+    std::vector<float> own, partner;  // [h, w, c] each, of images that are mixed
 };
 
-template <class E> void resample(const Gather& g, int64_t sample, const Normalise& by, Scratch& scratch, E* to) {
-    const Shape in = g.images.shape, out = g.x.shape;
-    const ImagePlace place = g.places ? g.places[sample] : ImagePlace{sample * in.h * in.w * in.c, in.h, in.w};
-    const Resampling what = draw_resampling(g.augment, place.height, place.width, out.h, out.w, g.seed,
-                                            uint32_t(g.counters->epoch), uint32_t(sample));
+template <class E> void resample(const Gather& g, const Sample& sample, const Normalise& by, Scratch& scratch, E* to) {
+    const Shape out = g.x.shape;
+    const Resampling what = draw_resampling(g.augment, sample.height, sample.width, out.h, out.w, g.seed,
+                                            uint32_t(g.counters->epoch), sample.number);
     scratch.line.resize(size_t(out.w * out.c));
-    scratch.resampler.begin(g.images.as<uint8_t>() + place.offset, place.width, in.c, what, out.w);
+    scratch.resampler.begin(sample.pixels, sample.width, g.images.shape.c, what, out.w);
     for (int i = 0; i < out.h; ++i, to += out.w * out.c) {
         scratch.resampler.row(i, scratch.line.data());
         normalise(scratch.line.data(), out.w * out.c, by.scale.data(), by.shift.data(), to);
     }
 }
 
-/// Sample `sample` becomes row `to` of the batch.
-template <class E> void gather_sample(const Gather& g, int64_t sample, const Normalise& by, Scratch& scratch, E* to) {
+/// A sample becomes row `to` of the batch.
+template <class E>
+void gather_sample(const Gather& g, const Sample& sample, const Normalise& by, Scratch& scratch, E* to) {
     if (g.augment.crop != Crop::shifted)
         resample(g, sample, by, scratch, to);
     else if (g.images.dtype == DType::f32)
         gather_from<float, E>(g, sample, by, to);
     else
         gather_from<uint8_t, E>(g, sample, by, to);
+}
+
+/// As gather_sample(), of image `i` and its partner, with two labels.
+template <class E> void gather_mixed(const Gather& g, int i, const Normalise& by, Scratch& scratch, E* to) {
+    const Shape s = g.x.shape;
+    const Sample own = sample_of(g, i), partner = sample_of(g, i + 1);
+    for (const auto& [sample, image] : {std::pair{&own, &scratch.own}, {&partner, &scratch.partner}}) {
+        image->resize(size_t(s.h * s.w * s.c));
+        gather_sample(g, *sample, by, scratch, image->data());
+    }
+    const Mix mix = draw_mix(g.augment, s.h, s.w, g.seed, uint32_t(g.counters->epoch), own.number);
+    size_t k = 0;
+    for (int row = 0; row < s.h; ++row)
+        for (int column = 0; column < s.w; ++column) {
+            const float share = mix.own(row, column);
+            for (int c = 0; c < s.c; ++c, ++k) assign(to[k], share * scratch.own[k] + (1 - share) * scratch.partner[k]);
+        }
+    g.mixed.partners[i] = partner.label;
+    g.mixed.shares[i] = mix.share;
 }
 
 }  // namespace
@@ -91,15 +140,18 @@ void CpuBackend::gather(const Gather& g, Tape& tape) {
     with_type(g.x.dtype, [&]<class E>(E) {
         tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute,
                         [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads()))]() mutable {
-                            step_started_ = now();
-                            const int64_t start = g.counters->offset + g.first,
-                                          elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
+                            if (!g.staged) step_started_ = now();  // else Feed::begin_step() has said so
+                            const int64_t elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)
                             for (int i = 0; i < g.x.shape.n; ++i) {
-                                const int64_t sample = g.order ? g.order[start + i] : start + i;
-                                gather_sample(g, sample, by, scratch[size_t(omp_get_thread_num())],
-                                              g.x.as<E>() + i * elements);
-                                g.y.as<int32_t>()[i] = g.labels.as<int32_t>()[sample];
+                                const Sample sample = sample_of(g, i);
+                                Scratch& own = scratch[size_t(omp_get_thread_num())];
+                                E* const to = g.x.as<E>() + i * elements;
+                                if (g.augment.mixes())
+                                    gather_mixed(g, i, by, own, to);
+                                else
+                                    gather_sample(g, sample, by, own, to);
+                                g.y.as<int32_t>()[i] = sample.label;
                             }
                             gathered_ = now();
                         }});

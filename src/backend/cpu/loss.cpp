@@ -1,5 +1,5 @@
-// Softmax cross-entropy with label smoothing: the mean over the global batch, of which each rank
-// holds a part.
+// Softmax cross-entropy with label smoothing, of one label or of two that share an image: the mean
+// over the global batch, of which each rank holds a part.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -27,6 +27,11 @@ bool among_five(const float* row, int k, int label) {
     return better < 5;
 }
 
+/// By the shares of the labels. Of one label its own bits.
+double mean_logit(const float* row, const Target& t) {
+    return t.share < 1 ? t.share * row[t.own] + (1 - t.share) * row[t.partner] : row[t.own];
+}
+
 }  // namespace
 
 void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
@@ -36,7 +41,7 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     // summed in order, so that the sum is always the same bits
     const auto losses = std::make_shared<std::vector<double>>(size_t(n));
     tape.push_back({named_step(StepPhase::forward, "loss", b.op), Lane::compute,
-                    [=, stats = b.stats, smoothing = double(op.label_smoothing)] {
+                    [=, stats = b.stats, mixed = b.mixed, smoothing = double(op.label_smoothing)] {
                         int64_t correct = 0, top5 = 0;
 #pragma omp parallel for schedule(static) reduction(+ : correct, top5)
                         for (int i = 0; i < n; ++i) {
@@ -44,10 +49,11 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
                             const double lse = log_sum_exp(row, k);
                             double sum = 0;
                             for (int j = 0; j < k; ++j) sum += row[j];
-                            // -sum_j target_j (row_j - lse), target = (1 - s) one-hot + s / k
-                            (*losses)[size_t(i)] = lse - (1 - smoothing) * row[label[i]] - smoothing / k * sum;
-                            correct += std::max_element(row, row + k) - row == label[i];
-                            top5 += among_five(row, k, label[i]);
+                            // -sum_j target_j (row_j - lse), target = (1 - s) Target::of + s / k
+                            const Target t = target_of(label, mixed, i);
+                            (*losses)[size_t(i)] = lse - (1 - smoothing) * mean_logit(row, t) - smoothing / k * sum;
+                            correct += std::max_element(row, row + k) - row == t.larger();
+                            top5 += among_five(row, k, t.larger());
                         }
                         stats->loss_sum = float(std::accumulate(losses->begin(), losses->end(), 0.0));
                         stats->correct = float(correct);
@@ -61,13 +67,15 @@ void CpuBackend::backward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const int32_t* label = b.labels.as<int32_t>();
     const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
     tape.push_back({named_step(StepPhase::gradient, "loss gradient", b.op), Lane::compute,
-                    [=, scale = op.sum ? 1.0 : 1.0 / double(b.global_batch), smoothing = double(op.label_smoothing)] {
+                    [=, mixed = b.mixed, scale = op.sum ? 1.0 : 1.0 / double(b.global_batch),
+                     smoothing = double(op.label_smoothing)] {
 #pragma omp parallel for schedule(static)
                         for (int i = 0; i < n; ++i) {
                             const float* row = x + int64_t(i) * k;
                             const double lse = log_sum_exp(row, k);
+                            const Target t = target_of(label, mixed, i);
                             for (int j = 0; j < k; ++j) {
-                                const double target = (j == label[i] ? 1 - smoothing : 0) + smoothing / k;
+                                const double target = (1 - smoothing) * t.of(j) + smoothing / k;
                                 dx[int64_t(i) * k + j] = float((std::exp(row[j] - lse) - target) * scale);
                             }
                         }

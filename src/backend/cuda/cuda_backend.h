@@ -55,6 +55,7 @@ public:
 
     void forward(const Op&, const Bound&, Tape&) override;
     void backward(const Op&, const Bound&, Tape&) override;
+    std::unique_ptr<Feed> feed(int rows, size_t image_bytes, int ahead) override;
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
     void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;

@@ -1,4 +1,4 @@
-// Reads a batch out of the resident images: crop, resize, flip, normalise, in one pass.
+// Reads a batch of images, resident or staged: crop, resize, flip, normalise, mix, in one pass.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {
@@ -15,10 +15,13 @@ void CudaBackend::gather(const Gather& g, Tape& tape) {
     upload(device.get(), factors.data(), factors.size() * sizeof(float));
     auto* times = static_cast<kernels::StepTimes*>(times_.get());
     const bool shifted = g.augment.crop == Crop::shifted;
+    const Buffer drawn = g.augment.mixes() ? allocate(size_t(g.x.shape.n) * sizeof(Mix)) : nullptr;
     step(tape, named_step(StepPhase::gather, "gather"), [=](cudaStream_t s) {
         const auto* scale = static_cast<const float*>(device.get());
-        kernels::mark(&times->started, s);
-        if (g.x.shape.n > 0) (shifted ? kernels::gather : kernels::resample)(g, scale, scale + channels, s);
+        if (!g.staged) kernels::mark(&times->started, s);  // else Feed::begin_step() has done so
+        auto* mixes = static_cast<Mix*>(drawn.get());
+        if (g.augment.mixes()) kernels::draw_mixes(g, mixes, s);
+        if (g.x.shape.n > 0) (shifted ? kernels::gather : kernels::resample)(g, scale, scale + channels, mixes, s);
         kernels::mark(&times->gathered, s);
     });
 }

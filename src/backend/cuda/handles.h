@@ -81,14 +81,20 @@ private:
     }
 };
 
-/// Host memory that the device reads and writes at the same address; zeroed.
+/// Host memory that the device reads and writes at the same address; zeroed. Throws std::bad_alloc
+/// if there is not enough.
 struct PinnedMemory : Owned<void*, cudaFreeHost> {
     explicit PinnedMemory(size_t bytes) : Owned(make(bytes)) {}
 
 private:
     static void* make(size_t bytes) {
         void* p = nullptr;
-        check(cudaHostAlloc(&p, bytes, cudaHostAllocMapped), "allocating pinned memory");
+        if (const cudaError_t e = cudaHostAlloc(&p, bytes, cudaHostAllocMapped); e == cudaErrorMemoryAllocation) {
+            cudaGetLastError();  // it must not show up at the next launch
+            throw std::bad_alloc();
+        } else {
+            check(e, "allocating pinned memory");
+        }
         std::memset(p, 0, bytes);
         return p;
     }

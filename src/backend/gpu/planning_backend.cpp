@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backend/feed_slots.h"
+
 namespace convoy {
 namespace {
 
@@ -14,6 +16,25 @@ MemoryBudget budget_of(size_t memory, const std::string& whose) {
     const MemoryLimit limit{.left = memory, .name = whose, .remedy = "", .group = "", .shared_counts = true};
     return MemoryBudget({{limit, 1}}, 1, "the GPU of each rank");
 }
+
+[[noreturn]] void fail_to_run() { throw std::logic_error("nothing runs on a backend that only plans"); }
+
+/// Two blocks on the device, and the StagedBatch of each and of the step.
+class PlannedFeed final : public Feed {
+public:
+    PlannedFeed(Backend& backend, size_t block_bytes)
+        : blocks_{backend.allocate(block_bytes), backend.allocate(block_bytes)},
+          batches_(backend.allocate(3 * sizeof(StagedBatch))) {}
+    const StagedBatch* batch() const override { return static_cast<const StagedBatch*>(batches_.get()); }
+    bool ready() override { return true; }
+    HostBatch claim(size_t) override { fail_to_run(); }
+    void begin_step() override { fail_to_run(); }
+    void take() override { fail_to_run(); }
+    void clear() override {}
+
+private:
+    Buffer blocks_[2], batches_;
+};
 
 }  // namespace
 
@@ -52,8 +73,12 @@ void PlanningBackend::copy_weight(const Tensor& weight, DType type) {
     copies_.push_back(allocate(filters * size_t(s.h) * size_t(s.w) * channels * size_of(type)));
 }
 
+std::unique_ptr<Feed> PlanningBackend::feed(int rows, size_t image_bytes, int) {
+    return std::make_unique<PlannedFeed>(*this, FeedLayout(rows).bytes(image_bytes));
+}
+
 std::function<void()> PlanningBackend::finish(Tape) {
-    return [] { require(false, "nothing runs on a backend that only plans"); };
+    return [] { fail_to_run(); };
 }
 
 }  // namespace convoy

@@ -1,0 +1,31 @@
+// Which samples a batch has, resident or staged: what all kernels that read one ask.
+#pragma once
+#include "backend/records.h"
+
+namespace convoy::kernels {
+
+struct Samples {
+    const int32_t *labels, *order;
+    const Counters* counters;
+    int64_t first, global_batch;
+    const StagedBatch* staged;  // null: the batch is of the resident images
+
+    explicit Samples(const Gather& g)
+        : labels(g.staged ? nullptr : g.labels.as<int32_t>()),
+          order(g.order),
+          counters(g.counters),
+          first(g.first),
+          global_batch(g.global_batch),
+          staged(g.staged) {}
+
+    /// Which sample is image n of the batch; of a batch that is mixed, image n + 1 is its partner.
+    __device__ int64_t sample(int n) const {
+        if (staged) return staged->samples[n];
+        const int64_t in_batch = first + n == global_batch ? 0 : first + n, position = counters->offset + in_batch;
+        return order ? order[position] : position;
+    }
+    __device__ int32_t label(int n, int64_t sample) const { return staged ? staged->labels[n] : labels[sample]; }
+    __device__ uint32_t epoch() const { return uint32_t(counters->epoch); }
+};
+
+}  // namespace convoy::kernels

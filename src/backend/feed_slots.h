@@ -1,0 +1,62 @@
+// What feeds of all backends share: how a batch lies in one block of memory, and which of several
+// blocks is next.
+#pragma once
+#include <cstdint>
+
+#include "backend/feed.h"
+
+namespace convoy {
+
+/// A batch as one block: places, labels and samples of `rows` images, then the pixels. Offsets are
+/// in bytes; the places are at 0.
+struct FeedLayout {
+    static constexpr size_t alignment = 256;  ///< bytes
+    size_t labels, samples, images;
+
+    explicit FeedLayout(int rows)
+        : labels(size_t(rows) * sizeof(ImagePlace)),
+          samples(labels + size_t(rows) * sizeof(int32_t)),
+          images((samples + size_t(rows) * sizeof(int32_t) + alignment - 1) / alignment * alignment) {}
+    size_t bytes(size_t image_bytes) const { return images + image_bytes; }
+
+    HostBatch host(void* block) const {
+        auto* begin = static_cast<uint8_t*>(block);
+        return {.images = begin + images,
+                .labels = reinterpret_cast<int32_t*>(begin + labels),
+                .samples = reinterpret_cast<int32_t*>(begin + samples),
+                .places = static_cast<ImagePlace*>(block)};
+    }
+    StagedBatch staged(void* block) const {
+        const HostBatch b = host(block);
+        return {.images = b.images, .labels = b.labels, .samples = b.samples, .places = b.places};
+    }
+};
+
+/// Which of a feed's host blocks are claimed: they are used in turn.
+class FeedTurns {
+public:
+    explicit FeedTurns(int ahead) : slots_(int64_t(ahead) + 1) { require(ahead >= 0, "a feed goes ahead, not back"); }
+    size_t slots() const { return size_t(slots_); }
+    /// The block that claim() gives next.
+    size_t next() const { return size_t(claimed_ % slots_); }
+    size_t claim() {
+        require(claimed_ - taken_ < slots_, "a feed is claimed more often than it has room for");
+        return size_t(claimed_++ % slots_);
+    }
+    size_t take() {
+        require(taken_ < claimed_, "a feed is taken from that nothing was claimed of");
+        return size_t(taken_++ % slots_);
+    }
+    void clear() { claimed_ = taken_; }
+
+private:
+    int64_t slots_, claimed_ = 0, taken_ = 0;
+};
+
+/// Bytes that a block for `image_bytes` gets when one of `now` bytes was too small: a quarter more
+/// than that at least, so that blocks seldom grow.
+inline size_t grown(size_t now, size_t image_bytes) {
+    return image_bytes > now + now / 4 ? image_bytes : now + now / 4;
+}
+
+}  // namespace convoy

@@ -1,0 +1,285 @@
+// Batches that are put together on the host: every rank gets the samples that the order says, with
+// their pixels and labels, whatever node holds them, and the order is that of any number of ranks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "backend/cpu/cpu_backend.h"
+#include "data/shard.h"
+#include "tests/support/cluster.h"
+#include "tests/support/images.h"
+#include "tests/support/test_comm.h"
+#include "train/partition.h"
+#include "train/placement.h"
+#include "train/stream.h"
+#include "train/supply.h"
+
+namespace convoy::test {
+namespace {
+
+constexpr int64_t images = 203, global_batch = 20, steps = 11, epochs = 3;
+constexpr uint64_t seed = 5;
+
+/// What the ranks of a training take from a split, step by step.
+class Batches {
+public:
+    /// `share`: the ranks of this host share memory; else each is a node of its own.
+    Batches(const std::string& dir, Placement placement, bool share, bool cropped = false, bool mixes = false)
+        : reader_(dir, "train"),
+          places_(reader_.info().ragged ? reader_.places() : std::vector<ImagePlace>()),
+          shapes_(reader_.info(), places_),
+          pixels_(reader_.info().image_bytes()),
+          labels_(size_t(reader_.info().images)),
+          cropped_(cropped),
+          mixes_(mixes) {
+        reader_.read(0, reader_.info().images, pixels_.data(), labels_.data());
+        Comm& comm = test_comm();
+        if (placement == Placement::partition) {
+            store_ = std::make_unique<Partition>(comm, shapes_, share, [&](int64_t first, int64_t rows, uint8_t* to) {
+                std::vector<int32_t> labels(static_cast<size_t>(rows));
+                reader_.read(first, rows, to, labels.data());
+            });
+        } else {
+            const StreamBlocks blocks(std::make_shared<const SplitPieces>(reader_), shapes_, pixels_.size() / 6);
+            order_ = formula(blocks.order);
+            store_ = std::make_unique<Stream>(comm, shapes_, share, blocks, 2);
+        }
+        supply_ = std::make_unique<Supply>(
+            comm, backend_, store_.get(), shapes_, labels_.data(),
+            BatchPlan{plan_epoch(images, global_batch, false), global_batch, {true, seed}, mixes},
+            [this](int64_t epoch, int32_t sample, int height, int) { return lines(epoch, sample, height); });
+        supply_->build();
+    }
+
+    /// The samples of the global batches of steps [first, end), rank by rank, checked against the
+    /// split; on rank 0.
+    std::vector<int32_t> samples(int64_t first, int64_t end) {
+        std::vector<int32_t> all;
+        supply_->begin(first, end);
+        for (int64_t step = first; step < end; ++step) {
+            supply_->next();
+            const int64_t batch = step % steps == steps - 1 ? images % global_batch : global_batch;
+            const std::vector<float> mine =
+                checked(step / steps, share_of(batch, test_comm().size(), test_comm().rank()));
+            std::vector<float> row(size_t(global_batch) + 1, -1);
+            std::copy(mine.begin(), mine.end(), row.begin());
+            for (const float sample : test_comm().gather(row))
+                if (sample >= 0) all.push_back(int32_t(sample));
+        }
+        return all;
+    }
+
+    /// Of a stream: the samples of all epochs, by the rule for its order.
+    const std::vector<int32_t>& expected() const { return order_; }
+
+    /// A training that ends with batches on their way.
+    void leave(int64_t step) {
+        supply_->begin(step, epochs * steps);
+        supply_->next();
+        supply_.reset();
+    }
+
+private:
+    /// Runs are permuted and cut into blocks, and the rows of a block's runs are permuted.
+    static std::vector<int32_t> formula(const StreamOrder& order) {
+        std::vector<int32_t> all;
+        for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
+            const StreamOrder::Epoch e = order.epoch({true, seed}, epoch);
+            for (int64_t block = 0; block < order.blocks(); ++block) {
+                std::vector<int32_t> rows;
+                for (int32_t i = e.first_run[size_t(block)]; i < e.first_run[size_t(block) + 1]; ++i) {
+                    const RowRun& run = order.runs()[size_t(e.runs[size_t(i)])];
+                    for (int64_t row = run.first; row < run.first + run.count; ++row) rows.push_back(int32_t(row));
+                }
+                for (const int32_t i : StreamOrder::order_within({true, seed}, epoch, block, int64_t(rows.size())))
+                    all.push_back(rows[size_t(i)]);
+            }
+        }
+        return all;
+    }
+
+    Lines lines(int64_t epoch, int32_t sample, int height) const {
+        if (!cropped_) return {0, height};
+        const int first = int((sample * 7 + epoch) % height);
+        return {first, std::max(1, (height - first) / 2)};
+    }
+
+    /// The samples of this rank, if pixels and labels are theirs.
+    std::vector<float> checked(int64_t epoch, Share share) const {
+        const StagedBatch& batch = *supply_->batch();
+        std::vector<float> samples;
+        const int64_t count = mixes_ && share.count > 0 ? share.count + 1 : share.count;
+        for (int64_t i = 0; i < count; ++i) {
+            const int32_t sample = batch.samples[i];
+            samples.push_back(float(sample));
+            EXPECT_EQ(batch.labels[i], labels_[size_t(sample)]);
+            const ImagePlace is = shapes_[sample], staged = batch.places[i];
+            EXPECT_EQ(staged.height, is.height);
+            EXPECT_EQ(staged.width, is.width);
+            const Lines shown = lines(epoch, sample, is.height);
+            const size_t line = shapes_.line_bytes(sample), from = size_t(shown.first) * line;
+            const auto* pixels = static_cast<const uint8_t*>(batch.images) + staged.offset + from;
+            EXPECT_TRUE(std::equal(pixels, pixels + size_t(shown.count) * line, &pixels_[size_t(is.offset) + from]))
+                << "sample " << sample;
+        }
+        return samples;
+    }
+
+    SplitReader reader_;
+    std::vector<ImagePlace> places_;
+    RowShapes shapes_;
+    std::vector<uint8_t> pixels_;
+    std::vector<int32_t> labels_;
+    const bool cropped_, mixes_;
+    cpu::CpuBackend backend_{{.threads = 1}, test_comm()};
+    std::vector<int32_t> order_;
+    std::unique_ptr<RowStore> store_;
+    std::unique_ptr<Supply> supply_;
+};
+
+std::vector<int32_t> sorted(std::vector<int32_t> values) {
+    std::sort(values.begin(), values.end());
+    return values;
+}
+
+class SupplyTest : public testing::Test {
+protected:
+    void SetUp() override {
+        // ranks of one test must read the same files
+        if (const char* dir = std::getenv("CONVOY_SUPPLY_DATA"); dir) {
+            dir_ = dir;
+            return;
+        }
+        dir_ = own_.path("data");
+        make_data(dir_ + "/fixed", images, 10, "64x48x3", 20);
+        make_ragged(dir_ + "/ragged", ImageLayout::raw, images);
+        make_ragged(dir_ + "/jpeg", ImageLayout::jpeg, images);
+        ::setenv("CONVOY_SUPPLY_DATA", dir_.c_str(), 1);
+    }
+    void TearDown() override {
+        if (test_comm().size() == 1) ::unsetenv("CONVOY_SUPPLY_DATA");
+    }
+    /// On one rank: `body` here, then on 2, 3 and 4.
+    void on_any_ranks(const std::function<void()>& body) {
+        body();
+        if (test_comm().size() > 1) return;
+        for (const int ranks : {2, 3, 4}) EXPECT_EQ("", problem_on_ranks(ranks)) << ranks << " ranks";
+    }
+    /// Rank 0's list is the same on any number of ranks: the first to come keeps it in a file.
+    void expect_same_everywhere(const std::string& name, const std::vector<int32_t>& list) const {
+        if (!test_comm().root()) return;
+        const std::string path = dir_ + "/" + name + ".list";
+        std::ostringstream text;
+        for (const int32_t sample : list) text << sample << " ";
+        if (test_comm().size() == 1) write_file(path, text.str());
+        EXPECT_EQ(read_file(path), text.str()) << name;
+    }
+
+    TempDir own_;
+    std::string dir_;
+};
+
+// Data sets whose images do not vary in size, do, and are decoded.
+TEST_F(SupplyTest, APartitionHasTheOrderOfAReplica) {
+    on_any_ranks([&] {
+        for (const char* set : {"fixed", "ragged", "jpeg"})
+            for (const bool share : {false, true}) {
+                const std::vector<int32_t> samples =
+                    Batches(dir_ + "/" + set, Placement::partition, share).samples(0, epochs * steps);
+                std::vector<int32_t> expected;
+                for (uint32_t epoch = 0; epoch < epochs; ++epoch)
+                    for (const int32_t sample : permutation(images, seed, epoch)) expected.push_back(sample);
+                if (test_comm().root()) {
+                    EXPECT_EQ(samples, expected) << set << share;
+                }
+            }
+    });
+}
+
+TEST_F(SupplyTest, AStreamHasTheSameOrderOnAnyRanks) {
+    on_any_ranks([&] {
+        for (const char* set : {"fixed", "ragged", "jpeg"})
+            for (const bool share : {false, true}) {
+                Batches batches(dir_ + "/" + set, Placement::stream, share);
+                const std::vector<int32_t> samples = batches.samples(0, epochs * steps);
+                expect_same_everywhere(set, samples);
+                if (!test_comm().root()) continue;
+                EXPECT_EQ(samples, batches.expected());
+                ASSERT_EQ(samples.size(), size_t(epochs * images));
+                std::vector<int32_t> before;
+                for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+                    const auto begin = samples.begin() + epoch * images;
+                    const std::vector<int32_t> order(begin, begin + images), all = sorted(order);
+                    EXPECT_NE(order, before) << "an order of its own";
+                    EXPECT_NE(order, all);
+                    for (int32_t i = 0; i < images; ++i) ASSERT_EQ(all[size_t(i)], i) << "every sample once";
+                    before = order;
+                }
+            }
+    });
+}
+
+// Of an image only the lines that a step reads travel.
+TEST_F(SupplyTest, LinesThatAreNotReadAreLeftOut) {
+    on_any_ranks([&] {
+        for (const Placement placement : {Placement::partition, Placement::stream})
+            Batches(dir_ + "/ragged", placement, false, true).samples(0, steps + 2);
+    });
+}
+
+// The last rank's last sample has the first of all; what is cropped is so for the partner, too.
+TEST_F(SupplyTest, AShareOfAMixedBatchEndsWithAPartner) {
+    on_any_ranks([&] {
+        for (const Placement placement : {Placement::partition, Placement::stream}) {
+            const std::string set = dir_ + "/ragged";
+            const std::vector<int32_t> order = Batches(set, placement, false).samples(0, steps + 2),
+                                       mixed = Batches(set, placement, false, true, true).samples(0, steps + 2);
+            std::vector<int32_t> expected;
+            for (size_t begin = 0, step = 1; begin < order.size(); ++step) {
+                const int64_t batch = step == steps ? images % global_batch : global_batch;
+                for (int rank = 0; rank < test_comm().size(); ++rank) {
+                    const Share share = share_of(batch, test_comm().size(), rank);
+                    for (int64_t i = share.first; share.count > 0 && i <= share.first + share.count; ++i)
+                        expected.push_back(order[begin + size_t(i % batch)]);
+                }
+                begin += size_t(batch);
+            }
+            if (test_comm().root()) {
+                EXPECT_EQ(mixed, expected);
+            }
+        }
+    });
+}
+
+// Messages so large that their memory is given back to the system when it is freed.
+TEST_F(SupplyTest, ItEndsWithBatchesOnTheirWay) {
+    if (test_comm().size() == 1) make_data(dir_ + "/large", images, 1, "256x256x3", 2);
+    on_any_ranks([&] {
+        for (const Placement placement : {Placement::partition, Placement::stream})
+            for (const int64_t step : {0, 9, 10}) Batches(dir_ + "/large", placement, false).leave(step);
+    });
+}
+
+TEST_F(SupplyTest, ItBeginsAnywhereAndAgain) {
+    on_any_ranks([&] {
+        for (const Placement placement : {Placement::partition, Placement::stream}) {
+            const std::vector<int32_t> all = Batches(dir_ + "/fixed", placement, false).samples(0, epochs * steps);
+            Batches batches(dir_ + "/fixed", placement, false);
+            for (const auto& [first, end] :
+                 {std::pair{4, 9}, {9, 30}, {30, 33}, {2, 3}, {2, 13}, {13, 14}, {10, 11}, {10, 14}, {0, 33}}) {
+                const std::vector<int32_t> part = batches.samples(first, end);
+                if (!test_comm().root()) continue;
+                const auto position = [&](int64_t step) {
+                    return step / steps * images + std::min(step % steps * global_batch, images);
+                };
+                EXPECT_EQ(part, std::vector<int32_t>(all.begin() + position(first), all.begin() + position(end)))
+                    << first << " to " << end;
+            }
+        }
+    });
+}
+
+}  // namespace
+}  // namespace convoy::test
