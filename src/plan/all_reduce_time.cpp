@@ -1,0 +1,180 @@
+#include "plan/all_reduce_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace convoy {
+namespace {
+
+enum Protocol : uint8_t { LL, LL128, Simple };
+constexpr std::array protocol_names = {"LL", "LL128", "Simple"};
+template <class T> using ByProtocol = std::array<T, 3>;
+using ByNodes = std::array<double, 3>;                     // 1, 2, more
+template <class T> using ByGeneration = std::array<T, 4>;  // GpuGeneration
+
+// NCCL's tables, in microseconds and GB/s.
+constexpr ByProtocol<double> base_ring = {6.6, 14.0, 8.4}, base_tree = {6.8, 14.0, 8.4};
+constexpr ByProtocol<double> nvlink_ring = {0.6, 1.9, 3.4}, nvlink_tree = {0.6, 1.25, 4.0};
+constexpr ByProtocol<double> pcie_ring = {1.0, 2.5, 5.7}, pcie_tree = {1.0, 1.9, 4.0};
+constexpr ByProtocol<double> network_ring = {2.7, 4.0, 14.0}, network_tree = {5.0, 8.5, 14.0};
+constexpr double switch_latency = 25, switch_network_latency = 20.9;
+
+constexpr ByGeneration<double> most_ll_one_node = {39, 87.7, 141, 282};
+constexpr std::array<std::array<double, 2>, 2> most_ll = {{{39, 20.4}, {22.5, 19}}};  // Intel, AMD; 2 and more nodes
+constexpr ByGeneration<double> channel_ring_ll128 = {20, 20, 36.7, 40};
+constexpr ByGeneration<ByNodes> channel_tree_ll128 = {
+    {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29.0}, {55.6, 31.67, 20.0}}};
+constexpr ByGeneration<ByNodes> channel_tree = {
+    {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36.0}, {70, 42.8, 24}}};
+constexpr ByGeneration<int> usual_channels = {12, 24, 16, 32};
+
+/// What a tree has of its bandwidth, by log2(bytes / 64).
+constexpr ByProtocol<std::array<double, 24>> tree_correction = {
+    {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}}};
+
+constexpr double microsecond = 1e-6, gigabyte = 1e9;
+
+/// One way of summing on nodes x ranks_per_node GPUs.
+class Sum {
+public:
+    Sum(const Cluster& c, double bytes, int nodes, int ranks_per_node)
+        : cluster_(c),
+          bytes_(bytes),
+          nodes_(nodes),
+          per_node_(ranks_per_node),
+          channels_(c.channels > 0 ? c.channels : usual_channels[generation()]),
+          bandwidth_(nodes == 1 ? c.node_bandwidth : std::min(c.node_bandwidth, c.network_bandwidth())) {}
+
+    double ring(Protocol p) const {
+        constexpr ByProtocol<double> share = {0.5, 0.92, 1};
+        double bus = bandwidth_ * share[p];
+        if (p == LL) bus = std::min(bus, ll_limit());
+        if (p == LL128) bus = std::min(bus, channels_ * channel_ring_ll128[generation()] * gigabyte);
+        // 2 (N - 1) hops, of which `between` are from node to node
+        const int between = nodes_ == 1 ? 0 : 2 * (nodes_ - 1), hops = 2 * (ranks() - 1);
+        const double inside = std::max(nvlink() ? nvlink_ring[p] : pcie_ring[p], overhead(p)),
+                     // Simple also flushes what has arrived
+            hop = (p == Simple ? 2 : 1) * cluster_.hop_latency / microsecond;
+        double latency = base_ring[p] + (hops - between) * inside + between * (network_ring[p] + hop);
+        if (p == Simple && nodes_ > 1 && bytes_ / (double(channels_) * ranks()) >= 64)
+            latency *= cluster_.gpu == GpuGeneration::volta ? 1.9 : 1.4;
+        return latency * microsecond + bytes_ * hops / (bus * ranks());
+    }
+
+    double tree(Protocol p) const {
+        const ByGeneration<ByNodes>& a_channel = p == LL128 ? channel_tree_ll128 : channel_tree;
+        double bus = std::min(0.92 * bandwidth_, channels_ * a_channel[generation()][by_nodes()] * gigabyte);
+        if (p == LL) bus = std::min(bus / 3.8, ll_limit());
+        if (p == LL128) bus *= nodes_ == 1 ? 7.0 / 9 : 15.0 / 16;
+        const int size = bytes_ < 64 ? 0 : int(std::log2(bytes_ / 64));
+        if (size < 24) bus *= tree_correction[p][size_t(size)];
+        const double between = network_tree[p] + cluster_.hop_latency / microsecond,
+                     latency = base_tree[p] + 2 * ((per_node_ - 1) * (nvlink() ? nvlink_tree[p] : pcie_tree[p]) +
+                                                   std::log2(nodes_) * between);
+        return latency * microsecond + bytes_ / (0.5 * bus);
+    }
+
+    /// In the switch of a node; over nodes, a rank adds up with its peers of the others what its
+    /// node has summed, while the switch goes on.
+    double in_switch() const {
+        double bus = cluster_.switch_bandwidth, latency = switch_latency * microsecond;
+        double seconds = bytes_ * 2 * (per_node_ - 1) / (bus * per_node_);
+        if (nodes_ > 1) {
+            latency += 2 * std::log2(nodes_) * (switch_network_latency * microsecond + cluster_.hop_latency);
+            seconds = std::max(seconds, between_nodes());
+        }
+        return latency + seconds;
+    }
+
+    /// Reduce-scatter and all-gather inside each node, and a ring over nodes with a share for each
+    /// rank: one after the other.
+    double hierarchical() const {
+        const double inside = 2.0 * (per_node_ - 1) / per_node_ * bytes_ / cluster_.node_bandwidth;
+        const double latency = base_ring[Simple] + 2 * (per_node_ - 1) * nvlink_ring[Simple] +
+                               2 * (nodes_ - 1) * (network_ring[Simple] + cluster_.hop_latency / microsecond);
+        return latency * microsecond + inside + between_nodes();
+    }
+
+private:
+    size_t generation() const { return size_t(cluster_.gpu); }
+    size_t by_nodes() const { return nodes_ < 3 ? size_t(nodes_ - 1) : 2; }
+    int ranks() const { return nodes_ * per_node_; }
+    bool nvlink() const { return cluster_.link == NodeLink::nvlink; }
+    double ll_limit() const {
+        if (nodes_ == 1) return most_ll_one_node[generation()] * gigabyte;
+        return most_ll[cluster_.cpu == CpuVendor::amd ? 1 : 0][nodes_ == 2 ? 0 : 1] * gigabyte;
+    }
+    /// Microseconds for which a processor holds up a message, on several nodes.
+    double overhead(Protocol p) const {
+        if (nodes_ == 1) return 0;
+        return (cluster_.cpu == CpuVendor::amd ? 2 : 1) * (p == Simple ? 3 : 1);
+    }
+    double between_nodes() const { return bytes_ * 2 * (nodes_ - 1) / (nodes_ * cluster_.network_bandwidth()); }
+
+    const Cluster& cluster_;
+    const double bytes_;
+    const int nodes_, per_node_, channels_;
+    const double bandwidth_;
+};
+
+SumTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
+    const Sum sum(c, bytes, nodes, ranks_per_node);
+    if (c.hierarchical && nodes > 1) return {.seconds = sum.hierarchical(), .algorithm = "hierarchical"};
+    SumTime best{.seconds = INFINITY};
+    const auto consider = [&](double seconds, const char* algorithm, const char* protocol) {
+        if (seconds < best.seconds) best = {.seconds = seconds, .algorithm = algorithm, .protocol = protocol};
+    };
+    for (const Protocol p : {LL, LL128, Simple}) {
+        consider(sum.ring(p), "ring", protocol_names[p]);
+        consider(sum.tree(p), "tree", protocol_names[p]);
+    }
+    if (c.switch_bandwidth > 0 && ranks_per_node > 1) consider(sum.in_switch(), "switch", "");
+    return best;
+}
+
+/// Of measured sums on equal ranks, by rising size.
+double interpolated(const std::vector<MeasuredSum>& sums, double bytes) {
+    const auto above =
+        std::find_if(sums.begin(), sums.end(), [bytes](const MeasuredSum& s) { return s.bytes >= bytes; });
+    if (above == sums.begin()) return above->seconds;  // latency
+    if (above == sums.end()) return sums.back().seconds * bytes / sums.back().bytes;
+    const MeasuredSum& below = *std::prev(above);
+    const double at = std::log(bytes / below.bytes) / std::log(above->bytes / below.bytes);
+    return below.seconds * std::pow(above->seconds / below.seconds, at);
+}
+
+/// What was measured on one node if `nodes` is 1, else on the next number of nodes: on as many
+/// ranks a node as can be, sorted by size. Empty: nothing.
+std::vector<MeasuredSum> nearest(const Cluster& c, int nodes, int ranks_per_node) {
+    const auto distance = [&](const MeasuredSum& s) {
+        return std::pair(std::abs(std::log(double(s.nodes) / nodes)),
+                         std::abs(std::log(double(s.ranks_per_node) / ranks_per_node)));
+    };
+    std::vector<MeasuredSum> near;
+    for (const MeasuredSum& s : c.sums) {
+        if ((s.nodes == 1) != (nodes == 1) || s.nodes * s.ranks_per_node < 2) continue;
+        if (!near.empty() && distance(s) > distance(near[0])) continue;
+        if (!near.empty() && distance(s) < distance(near[0])) near.clear();
+        near.push_back(s);
+    }
+    std::sort(near.begin(), near.end(), [](const MeasuredSum& a, const MeasuredSum& b) { return a.bytes < b.bytes; });
+    return near;
+}
+
+}  // namespace
+
+SumTime all_reduce_time(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
+    if (nodes * ranks_per_node < 2) return {};
+    SumTime time = modelled(c, bytes, nodes, ranks_per_node);
+    const std::vector<MeasuredSum> near = nearest(c, nodes, ranks_per_node);
+    if (near.empty()) return time;
+    const double there = modelled(c, bytes, near[0].nodes, near[0].ranks_per_node).seconds;
+    time.seconds *= interpolated(near, bytes) / there;
+    time.measured = true;
+    return time;
+}
+
+}  // namespace convoy

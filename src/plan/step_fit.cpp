@@ -1,0 +1,177 @@
+#include "plan/step_fit.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "base/error.h"
+#include "base/quantile.h"
+#include "base/text.h"
+
+namespace convoy {
+namespace {
+
+/// Where a rising function reaches `wanted` within [low, high]; an end if it lies outside.
+double where(const std::function<double(double)>& rising, double low, double high, double wanted) {
+    for (int i = 0; i < 60; ++i) {
+        const double middle = (low + high) / 2;
+        (rising(middle) < wanted ? low : high) = middle;
+    }
+    return (low + high) / 2;
+}
+
+double step_of(const StepModel& m, StepWork work, const Cluster& c, const MeasuredStep& s) {
+    work.batch = s.batch;
+    Cluster cluster = c;
+    cluster.ranks_per_node = (s.ranks + s.nodes - 1) / s.nodes;  // as it ran
+    return predict_step(m, work, cluster, s.ranks).step;
+}
+
+/// What a step of one rank took, if all else is as the model says.
+double alone(StepModel m, const StepWork& work, const Cluster& c, const MeasuredStep& s) {
+    m.alone = {};
+    const auto step = [&](double seconds) {
+        m.alone.measured[s.batch] = seconds;
+        return step_of(m, work, c, s);
+    };
+    return where(step, 0, s.seconds, s.seconds);
+}
+
+struct Point {
+    double batch, seconds;
+};
+
+/// Least squares, without a negative part.
+void set_line(StepTimes& times, const std::vector<Point>& points) {
+    double n = double(points.size()), x = 0, y = 0, xx = 0, xy = 0, ratio = 0;
+    for (const Point& p : points) {
+        x += p.batch / n;
+        y += p.seconds / n;
+        xx += p.batch * p.batch / n;
+        xy += p.batch * p.seconds / n;
+        ratio += p.seconds / p.batch / n;
+    }
+    const double variance = xx - x * x;
+    times.per_sample = variance > 0 ? (xy - x * y) / variance : ratio;
+    times.fixed = y - times.per_sample * x;
+    if (variance <= 0 || times.fixed < 0) times = {.fixed = 0, .per_sample = ratio};
+    if (times.per_sample < 0) times = {.fixed = y, .per_sample = 0};
+}
+
+int64_t batches_of(const std::vector<MeasuredStep>& steps) {
+    std::set<int64_t> batches;
+    for (const MeasuredStep& s : steps) batches.insert(s.batch);
+    return int64_t(batches.size());
+}
+
+class Fit {
+public:
+    Fit(const std::vector<MeasuredStep>& steps, const StepWork& work, const Cluster& cluster)
+        : steps_(steps), work_(work), cluster_(cluster) {
+        fit_.model = usual_factors();
+        fit_spread();
+        fit_times();
+        fit_node();
+        fit_network();
+    }
+    FittedStep result() && { return std::move(fit_); }
+
+private:
+    StepModel& model() { return fit_.model; }
+
+    void fit_spread() {
+        std::vector<double> spreads;
+        for (const MeasuredStep& s : steps_)
+            if (std::isfinite(s.spread)) spreads.push_back(s.spread);
+        if (!spreads.empty()) set(model().spread, median(spreads));
+    }
+
+    void fit_times() {
+        const int fewest = std::min_element(steps_.begin(), steps_.end(), [](const auto& a, const auto& b) {
+                               return a.ranks < b.ranks;
+                           })->ranks;
+        std::vector<MeasuredStep> base;
+        for (const MeasuredStep& s : steps_)
+            if (s.ranks == fewest) base.push_back(s);
+        if (batches_of(base) == 1 && batches_of(steps_) > 1 && fewest > 1) base = steps_;
+        // a rank of a node of several has its share of the loss in its time
+        model().ranks_of_times = (base[0].ranks + base[0].nodes - 1) / base[0].nodes;
+        std::map<int64_t, std::vector<double>> of_batch;
+        std::vector<Point> points;
+        for (const MeasuredStep& s : base) {
+            points.push_back({double(s.batch), alone(model(), work_, cluster_, s)});
+            if (s.ranks == fewest) of_batch[s.batch].push_back(points.back().seconds);
+        }
+        set_line(model().alone, points);
+        for (const auto& [batch, seconds] : of_batch) model().alone.measured[batch] = median(seconds);
+        if (batches_of(base) == 1)
+            fit_.assumed.push_back(
+                formatted("steps of one batch (%lld) were measured: other batches take time in proportion",
+                          (long long)base[0].batch));
+        base_ = base;
+    }
+
+    bool used(const MeasuredStep& s) const {
+        return std::any_of(base_.begin(), base_.end(),
+                           [&](const MeasuredStep& b) { return b.ranks == s.ranks && b.batch == s.batch; });
+    }
+
+    void fit_node() {
+        std::vector<double> losses;
+        for (const MeasuredStep& s : steps_) {
+            if (s.nodes > 1 || s.ranks <= model().ranks_of_times || used(s)) continue;
+            const auto step = [&](double loss) {
+                StepModel m = model();
+                m.host_loss.value = loss;
+                return step_of(m, work_, cluster_, s);
+            };
+            losses.push_back(where(step, 0, 4, s.seconds));
+        }
+        if (!losses.empty()) set(model().host_loss, median(losses));
+    }
+
+    void fit_network() {
+        std::vector<double> interferences, shares;
+        for (const MeasuredStep& s : steps_) {
+            if (s.nodes == 1) continue;
+            model().network_measured = true;
+            if (used(s)) continue;
+            StepModel m = model();
+            const auto step = [&](double interference) {
+                m.interference.value = interference;
+                return step_of(m, work_, cluster_, s);
+            };
+            interferences.push_back(where(step, 0, 1, s.seconds));
+            m.interference.value = interferences.back();
+            const auto slower = [&](double factor) {
+                m.network_share = 1 / factor;
+                return step_of(m, work_, cluster_, s);
+            };
+            shares.push_back(slower(1) < s.seconds * (1 - 1e-6) ? 1 / where(slower, 1, 100, s.seconds) : 1);
+        }
+        if (interferences.empty()) return;
+        set(model().interference, median(interferences));
+        model().network_share = median(shares);
+    }
+
+    static void set(Factor& f, double value) { f = {value, value, value}; }
+
+    const std::vector<MeasuredStep>& steps_;
+    const StepWork& work_;
+    const Cluster& cluster_;
+    std::vector<MeasuredStep> base_;  ///< those that the times of one rank are from
+    FittedStep fit_;
+};
+
+}  // namespace
+
+StepModel usual_factors() {
+    return {.alone = {}, .host_loss = {0.04, 0, 0.1}, .interference = {0.1, 0, 0.7}, .spread = {0.01, 0.005, 0.02}};
+}
+
+FittedStep fit_step(const std::vector<MeasuredStep>& steps, const StepWork& work, const Cluster& cluster) {
+    if (steps.empty()) fail(Exit::usage, "no step was measured; give --step or --from");
+    return Fit(steps, work, cluster).result();
+}
+
+}  // namespace convoy

@@ -1,0 +1,38 @@
+// The step model from measured steps: of one rank, of a node, of several nodes, or what there is of
+// these.
+#pragma once
+#include <cmath>
+#include <string>
+
+#include "plan/step_prediction.h"
+
+namespace convoy {
+
+struct MeasuredStep {
+    int nodes = 1, ranks = 1;
+    int64_t batch = 1;     ///< a rank
+    double seconds = 0;    ///< of a step
+    double spread = NAN;   ///< of the ranks' own times: standard deviation over mean; NaN: not known
+    std::string source{};  ///< for messages
+};
+
+struct FittedStep {
+    StepModel model;
+    std::vector<std::string> assumed;  ///< what was not measured, and is taken instead: a line each
+};
+
+/// - Times of one rank: a line through the measurements on the fewest ranks; if those have one
+///   batch, through all, of which the model takes off what sums cost. Of one batch in all: in
+///   proportion to it.
+/// - Loss of a full node: from runs on several ranks of one node.
+/// - Interference, and if even 1 does not explain it, the network's share: from runs on several
+///   nodes.
+/// Medians where several say something. `work` has the gradients. Throws Exit::usage without a
+/// measurement.
+FittedStep fit_step(const std::vector<MeasuredStep>&, const StepWork& work, const Cluster&);
+
+/// Factors that nobody measured: the medians of published runs, with the range of most of them
+/// (`make validate-predict` prints them).
+StepModel usual_factors();
+
+}  // namespace convoy
