@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <new>
+#include <optional>
 
 #include "backend/nccl_log.h"
 #include "backend/out_of_memory.h"
@@ -30,6 +31,7 @@ const char* const usage =
     "  bench     measure the speed of training steps on made-up or real images\n"
     "  report    sum up runs: accuracy, time, images/s, slow ranks; or how they scale\n"
     "  plot      draw runs, or how they scale, as a picture\n"
+    "  predict   say what a training step will take on a cluster, before a job is queued\n"
     "  comm-test check sums over ranks, and measure them\n"
     "  info      print versions and the ranks with their devices\n"
     "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 communication failed,\n"
@@ -39,7 +41,8 @@ using Arguments = std::vector<std::string>;
 
 struct Command {
     std::function<int(Comm&, const Arguments&)> run;
-    std::function<void(const Arguments&)> help;  ///< of arguments with --help among them; starts no MPI
+    std::function<void(const Arguments&)> help;      ///< of arguments with --help among them; starts no MPI
+    int (*without_mpi)(const Arguments&) = nullptr;  ///< what runs instead, on rank 0
 };
 
 /// A command that runs on one rank and needs no others.
@@ -52,6 +55,13 @@ Command alone(int (*command)(const Arguments&)) {
         return code;
     };
     return {run, command};
+}
+
+/// As alone(), on machines where MPI does not start.
+Command without_mpi(int (*command)(const Arguments&)) {
+    Command c = alone(command);
+    c.without_mpi = command;
+    return c;
 }
 
 Command collective(int (*command)(Comm&, const Arguments&), std::string (*help)()) {
@@ -72,6 +82,7 @@ const std::map<std::string, Command> commands = {{"convert", conversion()},
                                                  {"bench", collective(bench, bench_help)},
                                                  {"report", alone(report)},
                                                  {"plot", alone(plot)},
+                                                 {"predict", without_mpi(predict)},
                                                  {"comm-test", collective(comm_test, comm_test_help)},
                                                  {"info", collective(info, info_help)}};
 
@@ -105,6 +116,13 @@ bool answered(const Arguments& args) {
     return true;
 }
 
+/// The command's exit code, if it needs no MPI.
+std::optional<int> run_without_mpi(const Arguments& args) {
+    const auto found = args.empty() ? commands.end() : commands.find(args[0]);
+    if (found == commands.end() || !found->second.without_mpi) return std::nullopt;
+    return launched_rank() == 0 ? found->second.without_mpi({args.begin() + 1, args.end()}) : 0;
+}
+
 int run(Comm& comm, const Arguments& args) {
     if (args.empty()) {
         if (comm.root()) std::fputs(usage, stderr);
@@ -112,9 +130,10 @@ int run(Comm& comm, const Arguments& args) {
     }
     const auto found = commands.find(args[0]);
     if (found == commands.end())
-        fail_everywhere(Exit::usage,
-                        "there is no command '" + args[0] +
-                            "'; choose convert, verify, train, evaluate, demo, bench, report, plot, comm-test or info");
+        fail_everywhere(
+            Exit::usage,
+            "there is no command '" + args[0] +
+                "'; choose convert, verify, train, evaluate, demo, bench, report, plot, predict, comm-test or info");
     try {
         return found->second.run(comm, {args.begin() + 1, args.end()});
     } catch (const std::exception& error) {
@@ -131,6 +150,7 @@ int main(int argc, char** argv) {
     const Arguments args = spelled_out({argv + 1, argv + argc});
     try {
         if (answered(args)) return 0;
+        if (const std::optional<int> code = run_without_mpi(args)) return *code;
     } catch (const Error& error) {
         std::fprintf(stderr, "convoy: %s\n", error.what());
         return int(error.code);

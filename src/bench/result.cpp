@@ -98,6 +98,10 @@ std::string bench_text(const BenchResult& r) {
     text += formatted(
         "step      %.3f ms: data wait %.3f, compute %.3f, exposed communication %.3f (medians, mean over ranks)\n",
         1e3 * r.median.step, 1e3 * r.median.data, 1e3 * r.median.compute, 1e3 * r.median.exposed);
+    if (std::isfinite(r.expected_images_per_second))
+        text += formatted("expected  %.1f images/s by the cluster file, limited by %s: measured is %.0f %% of it\n",
+                          r.expected_images_per_second, r.expected_limit.c_str(),
+                          100 * median(r.images_per_second) / r.expected_images_per_second);
     text += formatted("work      %.4f GFLOP an image forward and backward, %.1f GFLOP/s; peak memory %.1f MiB a rank\n",
                       r.flops_per_image / 1e9, r.flops_per_image * median(r.images_per_second) / 1e9,
                       r.peak_memory / (1 << 20));
@@ -138,6 +142,8 @@ std::string bench_json(const BenchResult& r) {
     j["data_seconds"] = r.median.data;
     j["compute_seconds"] = r.median.compute;
     j["comm_exposed_seconds"] = r.median.exposed;
+    if (std::isfinite(r.expected_images_per_second))
+        j["expected"] = {{"images_per_second", r.expected_images_per_second}, {"limit", r.expected_limit}};
     j["peak_memory_bytes"] = r.peak_memory;
     j["flops_per_image"] = r.flops_per_image;
     j["flops_per_second"] = r.flops_per_image * median(r.images_per_second);

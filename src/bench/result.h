@@ -38,6 +38,8 @@ struct BenchResult {
     double peak_memory = 0;                      ///< bytes, of the rank that has most
     double flops_per_image = 0;                  ///< forward and backward, counted from the graph
     std::vector<OpClass> classes_of_operations;  ///< on rank 0; empty if not asked for
+    double expected_images_per_second = NAN;     ///< by a cluster file; NaN: none was given
+    std::string expected_limit{};                ///< its largest term
     Ceilings ceilings;                           ///< of rank 0, with them
 };
 

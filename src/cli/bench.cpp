@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/durable.h"
@@ -17,6 +18,8 @@
 #include "cli/versions.h"
 #include "comm/preflight.h"
 #include "comm/watchdog.h"
+#include "report/cluster_file.h"
+#include "report/expected.h"
 
 namespace convoy {
 namespace {
@@ -25,6 +28,7 @@ struct BenchOptions {
     MadeUpImages images;
     BenchSteps steps;
     std::string timeline;  ///< a file; empty: none
+    std::string cluster;   ///< a file; empty: nothing is expected
 };
 
 void add_options(OptionTable& t, BenchOptions& b) {
@@ -33,6 +37,8 @@ void add_options(OptionTable& t, BenchOptions& b) {
     t.whole("steps", b.steps.measured, 100, {1, 10'000'000}, "STEPS", "steps to measure");
     t.whole("profile-steps", b.steps.profiled, 10, {0, 10'000}, "STEPS",
             "further steps, run operation by operation; 0: none");
+    t.text("cluster", b.cluster, "", "FILE",
+           "say, too, what the machines of this cluster file should give (jobs/site/*.cluster)");
     t.text(
         "timeline", b.timeline, "", "FILE",
         "write the median of 5 further steps as a trace of every rank: for Perfetto, or output/timeline.py; on CPUs");
@@ -110,6 +116,26 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
     return measure_steps(comm, *backend, graph, data, setup, b.steps, std::move(known), on_failure);
 }
 
+/// Reads the file before anything is measured, on every rank.
+std::optional<Cluster> cluster_of(const BenchOptions& b) {
+    if (b.cluster.empty()) return std::nullopt;
+    return read_cluster(b.cluster);
+}
+
+void expect(BenchResult& r, const Cluster& cluster, const TrainOptions& o) {
+    ModelOptions model{.name = r.model, .classes = int(r.classes), .stem = o.stem};
+    std::sscanf(r.image_size.c_str(), "%dx%dx%d", &model.h, &model.w, &model.c);
+    const StepPrediction p = expected_step({.model = model,
+                                            .batch = r.batch_per_rank,
+                                            .nodes = int(r.hosts),
+                                            .ranks = int(r.ranks),
+                                            .compute_seconds = r.median.compute,
+                                            .bucket_bytes = size_t(o.bucket_mib * (1 << 20))},
+                                           cluster);
+    r.expected_images_per_second = p.images_per_second;
+    r.expected_limit = name_of(p.limit);
+}
+
 void write_metrics(const std::string& dir, const Measured& all, const std::vector<std::string>& args,
                    const ConfigPairs& config) {
     const BenchResult& r = all.result;
@@ -164,7 +190,11 @@ std::string bench_help() {
 int bench(Comm& comm, const std::vector<std::string>& args) {
     BenchOptions b;
     ParsedOptions parsed;
-    comm.together([&] { parsed = parse_bench(args, b); });
+    std::optional<Cluster> cluster;
+    comm.together([&] {
+        parsed = parse_bench(args, b);
+        cluster = cluster_of(b);
+    });
     const TrainOptions& o = parsed.options;
     comm.together([&] { check_world(comm); });
     Terminal terminal(stderr, comm.root());  // stdout is the result's
@@ -193,6 +223,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         if (!comm.root()) return;
         terminal.close();
+        if (cluster) expect(all.result, *cluster, o);
         if (folder) write_metrics(o.output, all, args, parsed.resolved);
         std::printf("%s\n%s\n", bench_text(all.result).c_str(), bench_json(all.result).c_str());
         if (!b.timeline.empty()) replace_file(b.timeline, {all.timeline.begin(), all.timeline.end()});

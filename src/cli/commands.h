@@ -30,6 +30,10 @@ int comm_test(Comm& comm, const std::vector<std::string>& args);
 int report(const std::vector<std::string>& args);
 /// Draws runs, or how they scale, with output/plot.py.
 int plot(const std::vector<std::string>& args);
+/// Draws cells of the scaling table, as JSON, into a file.
+int plot_cells(const std::string& json, const std::string& out);
+/// Predicts training steps on the machines of a cluster file. Needs no MPI.
+int predict(const std::vector<std::string>& args);
 /// Prints versions and who runs where; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
 

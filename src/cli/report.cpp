@@ -6,6 +6,8 @@
 #include "base/project.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "report/cluster_file.h"
+#include "report/expected.h"
 #include "report/summary.h"
 
 namespace convoy {
@@ -51,7 +53,7 @@ std::vector<ScalingRun> scaling_runs(const std::vector<RunSummary>& runs) {
 }  // namespace
 
 int report(const std::vector<std::string>& args) {
-    std::string format_text, published_path;
+    std::string format_text, published_path, cluster;
     bool scaling = false, help = false;
     po::options_description options("options of report", 140);
     options.add_options()  //
@@ -63,6 +65,9 @@ int report(const std::vector<std::string>& args) {
          "text, markdown, csv or json")  //
         ("published", po::value<std::string>(&published_path)->value_name("FILE"),
          "published figures for the table of --scaling (default output/published-resnet50-v100.csv)")  //
+        ("cluster", po::value<std::string>(&cluster)->value_name("FILE"),
+         "with --scaling: what the machines of this cluster file should have given, from the cell with the fewest "
+         "ranks")  //
         ("help", po::bool_switch(&help), "print this");
     const po::variables_map values = parse(options, args, po::positional_options_description().add("run", -1));
     if (help) {
@@ -73,6 +78,7 @@ int report(const std::vector<std::string>& args) {
     const Format format = format_of(format_text);
     if (!published_path.empty() && !scaling)
         fail(Exit::usage, "--published is for --scaling; leave it out, or add --scaling");
+    if (!cluster.empty() && !scaling) fail(Exit::usage, "--cluster is for --scaling; leave it out, or add --scaling");
     if (!values.count("run")) fail(Exit::usage, "which run? convoy report RUN..., the folders of runs");
     std::vector<RunSummary> runs;
     for (const std::string& run : values["run"].as<std::vector<std::string>>()) runs.push_back(summarise(run));
@@ -80,7 +86,9 @@ int report(const std::vector<std::string>& args) {
         std::fputs(summaries_as(runs, format).c_str(), stdout);
         return 0;
     }
-    std::fputs(scaling_as(scaling_cells(scaling_runs(runs), published(published_path)), format).c_str(), stdout);
+    std::vector<ScalingCell> cells = scaling_cells(scaling_runs(runs), published(published_path));
+    if (!cluster.empty()) add_expected(cells, read_cluster(cluster));
+    std::fputs(scaling_as(cells, format).c_str(), stdout);
     return 0;
 }
 

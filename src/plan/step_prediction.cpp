@@ -11,15 +11,12 @@ namespace {
 
 constexpr double backward_share = 2.0 / 3;  // of a step: two products where forward has one
 
-struct Sums {
-    double all = 0, end = 0;  ///< seconds: together; of the last, from the step's beginning
-};
-
-/// Each sum begins when its bucket is complete and the sum before it has ended.
-Sums run_sums(const StepWork& work, const Cluster& cluster, int nodes, int ranks_per_node, double compute) {
+/// Each begins when its bucket is complete and the sum before it has ended.
+std::vector<PredictedSum> run_sums(const StepWork& work, const Cluster& cluster, int nodes, int ranks_per_node,
+                                   double compute) {
     std::vector<size_t> counts;
     for (const ReadyGradient& g : work.gradients) counts.push_back(g.count);
-    Sums sums;
+    std::vector<PredictedSum> sums;
     size_t gradient = 0, complete = 0;
     for (const Bucket& bucket : plan_buckets(counts, std::max<size_t>(1, work.bucket_bytes / sizeof(float)))) {
         double moment = 0;
@@ -29,9 +26,9 @@ Sums run_sums(const StepWork& work, const Cluster& cluster, int nodes, int ranks
         }
         const double bytes = double(bucket.end - bucket.begin) * work.gradient_bytes,
                      ready = compute * (1 - backward_share + backward_share * moment),
-                     seconds = all_reduce_time(cluster, bytes, nodes, ranks_per_node).seconds;
-        sums.end = std::max(ready, sums.end) + seconds;
-        sums.all += seconds;
+                     free = sums.empty() ? 0 : sums.back().end;
+        const SumTime time = all_reduce_time(cluster, bytes, nodes, ranks_per_node);
+        sums.push_back({.bytes = bytes, .ready = ready, .end = std::max(ready, free) + time.seconds, .time = time});
     }
     return sums;
 }
@@ -87,10 +84,10 @@ StepPrediction predict_step(const StepModel& m, const StepWork& work, const Clus
     p.fixed = fixed * crowd;
     p.compute = compute - p.fixed;
     if (ranks > 1) {
-        const Sums sums = run_sums(work, seen, p.nodes, per_node, compute);
-        p.sums = sums.all;
-        p.exposed = std::max(0.0, sums.end - compute);
-        p.interference = m.interference.value * std::min(sums.all, backward_share * compute);
+        p.buckets = run_sums(work, seen, p.nodes, per_node, compute);
+        for (const PredictedSum& sum : p.buckets) p.sums += sum.time.seconds;
+        if (!p.buckets.empty()) p.exposed = std::max(0.0, p.buckets.back().end - compute);
+        p.interference = m.interference.value * std::min(p.sums, backward_share * compute);
         p.noise = m.spread.value * compute * expected_largest(ranks);
     }
     if (cluster.images_per_second > 0) p.input = double(work.batch) * per_node / cluster.images_per_second;
@@ -106,6 +103,8 @@ StepPrediction worst_step(const StepModel& m, const StepWork& work, const Cluste
 StepPrediction best_step(const StepModel& m, const StepWork& work, const Cluster& c, int ranks) {
     return predict_step(with_factors(m, &Factor::low), work, c, ranks);
 }
+
+size_t usual_bucket_bytes(const Cluster& c) { return size_t(c.link == NodeLink::nvlink ? 16 : 4) << 20; }
 
 size_t best_bucket_bytes(const StepModel& m, StepWork work, const Cluster& c, int ranks) {
     size_t best = 0;

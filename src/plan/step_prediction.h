@@ -44,6 +44,12 @@ struct StepWork {
 enum class Limit : uint8_t { compute, fixed, communication, noise, input };
 const char* name_of(Limit);
 
+/// The sum of a bucket. Moments are seconds from the step's beginning.
+struct PredictedSum {
+    double bytes, ready, end;
+    SumTime time;
+};
+
 /// Times in seconds a step.
 struct StepPrediction {
     int nodes = 1, ranks = 1;
@@ -57,6 +63,7 @@ struct StepPrediction {
     double step = 0;
     Limit limit = Limit::compute;  ///< the largest: of these, exposed and interference together
     double images_per_second = 0;  ///< of all ranks
+    std::vector<PredictedSum> buckets{};
 };
 
 /// Ranks fill nodes; `ranks` up to ranks_per_node are on one.
@@ -68,6 +75,9 @@ StepPrediction best_step(const StepModel&, const StepWork&, const Cluster&, int 
 /// Of powers of two from 1 to 256 MiB and of one for all gradients: with which size the step is
 /// shortest, the largest of equals.
 size_t best_bucket_bytes(const StepModel&, StepWork, const Cluster&, int ranks);
+
+/// Of gradient buckets, unless --bucket-mib says: 16 MiB where NVLink joins the GPUs, else 4.
+size_t usual_bucket_bytes(const Cluster&);
 
 /// The mean of the largest of n standard normal numbers, by Blom's formula.
 double expected_largest(int n);

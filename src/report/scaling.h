@@ -31,6 +31,8 @@ struct ScalingCell {
     double speed_up = NAN,
            efficiency = NAN;  ///< over the measured cell with the fewest ranks; per added rank, as a fraction
     int64_t base_ranks = 0;   ///< of that cell
+    double expected = NAN;    ///< samples/s by a cluster file (add_expected()); NaN: not asked, or the base itself
+    std::string limit{};      ///< of `expected`: its largest term
     std::string note{};       ///< why no published figures of this model stand beside it; empty: no reason
 };
 

@@ -35,6 +35,7 @@ struct TableCells {
     std::vector<std::string> published;  // sources, by name
     std::string published_precision, note;
     int64_t most_runs = 0, base = 0;
+    bool expected = false;  // of some cell it is known
 };
 
 TableCells arranged(const std::vector<ScalingCell>& cells) {
@@ -43,6 +44,7 @@ TableCells arranged(const std::vector<ScalingCell>& cells) {
         t.rows[{c.run.ranks, c.run.nodes}][c.run.source] = &c;
         if (c.run.source == "Convoy") {
             t.most_runs = std::max(t.most_runs, c.runs);
+            t.expected |= std::isfinite(c.expected);
             if (c.base_ranks) t.base = c.base_ranks;
             if (!c.note.empty()) t.note = c.note;
             continue;
@@ -71,12 +73,14 @@ std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
     const ScalingRun& group = cells.front().run;
     const TableCells t = arranged(cells);
     TextTable table{{std::string("nodes-") + unit_of(group) + "s", "samples/s", "speed-up", "efficiency"}, {}};
+    if (t.expected) table.header.insert(table.header.end(), {"expected", "limited by"});
     table.header.insert(table.header.end(), t.published.begin(), t.published.end());
     for (const auto& [place, of] : t.rows) {
         const ScalingCell nothing, *c = of.count("Convoy") ? of.at("Convoy") : &nothing;
         std::vector<std::string> row = {std::to_string(place.second) + "-" + std::to_string(place.first),
                                         rate_or(c->run, "%.2f", "-"), number_or(c->speed_up, "%.1f", "-"),
                                         number_or(100 * c->efficiency, "%.1f %%", "-")};
+        if (t.expected) row.insert(row.end(), {number_or(c->expected, "%.2f", "-"), c->limit.empty() ? "-" : c->limit});
         for (const std::string& source : t.published) {
             const auto p = of.find(source);
             row.push_back(p == of.end()
@@ -107,20 +111,23 @@ std::string as_json(const std::vector<ScalingCell>& cells) {
                        {"to_do", c.run.to_do},
                        {"samples_per_second", c.run.samples_per_second},
                        {"speed_up", c.speed_up},
-                       {"efficiency", c.efficiency}});
+                       {"efficiency", c.efficiency},
+                       {"expected_samples_per_second", c.expected},
+                       {"expected_limit", c.limit}});
     return all.dump(1) + "\n";
 }
 
 std::string as_lines(const std::vector<ScalingCell>& cells) {
-    TextTable table{{"source", "model", "precision", "image_size", "classes", "stem", "device", "batch", "nodes",
-                     "ranks", "runs", "samples_per_second", "speed_up", "efficiency"},
-                    {}};
+    TextTable table{
+        {"source", "model", "precision", "image_size", "classes", "stem", "device", "batch", "nodes", "ranks", "runs",
+         "samples_per_second", "speed_up", "efficiency", "expected_samples_per_second", "expected_limit"},
+        {}};
     for (const ScalingCell& c : cells)
         table.rows.push_back({c.run.source, c.run.model, c.run.precision, c.run.image_size,
                               c.run.classes > 0 ? std::to_string(c.run.classes) : "", c.run.stem, c.run.device,
                               std::to_string(c.run.batch), std::to_string(c.run.nodes), std::to_string(c.run.ranks),
                               std::to_string(c.runs), rate_or(c.run, "%.10g", ""), number_or(c.speed_up, "%.4f", ""),
-                              number_or(c.efficiency, "%.4f", "")});
+                              number_or(c.efficiency, "%.4f", ""), number_or(c.expected, "%.10g", ""), c.limit});
     return as_csv(table);
 }
 

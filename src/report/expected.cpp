@@ -1,0 +1,72 @@
+#include "report/expected.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "plan/step_fit.h"
+
+namespace convoy {
+namespace {
+
+/// With as many ranks a node as a run had.
+Cluster as_run(Cluster cluster, int64_t nodes, int64_t ranks) {
+    cluster.ranks_per_node = int((ranks + nodes - 1) / std::max<int64_t>(1, nodes));
+    return cluster;
+}
+
+/// Of a table's cells; nothing if their images are not known.
+std::vector<ReadyGradient> gradients_of(const ScalingRun& r) {
+    ModelOptions m{.name = r.model, .classes = int(r.classes), .stem = r.stem.empty() ? "auto" : r.stem};
+    if (std::sscanf(r.image_size.c_str(), "%dx%dx%d", &m.h, &m.w, &m.c) != 3 || m.classes < 1) return {};
+    return ready_gradients(build_model(m));
+}
+
+bool measured(const ScalingCell& c) { return c.run.source == "Convoy" && c.run.samples_per_second > 0; }
+
+using Cells = std::vector<ScalingCell>::iterator;
+
+/// `first` to `last` are one table.
+void add_expected(Cells first, Cells last, const Cluster& cluster) {
+    const auto base = std::find_if(first, last, measured);  // cells rise in ranks
+    if (base == last) return;
+    StepWork work{.gradients = gradients_of(base->run), .batch = base->run.batch};
+    if (work.gradients.empty()) return;
+    work.bucket_bytes = usual_bucket_bytes(cluster);
+    const MeasuredStep step{.nodes = int(base->run.nodes),
+                            .ranks = int(base->run.ranks),
+                            .batch = base->run.batch,
+                            .seconds = double(base->run.batch * base->run.ranks) / base->run.samples_per_second};
+    const StepModel model = fit_step({step}, work, as_run(cluster, step.nodes, step.ranks)).model;
+    for (Cells c = base; ++c != last;) {
+        if (!measured(*c)) continue;
+        const StepPrediction p =
+            predict_step(model, work, as_run(cluster, c->run.nodes, c->run.ranks), int(c->run.ranks));
+        c->expected = p.images_per_second;
+        c->limit = name_of(p.limit);
+    }
+}
+
+}  // namespace
+
+StepPrediction expected_step(const RunOnCluster& run, const Cluster& cluster) {
+    StepModel model = usual_factors();
+    model.alone.measured[run.batch] = run.compute_seconds;
+    const Cluster as_ran = as_run(cluster, run.nodes, run.ranks);
+    model.ranks_of_times = as_ran.ranks_per_node;  // the compute time has the loss of its node, and interference
+    model.interference.value = 0;
+    const StepWork work{.gradients = ready_gradients(build_model(run.model)),
+                        .batch = run.batch,
+                        .bucket_bytes = run.bucket_bytes > 0 ? run.bucket_bytes : usual_bucket_bytes(cluster)};
+    return predict_step(model, work, as_ran, run.ranks);
+}
+
+void add_expected(std::vector<ScalingCell>& cells, const Cluster& cluster) {
+    for (auto first = cells.begin(); first != cells.end();) {
+        const auto last =
+            std::find_if(first, cells.end(), [&](const ScalingCell& c) { return !same_table(c.run, first->run); });
+        add_expected(first, last, cluster);
+        first = last;
+    }
+}
+
+}  // namespace convoy

@@ -1,0 +1,195 @@
+#include "report/prediction.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/table.h"
+#include "base/text.h"
+
+namespace convoy {
+namespace {
+
+constexpr double mib = 1 << 20;
+
+Known known_of(const PredictedTable& t, const Cluster& c, const StepPrediction& p) {
+    if (p.ranks <= t.step.ranks_of_times) return Known::step;
+    if (p.nodes == 1) return Known::node;
+    const bool sums = std::any_of(c.sums.begin(), c.sums.end(), [](const MeasuredSum& s) { return s.nodes > 1; });
+    return t.step.network_measured || sums ? Known::network : Known::nodes;
+}
+
+const char* name_of(Known known) {
+    switch (known) {
+        case Known::step: return "step given";
+        case Known::node: return "one node";
+        case Known::nodes: return "network not measured";
+        case Known::network: return "network measured";
+    }
+    return "";
+}
+
+void add_note(PredictedTable& t, const char* what, const Factor& f) {
+    if (!f.measured())
+        t.notes.push_back(
+            formatted("%s was not measured: %g is assumed, between %g and %g", what, f.value, f.low, f.high));
+}
+
+std::string milliseconds(double seconds) { return formatted("%.3f", 1e3 * seconds); }
+
+std::string error_text(Known known) {
+    return known == Known::step ? "-" : formatted("%.0f %%", 100 * usual_error(known));
+}
+
+std::string head_of(const PredictedTable& t) {
+    double count = 0;
+    for (const ReadyGradient& g : t.work.gradients) count += double(g.count);
+    std::string head =
+        formatted("%s, %s%s%s images, batch %lld a rank, predicted for %s\n", t.model.c_str(), t.precision.c_str(),
+                  t.precision.empty() ? "" : ", ", t.image_size.c_str(), (long long)t.batch, t.cluster.c_str());
+    return head + formatted("one rank alone: %s ms a step; %.1f MiB of gradients in buckets of %.0f MiB\n",
+                            milliseconds(t.step.alone.at(t.batch)).c_str(), count * t.work.gradient_bytes / mib,
+                            double(t.work.bucket_bytes) / mib);
+}
+
+TextTable table_of(const PredictedTable& t) {
+    TextTable table{{"nodes-ranks", "step ms", "images/s", "from", "to", "speed-up", "efficiency", "exposed ms",
+                     "limited by", "best bucket", "error (p90)"},
+                    {}};
+    for (const PredictedCell& c : t.cells) {
+        const StepPrediction& p = c.likely;
+        table.rows.push_back({std::to_string(p.nodes) + "-" + std::to_string(p.ranks), milliseconds(p.step),
+                              formatted("%.0f", p.images_per_second), formatted("%.0f", c.worst.images_per_second),
+                              formatted("%.0f", c.best.images_per_second), formatted("%.1f", c.speed_up),
+                              formatted("%.1f %%", 100 * c.efficiency), milliseconds(p.exposed), name_of(p.limit),
+                              p.ranks < 2 ? "-" : formatted("%.0f MiB", double(c.bucket_bytes) / mib),
+                              error_text(c.known)});
+    }
+    return table;
+}
+
+nlohmann::ordered_json json_of(const PredictedTable& t, const PredictedCell& c) {
+    const StepPrediction& p = c.likely;
+    nlohmann::ordered_json j = {{"source", "predicted"},
+                                {"model", t.model},
+                                {"precision", t.precision},
+                                {"image_size", t.image_size},
+                                {"classes", t.classes},
+                                {"stem", ""},
+                                {"device", "gpu"},
+                                {"cluster", t.cluster},
+                                {"batch", t.batch},
+                                {"nodes", p.nodes},
+                                {"ranks", p.ranks},
+                                {"runs", 0},
+                                {"out_of_memory", false},
+                                {"to_do", false},
+                                {"samples_per_second", p.images_per_second},
+                                {"speed_up", c.speed_up},
+                                {"efficiency", c.efficiency}};
+    j["samples_per_second_low"] = c.worst.images_per_second;
+    j["samples_per_second_high"] = c.best.images_per_second;
+    j["step_seconds"] = p.step;
+    j["compute_seconds"] = p.compute;
+    j["fixed_seconds"] = p.fixed;
+    j["interference_seconds"] = p.interference;
+    j["noise_seconds"] = p.noise;
+    j["sums_seconds"] = p.sums;
+    j["comm_exposed_seconds"] = p.exposed;
+    j["input_seconds"] = p.input;
+    j["limit"] = name_of(p.limit);
+    j["best_bucket_bytes"] = c.bucket_bytes;
+    j["known"] = name_of(c.known);
+    j["error_p90"] = c.known == Known::step ? nlohmann::json() : nlohmann::json(usual_error(c.known));
+    return j;
+}
+
+std::string cell_text(const nlohmann::ordered_json& value) {
+    if (value.is_null()) return "";
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string lines_of(const PredictedTable& t) {
+    TextTable table;
+    for (const PredictedCell& c : t.cells) {
+        const nlohmann::ordered_json j = json_of(t, c);
+        table.rows.emplace_back();
+        for (const auto& [name, value] : j.items()) {
+            if (table.rows.size() == 1) table.header.push_back(name);
+            table.rows.back().push_back(cell_text(value));
+        }
+    }
+    return as_csv(table);
+}
+
+std::string notes_of(const PredictedTable& t) {
+    std::string text;
+    for (const std::string& note : t.notes) text += note + "\n";
+    return text;
+}
+
+}  // namespace
+
+double usual_error(Known known) {
+    switch (known) {
+        case Known::step: return 0;
+        case Known::node: return 0.18;
+        case Known::nodes: return 0.36;
+        case Known::network: return 0.12;
+    }
+    return 0;
+}
+
+void predict_cells(PredictedTable& t, const Cluster& cluster, const std::vector<int>& ranks) {
+    const double one = predict_step(t.step, t.work, cluster, 1).images_per_second;
+    for (const int n : ranks) {
+        PredictedCell c{.likely = predict_step(t.step, t.work, cluster, n),
+                        .worst = worst_step(t.step, t.work, cluster, n),
+                        .best = best_step(t.step, t.work, cluster, n),
+                        .bucket_bytes = best_bucket_bytes(t.step, t.work, cluster, n)};
+        c.known = known_of(t, cluster, c.likely);
+        c.speed_up = c.likely.images_per_second / one;
+        c.efficiency = c.speed_up / n;
+        t.cells.push_back(std::move(c));
+    }
+    add_note(t, "the loss of a full node (h)", t.step.host_loss);
+    add_note(t, "the slowing of compute by sums (kappa)", t.step.interference);
+    add_note(t, "the spread of ranks (s)", t.step.spread);
+    const auto unmeasured = [](const PredictedCell& c) { return c.known == Known::nodes; };
+    if (std::any_of(t.cells.begin(), t.cells.end(), unmeasured))
+        t.notes.emplace_back(
+            "network not measured: give --from a run on two nodes, or an all-reduce-table of two nodes (convoy "
+            "comm-test --json)");
+}
+
+std::string prediction_as(const PredictedTable& t, Format format) {
+    if (format == Format::csv) return lines_of(t);
+    if (format == Format::json) {
+        auto all = nlohmann::ordered_json::array();
+        for (const PredictedCell& c : t.cells) all.push_back(json_of(t, c));
+        return all.dump(1) + "\n";
+    }
+    if (format == Format::markdown) return "### " + head_of(t) + "\n" + as_markdown(table_of(t)) + "\n" + notes_of(t);
+    return head_of(t) + as_text(table_of(t)) + notes_of(t) +
+           "error (p90): nine of ten published runs, predicted from as much, were nearer than this\n";
+}
+
+std::string prediction_explained(const PredictedTable& t) {
+    std::string text;
+    for (const PredictedCell& c : t.cells) {
+        const StepPrediction& p = c.likely;
+        text += formatted(
+            "\n%d rank%s on %d node%s: step %s ms\n"
+            "  compute %s, fixed %s, interference %s, slowest rank %s, exposed sums %s, input %s ms\n",
+            p.ranks, p.ranks == 1 ? "" : "s", p.nodes, p.nodes == 1 ? "" : "s", milliseconds(p.step).c_str(),
+            milliseconds(p.compute).c_str(), milliseconds(p.fixed).c_str(), milliseconds(p.interference).c_str(),
+            milliseconds(p.noise).c_str(), milliseconds(p.exposed).c_str(), milliseconds(p.input).c_str());
+        for (const PredictedSum& sum : p.buckets)
+            text += formatted("  bucket of %.1f MiB: complete at %s ms, summed in %s ms (%s%s%s%s), until %s ms\n",
+                              sum.bytes / mib, milliseconds(sum.ready).c_str(), milliseconds(sum.time.seconds).c_str(),
+                              sum.time.algorithm, *sum.time.protocol ? " " : "", sum.time.protocol,
+                              sum.time.measured ? ", from measured sums" : "", milliseconds(sum.end).c_str());
+    }
+    return text;
+}
+
+}  // namespace convoy

@@ -1,0 +1,45 @@
+// What `convoy predict` prints: predicted steps by number of ranks, with the error that predictions
+// of published runs had.
+#pragma once
+#include "plan/step_prediction.h"
+#include "report/scaling.h"
+
+namespace convoy {
+
+/// What a prediction knows of the machines; the less, the larger its error.
+enum class Known : uint8_t {
+    step,    ///< one rank: its step is given
+    node,    ///< one node, from fewer ranks of it
+    nodes,   ///< several nodes, none of which was measured together
+    network  ///< several nodes, from a run on several, or from sums measured over several
+};
+
+struct PredictedCell {
+    StepPrediction likely, worst, best;
+    size_t bucket_bytes = 0;  ///< with which the step is shortest
+    Known known = Known::step;
+    double speed_up = 1, efficiency = 1;  ///< over one rank
+};
+
+struct PredictedTable {
+    std::string model, precision{}, image_size, cluster;
+    int64_t classes = 0, batch = 0;
+    StepModel step{};
+    StepWork work;
+    std::vector<std::string> notes{};  ///< what was assumed, and what it means
+    std::vector<PredictedCell> cells{};
+};
+
+/// Fills in the cells of these numbers of ranks, which fill nodes, and notes on factors.
+void predict_cells(PredictedTable&, const Cluster&, const std::vector<int>& ranks);
+
+/// JSON and CSV have the columns of the scaling table (scaling_as()) and all terms.
+std::string prediction_as(const PredictedTable&, Format);
+/// Every term, and every bucket's sum.
+std::string prediction_explained(const PredictedTable&);
+
+/// The relative error that nine of ten predictions of published runs stayed below
+/// (`make validate-predict`). Of one rank: none, its step is given.
+double usual_error(Known);
+
+}  // namespace convoy
