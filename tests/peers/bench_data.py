@@ -13,6 +13,9 @@ training: a ResNet-18 on made-up images of 96x96x3 in the page cache, on one ran
 exchange: the same on two emulated hosts, a rank on each, over a cable as fast as memory: images are
   on both (replicate), or half of them on each (partition), so that half of a batch travels while
   steps run.
+conversion: photograph-like JPEGs of 500x375, of about as many bytes as ImageNet's, to images with a
+  short side of 256 (convert imagefolder) on one rank and on two, and by Pillow on one thread, which
+  decodes and resizes them and writes nothing.
 
 The ways take turns, in an order that turns around every round. Rates are medians over the rounds,
 "of raw" and "of replicate" medians of the rounds' ratios, to raw on as many threads and to
@@ -24,7 +27,7 @@ step. The first set takes G GiB of --folder and of the page cache: 2, or a quart
 that is free if that is less.
 """
 
-import argparse, collections, json, os, statistics, sys, tempfile
+import argparse, collections, json, os, statistics, sys, tempfile, time
 
 from bench_peers import Failed, convoy_versions, machine, run
 
@@ -169,7 +172,49 @@ def exchange(a, folder):
     print_trainings(a, "Exchange", in_turns(ways, a.rounds, measure))
 
 
-SECTIONS = {"reading": reading, "training": training, "exchange": exchange}
+def make_photographs(folder, count):
+    """`count` JPEGs in two folders: blurs of noise with some grain. Their mean size in bytes."""
+    import numpy, PIL.Image
+
+    draw = numpy.random.default_rng(1)
+    for i in range(count):
+        coarse = PIL.Image.fromarray(draw.integers(0, 256, (24, 32, 3), dtype=numpy.uint8))
+        smooth = numpy.asarray(coarse.resize((500, 375), PIL.Image.BICUBIC), dtype=numpy.float32)
+        grained = numpy.clip(smooth + draw.normal(0, 14, smooth.shape), 0, 255).astype(numpy.uint8)
+        os.makedirs(f"{folder}/class{i % 2}", exist_ok=True)
+        PIL.Image.fromarray(grained).save(f"{folder}/class{i % 2}/{i}.jpeg", quality=90)
+    return sum(f.stat().st_size for c in os.scandir(folder) for f in os.scandir(c)) / count
+
+
+DECODE = """
+import glob, sys, PIL.Image
+for name in glob.glob(sys.argv[1] + "/*/*.jpeg"):
+    image = PIL.Image.open(name).convert("RGB")
+    image.resize((round(256 * image.width / image.height), 256), PIL.Image.BILINEAR).tobytes()
+"""
+
+
+def conversion(a, folder):
+    size = make_photographs(f"{folder}/photographs", a.photographs)
+
+    def seconds(way, ranks):
+        launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)] if ranks > 1 else []
+        convert = f"convert imagefolder --short-side 256 --from {folder}/photographs --to {folder}/set --shards {ranks} --force"
+        pillow = [sys.executable, "-c", DECODE, f"{folder}/photographs"]
+        start = time.monotonic()
+        run(pillow if way == "Pillow" else [*launcher, a.convoy, *convert.split()], LIMIT)
+        return time.monotonic() - start
+
+    ways = [("Pillow", 1)] + [("convoy", ranks) for ranks in (1, 2) if ranks <= cores()]
+    measured = in_turns(ways, a.rounds, seconds)
+    print(f"## Conversion\n\n{a.photographs} JPEGs of 500x375, {size / 1e3:.0f} kB each, to a short side of 256\n")
+    print("| by | ranks or threads | images/s | of Pillow |\n|---|---:|---:|---:|")
+    for (way, count), times in measured.items():
+        ratio = statistics.median(theirs / mine for mine, theirs in zip(times, measured["Pillow", 1]))
+        print(f"| {way} | {count} | {a.photographs / statistics.median(times):,.0f} | {ratio:.2f} |")
+
+
+SECTIONS = {"reading": reading, "training": training, "exchange": exchange, "conversion": conversion}
 
 
 def options():
@@ -179,12 +224,13 @@ def options():
     p.add_argument("--reading", default="build/convoy_reading", help="the program that reads")
     p.add_argument("--hosts", default=f"{here}/../support/two_hosts.sh", help="what emulates two hosts")
     p.add_argument("--gib", type=float, default=0, help="of the data set that is read; 0: as above")
+    p.add_argument("--photographs", type=int, default=2000, help="that are converted")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--only", default="", choices=["", *SECTIONS], help="one section; all by default")
     p.add_argument("--folder", help="where the data sets are made for a while")
     a = p.parse_args()
-    if a.rounds < 1 or a.gib < 0:
-        sys.exit("bench_data: --rounds is at least 1, --gib not negative")
+    if min(a.rounds, a.photographs) < 1 or a.gib < 0:
+        sys.exit("bench_data: --rounds and --photographs are at least 1, --gib not negative")
     return a
 
 

@@ -61,8 +61,8 @@ ROWS)");
     }
     Finished data_of(const std::string& section, int rounds) {
         return run("PATH=" + dir_.path() + ":$PATH ${PYTHON:-/usr/bin/python3} tests/peers/bench_data.py --only " +
-                   section + " --rounds " + std::to_string(rounds) + " --convoy " + dir_.path("convoy") + " --hosts " +
-                   dir_.path("hosts"));
+                   section + " --photographs 8 --rounds " + std::to_string(rounds) + " --convoy " +
+                   dir_.path("convoy") + " --hosts " + dir_.path("hosts"));
     }
     TempDir dir_;
 };
@@ -176,6 +176,24 @@ TEST_F(BenchScripts, DataOfAnExchangeIsMeasuredOnTwoHosts) {
     const Finished failed = data_of("exchange", 1);
     EXPECT_EQ(failed.code, 1);
     EXPECT_EQ(failed.err, "bench_data: exit code 7 on two hosts: convoy: out of memory\n");
+}
+
+// A stand-in that sleeps for a second converts eight images at fewer than eight a second.
+TEST_F(BenchScripts, DataOfAConversionCountsAllImages) {
+    stand_in_for_training();  // for its mpirun
+    stand_in("convoy", R"(echo "$@" >>)" + dir_.path("starts") + R"(; ls "$6"/*/*.jpeg | wc -l >>)" +
+                           dir_.path("starts") + "; sleep 1");
+    const Finished f = data_of("conversion", 1);
+    ASSERT_EQ("", failure(f));
+    const size_t at = f.out.find("| convoy | 1 | ");
+    ASSERT_NE(at, std::string::npos) << f.out;
+    const double rate = std::stod(f.out.substr(at + 15));
+    EXPECT_GE(rate, 1) << f.out;
+    EXPECT_LE(rate, 8) << f.out;
+    EXPECT_EQ(count(f.out, "| Pillow | 1 | "), 1) << f.out;
+    const std::string starts = read_file(dir_.path("starts"));
+    EXPECT_EQ(starts.find("convert imagefolder --short-side 256 --from "), 0u) << starts;
+    EXPECT_NE(starts.find("\n8\n"), std::string::npos) << starts;
 }
 
 TEST_F(BenchScripts, DataGoesOnWithoutHosts) {
