@@ -117,7 +117,8 @@ PredictOptions parse_predict(const std::vector<std::string>& args) {
     t.text("ranks", o.ranks, "", "RANGE",
            "1..1024 (powers of two, then whole nodes), or 1,2,4,8 (default: from one to all of the cluster)");
     t.text("precision", o.precision, "", "KIND", "which of the cluster file's steps to take (default: its first)");
-    t.whole("gradient-bytes", o.gradient_bytes, 4, {1, 8}, "N", "of an element that is summed; Convoy sums f32");
+    t.whole("gradient-bytes", o.gradient_bytes, 4, {1, 8}, "N",
+            "of an element that is summed: 4, or 2 with --bf16-gradients");
     t.number("bucket-mib", o.bucket_mib, 0, {0, 4096}, "MIB", "as in train; 4096: one all-reduce, after backward");
     t.parsed("image-size", o.images, "", parse_images, "HxWxC",
              "of images (default: 224x224x3 for resnets, else the model's usual)");

@@ -31,7 +31,9 @@ TEST(Help, NeedsNoMpi) {
                                                          {"convert imagefolder -h", "usage: convoy convert"},
                                                          {"verify -h", "usage: convoy verify"},
                                                          {"report -h", "usage: convoy report"},
-                                                         {"plot -h", "usage: convoy plot"}};
+                                                         {"plot -h", "usage: convoy plot"},
+                                                         {"predict -h", "usage: convoy predict"},
+                                                         {"help predict", "usage: convoy predict"}};
     for (const auto& [arguments, usage] : cases) {
         const Finished f = where_mpi_fails(arguments);
         EXPECT_EQ("", failure(f)) << arguments;
