@@ -1,4 +1,4 @@
-"""Draws how runs scale, from what convoy report --scaling --format json prints."""
+"""Draws how runs scale, from what convoy report --scaling, or predict, prints as JSON."""
 import json
 import sys
 
@@ -17,7 +17,7 @@ def read_cells(path):
 def draw_scaling(cells, title, out):
     """Samples/s and efficiency against the number of ranks: a line a model, precision, image size, device and batch.
 
-    Published figures are dashed.
+    Published and predicted figures are dashed; a prediction's range is shaded.
     """
     lines = {}
     for cell in cells:
@@ -33,6 +33,12 @@ def draw_scaling(cells, title, out):
         label = f"{source}: {model}, {precision}, {size}, batch {batch} a {'GPU' if device == 'gpu' else 'rank'}"
         rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=label, **style)
         efficiency.plot(ranks, [100 * by_ranks[n]["efficiency"] for n in ranks], **style)
+        if all("samples_per_second_low" in by_ranks[n] for n in ranks):  # a prediction: what may come
+            bounds = [[by_ranks[n][f"samples_per_second_{end}"] for n in ranks] for end in ("low", "high")]
+            alone = by_ranks[ranks[0]]["samples_per_second"] / by_ranks[ranks[0]]["speed_up"]
+            rate.fill_between(ranks, *bounds, color=color, alpha=0.2)
+            shares = [[100 * v / n / alone for v, n in zip(end, ranks)] for end in bounds]
+            efficiency.fill_between(ranks, *shares, color=color, alpha=0.2)
     ticks = sorted({ranks for by_ranks in lines.values() for ranks in by_ranks})
     unit = "GPU" if all(key[4] == "gpu" for key in lines) else "rank"
     for axes in (rate, efficiency):

@@ -1,0 +1,85 @@
+// What bench and report --scaling say a cluster should have given, against the formula's parts that
+// are left where sums cost next to nothing.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/cluster.h"
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+
+using Json = nlohmann::json;
+
+class Expected : public ::testing::Test {
+protected:
+    Expected() {
+        write_file(path("fast.cluster"),
+                   "nodes = 1\ngpus-per-node = 8\ngpu = ampere\nlink = pcie\nnode-bandwidth = 1000000\ncpu = intel\n");
+    }
+    std::string path(const std::string& name) const { return dir_.path(name); }
+    Finished bench(int ranks, const std::string& more) const {
+        return run(launch_command(ranks,
+                                  "bench --model mnist-conv --device cpu --threads 1 --batch-per-rank 64 --steps 6 "
+                                  "--warmup 1 --profile-steps 0 " +
+                                      more));
+    }
+    static Json last_line(const std::string& text) {
+        const size_t end = text.find_last_not_of('\n');
+        return Json::parse(text.substr(text.rfind('\n', end) + 1), nullptr, false);
+    }
+
+private:
+    TempDir dir_;
+};
+
+// The slowest of two waits for Blom's Phi^-1(1.625 / 2.25) = 0.5895 standard deviations of 1 %.
+constexpr double largest_of_two = 0.5895, spread = 0.01;
+
+TEST_F(Expected, OfABenchmarkIsItsOwnComputeTime) {
+    const Finished f = bench(2, "--cluster " + path("fast.cluster"));
+    ASSERT_EQ("", failure(f));
+    const Json j = last_line(f.out);
+    const double compute = j.at("compute_seconds"), rate = j.at("expected").at("images_per_second");
+    EXPECT_NEAR(rate, 2 * 64 / (compute * (1 + spread * largest_of_two)), 0.01 * rate);  // 1 %: latencies
+    EXPECT_EQ(j["expected"]["limit"], "compute");
+    EXPECT_NE(f.out.find("images/s by the cluster file, limited by compute: measured is "), std::string::npos) << f.out;
+}
+
+TEST_F(Expected, IsLeftOutWithoutACluster) {
+    const Finished f = bench(1, "");
+    ASSERT_EQ("", failure(f));
+    EXPECT_FALSE(last_line(f.out).contains("expected"));
+}
+
+TEST_F(Expected, OfAScalingTableIsByTheFewestRanks) {
+    for (const int ranks : {1, 2, 4})
+        ASSERT_EQ("", failure(bench(ranks, "--output " + path("r" + std::to_string(ranks)))));
+    const std::string report =
+        sibling("convoy") + " report --scaling " + path("r1") + " " + path("r2") + " " + path("r4");
+    const Finished f = run(report + " --format json --cluster " + path("fast.cluster"));
+    ASSERT_EQ("", failure(f));
+    const Json j = Json::parse(f.out);
+    ASSERT_EQ(j.size(), 3u);
+    EXPECT_TRUE(j[0]["expected_samples_per_second"].is_null());  // what the others are expected from
+    const double one = j[0]["samples_per_second"];
+    for (const auto& [at, ranks, largest] : {std::tuple{1, 2, largest_of_two}, {2, 4, 1.0491}}) {
+        const double expected = j[size_t(at)]["expected_samples_per_second"], loss = 1 + 0.04 * (ranks - 1) / 7.0;
+        EXPECT_NEAR(expected, ranks * one / (loss * (1 + spread * largest)), 0.01 * expected);
+    }
+    const Finished text = run(report + " --cluster " + path("fast.cluster"));
+    EXPECT_NE(text.out.find("expected"), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find("limited by"), std::string::npos) << text.out;
+    const Finished without = run(report);
+    EXPECT_EQ(without.out.find("expected"), std::string::npos) << without.out;
+}
+
+TEST_F(Expected, RefusesWhatCannotBe) {
+    EXPECT_EQ("", refusal(run(sibling("convoy") + " report x --cluster " + path("fast.cluster")), Exit::usage,
+                          {"--cluster", "--scaling"}));
+    EXPECT_EQ("", refusal(bench(2, "--cluster " + path("none")), Exit::bad_input, {"none"}));
+}
+
+}  // namespace
+}  // namespace convoy::test
