@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <filesystem>
@@ -24,6 +25,11 @@ struct Gate {
 Gate& gate() {
     static Gate gate;
     return gate;
+}
+
+std::atomic<size_t>& all_bytes_read() {
+    static std::atomic<size_t> bytes = 0;
+    return bytes;
 }
 
 void pass_gate() {
@@ -51,6 +57,8 @@ void note_rename(const char* from, const char* to) {
 }
 
 }  // namespace
+
+size_t bytes_read() { return all_bytes_read(); }
 
 CallLog*& CallLog::current() {
     static CallLog* log = nullptr;
@@ -98,7 +106,9 @@ ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
         }
         bytes = std::min(bytes, bad->most);
     }
-    return ::syscall(SYS_pread64, fd, to, bytes, offset);
+    const ssize_t read = ::syscall(SYS_pread64, fd, to, bytes, offset);
+    if (read > 0) convoy::test::all_bytes_read() += size_t(read);
+    return read;
 }
 int rename(const char* from, const char* to) noexcept {
     convoy::test::note_rename(from, to);

@@ -48,6 +48,9 @@ public:
     int calls = 0;
 };
 
+/// Bytes that pread of any thread has read so far.
+size_t bytes_read();
+
 /// Without links, as the kernel names open files; `path` need not be there.
 std::string real_path(const std::string& path);
 

@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "data/shard.h"
 #include "tests/support/cluster.h"
+#include "tests/support/file_calls.h"
 #include "tests/support/images.h"
 #include "tests/support/test_comm.h"
 #include "train/partition.h"
@@ -73,6 +74,16 @@ public:
 
     /// Of a stream: the samples of all epochs, by the rule for its order.
     const std::vector<int32_t>& expected() const { return order_; }
+
+    /// Bytes that are read from files until the batch of `step`, the first that is wanted, is
+    /// there.
+    size_t bytes_until(int64_t step) {
+        const size_t before = bytes_read();
+        supply_->begin(step, epochs * steps);
+        supply_->next();
+        return bytes_read() - before;
+    }
+    size_t bytes() const { return pixels_.size(); }
 
     /// A training that ends with batches on their way.
     void leave(int64_t step) {
@@ -180,6 +191,17 @@ protected:
     TempDir own_;
     std::string dir_;
 };
+
+// Wherever a training goes on. A block is a sixth of the images, and a chunk at most beyond it.
+TEST_F(SupplyTest, AStreamReadsTwoBlocksBeforeItsFirstBatch) {
+    constexpr size_t chunk = 20 * 64 * 48 * 3;
+    for (const int64_t step : {int64_t(0), steps / 2, steps + 3, epochs * steps - 1}) {
+        Batches batches(dir_ + "/fixed", Placement::stream, false);
+        const size_t read = batches.bytes_until(step);
+        EXPECT_GE(read, size_t(64 * 48 * 3)) << step;
+        EXPECT_LE(read, 2 * (batches.bytes() / 6 + chunk)) << step;
+    }
+}
 
 // Data sets whose images do not vary in size, do, and are decoded.
 TEST_F(SupplyTest, APartitionHasTheOrderOfAReplica) {
