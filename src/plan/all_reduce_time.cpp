@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 namespace convoy {
 namespace {
@@ -29,11 +30,12 @@ constexpr ByGeneration<ByNodes> channel_tree = {
     {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36.0}, {70, 42.8, 24}}};
 constexpr ByGeneration<int> usual_channels = {12, 24, 16, 32};
 
-/// What a tree has of its bandwidth, by log2(bytes / 64).
-constexpr ByProtocol<std::array<double, 24>> tree_correction = {
-    {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
-     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
-     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}}};
+/// What a tree has of its bandwidth, by log2(bytes / 64): up to 256 MiB. NCCL's table has a column
+/// more, which it does not read.
+constexpr ByProtocol<std::array<double, 23>> tree_correction = {
+    {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
+     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
+     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9}}};
 
 constexpr double microsecond = 1e-6, gigabyte = 1e9;
 
@@ -55,25 +57,23 @@ public:
         if (p == LL128) bus = std::min(bus, channels_ * channel_ring_ll128[generation()] * gigabyte);
         // 2 (N - 1) hops, of which `between` are from node to node
         const int between = nodes_ == 1 ? 0 : 2 * (nodes_ - 1), hops = 2 * (ranks() - 1);
-        const double inside = std::max(nvlink() ? nvlink_ring[p] : pcie_ring[p], overhead(p)),
-                     // Simple also flushes what has arrived
-            hop = (p == Simple ? 2 : 1) * cluster_.hop_latency / microsecond;
-        double latency = base_ring[p] + (hops - between) * inside + between * (network_ring[p] + hop);
+        const double inside = std::max(inside_ring(p), overhead(p)),
+                     // one rank a node hides nothing of a message
+            network = per_node_ == 1 ? network_tree[p] : network_ring[p];
+        double latency = base_ring[p] + (hops - between) * inside + between * (network + hop(p));
         if (p == Simple && nodes_ > 1 && bytes_ / (double(channels_) * ranks()) >= 64)
             latency *= cluster_.gpu == GpuGeneration::volta ? 1.9 : 1.4;
         return latency * microsecond + bytes_ * hops / (bus * ranks());
     }
 
     double tree(Protocol p) const {
-        const ByGeneration<ByNodes>& a_channel = p == LL128 ? channel_tree_ll128 : channel_tree;
-        double bus = std::min(0.92 * bandwidth_, channels_ * a_channel[generation()][by_nodes()] * gigabyte);
+        double bus = std::min(0.92 * bandwidth_, in_channels(channel_tree));
         if (p == LL) bus = std::min(bus / 3.8, ll_limit());
-        if (p == LL128) bus *= nodes_ == 1 ? 7.0 / 9 : 15.0 / 16;
-        const int size = bytes_ < 64 ? 0 : int(std::log2(bytes_ / 64));
-        if (size < 24) bus *= tree_correction[p][size_t(size)];
-        const double between = network_tree[p] + cluster_.hop_latency / microsecond,
-                     latency = base_tree[p] + 2 * ((per_node_ - 1) * (nvlink() ? nvlink_tree[p] : pcie_tree[p]) +
-                                                   std::log2(nodes_) * between);
+        if (p == LL128) bus = std::min(bus * (nodes_ == 1 ? 7.0 / 9 : 15.0 / 16), in_channels(channel_tree_ll128));
+        const size_t size = bytes_ < 64 ? 0 : size_t(std::log2(bytes_ / 64));
+        if (size < tree_correction[p].size()) bus *= tree_correction[p][size];
+        const double inside = nvlink() ? nvlink_tree[p] : pcie_tree[p], between = network_tree[p] + hop(p),
+                     latency = base_tree[p] + 2 * ((per_node_ - 1) * inside + std::log2(nodes_) * between);
         return latency * microsecond + bytes_ / (0.5 * bus);
     }
 
@@ -83,7 +83,7 @@ public:
         double bus = cluster_.switch_bandwidth, latency = switch_latency * microsecond;
         double seconds = bytes_ * 2 * (per_node_ - 1) / (bus * per_node_);
         if (nodes_ > 1) {
-            latency += 2 * std::log2(nodes_) * (switch_network_latency * microsecond + cluster_.hop_latency);
+            latency += 2 * std::log2(nodes_) * (switch_network_latency + hop(Simple)) * microsecond;
             seconds = std::max(seconds, between_nodes());
         }
         return latency + seconds;
@@ -93,8 +93,8 @@ public:
     /// rank: one after the other.
     double hierarchical() const {
         const double inside = 2.0 * (per_node_ - 1) / per_node_ * bytes_ / cluster_.node_bandwidth;
-        const double latency = base_ring[Simple] + 2 * (per_node_ - 1) * nvlink_ring[Simple] +
-                               2 * (nodes_ - 1) * (network_ring[Simple] + cluster_.hop_latency / microsecond);
+        const double latency = base_ring[Simple] + 2 * (per_node_ - 1) * inside_ring(Simple) +
+                               2 * (nodes_ - 1) * (network_ring[Simple] + hop(Simple));
         return latency * microsecond + inside + between_nodes();
     }
 
@@ -103,6 +103,13 @@ private:
     size_t by_nodes() const { return nodes_ < 3 ? size_t(nodes_ - 1) : 2; }
     int ranks() const { return nodes_ * per_node_; }
     bool nvlink() const { return cluster_.link == NodeLink::nvlink; }
+    double inside_ring(Protocol p) const { return nvlink() ? nvlink_ring[p] : pcie_ring[p]; }
+    /// What the cluster's network adds to a message, in microseconds. Simple also flushes what has
+    /// arrived.
+    double hop(Protocol p) const { return (p == Simple ? 2 : 1) * cluster_.hop_latency / microsecond; }
+    double in_channels(const ByGeneration<ByNodes>& of_a_channel) const {
+        return channels_ * of_a_channel[generation()][by_nodes()] * gigabyte;
+    }
     double ll_limit() const {
         if (nodes_ == 1) return most_ll_one_node[generation()] * gigabyte;
         return most_ll[cluster_.cpu == CpuVendor::amd ? 1 : 0][nodes_ == 2 ? 0 : 1] * gigabyte;
@@ -128,6 +135,7 @@ SumTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) 
         if (seconds < best.seconds) best = {.seconds = seconds, .algorithm = algorithm, .protocol = protocol};
     };
     for (const Protocol p : {LL, LL128, Simple}) {
+        if (p == LL128 && c.link != NodeLink::nvlink) continue;  // PCIe may tear its 128 bytes
         consider(sum.ring(p), "ring", protocol_names[p]);
         consider(sum.tree(p), "tree", protocol_names[p]);
     }
@@ -147,11 +155,12 @@ double interpolated(const std::vector<MeasuredSum>& sums, double bytes) {
 }
 
 /// What was measured on one node if `nodes` is 1, else on the next number of nodes: on as many
-/// ranks a node as can be, sorted by size. Empty: nothing.
+/// ranks a node as can be, sorted by size. Of two as near (2 and 8 nodes, for 4) the smaller.
+/// Empty: nothing.
 std::vector<MeasuredSum> nearest(const Cluster& c, int nodes, int ranks_per_node) {
     const auto distance = [&](const MeasuredSum& s) {
-        return std::pair(std::abs(std::log(double(s.nodes) / nodes)),
-                         std::abs(std::log(double(s.ranks_per_node) / ranks_per_node)));
+        return std::tuple(std::abs(std::log(double(s.nodes) / nodes)), s.nodes,
+                          std::abs(std::log(double(s.ranks_per_node) / ranks_per_node)), s.ranks_per_node);
     };
     std::vector<MeasuredSum> near;
     for (const MeasuredSum& s : c.sums) {

@@ -38,8 +38,8 @@ struct Cluster {
     int channels = 0;              ///< of NCCL; 0: as many as is usual for the GPU
     bool hierarchical = false;     ///< sums are of each node first, then over nodes: not NCCL's way
     double images_per_second = 0;  ///< that a node reads; 0: as many as are wanted
-    std::vector<MeasuredSum> sums;
-    std::vector<KnownStep> steps;
+    std::vector<MeasuredSum> sums{};
+    std::vector<KnownStep> steps{};
 
     double network_bandwidth() const { return adapters * adapter_bandwidth; }
 };

@@ -28,8 +28,9 @@ double step_of(const StepModel& m, StepWork work, const Cluster& c, const Measur
 }
 
 /// What a step of one rank took, if all else is as the model says.
-double alone(StepModel m, const StepWork& work, const Cluster& c, const MeasuredStep& s) {
+double alone(StepModel m, const StepWork& work, Cluster c, const MeasuredStep& s) {
     m.alone = {};
+    c.images_per_second = 0;  // of a step that waits for images, the most that it can be
     const auto step = [&](double seconds) {
         m.alone.measured[s.batch] = seconds;
         return step_of(m, work, c, s);
@@ -87,15 +88,15 @@ private:
     }
 
     void fit_times() {
-        const int fewest = std::min_element(steps_.begin(), steps_.end(), [](const auto& a, const auto& b) {
-                               return a.ranks < b.ranks;
-                           })->ranks;
+        const MeasuredStep& least = *std::min_element(steps_.begin(), steps_.end(),
+                                                      [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+        const int fewest = least.ranks;
         std::vector<MeasuredStep> base;
         for (const MeasuredStep& s : steps_)
             if (s.ranks == fewest) base.push_back(s);
         if (batches_of(base) == 1 && batches_of(steps_) > 1 && fewest > 1) base = steps_;
         // a rank of a node of several has its share of the loss in its time
-        model().ranks_of_times = (base[0].ranks + base[0].nodes - 1) / base[0].nodes;
+        model().ranks_of_times = (least.ranks + least.nodes - 1) / least.nodes;
         std::map<int64_t, std::vector<double>> of_batch;
         std::vector<Point> points;
         for (const MeasuredStep& s : base) {

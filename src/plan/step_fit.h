@@ -21,9 +21,9 @@ struct FittedStep {
     std::vector<std::string> assumed;  ///< what was not measured, and is taken instead: a line each
 };
 
-/// - Times of one rank: a line through the measurements on the fewest ranks; if those have one
-///   batch, through all, of which the model takes off what sums cost. Of one batch in all: in
-///   proportion to it.
+/// - Times of one rank: a line through the measurements on the fewest ranks. If those are several
+///   ranks and have one batch: through all, of which the model takes off what sums cost. Of one
+///   batch: in proportion to it.
 /// - Loss of a full node: from runs on several ranks of one node.
 /// - Interference, and if even 1 does not explain it, the network's share: from runs on several
 ///   nodes.
