@@ -20,6 +20,19 @@ template <class T> void check_range(const char* name, T v, Range<T> range) {
 
 }  // namespace
 
+std::string shortest_text(const boost::any& v) {
+    if (const auto* s = boost::any_cast<std::string>(&v)) return *s;
+    if (const auto* i = boost::any_cast<int64_t>(&v)) return std::to_string(*i);
+    if (const auto* b = boost::any_cast<bool>(&v)) return *b ? "true" : "false";
+    const double d = boost::any_cast<double>(v);
+    for (int digits = 6;; ++digits) {
+        std::ostringstream out;
+        out.precision(digits);
+        out << d;
+        if (digits >= 17 || std::stod(out.str()) == d) return out.str();
+    }
+}
+
 void OptionTable::group(const std::string& heading) { groups_.emplace_back(heading); }
 
 void OptionTable::add(const char* name, po::value_semantic* value, const std::string& help) {

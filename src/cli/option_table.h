@@ -10,6 +10,9 @@
 
 namespace convoy {
 
+/// Shortest text that reads back as the same string, number or flag.
+std::string shortest_text(const boost::any& value);
+
 template <class T> struct Range {
     T low, high;
 };

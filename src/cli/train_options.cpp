@@ -260,20 +260,6 @@ void check_together(const TrainOptions& o) {
         fail(Exit::usage, "--lr-schedule linear needs --lr-points, as in 0:0.2,2:1,10:0");
 }
 
-/// Shortest text that reads back as the same number.
-std::string text_of(const boost::any& v) {
-    if (const auto* s = boost::any_cast<std::string>(&v)) return *s;
-    if (const auto* i = boost::any_cast<int64_t>(&v)) return std::to_string(*i);
-    if (const auto* b = boost::any_cast<bool>(&v)) return *b ? "true" : "false";
-    const double d = boost::any_cast<double>(v);
-    for (int digits = 6;; ++digits) {
-        std::ostringstream out;
-        out.precision(digits);
-        out << d;
-        if (digits >= 17 || std::stod(out.str()) == d) return out.str();
-    }
-}
-
 }  // namespace
 
 ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& command) {
@@ -303,9 +289,9 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
         if (left_out(name)) continue;
         if (const auto& v = values[name]; !v.empty() && !v.defaulted())
             parsed.given[name] = {.file = configured.from_file.contains(name) ? values["config"].as<std::string>() : "",
-                                  .value = text_of(v.value()),
-                                  .standard = standard.count(name) > 0 ? text_of(standard[name].value()) : ""};
-        if (!not_resolved.contains(name)) parsed.resolved.emplace_back(name, text_of(values[name].value()));
+                                  .value = shortest_text(v.value()),
+                                  .standard = standard.count(name) > 0 ? shortest_text(standard[name].value()) : ""};
+        if (!not_resolved.contains(name)) parsed.resolved.emplace_back(name, shortest_text(values[name].value()));
     }
     check_present(o, command);
     table.read(values);
