@@ -11,22 +11,31 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include "backend/jitter.h"
 #include "backend/records.h"
 #include "model/graph.h"
 
 namespace convoy::kernels {
 
 // ---- gather.cu ----------------------------------------------------------------------------------
+/// What is drawn for all images of a batch before they are read; device.
+struct BatchDraws {
+    const Mix* mixes = nullptr;  ///< [n]: as draw_mixes() wrote them; null: images are not mixed
+    /// [n], of a batch that is mixed [n + 1]: memory for gather() and resample(), which write it
+    /// first; null: colours are not jittered
+    Jitter* jitters = nullptr;
+};
+
 /// Writes g.x [n, h, w, stored] from g.images [N, h, w, c], c <= stored, with zero padding, and g.y
 /// [n]. scale and shift [c], device: a normalised value is v * scale + shift, so scale = 1 / (255
 /// stddev), shift = -mean / stddev. g.mean and g.stddev are not read. Of a staged batch, g.staged
-/// and what it points to may change between launches. mixes [n]: as draw_mixes() wrote them; null:
-/// images are not mixed.
-void gather(const Gather& g, const float* scale, const float* shift, const Mix* mixes, cudaStream_t);
+/// and what it points to may change between launches. One kernel, or two where colours are
+/// jittered.
+void gather(const Gather& g, const float* scale, const float* shift, const BatchDraws&, cudaStream_t);
 
 // ---- resample.cu --------------------------------------------------------------------------------
 /// As gather(), where g.augment.crop is not Crop::shifted: of images of any size, u8.
-void resample(const Gather& g, const float* scale, const float* shift, const Mix* mixes, cudaStream_t);
+void resample(const Gather& g, const float* scale, const float* shift, const BatchDraws&, cudaStream_t);
 
 // ---- mix.cu -------------------------------------------------------------------------------------
 /// Before gather() or resample() of a batch that is mixed: writes mixes [n] for these, and g.mixed.

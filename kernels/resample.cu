@@ -1,7 +1,8 @@
 // Reads a batch of images of any size, resident or staged: a window of each is resized with
-// antialias, cut, mirrored, normalised and mixed, in one pass. A block has pixels of one image, one
-// a thread.
+// antialias, cut, mirrored, jittered, normalised and mixed, in one pass. A block has pixels of one
+// image, one a thread.
 #include "kernels/elements.cuh"
+#include "kernels/jitter.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
 #include "kernels/samples.cuh"
@@ -17,7 +18,8 @@ struct Source {
     const float *scale, *shift;  // [channels]
     Augment augment;
     uint64_t seed;
-    const Mix* mixes;  // [n] of images that are mixed
+    const Mix* mixes;       // [n] of images that are mixed
+    const Jitter* jitters;  // [n], of images that are mixed [n + 1]
 
     __device__ ImagePlace place(int n, int64_t sample) const {
         if (samples.staged) return samples.staged->places[n];
@@ -57,20 +59,50 @@ __device__ float resampled(const uint8_t* image, int width, int channels, const 
 }
 
 /// One pixel of what is drawn.
-struct Seen {
+struct Pixel {
     const Drawn& drawn;
     const Taps rows, columns;
 
-    __device__ Seen(const Drawn& d, int i, int j, int w)
+    __device__ Pixel(const Drawn& d, int i, int j, int w)
         : drawn(d),
           rows(taps_of(d.what.y + i, d.what.rows, d.what.height)),
           columns(taps_of(d.what.x + (d.what.mirror ? w - 1 - j : j), d.what.columns, d.what.width)) {}
     __device__ float value(const Source& s, int c) const {
-        return resampled(drawn.image, drawn.width, s.channels, drawn.what, rows, columns, c) * s.scale[c] + s.shift[c];
+        return resampled(drawn.image, drawn.width, s.channels, drawn.what, rows, columns, c);
+    }
+    /// Of red, green and blue.
+    __device__ Colour colour(const Source& s) const { return {value(s, 0), value(s, 1), value(s, 2)}; }
+};
+
+/// The same after normalising.
+template <bool Jittered> struct Seen {
+    const Pixel pixel;
+    Colour colour{};  // jittered
+
+    __device__ Seen(const Source& s, const Drawn& drawn, int n, int i, int j, int w) : pixel(drawn, i, j, w) {
+        if constexpr (Jittered) colour = jittered(s.jitters[n], pixel.colour(s));
+    }
+    __device__ float value(const Source& s, int c) const {
+        if constexpr (Jittered)
+            return colour.of(c) * s.scale[c] + s.shift[c];
+        else
+            return pixel.value(s, c) * s.scale[c] + s.shift[c];
     }
 };
 
-template <class T, int V, bool Mixed>
+__global__ void __launch_bounds__(jitter_threads) draw_jitters(Source s, int h, int w, Jitter* jitters) {
+    Drawn* drawn = shared_memory<Drawn>();
+    const int n = int(blockIdx.x);
+    const int64_t sample = s.samples.sample(n);
+    if (threadIdx.x == 0) *drawn = draw(s, n, sample, h, w);
+    __syncthreads();
+    write_jitter(
+        draw_jitter(s.augment, s.seed, s.samples.epoch(), uint32_t(sample)), h * w,
+        [&](int i) { return Pixel(*drawn, i / w, i % w, w).colour(s); }, reinterpret_cast<double*>(drawn + 1),
+        jitters + n);
+}
+
+template <class T, int V, bool Mixed, bool Jittered>
 __global__ void __launch_bounds__(block_threads)
     resample_pixels(Source s, uint32_t tiles, int h, int w, int stored, T* x, int32_t* y) {
     Drawn* drawn = shared_memory<Drawn>();  // of the image, and of its partner
@@ -87,7 +119,7 @@ __global__ void __launch_bounds__(block_threads)
     const int i = int(pixel) / w, j = int(pixel) % w;
     float share = 1;
     if constexpr (Mixed) share = s.mixes[n].own(i, j);
-    const Seen own(drawn[0], i, j, w), partner(drawn[Mixed ? 1 : 0], i, j, w);
+    const Seen<Jittered> own(s, drawn[0], n, i, j, w), partner(s, drawn[Mixed ? 1 : 0], n + Mixed, i, j, w);
     T* const to = x + (int64_t(n) * h * w + pixel) * stored;
     for (int c = 0; c < stored; c += V) {
         float v[V] = {};
@@ -100,11 +132,12 @@ __global__ void __launch_bounds__(block_threads)
     }
 }
 
-template <bool Mixed> void resample_all(const Gather& g, const Source& s, uint32_t tiles, cudaStream_t stream) {
+template <bool Mixed, bool Jittered>
+void resample_all(const Gather& g, const Source& s, uint32_t tiles, cudaStream_t stream) {
     const Shape out = g.x.shape;
     with_layout(g.x.dtype, out.c, {g.x.data}, [&](auto t, auto v) {
         using T = decltype(t);
-        launch(resample_pixels<T, v, Mixed>, dim3(uint32_t(out.n) * tiles), dim3(block_threads),
+        launch(resample_pixels<T, v, Mixed, Jittered>, dim3(uint32_t(out.n) * tiles), dim3(block_threads),
                (Mixed ? 2 : 1) * sizeof(Drawn), stream, s, tiles, out.h, out.w, out.c, data_of<T>(g.x),
                g.y.as<int32_t>());
     });
@@ -112,7 +145,7 @@ template <bool Mixed> void resample_all(const Gather& g, const Source& s, uint32
 
 }  // namespace
 
-void resample(const Gather& g, const float* scale, const float* shift, const Mix* mixes, cudaStream_t stream) {
+void resample(const Gather& g, const float* scale, const float* shift, const BatchDraws& drawn, cudaStream_t stream) {
     const Shape in = g.images.shape, out = g.x.shape;
     const auto tiles = uint32_t((out.h * out.w + block_threads - 1) / block_threads);
     require(in.c <= out.c && int64_t(out.n) * tiles < INT32_MAX, "resample: the batch does not fit the images");
@@ -127,8 +160,13 @@ void resample(const Gather& g, const float* scale, const float* shift, const Mix
                    .shift = shift,
                    .augment = g.augment,
                    .seed = g.seed,
-                   .mixes = mixes};
-    (mixes ? resample_all<true> : resample_all<false>)(g, s, tiles, stream);
+                   .mixes = drawn.mixes,
+                   .jitters = drawn.jitters};
+    if (drawn.jitters)
+        launch(draw_jitters, jitter_blocks(g, drawn), dim3(jitter_threads),
+               sizeof(Drawn) + jitter_threads * sizeof(double), stream, s, out.h, out.w, drawn.jitters);
+    with_constants(drawn.mixes, drawn.jitters,
+                   [&](auto mixed, auto jittered) { resample_all<mixed, jittered>(g, s, tiles, stream); });
 }
 
 }  // namespace convoy::kernels

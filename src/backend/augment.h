@@ -33,6 +33,11 @@ struct Augment {
     /// backend/mix.h says.
     float mixup = 0, cutmix = 0;
     CONVOY_HD bool mixes() const { return mixup > 0 || cutmix > 0; }
+
+    /// Training: how much the colours of an image may change, as backend/jitter.h says; hue in
+    /// turns, at most 1/2. 0: off.
+    float brightness = 0, contrast = 0, saturation = 0, hue = 0;
+    CONVOY_HD bool jitters() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
 };
 
 /// Where the crop of one sample starts (in [-pad, pad]) and whether it is mirrored.

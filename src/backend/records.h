@@ -101,6 +101,8 @@ struct Gather {
             require(images.dtype == DType::u8, "gather: only pixels are resized");
         if (augment.crop == Crop::centre)
             require(augment.short_side >= out.h && augment.short_side >= out.w, "gather: the centre is cut out");
+        if (augment.jitters())
+            require(images.dtype == DType::u8 && in.c == 3 && out.c >= 3, "gather: jitter is of red, green and blue");
         if (augment.mixes())
             require(images.dtype == DType::u8 && mixed.partners && mixed.shares &&
                         (staged || first + out.n <= global_batch),

@@ -39,6 +39,7 @@ enum Purpose : uint32_t {
     purpose_stream_runs = 5,
     purpose_stream_rows = 6,
     purpose_mix = 7,
+    purpose_jitter = 8,
     purpose_dropout = 1024
 };
 

@@ -72,7 +72,7 @@ TEST(KernelStep, GathersAsTheCpuBackend) {
                 run_tape(*cpu, std::move(tape));
                 const Floats got = in_every_order([&] {
                     const KernelTensor x(shape, layout);
-                    kernels::gather(r.gather(x.tensor(), got_labels), r.scale.data(), r.shift.data(), nullptr, nullptr);
+                    kernels::gather(r.gather(x.tensor(), got_labels), r.scale.data(), r.shift.data(), {}, nullptr);
                     EXPECT_TRUE(x.padding_is_zero());
                     return std::vector<Floats>{x.get()};
                 })[0];

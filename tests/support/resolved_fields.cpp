@@ -67,13 +67,13 @@ void add_schedule(Fields& f, const Schedule& s) {
 
 void add_augment(Fields& f, const Augment& a) {
     const auto& [pad, reflect, flip, alternate, fixed, dy, dx, mirror, crop, scale_low, scale_high, ratio_low,
-                 ratio_high, short_side, mixup, cutmix] = a;
+                 ratio_high, short_side, mixup, cutmix, brightness, contrast, saturation, hue] = a;
     add(f,
         "augment.pad augment.reflect augment.flip augment.alternate augment.fixed augment.dy augment.dx augment.mirror "
         "augment.crop augment.scale_low augment.scale_high augment.ratio_low augment.ratio_high augment.short_side "
-        "augment.mixup augment.cutmix",
+        "augment.mixup augment.cutmix augment.brightness augment.contrast augment.saturation augment.hue",
         pad, reflect, flip, alternate, fixed, dy, dx, mirror, crop, scale_low, scale_high, ratio_low, ratio_high,
-        short_side, mixup, cutmix);
+        short_side, mixup, cutmix, brightness, contrast, saturation, hue);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // Reads a batch of images, resident or staged, of uint8 or f32: crop, resize, flip, normalise, in
-// one pass. Mixed images are made of two that are read so.
+// one pass. Jitter comes before normalising, in passes of its own. Mixed images are made of two
+// that are read so.
 #include <algorithm>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/jitter.h"
 #include "backend/cpu/rows.h"
 
 namespace convoy::cpu {
@@ -19,6 +21,8 @@ struct Normalise {
                 shift.push_back(g.shift(c));
             }
     }
+    /// Of so many elements, which stay as they are.
+    explicit Normalise(size_t count) : scale(count, 1), shift(count, 0) {}
 };
 
 template <class From, class E>
@@ -89,6 +93,8 @@ struct Scratch {
     Resampler resampler;
     std::vector<float> line;
     std::vector<float> own, partner;  // [h, w, c] each, of images that are mixed
+    std::vector<float> colours;       // [h, w, c], from 0 to 255, of one that is jittered
+    Normalise unchanged{0};           // of a row of them
 };
 
 template <class E> void resample(const Gather& g, const Sample& sample, const Normalise& by, Scratch& scratch, E* to) {
@@ -103,15 +109,28 @@ template <class E> void resample(const Gather& g, const Sample& sample, const No
     }
 }
 
-/// A sample becomes row `to` of the batch.
 template <class E>
-void gather_sample(const Gather& g, const Sample& sample, const Normalise& by, Scratch& scratch, E* to) {
+void read_sample(const Gather& g, const Sample& sample, const Normalise& by, Scratch& scratch, E* to) {
     if (g.augment.crop != Crop::shifted)
         resample(g, sample, by, scratch, to);
     else if (g.images.dtype == DType::f32)
         gather_from<float, E>(g, sample, by, to);
     else
         gather_from<uint8_t, E>(g, sample, by, to);
+}
+
+/// A sample becomes row `to` of the batch.
+template <class E>
+void gather_sample(const Gather& g, const Sample& sample, const Normalise& by, Scratch& scratch, E* to) {
+    if (!g.augment.jitters()) return read_sample(g, sample, by, scratch, to);
+    const Shape s = g.x.shape;
+    const int row = s.w * s.c;
+    if (scratch.colours.empty()) scratch.unchanged = Normalise(size_t(row));
+    scratch.colours.resize(size_t(s.h * row));
+    float* const colours = scratch.colours.data();
+    read_sample(g, sample, scratch.unchanged, scratch, colours);
+    jitter_image(draw_jitter(g.augment, g.seed, uint32_t(g.counters->epoch), sample.number), colours, s.h * s.w);
+    for (int i = 0; i < s.h; ++i) normalise(colours + i * row, row, by.scale.data(), by.shift.data(), to + i * row);
 }
 
 /// As gather_sample(), of image `i` and its partner, with two labels.

@@ -1,4 +1,5 @@
-// Reads a batch of images, resident or staged: crop, resize, flip, normalise, mix, in one pass.
+// Reads a batch of images, resident or staged: crop, resize, flip, jitter, normalise,
+// mix, in one pass, and one before it where colours are jittered.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {
@@ -15,13 +16,16 @@ void CudaBackend::gather(const Gather& g, Tape& tape) {
     upload(device.get(), factors.data(), factors.size() * sizeof(float));
     auto* times = static_cast<kernels::StepTimes*>(times_.get());
     const bool shifted = g.augment.crop == Crop::shifted;
-    const Buffer drawn = g.augment.mixes() ? allocate(size_t(g.x.shape.n) * sizeof(Mix)) : nullptr;
+    const auto n = size_t(g.x.shape.n);
+    const Buffer mixed = g.augment.mixes() ? allocate(n * sizeof(Mix)) : nullptr;
+    const Buffer jittered = g.augment.jitters() ? allocate((n + 1) * sizeof(Jitter)) : nullptr;
     step(tape, named_step(StepPhase::gather, "gather"), [=](cudaStream_t s) {
         const auto* scale = static_cast<const float*>(device.get());
         if (!g.staged) kernels::mark(&times->started, s);  // else Feed::begin_step() has done so
-        auto* mixes = static_cast<Mix*>(drawn.get());
-        if (g.augment.mixes()) kernels::draw_mixes(g, mixes, s);
-        if (g.x.shape.n > 0) (shifted ? kernels::gather : kernels::resample)(g, scale, scale + channels, mixes, s);
+        auto* mixes = static_cast<Mix*>(mixed.get());
+        if (mixes) kernels::draw_mixes(g, mixes, s);
+        const kernels::BatchDraws drawn{mixes, static_cast<Jitter*>(jittered.get())};
+        if (n > 0) (shifted ? kernels::gather : kernels::resample)(g, scale, scale + channels, drawn, s);
         kernels::mark(&times->gathered, s);
     });
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/feed_slots.h"
+#include "backend/jitter.h"
 
 namespace convoy {
 namespace {
@@ -56,6 +57,14 @@ Buffer PlanningBackend::resident(void*, size_t bytes) { return take(bytes, "the 
 
 std::shared_ptr<const Ways> PlanningBackend::decide(const Outline& outline) {
     return std::make_shared<cuda::GpuWays>(cuda::decide_unmeasured(outline, options_));
+}
+
+// As CudaBackend::gather(): normalisation, and what is drawn for each image.
+void PlanningBackend::gather(const Gather& g, Tape&) {
+    const auto n = size_t(g.x.shape.n);
+    allocate(2 * g.mean.size() * sizeof(float));
+    if (g.augment.mixes()) allocate(n * sizeof(Mix));
+    if (g.augment.jitters()) allocate((n + 1) * sizeof(Jitter));
 }
 
 void PlanningBackend::forward(const Op& op, const Bound& b, Tape&) {

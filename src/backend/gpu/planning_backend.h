@@ -39,7 +39,7 @@ public:
     void forward(const Op&, const Bound&, Tape&) override;
     void backward(const Op&, const Bound&, Tape&) override {}
     std::unique_ptr<Feed> feed(int rows, size_t image_bytes, int ahead) override;
-    void gather(const Gather&, Tape&) override {}
+    void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override {}
     void add_scaled(const Tensor&, float, const Tensor&, bool, Tape&) override {}
     void request(const Requests*, BatchStats*, BatchStats*, Tape&) override {}

@@ -1,0 +1,10 @@
+// Colour jitter of an image on the host.
+#pragma once
+#include "backend/jitter.h"
+
+namespace convoy::cpu {
+
+/// Changes the colours of `image` [pixels, 3], from 0 to 255, in place. The mean is not read.
+void jitter_image(Jitter, float* image, int pixels);
+
+}  // namespace convoy::cpu
