@@ -77,6 +77,7 @@ const std::vector<std::string> training_options = {"output",
                                                    "crop-mode",
                                                    "flip",
                                                    "flip-mode",
+                                                   "color-jitter",
                                                    "mixup",
                                                    "cutmix",
                                                    "tta"};

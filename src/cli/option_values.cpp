@@ -91,6 +91,19 @@ double parse_mixing(const std::string& option, const std::string& text) {
     return values[0];
 }
 
+ColorJitter parse_jitter(const std::string& option, const std::string& text) {
+    constexpr double most[4] = {10, 10, 10, 0.5};
+    std::vector<double> values = parse_numbers(option, text).values;
+    bool allowed = !values.empty() && values.size() <= 4 && text.back() != ',';
+    values.resize(4);
+    for (size_t i = 0; i < 4; ++i) allowed = allowed && values[i] >= 0 && values[i] <= most[i];
+    if (!allowed)
+        refuse(option, text,
+               "write brightness, contrast, saturation and hue, as in 0.4,0.4,0.4,0.1: up to four numbers from 0 to "
+               "10, hue to 0.5; 0 for none");
+    return {values[0], values[1], values[2], values[3]};
+}
+
 ImageSize parse_image_side(const std::string& option, const std::string& text) {
     ImageSize size{text};
     if (text.empty()) return size;

@@ -30,6 +30,14 @@ Interval parse_shares(const std::string& option, const std::string& text);
 Interval parse_ratios(const std::string& option, const std::string& text);
 /// The alpha of a Beta distribution that images are mixed by, from 0.01 to 1; 0: they are not.
 double parse_mixing(const std::string& option, const std::string& text);
+/// How much the colours of an image may change, each as torchvision's ColorJitter has it; 0: not.
+struct ColorJitter {
+    double brightness = 0, contrast = 0, saturation = 0;  ///< factors from 1 less this to 1 more
+    double hue = 0;                                       ///< turns, at most 1/2, either way
+    bool on() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
+};
+/// Up to four numbers in that order, as in 0.4,0.4,0.4; those that are missing are 0.
+ColorJitter parse_jitter(const std::string& option, const std::string& text);
 /// What the model sees of each image. Both empty: the image.
 struct ImageSize {
     std::string text{};  ///< as it was written

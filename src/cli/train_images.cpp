@@ -13,6 +13,7 @@ namespace {
 void check_vectors(const TrainOptions& o) {
     for (const auto& [given, option] : {std::pair{o.crop_pad > 0, "--crop-pad"},
                                         {o.flip, "--flip"},
+                                        {o.color_jitter.on(), "--color-jitter"},
                                         {o.mixup > 0, "--mixup"},
                                         {o.cutmix > 0, "--cutmix"},
                                         {o.tta != Tta::plain, "--tta"},
@@ -39,6 +40,11 @@ int default_short_side(int side) { return int(std::lround(side * 8.0 / 7)); }
 
 void check_images(const TrainOptions& o, const SplitInfo& data) {
     if (data.type == DType::f32) return check_vectors(o);
+    if (o.color_jitter.on() && data.channels != 3)
+        fail(Exit::usage, "--color-jitter is for images of red, green and blue, and " +
+                              (o.data.empty() ? "made-up ones" : "those of " + o.data) + " have " +
+                              std::to_string(data.channels) + (data.channels == 1 ? " channel" : " channels") +
+                              "; leave it out");
     if (data.ragged && side_of(o) == 0)
         fail(Exit::usage, o.data + ": its images are of many sizes, up to " + std::to_string(data.height) + "x" +
                               std::to_string(data.width) + "; give --image-size, as in --image-size 224");
@@ -97,6 +103,10 @@ Augment augment_of(const TrainOptions& o, const SplitInfo& data) {
     a.reflect = o.crop_reflect;
     a.flip = o.flip;
     a.alternate = o.flip_alternate;
+    a.brightness = float(o.color_jitter.brightness);
+    a.contrast = float(o.color_jitter.contrast);
+    a.saturation = float(o.color_jitter.saturation);
+    a.hue = float(o.color_jitter.hue);
     a.mixup = float(o.mixup);
     a.cutmix = float(o.cutmix);
     return a;

@@ -190,6 +190,9 @@ void add_augmentation(OptionTable& t, TrainOptions& o) {
              Choices<bool>{{"random", false},
                            {"alternate", true, "drawn once for each image, then turned over every epoch"}},
              "MODE", "{}");
+    t.parsed("color-jitter", o.color_jitter, "0", parse_jitter, "B,C,S,H",
+             "change brightness, contrast and saturation of training images by factors up to 1 less or more than 1 by "
+             "these, and the hue by up to H turns, H up to 0.5; in random order; 0: not");
     t.parsed("mixup", o.mixup, "0", parse_mixing, "A",
              "mix each training image with another of its batch, in shares of Beta(A, A), A up to 1; 0: not");
     t.parsed("cutmix", o.cutmix, "0", parse_mixing, "A",

@@ -67,6 +67,7 @@ struct TrainOptions {
     int64_t crop_pad;                 ///< pixels
     bool crop_reflect, flip, flip_alternate;
     double mixup, cutmix;  ///< of the Beta distribution of shares; 0: off
+    ColorJitter color_jitter;
     Tta tta;
     Placement placement;
     double stream_block_mib;  ///< 0: stream_block_bytes() chooses

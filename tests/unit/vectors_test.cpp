@@ -98,7 +98,8 @@ TEST_F(Vectors, AreNotEvaluatedByAModelOfImages) {
 TEST_F(Vectors, HaveNoLeftAndRight) {
     const std::string set = make(20, "1x1x10"), train = "train --device cpu --model linear --batch-size 4 --output " +
                                                         dir_.path("run") + " --data " + set;
-    for (const std::string option : {"--flip", "--crop-pad 1", "--mixup 0.2", "--cutmix 1", "--tta mirror"})
+    for (const std::string option :
+         {"--flip", "--crop-pad 1", "--color-jitter 0.4", "--mixup 0.2", "--cutmix 1", "--tta mirror"})
         EXPECT_EQ("", refusal(convoy_alone(train + " " + option), Exit::usage,
                               {option.substr(0, option.find(' ')), "holds vectors"}));
     const std::string large = make(20, "32x32x3");
