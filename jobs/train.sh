@@ -9,7 +9,7 @@
 # classes in input/synthetic-imagenet-12800 (CONVOY_IMAGES; 1.9 GB), made at first use. Their
 # accuracy means nothing. CONVOY_DEVICE=cpu: ranks on CPUs, for a try. CONVOY_ARGS: further options
 # of convoy train. Expected: 347 images/s were published for PyTorch on one V100
-# (output/published-resnet50-v100.csv); this has never run on a GPU.
+# (output/published/resnet50-v100.csv); this has never run on a GPU.
 set -euo pipefail
 model=${1:-resnet50} gpus=${2:-0} batch=${3:-128}
 fail() {

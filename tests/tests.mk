@@ -198,6 +198,15 @@ bench-data: deps ## how fast a data set is read, and what of it a training waits
 	@$(PYTHON) tests/peers/bench_data.py --convoy '$(BUILD)/convoy' --reading '$(BUILD)/convoy_reading' --gib '$(or $(GIB),0)' \
 	  --only '$(ONLY)' --rounds '$(if $(findstring command line,$(origin ROUNDS)),$(ROUNDS),5)'
 
+# What `convoy predict` says of published measurements that it was not given.
+$(BUILD)/convoy_sum_times: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/tests/peers/sum_times.o
+	@echo link $@
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS)
+-include $(BUILD)/tests/peers/sum_times.d
+validate-predict: deps ## how far predictions are from published measurements; 1 if a bound is missed
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_sum_times
+	@$(PYTHON) tests/peers/validate_predict.py --convoy '$(BUILD)/convoy' --sum-times '$(BUILD)/convoy_sum_times'
+
 # The airbench94 recipe on the full CIFAR-10, from mpirun to the test accuracy, by seed.
 DATA      ?=
 SEEDS     ?= 1 2 3

@@ -14,7 +14,7 @@ namespace convoy {
 namespace {
 namespace po = boost::program_options;
 
-constexpr const char* published_file = "output/published-resnet50-v100.csv";
+constexpr const char* published_file = "output/published/resnet50-v100.csv";
 
 Format format_of(const std::string& text) {
     if (text == "text") return Format::text;
@@ -64,7 +64,7 @@ int report(const std::vector<std::string>& args) {
         ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"),
          "text, markdown, csv or json")  //
         ("published", po::value<std::string>(&published_path)->value_name("FILE"),
-         "published figures for the table of --scaling (default output/published-resnet50-v100.csv)")  //
+         "published figures for the table of --scaling (default output/published/resnet50-v100.csv)")  //
         ("cluster", po::value<std::string>(&cluster)->value_name("FILE"),
          "with --scaling: what the machines of this cluster file should have given, from the cell with the fewest "
          "ranks")  //

@@ -276,7 +276,7 @@ class Words(unittest.TestCase):
         return lines_of(f"{self.dir}/calls")[0].removeprefix("bench ")
 
     def test_the_matrix_measures_what_published_figures_are_of(self):
-        with open(f"{ROOT}/output/published-resnet50-v100.csv") as f:
+        with open(f"{ROOT}/output/published/resnet50-v100.csv") as f:
             header, *rows = [line.strip().split(",") for line in f if not line.startswith("#")]
         published = [dict(zip(header, row)) for row in rows]
         self.assertTrue(published)

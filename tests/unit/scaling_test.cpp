@@ -28,7 +28,7 @@ TEST_F(Scaling, ScalingTablesAreThoseOfTheGoldenFiles) {
 }
 
 TEST_F(Scaling, PublishedSpeedUps) {
-    const auto published = read_published("output/published-resnet50-v100.csv");
+    const auto published = read_published("output/published/resnet50-v100.csv");
     EXPECT_EQ(published.size(), 5 * 4 * 6u);  // sources, batches, numbers of GPUs
     ScalingRun mine{"Convoy", "resnet50", "f32", "224x224x3", 128, 1, 1, 400};
     mine.device = "gpu";
@@ -73,7 +73,7 @@ TEST_F(Scaling, PublishedSpeedUps) {
 
 // The cells of the published tables that hold a word: they are shown, and enter no ratio.
 TEST_F(Scaling, PublishedCellsMayBeOomOrTodo) {
-    const auto published = read_published("output/published-resnet50-v100.csv");
+    const auto published = read_published("output/published/resnet50-v100.csv");
     ScalingRun mine{"Convoy", "resnet50", "f32", "224x224x3", 160, 1, 1, 400};
     mine.device = "gpu";
     const auto cells = scaling_cells({mine}, published);
@@ -113,7 +113,7 @@ TEST_F(Scaling, TheMatrixMeasuresResnetsOnImagesOfImageNet) {
                        120));
     ASSERT_EQ("", failure(f));
     const RunSummary s = summarise(cells + "/1n1g-b1-r1");
-    const auto published = read_published("output/published-resnet50-v100.csv");
+    const auto published = read_published("output/published/resnet50-v100.csv");
     EXPECT_EQ(s.image_size, published.at(0).image_size);
     EXPECT_EQ(s.classes, 1000);
     EXPECT_EQ(s.stem, "imagenet");
