@@ -2,10 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -29,6 +31,16 @@ std::string text_of_input(const std::string& path, size_t most, const std::strin
     if (!in && !in.eof()) fail(Exit::bad_input, path + ": cannot be read; " + advice);
     if (text.size() > most)
         fail(Exit::bad_input, path + ": holds more than " + std::to_string(most) + " bytes; " + advice);
+    return text;
+}
+
+std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice) {
+    std::string text = text_of_input(path, 1 << 20, advice);
+    const auto unprintable = [](unsigned char c) { return c < ' ' && c != '\n' && c != '\t' && c != '\r'; };
+    if (std::any_of(text.begin(), text.end(), unprintable))
+        fail(Exit::bad_input, path + ": is not a " + kind + "; " + advice);
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     return text;
 }
 

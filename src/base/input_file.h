@@ -14,4 +14,9 @@ uint64_t size_of_input(const std::string& path, const std::string& advice);
 /// `advice`.
 std::string text_of_input(const std::string& path, size_t most, const std::string& advice);
 
+/// The lines of a file that people write (`kind`: "recipe"), at most 1 MiB, without the byte order
+/// mark that editors on Windows put before UTF-8. Throws Exit::bad_input, ending with `advice`,
+/// also for what is no text, before anything of it is parsed or printed.
+std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice);
+
 }  // namespace convoy

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
 #include <set>
 #include <sstream>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/input_file.h"
@@ -24,18 +22,6 @@ std::vector<std::string> names_of(const Options& options) {
     for (const auto& option : options.options())
         if (!option->long_name().empty()) names.push_back(option->long_name());
     return names;
-}
-
-size_t edit_distance(const std::string& a, const std::string& b) {
-    std::vector<size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), size_t(0));
-    for (size_t i = 0; i < a.size(); ++i) {
-        size_t diagonal = std::exchange(row[0], i + 1);
-        for (size_t j = 0; j < b.size(); ++j)
-            diagonal =
-                std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] == b[j] ? 0 : 1)}));
-    }
-    return row.back();
 }
 
 /// What an option takes, in words: its type, then its own description.
@@ -109,18 +95,8 @@ std::string trimmed(const std::string& text) {
     return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
-/// A recipe as a whole, without the byte order mark that editors on Windows put before UTF-8.
-/// What is no recipe (a device, an image) is refused before it is parsed or printed.
 std::string recipe_text(const std::string& path) {
-    constexpr size_t most = 1 << 20;
-    const std::string advice = "a recipe is lines of key = value, at most 1 MiB of text; check --config";
-    std::string text = text_of_input(path, most, advice);
-    const auto unprintable = [](unsigned char c) { return c < ' ' && c != '\n' && c != '\t' && c != '\r'; };
-    if (std::any_of(text.begin(), text.end(), unprintable))
-        fail(Exit::bad_input, path + ": is not a recipe; " + advice);
-    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-    if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
-    return text;
+    return config_of_input(path, "recipe", "a recipe is lines of key = value, at most 1 MiB of text; check --config");
 }
 
 /// Whether the command line has already given what excludes `key`.
@@ -228,27 +204,6 @@ po::variables_map defaults_of(const Options& options) {
     po::variables_map values;
     po::store(po::command_line_parser(std::vector<std::string>{}).options(options).run(), values);
     return values;
-}
-
-std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
-    std::string best;
-    const size_t furthest = name.size() < 3 ? 0 : name.size() < 4 ? 1 : std::max<size_t>(2, name.size() / 3);
-    size_t best_distance = furthest + 1;
-    for (const std::string& candidate : known) {
-        const bool abbreviates = name.size() >= 2 && candidate.starts_with(name);
-        const size_t distance = abbreviates ? 0 : edit_distance(name, candidate);
-        if (distance < best_distance) {
-            best = candidate;
-            best_distance = distance;
-        }
-    }
-    return best;
-}
-
-std::string did_you_mean(const std::string& name, const std::vector<std::string>& known, const std::string& otherwise,
-                         const std::string& prefix) {
-    const std::string near = nearest_name(name, known);
-    return near.empty() ? "; " + otherwise : ", did you mean " + prefix + near + "?";
 }
 
 std::string required_value(const po::variables_map& values, const std::string& option) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/nearest_name.h"
 #include "base/tensor.h"
 
 namespace convoy {
@@ -32,15 +33,6 @@ ConfiguredValues parse_with_config(const boost::program_options::options_descrip
 
 /// The value of each option that has a default.
 boost::program_options::variables_map defaults_of(const boost::program_options::options_description& options);
-
-/// `name`'s nearest neighbour by edit distance among `known`; empty if none is near enough to be
-/// meant.
-std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
-
-/// ", did you mean X?" (X with `prefix`) or "; `otherwise`", for the end of a message about an
-/// unknown name.
-std::string did_you_mean(const std::string& name, const std::vector<std::string>& known, const std::string& otherwise,
-                         const std::string& prefix = "");
 
 /// The value of an option that must be there; names it otherwise.
 std::string required_value(const boost::program_options::variables_map& values, const std::string& option);

@@ -1,0 +1,45 @@
+#include "base/nearest_name.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace convoy {
+namespace {
+
+size_t edit_distance(const std::string& a, const std::string& b) {
+    std::vector<size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), size_t(0));
+    for (size_t i = 0; i < a.size(); ++i) {
+        size_t diagonal = std::exchange(row[0], i + 1);
+        for (size_t j = 0; j < b.size(); ++j)
+            diagonal =
+                std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] == b[j] ? 0 : 1)}));
+    }
+    return row.back();
+}
+
+}  // namespace
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
+    std::string best;
+    const size_t furthest = name.size() < 3 ? 0 : name.size() < 4 ? 1 : std::max<size_t>(2, name.size() / 3);
+    size_t best_distance = furthest + 1;
+    for (const std::string& candidate : known) {
+        const bool abbreviates = name.size() >= 2 && candidate.starts_with(name);
+        const size_t distance = abbreviates ? 0 : edit_distance(name, candidate);
+        if (distance < best_distance) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& known, const std::string& otherwise,
+                         const std::string& prefix) {
+    const std::string near = nearest_name(name, known);
+    return near.empty() ? "; " + otherwise : ", did you mean " + prefix + near + "?";
+}
+
+}  // namespace convoy
