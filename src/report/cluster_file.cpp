@@ -1,15 +1,206 @@
+// Boost takes each line apart on its own, so that a mistake in it can be reported with its number.
 #include "report/cluster_file.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/input_file.h"
+#include "base/nearest_name.h"
+#include "model/models.h"
+#include "model/precision.h"
+#include "report/measured_sums.h"
+
 namespace convoy {
-Cluster read_cluster(const std::string&) {
-    Cluster c;
-    c.name = "dgx1";
-    c.nodes = 4;
-    c.ranks_per_node = 8;
-    c.node_bandwidth = 130e9;
-    c.adapters = 1;
-    c.adapter_bandwidth = 11e9;
-    c.gpu = GpuGeneration::volta;
-    c.steps.push_back({"resnet50", "f32", 0, 0.00255});
-    return c;
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* advice = "a cluster file is lines of key = value; jobs/README.md lists the keys";
+constexpr double microsecond = 1e-6, gigabyte = 1e9;
+
+std::vector<std::string> words_of(const std::string& text) {
+    std::istringstream in(text);
+    std::vector<std::string> words;
+    for (std::string word; in >> word;) words.push_back(word);
+    return words;
 }
+
+/// What stands after the '=' of a line.
+struct Value {
+    std::string text;
+    std::string where;  ///< "FILE:LINE: KEY: ", for messages
+    const char* takes;  ///< what is allowed, in words
+    std::filesystem::path folder;
+
+    [[noreturn]] void refuse(const std::string& what) const {
+        fail(Exit::bad_input, where + "'" + what + "' is not allowed; it takes " + takes);
+    }
+    double number(const std::string& word, double low, double high) const {
+        double value = 0;
+        const char* end = word.data() + word.size();
+        const auto [rest, error] = std::from_chars(word.data(), end, value);
+        if (error != std::errc() || rest != end || !(value >= low && value <= high)) refuse(word);
+        return value;
+    }
+    /// Above zero; what is larger than any machine has is of another unit.
+    double rate() const { return number(text, 1e-3, 1e5) * gigabyte; }
+    int whole(int high) const {
+        const double value = number(text, 1, high);
+        if (value != double(int(value))) refuse(text);
+        return int(value);
+    }
+    template <class T, size_t n> T one_of(const std::array<std::pair<const char*, T>, n>& choices) const {
+        for (const auto& [name, value] : choices)
+            if (text == name) return value;
+        refuse(text);
+    }
+};
+
+KnownStep step_of(const Value& v) {
+    const std::vector<std::string> words = words_of(v.text), models = model_names();
+    if (words.size() != 4) v.refuse(v.text);
+    if (std::find(models.begin(), models.end(), words[0]) == models.end())
+        fail(Exit::bad_input, v.where + "there is no model '" + words[0] + "'" +
+                                  did_you_mean(words[0], models, "convoy train --help lists them"));
+    constexpr std::array precisions = {Precision::f32, Precision::tf32, Precision::bf16, Precision::f16};
+    if (std::none_of(precisions.begin(), precisions.end(), [&](Precision p) { return words[1] == name_of(p); }))
+        v.refuse(words[1]);
+    return {.model = words[0],
+            .precision = words[1],
+            .fixed = 1e-3 * v.number(words[2], 0, 1e6),
+            .per_sample = microsecond * v.number(words[3], 1e-6, 1e9)};
+}
+
+void add_step(Cluster& c, const Value& v) {
+    const KnownStep step = step_of(v);
+    for (const KnownStep& s : c.steps)
+        if (s.model == step.model && s.precision == step.precision)
+            fail(Exit::bad_input,
+                 v.where + step.model + " in " + step.precision + " has a line already; leave one out");
+    c.steps.push_back(step);
+}
+
+void add_table(Cluster& c, const Value& v) {
+    std::vector<MeasuredSum> sums;
+    try {
+        sums = read_measured_sums((v.folder / v.text).string());
+    } catch (const Error& error) {
+        fail(error.code, v.where + error.what());
+    }
+    for (const MeasuredSum& s : c.sums)
+        if (s.nodes == sums[0].nodes && s.ranks_per_node == sums[0].ranks_per_node)
+            fail(Exit::bad_input, v.where + formatted("another table is of %d ranks on %d hosts, too; leave one out",
+                                                      s.nodes * s.ranks_per_node, s.nodes));
+    c.sums.insert(c.sums.end(), sums.begin(), sums.end());
+}
+
+constexpr std::array<std::pair<const char*, GpuGeneration>, 4> gpus = {{{"volta", GpuGeneration::volta},
+                                                                        {"ampere", GpuGeneration::ampere},
+                                                                        {"hopper", GpuGeneration::hopper},
+                                                                        {"blackwell", GpuGeneration::blackwell}}};
+constexpr std::array<std::pair<const char*, NodeLink>, 2> links = {
+    {{"nvlink", NodeLink::nvlink}, {"pcie", NodeLink::pcie}}};
+constexpr std::array<std::pair<const char*, CpuVendor>, 3> cpus = {
+    {{"intel", CpuVendor::intel}, {"amd", CpuVendor::amd}, {"other", CpuVendor::other}}};
+constexpr std::array<std::pair<const char*, bool>, 2> yes_or_no = {{{"yes", true}, {"no", false}}};
+
+struct Key {
+    const char* name;
+    const char* takes;
+    void (*set)(Cluster&, const Value&);
+    enum When : uint8_t { optional, repeated, always, several_nodes } when = optional;
+};
+
+constexpr const char* rate_takes = "GB/s (1e9 bytes), above 0 and at most 100000";
+
+const std::array keys = {
+    Key{"nodes", "a whole number from 1", [](Cluster& c, const Value& v) { c.nodes = v.whole(1 << 20); }, Key::always},
+    Key{"gpus-per-node", "a whole number from 1 to 1024",
+        [](Cluster& c, const Value& v) { c.ranks_per_node = v.whole(1024); }, Key::always},
+    Key{"gpu", "volta, ampere, hopper or blackwell", [](Cluster& c, const Value& v) { c.gpu = v.one_of(gpus); }},
+    Key{"link", "nvlink or pcie", [](Cluster& c, const Value& v) { c.link = v.one_of(links); }},
+    Key{"node-bandwidth", rate_takes, [](Cluster& c, const Value& v) { c.node_bandwidth = v.rate(); }, Key::always},
+    Key{"switch-bandwidth", "GB/s (1e9 bytes), at most 100000; 0: the node has no such switch",
+        [](Cluster& c, const Value& v) { c.switch_bandwidth = v.text == "0" ? 0 : v.rate(); }},
+    Key{"adapters", "a whole number from 1 to 64", [](Cluster& c, const Value& v) { c.adapters = v.whole(64); },
+        Key::several_nodes},
+    Key{"adapter-bandwidth", rate_takes, [](Cluster& c, const Value& v) { c.adapter_bandwidth = v.rate(); },
+        Key::several_nodes},
+    Key{"hop-latency", "microseconds, from 0 to 1000000",
+        [](Cluster& c, const Value& v) { c.hop_latency = v.number(v.text, 0, 1e6) * microsecond; }},
+    Key{"cpu", "intel, amd or other", [](Cluster& c, const Value& v) { c.cpu = v.one_of(cpus); }},
+    Key{"channels", "a whole number from 1 to 64", [](Cluster& c, const Value& v) { c.channels = v.whole(64); }},
+    Key{"hierarchical", "yes or no", [](Cluster& c, const Value& v) { c.hierarchical = v.one_of(yes_or_no); }},
+    Key{"input-rate", "images/s that a node reads, above 0",
+        [](Cluster& c, const Value& v) { c.images_per_second = v.number(v.text, 1e-3, 1e12); }},
+    Key{"step", "MODEL PRECISION MILLISECONDS MICROSECONDS, as in resnet50 f16 3.8 135.2", add_step, Key::repeated},
+    Key{"all-reduce-table", "a file that convoy comm-test --json wrote", add_table, Key::repeated},
+    Key{"source", "text", [](Cluster&, const Value&) {}, Key::repeated}};
+
+/// Key and value of a line, by Boost's rules; both empty if there is nothing on it.
+std::pair<std::string, std::string> taken_apart(const std::string& line, const std::string& where) {
+    std::istringstream in(line);
+    po::parsed_options parsed(nullptr);
+    try {
+        parsed = po::parse_config_file(in, po::options_description(), true);
+    } catch (const po::error&) {
+        fail(Exit::bad_input, where + "is not of the form key = value; " + advice);
+    }
+    if (!parsed.options.empty()) return {parsed.options[0].string_key, parsed.options[0].value.at(0)};
+    const size_t first = line.find_first_not_of(" \t\r");
+    if (first != std::string::npos && line[first] != '#')  // a heading in brackets
+        fail(Exit::bad_input, where + "is not of the form key = value; " + advice);
+    return {};
+}
+
+const Key& key_of(const std::string& name, const std::string& where) {
+    std::vector<std::string> known;
+    for (const Key& key : keys) {
+        if (key.name == name) return key;
+        known.emplace_back(key.name);
+    }
+    fail(Exit::bad_input, where + "there is no key '" + name + "'" + did_you_mean(name, known, advice));
+}
+
+void check_complete(const Cluster& c, const std::set<std::string>& given, const std::string& path) {
+    for (const Key& key : keys) {
+        const bool wanted = key.when == Key::always || (key.when == Key::several_nodes && c.nodes > 1);
+        if (!wanted || given.contains(key.name)) continue;
+        fail(Exit::bad_input, path + ": has no line '" + key.name + " = …'" +
+                                  (key.when == Key::always ? "" : ", which several nodes need") + "; it takes " +
+                                  key.takes);
+    }
+}
+
+}  // namespace
+
+Cluster read_cluster(const std::string& path) {
+    std::istringstream in(config_of_input(path, "cluster file", advice));
+    Cluster cluster;
+    cluster.name = std::filesystem::path(path).stem().string();
+    std::set<std::string> given;
+    std::string line;
+    for (int number = 1; std::getline(in, line); ++number) {
+        const std::string where = path + ":" + std::to_string(number) + ": ";
+        const auto [name, text] = taken_apart(line, where);
+        if (name.empty() && text.empty()) continue;
+        const Key& key = key_of(name, where);
+        if (text.empty()) fail(Exit::bad_input, where + name + ": its value is missing; it takes " + key.takes);
+        if (!given.insert(name).second && key.when != Key::repeated)
+            fail(Exit::bad_input, where + name + ": is given more than once");
+        key.set(cluster, {.text = text,
+                          .where = where + name + ": ",
+                          .takes = key.takes,
+                          .folder = std::filesystem::path(path).parent_path()});
+    }
+    check_complete(cluster, given, path);
+    return cluster;
+}
+
 }  // namespace convoy
