@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
-#include <functional>
 #include <thread>
 
 #include "base/clock.h"
@@ -119,22 +119,35 @@ double time_of(Comm& comm, Backend& backend, const std::function<void()>& sum, i
     return *std::max_element(all.begin(), all.end());
 }
 
+void print_header(int ranks, int64_t iterations, bool expected) {
+    std::printf(
+        "# all-reduce in place over %d rank%s, %lld iterations a size; time: the slowest rank's mean; GB are 1e9 "
+        "bytes%s\n",
+        ranks, ranks == 1 ? " (nothing is sent)" : "s", (long long)iterations,
+        expected ? "; ratio: the expected time over the measured" : "");
+    std::printf("#%11s %12s %7s %7s %12s %8s %8s %8s%s\n", "size", "count", "type", "redop", "time", "algbw", "busbw",
+                "wrong", expected ? "     expected    ratio" : "");
+    std::printf("#%11s %12s %7s %7s %12s %8s %8s%s\n", "(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)",
+                expected ? "                  (us)" : "");
+}
+
+std::string expected_columns(double expected, double seconds) {
+    if (std::isnan(expected)) return formatted(" %12s %8s", "-", "-");
+    return formatted(" %12.2f %8.3f", 1e6 * expected, expected / seconds);
+}
+
 }  // namespace
 
-void measure_sums(Comm& comm, Backend& backend, const std::vector<size_t>& sizes, int64_t iterations, uint64_t seed) {
+std::vector<SizeTime> measure_sums(Comm& comm, Backend& backend, const std::vector<size_t>& sizes, int64_t iterations,
+                                   uint64_t seed, const ExpectedSum& expected) {
     const size_t most = *std::max_element(sizes.begin(), sizes.end());
     Buffer buffer;
     comm.together([&] { buffer = backend.allocate_summed(most); });
     auto* data = static_cast<float*>(buffer.get());
     const Pattern pattern(comm, seed);
-    if (comm.root())
-        std::printf(
-            "# all-reduce in place over %d rank%s, %lld iterations a size; time: the slowest rank's mean; GB are 1e9 "
-            "bytes\n"
-            "#%11s %12s %7s %7s %12s %8s %8s %8s\n#%11s %12s %7s %7s %12s %8s %8s\n",
-            comm.size(), comm.size() == 1 ? " (nothing is sent)" : "s", (long long)iterations, "size", "count", "type",
-            "redop", "time", "algbw", "busbw", "wrong", "(B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)");
+    if (comm.root()) print_header(comm.size(), iterations, bool(expected));
     double bus = 0;
+    std::vector<SizeTime> times;
     for (size_t bytes : sizes) {
         const size_t count = bytes / sizeof(float);
         const auto sum = sum_over_ranks(backend, {data, {1, 1, 1, int(count)}, DType::f32});
@@ -145,17 +158,21 @@ void measure_sums(Comm& comm, Backend& backend, const std::vector<size_t>& sizes
         Tape clear;  // sums of sums would grow beyond f32
         backend.zero({data, {1, 1, 1, int(count)}, DType::f32}, clear);
         backend.finish(std::move(clear))();
-        const double seconds = time_of(comm, backend, sum, iterations), algorithm = double(bytes) / seconds / 1e9;
+        times.push_back({bytes, time_of(comm, backend, sum, iterations)});
+        const double algorithm = double(bytes) / times.back().seconds / 1e9;
         bus += algorithm * bus_factor(comm.size()) / double(sizes.size());
         if (comm.root()) {
-            std::printf("%12zu %12zu %7s %7s %12.2f %8.3f %8.3f %8lld\n", bytes, count, "float", "sum", 1e6 * seconds,
-                        algorithm, algorithm * bus_factor(comm.size()), (long long)all_wrong);
+            std::printf("%12zu %12zu %7s %7s %12.2f %8.3f %8.3f %8lld%s\n", bytes, count, "float", "sum",
+                        1e6 * times.back().seconds, algorithm, algorithm * bus_factor(comm.size()),
+                        (long long)all_wrong,
+                        expected ? expected_columns(expected(bytes), times.back().seconds).c_str() : "");
             std::fflush(stdout);
         }
         check_sums(comm,
                    wrong ? formatted("%lld of %zu elements of the all-reduce are wrong", (long long)wrong, count) : "");
     }
     if (comm.root()) std::printf("# mean bus bandwidth: %.3f GB/s\n", bus);
+    return times;
 }
 
 }  // namespace convoy

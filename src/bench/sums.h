@@ -1,6 +1,7 @@
 // The two tests of `convoy comm-test`, apart from its options: the tests of this repository run
 // them on a backend that sums wrongly.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,20 @@ struct SmallSums {
 /// all ranks.
 void sum_small_numbers(Comm&, Backend&, const SmallSums&);
 
+/// What an all-reduce of a size took.
+struct SizeTime {
+    size_t bytes;
+    double seconds;  ///< the slowest rank's mean
+};
+/// Seconds that an all-reduce of these bytes is expected to take; NaN: not known.
+using ExpectedSum = std::function<double(size_t bytes)>;
+
 /// Times all-reduces of f32 of these sizes (bytes, multiples of 4), `iterations` each, and prints a
-/// table as nccl-tests does. Every element of every size is checked once on every rank. Collective;
-/// throws Exit::comm on all ranks, Exit::out_of_memory.
-void measure_sums(Comm&, Backend&, const std::vector<size_t>& sizes, int64_t iterations, uint64_t seed);
+/// table as nccl-tests does, with columns of what was `expected` if that is given. Every element of
+/// every size is checked once on every rank. Collective, the same result on all ranks; throws
+/// Exit::comm on all ranks, Exit::out_of_memory.
+std::vector<SizeTime> measure_sums(Comm&, Backend&, const std::vector<size_t>& sizes, int64_t iterations, uint64_t seed,
+                                   const ExpectedSum& expected = {});
 
 /// What a ring of n ranks sends over each link for every byte that is reduced: busbw = algbw *
 /// this.

@@ -1,22 +1,31 @@
 // convoy comm-test: are sums over ranks right, and how fast are they?
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cmath>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <sstream>
 
+#include "base/durable.h"
 #include "base/text.h"
-#include "bench/sums.h"
+#include "bench/sums_result.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/versions.h"
 #include "comm/preflight.h"
 #include "comm/watchdog.h"
+#include "plan/all_reduce_time.h"
+#include "report/cluster_file.h"
 
 namespace convoy {
 namespace po = boost::program_options;
 namespace {
 
 struct CommTestOptions {
-    std::string device, bytes, format;
+    std::string device, bytes, format, json, cluster;
     int64_t steps = 0, seed = 0, iterations = 0;
     double sleep = 0;
     bool share = false;
@@ -36,7 +45,11 @@ CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
         ("sleep", po::value<double>(&o.sleep)->default_value(0)->value_name("S"),
          "seconds to sleep after each step")  //
         ("bytes", po::value<std::string>(&o.bytes)->value_name("SIZES"),
-         "bandwidth: one size, or a range of doubled sizes, as in 1K..1G")                                    //
+         "bandwidth: one size, or a range of doubled sizes, as in 1K..1G")  //
+        ("json", po::value<std::string>(&o.json)->value_name("FILE"),
+         "write the times of --bytes, too: a cluster file's all-reduce-table")  //
+        ("cluster", po::value<std::string>(&o.cluster)->value_name("FILE"),
+         "print beside the times of --bytes what to expect of these machines: jobs/site/*.cluster")           //
         ("iterations", po::value<int64_t>()->default_value(20)->value_name("N"), "timed all-reduces a size")  //
         ("seed", po::value<int64_t>()->default_value(1)->value_name("N"), "of the numbers")                   //
         ("log-format", po::value<std::string>(&o.format)->default_value("plain")->value_name("KIND"),
@@ -56,7 +69,87 @@ CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
     o.lines = choose("log-format", o.format, formats);
     if (o.lines == SumLines::toy && !o.bytes.empty())
         fail(Exit::usage, "--log-format toy is of the sums of small numbers; leave it out, or leave out --bytes");
+    for (const auto& [option, given] : {std::pair("--json", !o.json.empty()), {"--cluster", !o.cluster.empty()}})
+        if (given && o.sizes.empty())
+            fail(Exit::usage, std::string(option) + ": is of the times that --bytes measures; add --bytes 1M..1G");
     return o;
+}
+
+/// Collective: how ranks lie on hosts.
+struct Layout {
+    int ranks, hosts, ranks_per_host;
+
+    explicit Layout(Comm& comm)
+        : ranks(comm.size()),
+          hosts(int(comm.sum(int64_t(comm.local_rank() == 0)))),
+          ranks_per_host(int(comm.max(comm.local_size()))) {}
+    bool even() const { return hosts * ranks_per_host == ranks; }
+};
+
+std::string counted(int n, const char* what) { return formatted("%d %s%s", n, what, n == 1 ? "" : "s"); }
+
+void check_layout(const CommTestOptions& o, const Layout& l) {
+    if (o.json.empty() && o.cluster.empty()) return;
+    const std::string option = o.json.empty() ? "--cluster" : "--json";
+    if (l.ranks == 1) fail(Exit::usage, option + ": one rank sends nothing; start 2 or more");
+    if (!l.even())
+        fail(Exit::usage, formatted("%s: %d ranks are not as many on each of %d hosts; start as many on each",
+                                    option.c_str(), l.ranks, l.hosts));
+}
+
+std::optional<Cluster> cluster_of(const CommTestOptions& o, const Layout& l) {
+    if (o.cluster.empty()) return std::nullopt;
+    Cluster c = read_cluster(o.cluster);
+    if (l.hosts > c.nodes || l.ranks_per_host > c.ranks_per_node)
+        fail(Exit::usage, formatted("--cluster %s: has nodes = %d and gpus-per-node = %d, but there are %s on %s; "
+                                    "start fewer, or correct the file",
+                                    o.cluster.c_str(), c.nodes, c.ranks_per_node, counted(l.ranks, "rank").c_str(),
+                                    counted(l.hosts, "host").c_str()));
+    return c;
+}
+
+/// Refuses a file that cannot be written before minutes are spent on what it would hold.
+void check_writable(const std::string& path) {
+    const std::string partial = path + ".partial";  // as replace_file
+    make_folder_of(path);
+    ::close(open_to_write(partial, O_WRONLY));
+    ::unlink(partial.c_str());
+}
+
+/// Measures sizes, and says what there is to say of them.
+void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layout& layout,
+             const std::optional<Cluster>& cluster) {
+    const std::string way = backend.transport();
+    const bool by_nccl = way.starts_with("NCCL");
+    ExpectedSum expected;
+    if (cluster)
+        expected = [&](size_t bytes) {
+            const SumTime t = all_reduce_time(*cluster, double(bytes), layout.hosts, layout.ranks_per_host);
+            return by_nccl || t.measured ? t.seconds : NAN;
+        };
+    const std::vector<SizeTime> times = measure_sums(comm, backend, o.sizes, o.iterations, uint64_t(o.seed), expected);
+    if (!comm.root()) return;
+    if (expected && std::isnan(expected(o.sizes[0])))
+        std::printf(
+            "# nothing is expected: the model is NCCL's and does not apply to sums by MPI; an all-reduce-table "
+            "in %s would tell\n",
+            o.cluster.c_str());
+    else if (expected)
+        std::printf("# %s\n", verdict_on_sums(times, expected, by_nccl).c_str());
+    if (o.json.empty()) return;
+    if (const std::string warning = warning_of_falling_times(times); !warning.empty())
+        std::printf("# %s\n", warning.c_str());
+    const std::string json = sums_json({.ranks = layout.ranks,
+                                        .hosts = layout.hosts,
+                                        .ranks_per_host = layout.ranks_per_host,
+                                        .device = backend.device(),
+                                        .device_kind = backend.synchronous() ? "cpu" : "gpu",
+                                        .transport = way.empty() ? "MPI" : way,
+                                        .versions = versions_of_run(backend),
+                                        .environment = environment_of_run(backend),
+                                        .sizes = times}) +
+                             "\n";
+    comm.or_abort([&] { replace_file(o.json, {json.begin(), json.end()}); });
 }
 
 }  // namespace
@@ -70,6 +163,13 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         o = parse_comm_test(args);
         check_world(comm);
+    });
+    const Layout layout(comm);
+    std::optional<Cluster> cluster;
+    comm.together([&] {
+        check_layout(o, layout);
+        cluster = cluster_of(o, layout);
+        if (comm.root() && !o.json.empty()) check_writable(o.json);
     });
     Watchdog watchdog(comm, 300);
     BackendOptions how;
@@ -87,7 +187,7 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     if (o.steps > 0)
         sum_small_numbers(comm, *backend,
                           {.steps = o.steps, .sleep = o.sleep, .seed = uint64_t(o.seed), .lines = o.lines});
-    if (!o.sizes.empty()) measure_sums(comm, *backend, o.sizes, o.iterations, uint64_t(o.seed));
+    if (!o.sizes.empty()) measure(comm, *backend, o, layout, cluster);
     return 0;
 }
 

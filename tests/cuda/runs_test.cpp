@@ -103,6 +103,19 @@ TEST_F(CudaRuns, SumTheHeadOfABucketExactly) {
     }
 }
 
+// NCCL's ring with its protocol Simple, on 4 lanes of PCIe: 8.4 us, 5.7 a hop of two, and every
+// byte once over 24 GB/s. LL128 and trees are slower at these sizes.
+TEST_F(CudaRuns, CompareTheirSumsWithNcclsModel) {
+    const Finished f = launch(
+        2, "comm-test --device cuda --bytes 8M..16M --iterations 1 --cluster jobs/site/workstation-pcie.cluster");
+    ASSERT_EQ("", failure(f));
+    for (const double bytes : {8388608., 16777216.}) {
+        const std::string expected = formatted(" %.2f ", 8.4 + 2 * 5.7 + bytes / 24e3);
+        EXPECT_EQ(count(f.out, expected), 1) << expected << f.out;
+    }
+    EXPECT_EQ(count(f.out, "expected: median ratio ") + count(f.out, "or faster: median ratio "), 1) << f.out;
+}
+
 // On the emulated device NCCL says what EMULATED_TRANSPORT has.
 TEST_F(CudaRuns, SayWhatTheirSumsGoOver) {
     make_data(dir_.path("few"), 8, 4, "28x28x1");
