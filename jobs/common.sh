@@ -87,6 +87,10 @@ find_launcher() {
     none) [[ -n ${launch:-} ]] || fail "this is a job script: submit it with jobs/submit.sh, sbatch or qsub" ;;
   esac
   for_openmpi_5
+  find_convoy
+}
+
+find_convoy() {
   if [[ -n ${CONVOY_COMMAND:-} ]]; then
     read -ra convoy <<<"$CONVOY_COMMAND" # as in 'apptainer exec --nv convoy.sif convoy'
   else
@@ -271,15 +275,39 @@ bench_on() {
   done
 }
 
+# predict_scaling MODEL CELLS: what the cells' ranks are expected to reach at the largest batch, by
+# the cluster file in $CLUSTER. It never ends the script.
+predict_scaling() {
+  local model=$1 cells=$2 cell option ranks=() more=()
+  if [[ ${CLUSTER:-} != *.cluster ]]; then # some sites have a variable CLUSTER of their own
+    echo "to see first what to expect: CLUSTER=FILE.cluster, in the shell or the site file; jobs/site/ has some" >&2
+    return 0
+  fi
+  for cell in $cells; do ranks+=("${cell#*n}"); done
+  for option in precision image-size classes; do
+    [[ -z $(value_of "$option") ]] || more+=("--$option" "$(value_of "$option")")
+  done
+  (
+    find_convoy
+    "${convoy[@]}" predict --model "$model" --batch-per-rank "${BATCHES##* }" --cluster "$CLUSTER" \
+      --ranks "$(IFS=, && echo "${ranks[*]%g}")" "${more[@]}"
+  ) || echo "convoy job: there is no prediction; the matrix is submitted all the same" >&2
+}
+
 # scaling SUBMIT [MODEL] [OUT] [options of convoy bench]: calls SUBMIT CELL NODES GPUS_A_NODE MODEL
 # OUT [options] for every allocation of the matrix that has something left to do.
 scaling() {
   local submit=$1 model=${2:-resnet50} out=${3:-output/scaling-${2:-resnet50}} cell nodes gpus batch repeat left
   shift $(($# < 3 ? $# : 3))
   export BATCHES=${BATCHES:-32 64 128 160 256} REPEATS=${REPEATS:-5} CELL
-  for cell in ${CELLS:-1n1g 1n2g 1n4g 1n8g 2n16g 4n32g}; do
-    [[ $cell =~ ^([0-9]+)n([0-9]+)g$ ]] || fail "CELLS: $cell is not of the form 2n16g (nodes, GPUs of all nodes)"
-    nodes=${BASH_REMATCH[1]} gpus=${BASH_REMATCH[2]}
+  CELLS=${CELLS:-1n1g 1n2g 1n4g 1n8g 2n16g 4n32g}
+  for cell in $CELLS; do
+    [[ $cell =~ ^[0-9]+n[0-9]+g$ ]] || fail "CELLS: $cell is not of the form 2n16g (nodes, GPUs of all nodes)"
+  done
+  args=("$@")
+  predict_scaling "$model" "$CELLS"
+  for cell in $CELLS; do
+    nodes=${cell%n*} gpus=${cell#*n} gpus=${gpus%g}
     left=0
     for batch in $BATCHES; do
       for repeat in $(seq "$REPEATS"); do [[ -e $out/$cell-b$batch-r$repeat ]] || left=$((left + 1)); done

@@ -3,6 +3,7 @@
 # repeats, in six jobs.
 #   jobs/pbs/scaling.sh [MODEL [OUT [options of convoy bench]]]        # resnet50, output/scaling-MODEL
 #   CELLS="1n1g 1n8g" BATCHES="64 128" REPEATS=3 jobs/pbs/scaling.sh    # a part of it
+#   CLUSTER=jobs/site/dgx-a100.cluster jobs/pbs/scaling.sh             # says first what to expect
 # The resnets are measured on made-up images of 224x224x3 and 1,000 classes, unless the options have
 # --image-size, --classes or --data.
 # Cells that have ended are skipped, so calling it again goes on. A cell that runs out of memory is

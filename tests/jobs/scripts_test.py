@@ -4,19 +4,14 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-JOBS = os.path.join(ROOT, "jobs")
+import words
+from words import JOBS, ROOT, lines_of
+
 BATCH = {s: sorted(glob.glob(f"{JOBS}/{s}/*.{e}")) for s, e in (("slurm", "sbatch"), ("pbs", "pbs"))}
 SHELL = sorted(glob.glob(f"{JOBS}/*.sh") + glob.glob(f"{JOBS}/*/*.sh"))
 ALL = BATCH["slurm"] + BATCH["pbs"] + SHELL
-
-
-def lines_of(path):
-    with open(path) as f:
-        return f.read().splitlines()
 
 
 def directive_errors(lines, prefix):
@@ -120,45 +115,8 @@ class Text(unittest.TestCase):
                 self.assertIn(os.path.relpath(path, ROOT), readme)
 
 
-class Words(unittest.TestCase):
+class Words(words.Words):
     """What a job says before it starts anything."""
-
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="convoy-words-")
-        self.addCleanup(shutil.rmtree, self.dir)
-        shutil.copytree(JOBS, f"{self.dir}/jobs", ignore=shutil.ignore_patterns("*.env", "hostfile"))
-        os.makedirs(f"{self.dir}/data")
-        open(f"{self.dir}/data/manifest.json", "w").close()
-        self.stub("build/convoy", 'echo "$@"')
-
-    def stub(self, name, body):
-        path = f"{self.dir}/{name}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w") as f:
-            f.write(f"#!/bin/bash\n{body}\n")
-        os.chmod(path, 0o755)
-
-    def site(self, name, text):
-        with open(f"{self.dir}/jobs/site/{name}.env", "w") as f:
-            f.write(text + "\n")
-
-    def bash(self, command, **environment):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "PBS_", "CONVOY_", "SBATCH_"))}
-        clean.update(environment, PATH=f"{self.dir}/bin:{clean['PATH']}")
-        done = subprocess.run(["bash", "-c", command], cwd=self.dir, env=clean, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-        return done.returncode, done.stdout, done.stderr
-
-    def refused(self, words, command, **environment):
-        code, _, err = self.bash(command, **environment)
-        self.assertEqual(code, 2, err)
-        self.assertEqual(err.count("\n"), 1, err)
-        self.assertIn(words, err)
-
-    def trained(self, arguments, before="", **environment):
-        """The words after `convoy train`, from a launch on this machine alone."""
-        code, out, err = self.bash(f"source jobs/common.sh; launch=(env); {before} train_on auto {arguments}", **environment)
-        self.assertEqual(code, 0, err)
-        return out.splitlines()[-1]
 
     def test_a_script_is_not_started_by_hand(self):
         self.refused("submit it", "bash jobs/slurm/4node.sbatch --data data")
@@ -235,67 +193,6 @@ class Words(unittest.TestCase):
 
     def test_no_scheduler_here(self):
         self.refused("sbatch is not here", 'PATH=$(dirname "$(command -v basename)"):/bin; hash -r; enable -n type; command() { return 1; }; set -- jobs/slurm/1gpu.sbatch; source jobs/submit.sh')
-
-    def test_scaling_submits_what_is_missing(self):
-        self.stub("bin/sbatch", 'echo "$CELL: $*"')
-        command = "CELLS='1n1g 2n16g' BATCHES='32 64' REPEATS=2 jobs/slurm/scaling.sh resnet18 out --precision bf16"
-        code, out, err = self.bash(command)
-        self.assertEqual(code, 0, err)
-        bench = "jobs/slurm/bench.sbatch resnet18 out --precision bf16"
-        self.assertEqual(out.splitlines()[0], f"1n1g: --job-name=convoy-1n1g --nodes=1 --ntasks-per-node=1 --gpus-per-node=1 {bench}")
-        self.assertEqual(out.splitlines()[1], f"2n16g: --job-name=convoy-2n16g --nodes=2 --ntasks-per-node=8 --gpus-per-node=8 {bench}")
-        for batch in (32, 64):
-            for repeat in (1, 2):
-                os.makedirs(f"{self.dir}/out/1n1g-b{batch}-r{repeat}")
-        out = self.bash(command)[1].splitlines()
-        self.assertEqual(out[0], "1n1g: done")
-        self.assertEqual(out[-1], "when they have ended: build/convoy report --scaling out/*")
-        self.refused("not of the form", "CELLS=2x16 jobs/slurm/scaling.sh")
-
-    def test_scaling_cells(self):
-        # Batch 64 does not fit; batch 96 fails once; what has ended is not measured again.
-        self.stub("build/convoy", 'echo "$@" >>calls; [[ $* != *"rank 64"* ]] || exit 7; [[ $* != *"rank 96"* || -e once ]] || { touch once; exit 6; }; '
-                  'while [[ $1 != --output ]]; do shift; done; mkdir -p "$2"; touch "$2/metrics.h5"')  # fmt: skip
-        command = "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES='32 64 96' REPEATS=1; bench_on cpu linear out"
-        self.assertEqual(self.bash(command)[0], 6)
-        self.assertEqual(sorted(f"{d}/{f}" for d, _, files in os.walk(f"{self.dir}/out") for f in files),
-                         [f"{self.dir}/out/1n1g-b32-r1/metrics.h5", f"{self.dir}/out/1n1g-b64-r1/oom"])  # fmt: skip
-        code, out, err = self.bash(command)
-        self.assertEqual(code, 0, err)
-        self.assertTrue(os.path.exists(f"{self.dir}/out/1n1g-b96-r1/metrics.h5"))
-        calls = lines_of(f"{self.dir}/calls")
-        self.assertEqual(len(calls), 4)
-        self.assertEqual(calls[0], "bench --model linear --batch-per-rank 32 --output out/.1n1g-b32-r1 --steps 100 --device cpu")
-
-    def benched(self, arguments):
-        """The words after `convoy bench` of one cell."""
-        shutil.rmtree(f"{self.dir}/out", ignore_errors=True)
-        self.stub("build/convoy", 'echo "$@" >calls; while [[ $1 != --output ]]; do shift; done; mkdir -p "$2"')
-        code, _, err = self.bash(f"source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=128 REPEATS=1; bench_on cuda {arguments}")
-        self.assertEqual(code, 0, err)
-        return lines_of(f"{self.dir}/calls")[0].removeprefix("bench ")
-
-    def test_the_matrix_measures_what_published_figures_are_of(self):
-        with open(f"{ROOT}/output/published/resnet50-v100.csv") as f:
-            header, *rows = [line.strip().split(",") for line in f if not line.startswith("#")]
-        published = [dict(zip(header, row)) for row in rows]
-        self.assertTrue(published)
-        self.assertEqual({(p["image_size"], p["classes"]) for p in published}, {("224x224x3", "1000")})
-        for model in ("resnet18", "resnet50"):
-            words = self.benched(f"{model} out --precision bf16")
-            self.assertTrue(words.endswith("--image-size 224x224x3 --classes 1000"), words)
-            self.assertNotIn("--stem", words)  # the size decides: ImageNet's
-        for model in ("pyramidnet", "airbench94", "mnist-conv"):
-            self.assertNotRegex(self.benched(f"{model} out"), "--image-size|--classes")
-
-    def test_the_matrix_measures_what_it_is_told_to(self):
-        words = self.benched("resnet50 out --image-size=32x32x3 --classes 10")
-        self.assertEqual((words.count("--image-size"), words.count("--classes")), (1, 1), words)
-        with open(f"{self.dir}/mine.cfg", "w") as f:
-            f.write("data = data\n")
-        for options in ("--data data", "--data=data", "--config mine.cfg"):
-            self.assertNotRegex(self.benched(f"resnet50 out {options}"), "--image-size|--classes")
-        self.refused("there is no recipe none.cfg", "source jobs/common.sh; launch=(env); CELL=1n1g; bench_on cuda resnet50 out --config none.cfg")
 
     def test_a_signal_reaches_the_launcher_and_its_exit_code_comes_back(self):
         self.stub("build/convoy", "trap 'sleep 0.5; exit 85' USR1; for i in $(seq 100); do sleep 0.1; done")

@@ -25,6 +25,7 @@ LEFT_OUT = [
     (r"--from cifar-10-binary\.tar\.gz", "needs the 170 MB that make data fetches"),
     (r"recipes/(resnet50|airbench94)\.cfg|output/airbench94", "hours"),
     (r"comm-test --bytes 1K\.\.1G", "gigabytes; CommTest measures fewer"),
+    (r"comm-test --device cuda", "needs GPUs; CommTestExpected does it on CPUs"),
     (r"output/scaling-", "needs a scaling matrix; Scaling makes one up"),
     (r"bench --model resnet50 --batch-per-rank (32$|128)", "minutes to hours; the one with a timeline runs"),
     (r"info --plans", "minutes; CudaPlansOf lists plans"),
