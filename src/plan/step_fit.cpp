@@ -167,7 +167,7 @@ private:
 }  // namespace
 
 StepModel usual_factors() {
-    return {.alone = {}, .host_loss = {0.04, 0, 0.1}, .interference = {0.1, 0, 0.7}, .spread = {0.01, 0.005, 0.02}};
+    return {.alone = {}, .host_loss = {0.06, 0.01, 0.24}, .interference = {0.5, 0, 1}, .spread = {0.01, 0.005, 0.02}};
 }
 
 FittedStep fit_step(const std::vector<MeasuredStep>& steps, const StepWork& work, const Cluster& cluster) {

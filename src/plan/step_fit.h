@@ -31,8 +31,9 @@ struct FittedStep {
 /// measurement.
 FittedStep fit_step(const std::vector<MeasuredStep>&, const StepWork& work, const Cluster&);
 
-/// Factors that nobody measured: the medians of published runs, with the range of most of them
-/// (`make validate-predict` prints them).
+/// Factors that nobody measured, with their bounds: medians and 10 to 90 % of DLPerf's runs (`make
+/// validate-predict` prints them). Interference is that of f32: with AMP the network explains more
+/// than it can. The spread of ranks is assumed.
 StepModel usual_factors();
 
 }  // namespace convoy

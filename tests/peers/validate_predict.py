@@ -102,11 +102,12 @@ def kind_of(family):
 
 def dlperf_factors(predictor, path):
     """{factor: [value by family]}: h from 8 GPUs, kappa from 16. Of kappa 1 the network had less than its bandwidth."""
-    factors = {}
+    factors = {"h, all": []}
     for family, rows in rows_by_family(path, "gpus", "batch_per_gpu").items():
         given = [r for r in rows if r.ranks <= 16]
         cells = predictor.cells(DLPERF, given, rows[0], [1, 8, 16])
         loss = compute_seconds(cells[8]) / compute_seconds(cells[1]) - 1
+        factors["h, all"].append(loss)
         factors.setdefault(f"h, {kind_of(family)}", []).append(loss)
         if given[-1].ranks == 16:
             most = min(cells[16]["sums_seconds"], compute_seconds(cells[16]) * BACKWARD)
