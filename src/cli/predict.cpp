@@ -32,9 +32,8 @@ ModelOptions model_of(const PredictOptions& o) {
     return m;
 }
 
-/// The cluster's time of the model, or of another one, by multiply-adds.
-StepTimes known_times(const Cluster& cluster, const PredictOptions& o, const Graph& graph, std::string& precision,
-                      std::vector<std::string>& notes) {
+/// Sets the cluster's time of the model, or of another one, by multiply-adds.
+void set_known_step(PredictedTable& t, const PredictOptions& o, const Graph& graph, const Cluster& cluster) {
     const KnownStep* best = nullptr;
     for (const KnownStep& s : cluster.steps) {
         if (!o.precision.empty() && s.precision != o.precision) continue;
@@ -46,11 +45,12 @@ StepTimes known_times(const Cluster& cluster, const PredictOptions& o, const Gra
                               "; give --step TIME, or --from the runs that measured it");
     const Graph other = build_model(usual_model(best->model));
     const double factor = graph.flops_per_image() / other.flops_per_image();
-    precision = best->precision;
-    notes.push_back(formatted("one rank's step was not given: %s of %s", best->model.c_str(), cluster.name.c_str()) +
-                    (factor == 1 ? "'s cluster file is taken"
-                                 : formatted("'s cluster file is taken, by multiply-adds (x %.3g)", factor)));
-    return {.fixed = best->fixed, .per_sample = best->per_sample * factor};
+    t.precision = best->precision;
+    t.notes.push_back(formatted("one rank's step was not given: %s of %s", best->model.c_str(), cluster.name.c_str()) +
+                      (factor == 1 ? "'s cluster file is taken, which says whose it is"
+                                   : formatted("'s cluster file is taken, by multiply-adds (x %.3g)", factor)));
+    t.step.alone = {.fixed = best->fixed, .per_sample = best->per_sample * factor};
+    t.step.ranks_of_times = best->ranks_per_node;
 }
 
 /// Sets what one rank takes, and the factors.
@@ -62,8 +62,7 @@ void set_step(PredictedTable& t, const PredictOptions& o, const Graph& graph, co
     }
     if (measured.empty()) {
         t.step = usual_factors();
-        t.step.alone = known_times(cluster, o, graph, t.precision, t.notes);
-        return;
+        return set_known_step(t, o, graph, cluster);
     }
     FittedStep fit = fit_step(measured, t.work, cluster);
     t.step = std::move(fit.model);

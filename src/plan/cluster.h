@@ -17,10 +17,11 @@ struct MeasuredSum {
     double bytes, seconds;
 };
 
-/// Known time of a training step on one rank, of a model: fixed + batch * per_sample.
+/// Known time of a training step of a model: fixed + batch * per_sample.
 struct KnownStep {
     std::string model, precision;
     double fixed, per_sample;  ///< seconds
+    int ranks_per_node = 1;    ///< on which it was measured, and whose loss it has
 };
 
 /// Bandwidths are in bytes/s, latencies in seconds.

@@ -64,7 +64,7 @@ struct Value {
 
 KnownStep step_of(const Value& v) {
     const std::vector<std::string> words = words_of(v.text), models = model_names();
-    if (words.size() != 4) v.refuse(v.text);
+    if (words.size() != 4 && words.size() != 5) v.refuse(v.text);
     if (std::find(models.begin(), models.end(), words[0]) == models.end())
         fail(Exit::bad_input, v.where + "there is no model '" + words[0] + "'" +
                                   did_you_mean(words[0], models, "convoy train --help lists them"));
@@ -74,7 +74,8 @@ KnownStep step_of(const Value& v) {
     return {.model = words[0],
             .precision = words[1],
             .fixed = 1e-3 * v.number(words[2], 0, 1e6),
-            .per_sample = microsecond * v.number(words[3], 1e-6, 1e9)};
+            .per_sample = microsecond * v.number(words[3], 1e-6, 1e9),
+            .ranks_per_node = words.size() == 5 ? int(v.number(words[4], 1, 1024)) : 1};
 }
 
 void add_step(Cluster& c, const Value& v) {

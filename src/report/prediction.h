@@ -8,7 +8,7 @@ namespace convoy {
 
 /// What a prediction knows of the machines; the less, the larger its error.
 enum class Known : uint8_t {
-    step,    ///< one rank: its step is given
+    step,    ///< as many ranks as the step was measured on
     node,    ///< one node, from fewer ranks of it
     nodes,   ///< several nodes, none of which was measured together
     network  ///< several nodes, from a run on several, or from sums measured over several
@@ -27,10 +27,11 @@ struct PredictedTable {
     StepModel step{};
     StepWork work;
     std::vector<std::string> notes{};  ///< what was assumed, and what it means
+    double alone = 0;                  ///< seconds of a step of one rank
     std::vector<PredictedCell> cells{};
 };
 
-/// Fills in the cells of these numbers of ranks, which fill nodes, and notes on factors.
+/// Fills in `alone`, the cells of these numbers of ranks, which fill nodes, and notes on factors.
 void predict_cells(PredictedTable&, const Cluster&, const std::vector<int>& ranks);
 
 /// JSON and CSV have the columns of the scaling table (scaling_as()) and all terms.

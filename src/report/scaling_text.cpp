@@ -93,9 +93,14 @@ std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
     return format == Format::markdown ? "### " + title + "\n\n" + as_markdown(table) : title + "\n" + as_text(table);
 }
 
+bool any_expected(const std::vector<ScalingCell>& cells) {
+    return std::any_of(cells.begin(), cells.end(), [](const ScalingCell& c) { return std::isfinite(c.expected); });
+}
+
 std::string as_json(const std::vector<ScalingCell>& cells) {
     auto all = nlohmann::ordered_json::array();
-    for (const ScalingCell& c : cells)
+    const bool expected = any_expected(cells);
+    for (const ScalingCell& c : cells) {
         all.push_back({{"source", c.run.source},
                        {"model", c.run.model},
                        {"precision", c.run.precision},
@@ -111,23 +116,28 @@ std::string as_json(const std::vector<ScalingCell>& cells) {
                        {"to_do", c.run.to_do},
                        {"samples_per_second", c.run.samples_per_second},
                        {"speed_up", c.speed_up},
-                       {"efficiency", c.efficiency},
-                       {"expected_samples_per_second", c.expected},
-                       {"expected_limit", c.limit}});
+                       {"efficiency", c.efficiency}});
+        if (!expected) continue;
+        all.back()["expected_samples_per_second"] = c.expected;
+        all.back()["expected_limit"] = c.limit;
+    }
     return all.dump(1) + "\n";
 }
 
 std::string as_lines(const std::vector<ScalingCell>& cells) {
-    TextTable table{
-        {"source", "model", "precision", "image_size", "classes", "stem", "device", "batch", "nodes", "ranks", "runs",
-         "samples_per_second", "speed_up", "efficiency", "expected_samples_per_second", "expected_limit"},
-        {}};
-    for (const ScalingCell& c : cells)
+    TextTable table{{"source", "model", "precision", "image_size", "classes", "stem", "device", "batch", "nodes",
+                     "ranks", "runs", "samples_per_second", "speed_up", "efficiency"},
+                    {}};
+    const bool expected = any_expected(cells);
+    if (expected) table.header.insert(table.header.end(), {"expected_samples_per_second", "expected_limit"});
+    for (const ScalingCell& c : cells) {
         table.rows.push_back({c.run.source, c.run.model, c.run.precision, c.run.image_size,
                               c.run.classes > 0 ? std::to_string(c.run.classes) : "", c.run.stem, c.run.device,
                               std::to_string(c.run.batch), std::to_string(c.run.nodes), std::to_string(c.run.ranks),
                               std::to_string(c.runs), rate_or(c.run, "%.10g", ""), number_or(c.speed_up, "%.4f", ""),
-                              number_or(c.efficiency, "%.4f", ""), number_or(c.expected, "%.10g", ""), c.limit});
+                              number_or(c.efficiency, "%.4f", "")});
+        if (expected) table.rows.back().insert(table.rows.back().end(), {number_or(c.expected, "%.10g", ""), c.limit});
+    }
     return as_csv(table);
 }
 

@@ -9,7 +9,9 @@ from collections import namedtuple
 BACKWARD = 2 / 3  # of a step
 # `rate` in images/s; of a sum its time instead, in microseconds.
 Row = namedtuple("Row", "family nodes ranks batch rate round release gradient_bytes")
-Case = namedtuple("Case", "family given row predicted null")
+# `known`: what convoy predict says it knows of the machines; `printed`: the error, in percent, that
+# it says such predictions have.
+Case = namedtuple("Case", "family given row predicted null known printed", defaults=["", None])
 
 
 class Failed(Exception):
@@ -80,4 +82,5 @@ class Predictor:
         cell = self.cells(machines, given, row, [row.ranks])[row.ranks]
         smallest = min(given, key=lambda r: (r.ranks, -r.batch))
         null = smallest.rate / smallest.ranks * row.ranks
-        return Case(row.family, given, row, row.batch * row.ranks / cell["step_seconds"], null)
+        printed = None if cell["error_p90"] is None else 100 * cell["error_p90"]
+        return Case(row.family, given, row, row.batch * row.ranks / cell["step_seconds"], null, cell["known"], printed)

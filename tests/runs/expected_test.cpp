@@ -16,7 +16,7 @@ class Expected : public ::testing::Test {
 protected:
     Expected() {
         write_file(path("fast.cluster"),
-                   "nodes = 1\ngpus-per-node = 8\ngpu = ampere\nlink = pcie\nnode-bandwidth = 1000000\ncpu = intel\n");
+                   "nodes = 1\ngpus-per-node = 8\ngpu = ampere\nlink = pcie\nnode-bandwidth = 100000\ncpu = intel\n");
     }
     std::string path(const std::string& name) const { return dir_.path(name); }
     Finished bench(int ranks, const std::string& more) const {
@@ -65,8 +65,9 @@ TEST_F(Expected, OfAScalingTableIsByTheFewestRanks) {
     EXPECT_TRUE(j[0]["expected_samples_per_second"].is_null());  // what the others are expected from
     const double one = j[0]["samples_per_second"];
     for (const auto& [at, ranks, largest] : {std::tuple{1, 2, largest_of_two}, {2, 4, 1.0491}}) {
-        const double expected = j[size_t(at)]["expected_samples_per_second"], loss = 1 + 0.04 * (ranks - 1) / 7.0;
-        EXPECT_NEAR(expected, ranks * one / (loss * (1 + spread * largest)), 0.01 * expected);
+        const double expected = j[size_t(at)]["expected_samples_per_second"], loss = 1 + 0.06 * (ranks - 1) / 7.0;
+        EXPECT_NEAR(expected, ranks * one / (loss * (1 + spread * largest)),
+                    0.015 * expected);  // latencies, overlapping
     }
     const Finished text = run(report + " --cluster " + path("fast.cluster"));
     EXPECT_NE(text.out.find("expected"), std::string::npos) << text.out;

@@ -43,7 +43,7 @@ TEST_F(ClusterFile, EveryKeyIsReadInItsUnit) {
         file("\xEF\xBB\xBF# a comment\r\n\n nodes=4 # of them\ngpus-per-node = 8\ngpu = hopper\nlink = pcie\n"
              "node-bandwidth = 370\nswitch-bandwidth = 476.5\nadapters = 2\nadapter-bandwidth = 12\n"
              "hop-latency = 2.5\ncpu = amd\nchannels = 20\nhierarchical = yes\ninput-rate = 1200\n"
-             "step = resnet50 f16 1.5 300\nstep = resnet18 bf16 0 90\nsource = a page\nsource = another = one\n",
+             "step = resnet50 f16 1.5 300\nstep = resnet18 bf16 0 90 4\nsource = a page\nsource = another = one\n",
              "some.place.cluster"));
     EXPECT_EQ(c.name, "some.place");
     EXPECT_EQ(c.nodes, 4);
@@ -63,7 +63,9 @@ TEST_F(ClusterFile, EveryKeyIsReadInItsUnit) {
     EXPECT_EQ(c.steps[0].model + c.steps[0].precision, "resnet50f16");
     EXPECT_DOUBLE_EQ(c.steps[0].fixed, 1.5e-3);
     EXPECT_DOUBLE_EQ(c.steps[0].per_sample, 300e-6);
+    EXPECT_EQ(c.steps[0].ranks_per_node, 1);
     EXPECT_EQ(c.steps[1].model + c.steps[1].precision, "resnet18bf16");
+    EXPECT_EQ(c.steps[1].ranks_per_node, 4);
 }
 
 TEST_F(ClusterFile, WhatIsNotSaidIsUsual) {
