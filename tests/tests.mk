@@ -207,6 +207,10 @@ validate-predict: deps ## how far predictions are from published measurements; 1
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_sum_times
 	@$(PYTHON) tests/peers/validate_predict.py --convoy '$(BUILD)/convoy' --sum-times '$(BUILD)/convoy_sum_times'
 
+predict-cpu: deps ## how far predictions are for two CPU ranks of this machine; ROUNDS=
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy
+	@$(PYTHON) tests/peers/predict_cpu.py --convoy '$(BUILD)/convoy' --rounds '$(if $(findstring command line,$(origin ROUNDS)),$(ROUNDS),3)'
+
 # The airbench94 recipe on the full CIFAR-10, from mpirun to the test accuracy, by seed.
 DATA      ?=
 SEEDS     ?= 1 2 3
