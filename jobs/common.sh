@@ -275,8 +275,7 @@ bench_on() {
   done
 }
 
-# predict_scaling MODEL CELLS: what the cells' ranks are expected to reach at the largest batch, by
-# the cluster file in $CLUSTER. It never ends the script.
+# predict_scaling MODEL CELLS: what cells should reach, by the file $CLUSTER; never ends the script.
 predict_scaling() {
   local model=$1 cells=$2 cell option ranks=() more=()
   if [[ ${CLUSTER:-} != *.cluster ]]; then # some sites have a variable CLUSTER of their own
@@ -287,6 +286,7 @@ predict_scaling() {
   for option in precision image-size classes; do
     [[ -z $(value_of "$option") ]] || more+=("--$option" "$(value_of "$option")")
   done
+  [[ " ${more[*]} " == *" --precision "* ]] || more+=(--precision f32) # bench's default
   (
     find_convoy
     "${convoy[@]}" predict --model "$model" --batch-per-rank "${BATCHES##* }" --cluster "$CLUSTER" \

@@ -31,13 +31,14 @@ def draw_scaling(cells, title, out):
         ranks = sorted(by_ranks)
         style = {"color": color, "marker": "o", "markersize": 4, "linestyle": "-" if source == "Convoy" else "--"}
         label = f"{source}: {model}, {precision}, {size}, batch {batch} a {'GPU' if device == 'gpu' else 'rank'}"
+        label += f" on {by_ranks[ranks[0]]['cluster']}" if "cluster" in by_ranks[ranks[0]] else ""
         rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=label, **style)
         efficiency.plot(ranks, [100 * by_ranks[n]["efficiency"] for n in ranks], **style)
         if all("samples_per_second_low" in by_ranks[n] for n in ranks):  # a prediction: what may come
             bounds = [[by_ranks[n][f"samples_per_second_{end}"] for n in ranks] for end in ("low", "high")]
             alone = by_ranks[ranks[0]]["samples_per_second"] / by_ranks[ranks[0]]["speed_up"]
             rate.fill_between(ranks, *bounds, color=color, alpha=0.2)
-            shares = [[100 * v / n / alone for v, n in zip(end, ranks)] for end in bounds]
+            shares = [[min(100, 100 * v / n / alone) for v, n in zip(end, ranks)] for end in bounds]
             efficiency.fill_between(ranks, *shares, color=color, alpha=0.2)
     ticks = sorted({ranks for by_ranks in lines.values() for ranks in by_ranks})
     unit = "GPU" if all(key[4] == "gpu" for key in lines) else "rank"
@@ -48,7 +49,7 @@ def draw_scaling(cells, title, out):
         axes.set_xlabel(f"{unit}s")
         axes.grid(alpha=0.3)
     rate.set_yscale("log", base=2)
-    rate.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    rate.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     rate.set(title="Throughput", ylabel=f"samples/s, all {unit}s")
     rate.legend(fontsize=8)
     efficiency.set(title="Efficiency", ylabel=f"speed-up per {unit} (%)", ylim=(0, None))

@@ -2,6 +2,7 @@
 // queued. Needs neither a GPU nor MPI.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "cli/commands.h"
 #include "cli/predict_options.h"
@@ -21,53 +22,86 @@ ModelOptions usual_model(const std::string& name) {
     return m;
 }
 
-ModelOptions model_of(const PredictOptions& o) {
-    ModelOptions m = usual_model(o.model);
-    if (o.images.h > 0) {
-        m.h = o.images.h;
-        m.w = o.images.w;
-        m.c = o.images.c;
+/// Sets `known` to what a file says, if it says something. Throws Exit::usage if they differ.
+void agree(std::string& known, const std::string& found, const char* what, const std::string& path) {
+    if (found.empty() || found == known) return;
+    if (!known.empty())
+        fail(Exit::usage, path + ": measured " + what + " " + found + ", but " + known +
+                              " is what the options or the files before it say; give runs of one kind");
+    known = found;
+}
+
+/// What --step and all of --from say, and the options beside them.
+MeasuredFile measured_of(const PredictOptions& o) {
+    MeasuredFile all{.steps = o.steps, .precision = o.precision};
+    if (o.images.h > 0) all.image_size = formatted("%dx%dx%d", o.images.h, o.images.w, o.images.c);
+    std::string classes = o.classes > 0 ? std::to_string(o.classes) : "";
+    for (const std::string& path : o.from) {
+        const MeasuredFile file = read_measured_steps(path, o.model);
+        all.steps.insert(all.steps.end(), file.steps.begin(), file.steps.end());
+        agree(all.precision, file.precision, "precision", path);
+        agree(all.image_size, file.image_size, "images of", path);
+        agree(all.device, file.device, "a", path);
+        agree(classes, file.classes > 0 ? std::to_string(file.classes) : "", "classes:", path);
     }
-    if (o.classes > 0) m.classes = int(o.classes);
+    if (!classes.empty()) all.classes = std::stoll(classes);
+    return all;
+}
+
+ModelOptions model_of(const std::string& name, const MeasuredFile& measured) {
+    ModelOptions m = usual_model(name);
+    if (!measured.image_size.empty()) std::sscanf(measured.image_size.c_str(), "%dx%dx%d", &m.h, &m.w, &m.c);
+    if (measured.classes > 0) m.classes = int(measured.classes);
     return m;
+}
+
+/// The first step of the file in the wanted precision, the model's if it has one.
+const KnownStep& known_step(const Cluster& cluster, const PredictOptions& o) {
+    const KnownStep* best = nullptr;
+    std::string others;
+    for (const KnownStep& s : cluster.steps) {
+        others += (others.empty() ? ", only of " : ", ") + s.model + " in " + s.precision;
+        if (!o.precision.empty() && s.precision != o.precision) continue;
+        if (!best || (best->model != o.model && s.model == o.model)) best = &s;
+    }
+    if (best) return *best;
+    fail(Exit::usage, "the step's time on one rank is not known: " + cluster.name + " has no line 'step'" +
+                          (o.precision.empty() ? "" : " of " + o.precision) + others +
+                          "; give --step TIME, or --from the runs that measured it");
 }
 
 /// Sets the cluster's time of the model, or of another one, by multiply-adds.
 void set_known_step(PredictedTable& t, const PredictOptions& o, const Graph& graph, const Cluster& cluster) {
-    const KnownStep* best = nullptr;
-    for (const KnownStep& s : cluster.steps) {
-        if (!o.precision.empty() && s.precision != o.precision) continue;
-        if (!best || (best->model != o.model && s.model == o.model)) best = &s;
-    }
-    if (!best)
-        fail(Exit::usage, "the step's time on one rank is not known: " + cluster.name + " has no line 'step' " +
-                              (o.precision.empty() ? "" : "of " + o.precision) +
-                              "; give --step TIME, or --from the runs that measured it");
-    const Graph other = build_model(usual_model(best->model));
+    const KnownStep& known = known_step(cluster, o);
+    const Graph other = build_model(usual_model(known.model));
     const double factor = graph.flops_per_image() / other.flops_per_image();
-    t.precision = best->precision;
-    t.notes.push_back(formatted("one rank's step was not given: %s of %s", best->model.c_str(), cluster.name.c_str()) +
-                      (factor == 1 ? "'s cluster file is taken, which says whose it is"
-                                   : formatted("'s cluster file is taken, by multiply-adds (x %.3g)", factor)));
-    t.step.alone = {.fixed = best->fixed, .per_sample = best->per_sample * factor};
-    t.step.ranks_of_times = best->ranks_per_node;
+    t.precision = known.precision;
+    t.other_model = known.model != o.model || factor != 1;
+    t.notes.push_back(formatted("one rank's step was not given: %s of %s", known.model.c_str(), cluster.name.c_str()) +
+                      (t.other_model ? formatted("'s cluster file is taken, by multiply-adds (x %.3g)", factor)
+                                     : "'s cluster file is taken, which says whose it is"));
+    t.step = usual_factors();
+    t.step.alone = {.fixed = known.fixed, .per_sample = known.per_sample * factor};
+    t.step.ranks_of_times = known.ranks_per_node;
 }
 
 /// Sets what one rank takes, and the factors.
-void set_step(PredictedTable& t, const PredictOptions& o, const Graph& graph, const Cluster& cluster) {
-    std::vector<MeasuredStep> measured = o.steps;
-    for (const std::string& path : o.from) {
-        const std::vector<MeasuredStep> more = read_measured_steps(path, o.model);
-        measured.insert(measured.end(), more.begin(), more.end());
-    }
-    if (measured.empty()) {
-        t.step = usual_factors();
-        return set_known_step(t, o, graph, cluster);
-    }
-    FittedStep fit = fit_step(measured, t.work, cluster);
+void set_step(PredictedTable& t, const MeasuredFile& measured, const Cluster& cluster) {
+    for (const MeasuredStep& s : measured.steps) require_network(cluster, s.nodes);
+    FittedStep fit = fit_step(measured.steps, t.work, cluster);
     t.step = std::move(fit.model);
     t.notes = std::move(fit.assumed);
-    t.precision = o.precision;
+    t.given = measured.steps;
+    t.precision = measured.precision;
+    if (measured.device == "cpu" && cluster.sums.empty())
+        t.notes.emplace_back("measured on CPU ranks, but the time of sums is NCCL's: give an all-reduce-table");
+}
+
+/// Before anything is printed.
+void check_picture(const std::string& path) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (path.empty() || folder.empty() || std::filesystem::is_directory(folder)) return;
+    fail(Exit::io, "--plot " + path + ": there is no folder " + folder.string() + "; make it, or choose another");
 }
 
 }  // namespace
@@ -80,19 +114,24 @@ int predict(const std::vector<std::string>& args) {
     }
     const Cluster cluster = read_cluster(o.cluster);
     const std::vector<int> ranks = ranks_to_predict(o.ranks, cluster.ranks_per_node, cluster.nodes);
-    const ModelOptions m = model_of(o);
+    for (const int n : ranks) require_network(cluster, (n + cluster.ranks_per_node - 1) / cluster.ranks_per_node);
+    check_picture(o.plot);
+    const MeasuredFile measured = measured_of(o);
+    const ModelOptions m = model_of(o.model, measured);
     const Graph graph = build_model(m);
-    PredictedTable t{
-        .model = o.model,
-        .image_size = formatted("%dx%dx%d", m.h, m.w, m.c),
-        .cluster = cluster.name,
-        .classes = m.classes,
-        .batch = o.batch,
-        .work = {.gradients = ready_gradients(graph),
-                 .batch = o.batch,
-                 .gradient_bytes = int(o.gradient_bytes),
-                 .bucket_bytes = o.bucket_mib > 0 ? size_t(o.bucket_mib * (1 << 20)) : usual_bucket_bytes(cluster)}};
-    set_step(t, o, graph, cluster);
+    PredictedTable t{.model = o.model,
+                     .image_size = formatted("%dx%dx%d", m.h, m.w, m.c),
+                     .cluster = cluster.name,
+                     .classes = m.classes,
+                     .batch = o.batch,
+                     .work = {.gradients = ready_gradients(graph),
+                              .batch = o.batch,
+                              .gradient_bytes = int(o.gradient_bytes),
+                              .bucket_bytes = size_t(o.bucket_mib * (1 << 20))}};
+    if (measured.steps.empty())
+        set_known_step(t, o, graph, cluster);
+    else
+        set_step(t, measured, cluster);
     predict_cells(t, cluster, ranks);
     std::fputs(prediction_as(t, o.format).c_str(), stdout);
     if (o.explain) std::fputs(prediction_explained(t).c_str(), stdout);

@@ -35,7 +35,7 @@ double parse_step_time(const std::string& text) {
     if (unit == "ms") seconds *= 1e-3;
     if (unit == "us") seconds *= 1e-6;
     const bool known = unit.empty() || unit == "s" || unit == "ms" || unit == "us";
-    return known && seconds > 0 && seconds < 1e6 ? seconds : 0;
+    return known && seconds >= 1e-6 && seconds < 1e6 ? seconds : 0;
 }
 
 /// A whole number from 1; 0: it is none.
@@ -140,6 +140,9 @@ PredictOptions parse_predict(const std::vector<std::string>& args) {
     if (o.cluster.empty()) fail(Exit::usage, "on which machines? give --cluster, as jobs/site/dgx-h100.cluster");
     if (o.explain && o.format != Format::text)
         fail(Exit::usage, "--explain is for people; leave it out, or leave out --format: JSON and CSV have every term");
+    if (!o.precision.empty()) choose("precision", o.precision, precision_choices());
+    if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
+        fail(Exit::usage, formatted("--bucket-mib %g is less than 0.001; 0 means by the links", o.bucket_mib));
     o.steps = parse_steps(step, o.batch);
     if (!o.steps.empty() && !o.from.empty())
         fail(Exit::usage, "--step and --from both say what a step takes; leave one out");

@@ -32,6 +32,7 @@ struct Cluster {
     double switch_bandwidth = 0;  ///< the same of sums in the switch (NVLS); 0: it has none
     int adapters = 0;             ///< of the network, a node; 0: one node
     double adapter_bandwidth = 0;
+    bool verbs = true;       ///< InfiniBand or RoCE; false: sockets
     double hop_latency = 0;  ///< of a message between nodes, besides NCCL's own constants
     GpuGeneration gpu = GpuGeneration::ampere;
     NodeLink link = NodeLink::nvlink;

@@ -56,7 +56,7 @@ void set_line(StepTimes& times, const std::vector<Point>& points) {
     times.per_sample = variance > 0 ? (xy - x * y) / variance : ratio;
     times.fixed = y - times.per_sample * x;
     if (variance <= 0 || times.fixed < 0) times = {.fixed = 0, .per_sample = ratio};
-    if (times.per_sample < 0) times = {.fixed = y, .per_sample = 0};
+    if (times.per_sample < 0) times = {.fixed = y, .per_sample = 0};  // what falls is taken as constant
 }
 
 int64_t batches_of(const std::vector<MeasuredStep>& steps) {
@@ -107,6 +107,8 @@ private:
         }
         set_line(model().alone, points);
         for (const auto& [batch, seconds] : of_batch) model().alone.measured[batch] = median(seconds);
+        if (model().alone.per_sample == 0)
+            fit_.assumed.emplace_back("steps do not last longer with larger batches: all are taken to last as long");
         if (batches_of(base) == 1)
             fit_.assumed.push_back(
                 formatted("steps of one batch (%lld) were measured: other batches take time in proportion",

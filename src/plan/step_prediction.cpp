@@ -16,9 +16,10 @@ std::vector<PredictedSum> run_sums(const StepWork& work, const Cluster& cluster,
                                    double compute) {
     std::vector<size_t> counts;
     for (const ReadyGradient& g : work.gradients) counts.push_back(g.count);
+    const size_t target = work.bucket_bytes > 0 ? work.bucket_bytes : usual_bucket_bytes(cluster, nodes);
     std::vector<PredictedSum> sums;
     size_t gradient = 0, complete = 0;
-    for (const Bucket& bucket : plan_buckets(counts, std::max<size_t>(1, work.bucket_bytes / sizeof(float)))) {
+    for (const Bucket& bucket : plan_buckets(counts, std::max<size_t>(1, target / sizeof(float)))) {
         double moment = 0;
         for (; complete < bucket.end; ++gradient) {
             complete += counts[gradient];
@@ -37,14 +38,23 @@ Limit limit_of(const StepPrediction& p) {
     if (p.input >= p.step) return Limit::input;
     const std::pair<double, Limit> parts[] = {{p.compute, Limit::compute},
                                               {p.fixed, Limit::fixed},
+                                              {p.node_loss, Limit::node},
                                               {p.exposed + p.interference, Limit::communication},
                                               {p.noise, Limit::noise}};
     return std::max_element(std::begin(parts), std::end(parts))->second;
 }
 
-StepModel with_factors(StepModel m, double Factor::* bound) {
-    for (Factor* f : {&m.host_loss, &m.interference, &m.spread}) f->value = f->*bound;
-    return m;
+/// How much longer a step takes on so many ranks of a node than on one. h is of a node of 8.
+double crowding(const StepModel& m, int ranks_per_node) { return 1 + m.host_loss.value * (ranks_per_node - 1) / 7; }
+
+/// A larger h makes fewer ranks than the times were measured on faster.
+StepPrediction bounded(StepModel m, const StepWork& work, const Cluster& c, int ranks, bool worst) {
+    const auto bound = [](const Factor& f, bool high) { return high ? f.high : f.low; };
+    const bool more_of_a_node = std::min(ranks, c.ranks_per_node) >= m.ranks_of_times;
+    m.host_loss.value = bound(m.host_loss, worst == more_of_a_node);
+    m.interference.value = bound(m.interference, worst);
+    m.spread.value = bound(m.spread, worst);
+    return predict_step(m, work, c, ranks);
 }
 
 }  // namespace
@@ -58,6 +68,7 @@ const char* name_of(Limit limit) {
     switch (limit) {
         case Limit::compute: return "compute";
         case Limit::fixed: return "fixed time";
+        case Limit::node: return "full node";
         case Limit::communication: return "communication";
         case Limit::noise: return "slowest rank";
         case Limit::input: return "input";
@@ -78,11 +89,11 @@ StepPrediction predict_step(const StepModel& m, const StepWork& work, const Clus
     StepPrediction p;
     p.ranks = ranks;
     p.nodes = (ranks + per_node - 1) / per_node;
-    // h is of a node of 8; a time that was measured on several ranks has their part of it
-    const double crowd = 1 + m.host_loss.value * (per_node - m.ranks_of_times) / 7.0, alone = m.alone.at(work.batch),
-                 fixed = std::min(m.alone.fixed, alone), compute = alone * crowd;
-    p.fixed = fixed * crowd;
-    p.compute = compute - p.fixed;
+    const double alone = m.alone.at(work.batch) / crowding(m, m.ranks_of_times),
+                 compute = alone * crowding(m, per_node);
+    p.fixed = std::min(m.alone.fixed / crowding(m, m.ranks_of_times), alone);
+    p.compute = alone - p.fixed;
+    p.node_loss = compute - alone;
     if (ranks > 1) {
         p.buckets = run_sums(work, seen, p.nodes, per_node, compute);
         for (const PredictedSum& sum : p.buckets) p.sums += sum.time.seconds;
@@ -91,33 +102,37 @@ StepPrediction predict_step(const StepModel& m, const StepWork& work, const Clus
         p.noise = m.spread.value * compute * expected_largest(ranks);
     }
     if (cluster.images_per_second > 0) p.input = double(work.batch) * per_node / cluster.images_per_second;
-    p.step = std::max(p.compute + p.fixed + p.exposed + p.interference + p.noise, p.input);
+    p.step = std::max(p.compute + p.fixed + p.node_loss + p.exposed + p.interference + p.noise, p.input);
     p.limit = limit_of(p);
     p.images_per_second = double(work.batch) * ranks / p.step;
     return p;
 }
 
 StepPrediction worst_step(const StepModel& m, const StepWork& work, const Cluster& c, int ranks) {
-    return predict_step(with_factors(m, &Factor::high), work, c, ranks);
+    return bounded(m, work, c, ranks, true);
 }
 StepPrediction best_step(const StepModel& m, const StepWork& work, const Cluster& c, int ranks) {
-    return predict_step(with_factors(m, &Factor::low), work, c, ranks);
+    return bounded(m, work, c, ranks, false);
 }
 
-size_t usual_bucket_bytes(const Cluster& c) { return size_t(c.link == NodeLink::nvlink ? 16 : 4) << 20; }
+size_t usual_bucket_bytes(const Cluster& c, int nodes) {
+    const bool fast = nodes > 1 ? c.verbs : c.link == NodeLink::nvlink;
+    return size_t(fast ? 16 : 4) << 20;
+}
 
 size_t best_bucket_bytes(const StepModel& m, StepWork work, const Cluster& c, int ranks) {
-    size_t best = 0;
-    double shortest = INFINITY;
-    std::vector<size_t> sizes = {size_t(4096) << 20};
-    for (size_t mib = 256; mib > 0; mib /= 2) sizes.push_back(mib << 20);
-    for (const size_t bytes : sizes) {
+    const auto step = [&](size_t bytes) {
         work.bucket_bytes = bytes;
-        if (const double step = predict_step(m, work, c, ranks).step; step < shortest * (1 - 1e-9)) {
-            shortest = step;
-            best = bytes;
+        return predict_step(m, work, c, ranks);
+    };
+    const StepPrediction usual = step(0);
+    size_t best = usual_bucket_bytes(c, usual.nodes);
+    double shortest = usual.step - 1e-3 * (usual.exposed + usual.interference);
+    for (size_t mib = 4096; mib > 0; mib = mib > 256 ? 256 : mib / 2)
+        if (const double seconds = step(mib << 20).step; seconds < shortest) {
+            shortest = seconds;
+            best = mib << 20;
         }
-    }
     return best;
 }
 

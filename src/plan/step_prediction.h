@@ -36,12 +36,12 @@ struct StepModel {
 
 struct StepWork {
     std::vector<ReadyGradient> gradients;
-    int64_t batch = 1;       ///< a rank
-    int gradient_bytes = 4;  ///< of an element
-    size_t bucket_bytes = size_t(16) << 20;
+    int64_t batch = 1;        ///< a rank
+    int gradient_bytes = 4;   ///< of an element
+    size_t bucket_bytes = 0;  ///< 0: usual_bucket_bytes()
 };
 
-enum class Limit : uint8_t { compute, fixed, communication, noise, input };
+enum class Limit : uint8_t { compute, fixed, node, communication, noise, input };
 const char* name_of(Limit);
 
 /// The sum of a bucket. Moments are seconds from the step's beginning.
@@ -53,8 +53,9 @@ struct PredictedSum {
 /// Times in seconds a step.
 struct StepPrediction {
     int nodes = 1, ranks = 1;
-    double compute = 0;       ///< what grows with the batch, with the loss of a full node
-    double fixed = 0;         ///< what does not
+    double compute = 0;       ///< of one rank alone: what grows with the batch
+    double fixed = 0;         ///< of one rank alone: what does not
+    double node_loss = 0;     ///< what ranks of a node cost one another (h)
     double interference = 0;  ///< by sums that overlap
     double noise = 0;         ///< waiting for the slowest rank
     double sums = 0;          ///< all of them
@@ -73,11 +74,12 @@ StepPrediction worst_step(const StepModel&, const StepWork&, const Cluster&, int
 StepPrediction best_step(const StepModel&, const StepWork&, const Cluster&, int ranks);
 
 /// Of powers of two from 1 to 256 MiB and of one for all gradients: with which size the step is
-/// shortest, the largest of equals.
+/// shortest. The usual one if none is better by a thousandth of what sums cost.
 size_t best_bucket_bytes(const StepModel&, StepWork, const Cluster&, int ranks);
 
-/// Of gradient buckets, unless --bucket-mib says: 16 MiB where NVLink joins the GPUs, else 4.
-size_t usual_bucket_bytes(const Cluster&);
+/// Of gradient buckets, unless --bucket-mib says: 16 MiB where NVLink joins the GPUs of one node or
+/// verbs several nodes, else 4. As bucket_bytes_of() in backend/gpu/sums.h.
+size_t usual_bucket_bytes(const Cluster&, int nodes);
 
 /// The mean of the largest of n standard normal numbers, by Blom's formula.
 double expected_largest(int n);

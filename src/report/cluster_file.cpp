@@ -50,9 +50,9 @@ struct Value {
     }
     /// Above zero; what is larger than any machine has is of another unit.
     double rate() const { return number(text, 1e-3, 1e5) * gigabyte; }
-    int whole(int high) const {
-        const double value = number(text, 1, high);
-        if (value != double(int(value))) refuse(text);
+    int whole(const std::string& word, int high) const {
+        const double value = number(word, 1, high);
+        if (value != double(int(value))) refuse(word);
         return int(value);
     }
     template <class T, size_t n> T one_of(const std::array<std::pair<const char*, T>, n>& choices) const {
@@ -75,7 +75,7 @@ KnownStep step_of(const Value& v) {
             .precision = words[1],
             .fixed = 1e-3 * v.number(words[2], 0, 1e6),
             .per_sample = microsecond * v.number(words[3], 1e-6, 1e9),
-            .ranks_per_node = words.size() == 5 ? int(v.number(words[4], 1, 1024)) : 1};
+            .ranks_per_node = words.size() == 5 ? v.whole(words[4], 1024) : 1};
 }
 
 void add_step(Cluster& c, const Value& v) {
@@ -121,26 +121,30 @@ struct Key {
 constexpr const char* rate_takes = "GB/s (1e9 bytes), above 0 and at most 100000";
 
 const std::array keys = {
-    Key{"nodes", "a whole number from 1", [](Cluster& c, const Value& v) { c.nodes = v.whole(1 << 20); }, Key::always},
+    Key{"nodes", "a whole number from 1", [](Cluster& c, const Value& v) { c.nodes = v.whole(v.text, 1 << 20); },
+        Key::always},
     Key{"gpus-per-node", "a whole number from 1 to 1024",
-        [](Cluster& c, const Value& v) { c.ranks_per_node = v.whole(1024); }, Key::always},
+        [](Cluster& c, const Value& v) { c.ranks_per_node = v.whole(v.text, 1024); }, Key::always},
     Key{"gpu", "volta, ampere, hopper or blackwell", [](Cluster& c, const Value& v) { c.gpu = v.one_of(gpus); }},
     Key{"link", "nvlink or pcie", [](Cluster& c, const Value& v) { c.link = v.one_of(links); }},
     Key{"node-bandwidth", rate_takes, [](Cluster& c, const Value& v) { c.node_bandwidth = v.rate(); }, Key::always},
     Key{"switch-bandwidth", "GB/s (1e9 bytes), at most 100000; 0: the node has no such switch",
         [](Cluster& c, const Value& v) { c.switch_bandwidth = v.text == "0" ? 0 : v.rate(); }},
-    Key{"adapters", "a whole number from 1 to 64", [](Cluster& c, const Value& v) { c.adapters = v.whole(64); },
+    Key{"adapters", "a whole number from 1 to 64", [](Cluster& c, const Value& v) { c.adapters = v.whole(v.text, 64); },
         Key::several_nodes},
     Key{"adapter-bandwidth", rate_takes, [](Cluster& c, const Value& v) { c.adapter_bandwidth = v.rate(); },
         Key::several_nodes},
+    Key{"verbs", "yes or no", [](Cluster& c, const Value& v) { c.verbs = v.one_of(yes_or_no); }},
     Key{"hop-latency", "microseconds, from 0 to 1000000",
         [](Cluster& c, const Value& v) { c.hop_latency = v.number(v.text, 0, 1e6) * microsecond; }},
     Key{"cpu", "intel, amd or other", [](Cluster& c, const Value& v) { c.cpu = v.one_of(cpus); }},
-    Key{"channels", "a whole number from 1 to 64", [](Cluster& c, const Value& v) { c.channels = v.whole(64); }},
+    Key{"channels", "a whole number from 1 to 64",
+        [](Cluster& c, const Value& v) { c.channels = v.whole(v.text, 64); }},
     Key{"hierarchical", "yes or no", [](Cluster& c, const Value& v) { c.hierarchical = v.one_of(yes_or_no); }},
     Key{"input-rate", "images/s that a node reads, above 0",
         [](Cluster& c, const Value& v) { c.images_per_second = v.number(v.text, 1e-3, 1e12); }},
-    Key{"step", "MODEL PRECISION MILLISECONDS MICROSECONDS, as in resnet50 f16 3.8 135.2", add_step, Key::repeated},
+    Key{"step", "MODEL PRECISION MILLISECONDS MICROSECONDS [GPUS], as in resnet50 f16 3.8 135.2 8", add_step,
+        Key::repeated},
     Key{"all-reduce-table", "a file that convoy comm-test --json wrote", add_table, Key::repeated},
     Key{"source", "text", [](Cluster&, const Value&) {}, Key::repeated}};
 
@@ -177,11 +181,16 @@ void check_complete(const Cluster& c, const std::set<std::string>& given, const 
                                   (key.when == Key::always ? "" : ", which several nodes need") + "; it takes " +
                                   key.takes);
     }
+    for (const MeasuredSum& s : c.sums)
+        if (s.nodes > 1 && c.network_bandwidth() <= 0)
+            fail(Exit::bad_input, path + ": has sums of " + std::to_string(s.nodes) +
+                                      " hosts, but no network; add adapters and adapter-bandwidth");
 }
 
 }  // namespace
 
 Cluster read_cluster(const std::string& path) {
+    size_of_input(path, advice);  // a pipe may never begin
     std::istringstream in(config_of_input(path, "cluster file", advice));
     Cluster cluster;
     cluster.name = std::filesystem::path(path).stem().string();
@@ -202,6 +211,12 @@ Cluster read_cluster(const std::string& path) {
     }
     check_complete(cluster, given, path);
     return cluster;
+}
+
+void require_network(const Cluster& c, int nodes) {
+    if (nodes > 1 && c.network_bandwidth() <= 0)
+        fail(Exit::usage, c.name + " has no network, so nothing can be said of " + std::to_string(nodes) +
+                              " nodes; add adapters and adapter-bandwidth to the file");
 }
 
 }  // namespace convoy

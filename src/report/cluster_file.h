@@ -11,4 +11,7 @@ namespace convoy {
 /// missing.
 Cluster read_cluster(const std::string& path);
 
+/// Throws Exit::usage for several nodes of a cluster that has no adapters.
+void require_network(const Cluster&, int nodes);
+
 }  // namespace convoy

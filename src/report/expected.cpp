@@ -30,15 +30,14 @@ void add_expected(Cells first, Cells last, const Cluster& cluster) {
     const auto base = std::find_if(first, last, measured);  // cells rise in ranks
     if (base == last) return;
     StepWork work{.gradients = gradients_of(base->run), .batch = base->run.batch};
-    if (work.gradients.empty()) return;
-    work.bucket_bytes = usual_bucket_bytes(cluster);
+    if (work.gradients.empty() || !knows_sums(cluster, base->run.device, int(base->run.nodes))) return;
     const MeasuredStep step{.nodes = int(base->run.nodes),
                             .ranks = int(base->run.ranks),
                             .batch = base->run.batch,
                             .seconds = double(base->run.batch * base->run.ranks) / base->run.samples_per_second};
     const StepModel model = fit_step({step}, work, as_run(cluster, step.nodes, step.ranks)).model;
     for (Cells c = base; ++c != last;) {
-        if (!measured(*c)) continue;
+        if (!measured(*c) || !knows_sums(cluster, c->run.device, int(c->run.nodes))) continue;
         const StepPrediction p =
             predict_step(model, work, as_run(cluster, c->run.nodes, c->run.ranks), int(c->run.ranks));
         c->expected = p.images_per_second;
@@ -48,15 +47,18 @@ void add_expected(Cells first, Cells last, const Cluster& cluster) {
 
 }  // namespace
 
+bool knows_sums(const Cluster& c, const std::string& device_kind, int nodes) {
+    return (device_kind != "cpu" || !c.sums.empty()) && (nodes < 2 || c.network_bandwidth() > 0);
+}
+
 StepPrediction expected_step(const RunOnCluster& run, const Cluster& cluster) {
     StepModel model = usual_factors();
     model.alone.measured[run.batch] = run.compute_seconds;
     const Cluster as_ran = as_run(cluster, run.nodes, run.ranks);
     model.ranks_of_times = as_ran.ranks_per_node;  // the compute time has the loss of its node, and interference
     model.interference.value = 0;
-    const StepWork work{.gradients = ready_gradients(build_model(run.model)),
-                        .batch = run.batch,
-                        .bucket_bytes = run.bucket_bytes > 0 ? run.bucket_bytes : usual_bucket_bytes(cluster)};
+    const StepWork work{
+        .gradients = ready_gradients(build_model(run.model)), .batch = run.batch, .bucket_bytes = run.bucket_bytes};
     return predict_step(model, work, as_ran, run.ranks);
 }
 

@@ -11,7 +11,7 @@ struct RunOnCluster {
     ModelOptions model;
     int64_t batch = 0;  ///< a rank
     int nodes = 1, ranks = 1;
-    double compute_seconds = 0;  ///< of a step, without sums and data
+    double compute_seconds = 0;  ///< of a step, without sums; with waiting for data, which is not the cluster's
     size_t bucket_bytes = 0;
 };
 
@@ -19,7 +19,11 @@ struct RunOnCluster {
 /// give.
 StepPrediction expected_step(const RunOnCluster&, const Cluster&);
 
-/// Sets what is expected of each table's cells from the measured cell with the fewest ranks.
+/// Whether the file says how long these sums take: NCCL's constants are not those of MPI.
+bool knows_sums(const Cluster&, const std::string& device_kind, int nodes);
+
+/// Sets what is expected of each table's cells from the measured cell with the fewest ranks, where
+/// knows_sums().
 void add_expected(std::vector<ScalingCell>&, const Cluster&);
 
 }  // namespace convoy

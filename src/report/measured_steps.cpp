@@ -1,10 +1,10 @@
 #include "report/measured_steps.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
@@ -31,17 +31,21 @@ double spread_of(const RunSummary& s) {
     return n < 2 || mean <= 0 ? NAN : std::sqrt(squares) / mean;
 }
 
-MeasuredStep of_run(const std::string& path, const std::string& model) {
+MeasuredFile of_run(const std::string& path, const std::string& model) {
     const RunSummary s = summarise(path);
     refuse_other_model(path, s.model, model);
     if (!(s.step_seconds > 0) || s.ranks < 1 || s.hosts < 1 || s.batch_per_rank < 1)
         fail(Exit::bad_input, path + ": has no step whose time, batch and ranks are known; leave it out of --from");
-    return {.nodes = int(s.hosts),
-            .ranks = int(s.ranks),
-            .batch = s.batch_per_rank,
-            .seconds = s.step_seconds,
-            .spread = spread_of(s),
-            .source = path};
+    return {.steps = {{.nodes = int(s.hosts),
+                       .ranks = int(s.ranks),
+                       .batch = s.batch_per_rank,
+                       .seconds = s.step_seconds,
+                       .spread = spread_of(s),
+                       .source = path}},
+            .precision = s.precision,
+            .image_size = s.image_size,
+            .device = s.device,
+            .classes = s.classes};
 }
 
 std::string last_line_of(const std::string& text) {
@@ -52,10 +56,11 @@ std::string last_line_of(const std::string& text) {
     return last;
 }
 
-MeasuredStep of_benchmark(const std::string& path, const std::string& model) {
+MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     const std::string advice = "give what 'convoy bench' prints as its last line";
     const auto j = nlohmann::json::parse(last_line_of(text_of_input(path, most_bytes, advice)), nullptr, false);
     MeasuredStep s{.nodes = 0, .ranks = 0, .batch = 0, .source = path};
+    MeasuredFile file;
     std::string found;
     try {
         found = j.at("bench").get<std::string>();
@@ -63,13 +68,24 @@ MeasuredStep of_benchmark(const std::string& path, const std::string& model) {
         s.ranks = j.at("ranks").get<int>();
         s.batch = j.at("batch_per_rank").get<int64_t>();
         s.seconds = j.at("step_seconds").get<double>();
+        file.precision = j.value("precision", "");
+        file.image_size = j.value("image_size", "");
+        file.device = j.value("device_kind", "");
+        file.classes = j.value("classes", int64_t(0));
     } catch (const nlohmann::json::exception&) {
         fail(Exit::bad_input, path + ": is no benchmark; " + advice);
     }
     refuse_other_model(path, found, model);
-    if (s.nodes < 1 || s.ranks < s.nodes || s.batch < 1 || !(s.seconds > 0 && s.seconds < 1e6))
-        fail(Exit::bad_input, path + ": has no step time, or not its ranks; " + advice);
-    return s;
+    if (s.nodes < 1 || s.ranks < s.nodes || s.ranks % s.nodes != 0 || s.batch < 1 ||
+        !(s.seconds > 0 && s.seconds < 1e6))
+        fail(Exit::bad_input, path + ": has no step time, or not its ranks, as many on each host; " + advice);
+    file.steps.push_back(s);
+    return file;
+}
+
+std::string trimmed(const std::string& text) {
+    const size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
+    return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
 std::vector<std::string> cells_of(const std::string& line) {
@@ -80,28 +96,34 @@ std::vector<std::string> cells_of(const std::string& line) {
             quoted = !quoted;
         else if (c == ',' && !quoted)
             cells.emplace_back();
-        else if (c != '\r')
+        else
             cells.back() += c;
     }
+    for (std::string& cell : cells) cell = trimmed(cell);
     return cells;
 }
 
-/// A table's columns, by their names.
+/// Columns by their names.
 class Columns {
 public:
-    Columns(const std::string& path, const std::string& header) : path_(path), names_(cells_of(header)) {}
+    Columns(std::string path, const std::string& header) : path_(std::move(path)), names_(cells_of(header)) {}
 
+    std::optional<size_t> find(const std::string& name) const {
+        const auto found = std::find(names_.begin(), names_.end(), name);
+        if (found == names_.end()) return std::nullopt;
+        return size_t(found - names_.begin());
+    }
     size_t index(std::initializer_list<const char*> names) const {
         for (const char* name : names)
-            if (const auto found = std::find(names_.begin(), names_.end(), name); found != names_.end())
-                return size_t(found - names_.begin());
+            if (const auto found = find(name)) return *found;
         fail(Exit::bad_input, path_ + ": has no column " + *names.begin() +
                                   "; its first line names nodes, gpus, batch_per_gpu and images_per_s");
     }
+    size_t count() const { return names_.size(); }
 
 private:
-    const std::string path_;
-    const std::vector<std::string> names_;
+    std::string path_;
+    std::vector<std::string> names_;
 };
 
 /// A number within [low, high]; 0: it is none.
@@ -116,53 +138,84 @@ double number_of(const std::string& text, double low, double high) {
     return used == text.size() && v >= low && v <= high ? v : 0;
 }
 
-MeasuredStep of_row(const std::string& place, const std::vector<std::string>& cells,
-                    const std::array<size_t, 4>& columns) {
-    if (cells.size() <= *std::max_element(columns.begin(), columns.end()))
-        fail(Exit::bad_input, place + ": has fewer columns than the first line");
-    constexpr double most = 1 << 24;
-    const double nodes = number_of(cells[columns[0]], 1, most), ranks = number_of(cells[columns[1]], 1, most),
-                 batch = number_of(cells[columns[2]], 1, most), rate = number_of(cells[columns[3]], 1e-9, 1e12);
-    if (nodes * ranks * batch * rate <= 0 || ranks < nodes || std::fmod(ranks, nodes) != 0)
-        fail(Exit::bad_input, place +
-                                  ": nodes, ranks and batch are whole numbers from 1, ranks fill nodes, and images/s "
-                                  "are above 0; mend it, or leave it out");
-    return {.nodes = int(nodes),
-            .ranks = int(ranks),
-            .batch = int64_t(batch),
-            .seconds = std::floor(batch) * ranks / rate,
-            .source = place};
+/// As number_of, of "128" or "128.0".
+int64_t whole_of(const std::string& text) {
+    const double v = number_of(text, 1, 1 << 24);
+    return std::trunc(v) == v ? int64_t(v) : 0;
 }
 
-std::vector<MeasuredStep> of_table(const std::string& path) {
+/// A table while it is read.
+class Table {
+public:
+    Table(const std::string& path, const std::string& header)
+        : path_(path),
+          names_(path, header),
+          nodes_(names_.index({"nodes", "hosts"})),
+          ranks_(names_.index({"gpus", "ranks", "accelerators"})),
+          batch_(names_.index({"batch_per_gpu", "batch_per_rank", "batch_per_accelerator", "batch"})),
+          rate_(names_.index({"images_per_s", "images_per_second", "samples_per_second"})) {}
+
+    void add(int number, const std::string& line) {
+        const std::string place = path_ + ":" + std::to_string(number);
+        const std::vector<std::string> cells = cells_of(line);
+        if (cells.size() < names_.count()) fail(Exit::bad_input, place + ": has fewer columns than the first line");
+        for (const auto& [name, known] : {std::pair{"model", &model_}, {"precision", &file_.precision}}) {
+            const auto at = names_.find(name);
+            if (!at) continue;
+            if (!file_.steps.empty() && cells[*at] != *known)
+                fail(Exit::bad_input, place + ": " + name + " " + cells[*at] + ", but " + *known +
+                                          " in the lines before; give a table of one kind");
+            *known = cells[*at];
+        }
+        if (const auto at = names_.find("source"); at && cells[*at] == "predicted")
+            fail(Exit::bad_input, place + ": is a prediction, not a measurement; leave it out");
+        const int64_t nodes = whole_of(cells[nodes_]), ranks = whole_of(cells[ranks_]), batch = whole_of(cells[batch_]);
+        const double rate = number_of(cells[rate_], 1e-9, 1e12);
+        if (nodes < 1 || ranks < nodes || ranks % nodes != 0 || batch < 1 || rate <= 0)
+            fail(Exit::bad_input,
+                 place +
+                     ": nodes, ranks and batch are whole numbers from 1, ranks fill nodes, and images/s "
+                     "are above 0; mend it, or leave it out");
+        file_.steps.push_back({.nodes = int(nodes),
+                               .ranks = int(ranks),
+                               .batch = batch,
+                               .seconds = double(batch * ranks) / rate,
+                               .source = place});
+    }
+    MeasuredFile file() && { return std::move(file_); }
+
+private:
+    const std::string path_;
+    const Columns names_;
+    const size_t nodes_, ranks_, batch_, rate_;
+    std::string model_;
+    MeasuredFile file_;
+};
+
+MeasuredFile of_table(const std::string& path) {
     std::istringstream in(text_of_input(path, most_bytes, "check --from"));
-    std::vector<MeasuredStep> steps;
-    std::array<size_t, 4> columns{};
-    bool named = false;
+    std::optional<Table> table;
+    MeasuredFile file;
     int number = 0;
     for (std::string line; std::getline(in, line);) {
-        ++number;
-        if (line.find_first_not_of(" \t\r") == std::string::npos || line[0] == '#') continue;
-        if (named) {
-            steps.push_back(of_row(path + ":" + std::to_string(number), cells_of(line), columns));
-            continue;
-        }
-        const Columns names(path, line);
-        columns = {names.index({"nodes", "hosts"}), names.index({"gpus", "ranks", "accelerators"}),
-                   names.index({"batch_per_gpu", "batch_per_rank", "batch_per_accelerator", "batch"}),
-                   names.index({"images_per_s", "images_per_second", "samples_per_second"})};
-        named = true;
+        if (++number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);  // a byte order mark
+        if (trimmed(line).empty() || line[0] == '#') continue;
+        if (table)
+            table->add(number, line);
+        else
+            table.emplace(path, line);
     }
-    if (steps.empty()) fail(Exit::bad_input, path + ": has no row; give one a measured run");
-    return steps;
+    if (table) file = std::move(*table).file();
+    if (file.steps.empty()) fail(Exit::bad_input, path + ": has no row; give one a measured run");
+    return file;
 }
 
 }  // namespace
 
-std::vector<MeasuredStep> read_measured_steps(const std::string& path, const std::string& model) {
+MeasuredFile read_measured_steps(const std::string& path, const std::string& model) {
     if (path.ends_with(".csv")) return of_table(path);
-    if (path.ends_with(".json")) return {of_benchmark(path, model)};
-    return {of_run(path, model)};
+    if (path.ends_with(".json")) return of_benchmark(path, model);
+    return of_run(path, model);
 }
 
 }  // namespace convoy

@@ -11,11 +11,23 @@ namespace {
 
 constexpr double mib = 1 << 20;
 
+/// Whether the step of these ranks was measured, or is the cluster file's.
+bool is_given(const PredictedTable& t, const StepPrediction& p) {
+    if (t.given.empty()) return p.nodes == 1 && p.ranks == t.step.ranks_of_times;
+    return std::any_of(t.given.begin(), t.given.end(), [&](const MeasuredStep& s) {
+        return s.nodes == p.nodes && s.ranks == p.ranks && s.batch == t.batch;
+    });
+}
+
 Known known_of(const PredictedTable& t, const Cluster& c, const StepPrediction& p) {
-    if (p.ranks == t.step.ranks_of_times) return Known::step;
+    const auto other_batch = [&](const MeasuredStep& s) { return s.batch == t.given[0].batch && s.batch != t.batch; };
+    const bool one_other_batch = !t.given.empty() && std::all_of(t.given.begin(), t.given.end(), other_batch);
+    if (t.other_model || one_other_batch) return Known::unproven;
+    if (is_given(t, p)) return Known::step;
     if (p.nodes == 1) return Known::node;
+    if (t.step.network_measured) return Known::network;
     const bool sums = std::any_of(c.sums.begin(), c.sums.end(), [](const MeasuredSum& s) { return s.nodes > 1; });
-    return t.step.network_measured || sums ? Known::network : Known::nodes;
+    return sums ? Known::sums : Known::nodes;
 }
 
 const char* name_of(Known known) {
@@ -23,7 +35,9 @@ const char* name_of(Known known) {
         case Known::step: return "step given";
         case Known::node: return "one node";
         case Known::nodes: return "network not measured";
+        case Known::sums: return "sums measured";
         case Known::network: return "network measured";
+        case Known::unproven: return "not validated";
     }
     return "";
 }
@@ -37,6 +51,7 @@ void add_note(PredictedTable& t, const char* what, const Factor& f) {
 std::string milliseconds(double seconds) { return formatted("%.3f", 1e3 * seconds); }
 
 std::string error_text(Known known) {
+    if (known == Known::unproven) return "unknown";
     return known == Known::step ? "-" : formatted("%.0f %%", 100 * usual_error(known));
 }
 
@@ -46,9 +61,9 @@ std::string head_of(const PredictedTable& t) {
     std::string head =
         formatted("%s, %s%s%s images, batch %lld a rank, predicted for %s\n", t.model.c_str(), t.precision.c_str(),
                   t.precision.empty() ? "" : ", ", t.image_size.c_str(), (long long)t.batch, t.cluster.c_str());
-    return head + formatted("one rank alone: %s ms a step; %.1f MiB of gradients in buckets of %.0f MiB\n",
+    return head + formatted("one rank alone: %s ms a step; %.1f MiB of gradients in buckets of %.3g MiB\n",
                             milliseconds(t.alone).c_str(), count * t.work.gradient_bytes / mib,
-                            double(t.work.bucket_bytes) / mib);
+                            double(t.bucket_bytes) / mib);
 }
 
 TextTable table_of(const PredictedTable& t) {
@@ -61,7 +76,7 @@ TextTable table_of(const PredictedTable& t) {
                               formatted("%.0f", p.images_per_second), formatted("%.0f", c.worst.images_per_second),
                               formatted("%.0f", c.best.images_per_second), formatted("%.1f", c.speed_up),
                               formatted("%.1f %%", 100 * c.efficiency), milliseconds(p.exposed), name_of(p.limit),
-                              p.ranks < 2 ? "-" : formatted("%.0f MiB", double(c.bucket_bytes) / mib),
+                              p.ranks < 2 ? "-" : formatted("%.3g MiB", double(c.bucket_bytes) / mib),
                               error_text(c.known)});
     }
     return table;
@@ -91,6 +106,7 @@ nlohmann::ordered_json json_of(const PredictedTable& t, const PredictedCell& c) 
     j["step_seconds"] = p.step;
     j["compute_seconds"] = p.compute;
     j["fixed_seconds"] = p.fixed;
+    j["node_loss_seconds"] = p.node_loss;
     j["interference_seconds"] = p.interference;
     j["noise_seconds"] = p.noise;
     j["sums_seconds"] = p.sums;
@@ -99,7 +115,7 @@ nlohmann::ordered_json json_of(const PredictedTable& t, const PredictedCell& c) 
     j["limit"] = name_of(p.limit);
     j["best_bucket_bytes"] = c.bucket_bytes;
     j["known"] = name_of(c.known);
-    j["error_p90"] = c.known == Known::step ? nlohmann::json() : nlohmann::json(usual_error(c.known));
+    j["error_p90"] = nlohmann::json(usual_error(c.known));  // NaN: null
     return j;
 }
 
@@ -131,12 +147,14 @@ std::string notes_of(const PredictedTable& t) {
 
 double usual_error(Known known) {
     switch (known) {
-        case Known::step: return 0;
+        case Known::step:
+        case Known::unproven: return NAN;
         case Known::node: return 0.16;
-        case Known::nodes: return 0.33;
+        case Known::nodes:
+        case Known::sums: return 0.33;
         case Known::network: return 0.10;
     }
-    return 0;
+    return NAN;
 }
 
 void predict_cells(PredictedTable& t, const Cluster& cluster, const std::vector<int>& ranks) {
@@ -148,13 +166,16 @@ void predict_cells(PredictedTable& t, const Cluster& cluster, const std::vector<
                         .worst = worst_step(t.step, t.work, cluster, n),
                         .best = best_step(t.step, t.work, cluster, n),
                         .bucket_bytes = best_bucket_bytes(t.step, t.work, cluster, n)};
-        // fewer ranks of a node than the step was measured on gain by the loss
-        if (c.worst.step < c.best.step) std::swap(c.worst, c.best);
         c.known = known_of(t, cluster, c.likely);
         c.speed_up = c.likely.images_per_second / one;
         c.efficiency = c.speed_up / n;
         t.cells.push_back(std::move(c));
     }
+    if (ranks.back() > cluster.nodes * cluster.ranks_per_node)
+        t.notes.push_back(
+            formatted("%s has %d nodes: further ones are taken to be like them", cluster.name.c_str(), cluster.nodes));
+    t.bucket_bytes =
+        t.work.bucket_bytes > 0 ? t.work.bucket_bytes : usual_bucket_bytes(cluster, t.cells.back().likely.nodes);
     add_note(t, "the loss of a full node (h)", t.step.host_loss);
     add_note(t, "the slowing of compute by sums (kappa)", t.step.interference);
     add_note(t, "the spread of ranks (s)", t.step.spread);
@@ -183,10 +204,11 @@ std::string prediction_explained(const PredictedTable& t) {
         const StepPrediction& p = c.likely;
         text += formatted(
             "\n%d rank%s on %d node%s: step %s ms\n"
-            "  compute %s, fixed %s, interference %s, slowest rank %s, exposed sums %s, input %s ms\n",
+            "  compute %s, fixed %s, full node %s, interference %s, slowest rank %s, exposed sums %s, input %s ms\n",
             p.ranks, p.ranks == 1 ? "" : "s", p.nodes, p.nodes == 1 ? "" : "s", milliseconds(p.step).c_str(),
-            milliseconds(p.compute).c_str(), milliseconds(p.fixed).c_str(), milliseconds(p.interference).c_str(),
-            milliseconds(p.noise).c_str(), milliseconds(p.exposed).c_str(), milliseconds(p.input).c_str());
+            milliseconds(p.compute).c_str(), milliseconds(p.fixed).c_str(), milliseconds(p.node_loss).c_str(),
+            milliseconds(p.interference).c_str(), milliseconds(p.noise).c_str(), milliseconds(p.exposed).c_str(),
+            milliseconds(p.input).c_str());
         for (const PredictedSum& sum : p.buckets)
             text += formatted("  bucket of %.1f MiB: complete at %s ms, summed in %s ms (%s%s%s%s), until %s ms\n",
                               sum.bytes / mib, milliseconds(sum.ready).c_str(), milliseconds(sum.time.seconds).c_str(),

@@ -1,17 +1,19 @@
 // What `convoy predict` prints: predicted steps by number of ranks, with the error that predictions
 // of published runs had.
 #pragma once
-#include "plan/step_prediction.h"
+#include "plan/step_fit.h"
 #include "report/scaling.h"
 
 namespace convoy {
 
 /// What a prediction knows of the machines; the less, the larger its error.
 enum class Known : uint8_t {
-    step,    ///< as many ranks as the step was measured on
-    node,    ///< one node, from fewer ranks of it
-    nodes,   ///< several nodes, none of which was measured together
-    network  ///< several nodes, from a run on several, or from sums measured over several
+    step,     ///< the step is given: for these ranks and this batch
+    node,     ///< one node, from fewer ranks of it
+    nodes,    ///< several nodes, none of which was measured together
+    sums,     ///< several nodes, of which sums were measured, but no run
+    network,  ///< several nodes, from a run on several
+    unproven  ///< the step is another model's, or of another batch alone: nobody compared such predictions
 };
 
 struct PredictedCell {
@@ -26,8 +28,11 @@ struct PredictedTable {
     int64_t classes = 0, batch = 0;
     StepModel step{};
     StepWork work;
-    std::vector<std::string> notes{};  ///< what was assumed, and what it means
-    double alone = 0;                  ///< seconds of a step of one rank
+    std::vector<MeasuredStep> given{};  ///< that `step` was fitted to
+    bool other_model = false;           ///< `step` is another model's, by multiply-adds
+    std::vector<std::string> notes{};   ///< what was assumed, and what it means
+    double alone = 0;                   ///< seconds of a step of one rank
+    size_t bucket_bytes = 0;            ///< on the most ranks
     std::vector<PredictedCell> cells{};
 };
 
@@ -40,7 +45,7 @@ std::string prediction_as(const PredictedTable&, Format);
 std::string prediction_explained(const PredictedTable&);
 
 /// The relative error that nine of ten predictions of published runs stayed below
-/// (`make validate-predict`). Of one rank: none, its step is given.
+/// (`make validate-predict`). NaN: its step is given, or nothing is known.
 double usual_error(Known);
 
 }  // namespace convoy

@@ -14,7 +14,9 @@ cp -r tests/golden tests/peers "$out/tests/"
 cp tests/cuda/gpu.sh tests/cuda/graphs.txt "$out/tests/cuda/"
 cp tests/gpu_slot.sh "$out/tests/"
 cp -r input/recipes input/cifar10-sample input/mnist-sample "$out/input/" 2>/dev/null || true
-cp output/plot*.py output/requirements.txt output/published-*.csv "$out/output/"
+cp output/plot*.py output/requirements.txt "$out/output/"
+mkdir -p "$out/output/published"
+cp output/published/*.csv "$out/output/published/"
 cp LICENSE README.md "$out/"
 
 # mpirun and its daemon, with the plugins that one node needs.

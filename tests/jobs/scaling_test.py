@@ -88,7 +88,7 @@ class Scaling(words.Words):
                 self.assertEqual(err.count("\n"), 1, err)
                 self.assertIn("CLUSTER=FILE.cluster", err)
         self.site("a", "CLUSTER=mine.cluster")
-        self.assertIn("--cluster mine.cluster --ranks 1,8,32\n", self.bash(command)[1])
+        self.assertIn("--cluster mine.cluster --ranks 1,8,32 --precision f32\n", self.bash(command)[1])
         self.site("a", "CLUSTER=mine.cluster CONVOY_COMMAND='echo in a container: convoy'")
         self.assertIn("in a container: convoy predict --model resnet18", self.bash(command)[1])
 

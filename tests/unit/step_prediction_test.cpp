@@ -113,19 +113,23 @@ TEST(StepPrediction, AFullNodeLosesItsPartOfH) {
     m.host_loss = {0.14, 0, 0.5};
     // 4 of 8 ranks: 3/7 of the loss, which prolongs backward, too
     StepPrediction p = predict_step(m, three_buckets(), tabled(1e-3), 4);
-    EXPECT_NEAR(p.compute + p.fixed, 0.030 * 1.06, rounding);
-    EXPECT_NEAR(p.fixed, 0.010 * 1.06, rounding);
+    EXPECT_NEAR(p.compute, 0.020, rounding);
+    EXPECT_NEAR(p.fixed, 0.010, rounding);
+    EXPECT_NEAR(p.node_loss, 0.030 * 0.06, rounding);
     EXPECT_NEAR(p.buckets[0].ready, 0.012 * 1.06, rounding);
     EXPECT_NEAR(p.exposed, 0.004, rounding);
     EXPECT_NEAR(p.step, 0.030 * 1.06 + 0.004, rounding);
     // two ranks: a seventh
-    EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 2).compute, 0.020 * 1.02, rounding);
+    EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 2).node_loss, 0.030 * 0.02, rounding);
     // more nodes are no fuller
-    EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 8).compute, 0.020 * 1.06, rounding);
+    EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 8).node_loss, 0.030 * 0.06, rounding);
     // times of 4 ranks have the loss of these
     m.ranks_of_times = 4;
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 4).step, 0.034, rounding);
-    EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030 * (1 - 0.06), rounding);
+    EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030 / 1.06, rounding);
+    // so a larger h makes one rank faster, and the worst step is that with the smallest
+    EXPECT_NEAR(worst_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030, rounding);
+    EXPECT_NEAR(best_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030 / (1 + 0.5 * 3 / 7), rounding);
 }
 
 TEST(StepPrediction, SumsSlowBackwardWhileTheyRun) {
@@ -257,26 +261,36 @@ TEST(StepPrediction, TheBestBucketIsThatOfTheShortestStep) {
             c.sums.clear();
             c.adapter_bandwidth = bandwidth;
             double shortest = INFINITY;
-            size_t best = 0;
             for (const size_t mib : {1, 2, 4, 8, 16, 32, 64, 128, 256, 4096}) {
                 work.bucket_bytes = mib * MiB;
-                // of equals, the largest
-                const double step = predict_step(m, work, c, ranks).step;
-                if (step <= shortest * (1 + 1e-9)) best = mib * MiB;
-                shortest = std::min(shortest, step);
+                shortest = std::min(shortest, predict_step(m, work, c, ranks).step);
             }
-            EXPECT_EQ(best_bucket_bytes(m, work, c, ranks), best) << bandwidth << ", " << ranks;
-            found.push_back(best);
+            found.push_back(best_bucket_bytes(m, work, c, ranks));
+            work.bucket_bytes = 0;
+            const StepPrediction usual = predict_step(m, work, c, ranks);
+            work.bucket_bytes = found.back();
+            EXPECT_LE(predict_step(m, work, c, ranks).step, shortest + 1e-3 * (usual.exposed + usual.interference))
+                << bandwidth << ", " << ranks;
         }
-    EXPECT_EQ(found[0], 4096 * MiB) << "one rank sums nothing";
+    EXPECT_EQ(found[0], 16 * MiB) << "one rank sums nothing";
     EXPECT_LT(found[2], 64 * MiB);
 }
 
 TEST(StepPrediction, UsualBucketsAreThoseOfTraining) {
     Cluster c;
-    EXPECT_EQ(usual_bucket_bytes(c), 16 * MiB);
-    c.link = NodeLink::pcie;
-    EXPECT_EQ(usual_bucket_bytes(c), 4 * MiB);
+    EXPECT_EQ(usual_bucket_bytes(c, 1), 16 * MiB);
+    EXPECT_EQ(usual_bucket_bytes(c, 2), 16 * MiB);
+    c.link = NodeLink::pcie;  // verbs join nodes all the same
+    EXPECT_EQ(usual_bucket_bytes(c, 1), 4 * MiB);
+    EXPECT_EQ(usual_bucket_bytes(c, 2), 16 * MiB);
+    c.verbs = false;
+    c.link = NodeLink::nvlink;
+    EXPECT_EQ(usual_bucket_bytes(c, 1), 16 * MiB);
+    EXPECT_EQ(usual_bucket_bytes(c, 2), 4 * MiB);
+    // what nobody chose is that
+    StepWork work = three_buckets();
+    work.bucket_bytes = 0;
+    EXPECT_EQ(predict_step(plain(), work, tabled(1e-3), 8).buckets.size(), 1u);
 }
 
 }  // namespace
