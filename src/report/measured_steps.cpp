@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -56,6 +57,14 @@ std::string last_line_of(const std::string& text) {
     return last;
 }
 
+/// Whether a benchmark could be of such images; both may be left out.
+bool could_be(const std::string& image_size, int64_t classes) {
+    int h = 0, w = 0, c = 0, end = 0;
+    const bool size = std::sscanf(image_size.c_str(), "%5dx%5dx%2d%n", &h, &w, &c, &end) == 3 &&
+                      size_t(end) == image_size.size() && h > 0 && w > 0 && c > 0;
+    return (image_size.empty() || size) && classes >= 0 && classes <= 1 << 20;
+}
+
 MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     const std::string advice = "give what 'convoy bench' prints as its last line";
     const auto j = nlohmann::json::parse(last_line_of(text_of_input(path, most_bytes, advice)), nullptr, false);
@@ -76,6 +85,8 @@ MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
         fail(Exit::bad_input, path + ": is no benchmark; " + advice);
     }
     refuse_other_model(path, found, model);
+    if (!could_be(file.image_size, file.classes))
+        fail(Exit::bad_input, path + ": its image_size or its classes cannot be; " + advice);
     if (s.nodes < 1 || s.ranks < s.nodes || s.ranks % s.nodes != 0 || s.batch < 1 ||
         !(s.seconds > 0 && s.seconds < 1e6))
         fail(Exit::bad_input, path + ": has no step time, or not its ranks, as many on each host; " + advice);

@@ -46,6 +46,10 @@ TEST_F(PredictInputs, TakesWhatABenchmarkSaysOfItself) {
     EXPECT_EQ("", refusal(predict(ask + small + " --image-size 64x64x3"), Exit::usage, {"small.json", "32x32x3"}));
     EXPECT_EQ("", refusal(predict(ask + small + " " + bench("f32.json", R"("precision": "f32")")), Exit::usage,
                           {"f32.json", "bf16"}));
+    for (const char* images : {R"("image_size": "abc")", R"("image_size": "-5x3x3")", R"("image_size": "9x9x3x")",
+                               R"("image_size": "2000000000x9x3")", R"("classes": -3)", R"("classes": 99999999999)"})
+        EXPECT_EQ("", refusal(predict(ask + bench("odd.json", images)), Exit::bad_input, {"odd.json", "cannot be"}))
+            << images;
     // 11,689,512 parameters of 1,000 classes, 11,181,642 of ten: torchvision's resnet18, a CIFAR
     // stem has 7,680 fewer
     EXPECT_NE(predict(ask + small).out.find("42.6 MiB"), std::string::npos);
