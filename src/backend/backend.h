@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/exact_sums.h"
 #include "backend/feed.h"
 #include "backend/records.h"
 #include "backend/step.h"
@@ -171,8 +172,8 @@ public:
     virtual void zero(Tensor, Tape&) = 0;
     /// to = factor * from, or to += factor * from.
     virtual void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) = 0;
-    /// Copies this rank's requests into the batch sums, at every run of the tape. Keeps in `own`
-    /// what the sums are before they are summed over ranks; null: does not.
+    /// Copies this rank's requests into the batch sums, at every run of the tape; null: there are
+    /// none. Keeps in `own` what the sums are before they are summed over ranks; null: does not.
     virtual void request(const Requests*, BatchStats*, BatchStats* own, Tape&) = 0;
     /// Sums a slice of the gradient arena over all ranks, in place. Overlaps with the compute that
     /// follows on the tape. The first `counts` elements are counts, which are summed exactly in any
@@ -180,6 +181,28 @@ public:
     virtual void allreduce(Tensor bucket, size_t counts, Tape&) = 0;
     /// Waits for every all-reduce started so far; this wait is the exposed communication.
     virtual void wait_allreduce(Tape&) = 0;
+
+    // Logical ranks: several that one rank computes.
+    /// How many of them are computed side by side, each in memory of its own.
+    virtual int lanes() const { return 1; }
+    /// What appends to tapes of a lane; its owner is this backend. Of lane 0 or later.
+    virtual Backend& lane(int) { return *this; }
+    /// Runs tapes[i] on lane i % lanes(), those of a lane one after the other.
+    virtual void side_by_side(const std::vector<Tape>& tapes, Tape& to) {
+        for (const Tape& tape : tapes) to.append(tape);
+    }
+    /// Adds gradients [begin, end), of one logical rank, to the sums, and notes their exponents.
+    /// `gradients` is at offset 0 of an arena.
+    virtual void deposit(const ExactSums&, const float* /*gradients*/, size_t /*begin*/, size_t /*end*/, Tape&) {}
+    /// After a lane's last deposit of [begin, end). When it stands on the tapes of all lanes: sums
+    /// over ranks, as the other allreduce(). Buckets come in one order on all lanes.
+    virtual void allreduce(const ExactSums&, size_t /*begin*/, size_t /*end*/, Tape&) {}
+    /// After side_by_side(): waits for all sums started so far, and for the largest exponents of
+    /// all ranks. Writes the whole arena: gradients = sums, rounded once; of a tensor that had one
+    /// that is not finite: NaN. Then sets tops, seen, redo and sums for the next step, or for this
+    /// one again. It does not fit if all are finite, and one had an exponent above its tensor's.
+    virtual void withdraw(const ExactSums&, float* /*gradients*/, Tape&) {}
+
     /// One optimizer step. If the loss or a gradient is not finite: all ranks skip it.
     virtual void update(const Update&, Tape&) = 0;
     /// After update().

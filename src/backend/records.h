@@ -6,6 +6,7 @@
 
 #include "backend/mix.h"
 #include "backend/update_rule.h"
+#include "base/host_device.h"
 #include "base/image_place.h"
 #include "base/tensor.h"
 
@@ -26,6 +27,17 @@ struct BatchStats {
     float stop = 0, checkpoint = 0, hold = 0;  ///< number of ranks that ask for it
     /// 1 if Backend::update skipped the step: its loss or a gradient was not finite
     float skipped = 0;
+
+    CONVOY_HD BatchStats& operator+=(const BatchStats& s) {
+        loss_sum += s.loss_sum;
+        correct += s.correct;
+        top5 += s.top5;
+        stop += s.stop;
+        checkpoint += s.checkpoint;
+        hold += s.hold;
+        skipped += s.skipped;
+        return *this;
+    }
 };
 static_assert(sizeof(BatchStats) == 7 * sizeof(float));
 constexpr size_t stats_elements = 16;  ///< BatchStats padded to an alignment unit of the arena
@@ -52,6 +64,7 @@ struct Record {
     int64_t ring_size;
     Counters* counters;
     int64_t batch, global_batch;  ///< images of this rank, of all
+    int own_count = 1;            ///< `own` has the sums of so many logical ranks; theirs is recorded
 };
 
 /// Totals of an evaluation on this rank.
@@ -87,6 +100,8 @@ struct Gather {
     /// device; not null: the batch is here, and the data of images and labels, order, places and
     /// first are not read. images.shape and dtype still say what images are.
     const StagedBatch* staged = nullptr;
+    int64_t staged_first = 0;  ///< which image of that batch is this one's first
+    bool begins_step = true;   ///< the step's time, and that of its data, are taken here
     // If augment.mixes():
     int64_t global_batch = 0;  ///< images of all ranks
     MixedLabels mixed{};       ///< outputs

@@ -19,6 +19,19 @@ inline Share share_of(int64_t n, int64_t parts, int64_t index) {
     return {index * small + std::min(index, larger), small + (index < larger ? 1 : 0)};
 }
 
+/// A batch is dealt to logical ranks, and consecutive ones of these to ranks: usually one to each.
+struct Dealing {
+    int64_t logical, ranks;  ///< at least one logical rank to a rank
+
+    Share logical_of(int64_t rank) const { return share_of(logical, ranks, rank); }
+    /// Of a batch of n samples.
+    Share samples_of(int64_t n, int64_t rank) const {
+        const Share mine = logical_of(rank), first = share_of(n, logical, mine.first),
+                    last = share_of(n, logical, mine.first + mine.count - 1);
+        return {first.first, last.first + last.count - first.first};
+    }
+};
+
 /// An epoch of n samples: full global batches, and what is left over (0 if nothing, or if it is
 /// dropped).
 struct EpochPlan {

@@ -76,16 +76,16 @@ void CpuBackend::look_ahead(const LookAhead& l, Tape& tape) {
 
 void CpuBackend::request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) {
     tape.push_back({named_step(StepPhase::requests, "requests"), Lane::compute, [=] {
-                        stats->stop = float(requests->stop.load());
-                        stats->checkpoint = float(requests->checkpoint.load());
-                        stats->hold = float(requests->hold.load());
+                        stats->stop = requests ? float(requests->stop.load()) : 0.0f;
+                        stats->checkpoint = requests ? float(requests->checkpoint.load()) : 0.0f;
+                        stats->hold = requests ? float(requests->hold.load()) : 0.0f;
                         if (own) *own = *stats;
                     }});
 }
 
 void CpuBackend::record(const Record& record, Tape& tape) {
     tape.push_back({named_step(StepPhase::record, "record"), Lane::compute, [record, this] {
-                        const auto [stats, own, learning_rates, ring, ring_size, counters, batch, all] = record;
+                        const auto [stats, own, learning_rates, ring, ring_size, counters, batch, all, own_count] = record;
                         StepRecord& r = ring[counters->step % ring_size];
                         r.learning_rate = learning_rates[counters->step];
                         r.step = ++counters->step;
@@ -98,7 +98,8 @@ void CpuBackend::record(const Record& record, Tape& tape) {
                         r.skipped = stats->skipped > 0;
                         r.images = all;
                         r.own_images = batch;
-                        if (own) r.own = *own;
+                        r.own = {};
+                        for (int i = 0; own && i < own_count; ++i) r.own += own[i];
                         r.step_seconds = now() - step_started_;
                         r.data_seconds = gathered_ - step_started_;
                         r.comm_exposed_seconds = sums_->take_waited();
