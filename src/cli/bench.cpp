@@ -53,10 +53,10 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
             "Nothing is written unless --output is given.\n",
         .output = "folder for metrics.h5 (default: nothing is written)",
         .more = [&](OptionTable& t) { add_options(t, b); },
-        .without = {"resume",        "checkpoint-every", "keep",   "time-limit", "strict-io", "publish-every",
-                    "metrics-every", "on-nan",           "epochs", "max-steps",  "drop-last", "eval-every",
-                    "eval-images",   "no-eval",          "tta",    "dry-run",    "chip",      "print-config",
-                    "log-format",    "log-dir"},
+        .without = {"resume",        "checkpoint-every", "keep",          "time-limit", "strict-io", "publish-every",
+                    "metrics-every", "on-nan",           "epochs",        "max-steps",  "drop-last", "eval-every",
+                    "eval-images",   "no-eval",          "tta",           "dry-run",    "chip",      "print-config",
+                    "log-format",    "log-dir",          "virtual-ranks", "accumulate"},
         .needs_data = false};
     ParsedOptions parsed = parse_train_options(args, command);
     if (parsed.options.help) return parsed;

@@ -114,7 +114,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_model(o.path, state, *backend); });
     Evaluator evaluator(comm, *backend, graph, state, data, file.preprocessing, o.batch * comm.size(), o.views);
-    evaluator.build(backend->allocate(evaluator.arena_bytes()));
+    evaluator.build({backend->allocate(evaluator.arena_bytes())});
     const EvalResult result = *evaluator.run();
     terminal.close();
     if (comm.root())

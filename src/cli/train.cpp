@@ -72,7 +72,7 @@ void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& termi
         if (comm.root()) from = recorder.open_folder(trainer.total_steps());
     });
     if (comm.root())
-        if (const std::string note = note_on_signals(folder, trainer.state(), comm.size()); !note.empty())
+        if (const std::string note = note_on_signals(folder, trainer.state(), trainer.logical_ranks()); !note.empty())
             terminal.line(note);
     if (comm.max(int64_t(from.has_value())) > 0)
         trainer.restore(from ? std::move(*from) : Checkpoint());

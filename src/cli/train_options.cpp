@@ -98,6 +98,9 @@ void add_batches(OptionTable& t, TrainOptions& o) {
     t.whole("batch-per-rank", o.batch_per_rank, 0, {0, most_samples}, "N", "samples per rank and step");
     t.whole("batch-size", o.batch_size, 0, {0, most_samples}, "N",
             "samples per step, of all ranks, split as evenly as possible");
+    t.whole("virtual-ranks", o.virtual_ranks, 0, {0, 65536}, "V",
+            "train as V ranks would, the same bits on any number of ranks up to V; 0: as there are");
+    t.whole("accumulate", o.accumulate, 0, {0, 65536}, "K", "short for --virtual-ranks of K times the ranks; 0: not");
     t.number("epochs", o.epochs, 1, {1e-6, 1e9}, "N",
              "passes over the training split; 9.9 is nine and then 0.9 of the steps of one");
     t.whole("max-steps", o.max_steps, 0, {0, most_steps}, "N", "stop after N steps; 0: no limit");

@@ -40,7 +40,8 @@ struct TrainOptions {
 
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive
     double epochs;
-    int64_t max_steps;  ///< 0: no limit
+    int64_t max_steps;                  ///< 0: no limit
+    int64_t virtual_ranks, accumulate;  ///< 0: as many as there are; 0: one logical rank to a rank
     bool drop_last, sync_bn, no_eval;
     int64_t eval_every, eval_images, log_interval;  ///< eval_images 0: all of the test split
     int64_t metrics_every;                          ///< 0: as steps_between_rows()

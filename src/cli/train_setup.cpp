@@ -8,6 +8,7 @@ BackendOptions backend_options_of(const TrainOptions& o) {
     BackendOptions b;
     b.threads = int(o.threads);
     b.sync_bn = o.sync_bn;
+    b.thread_invariant = o.virtual_ranks > 0 || o.accumulate > 0;
     b.precision = o.precision;
     b.bind = o.bind;
     b.devices = o.devices;
@@ -65,7 +66,29 @@ Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
 
 namespace {
 
-int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks) {
+void check_logical_ranks(const TrainOptions& o) {
+    if (o.virtual_ranks > 0 && o.accumulate > 0)
+        fail(Exit::usage, "--accumulate is short for --virtual-ranks; leave one of them out");
+    if (o.virtual_ranks == 0 && o.accumulate == 0) return;
+    const std::string asked = o.accumulate > 0 ? "--accumulate" : "--virtual-ranks";
+    if (o.sync_bn)
+        fail(Exit::usage, asked +
+                              " computes the logical ranks of a rank one after the other, and --sync-bn needs "
+                              "all of a layer at once; leave one of them out");
+    if (o.bf16_gradients)
+        fail(Exit::usage, asked + " sums gradients as integers, not in bf16; leave --bf16-gradients out");
+}
+
+/// As many as a batch is dealt to; 0: the ranks themselves.
+int64_t logical_ranks_of(const TrainOptions& o, int ranks) {
+    check_logical_ranks(o);
+    if (o.virtual_ranks > 0 && o.virtual_ranks < ranks)
+        fail(Exit::usage, "--virtual-ranks " + std::to_string(o.virtual_ranks) + " is less than the " +
+                              std::to_string(ranks) + " ranks, each of which computes at least one; use fewer ranks");
+    return o.accumulate > 0 ? o.accumulate * ranks : o.virtual_ranks;
+}
+
+int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int64_t ranks) {
     const int64_t batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * ranks;
     if (batch < ranks)
         fail(Exit::usage, "--batch-size " + std::to_string(o.batch_size) + " is smaller than the " +
@@ -102,7 +125,8 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks,
                     std::optional<Clock::time_point> deadline) {
     TrainSetup s;
     check_images(o, data);
-    s.global_batch = global_batch_of(o, data, ranks);
+    s.logical_ranks = logical_ranks_of(o, ranks);
+    s.global_batch = global_batch_of(o, data, s.logical_ranks > 0 ? s.logical_ranks : ranks);
     set_rules(o, s);
     s.tta = o.tta;
     s.preprocessing = preprocessing_of(o, data);

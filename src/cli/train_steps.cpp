@@ -18,7 +18,7 @@ namespace convoy {
 namespace {
 
 /// What one checkpoint holds, in bytes.
-size_t checkpoint_bytes(const State& state, int ranks) {
+size_t checkpoint_bytes(const State& state, int64_t ranks) {
     return state.weights().bytes() + state.optimizer_block().bytes() + state.running().bytes() * size_t(ranks);
 }
 
@@ -28,7 +28,7 @@ bool takes_checkpoints(const TrainOptions& o) {
 
 /// What the run folder will hold at most, in bytes. Checkpoints: the newest, the best, one being
 /// written. Models: the last, the best, one being written. Metrics.
-size_t planned_bytes(const TrainOptions& o, const Trainer& t, int ranks) {
+size_t planned_bytes(const TrainOptions& o, const Trainer& t, int64_t ranks) {
     const State& state = t.state();
     const size_t model = state.weights().bytes() + state.running().bytes();
     const int64_t every = steps_between_rows(t.total_steps(), o.metrics_every);
@@ -103,7 +103,7 @@ RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, Trai
     std::string choices;
     comm.together([&] {
         if (!comm.root()) return;
-        check_room(place.folder, planned_bytes(o, trainer, comm.size()), "checkpoints, model and metrics");
+        check_room(place.folder, planned_bytes(o, trainer, trainer.logical_ranks()), "checkpoints, model and metrics");
         choices = choices_to_go_on_with(place);
     });
     backend.take_choices(comm.broadcast(choices));
@@ -112,7 +112,7 @@ RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, Trai
 }
 
 void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
-    const size_t copy = checkpoint_bytes(trainer.state(), comm.size());
+    const size_t copy = checkpoint_bytes(trainer.state(), trainer.logical_ranks());
     comm.together([&] {
         trainer.build();
         if (o.resume.newest || !o.resume.file.empty())
@@ -122,7 +122,7 @@ void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer
     });
 }
 
-std::string note_on_signals(const std::string& run_dir, const State& state, int ranks) {
+std::string note_on_signals(const std::string& run_dir, const State& state, int64_t ranks) {
     const double left = launcher_grace().to_kill;  // seconds
     const size_t bytes = checkpoint_bytes(state, ranks);
     double seconds = 0;
@@ -154,6 +154,7 @@ Identity identity_of(const TrainOptions& o, const SplitInfo& data, const TrainSe
     if (placed.placement == Placement::stream)
         identity.emplace_back(order_of_samples, formatted(order_of_a_stream,
                                                           stream_block_bytes(placed.stream_block, data.image_bytes())));
+    if (s.logical_ranks > 0) identity.emplace_back("virtual ranks", number(s.logical_ranks));
     if (o.look_ahead > 0) identity.emplace_back("look-ahead", "on");
     return identity;
 }

@@ -23,6 +23,7 @@ std::string digest_of_values(const Checkpoint& c) {
     for (const std::vector<float>* v : {&c.weights, &c.optimizer, &c.running, &c.backend})
         digest.update(v->data(), v->size() * sizeof(float));
     digest.update(c.choices.data(), c.choices.size());
+    digest.update(c.exponents.data(), c.exponents.size() * sizeof(int32_t));
     return digest.hex();
 }
 
@@ -114,6 +115,8 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
         h5::set_attribute(file, "last_accuracy", c.last_accuracy);
         h5::set_attribute(file, "rate_factor", c.rate_factor);
         h5::set_attribute(file, "backend_state", std::vector<double>(c.backend.begin(), c.backend.end()));
+        if (!c.exponents.empty())
+            h5::set_attribute(file, "exponents", std::vector<double>(c.exponents.begin(), c.exponents.end()));
         h5::set_checked_attribute(file, "sha256", digest_of_values(c));
         each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) {
             write_tensor(file, name, shape, values, partial);
@@ -197,6 +200,8 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     c.best_accuracy = real("best_accuracy");
     c.last_accuracy = real("last_accuracy");
     for (double v : h5::double_attributes(file, "backend_state", path)) c.backend.push_back(float(v));
+    if (h5::has_attribute(file, "exponents"))  // of logical ranks only
+        for (double v : h5::double_attributes(file, "exponents", path)) c.exponents.push_back(int32_t(v));
     c.rate_factor = real("rate_factor");
     if (!(c.rate_factor > 0 && c.rate_factor <= 1))
         fail(Exit::bad_input, path + ": attribute rate_factor is not from 0 to 1; the file is damaged");

@@ -26,9 +26,10 @@ struct Checkpoint {
     int64_t ranks = 1;
     // Host copies of the arenas of State.
     std::vector<float> weights, optimizer;
-    std::vector<float> running;  ///< [ranks][running statistics]
-    std::vector<float> backend;  ///< Backend::kept_state(); another kind of backend ignores it
-    std::string choices;         ///< Backend::choices()
+    std::vector<float> running;        ///< [ranks][running statistics]
+    std::vector<float> backend;        ///< Backend::kept_state(); another kind of backend ignores it
+    std::string choices;               ///< Backend::choices()
+    std::vector<int32_t> exponents{};  ///< LogicalRanks::exponents(); none without logical ranks
 
     /// Whether no evaluation was better than the one of these weights.
     bool is_best() const { return best_accuracy >= 0 && best_step == step && !evaluation_due; }

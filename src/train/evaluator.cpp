@@ -48,9 +48,12 @@ Graph without_smoothing(Graph graph) {
 }  // namespace
 
 Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data,
-                     Preprocessing preprocessing, int64_t global_batch, Tta tta)
+                     Preprocessing preprocessing, int64_t global_batch, Tta tta, int64_t logical)
     : comm_(comm),
       backend_(backend),
+      dealing_{logical > 0 ? logical : comm.size(), comm.size()},
+      logical_(dealing_.logical_of(comm.rank())),
+      in_lanes_(logical > 0),
       graph_(without_smoothing(graph)),
       state_(state),
       data_(data),
@@ -59,72 +62,121 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
     const EpochPlan epoch = plan_epoch(data.info().images, global_batch, false);
     full_steps_ = epoch.full_steps;
     steps_ = epoch.steps();
-    counters_ = backend.allocate(sizeof(Counters));
-    totals_ = backend.allocate(sizeof(EvalTotals));
+    const auto count = size_t(logical_.count);
+    counters_ = backend.allocate(sizeof(Counters) * count);
+    totals_ = backend.allocate(sizeof(EvalTotals) * count);
+    stats_ = backend.allocate(sizeof(float) * stats_elements * count);
+    Backend& lane = in_lanes_ ? backend.lane(0) : backend;
     for (int64_t samples : {full_steps_ > 0 ? global_batch : 0, epoch.tail}) {
         if (samples == 0) continue;
-        const Share mine = share_of(samples, comm.size(), comm.rank());
-        plans_.push_back(plan_program(graph_, backend, {int(mine.count), samples, mine.first, false}));
+        passes_.push_back({.plans = plan_parts(dealing_, comm.rank(), samples, [&](const Share& share) {
+                               return plan_program(graph_, lane, {int(share.count), samples, share.first, false});
+                           })});
     }
-    supply_ = data.supply(comm, backend, {epoch, global_batch, {}}, [this](int64_t, int32_t, int height, int width) {
-        const Value& seen = graph_.values[graph_.input];  // all views of an image have the same lines
-        return lines_shown(views_.front().view, height, width, seen.h, seen.w, 0, 0, 0);
-    });
+    supply_ = data.supply(comm, backend, {epoch, global_batch, {}, false, logical},
+                          [this](int64_t, int32_t, int height, int width) {
+                              const Value& seen = graph_.values[graph_.input];  // all views have the same lines
+                              return lines_shown(views_.front().view, height, width, seen.h, seen.w, 0, 0, 0);
+                          });
 }
 
-size_t Evaluator::arena_bytes() const { return std::max(plans_.front().memory.bytes, plans_.back().memory.bytes); }
+size_t Evaluator::arena_bytes() const {
+    size_t most = 0;
+    for (const Pass& pass : passes_)
+        for (const ProgramPlan& plan : pass.plans) most = std::max(most, plan.memory.bytes);
+    return most;
+}
 
-void Evaluator::build(Buffer arena) {
-    arena_ = std::move(arena);
+void Evaluator::build(std::vector<Buffer> arenas) {
+    arenas_ = std::move(arenas);
     if (supply_) supply_->build();
-    auto* counters = static_cast<Counters*>(counters_.get());
-    ProgramContext context{graph_, backend_, state_, arena_, 0, false, counters};
-    for (const ProgramPlan& plan : plans_) {
-        const Shape logits{plan.spec.batch, 1, 1, graph_.classes};
-        sums_.push_back(backend_.allocate(logits.count() * sizeof(float)));
+    for (Pass& pass : passes_) {
+        std::vector<Tape> tapes;
+        for (int i = 0; i < int(pass.plans.size()); ++i)
+            tapes.push_back(
+                tape_of(pass.plans[size_t(i)], i, in_lanes_ ? backend_.lane(i % int(arenas_.size())) : backend_));
         Tape tape;
-        for (size_t v = 0; v < views_.size(); ++v) {
-            if (views_.size() > 1)
-                context.view =
-                    View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
-            Program program = lower(context, plan, {}, [&](Program& p) {
-                Gather batch = data_.batches(preprocessing_, counters, plan.spec.first, supply_.get());
-                batch.x = p.input;
-                batch.y = p.labels;
-                batch.augment = views_[v].view;
-                backend_.gather(batch, p.tape);
-            });
-            tape.append(program.tape);
-        }
-        backend_.accumulate(state_.stats(), static_cast<EvalTotals*>(totals_.get()), plan.spec.batch, counters,
-                            plan.spec.global_batch, tape);
-        runs_.push_back(backend_.finish(std::move(tape)));
+        in_lanes_ ? backend_.side_by_side(tapes, tape) : tape.append(tapes.front());
+        pass.run = backend_.finish(std::move(tape));
     }
+}
+
+Tape Evaluator::tape_of(const ProgramPlan& plan, int logical, Backend& backend) {
+    auto* const counters = static_cast<Counters*>(counters_.get()) + logical;
+    Operands operands = state_.operands();
+    operands.stats =
+        reinterpret_cast<BatchStats*>(static_cast<float*>(stats_.get()) + stats_elements * size_t(logical));
+    ProgramContext context{graph_, backend, state_, arenas_[size_t(logical) % arenas_.size()], 0, false, counters};
+    context.operands = &operands;
+    const Shape logits{plan.spec.batch, 1, 1, graph_.classes};
+    sums_.push_back(backend_.allocate(logits.count() * sizeof(float)));
+    Tape tape;
+    for (size_t v = 0; v < views_.size(); ++v) {
+        if (views_.size() > 1)
+            context.view =
+                View{{sums_.back().get(), logits, DType::f32}, views_[v].weight, v == 0, v + 1 == views_.size()};
+        Program program = lower(context, plan, {}, [&](Program& p) {
+            Gather batch = data_.batches(preprocessing_, counters, plan.spec.first, supply_.get());
+            batch.staged_first = plan.spec.first - dealing_.samples_of(plan.spec.global_batch, comm_.rank()).first;
+            batch.x = p.input;
+            batch.y = p.labels;
+            batch.augment = views_[v].view;
+            backend.gather(batch, p.tape);
+        });
+        tape.append(program.tape);
+    }
+    backend.accumulate(operands.stats, static_cast<EvalTotals*>(totals_.get()) + logical, plan.spec.batch, counters,
+                       plan.spec.global_batch, tape);
+    return tape;
+}
+
+/// In the order of logical ranks, so that the sum of the loss does not depend on the number of
+/// ranks.
+EvalTotals Evaluator::totals_of_all() {
+    std::vector<EvalTotals> mine(size_t(logical_.count));
+    backend_.download(mine.data(), totals_.get(), mine.size() * sizeof(EvalTotals));
+    std::vector<double> row;
+    for (const EvalTotals& t : mine)
+        row.insert(row.end(), {t.loss_sum, double(t.correct), double(t.top5), double(t.images)});
+    constexpr size_t columns = 4;
+    const auto most = size_t(dealing_.logical_of(0).count);  // rank 0 has as many as any
+    row.resize(most * columns);
+    const std::vector<double> rows = comm_.gather_all(row);
+    EvalTotals all;
+    for (size_t i = 0; i < rows.size(); i += columns) {
+        all.loss_sum += rows[i];
+        all.correct += int64_t(rows[i + 1]);
+        all.top5 += int64_t(rows[i + 2]);
+        all.images += int64_t(rows[i + 3]);
+    }
+    return all;
 }
 
 std::optional<EvalResult> Evaluator::run(const std::function<bool()>& stop) {
     const auto start = Clock::now();
     const Counters zero_counters;
-    EvalTotals totals;
-    backend_.upload(counters_.get(), &zero_counters, sizeof zero_counters);
-    backend_.upload(totals_.get(), &totals, sizeof totals);
+    for (int64_t i = 0; i < logical_.count; ++i) {
+        const EvalTotals zero_totals;
+        backend_.upload(static_cast<Counters*>(counters_.get()) + i, &zero_counters, sizeof zero_counters);
+        backend_.upload(static_cast<EvalTotals*>(totals_.get()) + i, &zero_totals, sizeof zero_totals);
+    }
     if (supply_) supply_->begin(0, steps_);
     const Phase phase(comm_.activity(), "evaluation", "batch", 0, steps_);
     for (int64_t step = 0; step < steps_; ++step) {
         comm_.activity().advance(step);
         if (stop && comm_.max(int64_t(stop())) > 0) return std::nullopt;
         if (supply_) supply_->next();
-        (step < full_steps_ ? runs_.front() : runs_.back())();
+        (step < full_steps_ ? passes_.front() : passes_.back()).run();
     }
     backend_.synchronize();
-    backend_.download(&totals, totals_.get(), sizeof totals);
+    const EvalTotals totals = totals_of_all();
 
     EvalResult result;
-    result.images = comm_.sum(totals.images);
-    result.correct = comm_.sum(totals.correct);
-    result.loss = comm_.sum(totals.loss_sum) / double(result.images);
+    result.images = totals.images;
+    result.correct = totals.correct;
+    result.loss = totals.loss_sum / double(result.images);
     result.accuracy = double(result.correct) / double(result.images);
-    result.top5_accuracy = double(comm_.sum(totals.top5)) / double(result.images);
+    result.top5_accuracy = double(totals.top5) / double(result.images);
     result.seconds = seconds_since(start);
     require(result.images == data_.info().images, "an evaluation sees every image once");
     return result;

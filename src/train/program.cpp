@@ -130,6 +130,9 @@ public:
         : c_(c),
           plan_(plan),
           spec_(plan.spec),
+          operands_(c.logical    ? c.logical->operands
+                    : c.operands ? *c.operands
+                                 : c.state.operands()),
           arena_(static_cast<char*>(c.arena.get())),
           binding_(c.graph, plan, arena_) {}
 
@@ -141,8 +144,8 @@ public:
         if (gather) gather(program_);
         if (spec_.batch == 0) zero_sums();
         forward();
-        if (c_.requests && spec_.training)  // between the loss and the first all-reduce
-            c_.backend.request(c_.requests, c_.state.stats(), c_.state.own_stats(), program_.tape);
+        if ((c_.requests || c_.logical) && spec_.training)  // between the loss and the first all-reduce
+            c_.backend.request(c_.requests, operands_.stats, operands_.own, program_.tape);
         if (spec_.training) backward(buckets);
         return std::move(program_);
     }
@@ -155,13 +158,13 @@ private:
                 .ways = *plan_.ways,
                 .values = binding_.values,
                 .value_gradients = binding_.gradients,
-                .params = c_.state.params(),
-                .param_gradients = c_.state.gradients(),
+                .params = operands_.params,
+                .param_gradients = operands_.gradients,
                 .accumulate = plan_.gradients.accumulate[i],
                 .saved = binding_.saved,
                 .labels = binding_.labels,
                 .mixed = binding_.mixed,
-                .stats = c_.state.stats(),
+                .stats = operands_.stats,
                 .counters = c_.counters,
                 .global_batch = spec_.global_batch,
                 .first = spec_.first,
@@ -176,9 +179,9 @@ private:
 
     void zero_sums() {
         if (spec_.training)
-            c_.backend.zero(c_.state.gradient_slice(0, c_.state.end_of_arena()), program_.tape);
+            c_.backend.zero(slice(0, c_.state.end_of_arena()), program_.tape);
         else
-            c_.backend.zero({c_.state.stats(), {1, 1, 1, int(stats_elements)}, DType::f32}, program_.tape);
+            c_.backend.zero({operands_.stats, {1, 1, 1, int(stats_elements)}, DType::f32}, program_.tape);
     }
 
     void forward() {
@@ -203,18 +206,27 @@ private:
             if (runs(op)) c_.backend.backward(op, bound(i), program_.tape);
             for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x]);
             for (ParamId id : params_of(op)) {
-                probe(i, " backward", c_.state.gradients()[id]);
+                probe(i, " backward", operands_.gradients[id]);
                 complete = std::max(complete, c_.state.end_of(id));
             }
             for (; next < buckets.size() && buckets[next].end <= complete; ++next) allreduce(buckets[next]);
         }
         require(next == buckets.size(), "every gradient bucket is reduced");
-        c_.backend.wait_allreduce(program_.tape);
+        if (!c_.logical) c_.backend.wait_allreduce(program_.tape);
+    }
+
+    Tensor slice(size_t begin, size_t end) const {
+        return {operands_.arena + begin, {1, 1, 1, int(end - begin)}, DType::f32};
     }
 
     void allreduce(const Bucket& b) {
+        if (c_.logical) {
+            c_.backend.deposit(c_.logical->sums, operands_.arena, b.begin, b.end, program_.tape);
+            if (c_.logical->last) c_.backend.allreduce(c_.logical->sums, b.begin, b.end, program_.tape);
+            return;
+        }
         const size_t counts = b.begin == 0 ? stats_elements : 0;
-        c_.backend.allreduce(c_.state.gradient_slice(b.begin, b.end), counts, program_.tape);
+        c_.backend.allreduce(slice(b.begin, b.end), counts, program_.tape);
     }
 
     void probe(size_t op, const char* direction, const Tensor& output) {
@@ -231,6 +243,7 @@ private:
     const ProgramContext& c_;
     const ProgramPlan& plan_;
     const ProgramSpec& spec_;
+    const Operands operands_;
     char* arena_;
     const Binding binding_;
     Program program_;
@@ -241,6 +254,22 @@ private:
 
 ProgramPlan plan_program(const Graph& graph, Backend& backend, const ProgramSpec& spec) {
     return Planner(graph, backend, spec).take();
+}
+
+std::vector<ProgramPlan> plan_parts(const Dealing& dealing, int rank, int64_t samples,
+                                    const std::function<ProgramPlan(const Share&)>& plan) {
+    if (dealing.logical == dealing.ranks) return {plan(share_of(samples, dealing.ranks, rank))};
+    const int64_t larger = share_of(samples, dealing.logical, 0).count;
+    std::vector<ProgramPlan> known = {plan({0, larger})};
+    if (samples % dealing.logical != 0) known.push_back(plan({0, larger - 1}));
+    std::vector<ProgramPlan> parts;
+    const Share mine = dealing.logical_of(rank);
+    for (int64_t i = mine.first; i < mine.first + mine.count; ++i) {
+        const Share share = share_of(samples, dealing.logical, i);
+        parts.push_back(share.count == larger ? known.front() : known.back());
+        parts.back().spec.first = share.first;
+    }
+    return parts;
 }
 
 Program lower(const ProgramContext& c, const ProgramPlan& plan, const std::vector<Bucket>& buckets,

@@ -9,6 +9,7 @@
 #include "model/graph.h"
 #include "plan/buckets.h"
 #include "plan/memory.h"
+#include "plan/split.h"
 #include "train/state.h"
 
 namespace convoy {
@@ -35,12 +36,24 @@ struct ProgramPlan {
 /// Collective, as Backend::agree().
 ProgramPlan plan_program(const Graph&, Backend&, const ProgramSpec&);
 
+/// The plans of this rank's logical ranks for a batch of so many samples. Collective if `plan` is,
+/// which all ranks call alike: for the larger share, then for the smaller, if there are two.
+std::vector<ProgramPlan> plan_parts(const Dealing&, int rank, int64_t samples,
+                                    const std::function<ProgramPlan(const Share&)>& plan);
+
 /// One of several views of a batch: logits are summed over them by weight, and the last view's
 /// program measures the sum.
 struct View {
     Tensor sum;  ///< f32, like the logits
     float weight;
     bool first, last;
+};
+
+/// Of a program that computes one of several logical ranks.
+struct LogicalRank {
+    Operands operands;
+    const ExactSums& sums;  ///< its gradients go there
+    bool last;              ///< of its lane: what it adds to the sums completes them
 };
 
 /// What a program works on.
@@ -51,9 +64,11 @@ struct ProgramContext {
     Buffer arena;  ///< at least ProgramPlan::memory.bytes
     uint64_t seed = 0;
     bool sync_bn = false;
-    Counters* counters = nullptr;        ///< device
-    const Requests* requests = nullptr;  ///< host flags that a training step sums over ranks; null: none
-    std::optional<View> view{};          ///< of an evaluation
+    Counters* counters = nullptr;          ///< device
+    const Requests* requests = nullptr;    ///< host flags that a training step sums over ranks; null: none
+    std::optional<View> view{};            ///< of an evaluation
+    const Operands* operands = nullptr;    ///< null: those of `state`
+    const LogicalRank* logical = nullptr;  ///< of training; its operands are used
 };
 
 /// What one op wrote, for the search of the first NaN.
@@ -71,7 +86,7 @@ struct Program {
     std::vector<Probe> probes;  ///< in the order of the tape: outputs forward, gradients backward
 };
 /// `gather` appends the steps that fill the input and all labels. In training the gradient buckets
-/// are summed over ranks and waited for.
+/// are summed over ranks and waited for; those of a logical rank are deposited.
 Program lower(const ProgramContext&, const ProgramPlan&, const std::vector<Bucket>&,
               const std::function<void(Program&)>& gather);
 

@@ -40,7 +40,8 @@ void copy_channels(const Shape& s, std::vector<float>& weight) {
 
 }  // namespace
 
-State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bool look_ahead) {
+State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bool look_ahead, int replicas)
+    : replicas_(replicas) {
     const size_t count = graph.params.size();
     params_.resize(count);
     gradients_.resize(count);
@@ -48,7 +49,7 @@ State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bo
     lay_out_gradients(graph);
     allocate_weights(graph, backend);
     gradients_buffer_ = backend.allocate_summed((spec ? arena_ : stats_elements) * sizeof(float));
-    if (spec) own_stats_ = backend.allocate(sizeof(BatchStats));
+    if (spec) own_stats_ = backend.allocate(sizeof(BatchStats) * size_t(replicas));
     if (spec) allocate_optimizer(backend, *spec, look_ahead);
     allocate_running(graph, backend);
     for (size_t id = 0; id < count; ++id) model_.push_back({graph.params[id].name, params_[id]});
@@ -105,7 +106,7 @@ void State::allocate_running(const Graph& graph, Backend& backend) {
     size_t running = 0;
     for (const Param& p : graph.params) running += p.trained ? 0 : padded(p.shape.count());
     const size_t all = look_ahead_ < 0 ? running : 2 * running;
-    running_ = backend.allocate(all * sizeof(float));
+    running_ = backend.allocate(all * size_t(replicas_) * sizeof(float));
     running_tensor_ = view(running_, 0, {1, 1, 1, int(all)});
     size_t at = 0;
     for (size_t id = 0; id < graph.params.size(); ++id) {
@@ -114,6 +115,22 @@ void State::allocate_running(const Graph& graph, Backend& backend) {
         params_[id] = view(running_, at, p.shape);
         at += padded(p.shape.count());
     }
+}
+
+Tensor State::running(int replica) const {
+    return view(running_, size_t(replica) * running_tensor_.count(), running_tensor_.shape);
+}
+
+Operands State::operands(int replica, float* arena) const {
+    auto* const own = static_cast<float*>(gradients_buffer_.get());
+    Operands o{params_, gradients_, arena ? arena : own, nullptr, nullptr};
+    for (Tensor& p : o.params)
+        if (!is_trained(p)) p.data = p.as<float>() + size_t(replica) * running_tensor_.count();
+    for (Tensor& g : o.gradients)
+        if (g.data) g.data = o.arena + (g.as<float>() - own);
+    o.stats = reinterpret_cast<BatchStats*>(o.arena);
+    o.own = own_stats() ? own_stats() + replica : nullptr;
+    return o;
 }
 
 Tensor State::gradient_slice(size_t begin, size_t end) const {
@@ -153,10 +170,10 @@ Update State::update(const OptimizerSpec& spec, float weight_decay, bool decay_w
                   [&](const Param& p) { return ParamRule{p.is_weight || !decay_weights_only ? weight_decay : 0.0f}; });
 }
 
-LookAhead State::look_ahead(const Update& update) const {
+LookAhead State::look_ahead(const Update& update, int replica) const {
     require(look_ahead_ >= 0, "a state without averages is not asked for look-ahead");
     const size_t running = running_tensor_.count() / 2;
-    auto* first = running_tensor_.as<float>();
+    auto* first = this->running(replica).as<float>();
     return {.weights = update.weights,
             .slow = update.state + size_t(look_ahead_) * arena_,
             .count = arena_,
@@ -171,12 +188,14 @@ LookAhead State::look_ahead(const Update& update) const {
 
 void State::start_look_ahead(Backend& backend) const {
     if (look_ahead_ < 0) return;
-    const LookAhead l = look_ahead(update({}, 0, false));
-    std::vector<float> values(std::max(l.count, l.running_count));
-    for (const auto& [from, to, count] :
-         {std::tuple{l.weights, l.slow, l.count}, {l.running, l.slow_running, l.running_count}}) {
-        backend.download(values.data(), from, count * sizeof(float));
-        backend.upload(to, values.data(), count * sizeof(float));
+    for (int replica = 0; replica < replicas_; ++replica) {
+        const LookAhead l = look_ahead(update({}, 0, false), replica);
+        std::vector<float> values(std::max(l.count, l.running_count));
+        for (const auto& [from, to, count] :
+             {std::tuple{l.weights, l.slow, l.count}, {l.running, l.slow_running, l.running_count}}) {
+            backend.download(values.data(), from, count * sizeof(float));
+            backend.upload(to, values.data(), count * sizeof(float));
+        }
     }
 }
 
@@ -198,7 +217,8 @@ void State::initialise(const Graph& graph, Backend& backend, uint64_t seed) {
             for (size_t k = 0; k < 4 && i + k < values.size(); ++k) values[i + k] = p.init.a * draw[k];
         }
         if (p.init.kind == Init::identity) copy_channels(p.shape, values);
-        backend.upload(params_[id].data, values.data(), values.size() * sizeof(float));
+        for (int replica = 0; replica < (p.trained ? 1 : replicas_); ++replica)
+            backend.upload(operands(replica).params[id].data, values.data(), values.size() * sizeof(float));
     }
 }
 

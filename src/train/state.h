@@ -29,18 +29,30 @@ struct ParamRule {
 };
 using ParamRules = std::function<ParamRule(const Param&)>;
 
+/// What ops read and write besides activations.
+struct Operands {
+    std::vector<Tensor> params, gradients;  ///< as those of State
+    float* arena;                           ///< that the gradients lie in
+    BatchStats *stats, *own;                ///< as those of State
+};
+
 class State {
 public:
     /// Allocates everything, zeroed. `optimizer` may be null: no gradients, no optimizer state
-    /// (evaluation).
-    State(const Graph&, Backend&, const OptimizerSpec* optimizer, bool look_ahead = false);
+    /// (evaluation). `replicas`: logical ranks, each with running statistics of its own.
+    State(const Graph&, Backend&, const OptimizerSpec* optimizer, bool look_ahead = false, int replicas = 1);
 
     const std::vector<Tensor>& params() const { return params_; }  ///< by ParamId
     /// by ParamId; no data for running statistics and what is frozen
     const std::vector<Tensor>& gradients() const { return gradients_; }
     BatchStats* stats() const { return static_cast<BatchStats*>(gradients_buffer_.get()); }
-    /// This rank's part of stats(), of the last training step; null without an optimizer.
+    /// This rank's part of stats(), of the last training step, by replica; null without an
+    /// optimizer.
     BatchStats* own_stats() const { return static_cast<BatchStats*>(own_stats_.get()); }
+
+    /// Of a replica, with gradients in an arena like that of State; null: in that of State.
+    Operands operands(int replica = 0, float* arena = nullptr) const;
+    int replicas() const { return replicas_; }
 
     /// Element counts of the gradient arena in order: the batch sums first, then each trained
     /// parameter (padded).
@@ -52,7 +64,7 @@ public:
     Update update(const OptimizerSpec&, const ParamRules&) const;
     Update update(const OptimizerSpec&, float weight_decay, bool decay_weights_only) const;
     /// Without decays, counters and stats. `update` gives the segments.
-    LookAhead look_ahead(const Update& update) const;
+    LookAhead look_ahead(const Update& update, int replica = 0) const;
     /// The averages start as what the weights and running statistics are now.
     void start_look_ahead(Backend&) const;
 
@@ -63,8 +75,8 @@ public:
     const std::vector<NamedTensor>& model() const { return model_; }
     const std::vector<NamedTensor>& optimizer() const { return optimizer_; }
     /// Running statistics and their look-ahead averages, as one dense block (they are averaged over
-    /// ranks before an evaluation).
-    Tensor running() const { return running_tensor_; }
+    /// ranks before an evaluation). Those of all replicas lie one after the other.
+    Tensor running(int replica = 0) const;
     /// All weights as one dense block, for the broadcast at the start and for checkpoints.
     Tensor weights() const { return weights_tensor_; }
     /// All optimizer state as one dense block.
@@ -93,7 +105,8 @@ private:
     Buffer weights_, gradients_buffer_, own_stats_, optimizer_buffer_, running_;
     Tensor weights_tensor_, running_tensor_, optimizer_tensor_;
     std::vector<NamedTensor> model_, optimizer_;
-    size_t arena_ = 0;     // elements of gradients
+    size_t arena_ = 0;  // elements of gradients
+    const int replicas_;
     int look_ahead_ = -1;  // which plane of the optimizer state is the average of the weights
 };
 

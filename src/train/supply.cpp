@@ -42,7 +42,7 @@ Supply::~Supply() {
 
 void Supply::build() {
     const int64_t most = plan_.epoch.full_steps > 0 ? plan_.global_batch : plan_.epoch.tail,
-                  rows = share_of(most, comm_.size(), comm_.rank()).count + plan_.mixes;
+                  rows = plan_.dealing(comm_.size()).samples_of(most, comm_.rank()).count + plan_.mixes;
     feed_ = backend_.feed(int(rows), size_t(rows) * shapes_.mean_bytes(), ahead);
 }
 
@@ -81,7 +81,7 @@ void Supply::post(int64_t step) {
 
 /// What of a batch a rank takes.
 std::vector<Supply::Item> Supply::items_of(int64_t epoch, const std::vector<StoredRow>& rows, int rank) const {
-    const Share share = share_of(int64_t(rows.size()), comm_.size(), rank);
+    const Share share = plan_.dealing(comm_.size()).samples_of(int64_t(rows.size()), rank);
     std::vector<Item> items;
     const int64_t count = share.count > 0 && plan_.mixes ? share.count + 1 : share.count;
     for (int64_t i = share.first; i < share.first + count; ++i) {

@@ -20,7 +20,10 @@ struct BatchPlan {
     EpochPlan epoch;
     int64_t global_batch = 0;
     SampleOrder order;
-    bool mixes = false;  ///< a rank's share ends with the partner of its last sample
+    bool mixes = false;   ///< a rank's share ends with the partner of its last sample
+    int64_t logical = 0;  ///< logical ranks that a batch is dealt to; 0: the ranks themselves
+
+    Dealing dealing(int ranks) const { return {logical > 0 ? logical : ranks, ranks}; }
 };
 
 class Supply {

@@ -13,8 +13,10 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       train_(train),
       test_(test),
       setup_(setup),
+      dealing_{setup.logical_ranks > 0 ? setup.logical_ranks : comm.size(), comm.size()},
+      logical_(dealing_.logical_of(comm.rank())),
       epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
-      state_(graph, backend, &setup.optimizer, setup.look_ahead > 0),
+      state_(graph, backend, &setup.optimizer, setup.look_ahead > 0, int(logical_.count)),
       earlier_(std::move(earlier)),
       requests_(requests),
       held_(backend, state_) {
@@ -28,6 +30,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
     if (test) check_views(setup.tta, test->info(), setup.preprocessing);
     const size_t bucket = setup.bucket_bytes > 0 ? setup.bucket_bytes : backend.bucket_bytes();
     buckets_ = plan_buckets(state_.counts(), bucket / sizeof(float));
+    if (setup.logical_ranks > 0) exact_ = std::make_unique<LogicalRanks>(dealing_, comm.rank(), backend, state_);
 }
 
 void Trainer::plan() {
@@ -39,20 +42,24 @@ void Trainer::plan() {
     for (Stage& stage : stages_)
         for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail}) {
             if (samples == 0) continue;
-            const Share mine = share_of(samples, comm_.size(), comm_.rank());
-            const ProgramSpec spec{.batch = int(mine.count),
-                                   .global_batch = samples,
-                                   .first = mine.first,
-                                   .training = true,
-                                   .mixes = setup_.augment.mixes()};
-            stage.programs.emplace_back().plan = plan_program(*stage.graph, backend_, spec);
-            arena_bytes_ = std::max(arena_bytes_, stage.programs.back().plan.memory.bytes);
+            Runnable& r = stage.programs.emplace_back();
+            r.samples = samples;
+            r.plans = plan_parts(dealing_, comm_.rank(), samples, [&](const Share& share) {
+                const ProgramSpec spec{.batch = int(share.count),
+                                       .global_batch = samples,
+                                       .first = share.first,
+                                       .training = true,
+                                       .mixes = setup_.augment.mixes()};
+                return plan_program(*stage.graph, exact_ ? backend_.lane(0) : backend_, spec);
+            });
+            for (const ProgramPlan& plan : r.plans) arena_bytes_ = std::max(arena_bytes_, plan.memory.bytes);
         }
-    const BatchPlan batches{epoch_plan_, setup_.global_batch, {true, setup_.seed}, setup_.augment.mixes()};
+    const BatchPlan batches{
+        epoch_plan_, setup_.global_batch, {true, setup_.seed}, setup_.augment.mixes(), dealing_.logical};
     supply_ = train_.supply(comm_, backend_, batches, [this](auto... image) { return lines_shown(image...); });
     if (!test_) return;
     evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.preprocessing,
-                                             setup_.global_batch, setup_.tta);
+                                             setup_.global_batch, setup_.tta, setup_.logical_ranks);
     arena_bytes_ = std::max(arena_bytes_, evaluator_->arena_bytes());
 }
 
@@ -73,7 +80,7 @@ void Trainer::initialise() {
 
 void Trainer::build() {
     const Doing doing(comm_.activity(), "building the programs");
-    arena_ = backend_.allocate(arena_bytes_);
+    for (int lane = 0; lane < lanes(); ++lane) arenas_.push_back(backend_.allocate(arena_bytes_));
     ring_size_ = std::max<int64_t>(setup_.log_interval, 16);
     counters_ = backend_.allocate(sizeof(Counters));
     ring_ = backend_.allocate(sizeof(StepRecord) * ring_size_);
@@ -91,7 +98,7 @@ void Trainer::build() {
     update.latch = setup_.on_nan != OnNan::skip;
     for (Stage& stage : stages_)
         for (Runnable& r : stage.programs) build(r, *stage.graph, update);
-    if (evaluator_) evaluator_->build(arena_);
+    if (evaluator_) evaluator_->build(arenas_);
 }
 
 /// Smaller images show as much: they are resized to be as much smaller.
@@ -106,25 +113,43 @@ Augment Trainer::augment_for(const Graph& graph) const {
     return augment;
 }
 
-void Trainer::build(Runnable& r, const Graph& graph, const Update& update) {
-    const ProgramContext context{graph, backend_, state_, arena_, setup_.seed, setup_.sync_bn, counters(), &requests_};
-    Program program = lower(context, r.plan, buckets_, [&](Program& p) {
-        Gather batch = train_.batches(setup_.preprocessing, counters(), r.plan.spec.first, supply_.get());
+Program Trainer::part_of(const Runnable& r, const Graph& graph, size_t index) {
+    const ProgramPlan& plan = r.plans[index];
+    const size_t lane = index % size_t(lanes());
+    Backend& backend = exact_ ? backend_.lane(int(lane)) : backend_;
+    ProgramContext context{graph,       backend,        state_,     arenas_[lane],
+                           setup_.seed, setup_.sync_bn, counters(), index == 0 ? &requests_ : nullptr};
+    std::optional<LogicalRank> logical;
+    if (exact_) context.logical = &logical.emplace(exact_->part(int(index)));
+    return lower(context, plan, buckets_, [&](Program& p) {
+        Gather batch = train_.batches(setup_.preprocessing, counters(), plan.spec.first, supply_.get());
+        batch.staged_first = plan.spec.first - r.plans.front().spec.first;
+        batch.begins_step = index == 0;
         batch.order = static_cast<int32_t*>(order_.get());
         batch.x = p.input;
         batch.y = p.labels;
         batch.mixed = p.mixed;
-        batch.global_batch = r.plan.spec.global_batch;
+        batch.global_batch = plan.spec.global_batch;
         batch.augment = augment_for(graph);
         batch.seed = setup_.seed;
-        backend_.gather(batch, p.tape);
+        backend.gather(batch, p.tape);
     });
-    r.tape = program.tape;
-    r.probes = std::move(program.probes);
+}
+
+void Trainer::build(Runnable& r, const Graph& graph, const Update& update) {
+    for (size_t i = 0; i < r.plans.size(); ++i) r.parts.push_back(part_of(r, graph, i));
+    if (exact_) {
+        std::vector<Tape> tapes;
+        for (const Program& part : r.parts) tapes.push_back(part.tape);
+        exact_->append(tapes, r.tape);
+    } else {
+        r.tape = r.parts.front().tape;
+    }
     r.ending = {};
     backend_.update(update, r.ending);
-    if (setup_.look_ahead > 0) {
-        LookAhead average = state_.look_ahead(update);
+    for (int replica = 0; setup_.look_ahead > 0 && replica < state_.replicas(); ++replica) {
+        LookAhead average = state_.look_ahead(update, replica);
+        if (replica > 0) average.count = 0, average.segments.clear();  // there is one set of weights
         average.decays = static_cast<float*>(decays_.get());
         average.counters = counters();
         if (update.latch) average.stats = state_.stats();
@@ -136,19 +161,34 @@ void Trainer::build(Runnable& r, const Graph& graph, const Update& update) {
                      .ring = static_cast<StepRecord*>(ring_.get()),
                      .ring_size = ring_size_,
                      .counters = counters(),
-                     .batch = r.plan.spec.batch,
-                     .global_batch = r.plan.spec.global_batch},
+                     .batch = dealing_.samples_of(r.samples, comm_.rank()).count,
+                     .global_batch = r.samples,
+                     .own_count = state_.replicas()},
                     r.ending);
-    program.tape.append(r.ending);
-    r.run = backend_.synchronous() ? apart(r) : backend_.finish(std::move(program.tape));
+    Tape whole = r.tape;
+    whole.append(r.ending);
+    r.run = exact_ || backend_.synchronous() ? apart(r) : backend_.finish(std::move(whole));
 }
 
 /// A step whose weights, while they are not written yet, may be read by another thread.
 std::function<void()> Trainer::apart(const Runnable& r) {
-    return [this, gradients = backend_.finish(r.tape), update = backend_.finish(r.ending)] {
+    std::function<void()> gradients = backend_.finish(r.tape);
+    if (exact_) gradients = until_it_fits(std::move(gradients));
+    return [this, gradients, update = backend_.finish(r.ending)] {
         gradients();
         const auto writing = held_.begin_change();
         update();
+    };
+}
+
+/// The exponents that a step showed are those of the gradients that it has once more.
+std::function<void()> Trainer::until_it_fits(std::function<void()> gradients) {
+    return [this, gradients = std::move(gradients)] {
+        gradients();
+        if (!exact_->redo()) return;
+        supply_batch();
+        gradients();
+        require(!exact_->redo(), "a step that is done again has the same gradients");
     };
 }
 

@@ -11,6 +11,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluator.h"
 #include "train/held_state.h"
+#include "train/logical_ranks.h"
 
 namespace convoy {
 
@@ -39,7 +40,8 @@ struct TrainSetup {
     int64_t global_batch = 0, max_steps = 0, eval_every = 1, log_interval = 10;
     int64_t metrics_every = 0;  ///< steps between two rows of /train; 0: as steps_between_rows()
     bool drop_last = false, sync_bn = false;
-    size_t bucket_bytes = 0;  ///< least size of a gradient bucket; 0: Backend::bucket_bytes()
+    int64_t logical_ranks = 0;  ///< train as so many ranks would, the same bits on any number; 0: as there are
+    size_t bucket_bytes = 0;    ///< least size of a gradient bucket; 0: Backend::bucket_bytes()
     uint64_t seed = 1;
     OnNan on_nan = OnNan::stop;
     // When to take a checkpoint; 0: not by this clock. Also at the end, when asked, and after the
@@ -126,10 +128,15 @@ public:
     int64_t tail() const { return epoch_plan_.tail; }
     const std::vector<Bucket>& buckets() const { return buckets_; }
     const State& state() const { return state_; }
+    int64_t logical_ranks() const { return dealing_.logical; }  ///< the ranks, or as many as they stand for
 
     /// Collective, first of all: chooses how the programs run and where their memory lies.
     void plan();
-    size_t arena_bytes() const { return arena_bytes_; }  ///< once it is planned
+    /// Logical ranks that this rank computes side by side, each with an arena of its own; 1: one
+    /// rank.
+    int lanes() const { return exact_ ? exact_->lanes() : 1; }
+    /// Once it is planned: of all lanes.
+    size_t arena_bytes() const { return arena_bytes_ * size_t(lanes()); }
     /// Allocates activations and builds the tapes. Throws Exit::out_of_memory.
     void build();
     /// Draws the initial weights on rank 0 and broadcasts them.
@@ -165,11 +172,12 @@ public:
 private:
     /// A program that can be run as a whole, or op by op to find where a NaN came from.
     struct Runnable {
-        ProgramPlan plan;
+        int64_t samples;                 ///< of all ranks
+        std::vector<ProgramPlan> plans;  ///< of this rank, or of each of its logical ranks
         std::function<void()> run;
-        Tape tape;  ///< without what follows
-        std::vector<Probe> probes;
-        Tape ending;  ///< optimizer and record
+        Tape tape;                   ///< without what follows
+        std::vector<Program> parts;  ///< of the tape, one for each plan
+        Tape ending;                 ///< optimizer and record
     };
 
     /// Epochs whose images have one size.
@@ -184,8 +192,10 @@ private:
 
     Counters* counters() const { return static_cast<Counters*>(counters_.get()); }  ///< on the device
     void build(Runnable&, const Graph&, const Update&);
+    Program part_of(const Runnable&, const Graph&, size_t index);
     Augment augment_for(const Graph&) const;
     std::function<void()> apart(const Runnable&);
+    std::function<void()> until_it_fits(std::function<void()> gradients);
     const Stage& stage_of(int64_t epoch) const;
     const Runnable& program_of(int64_t step) const;  ///< step from 0
     Lines lines_shown(int64_t epoch, int32_t sample, int height, int width) const;
@@ -215,7 +225,12 @@ private:
     /// Collective: see held().
     void hold();
     void take_checkpoint(TrainListener&);
+    /// Collective: those of all logical ranks in order, on rank 0.
+    std::vector<float> running_statistics();
+    /// Of [n][count] values, in the order of rows.
+    static std::vector<float> mean_of(const std::vector<float>& rows, size_t count);
     void restore_running(Checkpoint&);
+    void restore_exponents(Checkpoint&);
     void restore_kept_state(Checkpoint&);
     void restore_position(const Checkpoint&);
     /// The ring rows of steps (from, to].
@@ -235,16 +250,20 @@ private:
     const DataSet& train_;
     const DataSet* const test_;
     TrainSetup setup_;
+    const Dealing dealing_;
+    const Share logical_;  // of this rank
     EpochPlan epoch_plan_;
     int64_t total_steps_ = 0, step_ = 0;
     State state_;
     std::unique_ptr<Supply> supply_;  // null: devices read batches from the split
     std::unique_ptr<Evaluator> evaluator_;
     std::vector<Bucket> buckets_;
+    std::unique_ptr<LogicalRanks> exact_;  // null: gradients are summed as floats
     const std::vector<EarlierGraph> earlier_;
     std::vector<Stage> stages_;
-    size_t arena_bytes_ = 0;
-    Buffer arena_, counters_, order_, learning_rates_, decays_, ring_;
+    size_t arena_bytes_ = 0;      // of a lane
+    std::vector<Buffer> arenas_;  // by lane
+    Buffer counters_, order_, learning_rates_, decays_, ring_;
     int64_t ring_size_ = 0;
     Requests& requests_;
     HeldState held_;

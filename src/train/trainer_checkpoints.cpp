@@ -13,12 +13,36 @@ Checkpoint Trainer::position() {
     c.last_accuracy = last_accuracy_;
     c.best_step = best_step_;
     c.rate_factor = rate_factor_;
-    c.ranks = comm_.size();
+    c.ranks = dealing_.logical;
     if (comm_.root()) c.choices = backend_.choices();
-    std::vector<float> running(state_.running().count());
-    backend_.download(running.data(), state_.running().data, state_.running().bytes());
-    c.running = comm_.gather(running);
+    if (exact_) c.exponents = exact_->exponents();
+    c.running = running_statistics();
     return c;
+}
+
+std::vector<float> Trainer::running_statistics() {
+    const size_t count = state_.running().count();
+    const auto most = size_t(dealing_.logical_of(0).count);  // rank 0 has as many as any
+    std::vector<float> mine(count * most);
+    backend_.download(mine.data(), state_.running().data, size_t(logical_.count) * count * sizeof(float));
+    const std::vector<float> gathered = comm_.gather(mine);
+    std::vector<float> all;
+    for (int rank = 0; comm_.root() && rank < comm_.size(); ++rank) {
+        const auto from = gathered.begin() + ptrdiff_t(size_t(rank) * count * most);
+        all.insert(all.end(), from, from + ptrdiff_t(size_t(dealing_.logical_of(rank).count) * count));
+    }
+    return all;
+}
+
+std::vector<float> Trainer::mean_of(const std::vector<float>& rows, size_t count) {
+    std::vector<float> mean(count);
+    const size_t n = rows.size() / count;
+    for (size_t i = 0; i < count; ++i) {
+        double sum = 0;
+        for (size_t r = 0; r < n; ++r) sum += rows[r * count + i];
+        mean[i] = float(sum / double(n));
+    }
+    return mean;
 }
 
 void Trainer::hold() {
@@ -51,26 +75,34 @@ void Trainer::restore(Checkpoint from) {
     }
     restore_running(from);
     restore_kept_state(from);
+    restore_exponents(from);
     restore_position(from);
     upload_rates();
     require(step_ <= total_steps_, "a run ends after the checkpoint it goes on from");
 }
 
-/// Each rank its own running statistics; on another number of ranks, the mean, as Comm::average
-/// takes it.
+/// Each (logical) rank its own running statistics; on another number of them, the mean, as
+/// Comm::average takes it.
 void Trainer::restore_running(Checkpoint& from) {
     comm_.broadcast(&from.ranks, sizeof from.ranks);
     const size_t count = state_.running().count();
     from.running.resize(count * size_t(from.ranks));
     comm_.broadcast(from.running.data(), from.running.size() * sizeof(float));
-    std::vector<float> running(count, 0.0f);
-    for (size_t i = 0; i < count; ++i) {
-        double sum = 0;
-        for (int64_t r = 0; r < from.ranks; ++r) sum += from.running[size_t(r) * count + i];
-        running[i] = from.ranks == comm_.size() ? from.running[size_t(comm_.rank()) * count + i]
-                                                : float(sum / double(from.ranks));
+    if (count == 0) return;
+    for (int i = 0; i < state_.replicas(); ++i) {
+        const auto own = from.running.begin() + ptrdiff_t(size_t(logical_.first + i) * count);
+        const std::vector<float> running = from.ranks == dealing_.logical
+                                               ? std::vector<float>(own, own + ptrdiff_t(count))
+                                               : mean_of(from.running, count);
+        backend_.upload(state_.running(i).data, running.data(), state_.running().bytes());
     }
-    backend_.upload(state_.running().data, running.data(), state_.running().bytes());
+}
+
+void Trainer::restore_exponents(Checkpoint& from) {
+    if (!exact_) return;
+    from.exponents.resize(state_.counts().size(), exponent::of_zero);
+    comm_.broadcast(from.exponents.data(), from.exponents.size() * sizeof(int32_t));
+    exact_->set_exponents(from.exponents);
 }
 
 /// Not if another kind of backend wrote it.

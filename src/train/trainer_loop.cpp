@@ -192,12 +192,20 @@ std::vector<StepRecord> Trainer::drain(int64_t from, int64_t to) {
 }
 
 void Trainer::average_running_statistics() {
-    if (setup_.sync_bn || comm_.size() == 1 || state_.running().count() == 0 || averaged_step_ == step_) return;
+    const size_t count = state_.running().count();
+    if (setup_.sync_bn || dealing_.logical == 1 || count == 0 || averaged_step_ == step_) return;
     averaged_step_ = step_;
-    std::vector<float> values(state_.running().count());
-    backend_.download(values.data(), state_.running().data, state_.running().bytes());
-    comm_.average(values);
-    backend_.upload(state_.running().data, values.data(), state_.running().bytes());
+    std::vector<float> values(count);
+    if (exact_) {
+        const std::vector<float> all = running_statistics();
+        if (comm_.root()) values = mean_of(all, count);
+        comm_.broadcast(values.data(), count * sizeof(float));
+    } else {
+        backend_.download(values.data(), state_.running().data, state_.running().bytes());
+        comm_.average(values);
+    }
+    for (int i = 0; i < state_.replicas(); ++i)
+        backend_.upload(state_.running(i).data, values.data(), state_.running().bytes());
 }
 
 void Trainer::evaluate(int64_t epoch, TrainListener& listener) {

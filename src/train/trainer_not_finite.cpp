@@ -85,17 +85,19 @@ std::string Trainer::first_not_finite(int64_t step) {
     step_ = step - 1;
     upload_counters(step_ / epoch_plan_.steps());
     supply_batch();
-    const Runnable& program = program_of(step_);
     std::string found;
-    size_t at = 0, probe = 0, first = program.tape.size();
-    for (const Step& s : program.tape) {
-        s.run();
-        ++at;
-        for (; probe < program.probes.size() && program.probes[probe].after == at; ++probe) {
-            backend_.synchronize();
-            if (first < program.tape.size() || finite(program.probes[probe].output)) continue;
-            first = at;
-            found = program.probes[probe].name;
+    size_t first = SIZE_MAX;
+    for (const Program& part : program_of(step_).parts) {
+        size_t at = 0, probe = 0;
+        for (const Step& s : part.tape) {
+            s.run();
+            ++at;
+            for (; probe < part.probes.size() && part.probes[probe].after == at; ++probe) {
+                backend_.synchronize();
+                if (first <= at || finite(part.probes[probe].output)) continue;
+                first = at;
+                found = part.probes[probe].name;
+            }
         }
     }
     const std::vector<std::string> all = comm_.gather_all(found);

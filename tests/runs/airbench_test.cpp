@@ -230,7 +230,7 @@ TEST(Airbench94, LogitsOfTheViewsAreAveraged) {
             loss += std::log(sum) - logits[data.labels().as<int32_t>()[n]];
         }
         Evaluator evaluator(test_comm(), *cpu, graph, state, data, {{0.5f}, {0.25f}}, 20, tta);
-        evaluator.build(cpu->allocate(evaluator.arena_bytes()));
+        evaluator.build({cpu->allocate(evaluator.arena_bytes())});
         EXPECT_NEAR(evaluator.run()->loss, loss / 45, 1e-5) << int(tta);
         EXPECT_NEAR(evaluator.run()->loss, loss / 45, 1e-5) << "again";
         losses.push_back(loss / 45);

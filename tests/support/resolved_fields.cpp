@@ -87,7 +87,8 @@ Fields fields_of(const TrainSetup& setup) {
     const auto& [optimizer, schedule, weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate,
                  linear_rate, muon, whitening_bias_epochs, look_ahead, look_ahead_decay, tta, augment, preprocessing,
                  epochs, global_batch, max_steps, eval_every, log_interval, metrics_every, drop_last, sync_bn,
-                 bucket_bytes, seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline] = setup;
+                 logical_ranks, bucket_bytes, seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds,
+                 deadline] = setup;
     const auto& [mean, stddev, short_side] = preprocessing;
     Fields f;
     add_optimizer(f, optimizer);
@@ -100,26 +101,28 @@ Fields fields_of(const TrainSetup& setup) {
         weight_decay, decay_weights_only, decoupled_decay, norm_shift_rate, filter_rate, linear_rate, muon,
         whitening_bias_epochs, look_ahead, look_ahead_decay, tta, mean, stddev, short_side);
     add(f,
-        "epochs global_batch max_steps eval_every log_interval metrics_every drop_last sync_bn bucket_bytes seed "
+        "epochs global_batch max_steps eval_every log_interval metrics_every drop_last sync_bn "
+        "logical_ranks bucket_bytes seed "
         "on_nan "
         "checkpoint_steps "
         "checkpoint_epochs checkpoint_seconds deadline",
-        epochs, global_batch, max_steps, eval_every, log_interval, metrics_every, drop_last, sync_bn, bucket_bytes,
-        seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline);
+        epochs, global_batch, max_steps, eval_every, log_interval, metrics_every, drop_last, sync_bn, logical_ranks,
+        bucket_bytes, seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline);
     return f;
 }
 
 Fields fields_of(const BackendOptions& options) {
-    const auto& [threads, sync_bn, precision, plan_only, bind, devices, share_device, capture, norm_by, tune_seconds,
-                 bf16_gradients] = options;
+    const auto& [threads, sync_bn, precision, plan_only, thread_invariant, bind, devices, share_device, capture,
+                 norm_by, tune_seconds, bf16_gradients] = options;
     Fields f;
     add(f,
-        "backend.threads backend.sync_bn backend.precision backend.plan_only backend.bind backend.devices "
+        "backend.threads backend.sync_bn backend.precision backend.plan_only backend.thread_invariant backend.bind "
+        "backend.devices "
         "backend.share_device "
         "backend.capture "
         "backend.norm_by backend.tune_seconds backend.bf16_gradients",
-        threads, sync_bn, precision, plan_only, bind, devices, share_device, capture, norm_by, tune_seconds,
-        bf16_gradients);
+        threads, sync_bn, precision, plan_only, thread_invariant, bind, devices, share_device, capture, norm_by,
+        tune_seconds, bf16_gradients);
     return f;
 }
 

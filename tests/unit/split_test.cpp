@@ -25,6 +25,29 @@ TEST(Split, SharesCoverAndDifferByAtMostOne) {
     EXPECT_EQ(share_of(10, 4, 2).count, 2);
 }
 
+// A sample belongs to a logical rank, whatever number of ranks there are.
+TEST(Split, DealsLogicalRanksOutInOrder) {
+    for (const int64_t n : {1, 7, 12, 50})
+        for (int64_t logical = 1; logical <= 7; ++logical)
+            for (int64_t ranks = 1; ranks <= logical; ++ranks) {
+                const Dealing d{logical, ranks};
+                int64_t next = 0, sample = 0;
+                for (int64_t r = 0; r < ranks; ++r) {
+                    const Share mine = d.logical_of(r), samples = d.samples_of(n, r);
+                    EXPECT_EQ(mine.first, next);
+                    EXPECT_GE(mine.count, 1);
+                    EXPECT_EQ(samples.first, sample);
+                    int64_t own = 0;
+                    for (int64_t i = 0; i < mine.count; ++i) own += n / logical + (mine.first + i < n % logical);
+                    EXPECT_EQ(samples.count, own);
+                    next += mine.count;
+                    sample += samples.count;
+                }
+                EXPECT_EQ(next, logical);
+                EXPECT_EQ(sample, n);
+            }
+}
+
 TEST(Split, EpochsHaveATailUnlessItIsDropped) {
     EXPECT_EQ(plan_epoch(50, 16, false).steps(), 4);
     EXPECT_EQ(plan_epoch(50, 16, false).tail, 2);

@@ -12,19 +12,46 @@ StepId all_reduce(size_t bytes) {
 
 }  // namespace
 
-void GradientSums::start(float* values, size_t count) {
+void GradientSums::start(float* values, size_t count) { start(values, count, sizeof(float), MPI_FLOAT); }
+
+void GradientSums::start(void* values, size_t count, size_t element, MPI_Datatype type) {
     if (size_ == 1) return;
     requests_.emplace_back();
     ended_.emplace_back();
     ++in_flight_;
     if (trace_) {
         spans_.push_back(trace_->size());
-        trace_->push_back({all_reduce(count * sizeof(float)), Lane::communication, now(), 0});
+        trace_->push_back({all_reduce(count * element), Lane::communication, now(), 0});
     }
-    MPI_Iallreduce(MPI_IN_PLACE, values, int(count), MPI_FLOAT, MPI_SUM, comm_, &requests_.back());
+    MPI_Iallreduce(MPI_IN_PLACE, values, int(count), type, MPI_SUM, comm_, &requests_.back());
+}
+
+size_t GradientSums::bucket(int64_t* values, size_t count, int lanes) {
+    for (size_t i = 0; i < buckets_.size(); ++i)
+        if (buckets_[i].values == values) return i;
+    buckets_.emplace_back(values, count, lanes);
+    return buckets_.size() - 1;
+}
+
+void GradientSums::arrive(size_t bucket) { buckets_[bucket].arrived.fetch_add(1, std::memory_order_release); }
+
+void GradientSums::start_arrived() {
+    for (; next_bucket_ < buckets_.size(); ++next_bucket_) {
+        Bucket& b = buckets_[next_bucket_];
+        if (b.arrived.load(std::memory_order_acquire) < b.lanes) return;
+        start(b.values, b.count, sizeof(int64_t), MPI_INT64_T);
+    }
+}
+
+void GradientSums::max_now(int32_t* values, int count) {
+    if (size_ == 1) return;
+    const double start = now();
+    MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT32_T, MPI_MAX, comm_);
+    waited_ += now() - start;
 }
 
 void GradientSums::progress() {
+    start_arrived();
     if (in_flight_ == 0) return;
     const double begin = trace_ ? now() : 0;
     int count = 0;
@@ -36,6 +63,9 @@ void GradientSums::progress() {
 
 void GradientSums::wait() {
     const double start = now();
+    start_arrived();
+    next_bucket_ = 0;
+    for (Bucket& b : buckets_) b.arrived = 0;
     while (in_flight_ > 0) {
         int count = 0;
         MPI_Waitsome(int(requests_.size()), requests_.data(), &count, ended_.data(), MPI_STATUSES_IGNORE);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "backend/cpu/exact_adder.h"
 #include "backend/cpu/gradient_sums.h"
 #include "backend/cpu/primitives.h"
 #include "backend/cpu/rows.h"
@@ -26,6 +27,9 @@ namespace convoy {
 namespace cpu {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+ThreadCount::ThreadCount(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+ThreadCount::~ThreadCount() { omp_set_num_threads(before_); }
 
 namespace {
 
@@ -83,17 +87,19 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
     : comm_(comm),
       options_(options),
       placement_(placement),
-      budget_(budget ? *std::move(budget) : memory_budget(comm)),
+      budget_(std::make_shared<MemoryBudget>(budget ? *std::move(budget) : memory_budget(comm))),
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
-      temporary_(std::make_shared<Temporary>(Temporary{budget_})),
-      sums_(std::make_unique<GradientSums>(comm)),
+      temporary_(std::make_shared<Temporary>(Temporary{*budget_})),
+      sums_(std::make_shared<GradientSums>(comm)),
+      adder_(std::make_shared<ExactAdder>()),
+      clock_(std::make_shared<StepClock>()),
       multiplies_bf16_(multiplies_bf16()) {
     // Not counted elsewhere: oneDNN's compiled kernels, buffers of MPI and HDF5, metrics; and
     // stacks of OpenMP's and Convoy's threads.
     constexpr size_t uncounted = size_t(32) << 20, stack = size_t(8) << 20, own_threads = 3;
-    budget_.take_addresses((size_t(std::max(options.threads, 1)) + own_threads) * stack);
-    budget_.take_or_fail(uncounted, "what this program needs to begin", "use fewer ranks a node");
+    budget_->take_addresses((size_t(std::max(options.threads, 1)) + own_threads) * stack);
+    budget_->take_or_fail(uncounted, "what this program needs to begin", "use fewer ranks a node");
     omp_set_dynamic(0);
     omp_set_num_threads(options.threads);  // oneDNN uses the same OpenMP threads
 #pragma omp parallel
@@ -105,6 +111,20 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
     omp_set_num_threads(threads_);
 }
 
+CpuBackend::CpuBackend(CpuBackend& whole, int index)
+    : comm_(whole.comm_),
+      options_(whole.options_),
+      placement_(whole.placement_),
+      budget_(whole.budget_),
+      engine_(whole.engine_),
+      stream_(engine_),
+      temporary_(std::make_shared<Temporary>(Temporary{*budget_})),
+      sums_(whole.sums_),
+      adder_(whole.adder_),
+      clock_(whole.clock_),
+      index_(index),
+      multiplies_bf16_(whole.multiplies_bf16_) {}
+
 CpuBackend::~CpuBackend() = default;
 
 DType CpuBackend::products_of(DType type) const { return type == DType::bf16 && !multiplies_bf16_ ? DType::f32 : type; }
@@ -113,7 +133,7 @@ std::string CpuBackend::device() const { return cpu_model() + " (" + isa_name() 
 
 Buffer CpuBackend::allocate(size_t bytes) {
     const size_t rounded = whole_pages(std::max<size_t>(bytes, 1));
-    budget_.take_or_fail(rounded, "a block of tensors", "use a smaller batch or fewer ranks a node");
+    budget_->take_or_fail(rounded, "a block of tensors", "use a smaller batch or fewer ranks a node");
     void* block = allocate_pages(rounded);
     if (!block) throw std::bad_alloc();
     if (options_.plan_only) return Buffer(block, std::free);
@@ -124,11 +144,11 @@ Buffer CpuBackend::allocate(size_t bytes) {
 }
 
 void CpuBackend::set_aside(size_t bytes, const std::string& what_for, Taker taker) {
-    budget_.take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks a node", taker);
+    budget_->take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks a node", taker);
 }
 
 Buffer CpuBackend::resident(void* host, size_t bytes) {
-    budget_.take_shared(bytes);
+    budget_->take_shared(bytes);
     return Buffer(host, [](void*) {});
 }
 
@@ -167,26 +187,50 @@ std::shared_ptr<const Ways> CpuBackend::decide(const Outline& o) {
 }
 
 void CpuBackend::forward(const Op& op, const Bound& b, Tape& tape) {
+    const ThreadCount own(threads_);  // oneDNN splits an op among as many as it is made for
     std::visit([&](const auto& o) { forward(o, b, tape); }, op);
 }
 
 void CpuBackend::backward(const Op& op, const Bound& b, Tape& tape) {
+    const ThreadCount own(threads_);
     std::visit([&](const auto& o) { backward(o, b, tape); }, op);
+}
+
+void CpuBackend::run_step(const Step& step) {
+    while (now() < paused_until_.load(std::memory_order_relaxed))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    comm_.activity().enter(step.id.name.c_str());
+    const double begin = trace_ ? now() : 0;
+    step.run();
+    if (trace_) trace_->push_back({step.id, Lane::compute, begin, now()});
+    sums_->progress();
 }
 
 std::function<void()> CpuBackend::finish(Tape tape) {
     return [this, tape = std::move(tape)] {
-        for (const Step& step : tape) {
-            while (now() < paused_until_.load(std::memory_order_relaxed))
-                std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            comm_.activity().enter(step.id.name.c_str());
-            const double begin = trace_ ? now() : 0;
-            step.run();
-            if (trace_) trace_->push_back({step.id, Lane::compute, begin, now()});
-            sums_->progress();
-        }
+        for (const Step& step : tape) run_step(step);
         comm_.activity().enter("host code between operations");  // the tape's names end with it
     };
+}
+
+Backend& CpuBackend::lane(int index) {
+    if (threads_ == 1) return *this;
+    while (int(lanes_.size()) <= index) lanes_.emplace_back(new CpuBackend(*this, int(lanes_.size())));
+    return *lanes_[size_t(index)];
+}
+
+// The first lane's thread is the one that may call MPI.
+void CpuBackend::side_by_side(const std::vector<Tape>& tapes, Tape& to) {
+    const int lanes = std::min(threads_, int(tapes.size()));
+    to.push_back({named_step(StepPhase::other, "logical ranks"), Lane::compute, [this, tapes, lanes] {
+#pragma omp parallel num_threads(lanes)
+                      {
+                          const ThreadCount one(1);
+                          const int lane = omp_get_thread_num();
+                          for (size_t i = size_t(lane); i < tapes.size(); i += size_t(lanes))
+                              for (const Step& step : tapes[i]) lane == 0 ? run_step(step) : step.run();
+                      }
+                  }});
 }
 
 std::vector<double> CpuBackend::time_steps(const Tape& tape) {

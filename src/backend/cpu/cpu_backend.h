@@ -12,11 +12,28 @@
 
 namespace convoy::cpu {
 
+class ExactAdder;    // exact_sums.cpp
 class GradientSums;  // allreduce.cpp
 struct Temporary;    // primitives.h
 
 /// Seconds on a steady clock.
 double now();
+
+/// When the running step began, and when it had its batch; seconds on a steady clock.
+struct StepClock {
+    double started = 0, gathered = 0;
+};
+
+/// While it lives, this thread's parallel regions have so many threads.
+class ThreadCount {
+public:
+    explicit ThreadCount(int threads);
+    ~ThreadCount();
+    ThreadCount(const ThreadCount&) = delete;
+
+private:
+    int before_;
+};
 
 class CpuBackend : public Backend {
 public:
@@ -49,6 +66,12 @@ public:
     void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
     void request(const Requests*, BatchStats*, BatchStats* own, Tape&) override;
     void allreduce(Tensor bucket, size_t counts, Tape&) override;
+    int lanes() const override { return threads_; }
+    Backend& lane(int) override;
+    void side_by_side(const std::vector<Tape>&, Tape&) override;
+    void deposit(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) override;
+    void allreduce(const ExactSums&, size_t begin, size_t end, Tape&) override;
+    void withdraw(const ExactSums&, float* gradients, Tape&) override;
     void wait_allreduce(Tape&) override;
     void update(const Update&, Tape&) override;
     void look_ahead(const LookAhead&, Tape&) override;
@@ -62,6 +85,11 @@ public:
     bool synchronous() const override { return true; }
 
 private:
+    /// Lane `index` of another: one thread, and memory of its own for what an op needs while it
+    /// runs.
+    CpuBackend(CpuBackend& whole, int index);
+    void run_step(const Step&);
+
     // Each in the file of its op.
 #define CONVOY_DECLARE(O)                        \
     void forward(const O&, const Bound&, Tape&); \
@@ -86,16 +114,20 @@ private:
     BackendOptions options_;
     std::string placement_;
     int threads_ = 1;
-    MemoryBudget budget_;  // of what there was when the backends were made
+    std::shared_ptr<MemoryBudget> budget_;  // of what there was when the backends were made
     dnnl::engine engine_;
     dnnl::stream stream_;
     std::shared_ptr<Temporary> temporary_;
-    std::unique_ptr<GradientSums> sums_;
+    // A lane shares these with the whole:
+    std::shared_ptr<GradientSums> sums_;
+    std::shared_ptr<ExactAdder> adder_;
+    std::shared_ptr<StepClock> clock_;
+    const int index_ = 0;  // of a lane
+    std::vector<std::unique_ptr<CpuBackend>> lanes_;
     const bool multiplies_bf16_;
     std::vector<Span>* trace_ = nullptr;
-    std::atomic<double> paused_until_{0};     // on a steady clock
-    double step_started_ = 0, gathered_ = 0;  // seconds on a steady clock
-    double sampled_ = now(), used_ = 0;       // of the last sample: when, and processor seconds until then
+    std::atomic<double> paused_until_{0};  // on a steady clock
+    double sampled_ = now(), used_ = 0;    // of the last sample: when, and processor seconds until then
 };
 
 }  // namespace convoy::cpu

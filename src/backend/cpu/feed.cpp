@@ -63,7 +63,7 @@ private:
 }  // namespace
 
 std::unique_ptr<Feed> CpuBackend::feed(int rows, size_t image_bytes, int ahead) {
-    return std::make_unique<HostFeed>(budget_, step_started_, rows, image_bytes, ahead);
+    return std::make_unique<HostFeed>(*budget_, clock_->started, rows, image_bytes, ahead);
 }
 
 }  // namespace convoy::cpu

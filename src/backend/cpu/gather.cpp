@@ -43,12 +43,13 @@ struct Sample {
 /// Image `i` of the batch, or the partner of the last one.
 Sample sample_of(const Gather& g, int i) {
     if (const StagedBatch* b = g.staged) {
-        const ImagePlace p = b->places[i];
+        const int64_t at = i + g.staged_first;
+        const ImagePlace p = b->places[at];
         return {.pixels = static_cast<const uint8_t*>(b->images) + p.offset,
                 .height = p.height,
                 .width = p.width,
-                .number = uint32_t(b->samples[i]),
-                .label = b->labels[i]};
+                .number = uint32_t(b->samples[at]),
+                .label = b->labels[at]};
     }
     const Shape s = g.images.shape;
     const int64_t position = g.counters->offset + g.position(i), n = g.order ? g.order[position] : position;
@@ -159,7 +160,7 @@ void CpuBackend::gather(const Gather& g, Tape& tape) {
     with_type(g.x.dtype, [&]<class E>(E) {
         tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute,
                         [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads()))]() mutable {
-                            if (!g.staged) step_started_ = now();  // else Feed::begin_step() has said so
+                            if (g.begins_step && !g.staged) clock_->started = now();  // else Feed::begin_step() did
                             const int64_t elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)
                             for (int i = 0; i < g.x.shape.n; ++i) {
@@ -172,7 +173,7 @@ void CpuBackend::gather(const Gather& g, Tape& tape) {
                                     gather_sample(g, sample, by, own, to);
                                 g.y.as<int32_t>()[i] = sample.label;
                             }
-                            gathered_ = now();
+                            if (g.begins_step) clock_->gathered = now();
                         }});
     });
 }

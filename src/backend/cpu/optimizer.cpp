@@ -22,10 +22,12 @@ bool all_finite(const float* v, int64_t n) {
 }  // namespace
 
 void CpuBackend::update(const Update& u, Tape& tape) {
-    std::vector<std::function<void(float)>> matrices;  // by segment; empty where it is none
+    std::vector<std::function<void(float)>> matrices;                     // by segment; empty where it is none
+    const int matrix_threads = options_.thread_invariant ? 1 : threads_;  // oneDNN may split sums among them
+    const ThreadCount own(matrix_threads);
     for (const UpdateSegment& s : u.segments)
         matrices.push_back(s.rows > 0 ? muon_step(engine_, stream_, u, s) : nullptr);
-    tape.push_back({named_step(StepPhase::optimizer, "optimizer"), Lane::compute, [u, matrices] {
+    tape.push_back({named_step(StepPhase::optimizer, "optimizer"), Lane::compute, [u, matrices, matrix_threads] {
                         const bool latched = u.latch && u.stats->skipped > 0;
                         u.stats->skipped = 0;
                         if (latched || !all_finite(u.gradients, int64_t(u.count))) {
@@ -42,6 +44,7 @@ void CpuBackend::update(const Update& u, Tape& tape) {
                             const UpdateSegment& s = u.segments[k];
                             if (u.counters->step >= s.steps) continue;
                             if (matrices[k]) {
+                                const ThreadCount of_matrices(matrix_threads);
                                 matrices[k](rate);
                                 continue;
                             }
@@ -85,7 +88,8 @@ void CpuBackend::request(const Requests* requests, BatchStats* stats, BatchStats
 
 void CpuBackend::record(const Record& record, Tape& tape) {
     tape.push_back({named_step(StepPhase::record, "record"), Lane::compute, [record, this] {
-                        const auto [stats, own, learning_rates, ring, ring_size, counters, batch, all, own_count] = record;
+                        const auto [stats, own, learning_rates, ring, ring_size, counters, batch, all, own_count] =
+                            record;
                         StepRecord& r = ring[counters->step % ring_size];
                         r.learning_rate = learning_rates[counters->step];
                         r.step = ++counters->step;
@@ -100,8 +104,8 @@ void CpuBackend::record(const Record& record, Tape& tape) {
                         r.own_images = batch;
                         r.own = {};
                         for (int i = 0; own && i < own_count; ++i) r.own += own[i];
-                        r.step_seconds = now() - step_started_;
-                        r.data_seconds = gathered_ - step_started_;
+                        r.step_seconds = now() - clock_->started;
+                        r.data_seconds = clock_->gathered - clock_->started;
                         r.comm_exposed_seconds = sums_->take_waited();
                         counters->offset += all;
                     }});

@@ -1,0 +1,133 @@
+// --virtual-ranks: a training is the same bits on any number of ranks and threads, also where it is
+// interrupted and goes on with others.
+#include "tests/runs/resume.h"
+
+namespace convoy::test {
+namespace {
+
+class VirtualRanks : public ResumeTest {
+protected:
+    VirtualRanks() { make_data(dir_.path("colours"), 130, 40, "12x12x3", 2); }
+
+    /// Steps of 12, 12, … and 10 samples, twice; five logical ranks have 3, 3, 2, 2 and 2 of them.
+    Options as_five(Options changes = {}) const {
+        changes.insert({{"virtual-ranks", "5"},
+                        {"data", dir_.path("colours")},
+                        {"model", "resnet18"},
+                        {"stem", "cifar"},
+                        {"batch-size", "12"},
+                        {"epochs", "0.5"},
+                        {"checkpoint-every", "2"},
+                        {"crop-pad", "1"}});
+        return changes;
+    }
+    void run(int ranks, const std::string& name, const Options& options) {
+        ASSERT_EQ("", failure(launch(ranks, train(name, options), 120))) << name;
+    }
+    /// Everything in the model files of two runs, and their curves.
+    void expect_same_runs(const std::string& a, const std::string& b) {
+        ASSERT_GT(column(dir_.path(a), "train/loss").size(), 4u);
+        expect_same(a, b);
+        EXPECT_EQ(column(dir_.path(a), "train/top5_accuracy"), column(dir_.path(b), "train/top5_accuracy"));
+    }
+};
+
+TEST_F(VirtualRanks, AreTheSameBitsOnAnyNumberOfRanksAndThreads) {
+    run(1, "one", as_five({{"threads", "1"}}));
+    run(1, "threads", as_five({{"threads", "3"}}));
+    run(2, "two", as_five({{"threads", "2"}}));
+    run(4, "four", as_five({{"threads", "1"}}));
+    run(5, "five", as_five({{"threads", "1"}}));
+    for (const char* other : {"threads", "two", "four", "five"}) expect_same_runs("one", other);
+}
+
+// Batches that the host puts together: a rank's part is that of its logical ranks.
+TEST_F(VirtualRanks, AreTheSameBitsWhereverTheImagesAre) {
+    const Options mixed = {{"mixup", "0.2"}, {"threads", "1"}};
+    run(1, "replica", as_five(mixed));
+    Options partition = as_five(mixed);
+    partition["data-placement"] = "partition";
+    run(2, "partition", partition);
+    expect_same_runs("replica", "partition");
+}
+
+// Look-ahead, Muon and frozen filters; 4 logical ranks on 3.
+TEST_F(VirtualRanks, TrainAirbenchTheSameOnOneAndThreeRanks) {
+    const Options airbench = {{"data", "input/cifar10-sample"},
+                              {"model", "airbench94"},
+                              {"optimizer", "muon"},
+                              {"look-ahead", "2"},
+                              {"batch-size", "16"},
+                              {"virtual-ranks", "4"},
+                              {"max-steps", "5"},
+                              {"eval-images", "30"},
+                              {"tta", "mirror"},
+                              {"threads", "1"}};
+    run(1, "one", airbench);
+    Options threads = airbench;
+    threads["threads"] = "2";
+    run(1, "threads", threads);
+    run(3, "three", airbench);
+    expect_same_runs("one", "threads");
+    expect_same_runs("one", "three");
+}
+
+TEST_F(VirtualRanks, GoOnWithAnotherNumberOfRanksBitForBit) {
+    const Options steps = {{"epochs", "2"}, {"virtual-ranks", "6"}, {"threads", "1"}};
+    run(2, "whole", as_five(steps));
+    int done = 0;
+    for (const int ranks : {1, 4, 3}) {
+        interrupted(launch_command(ranks, train("chain", as_five(resumed(steps))), 120), "chain", done += 5,
+                    signal_to_the_newest_rank("chain", "KILL"));
+        ASSERT_FALSE(fs::exists(dir_.path("chain") + "/model.h5")) << "nothing was interrupted";
+    }
+    run(6, "chain", as_five(resumed(steps)));
+    expect_same_runs("whole", "chain");
+}
+
+// The first step is always done again, because nobody knows how large gradients are. What it must
+// not do twice is in the running statistics.
+TEST_F(VirtualRanks, AreNearTheRanksThatTheyStandFor) {
+    Options ranks = as_five({{"virtual-ranks", "0"}, {"max-steps", "1"}, {"threads", "1"}, {"weight-decay", "0"}});
+    run(4, "ranks", ranks);
+    ranks["virtual-ranks"] = "4";
+    run(1, "virtual", ranks);
+    const auto a = tensors(dir_.path("ranks") + "/model.h5"), b = tensors(dir_.path("virtual") + "/model.h5");
+    ASSERT_EQ(a.size(), b.size());
+    for (const auto& [name, values] : a) {
+        double most = 0, size = 0;
+        for (size_t i = 0; i < values.size(); ++i) {
+            most = std::max(most, std::abs(double(values[i]) - double(b.at(name)[i])));
+            size = std::max(size, std::abs(double(values[i])));
+        }
+        EXPECT_LE(most, 1e-5 * size) << name;
+    }
+    Options curve = {{"data", dir_.path("data")}, {"epochs", "0.3"}, {"threads", "1"}};
+    run(4, "curve-of-ranks", curve);
+    curve["virtual-ranks"] = "4";
+    run(2, "curve", curve);
+    EXPECT_LT(deviation(column(dir_.path("curve-of-ranks"), "train/loss"), column(dir_.path("curve"), "train/loss")),
+              1e-4);
+}
+
+TEST_F(VirtualRanks, AccumulateIsShortForThem) {
+    run(2, "accumulate", as_five({{"virtual-ranks", "0"}, {"accumulate", "3"}, {"threads", "1"}}));
+    run(1, "virtual", as_five({{"virtual-ranks", "6"}, {"threads", "1"}}));
+    expect_same_runs("accumulate", "virtual");
+}
+
+TEST_F(VirtualRanks, WhatCannotBeIsRefused) {
+    const auto refused = [&](int ranks, const Options& changes, Exit code, const std::vector<std::string>& words) {
+        EXPECT_EQ("", refusal(launch(ranks, train("refused", as_five(changes))), code, words));
+    };
+    refused(3, {{"virtual-ranks", "2"}}, Exit::usage, {"--virtual-ranks 2", "3 ranks"});
+    refused(1, {{"sync-bn", "true"}}, Exit::usage, {"--virtual-ranks", "--sync-bn"});
+    refused(1, {{"accumulate", "2"}}, Exit::usage, {"--accumulate", "--virtual-ranks"});
+    refused(1, {{"batch-size", "4"}}, Exit::usage, {"--batch-size 4", "5 ranks"});
+    run(1, "five", as_five({{"max-steps", "2"}}));
+    const std::string on = train("five", as_five(resumed({{"virtual-ranks", "4"}})));
+    EXPECT_EQ("", refusal(launch(1, on), Exit::usage, {"virtual ranks was 5", "this run has 4"}));
+}
+
+}  // namespace
+}  // namespace convoy::test
