@@ -22,7 +22,7 @@ template <class From> struct Source {
     __device__ const From* image(int n, int64_t sample) const {
         const StagedBatch* b = samples.staged;
         if (!b) return images + sample * (int64_t(h) * w * c);
-        return reinterpret_cast<const From*>(static_cast<const char*>(b->images) + b->places[n].offset);
+        return reinterpret_cast<const From*>(static_cast<const char*>(b->images) + samples.place(n).offset);
     }
     /// What image n shows in row i, column j: [c], or null for black.
     __device__ const From* pixel(int n, int64_t sample, int i, int j) const {

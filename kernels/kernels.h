@@ -11,6 +11,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include "backend/exact_sums.h"
 #include "backend/jitter.h"
 #include "backend/records.h"
 #include "model/graph.h"
@@ -246,6 +247,13 @@ struct MuonMatrix {
 void orthogonalise(const Update& u, const MuonMatrix* matrices, const std::vector<MuonMatrix>& host,
                    const LossScale* loss_scale, cudaStream_t);
 
+// ---- exact_sums.cu ------------------------------------------------------------------------------
+/// As Backend::deposit, of a table of pieces on the device, whose bounds are multiples of 4. The
+/// arena of integers begins at a multiple of 32 bytes, that of gradients at one of 16. One kernel.
+void deposit(const ExactSums&, const float* gradients, const ExactPiece* pieces, int count, cudaStream_t);
+/// As Backend::withdraw, after the sums: of all pieces of the arena. Two kernels.
+void withdraw(const ExactSums&, const ExactPiece* pieces, int count, float* gradients, cudaStream_t);
+
 // ---- record.cu ----------------------------------------------------------------------------------
 /// Marks of the running step, in nanoseconds of the device's clock.
 struct StepTimes {
@@ -255,7 +263,7 @@ struct StepTimes {
 /// Writes the time now.
 void mark(uint64_t* when, cudaStream_t);
 /// requests [3]: stop, checkpoint and hold, host memory that the device can read (the integers of
-/// Requests, pinned). `own` as Backend::request.
+/// Requests, pinned); null: none. `own` as Backend::request.
 void request(const int* requests, BatchStats* stats, BatchStats* own, cudaStream_t);
 /// As Backend::record.
 void record(const Record&, const StepTimes*, cudaStream_t);

@@ -9,9 +9,9 @@ namespace {
 __global__ void write_time(uint64_t* when) { *when = device_time(); }
 
 __global__ void copy_requests(const volatile int* requests, BatchStats* stats, BatchStats* own) {
-    stats->stop = float(requests[0]);  // the host may write at any time
-    stats->checkpoint = float(requests[1]);
-    stats->hold = float(requests[2]);
+    stats->stop = requests ? float(requests[0]) : 0.0f;  // the host may write at any time
+    stats->checkpoint = requests ? float(requests[1]) : 0.0f;
+    stats->hold = requests ? float(requests[2]) : 0.0f;
     if (own) *own = *stats;
 }
 
@@ -36,7 +36,7 @@ __global__ void write_record(Record record, const StepTimes* times) {
     r.skipped = stats.skipped > 0;
     r.images = record.global_batch;
     r.own_images = record.batch;
-    if (record.own) r.own = *record.own;
+    for (int i = 0; record.own && i < record.own_count; ++i) r.own += record.own[i];
     record.ring[step % record.ring_size] = r;
     record.counters->step = step + 1;
     record.counters->offset += record.global_batch;

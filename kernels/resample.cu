@@ -22,7 +22,7 @@ struct Source {
     const Jitter* jitters;  // [n], of images that are mixed [n + 1]
 
     __device__ ImagePlace place(int n, int64_t sample) const {
-        if (samples.staged) return samples.staged->places[n];
+        if (samples.staged) return samples.place(n);
         return places ? places[sample]
                       : ImagePlace{sample * height * width * channels, int32_t(height), int32_t(width)};
     }

@@ -9,6 +9,7 @@ struct Samples {
     const Counters* counters;
     int64_t first, global_batch;
     const StagedBatch* staged;  // null: the batch is of the resident images
+    int64_t staged_first;
 
     explicit Samples(const Gather& g)
         : labels(g.staged ? nullptr : g.labels.as<int32_t>()),
@@ -16,15 +17,20 @@ struct Samples {
           counters(g.counters),
           first(g.first),
           global_batch(g.global_batch),
-          staged(g.staged) {}
+          staged(g.staged),
+          staged_first(g.staged_first) {}
 
     /// Which sample is image n of the batch; of a batch that is mixed, image n + 1 is its partner.
     __device__ int64_t sample(int n) const {
-        if (staged) return staged->samples[n];
+        if (staged) return staged->samples[staged_first + n];
         const int64_t in_batch = first + n == global_batch ? 0 : first + n, position = counters->offset + in_batch;
         return order ? order[position] : position;
     }
-    __device__ int32_t label(int n, int64_t sample) const { return staged ? staged->labels[n] : labels[sample]; }
+    __device__ int32_t label(int n, int64_t sample) const {
+        return staged ? staged->labels[staged_first + n] : labels[sample];
+    }
+    /// Of a staged batch.
+    __device__ const ImagePlace& place(int n) const { return staged->places[staged_first + n]; }
     __device__ uint32_t epoch() const { return uint32_t(counters->epoch); }
 };
 

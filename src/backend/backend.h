@@ -82,8 +82,8 @@ struct BackendOptions {
 
     /// count the memory of programs but run none: blocks stay untouched
     bool plan_only = false;
-    /// what is computed must not depend on the number of threads (--virtual-ranks)
-    bool thread_invariant = false;
+    /// what is computed must not depend on the number of ranks and threads (--virtual-ranks)
+    bool invariant = false;
 
     bool bind = true;  ///< bind each rank to its share of the node's cores, unless the launcher did
 
@@ -184,7 +184,7 @@ public:
     /// Waits for every all-reduce started so far; this wait is the exposed communication.
     virtual void wait_allreduce(Tape&) = 0;
 
-    // Logical ranks: several that one rank computes. On CPUs so far; options refuse them on GPUs.
+    // Logical ranks: several that one rank computes.
     /// How many of them are computed side by side, each in memory of its own.
     virtual int lanes() const { return 1; }
     /// What appends to tapes of a lane; its owner is this backend. Of lane 0 or later.
@@ -195,21 +195,15 @@ public:
     }
     /// Adds gradients [begin, end), of one logical rank, to the sums, and notes their exponents.
     /// `gradients` is at offset 0 of an arena.
-    virtual void deposit(const ExactSums&, const float* /*gradients*/, size_t /*begin*/, size_t /*end*/, Tape&) {
-        require(false, "this backend has logical ranks");
-    }
+    virtual void deposit(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) = 0;
     /// After a lane's last deposit of [begin, end). When it stands on the tapes of all lanes: sums
     /// over ranks, as the other allreduce(). Buckets come in one order on all lanes.
-    virtual void allreduce(const ExactSums&, size_t /*begin*/, size_t /*end*/, Tape&) {
-        require(false, "this backend has logical ranks");
-    }
+    virtual void allreduce(const ExactSums&, size_t begin, size_t end, Tape&) = 0;
     /// After side_by_side(): waits for all sums started so far, and for the largest exponents of
     /// all ranks. Writes the whole arena: gradients = sums, rounded once; of a tensor that had one
     /// that is not finite: NaN. Then sets tops, seen, redo and sums for the next step, or for this
     /// one again. It does not fit if all are finite, and one had an exponent above its tensor's.
-    virtual void withdraw(const ExactSums&, float* /*gradients*/, Tape&) {
-        require(false, "this backend has logical ranks");
-    }
+    virtual void withdraw(const ExactSums&, float* gradients, Tape&) = 0;
 
     /// One optimizer step. If the loss or a gradient is not finite: all ranks skip it.
     virtual void update(const Update&, Tape&) = 0;

@@ -9,6 +9,7 @@
 // rounded to 2^-49 of it. A sum is rounded once more, to a float. What does not fit is seen by all
 // ranks, and the step is computed again with the exponents that it showed.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -45,9 +46,16 @@ CONVOY_HD double power_of_two(int n) {
     return value;
 }
 
+/// Consecutive elements of one tensor of the gradient arena.
+struct ExactPiece {
+    int64_t begin, end;
+    int32_t tensor;
+    bool operator==(const ExactPiece&) const = default;
+};
+
 /// Where the sums of a training lie. Pointers are to the device.
 struct ExactSums {
-    int64_t* sums;             ///< [count], at the offsets of the gradient arena; zero between steps
+    int64_t* sums;             ///< [count], at the offsets of the gradient arena; zero before the first step
     int32_t* tops;             ///< [tensors]: exponents of this step; of_zero: only zeros fit
     int32_t* seen;             ///< [tensors]: largest exponent of a deposit; of_zero between steps
     int32_t* redo;             ///< [1]: whether the last step's gradients did not fit
@@ -56,6 +64,16 @@ struct ExactSums {
     int lanes;                 ///< that deposit a bucket before it is summed over ranks
 
     size_t count() const { return ends.back(); }
+    /// Elements [begin, end), in pieces that no multiple of `stripe` cuts.
+    std::vector<ExactPiece> pieces(size_t begin, size_t end, size_t stripe) const {
+        std::vector<ExactPiece> pieces;
+        for (size_t tensor = 0; begin < end; begin = size_t(pieces.back().end)) {
+            while (ends[tensor] <= begin) ++tensor;
+            const size_t until = std::min({end, ends[tensor], (begin / stripe + 1) * stripe});
+            pieces.push_back({int64_t(begin), int64_t(until), int32_t(tensor)});
+        }
+        return pieces;
+    }
     /// What to multiply gradients with, and (its inverse) sums. Nothing fits an exponent of_zero.
     CONVOY_HD static double scale(int bits, int32_t top) {
         return top == exponent::of_zero ? 0.0 : power_of_two(bits - top);

@@ -113,9 +113,6 @@ void check_effects_on_model(const ParsedOptions& parsed, const Graph& graph) {
 
 void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend) {
     const bool gpu = !backend.synchronous();
-    if (gpu && (parsed.options.virtual_ranks > 0 || parsed.options.accumulate > 0))  // a file's, too
-        fail(Exit::usage, "--virtual-ranks and --accumulate are for CPU ranks so far, and this runs on " +
-                              backend.device() + "; leave them out, or use --device cpu");
     const auto of_gpus = [&](const char* option) {
         return Need{option, gpu, "on CPUs, and this runs on " + backend.device() + " (--device)", {"device"}};
     };

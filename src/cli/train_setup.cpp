@@ -8,7 +8,7 @@ BackendOptions backend_options_of(const TrainOptions& o) {
     BackendOptions b;
     b.threads = int(o.threads);
     b.sync_bn = o.sync_bn;
-    b.thread_invariant = o.virtual_ranks > 0 || o.accumulate > 0;
+    b.invariant = o.virtual_ranks > 0 || o.accumulate > 0;
     b.precision = o.precision;
     b.bind = o.bind;
     b.devices = o.devices;

@@ -22,6 +22,7 @@ struct ncclComm {
         void* to;
         size_t count;
         ncclDataType_t type;
+        ncclRedOp_t op;
         cudaStream_t stream;
     };
     MPI_Comm ranks = MPI_COMM_NULL;
@@ -32,7 +33,16 @@ struct ncclComm {
 
 namespace {
 
-void sum(const void* from, void* to, size_t count, ncclDataType_t type, MPI_Comm ranks) {
+MPI_Datatype type_of(ncclDataType_t type) {
+    switch (type) {
+        case ncclDouble: return MPI_DOUBLE;
+        case ncclInt64: return MPI_INT64_T;
+        case ncclInt32: return MPI_INT32_T;
+        default: return MPI_FLOAT;
+    }
+}
+
+void reduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op, MPI_Comm ranks) {
     if (type == ncclBfloat16) {
         std::vector<float> values(count);
         for (size_t i = 0; i < count; ++i) values[i] = convoy::to_float(static_cast<const convoy::bf16*>(from)[i]);
@@ -40,8 +50,8 @@ void sum(const void* from, void* to, size_t count, ncclDataType_t type, MPI_Comm
         for (size_t i = 0; i < count; ++i) convoy::assign(static_cast<convoy::bf16*>(to)[i], values[i]);
         return;
     }
-    MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, int(count), type == ncclDouble ? MPI_DOUBLE : MPI_FLOAT,
-                  MPI_SUM, ranks);
+    MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, int(count), type_of(type), op == ncclMax ? MPI_MAX : MPI_SUM,
+                  ranks);
 }
 
 /// NCCL's thread: it may load kernels and connect, which a capture may forbid to every thread.
@@ -52,7 +62,7 @@ void launch(ncclComm& comm, ncclResult_t& result) {
     }
     for (const ncclComm::Sum& s : comm.called)
         convoy::test::put_on_stream(
-            s.stream, [s, ranks = comm.ranks] { sum(s.from, s.to, s.count, s.type, ranks); }, true);
+            s.stream, [s, ranks = comm.ranks] { reduce(s.from, s.to, s.count, s.type, s.op, ranks); }, true);
     result = cudaGetLastError() == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
@@ -113,9 +123,10 @@ ncclResult_t ncclGroupEnd() { return in_group = false, ncclInProgress; }
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
     if (comm->polls > 0 && !in_group) return ncclInvalidUsage;  // the call before is not through
-    if (op != ncclSum || (type != ncclFloat && type != ncclDouble && type != ncclBfloat16)) return ncclInvalidArgument;
+    const bool sums = type == ncclFloat || type == ncclDouble || type == ncclBfloat16 || type == ncclInt64;
+    if (op == ncclSum ? !sums : op != ncclMax || type != ncclInt32) return ncclInvalidArgument;
     if (comm->streams.empty()) tell_transport();
-    comm->called.push_back({from, to, count, type, stream});
+    comm->called.push_back({from, to, count, type, op, stream});
     comm->streams.insert(stream);
     comm->polls = 2;
     return ncclInProgress;

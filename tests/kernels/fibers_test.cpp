@@ -116,6 +116,15 @@ TEST(Fibers, TheLastBlockCanFinish) {
     set_thread_order(Order::forward);
 }
 
+__global__ void largest(const int* values, int* most) { atomicMax(most, values[threadIdx.x]); }
+
+TEST(Fibers, TheLargestIsKept) {
+    const std::vector<int> values = {-9, -3, -7};
+    int most = -100;
+    launch(largest, dim3(1), dim3(3), 0, nullptr, values.data(), &most);
+    EXPECT_EQ(most, -3);
+}
+
 __global__ void some_leave() {
     if (threadIdx.x < 3) return;
     __syncthreads();

@@ -211,6 +211,36 @@ TEST(KernelStep, RecordsWhatHappened) {
     for (const int other : {0, 2, 3}) EXPECT_EQ(ring[size_t(other)].step, 0);
 }
 
+TEST(KernelStep, RecordsTheSumsOfItsLogicalRanks) {
+    const std::vector<float> rates = {0.1f};
+    StepRecord row;
+    Counters counters;
+    const kernels::StepTimes times;
+    BatchStats stats{.stop = 7, .checkpoint = 7, .hold = 7};
+    std::vector<BatchStats> own(3);
+    for (int i = 0; i < 3; ++i) {
+        stats.loss_sum = float(1 << i);
+        stats.correct = float(i);
+        kernels::request(nullptr, &stats, &own[size_t(i)], nullptr);
+        EXPECT_EQ(own[size_t(i)].stop + own[size_t(i)].checkpoint + own[size_t(i)].hold, 0) << "nothing is asked";
+    }
+    for (const int count : {3, 2}) {
+        counters.step = 0;
+        kernels::record({.stats = &stats,
+                         .own = own.data(),
+                         .learning_rates = rates.data(),
+                         .ring = &row,
+                         .ring_size = 1,
+                         .counters = &counters,
+                         .batch = 5,
+                         .global_batch = 16,
+                         .own_count = count},
+                        &times, nullptr);
+        EXPECT_EQ(row.own.loss_sum, count == 3 ? 7 : 3);
+        EXPECT_EQ(row.own.correct, count == 3 ? 3 : 1);
+    }
+}
+
 TEST(KernelStep, MovesOnlyFiniteStatistics) {
     for (const int count : {1, 7, 700}) {
         const Floats from = normals(size_t(count), 3);

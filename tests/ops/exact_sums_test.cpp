@@ -163,8 +163,8 @@ TEST_P(ExactSumsOn, ZerosLeaveTheExponent) {
     EXPECT_EQ(sums, Floats(all));
 }
 
-// GPUs do not add integers yet.
-INSTANTIATE_TEST_SUITE_P(All, ExactSumsOn, testing::Values("cpu"), [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, ExactSumsOn, testing::ValuesIn(test_devices()),
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace convoy::test

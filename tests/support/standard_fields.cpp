@@ -82,7 +82,7 @@ Fields standard_fields() {
             {"backend.devices", ""},
             {"backend.share_device", "false"},
             {"backend.plan_only", "false"},
-            {"backend.thread_invariant", "false"},
+            {"backend.invariant", "false"},
             {"backend.capture", "true"},
             {"backend.norm_by", number(NormBy::measured)},
             {"backend.bf16_gradients", "false"},

@@ -1,6 +1,6 @@
-// Adds gradients of several lanes into one arena of integers. Lanes take turns at stripes of it.
+// Adds gradients of several lanes into one arena of integers. Lanes take turns at pieces of it.
 #pragma once
-#include <deque>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -10,20 +10,24 @@ namespace convoy::cpu {
 
 class ExactAdder {
 public:
-    /// Consecutive elements of one tensor and one stripe.
-    struct Piece {
-        size_t tensor, begin, end;
+    struct Piece : ExactPiece {
+        explicit Piece(const ExactPiece& where) : ExactPiece(where) {}
+        std::mutex turn;
+        bool empty = true;  ///< in this step: the first gradients are written, not added
     };
-    static constexpr size_t stripe = size_t(1) << 14;  ///< elements
-    static std::vector<Piece> pieces_of(const ExactSums&, size_t begin, size_t end);
 
-    /// Before lanes add: room for arenas of so many elements.
-    void reserve(size_t count);
+    /// Of elements [begin, end), the same objects at every call. Before steps run.
+    std::vector<Piece*> pieces(const ExactSums&, size_t begin, size_t end);
+    /// All that were asked for so far.
+    std::vector<Piece*> pieces(const ExactSums&);
+
     /// Adds a piece of an arena of gradients.
-    void add(const ExactSums&, const float* gradients, const Piece&);
+    static void add(const ExactSums&, const float* gradients, Piece&);
+    /// Writes it, from sums over ranks, and has it empty for the next step.
+    static void take(const ExactSums&, Piece&, float* gradients);
 
 private:
-    std::deque<std::mutex> turns_;  // by stripe
+    std::map<const int64_t*, Piece> pieces_;  // by where their sums begin
 };
 
 }  // namespace convoy::cpu

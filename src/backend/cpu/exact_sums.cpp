@@ -8,6 +8,7 @@
 #include "backend/cpu/exact_adder.h"
 #include "backend/cpu/gradient_sums.h"
 #include "backend/cpu/rows.h"
+#include "base/error.h"
 
 namespace convoy::cpu {
 namespace {
@@ -26,23 +27,28 @@ CONVOY_WIDE uint32_t largest_magnitude(const float* __restrict from, size_t n) {
 
 /// What is larger than 2^bits, or no number, becomes some integer that is not: the step is not
 /// used.
+inline int64_t integer(float value, double scale, double most) {
+    double v = double(value) * scale;
+    v = v < most ? v : most;
+    v = v > -most ? v : -most;
+    return int64_t(std::rint(v));
+}
+
+CONVOY_WIDE void write_integers(const float* __restrict from, size_t n, double scale, double most,
+                                int64_t* __restrict to) {
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) to[i] = integer(from[i], scale, most);
+}
+
 CONVOY_WIDE void add_integers(const float* __restrict from, size_t n, double scale, double most,
                               int64_t* __restrict to) {
 #pragma omp simd
-    for (size_t i = 0; i < n; ++i) {
-        double v = double(from[i]) * scale;
-        v = v < most ? v : most;
-        v = v > -most ? v : -most;
-        to[i] += int64_t(std::rint(v));
-    }
+    for (size_t i = 0; i < n; ++i) to[i] += integer(from[i], scale, most);
 }
 
-CONVOY_WIDE void take_integers(int64_t* __restrict from, size_t n, double unit, float* __restrict to) {
+CONVOY_WIDE void take_integers(const int64_t* __restrict from, size_t n, double unit, float* __restrict to) {
 #pragma omp simd
-    for (size_t i = 0; i < n; ++i) {
-        to[i] = float(double(float(from[i])) * unit);
-        from[i] = 0;
-    }
+    for (size_t i = 0; i < n; ++i) to[i] = float(double(float(from[i])) * unit);
 }
 
 void raise_to(int32_t& value, int32_t to) {
@@ -67,39 +73,54 @@ void set_exponents(const ExactSums& s) {
 
 }  // namespace
 
-std::vector<ExactAdder::Piece> ExactAdder::pieces_of(const ExactSums& s, size_t begin, size_t end) {
-    std::vector<Piece> pieces;
-    size_t tensor = 0;
-    while (begin < end) {
-        while (s.ends[tensor] <= begin) ++tensor;
-        const size_t until = std::min({end, s.ends[tensor], (begin / stripe + 1) * stripe});
-        pieces.push_back({tensor, begin, until});
-        begin = until;
-    }
+std::vector<ExactAdder::Piece*> ExactAdder::pieces(const ExactSums& s, size_t begin, size_t end) {
+    constexpr size_t stripe = size_t(1) << 14;  // elements
+    std::vector<Piece*> pieces;
+    for (const ExactPiece& p : s.pieces(begin, end, stripe))
+        pieces.push_back(&pieces_.try_emplace(s.sums + p.begin, p).first->second);
     return pieces;
 }
 
-void ExactAdder::reserve(size_t count) {
-    while (turns_.size() * stripe < count) turns_.emplace_back();
+std::vector<ExactAdder::Piece*> ExactAdder::pieces(const ExactSums& s) {
+    std::vector<Piece*> pieces;
+    int64_t covered = 0;
+    const auto end = pieces_.lower_bound(s.sums + s.count());
+    for (auto p = pieces_.lower_bound(s.sums); p != end; ++p) {
+        require(p->second.begin == covered, "each gradient has one place among the sums");
+        covered = p->second.end;
+        pieces.push_back(&p->second);
+    }
+    require(size_t(covered) == s.count(), "every gradient is summed");
+    return pieces;
 }
 
-void ExactAdder::add(const ExactSums& s, const float* gradients, const Piece& p) {
-    const int32_t top = s.tops[p.tensor];
-    const size_t n = p.end - p.begin;
-    raise_to(s.seen[p.tensor], exponent_of(largest_magnitude(gradients + p.begin, n)));
-    const std::lock_guard turn(turns_[p.begin / stripe]);
-    add_integers(gradients + p.begin, n, ExactSums::scale(s.bits, top), power_of_two(s.bits), s.sums + p.begin);
+void ExactAdder::add(const ExactSums& s, const float* gradients, Piece& p) {
+    const float* from = gradients + p.begin;
+    const auto n = size_t(p.end - p.begin);
+    raise_to(s.seen[p.tensor], exponent_of(largest_magnitude(from, n)));
+    const double scale = ExactSums::scale(s.bits, s.tops[p.tensor]), most = power_of_two(s.bits);
+    const std::lock_guard turn(p.turn);
+    (p.empty ? write_integers : add_integers)(from, n, scale, most, s.sums + p.begin);
+    p.empty = false;
+}
+
+void ExactAdder::take(const ExactSums& s, Piece& p, float* gradients) {
+    const auto n = size_t(p.end - p.begin);
+    p.empty = true;
+    if (s.seen[p.tensor] == exponent::not_finite)
+        std::fill_n(gradients + p.begin, n, std::numeric_limits<float>::quiet_NaN());
+    else
+        take_integers(s.sums + p.begin, n, ExactSums::unit(s.bits, s.tops[p.tensor]), gradients + p.begin);
 }
 
 void CpuBackend::deposit(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
-    adder_->reserve(s.count());
-    const std::vector<ExactAdder::Piece> pieces = ExactAdder::pieces_of(s, begin, end);
-    // lanes that come at the same time begin at different stripes
+    std::vector<ExactAdder::Piece*> pieces = adder_->pieces(s, begin, end);
+    // lanes that come at the same time begin at different pieces
     const size_t first = size_t(index_) * pieces.size() / size_t(std::max(1, s.lanes));
+    std::rotate(pieces.begin(), pieces.begin() + int64_t(first), pieces.end());
     const std::string name = "deposit " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";
-    tape.push_back({named_step(StepPhase::other, name), Lane::compute, [this, s, gradients, pieces, first] {
-                        for (size_t i = 0; i < pieces.size(); ++i)
-                            adder_->add(s, gradients, pieces[(first + i) % pieces.size()]);
+    tape.push_back({named_step(StepPhase::other, name), Lane::compute, [s, gradients, pieces] {
+                        for (ExactAdder::Piece* p : pieces) ExactAdder::add(s, gradients, *p);
                     }});
 }
 
@@ -111,20 +132,14 @@ void CpuBackend::allreduce(const ExactSums& s, size_t begin, size_t end, Tape& t
 }
 
 void CpuBackend::withdraw(const ExactSums& s, float* gradients, Tape& tape) {
-    const std::vector<ExactAdder::Piece> pieces = ExactAdder::pieces_of(s, 0, s.count());
     tape.push_back({named_step(StepPhase::all_reduce, "wait for all-reduce"), Lane::compute, [this, s] {
                         sums_->wait();
                         sums_->max_now(s.seen, int(s.ends.size()));
                     }});
+    const std::vector<ExactAdder::Piece*> pieces = adder_->pieces(s);
     tape.push_back({named_step(StepPhase::other, "withdraw"), Lane::compute, [s, gradients, pieces] {
 #pragma omp parallel for schedule(static)
-                        for (const ExactAdder::Piece& p : pieces) {
-                            const double unit = ExactSums::unit(s.bits, s.tops[p.tensor]);
-                            take_integers(s.sums + p.begin, p.end - p.begin, unit, gradients + p.begin);
-                            if (s.seen[p.tensor] == exponent::not_finite)
-                                std::fill(gradients + p.begin, gradients + p.end,
-                                          std::numeric_limits<float>::quiet_NaN());
-                        }
+                        for (ExactAdder::Piece* p : pieces) ExactAdder::take(s, *p, gradients);
                         set_exponents(s);
                     }});
 }

@@ -23,7 +23,7 @@ bool all_finite(const float* v, int64_t n) {
 
 void CpuBackend::update(const Update& u, Tape& tape) {
     std::vector<std::function<void(float)>> matrices;                     // by segment; empty where it is none
-    const int matrix_threads = options_.thread_invariant ? 1 : threads_;  // oneDNN may split sums among them
+    const int matrix_threads = options_.invariant ? 1 : threads_;  // oneDNN may split sums among them
     const ThreadCount own(matrix_threads);
     for (const UpdateSegment& s : u.segments)
         matrices.push_back(s.rows > 0 ? muon_step(engine_, stream_, u, s) : nullptr);

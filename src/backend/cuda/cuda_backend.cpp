@@ -86,7 +86,7 @@ std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
     const Doing doing(comm_.activity(), "choosing cuDNN plans");
     const bool by_nccl = sums_ && !options_.share_device;
     const WayOptions options{options_.precision, options_.norm_by, options_.sync_bn && sums_,
-                             by_nccl ? beside_sums(info_.multiprocessors) : 0};
+                             by_nccl || options_.invariant ? beside_sums(info_.multiprocessors) : 0};
     const Timing timing{[&](const PlanSpec& s) { return plans_.time(s); },
                         [&](const KernelSpec& s) { return plans_.time(s); }};
     const auto known = [&](const std::string& key) { return plans_.known_time(key); };

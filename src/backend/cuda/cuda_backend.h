@@ -62,6 +62,9 @@ public:
     void request(const Requests*, BatchStats*, BatchStats* own, Tape&) override;
     void allreduce(Tensor bucket, size_t counts, Tape&) override;
     void wait_allreduce(Tape&) override;
+    void deposit(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) override;
+    void allreduce(const ExactSums&, size_t begin, size_t end, Tape&) override;
+    void withdraw(const ExactSums&, float* gradients, Tape&) override;
     void update(const Update&, Tape&) override;
     void look_ahead(const LookAhead&, Tape&) override;
     void record(const Record&, Tape&) override;
@@ -123,6 +126,13 @@ private:
     void bias_gradient(Tape&, const StepId&, const Tensor& dy, const Tensor& gradient);
 
     Buffer cleared(Buffer, size_t bytes);
+    struct ExactPieces {
+        std::vector<ExactPiece> host;
+        Buffer device;
+        const ExactPiece* table() const { return static_cast<const ExactPiece*>(device.get()); }
+        int count() const { return int(host.size()); }
+    };
+    ExactPieces exact_pieces(const ExactSums&, size_t begin, size_t end);
     // batchnorm.cpp
     void forward_by_plan(const BatchNorm&, const Bound&, Tape&);
     void forward_over_ranks(const kernels::BatchNormArgs&, StepId, Tape&);
@@ -163,6 +173,7 @@ private:
         std::shared_ptr<PinnedMemory> flags;  // int [3]
     };
     std::vector<Mirror> mirrors_;
+    std::vector<ExactPieces> exact_pieces_;
     std::set<std::string> noted_;
     std::string unsaid_;  // lines that rank 0 is to say
 };

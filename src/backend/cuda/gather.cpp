@@ -21,12 +21,12 @@ void CudaBackend::gather(const Gather& g, Tape& tape) {
     const Buffer jittered = g.augment.jitters() ? allocate((n + 1) * sizeof(Jitter)) : nullptr;
     step(tape, named_step(StepPhase::gather, "gather"), [=](cudaStream_t s) {
         const auto* scale = static_cast<const float*>(device.get());
-        if (!g.staged) kernels::mark(&times->started, s);  // else Feed::begin_step() has done so
+        if (g.begins_step && !g.staged) kernels::mark(&times->started, s);  // else Feed::begin_step() has done so
         auto* mixes = static_cast<Mix*>(mixed.get());
         if (mixes) kernels::draw_mixes(g, mixes, s);
         const kernels::BatchDraws drawn{mixes, static_cast<Jitter*>(jittered.get())};
         if (n > 0) (shifted ? kernels::gather : kernels::resample)(g, scale, scale + channels, drawn, s);
-        kernels::mark(&times->gathered, s);
+        if (g.begins_step) kernels::mark(&times->gathered, s);
     });
 }
 

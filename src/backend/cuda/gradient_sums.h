@@ -17,7 +17,10 @@ public:
     /// first `exact` in f32 whatever is sent otherwise. In bf16 the rest is a multiple of
     /// stats_elements.
     virtual void start(float* values, size_t count, size_t exact) = 0;
-    /// The compute stream waits for every sum started so far.
+    /// As start(): sums integers, and takes the largest of each.
+    virtual void start(int64_t* values, size_t count) = 0;
+    virtual void start_largest(int32_t* values, size_t count) = 0;
+    /// The compute stream waits for all that was started so far.
     virtual void wait() = 0;
     /// Sums doubles on the compute stream itself.
     virtual void sum_now(double* values, int count) = 0;

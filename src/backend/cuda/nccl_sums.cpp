@@ -73,6 +73,8 @@ public:
         settle(ncclGroupEnd(), "summing gradients", call_deadline);
         if (low) kernels::crop(*low, rows, low->shape.c, values + exact, communication_);
     }
+    void start(int64_t* values, size_t count) override { start(values, count, ncclInt64, ncclSum); }
+    void start_largest(int32_t* values, size_t count) override { start(values, count, ncclInt32, ncclMax); }
     void wait() override { follow(compute_, communication_, summed_); }
     void sum_now(double* values, int count) override {
         settle(ncclAllReduce(values, values, size_t(count), ncclDouble, ncclSum, nccl_, compute_),
@@ -95,6 +97,11 @@ public:
     }
 
 private:
+    void start(void* values, size_t count, ncclDataType_t type, ncclRedOp_t op) {
+        follow(communication_, compute_, produced_);
+        settle(ncclAllReduce(values, values, count, type, op, nccl_, communication_), "summing gradients",
+               call_deadline);
+    }
     /// `later` waits for all work that `earlier` has so far.
     static void follow(cudaStream_t later, cudaStream_t earlier, const Event& event) {
         if (later == earlier) return;

@@ -91,7 +91,8 @@ void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
     upload(running.get(), &all, sizeof all);
     step(tape, named_step(StepPhase::look_ahead, "look-ahead"), [=, count = int(host.size())](cudaStream_t s) {
         const auto of = [](const Buffer& b) { return static_cast<const kernels::Segment*>(b.get()); };
-        kernels::look_ahead(l.weights, l.slow, of(segments), count, l.count, l.decays, l.counters, l.stats, s);
+        if (l.count > 0)
+            kernels::look_ahead(l.weights, l.slow, of(segments), count, l.count, l.decays, l.counters, l.stats, s);
         if (l.running_count > 0)
             kernels::look_ahead(l.running, l.slow_running, of(running), 1, l.running_count, l.decays, l.counters,
                                 l.stats, s);
@@ -99,6 +100,9 @@ void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
 }
 
 void CudaBackend::request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) {
+    if (!requests)
+        return step(tape, named_step(StepPhase::requests, "requests"),
+                    [=](cudaStream_t s) { kernels::request(nullptr, stats, own, s); });
     // A captured step cannot read the host's atomics: it reads pinned copies that are refreshed
     // before every step.
     mirrors_.push_back({requests, std::make_shared<PinnedMemory>(3 * sizeof(int))});

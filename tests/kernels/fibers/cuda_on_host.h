@@ -67,6 +67,12 @@ template <class T> T atomicAdd(T* at, T value) {
     return old;
 }
 
+inline int atomicMax(int* at, int value) {
+    const int old = *at;
+    *at = max(old, value);
+    return old;
+}
+
 namespace convoy::kernels {
 
 template <class... P, class... A>

@@ -1,0 +1,115 @@
+// Gradients of logical ranks as integers (backend/exact_sums.h): a block has a piece of one tensor,
+// a thread four elements at a time.
+#include "kernels/elements.cuh"
+#include "kernels/kernels.h"
+#include "kernels/launch.cuh"
+
+namespace convoy::kernels {
+namespace {
+
+constexpr int quad = 4;
+using Integers = Pack<int64_t, quad>;
+
+/// Pointers of ExactSums.
+struct Sums {
+    int64_t* sums;
+    int32_t *tops, *seen, *redo;
+    int bits, tensors;
+
+    explicit Sums(const ExactSums& s)
+        : sums(s.sums), tops(s.tops), seen(s.seen), redo(s.redo), bits(s.bits), tensors(int(s.ends.size())) {}
+};
+
+/// Calls body(i) for this thread's elements i ... i + 3 of a piece.
+template <class Body> __device__ void each_quad(const ExactPiece& piece, Body body) {
+    for (int64_t i = piece.begin + int64_t(threadIdx.x) * quad; i < piece.end; i += block_threads * quad) body(i);
+}
+
+/// What is larger than 2^bits, or no number, becomes some integer that is not: the step is not
+/// used.
+__device__ int64_t integer(float value, double scale, double most) {
+    double v = double(value) * scale;
+    v = v < most ? v : most;
+    v = v > -most ? v : -most;
+    return int64_t(rint(v));
+}
+
+__global__ void __launch_bounds__(block_threads)
+    add_integers(Sums s, const float* gradients, const ExactPiece* pieces) {
+    const ExactPiece piece = pieces[blockIdx.x];
+    const double scale = ExactSums::scale(s.bits, s.tops[piece.tensor]), most = power_of_two(s.bits);
+    uint32_t largest = 0;
+    each_quad(piece, [&](int64_t i) {
+        float g[quad];
+        load(gradients + i, g);
+        Integers sums = fetch<quad>(s.sums + i);
+        for (int k = 0; k < quad; ++k) {
+            uint32_t bits;
+            memcpy(&bits, g + k, sizeof bits);
+            bits &= 0x7fffffffu;
+            largest = bits > largest ? bits : largest;
+            sums.value[k] += integer(g[k], scale, most);
+        }
+        write_pack(sums, s.sums + i);
+    });
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        const uint32_t other = __shfl_xor_sync(~0u, largest, lanes);
+        largest = other > largest ? other : largest;
+    }
+    const int32_t seen = exponent_of(largest);
+    // most find that others have seen as much
+    if (threadIdx.x % 32 == 0 && seen > *const_cast<volatile int32_t*>(s.seen + piece.tensor))
+        atomicMax(s.seen + piece.tensor, seen);
+}
+
+__global__ void __launch_bounds__(block_threads) take_integers(Sums s, const ExactPiece* pieces, float* gradients) {
+    const ExactPiece piece = pieces[blockIdx.x];
+    const double unit = ExactSums::unit(s.bits, s.tops[piece.tensor]);
+    const bool finite = s.seen[piece.tensor] != exponent::not_finite;
+    each_quad(piece, [&](int64_t i) {
+        const Integers sums = fetch<quad>(s.sums + i);
+        float g[quad];
+        for (int k = 0; k < quad; ++k) g[k] = finite ? float(double(float(sums.value[k])) * unit) : NAN;
+        store(g, gradients + i);
+        write_pack(Integers{}, s.sums + i);
+    });
+}
+
+/// From the exponents that all ranks have seen. One block.
+__global__ void __launch_bounds__(block_threads) set_exponents(Sums s) {
+    struct Verdict {
+        int not_finite, does_not_fit;
+    };
+    auto* any = shared_memory<Verdict>();
+    if (threadIdx.x == 0) *any = {};
+    __syncthreads();
+    for (int t = int(threadIdx.x); t < s.tensors; t += block_threads) {
+        const int32_t seen = s.seen[t], top = s.tops[t];
+        if (seen == exponent::not_finite) any->not_finite = 1;  // all writers write the same value
+        if (seen > top) any->does_not_fit = 1;
+        s.tops[t] = next_top(top, seen);
+        s.seen[t] = exponent::of_zero;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) *s.redo = !any->not_finite && any->does_not_fit;
+}
+
+void check_alignment(const ExactSums& s, const float* gradients) {
+    require(reinterpret_cast<uintptr_t>(s.sums) % sizeof(Integers) == 0 && aligned16({gradients}),
+            "exact sums: the arenas are aligned");
+}
+
+}  // namespace
+
+void deposit(const ExactSums& s, const float* gradients, const ExactPiece* pieces, int count, cudaStream_t stream) {
+    check_alignment(s, gradients);
+    launch(add_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), gradients, pieces);
+}
+
+void withdraw(const ExactSums& s, const ExactPiece* pieces, int count, float* gradients, cudaStream_t stream) {
+    check_alignment(s, gradients);
+    launch(take_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), pieces, gradients);
+    launch(set_exponents, dim3(1), dim3(block_threads), 2 * sizeof(int), stream, Sums(s));
+}
+
+}  // namespace convoy::kernels

@@ -1,0 +1,44 @@
+// Gradients of logical ranks as integers, whose sums over ranks travel as those of floats do.
+#include "backend/cuda/cuda_backend.h"
+
+namespace convoy::cuda {
+
+/// Made once: all logical ranks and programs have the same buckets.
+CudaBackend::ExactPieces CudaBackend::exact_pieces(const ExactSums& s, size_t begin, size_t end) {
+    constexpr size_t stripe = 4096;  // elements of a block
+    ExactPieces pieces{s.pieces(begin, end, stripe), nullptr};
+    for (const ExactPieces& known : exact_pieces_)
+        if (known.host == pieces.host) return known;
+    for (const ExactPiece& p : pieces.host)
+        require(p.begin % 4 == 0 && p.end % 4 == 0, "parameters are padded to multiples of four");
+    pieces.device = allocate(pieces.host.size() * sizeof(ExactPiece));
+    upload(pieces.device.get(), pieces.host.data(), pieces.host.size() * sizeof(ExactPiece));
+    return exact_pieces_.emplace_back(std::move(pieces));
+}
+
+void CudaBackend::deposit(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
+    const std::string name = "deposit " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";
+    step(tape, named_step(StepPhase::other, name), [=, p = exact_pieces(s, begin, end)](cudaStream_t stream) {
+        kernels::deposit(s, gradients, p.table(), p.count(), stream);
+    });
+}
+
+void CudaBackend::allreduce(const ExactSums& s, size_t begin, size_t end, Tape& tape) {
+    if (!sums_) return;
+    const std::string name = "all-reduce " + std::to_string((end - begin) * sizeof(int64_t) >> 10) + " KiB";
+    tape.push_back({named_step(StepPhase::all_reduce, name), Lane::communication,
+                    [this, values = s.sums + begin, n = end - begin] { sums_->start(values, n); }});
+}
+
+void CudaBackend::withdraw(const ExactSums& s, float* gradients, Tape& tape) {
+    if (sums_)
+        tape.push_back({named_step(StepPhase::all_reduce, "all-reduce of exponents"), Lane::communication,
+                        [this, s] { sums_->start_largest(s.seen, s.ends.size()); }});
+    wait_allreduce(tape);
+    step(tape, named_step(StepPhase::other, "withdraw"),
+         [=, p = exact_pieces(s, 0, s.count())](cudaStream_t stream) {
+             kernels::withdraw(s, p.table(), p.count(), gradients, stream);
+         });
+}
+
+}  // namespace convoy::cuda

@@ -1,0 +1,84 @@
+// --virtual-ranks on GPUs: the same bits on one GPU and on two, and nearly those of the CPU.
+#include "backend/cuda/device.h"
+#include "backend/cuda_queries.h"
+#include "tests/runs/resume.h"
+
+namespace convoy::test {
+namespace {
+
+class CudaVirtualRanks : public ResumeTest {
+protected:
+    void SetUp() override {
+        if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+        if (cuda::find_devices().capabilities.size() < 2) GTEST_SKIP() << "there is one GPU";
+        make_data(dir_.path("colours"), 65, 11, "8x8x3", 2);
+        make_data(dir_.path("digits"), 65, 11, "28x28x1", 2);
+    }
+    /// Steps of 10, 10, … and 5 samples; three logical ranks have 4, 3 and 3 or 2, 2 and 1 of them.
+    Options as_three(Options changes = {}) const {
+        changes.insert({{"virtual-ranks", "3"},
+                        {"data", dir_.path("colours")},
+                        {"model", "resnet18"},
+                        {"stem", "cifar"},
+                        {"batch-size", "10"},
+                        {"epochs", "1"},
+                        {"crop-pad", "1"},
+                        {"device", "cuda"}});
+        if (changes["device"] == "cuda") changes.insert({"tune", "0"});
+        return changes;
+    }
+    /// Seven steps an epoch.
+    Options of_digits(Options changes = {}) const {
+        changes.insert({{"data", dir_.path("digits")}, {"model", "mnist-conv"}, {"stem", ""}});
+        return as_three(changes);
+    }
+    void run(int ranks, const std::string& name, const Options& options, const std::string& more = "") {
+        ASSERT_EQ("", failure(launch(ranks, train(name, options) + more, 300))) << name;
+    }
+    void expect_same_runs(const std::string& a, const std::string& b) {
+        ASSERT_GT(column(dir_.path(a), "train/loss").size(), 4u);
+        expect_same(a, b);
+        EXPECT_EQ(column(dir_.path(a), "train/top5_accuracy"), column(dir_.path(b), "train/top5_accuracy"));
+    }
+};
+
+// Captured as one graph and step by step, over NCCL and through the host.
+TEST_F(CudaVirtualRanks, AreTheSameBitsOnOneGpuAndTwo) {
+    run(1, "one", as_three());
+    run(2, "two", as_three());
+    run(2, "eager", as_three(), " --no-graph");
+    run(3, "shared", as_three(), " --share-device");
+    for (const char* other : {"two", "eager", "shared"}) expect_same_runs("one", other);
+}
+
+// As the test above, short: a model without batch norm, with dropout.
+TEST_F(CudaVirtualRanks, TrainTheMnistConvnetTheSameOnOneGpuAndTwo) {
+    run(1, "one", of_digits());
+    run(2, "two", of_digits());
+    expect_same_runs("one", "two");
+    run(2, "cpu", of_digits({{"device", "cpu"}}));
+    EXPECT_LT(deviation(column(dir_.path("cpu"), "train/loss"), column(dir_.path("one"), "train/loss")), 1e-4);
+}
+
+// Batches that the host puts together, of which each logical rank has a part.
+TEST_F(CudaVirtualRanks, AreTheSameBitsWhereverTheImagesAre) {
+    run(1, "replica", as_three({{"mixup", "0.2"}, {"epochs", "0.5"}}));
+    run(2, "partition", as_three({{"mixup", "0.2"}, {"epochs", "0.5"}, {"data-placement", "partition"}}));
+    expect_same_runs("replica", "partition");
+}
+
+TEST_F(CudaVirtualRanks, GoOnWithAnotherNumberOfGpusBitForBit) {
+    const Options steps = {{"epochs", "20"}, {"checkpoint-every", "3"}};
+    run(2, "whole", of_digits(steps));
+    int done = 0;
+    for (const int ranks : {1, 2}) {
+        interrupted(launch_command(ranks, train("chain", of_digits(resumed(steps))), 120), "chain", done += 30,
+                    signal_to_the_newest_rank("chain", "KILL"));
+        ASSERT_FALSE(fs::exists(dir_.path("chain") + "/model.h5")) << "nothing was interrupted";
+    }
+    run(1, "chain", of_digits(resumed(steps)));
+    expect_same_runs("whole", "chain");
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,99 @@
+// Gradients as integers on the device: where pieces end, what they have in common, and the order
+// of threads. How exact sums are, on every device: tests/ops/exact_sums_test.cpp.
+#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/ops/op_cases.h"
+
+namespace convoy::test {
+namespace {
+
+constexpr int bits = 50;
+
+/// An arena of three tensors, the second of several pieces.
+struct Arena {
+    std::vector<size_t> ends{16, 16 + 1220, 16 + 1220 + 8};
+    alignas(32) int64_t sums[16 + 1220 + 8] = {};
+    std::vector<int32_t> tops{3, -20, exponent::of_zero}, seen = std::vector<int32_t>(3, exponent::of_zero);
+    int32_t redo = 7;
+
+    size_t count() const { return ends.back(); }
+    ExactSums where() { return {sums, tops.data(), seen.data(), &redo, ends, bits, 1}; }
+    void deposit(const Floats& g, size_t begin, size_t end) {
+        const std::vector<ExactPiece> pieces = where().pieces(begin, end, 300);
+        kernels::deposit(where(), g.data(), pieces.data(), int(pieces.size()), nullptr);
+    }
+    Floats withdraw() {
+        const std::vector<ExactPiece> pieces = where().pieces(0, count(), 256);
+        Floats g(count(), 99);
+        kernels::withdraw(where(), pieces.data(), int(pieces.size()), g.data(), nullptr);
+        return g;
+    }
+};
+
+/// Multiples of 2^-10 of the size of the tensor, which sums hold exactly; nothing in the third.
+Floats gradients(uint64_t seed) {
+    Floats g = normals(16 + 1220 + 8, seed);
+    for (size_t i = 0; i < g.size(); ++i) {
+        const float whole = std::round(std::clamp(g[i], -4.0f, 4.0f) * 1024) / 1024;
+        g[i] = i < 16 ? whole : i < 16 + 1220 ? std::ldexp(whole, -23) : 0;
+    }
+    return g;
+}
+
+TEST(KernelExactSums, AddWholeNumbersWithoutAnyError) {
+    const Floats a = gradients(1), b = gradients(2);
+    in_every_order([&] {
+        Arena arena;
+        for (const Floats& g : {a, b}) {
+            arena.deposit(g, 16, arena.count());
+            arena.deposit(g, 0, 16);
+        }
+        const double scale = std::ldexp(1.0, bits + 20);
+        EXPECT_EQ(double(arena.sums[100]), (double(a[100]) + double(b[100])) * scale);
+        float largest = 0;
+        for (size_t i = 16; i < 16 + 1220; ++i) largest = std::max({largest, std::abs(a[i]), std::abs(b[i])});
+        EXPECT_EQ(arena.seen[1], std::ilogb(largest) + 1);
+        EXPECT_EQ(arena.seen[2], exponent::of_zero);
+        const std::vector<int32_t> seen = arena.seen;
+        const Floats sums = arena.withdraw();
+        for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], a[i] + b[i]) << i;
+        EXPECT_EQ(arena.redo, 0);
+        EXPECT_EQ(arena.tops, (std::vector<int32_t>{seen[0] + exponent::headroom, seen[1] + exponent::headroom,
+                                                    exponent::of_zero}));
+        EXPECT_EQ(arena.seen, std::vector<int32_t>(3, exponent::of_zero));
+        for (const int64_t sum : arena.sums) EXPECT_EQ(sum, 0);
+        return std::vector<Floats>{sums};
+    });
+}
+
+// As the trainer's, each where its exponent ends.
+TEST(KernelExactSums, AskForTheStepAgainOnlyWhereAllIsFinite) {
+    for (const auto& [value, redo] : {std::pair{7.99f, 0}, {8.0f, 1}, {-8.0f, 1}, {INFINITY, 0}, {NAN, 0}}) {
+        Arena arena;
+        Floats g = gradients(3);
+        g[5] = value;
+        arena.deposit(g, 0, arena.count());
+        const Floats sums = arena.withdraw();
+        EXPECT_EQ(arena.redo, redo) << value;
+        EXPECT_EQ(std::isnan(sums[0]), !std::isfinite(value)) << value;
+        EXPECT_FALSE(std::isnan(sums[16])) << "of another tensor";
+        EXPECT_EQ(arena.tops[0], std::isfinite(value) ? std::ilogb(value) + 1 + exponent::headroom : 3) << value;
+    }
+}
+
+TEST(KernelExactSums, RefuseWhatIsNotAligned) {
+    Arena arena;
+    const Floats g(arena.count() + 4);
+    const std::vector<ExactPiece> pieces = {{0, 16, 0}};
+    EXPECT_THROW(kernels::deposit(arena.where(), g.data() + 1, pieces.data(), 1, nullptr), std::logic_error);
+    ExactSums moved = arena.where();
+    ++moved.sums;
+    EXPECT_THROW(kernels::deposit(moved, g.data(), pieces.data(), 1, nullptr), std::logic_error);
+}
+
+}  // namespace
+}  // namespace convoy::test
