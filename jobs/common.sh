@@ -63,6 +63,7 @@ pass_environment() {
 find_launcher() {
   case $scheduler in
     slurm)
+      [[ -z ${ranks_a_node:-} ]] || deal_nodes "$ranks_a_node"
       if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
         launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
         # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its
@@ -197,20 +198,19 @@ model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
 # from the newest checkpoint.
 train_on() {
   local device=$1 data limit before
-  shift
-  read_arguments "$@"
+  read_arguments "${@:2}"
   standard data "${CONVOY_DATA:-input/cifar10}"
   standard output "${CONVOY_OUTPUT:-output/$(job_name)-$(job_id)}"
   standard resume auto
   standard device "$device"
+  [[ -z ${virtual_ranks:-} ]] || given accumulate || standard virtual-ranks "$virtual_ranks"
   data=$(value_of data) output=$(value_of output)
   [[ -z $data || -e $data/manifest.json ]] ||
     fail "there is no data set in $data: 'make data' fetches CIFAR-10, 'build/convoy convert' makes others; --data DIR, or CONVOY_DATA in the site file, says where it is"
   find_launcher
   if [[ $scheduler == pbs ]] && limit=$(pbs_time_limit) && [[ -n $limit ]]; then standard time-limit "$limit"; fi
   retries=${CONVOY_RETRIES:-3}
-  [[ $retries =~ ^[0-9]+$ ]] ||
-    fail "CONVOY_RETRIES=$retries is not a number: say how often a job that lost a host is put back"
+  [[ $retries =~ ^[0-9]+$ ]] || fail "CONVOY_RETRIES=$retries is not a number: say how often a job that lost a host is put back"
   echo "convoy job: $(job_name) $(job_id) in $output: ${launch[*]} ${convoy[*]} train ${args[*]}"
   before=$(model_written)
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"

@@ -111,3 +111,10 @@ retry_left() {
   fi
   echo "$first $(date +%FT%T) exit $code, $lost" >>"$counted"
 }
+
+# Slurm gives a requeued job fewer nodes only if it asked for no number of tasks. The ranks of a
+# node share the processors of its one task there.
+deal_nodes() { # RANKS-A-NODE
+  export SLURM_NTASKS_PER_NODE=$1 SLURM_NTASKS=$(($1 * SLURM_NNODES)) SLURM_TASKS_PER_NODE="$1(x$SLURM_NNODES)"
+  export SLURM_NPROCS=$SLURM_NTASKS SLURM_CPUS_PER_TASK=$((SLURM_CPUS_PER_TASK / $1))
+}

@@ -1,6 +1,5 @@
 """The shipped Slurm scripts, as they are, on a real Slurm of four emulated nodes: allocation, launch, and every way a job is interrupted."""
 import glob
-import json
 import os
 import re
 import unittest
@@ -8,6 +7,7 @@ import unittest
 from checkout import Checkout, parameters, ranks_by_host
 from cluster import NAMES, Cluster
 from hosts import sh, wait_for
+from slurm import Job
 
 TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
 # Long enough to be interrupted, with checkpoints to go back to when nobody asks first.
@@ -25,77 +25,8 @@ def setUpModule():
         cluster.start()
     except AssertionError as error:
         raise AssertionError(f"{error}\n{cluster.logs()}") from None
-    checkout = Checkout()
+    Job.checkout = checkout = Checkout()
     unittest.addModuleCleanup(checkout.remove)
-
-
-class Job:
-    def __init__(self, command):
-        """`command` without its sbatch, as in 'jobs/slurm/1gpu.sbatch RECIPE'."""
-        self.command, self.tries = command, 0
-        self._submit()
-
-    @classmethod
-    def submitted(cls, id, name):
-        """A job that was not submitted with sbatch."""
-        job = cls.__new__(cls)
-        job.id, job.tries, job.run = id, 3, checkout.path("output", f"{name}-{id}")
-        return job
-
-    def _submit(self):
-        answer = checkout.sh("sbatch " + self.command)
-        self.id = re.search(r"Submitted batch job (\d+)", answer).group(1)
-        self.run = checkout.path("output", f"{self.fields()['JobName']}-{self.id}")
-
-    def died_in_mpi_init(self):
-        """OpenMPI 4.1 under srun, with many ranks on few cores: a launch now and then ends in MPI_Init, before
-        Convoy has a word (see jobs/common.sh). Submits it again."""
-        if self.tries == 3 or self.fields()["ExitCode"] != "139:0" or "ranks\n" in self.log():
-            return False
-        self.tries += 1
-        print("(MPI_Init failed; submitted again)", end=" ", flush=True)
-        self._submit()
-        return True
-
-    def fields(self):
-        """What scontrol says of the job; of the first element, if it is an array."""
-        text = sh(f"scontrol show job -o {self.id}").splitlines()[0]
-        return dict(word.split("=", 1) for word in text.split() if "=" in word)
-
-    def state(self):
-        return self.fields()["JobState"]
-
-    def log(self):
-        return checkout.read(self.run + ".log")
-
-    def steps(self):
-        """Training steps in the metrics so far."""
-        return sum('"kind":"train"' in line for line in checkout.read(self.run, "metrics.jsonl").splitlines())
-
-    def events(self):
-        lines = [json.loads(line) for line in checkout.read(self.run, "metrics.jsonl").splitlines() if line.endswith("}")]
-        return [line["event"] if "event" in line else line.get("type", "") for line in lines if line["kind"] == "event"]
-
-    def training(self, steps=10, timeout=60):
-        self._await(f"step {steps}", lambda: self.steps() >= steps or self.died_in_mpi_init() and False, timeout)
-        return self
-
-    def restarted(self, timeout=90):
-        self._await("a second start", lambda: self.fields()["Restarts"] != "0" and self.log().count("convoy job: convoy-") >= 2, timeout)
-        return self
-
-    def ended(self, state="COMPLETED", timeout=120):
-        over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY")
-        self._await("the end", lambda: self.state() in over and not self.died_in_mpi_init(), timeout)
-        if self.state() != state:
-            raise AssertionError(f"job {self.id} is {self.state()} ({self.fields()['ExitCode']}), not {state}:\n{self.log()}")
-        return self
-
-    def _await(self, what, condition, timeout):
-        try:
-            wait_for(f"job {self.id}: {what}", condition, timeout)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{sh(f'scontrol show job {self.id}', check=False)}\n{self.log()[-6000:]}") from None
 
 
 class Slurm(unittest.TestCase):
@@ -115,7 +46,7 @@ class Slurm(unittest.TestCase):
 
     def test_scheduler_accepts_every_script(self):
         scripts = sorted(glob.glob(checkout.path("jobs/slurm/*.sbatch")))
-        self.assertEqual(len(scripts), 7)
+        self.assertEqual(len(scripts), 8)
         for script in scripts:
             with self.subTest(os.path.basename(script)):
                 self.assertRegex(checkout.sh(f"sbatch --test-only {script}"), "to start at .* using .* processors")
@@ -176,6 +107,22 @@ class Slurm(unittest.TestCase):
         self.assertIn("convoy job: checkpointed; back into the queue", job.log())
         self.check_resumed(job)
 
+    def test_elastic_job_goes_on_with_fewer_nodes_bit_for_bit(self):
+        whole = Job(f"jobs/slurm/elastic.sbatch {LONG}").ended()
+        self.assertEqual(ranks_by_host(whole.run + "/metrics.h5"), {n: 8 for n in NAMES})
+        job = Job(f"jobs/slurm/elastic.sbatch {LONG}").training()
+        some = ",".join(NAMES[1:])
+        sh(f"scontrol update nodename={some} state=drain reason=test")
+        try:
+            sh(f"scancel --batch --signal=USR1 {job.id}")
+            job.restarted().ended()
+            self.assertIn("resume    at step", job.log())
+        finally:
+            sh(f"scontrol update nodename={some} state=resume", check=False)
+        wait_for("the nodes back", lambda: set(sh("sinfo -h -N -o %T").split()) <= {"idle", "mixed", "allocated"}, 60)
+        self.assertEqual(ranks_by_host(job.run + "/metrics.h5"), {NAMES[0]: 8})
+        self.assertEqual(parameters(job.run + "/model.h5"), parameters(whole.run + "/model.h5"))
+
     def test_end_of_time_checkpoints_and_requeues(self):
         # Slurm signals a first time soon after the start: it looks at time limits every 30 s.
         job = Job(f"--time=3 --signal=B:USR1@170 jobs/slurm/1gpu.sbatch {TRAIN} --batch-per-rank 8 --epochs 100000 --log-interval 50")
@@ -209,6 +156,7 @@ class Slurm(unittest.TestCase):
             job._await("its requeue", lambda: f"no answer from {lost}; Slurm requeues the job" in job.log(), 150)
             sh(f"scontrol update nodename={lost} state=down reason=test")
             job.restarted().ended()
+            self.assertIn("resume    at step", job.log())
         finally:
             cluster.bring_back(lost)
         self.assertIn("resume    at step", job.log())

@@ -22,7 +22,7 @@ bool all_finite(const float* v, int64_t n) {
 }  // namespace
 
 void CpuBackend::update(const Update& u, Tape& tape) {
-    std::vector<std::function<void(float)>> matrices;                     // by segment; empty where it is none
+    std::vector<std::function<void(float)>> matrices;              // by segment; empty where it is none
     const int matrix_threads = options_.invariant ? 1 : threads_;  // oneDNN may split sums among them
     const ThreadCount own(matrix_threads);
     for (const UpdateSegment& s : u.segments)

@@ -35,10 +35,9 @@ void CudaBackend::withdraw(const ExactSums& s, float* gradients, Tape& tape) {
         tape.push_back({named_step(StepPhase::all_reduce, "all-reduce of exponents"), Lane::communication,
                         [this, s] { sums_->start_largest(s.seen, s.ends.size()); }});
     wait_allreduce(tape);
-    step(tape, named_step(StepPhase::other, "withdraw"),
-         [=, p = exact_pieces(s, 0, s.count())](cudaStream_t stream) {
-             kernels::withdraw(s, p.table(), p.count(), gradients, stream);
-         });
+    step(tape, named_step(StepPhase::other, "withdraw"), [=, p = exact_pieces(s, 0, s.count())](cudaStream_t stream) {
+        kernels::withdraw(s, p.table(), p.count(), gradients, stream);
+    });
 }
 
 }  // namespace convoy::cuda
