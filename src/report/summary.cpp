@@ -49,7 +49,12 @@ double median_of(const std::vector<TrainRow>& rows, double TrainRow::* field) {
 void add_ranks(RunSummary& s, const MetricsFile& file) {
     std::set<std::string> hosts;
     for (const RankRow& r : file.rows<RankRow>()) {
-        s.of_ranks.push_back({.rank = r.rank, .threads = r.threads, .host = r.host, .device = r.device});
+        s.of_ranks.push_back({.rank = r.rank,
+                              .threads = r.threads,
+                              .first_logical_rank = r.first_logical_rank,
+                              .logical_ranks = r.logical_ranks,
+                              .host = r.host,
+                              .device = r.device});
         hosts.insert(r.host);
     }
     for (const RankEpochRow& r : file.rows<RankEpochRow>())

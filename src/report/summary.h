@@ -10,6 +10,7 @@ namespace convoy {
 
 struct RankTotals {
     int64_t rank = 0, threads = 0;
+    int64_t first_logical_rank = 0, logical_ranks = 1;  ///< as in RankRow
     std::string host, device;
     double data = 0, compute = 0, wait = 0;  ///< seconds over all epochs; a straggler computes longer and waits less
 };

@@ -32,9 +32,14 @@ std::string straggler(const RunSummary& s) {
 TextTable rank_table(const RunSummary& s) {
     TextTable table{
         {"rank", "host", "device", "threads", "data wait (s)", "compute (s)", "collective wait (s)"}, {}, 3};
-    for (const RankTotals& r : s.of_ranks)
-        table.rows.push_back({std::to_string(r.rank), r.host, r.device, std::to_string(r.threads),
-                              number(".2f", r.data), number(".2f", r.compute), number(".2f", r.wait)});
+    for (const RankTotals& r : s.of_ranks) {
+        std::string rank = std::to_string(r.rank);
+        if (r.logical_ranks > 1)
+            rank += formatted(" as %lld-%lld", (long long)r.first_logical_rank,
+                              (long long)(r.first_logical_rank + r.logical_ranks - 1));
+        table.rows.push_back({rank, r.host, r.device, std::to_string(r.threads), number(".2f", r.data),
+                              number(".2f", r.compute), number(".2f", r.wait)});
+    }
     return table;
 }
 
@@ -134,6 +139,8 @@ nlohmann::ordered_json as_object(const RunSummary& s) {
                                       {"host", r.host},
                                       {"device", r.device},
                                       {"threads", r.threads},
+                                      {"first_logical_rank", r.first_logical_rank},
+                                      {"logical_ranks", r.logical_ranks},
                                       {"data", r.data},
                                       {"compute", r.compute},
                                       {"collective_wait", r.wait}});

@@ -41,12 +41,14 @@ struct EpochRow {
     double loss = NAN, accuracy = NAN, top5_accuracy = NAN;
 };
 
-/// /ranks: who took part.
+/// /ranks: who takes part, since the run was last resumed.
 struct RankRow {
     int64_t rank = 0;
     std::string host, device;
     int64_t threads = 0;
     std::string placement{};
+    /// that it computes (--virtual-ranks); else itself
+    int64_t first_logical_rank = 0, logical_ranks = 1;
 };
 
 /// /rank_epochs: the time of one rank in one epoch, in three parts. An all-reduce makes every

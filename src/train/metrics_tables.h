@@ -74,6 +74,9 @@ template <> struct Table<RankRow> {
         {"device", "none", "device the rank computes on", &RankRow::device},
         {"threads", "1", "processor threads of the rank", &RankRow::threads},
         {"placement", "none", "processors the rank's threads run on", &RankRow::placement},
+        {"first_logical_rank", "1", "first of the logical ranks that the rank computes; itself without --virtual-ranks",
+         &RankRow::first_logical_rank},
+        {"logical_ranks", "1", "logical ranks that the rank computes", &RankRow::logical_ranks},
     };
 };
 

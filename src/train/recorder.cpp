@@ -92,14 +92,20 @@ void Recorder::start(int64_t step) {
     const std::vector<std::string> hosts = comm_.gather_all(comm_.host()),
                                    devices = comm_.gather_all(backend_.device()),
                                    places = comm_.gather_all(backend_.placement());
-    const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())});
+    const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())}),
+                              logical = comm_.gather_all(std::vector<double>{double(state_.replicas())});
     std::vector<RankRow> ranks;
-    for (size_t r = 0; r < size_t(comm_.size()); ++r)
+    int64_t first = 0;
+    for (size_t r = 0; r < size_t(comm_.size()); ++r) {
         ranks.push_back({.rank = int64_t(r),
                          .host = hosts[r],
                          .device = devices[r],
                          .threads = int64_t(threads[r]),
-                         .placement = places[r]});
+                         .placement = places[r],
+                         .first_logical_rank = first,
+                         .logical_ranks = int64_t(logical[r])});
+        first += ranks.back().logical_ranks;
+    }
     observer_.on_start(ranks, step);
     if (!comm_.root()) return;
     for (const RankRow& row : ranks) metrics_->add(row);

@@ -39,6 +39,11 @@ TEST_F(VirtualRanks, AreTheSameBitsOnAnyNumberOfRanksAndThreads) {
     run(4, "four", as_five({{"threads", "1"}}));
     run(5, "five", as_five({{"threads", "1"}}));
     for (const char* other : {"threads", "two", "four", "five"}) expect_same_runs("one", other);
+    using Numbers = std::vector<double>;
+    EXPECT_EQ(column(dir_.path("four"), "ranks/first_logical_rank"), (Numbers{0, 2, 3, 4}));
+    EXPECT_EQ(column(dir_.path("four"), "ranks/logical_ranks"), (Numbers{2, 1, 1, 1}));
+    const Finished report = launch(1, "report " + dir_.path("two"));
+    for (const char* dealt : {"0 as 0-2 ", "1 as 3-4 "}) EXPECT_EQ(count(report.out, dealt), 1) << report.out;
 }
 
 // Batches that the host puts together: a rank's part is that of its logical ranks.

@@ -22,7 +22,7 @@ inline void write_training(const std::string& dir) {
     m.run_attribute("global batch (--batch-size)", std::string("60"));
     m.run_attribute("configuration", std::string("model = mnist-conv\nprecision = f32\n"));
     m.event(0, "start", "convoy train --data a|b");
-    for (int r = 0; r < 2; ++r) m.add(RankRow{r, "node" + std::to_string(r), "CPU", 4});
+    for (int r = 0; r < 2; ++r) m.add(RankRow{r, "node" + std::to_string(r), "CPU", 4, "", r});
     m.add(TrainRow{1, 1, 2.3, 0.1, 0.1, 5.0, 0.1, 0.1});  // pays for what is done once
     m.add(TrainRow{2, 1, 2.0, 0.3, 0.1, 0.02, 0.001, 0.004});
     m.add(TrainRow{3, 2, 1.5, 0.5, 0.1, 0.03, 0.002, 0.005});
