@@ -46,6 +46,12 @@ TEST_F(VirtualRanks, AreTheSameBitsOnAnyNumberOfRanksAndThreads) {
     for (const char* dealt : {"0 as 0-2 ", "1 as 3-4 "}) EXPECT_EQ(count(report.out, dealt), 1) << report.out;
 }
 
+TEST_F(VirtualRanks, AreTheSameBitsInBf16) {
+    run(1, "one", as_five({{"precision", "bf16"}, {"threads", "2"}}));
+    run(3, "three", as_five({{"precision", "bf16"}, {"threads", "1"}}));
+    expect_same_runs("one", "three");
+}
+
 // Batches that the host puts together: a rank's part is that of its logical ranks.
 TEST_F(VirtualRanks, AreTheSameBitsWhereverTheImagesAre) {
     const Options mixed = {{"mixup", "0.2"}, {"threads", "1"}};
