@@ -1,0 +1,182 @@
+// --virtual-ranks over models, precisions, numbers of ranks and threads: whatever metrics.h5 and
+// model.h5 hold, by the files' own lists, is the same bytes, but for what tells of time and ranks.
+#include <fnmatch.h>
+
+#include <fstream>
+#include <random>
+
+#include "data/hdf5.h"
+#include "tests/runs/resume.h"
+
+namespace convoy::test {
+namespace {
+
+using Bytes = std::vector<char>;
+
+herr_t add_name(hid_t, const char* name, const H5L_info_t*, void* names) {
+    static_cast<std::vector<std::string>*>(names)->push_back(name);
+    return 0;
+}
+
+bool denied(const std::string& name, const std::vector<const char*>& patterns) {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const char* pattern) { return fnmatch(pattern, name.c_str(), 0) == 0; });
+}
+
+/// The datasets of a file by name, without the contents of those that a pattern denies. Every
+/// pattern has to deny one.
+std::map<std::string, Bytes> datasets(const std::string& path, const std::vector<const char*>& patterns) {
+    const h5::Handle file = h5::open(path);
+    std::vector<std::string> names;
+    H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, add_name, &names);
+    std::map<std::string, Bytes> all;
+    for (const std::string& name : names) {
+        const h5::Handle object(H5Oopen(file, name.c_str(), H5P_DEFAULT));
+        if (H5Iget_type(object) != H5I_DATASET) continue;
+        Bytes& bytes = all[name];
+        if (denied(name, patterns)) continue;
+        const h5::Handle type(H5Dget_type(object)), space(H5Dget_space(object));
+        EXPECT_FALSE(H5Tis_variable_str(type)) << name;
+        bytes.resize(size_t(H5Sget_simple_extent_npoints(space)) * H5Tget_size(type));
+        EXPECT_FALSE(bytes.empty()) << name << " holds nothing to compare";
+        EXPECT_GE(H5Dread(object, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), 0) << name;
+    }
+    for (const char* pattern : patterns) {
+        const auto fits = [&](const auto& dataset) { return fnmatch(pattern, dataset.first.c_str(), 0) == 0; };
+        EXPECT_TRUE(std::any_of(all.begin(), all.end(), fits)) << "nothing is named " << pattern;
+    }
+    return all;
+}
+
+/// What tells of time, and of what each rank did.
+const std::vector<const char*> of_time_and_ranks = {
+    "*_seconds", "*/seconds", "epochs/images_per_second", "events/*", "ranks/*", "rank_epochs/*", "system/*",
+};
+
+class VirtualRanksMatrix : public ResumeTest {
+protected:
+    /// Models and numbers of logical ranks; small, so that they train in seconds.
+    static Options model(const std::string& name) {
+        Options options = {{"model", name},       {"epochs", "0.04"},        {"batch-size", "24"},   {"crop-pad", "1"},
+                           {"eval-images", "26"}, {"checkpoint-every", "2"}, {"virtual-ranks", "12"}};
+        if (name != "mnist-conv") options["data"] = "input/cifar10-sample";
+        if (name == "resnet18") options["stem"] = "cifar";
+        if (name == "airbench94") options.insert({{"optimizer", "muon"}, {"look-ahead", "2"}, {"tta", "mirror"}});
+        return options;
+    }
+    void run(int ranks, const std::string& name, const Options& options) {
+        ASSERT_EQ("", failure(launch(ranks, train(name, options), 300))) << name;
+    }
+    void expect_same_files(const std::string& a, const std::string& b, const std::vector<const char*>& patterns) {
+        for (const auto& [file, deny] : {std::pair{"metrics.h5", patterns}, {"model.h5", {}}}) {
+            const auto one = datasets(dir_.path(a) + "/" + file, deny),
+                       other = datasets(dir_.path(b) + "/" + file, deny);
+            ASSERT_GT(one.size(), 3u) << file;
+            ASSERT_EQ(one.size(), other.size()) << file;
+            for (const auto& [name, bytes] : one) {
+                ASSERT_TRUE(other.contains(name)) << name;
+                EXPECT_TRUE(bytes == other.at(name)) << name << " of " << a << " and " << b;
+            }
+        }
+    }
+    /// Of steps, in the file that grows while a run trains.
+    int rows(const std::string& run) const {
+        std::ifstream lines(dir_.path(run) + "/metrics.jsonl");
+        int count = 0;
+        for (std::string line; std::getline(lines, line);) count += line.find("\"train\"") != std::string::npos;
+        return count;
+    }
+    /// The first number of ranks has two threads, the next one, and so on.
+    void expect_same_on(const std::vector<int>& ranks, Options options) {
+        for (size_t i = 0; i < ranks.size(); ++i) {
+            options["threads"] = i % 2 == 0 ? "2" : "1";
+            run(ranks[i], "on-" + std::to_string(ranks[i]), options);
+            if (HasFatalFailure()) return;
+        }
+        for (const int other : ranks) {
+            if (other != ranks[0]) {
+                expect_same_files("on-" + std::to_string(ranks[0]), "on-" + std::to_string(other), of_time_and_ranks);
+            }
+        }
+        EXPECT_GE(column(dir_.path("on-" + std::to_string(ranks[0])), "train/loss").size(), 3u);
+    }
+};
+
+TEST_F(VirtualRanksMatrix, TwelveOfTheMnistConvnetInF32) { expect_same_on({1, 2, 3, 4, 5}, model("mnist-conv")); }
+
+TEST_F(VirtualRanksMatrix, TwelveOfTheMnistConvnetInBf16) {
+    Options options = model("mnist-conv");
+    options["precision"] = "bf16";
+    expect_same_on({1, 2, 3, 4, 5}, options);
+}
+
+TEST_F(VirtualRanksMatrix, EightOfTheMnistConvnet) {
+    for (const char* precision : {"f32", "bf16"}) {
+        Options options = model("mnist-conv");
+        options["virtual-ranks"] = "8";
+        options["precision"] = precision;
+        expect_same_on({1, 2, 4, 8}, options);
+        for (const char* ranks : {"1", "2", "4", "8"}) fs::remove_all(dir_.path(std::string("on-") + ranks));
+    }
+}
+
+TEST_F(VirtualRanksMatrix, TwelveOfResNetInF32) { expect_same_on({1, 2, 3, 4, 5}, model("resnet18")); }
+
+TEST_F(VirtualRanksMatrix, TwelveOfResNetInBf16) {
+    Options options = model("resnet18");
+    options["precision"] = "bf16";
+    expect_same_on({1, 3, 5}, options);
+}
+
+TEST_F(VirtualRanksMatrix, EightOfResNet) {
+    Options options = model("resnet18");
+    options["virtual-ranks"] = "8";
+    expect_same_on({1, 2, 4, 8}, options);
+}
+
+TEST_F(VirtualRanksMatrix, TwelveOfAirbenchInF32) { expect_same_on({1, 2, 5}, model("airbench94")); }
+
+TEST_F(VirtualRanksMatrix, TwelveOfAirbenchInBf16) {
+    Options options = model("airbench94");
+    options["precision"] = "bf16";
+    expect_same_on({1, 3, 4}, options);
+}
+
+TEST_F(VirtualRanksMatrix, TwelveOfPyramidNetInF32) { expect_same_on({2, 5}, model("pyramidnet110")); }
+
+TEST_F(VirtualRanksMatrix, TwelveOfPyramidNetInBf16) {
+    Options options = model("pyramidnet110");
+    options["precision"] = "bf16";
+    expect_same_on({1, 3}, options);
+}
+
+// Killed ten times at random moments, each time on a random number of ranks.
+TEST_F(VirtualRanksMatrix, GoOnAfterTenKillsBitForBit) {
+    const Options options = {
+        {"virtual-ranks", "8"}, {"data", dir_.path("data")}, {"checkpoint-every", "7"}, {"epochs", "12"}};
+    const auto seed = std::random_device()();
+    SCOPED_TRACE("random numbers of seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto any = [&](int from, int to) { return std::uniform_int_distribution(from, to)(random); };
+    Options whole = options;
+    whole["threads"] = "2";
+    run(2, "whole", whole);
+    for (int kill = 0; kill < 10; ++kill) {
+        Options changes = resumed(options);
+        changes["threads"] = std::to_string(any(1, 2));
+        interrupted(launch_command(any(1, 8), train("chain", changes), 120), "chain", rows("chain") + any(1, 40),
+                    signal_to_the_newest_rank("chain", "KILL"));
+        ASSERT_FALSE(fs::exists(dir_.path("chain") + "/model.h5")) << "nothing was interrupted by kill " << kill;
+        EXPECT_FALSE(checkpoints("chain").empty()) << "nothing to go on from after kill " << kill;
+    }
+    run(3, "chain", resumed(options));
+    // a row of an epoch is of the images since the last start
+    std::vector<const char*> patterns = of_time_and_ranks;
+    for (const char* name : {"epochs/images", "epochs/loss", "epochs/accuracy", "epochs/top5_accuracy"})
+        patterns.push_back(name);
+    expect_same_files("whole", "chain", patterns);
+    EXPECT_EQ(column(dir_.path("whole"), "train/step").size(), 1200u);
+}
+
+}  // namespace
+}  // namespace convoy::test
