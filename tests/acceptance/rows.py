@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-from standard import ROOT, Failed, column
+from standard import ROOT, Failed, column, model
 
 Row = collections.namedtuple("Row", "name expected source short check")
 ROWS = []
@@ -109,6 +109,23 @@ def mnist_linear(context):
     ranks = len(own) == 2 and own[0][0] != own[1][0] and own[0][1] == own[1][1]
     text = f"{percent(folder):.2f} %, {loss:.4f}; training losses by rank {' and '.join(train for train, _ in own)}"
     return text, abs(percent(folder) - 92.66) <= 0.2 and abs(loss - 0.2705) <= 0.003 and ranks
+
+
+@row(
+    "MNIST linear as 4 logical ranks, on 1 rank and on 3",
+    "92.66 ± 0.2 %, the same bits",
+    "log of the script, of 2 ranks with the same global batch; a file beside a file",
+)
+def mnist_logical(context):
+    losses, weights = [], []
+    for ranks in (1, 3):
+        more = "--virtual-ranks 4 --batch-per-rank 64"
+        folder, _ = context.train(f"mnist-logical-{ranks}", ranks, "mnist-linear", context.data("mnist"), more)
+        losses.append(column(folder, "train/loss"))
+        weights.append(model(folder))
+    same = np.array_equal(*losses) and weights[0] == weights[1]
+    text = f"{percent(folder):.2f} %, {len(losses[0])} losses and {len(weights[0])} tensors {'the same' if same else 'differ'}"
+    return text, abs(percent(folder) - 92.66) <= 0.2 and same
 
 
 # ---- PyramidNet ----

@@ -104,6 +104,12 @@ def column(folder, name):
         return metrics[name][:]
 
 
+def model(folder):
+    """The tensors of a trained model: bytes by name."""
+    with h5py.File(os.path.join(folder, "model.h5"), "r") as trained:
+        return {name: tensor[:].tobytes() for name, tensor in trained["tensors"].items()}
+
+
 def machine(convoy):
     """Where and of what the rows were measured."""
     model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
