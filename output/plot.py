@@ -3,6 +3,7 @@
 time went.
 
 build/convoy plot RUN... [--out FILE.png] [--title TEXT]    RUN: a run folder, or a metrics.h5; may still be running.
+build/convoy plot RUN RUN --difference    the losses of two runs, and how far the second is from the first
 build/convoy report --scaling --format json RUN... | build/convoy plot --scaling - [--out scaling.png]
 (python3 output/plot.py does the same, if that python3 has what output/requirements.txt names.)
 Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
@@ -14,6 +15,7 @@ import sys
 sys.dont_write_bytecode = True  # no __pycache__ in output/
 # First: it says which libraries are missing.
 from plot_base import BAD_INPUT, RUN_COLORS, USAGE, colors, fail, h5py, np, plt, save
+from plot_difference import draw_difference
 from plot_scaling import draw_scaling, read_cells
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -49,6 +51,8 @@ class Run:
                     fail(BAD_INPUT, f"{path}: not a metric file of Convoy (format is '{kind}')")
                 for table in self.TABLES:
                     setattr(self, table, {name: column[()] for name, column in file[table].items()})
+                kinds = file["events/kind"][()]
+                self.restarts = [step for kind, step in zip(kinds, file["events/step"][()]) if kind == b"restart"]
         except (OSError, KeyError) as error:
             fail(BAD_INPUT, f"{path}: cannot be read as a metric file: {error}")
         if not (len(self.train["step"]) or len(self.eval["step"]) or len(self.epochs["epoch"])):
@@ -247,6 +251,7 @@ def main():
     parser.add_argument("--title", help="title of the picture")
     parser.add_argument("--scaling", action="store_true",
                         help="RUN is what convoy report --scaling --format json printed; - for stdin")
+    parser.add_argument("--difference", action="store_true", help="of the training losses of two runs, step by step")
     arguments = parser.parse_args()
     if arguments.scaling:
         if len(arguments.runs) != 1:
@@ -255,9 +260,14 @@ def main():
         draw_scaling(read_cells(arguments.runs[0]), arguments.title, out)
         print(out)
         return
+    if arguments.difference and len(arguments.runs) != 2:
+        fail(USAGE, "--difference takes two runs")
     runs = load_runs(arguments.runs)
     out = arguments.out or os.path.join(runs[0].folder, "metrics.png")
-    draw(runs, arguments.title, out)
+    if arguments.difference:
+        print(draw_difference(*runs, arguments.title, out))
+    else:
+        draw(runs, arguments.title, out)
     print(out)
 
 

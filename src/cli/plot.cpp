@@ -23,6 +23,7 @@ constexpr const char* has_all =
     "import importlib.util as u, sys; sys.exit(not all(u.find_spec(m) for m in ('h5py', 'matplotlib', 'numpy')))";
 constexpr const char* usage =
     "usage: convoy plot RUN... [--out FILE.png] [--title TEXT]\n"
+    "       convoy plot RUN RUN --difference [--out FILE.png] [--title TEXT]\n"
     "       convoy report --scaling --format json RUN... | convoy plot --scaling - [--out FILE.png] [--title TEXT]\n"
     "Draws the curves of runs, which may still go on, or how runs scale. It takes $PYTHON if that is set, else python3 "
     "or\n"

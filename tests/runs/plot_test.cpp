@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <regex>
 
 #include "tests/support/cluster.h"
@@ -108,11 +109,33 @@ TEST_F(Plot, TheCommandThatMakeRunEndsWithWorks) {
     EXPECT_EQ(score_of(next.out).images, 4) << next.out;
 }
 
+TEST_F(Plot, TheDifferenceOfTwoRunsIsThatOfTheirLosses) {
+    const auto like_run = [&](const std::string& name, double more, int steps) {
+        std::filesystem::create_directories(dir_.path(name));
+        Metrics m(dir_.path(name));
+        m.event(2, "restart", "1 rank");
+        for (int step = 1; step <= steps; ++step)
+            m.add(TrainRow{step, 1, 2.0 / step + (step == 2 ? more : 0), 0.5, 0.1, 0.02, 0.001, 0.004});
+        m.publish();
+    };
+    like_run("same", 0, 3);
+    like_run("other", -0.25, 2);
+    for (const auto& [name, words] :
+         std::map<std::string, std::string>{{"same", "largest difference of train/loss: 0 nat over 3 steps\n"},
+                                            {"other", "largest difference of train/loss: 0.25 nat over 2 steps\n"}}) {
+        const Finished f = elsewhere(convoy_ + " plot --difference " + run_ + " " + dir_.path(name));
+        EXPECT_EQ("", failure(f));
+        EXPECT_EQ(f.out, words + run_ + "/metrics.png\n");
+        expect_picture();
+    }
+}
+
 TEST_F(Plot, MistakesAreOneLine) {
     for (const auto& [arguments, code, word] :
          std::vector<std::tuple<std::string, int, std::string>>{{"plot", 2, "which run?"},
                                                                 {"plot none", 3, "none"},
                                                                 {"plot /dev/zero", 3, "not a regular file"},
+                                                                {"plot --difference " + run_, 2, "two runs"},
                                                                 {"plot " + run_ + " --ou x", 2, "usage"},
                                                                 {"plot " + run_ + " --out /proc/x", 5, "/proc/x"}}) {
         const Finished f = elsewhere(convoy_ + " " + arguments);

@@ -1,0 +1,31 @@
+"""Draws how far the training losses of two runs are apart, step by step: plot.py RUN RUN --difference."""
+from plot_base import BAD_INPUT, colors, fail, np, plt, save
+
+
+def difference(run, other):
+    """The steps that both runs have, and the loss of `other` less that of `run` (nat) at each."""
+    step, at, other_at = np.intersect1d(run.train["step"], other.train["step"], return_indices=True)
+    if not len(step):
+        fail(BAD_INPUT, f"{run.name} and {other.name} have no step in common")
+    return step, other.train["loss"][other_at] - run.train["loss"][at]
+
+
+def draw_difference(run, other, title, out):
+    """Losses above, their difference below; a line where the second run went on after an end. Returns what it shows."""
+    step, apart = difference(run, other)
+    figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(12, 7), constrained_layout=True)
+    first, second = colors((run, other))
+    above.plot(run.train["step"], run.train["loss"], color=first, linewidth=3, alpha=0.5, label=run.name)
+    above.plot(other.train["step"], other.train["loss"], color=second, linewidth=1, label=other.name)
+    above.set(ylabel="training loss (nat)")
+    below.plot(step, apart, color=second, linewidth=1)
+    below.set(xlabel="optimizer step", ylabel=f"{other.name} - {run.name} (nat)")
+    for axes in (above, below):
+        axes.grid(alpha=0.3)
+        for number, at in enumerate(other.restarts):
+            label = f"{other.name} goes on" if axes is above and number == 0 else None
+            axes.axvline(at, color="0.4", linestyle=":", label=label)
+    above.legend(fontsize=8)
+    figure.suptitle(title or f"{other.name} beside {run.name}", fontsize=13)
+    save(figure, out)
+    return f"largest difference of train/loss: {np.max(np.abs(apart)):g} nat over {len(step)} steps"
