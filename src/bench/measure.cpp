@@ -97,7 +97,8 @@ void count(BenchResult& r, const Comm& comm, const Backend& backend, const Graph
     r.classes = data.classes;
     r.parameters = int64_t(graph.trained_count());
     r.global_batch = setup.global_batch;
-    r.batch_per_rank = share_of(setup.global_batch, comm.size(), 0).count;
+    r.logical_ranks = setup.logical_ranks;
+    r.batch_per_rank = setup.dealing(comm.size()).samples_of(setup.global_batch, 0).count;
 }
 
 }  // namespace
@@ -136,7 +137,7 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
 
     Measured all;
     BenchResult& r = all.result = std::move(known);
-    const int mine = int(share_of(setup.global_batch, comm.size(), comm.rank()).count);
+    const int mine = int(setup.dealing(comm.size()).samples_of(setup.global_batch, comm.rank()).count);
     const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer);
     if (steps.profiled > 0) {
         r.classes_of_operations = by_class(profile, graph, work);

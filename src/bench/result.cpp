@@ -84,10 +84,12 @@ std::string bench_text(const BenchResult& r) {
     const auto count = [](int64_t n, const char* what) {
         return formatted("%lld %s%s", (long long)n, what, n == 1 ? "" : "s");
     };
-    std::string text = formatted(
-        "bench     %s, %s, %s images of %s, %lld classes: %s on %s, batch %lld a rank, %lld in all\n", r.model.c_str(),
-        r.precision.c_str(), r.data.c_str(), r.image_size.c_str(), (long long)r.classes, count(r.ranks, "rank").c_str(),
-        count(r.hosts, "host").c_str(), (long long)r.batch_per_rank, (long long)r.global_batch);
+    std::string text =
+        formatted("bench     %s, %s, %s images of %s, %lld classes: %s on %s, batch %lld a rank, %lld in all%s\n",
+                  r.model.c_str(), r.precision.c_str(), r.data.c_str(), r.image_size.c_str(), (long long)r.classes,
+                  count(r.ranks, "rank").c_str(), count(r.hosts, "host").c_str(), (long long)r.batch_per_rank,
+                  (long long)r.global_batch,
+                  r.logical_ranks > 0 ? (" of " + count(r.logical_ranks, "logical rank")).c_str() : "");
     text += formatted("device    %s, %s a rank\n", r.device.c_str(), count(r.threads, "thread").c_str());
     text += formatted("steps     %zu, after %lld of warm-up\n", r.images_per_second.size(), (long long)r.warmup);
     const bool known = std::isfinite(r.images_per_second_wall);
@@ -132,6 +134,7 @@ std::string bench_json(const BenchResult& r) {
     j["threads"] = r.threads;
     j["batch_per_rank"] = r.batch_per_rank;
     j["global_batch"] = r.global_batch;
+    if (r.logical_ranks > 0) j["logical_ranks"] = r.logical_ranks;
     j["warmup_steps"] = r.warmup;
     j["steps"] = r.images_per_second.size();
     j["images_per_second"] = {{"median", median(r.images_per_second)},

@@ -28,7 +28,7 @@ struct BenchResult {
     std::string model, precision, device, data, image_size;  ///< data: a folder, or "synthetic"
     std::string device_kind;                                 ///< "cpu" or "gpu"
     int64_t classes = 0, parameters = 0, ranks = 1, hosts = 1, threads = 1, batch_per_rank = 0, global_batch = 0,
-            warmup = 0;
+            logical_ranks = 0, warmup = 0;  ///< logical_ranks: --virtual-ranks; 0: the ranks themselves
     Versions versions;                      ///< of the libraries, by name
     Facts environment;                      ///< of rank 0's host and device
     std::vector<double> images_per_second;  ///< of all ranks, by measured step

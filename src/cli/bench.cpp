@@ -31,17 +31,33 @@ struct BenchOptions {
     std::string cluster;   ///< a file; empty: nothing is expected
 };
 
+constexpr int64_t usually_profiled = 10;
+
 void add_options(OptionTable& t, BenchOptions& b) {
     t.whole("classes", b.images.classes, 0, {0, 1 << 20}, "N", "of made-up images (default 10)");
     t.whole("warmup", b.steps.warmup, 20, {0, 1'000'000}, "STEPS", "first steps, which do not count");
     t.whole("steps", b.steps.measured, 100, {1, 10'000'000}, "STEPS", "steps to measure");
-    t.whole("profile-steps", b.steps.profiled, 10, {0, 10'000}, "STEPS",
-            "further steps, run operation by operation; 0: none");
+    t.whole("profile-steps", b.steps.profiled, usually_profiled, {0, 10'000}, "STEPS",
+            "further steps, run operation by operation; 0: none, nor of logical ranks, which run side by side");
     t.text("cluster", b.cluster, "", "FILE",
            "say, too, what the machines of this cluster file should give (jobs/site/*.cluster)");
     t.text(
         "timeline", b.timeline, "", "FILE",
         "write the median of 5 further steps as a trace of every rank: for Perfetto, or output/timeline.py; on CPUs");
+}
+
+/// Logical ranks run side by side, their sums are integers: neither the clock of single operations
+/// nor a cluster file knows these.
+void check_logical_ranks(const TrainOptions& o, BenchOptions& b) {
+    if (o.virtual_ranks == 0 && o.accumulate == 0) return;
+    const std::string asked = o.accumulate > 0 ? "--accumulate" : "--virtual-ranks";
+    const auto refuse = [&](const std::string& option) {
+        fail(Exit::usage, option + " is not of logical ranks (" + asked + "); leave one of them out");
+    };
+    if (!b.timeline.empty()) refuse("--timeline");
+    if (!b.cluster.empty()) refuse("--cluster");
+    if (b.steps.profiled > 0 && b.steps.profiled != usually_profiled) refuse("--profile-steps");
+    b.steps.profiled = 0;
 }
 
 ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b) {
@@ -53,10 +69,10 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
             "Nothing is written unless --output is given.\n",
         .output = "folder for metrics.h5 (default: nothing is written)",
         .more = [&](OptionTable& t) { add_options(t, b); },
-        .without = {"resume",        "checkpoint-every", "keep",          "time-limit", "strict-io", "publish-every",
-                    "metrics-every", "on-nan",           "epochs",        "max-steps",  "drop-last", "eval-every",
-                    "eval-images",   "no-eval",          "tta",           "dry-run",    "chip",      "print-config",
-                    "log-format",    "log-dir",          "virtual-ranks", "accumulate"},
+        .without = {"resume",        "checkpoint-every", "keep",   "time-limit", "strict-io", "publish-every",
+                    "metrics-every", "on-nan",           "epochs", "max-steps",  "drop-last", "eval-every",
+                    "eval-images",   "no-eval",          "tta",    "dry-run",    "chip",      "print-config",
+                    "log-format",    "log-dir"},
         .needs_data = false};
     ParsedOptions parsed = parse_train_options(args, command);
     if (parsed.options.help) return parsed;
@@ -66,6 +82,7 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
     if (!parsed.options.data.empty() && (size.images.h > 0 || b.images.classes > 0))
         fail(Exit::usage, std::string(size.images.h > 0 ? "--image-size HxWxC" : "--classes") +
                               " is for made-up images; leave it out, or leave out --data");
+    check_logical_ranks(parsed.options, b);
     constexpr int64_t traced = 5;
     if (!b.timeline.empty()) b.steps.traced = traced;
     parsed.options.drop_last = true;  // a smaller batch would be another measurement
@@ -92,8 +109,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
             fail(Exit::usage, "--timeline is of CPUs, and this runs on " + backend->device() +
                                   "; use nsys profile there, or --device cpu");
         if (!o.data.empty()) reader = std::make_unique<SplitReader>(o.data, "train");
-        info = reader ? reader->info()
-                      : made_up_split(o, b, o.batch_size > 0 ? o.batch_size : o.batch_per_rank * comm.size());
+        info = reader ? reader->info() : made_up_split(o, b, asked_batch(o, comm.size()));
         setup = setup_of(o, info, comm.size(), std::nullopt);
         set_length(setup, info, b.steps);
         graph = with_precision(fuse(build_model(model_of(o, info))), o.precision, backend->channel_multiple());

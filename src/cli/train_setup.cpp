@@ -88,11 +88,17 @@ int64_t logical_ranks_of(const TrainOptions& o, int ranks) {
     return o.accumulate > 0 ? o.accumulate * ranks : o.virtual_ranks;
 }
 
-int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int64_t ranks) {
-    const int64_t batch = o.batch_size > 0 ? o.batch_size : o.batch_per_rank * ranks;
-    if (batch < ranks)
+/// The logical ranks, or the ranks where there are none.
+int64_t parts_of_batch(const TrainOptions& o, int ranks) {
+    const int64_t logical = logical_ranks_of(o, ranks);
+    return logical > 0 ? logical : ranks;
+}
+
+int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks) {
+    const int64_t batch = asked_batch(o, ranks), parts = parts_of_batch(o, ranks);
+    if (batch < parts)
         fail(Exit::usage, "--batch-size " + std::to_string(o.batch_size) + " is smaller than the " +
-                              std::to_string(ranks) + " ranks; each rank needs at least one sample a step");
+                              std::to_string(parts) + " ranks; each rank needs at least one sample a step");
     if (batch == 1 && (o.mixup > 0 || o.cutmix > 0))
         fail(Exit::usage, std::string(o.mixup > 0 ? "--mixup" : "--cutmix") +
                               " mixes the images of a batch, and a batch of one has no other; raise the batch");
@@ -121,12 +127,16 @@ void set_rules(const TrainOptions& o, TrainSetup& s) {
 
 }  // namespace
 
+int64_t asked_batch(const TrainOptions& o, int ranks) {
+    return o.batch_size > 0 ? o.batch_size : o.batch_per_rank * parts_of_batch(o, ranks);
+}
+
 TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks,
                     std::optional<Clock::time_point> deadline) {
     TrainSetup s;
     check_images(o, data);
     s.logical_ranks = logical_ranks_of(o, ranks);
-    s.global_batch = global_batch_of(o, data, s.logical_ranks > 0 ? s.logical_ranks : ranks);
+    s.global_batch = global_batch_of(o, data, ranks);
     set_rules(o, s);
     s.tta = o.tta;
     s.preprocessing = preprocessing_of(o, data);

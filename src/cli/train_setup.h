@@ -12,6 +12,8 @@ ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
 /// build_model.
 std::vector<EarlierGraph> earlier_graphs(const TrainOptions&, const SplitInfo& data, const Graph& graph,
                                          const std::function<Graph(const ModelOptions&)>& build);
+/// Samples a step of all ranks. Throws Exit::usage where --virtual-ranks does not fit.
+int64_t asked_batch(const TrainOptions&, int ranks);
 /// Throws Exit::usage where options do not fit the data or the ranks.
 TrainSetup setup_of(const TrainOptions&, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline);
 

@@ -13,7 +13,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       train_(train),
       test_(test),
       setup_(setup),
-      dealing_{setup.logical_ranks > 0 ? setup.logical_ranks : comm.size(), comm.size()},
+      dealing_(setup.dealing(comm.size())),
       logical_(dealing_.logical_of(comm.rank())),
       epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
       state_(graph, backend, &setup.optimizer, setup.look_ahead > 0, int(logical_.count)),

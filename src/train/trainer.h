@@ -49,6 +49,8 @@ struct TrainSetup {
     int64_t checkpoint_steps = 0, checkpoint_epochs = 0;
     double checkpoint_seconds = 0;
     std::optional<Clock::time_point> deadline;  ///< checkpoint and stop before this
+
+    Dealing dealing(int ranks) const { return {logical_ranks > 0 ? logical_ranks : ranks, ranks}; }
 };
 
 /// What a recipe says of each parameter.

@@ -205,6 +205,23 @@ TEST(Bench, MeasuresRealData) {
                           Exit::usage, {"52", "50 training images"}));
 }
 
+TEST(Bench, MeasuresLogicalRanks) {
+    const std::string start = "bench --model mnist-linear --warmup 1 --steps 3 --threads 1 ";
+    const Finished f = launch(2, start + "--batch-per-rank 4 --virtual-ranks 3");
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.out.find("batch 8 a rank, 12 in all of 3 logical ranks"), std::string::npos) << f.out;
+    const auto j = nlohmann::json::parse(last_line(f.out));
+    EXPECT_EQ(j["logical_ranks"], 3);
+    EXPECT_EQ(j["batch_per_rank"], 8) << "two logical ranks of 4";
+    EXPECT_EQ(j["global_batch"], 12);
+    EXPECT_EQ(j["steps"], 3);
+    EXPECT_TRUE(j["operations"].empty()) << "they run side by side";
+    EXPECT_NEAR(j["flops_per_image"].get<double>(), 2 * 2 * 784 * 10, 1e-9) << "forward and weight gradient";
+    for (const std::string more : {"--profile-steps 3", "--timeline t.json", "--cluster c.cluster"})
+        EXPECT_EQ("", refusal(launch(2, start + "--batch-size 8 --accumulate 2 " + more), Exit::usage,
+                              {"--accumulate", more.substr(0, more.find(' '))}));
+}
+
 TEST(Bench, MemoryThatDoesNotSufficeIsCode7) {
     const TempDir dir;
     const std::string enormous =
