@@ -97,7 +97,7 @@ class Runner:
 
     def run_chunk(self, number, program, tests):
         report = f"{program}-{number}.json"
-        environment = dict(os.environ)
+        environment = dict(os.environ) | {"XDG_CACHE_HOME": os.path.abspath(f"{BUILD}/cache")}
         if program == EMULATED:
             environment |= {"XDG_CACHE_HOME": os.path.abspath(f"{BUILD}/emulated/cache/{number}"), "EMULATED_GPUS": "2"}
         if os.path.exists(report):

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/conv_by.h"
 #include "backend/exact_sums.h"
 #include "backend/feed.h"
 #include "backend/records.h"
@@ -86,14 +87,16 @@ struct BackendOptions {
     bool invariant = false;
 
     bool bind = true;  ///< bind each rank to its share of the node's cores, unless the launcher did
+    /// for timing what cuDNN and CPUs offer; once they are over, the first choice serves
+    double tune_seconds = INFINITY;
+    ConvBy conv_by = ConvBy::measured;  ///< how convolutions run on CPUs
 
     // On GPUs only.
-    std::vector<int> devices{};      ///< which of the visible GPUs this node's ranks take, in order; empty: all
-    bool share_device = false;       ///< several ranks may use one GPU; gradients then go through the host
-    bool capture = true;             ///< replay a step as one CUDA graph; else launch its operations one by one
-    NormBy norm_by{};                ///< how batch norm runs
-    double tune_seconds = INFINITY;  ///< for timing what cuDNN offers; once they are over its first choice serves
-    bool bf16_gradients = false;     ///< sum gradients over ranks in bf16
+    std::vector<int> devices{};   ///< which of the visible GPUs this node's ranks take, in order; empty: all
+    bool share_device = false;    ///< several ranks may use one GPU; gradients then go through the host
+    bool capture = true;          ///< replay a step as one CUDA graph; else launch its operations one by one
+    NormBy norm_by{};             ///< how batch norm runs
+    bool bf16_gradients = false;  ///< sum gradients over ranks in bf16
 };
 
 class Backend {

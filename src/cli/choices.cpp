@@ -56,6 +56,16 @@ const Choices<NormBy>& norm_choices() {
     return choices;
 }
 
+const Choices<ConvBy>& conv_choices() {
+    static const Choices<ConvBy> choices = {{"measured", ConvBy::measured, "the fastest of the others"},
+                                            {"direct", ConvBy::direct},
+                                            {"direct-bf16", ConvBy::direct_bf16},
+                                            {"winograd", ConvBy::winograd},
+                                            {"product", ConvBy::product, "of matrices"},
+                                            {"product-bf16", ConvBy::product_bf16, "where they can, else direct"}};
+    return choices;
+}
+
 const Choices<std::string>& device_choices() {
     static const Choices<std::string> choices = {{"auto", "auto"}, {"cuda", "cuda"}, {"cpu", "cpu"}};
     return choices;

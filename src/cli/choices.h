@@ -56,5 +56,6 @@ const Choices<Tta>& tta_choices();
 const Choices<std::string>& device_choices();
 const Choices<Placement>& placement_choices();
 const Choices<NormBy>& norm_choices();
+const Choices<ConvBy>& conv_choices();
 
 }  // namespace convoy

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "backend/cpu_queries.h"
 #include "backend/cuda_queries.h"
 #include "base/version.h"
 #include "cli/choices.h"
@@ -20,6 +21,8 @@ namespace {
 
 namespace po = boost::program_options;
 
+constexpr const char* on_cpu = "cpu";  // --chip
+
 struct InfoOptions {
     std::string plans, chip, precision, size, stem;
     int64_t batch = 0, classes = 0;
@@ -31,8 +34,9 @@ InfoOptions parse_info(const std::vector<std::string>& args) {
     po::options_description options("options of info");
     options.add_options()  //
         ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"),
-         "what cuDNN has for a training step of this model: no GPU is needed")                                //
-        ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100 or a100")  //
+         "how a training step of this model runs: what cuDNN has for a GPU, which need not be here, or which way each "
+         "convolution takes on this CPU")                                                                          //
+        ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100, a100 or cpu")  //
         ("precision", po::value<std::string>(&o.precision)->default_value("bf16")->value_name("TYPE"),
          help_of(precision_choices()).c_str())                                                                      //
         ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples per rank and step")  //
@@ -51,7 +55,7 @@ InfoOptions parse_info(const std::vector<std::string>& args) {
     return o;
 }
 
-void print_plans(const InfoOptions& o) {
+Graph graph_of(const InfoOptions& o, Precision precision) {
     ModelOptions model = usual_images(o.plans, {1, 224, 224, 3});
     if (model.h == 224) model.classes = 1000;
     if (!o.size.empty()) {
@@ -62,9 +66,20 @@ void print_plans(const InfoOptions& o) {
     }
     if (o.classes > 0) model.classes = int(o.classes);
     model.stem = o.stem;
+    const int multiple = o.chip == on_cpu ? 1 : tensor_core_multiple;
+    return with_precision(fuse(build_model(model)), precision, multiple);
+}
+
+std::string plans_of(Comm& comm, const InfoOptions& o) {
     const Precision precision = choose("precision", o.precision, precision_choices());
-    const Graph graph = with_precision(fuse(build_model(model)), precision);
-    std::fputs(plan_table(graph, {.batch = int(o.batch), .precision = precision}, o.chip).c_str(), stdout);
+    Graph graph;
+    comm.together([&] { graph = graph_of(o, precision); });
+    if (o.chip == on_cpu) return conv_table(graph, {.precision = precision}, comm);
+    std::string table;
+    comm.together([&] {
+        if (comm.root()) table = plan_table(graph, {.batch = int(o.batch), .precision = precision}, o.chip);
+    });
+    return table;
 }
 
 void print_libraries() {
@@ -83,11 +98,12 @@ std::string info_help() { return "usage: convoy info [--plans MODEL]\n" + parse_
 
 int info(Comm& comm, const std::vector<std::string>& args) {
     InfoOptions options;
-    comm.together([&] {
-        options = parse_info(args);
-        if (comm.root() && !options.plans.empty()) print_plans(options);
-    });
-    if (!options.plans.empty()) return 0;
+    comm.together([&] { options = parse_info(args); });
+    if (!options.plans.empty()) {
+        const std::string plans = plans_of(comm, options);
+        if (comm.root()) std::fputs(plans.c_str(), stdout);
+        return 0;
+    }
     const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
     const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
     const std::vector<std::string> places = comm.gather_all(backend->placement()),

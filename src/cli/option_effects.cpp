@@ -106,6 +106,7 @@ void check_effects_on_model(const ParsedOptions& parsed, const Graph& graph) {
     };
     check_flags(parsed, {of_model("norm-shift-lr", has(ParamGroup::norm_shift), "batch norm"),
                          of_model("filter-lr", has(ParamGroup::filter), "convolutions"),
+                         of_model("conv-by", has(ParamGroup::filter), "convolutions"),
                          of_model("linear-lr", has(ParamGroup::linear), "linear layers"),
                          of_model("whitening-bias-epochs", has(ParamGroup::whitening_bias), "whitening filters"),
                          of_model("sync-bn", norms, "batch norm")});
@@ -126,7 +127,7 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
                          of_gpus("no-graph"),
                          of_gpus("bf16-gradients"),
                          of_gpus("norm-by"),
-                         of_gpus("tune")});
+                         {"conv-by", !gpu, "on GPUs (--device)", {"device"}}});
 }
 
 }  // namespace convoy

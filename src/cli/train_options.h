@@ -29,6 +29,7 @@ struct TrainOptions {
     bool share_device, no_graph, bf16_gradients;
     NormBy norm_by;
     double tune_seconds;
+    ConvBy conv_by;
     bool overwrite, dry_run, print_config, help;
 
     ResumeFrom resume;

@@ -17,6 +17,7 @@ BackendOptions backend_options_of(const TrainOptions& o) {
     b.bf16_gradients = o.bf16_gradients;
     b.norm_by = o.norm_by;
     b.tune_seconds = o.tune_seconds;
+    b.conv_by = o.conv_by;
     return b;
 }
 

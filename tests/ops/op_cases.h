@@ -41,11 +41,12 @@ struct Pair {
     Pair(Backend&, const OpCase&, OpSetting);
 };
 
-/// For TEST_P over all devices and cases: "cpu", index of the case. In bf16 only CPUs take any
-/// number of channels.
+/// For TEST_P over all devices and cases: "cpu", index of the case; convolutions on CPUs by each
+/// way that can. In bf16 only CPUs take any number of channels.
 struct OnDevice {
     std::string device;
     size_t index;
+    ConvBy by = ConvBy::measured;
     const OpCase& op_case() const { return op_cases()[index]; }
 };
 std::vector<OnDevice> all_cases();

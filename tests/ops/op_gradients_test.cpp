@@ -19,7 +19,7 @@ double dot(const Doubles& a, const Floats& b) {
 class OpGradients : public testing::TestWithParam<OnDevice> {
 protected:
     const OpCase& c_ = GetParam().op_case();
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device);
+    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device, GetParam().by);
     const ValueId y_ = output_of(c_.op());
     Floats dy_ =
         y_ == none ? Floats{} : rounded(c_.type(), normals(c_.graph.values[y_].batched(c_.batch).count(), 300));

@@ -18,9 +18,10 @@ std::vector<std::string> test_devices() {
 
 bool has_bf16() { return cpu::has_avx512(); }
 
-std::unique_ptr<Backend> make_test_backend(const std::string& device) {
+std::unique_ptr<Backend> make_test_backend(const std::string& device, ConvBy by) {
     BackendOptions options;
     options.threads = 2;
+    options.conv_by = by;
     return make_backend(device, options, test_comm());
 }
 

@@ -17,8 +17,9 @@ using Floats = std::vector<float>;
 std::vector<std::string> test_devices();
 /// Whether CPU ranks can have values in bf16 here.
 bool has_bf16();
-/// A backend of two threads on the process's one-rank Comm.
-std::unique_ptr<Backend> make_test_backend(const std::string& device);
+/// A backend of two threads on the process's one-rank Comm. Convolutions on CPUs run `by` that way
+/// where they can.
+std::unique_ptr<Backend> make_test_backend(const std::string& device, ConvBy by = ConvBy::measured);
 
 /// Memory on the backend that holds a copy of `values`.
 template <class T> Buffer upload(Backend& backend, const std::vector<T>& values) {

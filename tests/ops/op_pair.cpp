@@ -1,6 +1,9 @@
 // A case with its data on a backend and in the reference, and the cases by device.
+#include <algorithm>
 #include <ostream>
+#include <set>
 
+#include "backend/cpu/conv_ways.h"
 #include "base/philox.h"
 #include "tests/ops/op_cases.h"
 
@@ -72,11 +75,24 @@ Pair::Pair(Backend& device, const OpCase& c, OpSetting setting)
     if (!reference.labels.empty()) backend.set_labels(reference.labels);
 }
 
+/// In which a CPU can run the convolution in some direction; none of another op.
+static std::set<ConvBy> ways_of(const OpCase& c) {
+    const GradientFlow gradients = gradient_flow(c.graph);
+    std::set<ConvBy> ways;
+    for (const cpu::ConvUse& use : cpu::uses_of({c.graph, c.batch, true, gradients}, 2))
+        for (const ConvBy by : cpu::candidates(use.spec, cpu::capabilities())) ways.insert(by);
+    return ways;
+}
+
 std::vector<OnDevice> all_cases() {
     std::vector<OnDevice> all;
     for (const std::string& device : test_devices())
-        for (size_t i = 0; i < op_cases().size(); ++i)
-            if (op_cases()[i].type() == DType::f32 || (device == "cpu" && has_bf16())) all.push_back({device, i});
+        for (size_t i = 0; i < op_cases().size(); ++i) {
+            if (op_cases()[i].type() != DType::f32 && (device != "cpu" || !has_bf16())) continue;
+            const std::set<ConvBy> ways = device == "cpu" ? ways_of(op_cases()[i]) : std::set<ConvBy>{};
+            for (const ConvBy by : ways) all.push_back({device, i, by});
+            if (ways.empty()) all.push_back({device, i});
+        }
     return all;
 }
 
@@ -86,7 +102,11 @@ std::vector<OnDevice> all_cases_but_losses() {
     return all;
 }
 
-std::string name_of(const OnDevice& o) { return o.device + "_" + o.op_case().name; }
+std::string name_of(const OnDevice& o) {
+    std::string way = o.by == ConvBy::measured ? "" : std::string("_by_") + cpu::name_of(o.by);
+    std::replace(way.begin(), way.end(), '-', '_');
+    return o.device + "_" + o.op_case().name + way;
+}
 void PrintTo(const OnDevice& o, std::ostream* stream) { *stream << name_of(o); }
 
 }  // namespace convoy::test

@@ -30,7 +30,7 @@ double deviation(const Floats& got, const Doubles& expected) {
 class Ops : public testing::TestWithParam<OnDevice> {
 protected:
     const OpCase& c_ = GetParam().op_case();
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device);
+    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device, GetParam().by);
 
     void check_outputs(const Pair& pair) {
         if (const ValueId y = output_of(c_.op()); y != none) {

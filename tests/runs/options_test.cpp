@@ -122,7 +122,7 @@ TEST(Options, WhatTheModelOrTheDeviceLacksIsRefused) {
                                         {"--no-graph", "on CPUs"},
                                         {"--bf16-gradients", "on CPUs"},
                                         {"--norm-by kernels", "on CPUs"},
-                                        {"--tune quick", "on CPUs"},
+                                        {"--conv-by winograd", "no convolutions"},
                                         {"--devices 0", "on CPUs"},
                                         {"--share-device", "on CPUs"}}) {
         const std::string arguments =

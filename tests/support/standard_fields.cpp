@@ -87,6 +87,7 @@ Fields standard_fields() {
             {"backend.norm_by", number(NormBy::measured)},
             {"backend.bf16_gradients", "false"},
             {"backend.tune_seconds", "inf"},
+            {"backend.conv_by", number(ConvBy::measured)},
             {"model.name", "resnet18"},
             {"model.h", "30"},
             {"model.w", "34"},

@@ -67,20 +67,16 @@ void flush_denormals() {
     _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, and denormals are zero
 }
 
-/// Whether bf16 products are faster than f32's: with AMX, and on processors whose vdpbf16ps takes
-/// no longer than their vfmadd. Intel's without AMX take four times as long for twice the work.
-bool multiplies_bf16() {
-    using Isa = dnnl::cpu_isa;
-    switch (dnnl::get_effective_cpu_isa()) {
-        case Isa::avx512_core_amx_fp16:
-        case Isa::avx512_core_amx: return true;
-        case Isa::avx512_core_fp16:
-        case Isa::avx512_core_bf16: return !__builtin_cpu_is("intel");
-        default: return false;
-    }
-}
-
 }  // namespace
+
+Capabilities capabilities() {
+    using Isa = dnnl::cpu_isa;
+    const Isa isa = dnnl::get_effective_cpu_isa();
+    const bool amx = isa == Isa::avx512_core_amx || isa == Isa::avx512_core_amx_fp16;
+    return {.avx512 = has_avx512(),
+            .bf16 = amx || isa == Isa::avx512_core_bf16 || isa == Isa::avx512_core_fp16,
+            .amx = amx};
+}
 
 CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::string& placement,
                        std::optional<MemoryBudget> budget)
@@ -94,7 +90,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
       sums_(std::make_shared<GradientSums>(comm)),
       adder_(std::make_shared<ExactAdder>()),
       clock_(std::make_shared<StepClock>()),
-      multiplies_bf16_(multiplies_bf16()) {
+      has_(capabilities()) {
     // Not counted elsewhere: oneDNN's compiled kernels, buffers of MPI and HDF5, metrics; and
     // stacks of OpenMP's and Convoy's threads.
     constexpr size_t uncounted = size_t(32) << 20, stack = size_t(8) << 20, own_threads = 3;
@@ -123,13 +119,13 @@ CpuBackend::CpuBackend(CpuBackend& whole, int index)
       adder_(whole.adder_),
       clock_(whole.clock_),
       index_(index),
-      multiplies_bf16_(whole.multiplies_bf16_) {}
+      has_(whole.has_) {}
 
 CpuBackend::~CpuBackend() = default;
 
-DType CpuBackend::products_of(DType type) const { return type == DType::bf16 && !multiplies_bf16_ ? DType::f32 : type; }
+std::string CpuBackend::kind() const { return cpu_model() + " (" + isa_name() + "), oneDNN " + onednn_version(); }
 
-std::string CpuBackend::device() const { return cpu_model() + " (" + isa_name() + "), oneDNN " + onednn_version(); }
+std::string CpuBackend::device() const { return kind(); }
 
 Buffer CpuBackend::allocate(size_t bytes) {
     const size_t rounded = whole_pages(std::max<size_t>(bytes, 1));
@@ -172,18 +168,6 @@ void CpuBackend::download(void* to, const void* from, size_t bytes) { upload(to,
 
 void CpuBackend::zero(Tensor t, Tape& tape) {
     tape.push_back({named_step(StepPhase::zero, "zero"), Lane::compute, [t] { std::memset(t.data, 0, t.bytes()); }});
-}
-
-std::shared_ptr<const Ways> CpuBackend::decide(const Outline& o) {
-    auto ways = std::make_shared<Ways>();
-    for (const Op& op : o.graph.ops) {
-        OpMemory memory;
-        if (const auto* bn = std::get_if<BatchNorm>(&op))  // mean, 1 / deviation
-            memory.saved = 2 * sizeof(float) * size_t(o.graph.values[size_t(bn->x)].c);
-        if (const auto* pool = std::get_if<Pool>(&op)) memory.saved = pool_workspace(*pool, o.graph, o.batch);
-        ways->memory.push_back(memory);
-    }
-    return ways;
 }
 
 void CpuBackend::forward(const Op& op, const Bound& b, Tape& tape) {

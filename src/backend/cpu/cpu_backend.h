@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "backend/backend.h"
+#include "backend/cpu/conv_ways.h"
 #include "base/memory.h"
 #include "base/memory_budget.h"
 
 namespace convoy::cpu {
 
+struct ConvCall;     // conv_calls.h
 class ExactAdder;    // exact_sums.cpp
 class GradientSums;  // allreduce.cpp
 struct Temporary;    // primitives.h
@@ -56,7 +58,10 @@ public:
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
     Tensor kept_state() override { return {nullptr, {0, 1, 1, 0}, DType::f32}; }
+    void agree(const Outline&) override;
     std::shared_ptr<const Ways> decide(const Outline&) override;
+    std::string choices() const override;
+    void take_choices(const std::string&) override;
 
     void forward(const Op&, const Bound&, Tape&) override;
     void backward(const Op&, const Bound&, Tape&) override;
@@ -98,12 +103,15 @@ private:
 #undef CONVOY_DECLARE
     /// Bytes in which oneDNN remembers where maxima came from; pool.cpp.
     size_t pool_workspace(const Pool&, const Graph&, int batch) const;
-    void weight_gradient(const Conv&, const Bound&, Tape&);
-    void data_gradient(const Conv&, const Bound&, Tape&);
-    /// The type in which convolutions multiply values of this type: bf16 where the processor is
-    /// faster in it, and then weights are rounded to it too; else f32, which holds products of bf16
-    /// exactly.
-    DType products_of(DType) const;
+    /// Of a convolution.
+    void append(const Bound&, StepPhase direction, const std::string& name, const ConvCall&, ConvBy, Tape&);
+    /// Processor and library: what choices hold for.
+    std::string kind() const;
+    /// Threads that compute a convolution: one, where logical ranks are computed side by side.
+    int conv_threads() const { return options_.invariant ? 1 : threads_; }
+    /// What was not chosen yet.
+    std::vector<ConvSpec> unknown(const Outline&) const;
+    ConvChoices measure(const std::vector<ConvSpec>&);
     /// to [c] = sum over the rows (pixels) of dy; conv.cpp.
     void bias_gradient(const Tensor& dy, float* to, const StepId&, Tape&);
     /// add_scaled() as a step of that identity.
@@ -124,7 +132,8 @@ private:
     std::shared_ptr<StepClock> clock_;
     const int index_ = 0;  // of a lane
     std::vector<std::unique_ptr<CpuBackend>> lanes_;
-    const bool multiplies_bf16_;
+    const Capabilities has_;
+    ConvChoices choices_;  // of convolutions, so far
     std::vector<Span>* trace_ = nullptr;
     std::atomic<double> paused_until_{0};  // on a steady clock
     double sampled_ = now(), used_ = 0;    // of the last sample: when, and processor seconds until then

@@ -31,7 +31,7 @@ void CpuBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
                  &dx = b.value_gradients[op.x];
     const int n = x.shape.n, in = weight.shape.c, out = weight.shape.n;
     Calls calls(engine_, stream_, temporary_);
-    calls.multiply(calls.matrix_of(DNNL_ARG_SRC, dy, out, true), calls.matrix_of(DNNL_ARG_WEIGHTS, x, in),
+    calls.multiply(calls.matrix_of(DNNL_ARG_SRC, dy, out, DType::f32, true), calls.matrix_of(DNNL_ARG_WEIGHTS, x, in),
                    calls.fixed(DNNL_ARG_DST, matrix(out, in, DType::f32), b.param_gradients[op.weight].data));
     calls.onto(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"));
     if (op.bias != none)

@@ -82,12 +82,12 @@ Calls::Operand Calls::temporary(int argument, const Desc& desc) {
     return {argument, dnnl::memory(desc, engine_, nullptr), true, offset};
 }
 
-Calls::Operand Calls::matrix_of(int argument, const Tensor& t, int columns, bool transposed) {
+Calls::Operand Calls::matrix_of(int argument, const Tensor& t, int columns, DType type, bool transposed) {
     const int rows = int(t.count() / size_t(columns));
-    const auto desc = [&](DType type) {
-        return transposed ? matrix(columns, rows, type, true) : matrix(rows, columns, type);
+    const auto desc = [&](DType of) {
+        return transposed ? matrix(columns, rows, of, true) : matrix(rows, columns, of);
     };
-    return as_layout(fixed(argument, desc(t.dtype), t.data), desc(DType::f32));
+    return as_layout(fixed(argument, desc(t.dtype), t.data), desc(type));
 }
 
 Calls::Operand Calls::as_layout(Operand operand, const Desc& wanted) {

@@ -46,9 +46,9 @@ public:
     Operand temporary(int argument, const Desc&);
     /// Reserves bytes of the temporary block, which run() hands over as a pointer.
     size_t reserve(size_t bytes);
-    /// A tensor as an f32 matrix of `columns` columns, converted into a temporary if it is of
-    /// another type; transposed on request.
-    Operand matrix_of(int argument, const Tensor&, int columns, bool transposed = false);
+    /// A tensor as a matrix of `columns` columns of `type`, converted into a temporary if it is of
+    /// another; transposed on request.
+    Operand matrix_of(int argument, const Tensor&, int columns, DType type = DType::f32, bool transposed = false);
     /// `operand` as it is, or a temporary of layout and type `wanted`, which a reorder fills first.
     Operand as_layout(Operand, const Desc& wanted);
 

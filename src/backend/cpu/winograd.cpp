@@ -23,7 +23,7 @@ bool gradient_by_columns(const Tiling& tiling, int threads) { return tiling.coun
 
 }  // namespace
 
-bool Winograd::worthwhile() const { return has_avx512() && in >= lanes && out >= lanes && h >= 3 && w >= 3; }
+bool Winograd::suits(int h, int w, int in, int out) { return in >= lanes && out >= lanes && h >= 3 && w >= 3; }
 
 size_t Winograd::workspace_bytes() const {
     const Tiling tiling(n, h, w);

@@ -16,9 +16,8 @@ struct Winograd {
     int n, h, w, in, out;
     int threads;
 
-    /// Whether this processor can, the channels fill vectors, and images are larger than 2x2, where
-    /// nothing is saved. The batch has no say, so that its parts on other ranks are computed alike.
-    bool worthwhile() const;
+    /// Whether the channels fill vectors, and images are larger than 2x2, where nothing is saved.
+    static bool suits(int h, int w, int in, int out);
     /// Of the workspace that each of the three takes; aligned to 64.
     size_t workspace_bytes() const;
 

@@ -5,11 +5,11 @@
 namespace convoy::cpu {
 namespace {
 
-void absent() { require(false, "a Winograd convolution is asked first whether it is worthwhile"); }
+void absent() { require(false, "a convolution runs by Winograd only where that suits it"); }
 
 }  // namespace
 
-bool Winograd::worthwhile() const { return false; }
+bool Winograd::suits(int, int, int, int) { return false; }
 size_t Winograd::workspace_bytes() const { return 0; }
 template <class E> void Winograd::forward(const E*, const float*, E*, void*) const { absent(); }
 template <class E> void Winograd::data_gradient(const E*, const float*, E*, bool, void*) const { absent(); }

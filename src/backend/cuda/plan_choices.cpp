@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <sstream>
 
 #include "backend/gpu/ways.h"
+#include "base/cache_folder.h"
 
 namespace convoy::cuda {
 
@@ -35,12 +35,11 @@ std::string text_of(const PlanChoices& choices) {
 }
 
 std::string cache_path(const std::string& chip, const std::string& cudnn_version) {
-    const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-    if (!(cache && *cache) && !(home && *home)) return "";
+    const std::string folder = cache_folder();
+    if (folder.empty()) return "";
     std::string name = chip;
     std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '-');
-    return (cache && *cache ? std::string(cache) : std::string(home) + "/.cache") + "/convoy/plans-4-" + name +
-           "-cudnn-" + cudnn_version + ".txt";
+    return folder + "/plans-4-" + name + "-cudnn-" + cudnn_version + ".txt";
 }
 
 }  // namespace convoy::cuda

@@ -1,0 +1,60 @@
+#include "backend/cpu/choice_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/cache_folder.h"
+#include "base/durable.h"
+#include "base/error.h"
+
+namespace convoy::cpu {
+
+ChoiceFile::ChoiceFile(const std::string& kind) {
+    const std::string folder = cache_folder();
+    if (folder.empty()) return;
+    std::string name = kind;
+    std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '.'; }, '-');
+    try {
+        std::filesystem::create_directories(folder);
+        file_ = open_to_write(folder + "/convolutions-1-" + name + ".txt", O_RDWR | O_CREAT | O_APPEND);
+    } catch (const std::exception&) {
+        file_ = -1;
+    }
+}
+
+ChoiceFile::~ChoiceFile() {
+    if (file_ >= 0) ::close(file_);
+}
+
+bool ChoiceFile::lock() {
+    using namespace std::chrono;
+    const auto end = steady_clock::now() + seconds(1);
+    while (!lock_file(file_)) {
+        if (steady_clock::now() > end) return false;
+        std::this_thread::sleep_for(milliseconds(20));
+    }
+    return true;
+}
+
+std::string ChoiceFile::read() const {
+    std::string text;
+    char block[4096];
+    ::lseek(file_, 0, SEEK_SET);
+    for (ssize_t n; (n = ::read(file_, block, sizeof block)) > 0;) text.append(block, size_t(n));
+    return text.substr(0, text.rfind('\n') + 1);  // a line may be cut off, of a full disk
+}
+
+bool ChoiceFile::append(const std::string& lines) {
+    const off_t end = ::lseek(file_, 0, SEEK_END);
+    if (write_all(file_, lines.data(), lines.size())) return true;
+    (void)!::ftruncate(file_, end);  // half a line is of no use
+    return false;
+}
+
+}  // namespace convoy::cpu

@@ -1,0 +1,54 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "backend/cpu/conv_ways.h"
+#include "backend/cpu_queries.h"
+
+namespace convoy {
+namespace {
+
+std::string format(const std::string& first_op, const std::string& uses, const std::string& convolution,
+                   const std::string& ways) {
+    char line[512];
+    std::snprintf(line, sizeof line, "%-26s %4s  %-72s %s\n", first_op.c_str(), uses.c_str(), convolution.c_str(),
+                  ways.c_str());
+    return line;
+}
+
+/// The way taken, and what each was measured to take.
+std::string ways_of(ConvBy taken, const cpu::ConvTimes& times) {
+    std::string text = cpu::name_of(taken);
+    char number[64];
+    for (const auto& [by, seconds] : times) {
+        std::snprintf(number, sizeof number, "%s %s %.2f ms", by == times.begin()->first ? ":" : ",", cpu::name_of(by),
+                      1e3 * seconds);
+        text += number;
+    }
+    return times.empty() ? text + ": not measured" : text;
+}
+
+}  // namespace
+
+std::string conv_table(const Graph& graph, const BackendOptions& options, Comm& comm) {
+    const std::unique_ptr<Backend> backend = make_cpu_backend(options, comm);
+    const GradientFlow gradients = gradient_flow(graph);
+    const Outline outline{graph, 1, true, gradients};
+    backend->agree(outline);
+    const auto ways = std::dynamic_pointer_cast<const cpu::CpuWays>(backend->decide(outline));
+    const cpu::ConvChoices choices = cpu::parse_conv_choices(backend->choices());
+    const std::vector<cpu::ConvUse> uses = cpu::uses_of(outline, backend->threads());
+    std::string text = format("first op", "uses", "convolution", "way: times of all that can");
+    std::vector<std::string> told;
+    for (const cpu::ConvUse& use : uses) {
+        const std::string key = use.spec.key();
+        if (std::find(told.begin(), told.end(), key) != told.end()) continue;
+        told.push_back(key);
+        const auto count = std::count_if(uses.begin(), uses.end(), [&](const auto& u) { return u.spec.key() == key; });
+        const std::string weight = graph.params[size_t(use.spec.op.weight)].name;
+        text += format(weight.substr(0, weight.rfind('.')), std::to_string(count), key,
+                       ways_of(ways->of(use), choices.at(key)));
+    }
+    return backend->device() + "\n" + text;
+}
+
+}  // namespace convoy

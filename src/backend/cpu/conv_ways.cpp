@@ -1,0 +1,176 @@
+#include "backend/cpu/conv_ways.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "backend/cpu/winograd.h"
+
+namespace convoy::cpu {
+namespace {
+
+constexpr std::pair<ConvBy, const char*> names[] = {
+    {ConvBy::measured, "measured"},       {ConvBy::direct, "direct"},   {ConvBy::winograd, "winograd"},
+    {ConvBy::direct_bf16, "direct-bf16"}, {ConvBy::product, "product"}, {ConvBy::product_bf16, "product-bf16"}};
+
+const char* name_of_direction(StepPhase direction) {
+    if (direction == StepPhase::forward) return "forward";
+    return direction == StepPhase::data_gradient ? "data-gradient" : "weight-gradient";
+}
+
+int representative_channels(int c) {
+    constexpr int vector = 16, below = 5;
+    if (c < vector || c % vector == 0) return c;
+    return (c + vector - 1) / vector * vector - below;
+}
+
+bool has_patches_of_a_pixel(const ConvSpec& s) { return s.op.kernel == 1 && s.op.stride == 1 && s.op.pad == 0; }
+
+/// Patches that are larger than the weights cost more to write than the product saves, and memory.
+bool has_few_patches(const ConvSpec& s) {
+    const size_t k = size_t(s.op.kernel) * s.op.kernel * s.x.c;
+    return s.op.kernel == 1 || s.y.pixels() * k <= k * s.y.c;
+}
+
+bool can(ConvBy by, const ConvSpec& s, const Capabilities& has) {
+    const bool biased = s.direction == StepPhase::forward && s.op.bias != none;
+    const bool bf16 = s.dtype == DType::bf16 && has.bf16;
+    switch (by) {
+        case ConvBy::measured: return false;
+        case ConvBy::direct: return true;
+        case ConvBy::direct_bf16: return bf16;
+        case ConvBy::winograd:
+            return has.avx512 && !biased && s.op.kernel == 3 && s.op.stride == 1 && s.op.pad == 1 &&
+                   Winograd::suits(s.x.h, s.x.w, s.x.c, s.y.c);
+        case ConvBy::product: return !biased && has_few_patches(s);
+        case ConvBy::product_bf16: return bf16 && !biased && has_patches_of_a_pixel(s);
+    }
+    return false;
+}
+
+}  // namespace
+
+const char* name_of(ConvBy by) {
+    return std::find_if(std::begin(names), std::end(names), [&](const auto& n) { return n.first == by; })->second;
+}
+
+std::optional<ConvBy> parse_conv_by(const std::string& name) {
+    for (const auto& [by, known] : names)
+        if (name == known) return by;
+    return {};
+}
+
+ConvSpec ConvSpec::representative() const {
+    ConvSpec s = *this;
+    s.x.c = representative_channels(x.c);
+    s.y.c = representative_channels(y.c);
+    return s;
+}
+
+std::string ConvSpec::key() const {
+    const ConvSpec r = representative();
+    std::ostringstream out;
+    out << convoy::name_of(dtype) << ' ' << op.kernel << 'x' << op.kernel << " stride" << op.stride << " pad" << op.pad
+        << ' ' << r.x.h << 'x' << r.x.w << 'x' << r.x.c << " to " << r.y.c;
+    if (op.bias != none) out << " bias";
+    out << ' ' << name_of_direction(direction) << (add ? "+" : "") << " threads" << threads;
+    return out.str();
+}
+
+double ConvSpec::flops() const { return 2.0 * double(y.count()) * op.kernel * op.kernel * x.c; }
+
+int ConvSpec::images() const {
+    constexpr double work = 0.5e9, bytes = 64 << 20;
+    const double of_image = double(size_of(dtype)) * double(x.count() + y.count());
+    return int(std::clamp(std::min(work / flops(), bytes / of_image), 1.0, 1024.0));
+}
+
+std::vector<ConvBy> candidates(const ConvSpec& s, const Capabilities& has) {
+    std::vector<ConvBy> order = {ConvBy::winograd, ConvBy::direct, ConvBy::product, ConvBy::direct_bf16,
+                                 ConvBy::product_bf16};
+    if (has.amx) order = {ConvBy::direct_bf16, ConvBy::product_bf16, ConvBy::winograd, ConvBy::direct, ConvBy::product};
+    std::erase_if(order, [&](ConvBy by) { return !can(by, s, has); });
+    return order;
+}
+
+ConvBy choose(const std::vector<ConvBy>& candidates, const ConvTimes& times) {
+    constexpr double clearly = 1 - 1.0 / 30;
+    ConvBy best = candidates.front();
+    double to_beat = INFINITY;
+    for (const ConvBy by : candidates)
+        if (const auto t = times.find(by); t != times.end() && t->second < to_beat) {
+            best = by;
+            to_beat = clearly * t->second;
+        }
+    return best;
+}
+
+std::string text_of(const ConvChoices& choices) {
+    std::ostringstream out;
+    for (const auto& [key, times] : choices) {
+        std::vector<std::pair<double, ConvBy>> sorted;
+        for (const auto& [by, seconds] : times) sorted.emplace_back(seconds, by);
+        std::sort(sorted.begin(), sorted.end());
+        out << key << " =";
+        for (const auto& [seconds, by] : sorted) out << ' ' << name_of(by) << ' ' << seconds * 1e6;
+        out << '\n';
+    }
+    return out.str();
+}
+
+ConvChoices parse_conv_choices(const std::string& text) {
+    ConvChoices choices;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t equals = line.find(" =");
+        if (equals == std::string::npos) continue;
+        ConvTimes& times = choices[line.substr(0, equals)];
+        std::istringstream rest(line.substr(equals + 2));
+        std::string name;
+        for (double microseconds; rest >> name >> microseconds;)
+            if (const auto by = parse_conv_by(name)) times[*by] = microseconds * 1e-6;
+    }
+    return choices;
+}
+
+std::vector<ConvUse> uses_of(const Outline& o, int threads) {
+    std::vector<ConvUse> uses;
+    for (size_t i = 0; i < o.graph.ops.size(); ++i) {
+        const auto* op = std::get_if<Conv>(&o.graph.ops[i]);
+        if (!op) continue;
+        const Value& x = o.graph.values[size_t(op->x)];
+        ConvSpec s{.direction = StepPhase::forward,
+                   .op = *op,
+                   .x = x.batched(1),
+                   .y = o.graph.values[size_t(op->y)].batched(1),
+                   .dtype = x.dtype,
+                   .add = false,
+                   .threads = threads};
+        uses.push_back({int(i), s});
+        if (!o.training) continue;
+        s.direction = StepPhase::weight_gradient;
+        if (!o.graph.params[size_t(op->weight)].frozen) uses.push_back({int(i), s});
+        if (!o.gradients.wanted[size_t(op->x)]) continue;
+        s.direction = StepPhase::data_gradient;
+        s.add = o.gradients.accumulate[i][size_t(op->x)];
+        uses.push_back({int(i), s});
+    }
+    return uses;
+}
+
+std::vector<CpuWays::Way> decide_convs(const Outline& o, int threads, const Capabilities& has, ConvBy forced,
+                                       const ConvChoices& choices) {
+    std::vector<CpuWays::Way> ways(o.graph.ops.size());
+    for (const ConvUse& use : uses_of(o, threads)) {
+        const std::vector<ConvBy> able = candidates(use.spec, has);
+        const auto known = choices.find(use.spec.key());
+        CpuWays::Way& way = ways[size_t(use.op)];
+        if (forced == ConvBy::measured)
+            way.in(use.spec.direction) = choose(able, known == choices.end() ? ConvTimes{} : known->second);
+        else if (std::find(able.begin(), able.end(), forced) != able.end())
+            way.in(use.spec.direction) = forced;
+    }
+    return ways;
+}
+
+}  // namespace convoy::cpu

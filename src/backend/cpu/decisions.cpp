@@ -1,0 +1,104 @@
+// How the ops of a program run: ranks agree on what was measured, the user's file and checkpoints
+// keep it.
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "backend/cpu/choice_file.h"
+#include "backend/cpu/conv_trial.h"
+#include "backend/cpu/cpu_backend.h"
+#include "comm/comm.h"
+
+namespace convoy::cpu {
+namespace {
+
+/// Seconds for all that a training measures, unless --tune says otherwise.
+constexpr double usual_patience = 5;
+
+/// What this text, of all choices on a kind of processor, says of `wanted`.
+ConvChoices known_of(const std::string& text, const std::vector<ConvSpec>& wanted) {
+    const ConvChoices all = parse_conv_choices(text);
+    ConvChoices known;
+    for (const ConvSpec& s : wanted)
+        if (const auto c = all.find(s.key()); c != all.end()) known.insert(*c);
+    return known;
+}
+
+}  // namespace
+
+std::vector<ConvSpec> CpuBackend::unknown(const Outline& o) const {
+    std::vector<ConvSpec> unknown;
+    std::set<std::string> seen;
+    for (const ConvUse& use : uses_of(o, conv_threads()))
+        if (!choices_.contains(use.spec.key()) && seen.insert(use.spec.key()).second) unknown.push_back(use.spec);
+    return unknown;
+}
+
+ConvChoices CpuBackend::measure(const std::vector<ConvSpec>& specs) {
+    const Doing doing(comm_.activity(), "timing convolutions");
+    const double patience = std::isinf(options_.tune_seconds) ? usual_patience : options_.tune_seconds;
+    ConvTrial trial(engine_, stream_, *budget_);
+    const double begin = now();
+    ConvChoices measured;
+    for (const ConvSpec& s : specs) measured[s.key()] = now() - begin < patience ? trial.measure(s, has_) : ConvTimes{};
+    return measured;
+}
+
+// The first rank with a kind of processor reads and writes the file, which it has to itself
+// meanwhile. All ranks measure at once, because at once they will compute; the first one's times
+// count.
+void CpuBackend::agree(const Outline& outline) {
+    if (options_.plan_only || options_.conv_by != ConvBy::measured || options_.tune_seconds <= 0) return;
+    std::vector<ConvSpec> wanted = unknown(outline);
+    if (comm_.max(int64_t(wanted.size())) == 0) return;
+    const std::vector<std::string> kinds = comm_.gather_all(kind());
+    const auto first = size_t(std::find(kinds.begin(), kinds.end(), kind()) - kinds.begin());
+    std::optional<ChoiceFile> file;
+    if (first == size_t(comm_.rank())) file.emplace(kind());
+    const bool usable = file && file->usable();
+    bool locked = false;
+    do {
+        if (usable && !locked) locked = file->lock();
+    } while (comm_.max(usable && !locked ? 1 : 0) > 0);
+
+    const std::string none_kept = "none", text = comm_.gather_all(usable ? file->read() : none_kept)[first];
+    const ConvChoices known = known_of(text, wanted);
+    std::erase_if(wanted, [&](const ConvSpec& s) { return known.contains(s.key()); });
+    // What cannot be kept is not measured: two runs would not compute the same bits.
+    const ConvChoices mine = text == none_kept ? ConvChoices{} : measure(wanted);
+    const std::string agreed = comm_.gather_all(text_of(mine))[first];
+    if (usable) file->append(agreed);
+    choices_.insert(known.begin(), known.end());
+    choices_.merge(parse_conv_choices(agreed));
+}
+
+std::shared_ptr<const Ways> CpuBackend::decide(const Outline& o) {
+    auto ways = std::make_shared<CpuWays>();
+    for (const Op& op : o.graph.ops) {
+        OpMemory memory;
+        if (const auto* bn = std::get_if<BatchNorm>(&op))  // mean, 1 / deviation
+            memory.saved = 2 * sizeof(float) * size_t(o.graph.values[size_t(bn->x)].c);
+        if (const auto* pool = std::get_if<Pool>(&op)) memory.saved = pool_workspace(*pool, o.graph, o.batch);
+        ways->memory.push_back(memory);
+    }
+    for (const ConvSpec& s : unknown(o)) choices_[s.key()];  // chosen without a measurement, from now on
+    ways->convs = decide_convs(o, conv_threads(), has_, options_.conv_by, choices_);
+    return ways;
+}
+
+std::string CpuBackend::choices() const { return choices_.empty() ? "" : "[" + kind() + "]\n" + text_of(choices_); }
+
+void CpuBackend::take_choices(const std::string& text) {
+    std::istringstream lines(text);
+    std::string mine;
+    bool of_mine = false;
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with("["))
+            of_mine = line == "[" + kind() + "]";
+        else if (of_mine)
+            mine += line + "\n";
+    choices_ = parse_conv_choices(mine);
+}
+
+}  // namespace convoy::cpu

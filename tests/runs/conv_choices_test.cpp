@@ -1,0 +1,139 @@
+// What a training measures of its convolutions on CPUs: where it is kept, and who goes by it.
+#include <set>
+
+#include "tests/runs/resume.h"
+#include "train/checkpoint.h"
+
+namespace convoy::test {
+namespace {
+
+class ConvChoices : public ResumeTest {
+protected:
+    ConvChoices() { make_data(dir_.path("colours"), 60, 20, "12x12x3", 2); }
+
+    Options small(Options changes = {}) const {
+        changes.insert({{"data", dir_.path("colours")},
+                        {"model", "resnet18"},
+                        {"stem", "cifar"},
+                        {"batch-size", "6"},
+                        {"epochs", "1"},
+                        {"threads", "1"},
+                        {"checkpoint-every", "3"}});
+        return changes;
+    }
+    Finished run(int ranks, const std::string& name, const Options& options, const std::string& environment) const {
+        return test::run("export " + environment + "; " + launch_command(ranks, train(name, options), 120));
+    }
+    std::string cache(const std::string& name = "cache") const { return "XDG_CACHE_HOME=" + dir_.path(name); }
+    /// Path of the only file in a cache.
+    std::string file_in(const std::string& name) const {
+        return fs::directory_iterator(dir_.path(name) + "/convoy")->path();
+    }
+    /// "KEY = WAY …" by key.
+    static std::map<std::string, std::string> lines_of(const std::string& text) {
+        std::map<std::string, std::string> lines;
+        std::istringstream in(text);
+        for (std::string line; std::getline(in, line);)
+            if (const size_t equals = line.find(" ="); equals != std::string::npos)
+                lines[line.substr(0, equals)] = line.substr(equals + 2);
+        return lines;
+    }
+    std::string choices_in(const std::string& run) const { return read_choices(checkpoints(run).back()); }
+    /// A cache by which one way is the fastest wherever it was measured.
+    void make_cache(const std::string& name, const std::string& like, const std::string& way) const {
+        std::string text;
+        for (auto [key, ways] : lines_of(read_file(file_in(like)))) {
+            if (const size_t at = ways.find(" " + way + " "); at != std::string::npos) {
+                const size_t number = at + way.size() + 2, end = ways.find(' ', number);
+                ways.replace(number, end == std::string::npos ? end : end - number, "0.001");
+            }
+            text.append(key).append(" =").append(ways).append("\n");
+        }
+        fs::create_directories(dir_.path(name) + "/convoy");
+        write_file(dir_.path(name) + "/convoy/" + fs::path(file_in(like)).filename().string(), text);
+    }
+};
+
+TEST_F(ConvChoices, AreMeasuredOnceAndKept) {
+    ASSERT_EQ("", failure(run(1, "first", small(), cache())));
+    const std::string kept = read_file(file_in("cache"));
+    const auto lines = lines_of(kept);
+    // resnet18's 3x3 convolutions are of 4 sizes with stride 1 and 3 with 2, its 1x1 of 3; 1 is the
+    // stem. Three directions, but the stem's data gradient; those that add and those that do not.
+    std::set<std::string> sizes;
+    for (const auto& [key, ways] : lines) {
+        for (const char* direction : {" forward", " data-gradient", " weight-gradient"})
+            if (const size_t at = key.find(direction); at != std::string::npos) sizes.insert(key.substr(0, at));
+        std::istringstream words(ways);
+        std::string way;
+        int count = 0;
+        for (double microseconds; words >> way >> microseconds; ++count) EXPECT_GT(microseconds, 0) << key;
+        const bool stem = key.find("12x12x3 ") != std::string::npos;  // only the direct way
+        EXPECT_TRUE(stem ? count == 0 : count >= 2) << key << ":" << ways;
+    }
+    EXPECT_EQ(sizes.size(), 11u);
+    EXPECT_EQ(lines_of(choices_in("first")), lines);
+    ASSERT_EQ("", failure(run(1, "second", small(), cache())));
+    EXPECT_EQ(read_file(file_in("cache")), kept);
+    expect_same("first", "second");
+}
+
+TEST_F(ConvChoices, OfACheckpointAreTakenAgain) {
+    ASSERT_EQ("", failure(run(1, "first", small(), cache())));
+    make_cache("direct", "cache", "direct");
+    make_cache("product", "cache", "product");
+    ASSERT_EQ("", failure(run(1, "whole", small(), cache("direct"))));
+    ASSERT_EQ("", failure(run(1, "other", small(), cache("product"))));
+    EXPECT_NE(tensors(dir_.path("whole") + "/model.h5"), tensors(dir_.path("other") + "/model.h5"))
+        << "the two ways round alike, and the test shows nothing";
+    ASSERT_EQ("", failure(run(1, "parts", small({{"max-steps", "6"}}), cache("direct"))));
+    ASSERT_EQ("", failure(run(1, "parts", resumed(small()), cache("product"))));
+    EXPECT_EQ(tensors(dir_.path("whole") + "/model.h5"), tensors(dir_.path("parts") + "/model.h5"));
+}
+
+TEST_F(ConvChoices, AreRankZerosOnAllRanks) {
+    ASSERT_EQ("", failure(run(1, "first", small(), cache())));
+    make_cache("cache0", "cache", "direct");
+    make_cache("cache1", "cache", "product");
+    ASSERT_EQ("", failure(run(2, "alike", small(), cache("cache0"))));
+    const std::string own = dir_.path("own.sh");
+    write_file(own, "#!/bin/sh\nXDG_CACHE_HOME=" + dir_.path("cache") + "$OMPI_COMM_WORLD_RANK exec " +
+                        sibling("convoy") + " \"$@\"\n");
+    fs::permissions(own, fs::perms::owner_all);
+    std::string command = launch_command(2, train("each", small()), 120);
+    const std::string program = sibling("convoy");
+    command.replace(command.find(program), program.size(), own);
+    ASSERT_EQ("", failure(test::run(command)));
+    expect_same("alike", "each");
+}
+
+TEST_F(ConvChoices, AreNotMeasuredWhereNothingKeepsThem) {
+    ASSERT_EQ("", failure(run(1, "quick", small({{"tune", "quick"}}), cache())));
+    EXPECT_FALSE(fs::exists(dir_.path("cache")));
+    ASSERT_EQ("", failure(run(1, "homeless", small(), "HOME= XDG_CACHE_HOME=")));
+    for (const char* name : {"quick", "homeless"}) {
+        const auto lines = lines_of(choices_in(name));
+        EXPECT_GT(lines.size(), 20u);
+        for (const auto& [key, ways] : lines) EXPECT_EQ(ways, "") << key;
+    }
+    expect_same("quick", "homeless");
+    ASSERT_EQ("", failure(run(1, "dry", small({{"dry-run", "true"}}), cache())));
+    EXPECT_FALSE(fs::exists(dir_.path("cache"))) << "a dry run measures nothing";
+}
+
+TEST_F(ConvChoices, InfoTellsThemWithTheirTimes) {
+    const Finished info = test::run("export " + cache() + "; " +
+                                    launch_command(1, "info --plans mnist-conv --chip cpu --precision f32", 60));
+    ASSERT_EQ("", failure(info));
+    for (const auto& [key, ways] : lines_of(read_file(file_in("cache")))) {
+        const size_t row = info.out.find(key);
+        ASSERT_NE(row, std::string::npos) << key << " is not in\n" << info.out;
+        const std::string line = info.out.substr(row, info.out.find('\n', row) - row);
+        std::istringstream words(ways);
+        std::string way;
+        for (double microseconds; words >> way >> microseconds;) EXPECT_GE(count(line, way + " "), 1) << line;
+    }
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,84 @@
+// The file of what was measured on a kind of processor: one process at a time, whole lines only.
+#include "backend/cpu/choice_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+
+using cpu::ChoiceFile;
+
+class ChoiceFiles : public testing::Test {
+protected:
+    ChoiceFiles() { ::setenv("XDG_CACHE_HOME", dir_.path().c_str(), 1); }
+    ~ChoiceFiles() override {
+        before_.empty() ? ::unsetenv("XDG_CACHE_HOME") : ::setenv("XDG_CACHE_HOME", before_.c_str(), 1);
+    }
+    std::string path() const { return dir_.path("convoy/convolutions-1-A-CPU--AVX---oneDNN-3.2.0.txt"); }
+
+    const std::string before_ = std::getenv("XDG_CACHE_HOME") ? std::getenv("XDG_CACHE_HOME") : "";
+    const std::string kind_ = "A CPU (AVX), oneDNN 3.2.0";
+    TempDir dir_;
+};
+
+TEST_F(ChoiceFiles, GrowByLines) {
+    {
+        ChoiceFile file(kind_);
+        ASSERT_TRUE(file.usable());
+        ASSERT_TRUE(file.lock());
+        EXPECT_EQ(file.read(), "");
+        EXPECT_TRUE(file.append("a = 1\n"));
+        EXPECT_TRUE(file.append(""));
+    }
+    ChoiceFile again(kind_);
+    EXPECT_TRUE(again.append("b = 2\n"));
+    EXPECT_EQ(again.read(), "a = 1\nb = 2\n");
+    EXPECT_EQ(read_file(path()), "a = 1\nb = 2\n");
+    EXPECT_EQ(ChoiceFile("Another CPU").read(), "");
+}
+
+TEST_F(ChoiceFiles, BelongToOneProcessAtATime) {
+    ChoiceFile second(kind_);
+    {
+        ChoiceFile first(kind_);
+        ASSERT_TRUE(first.lock());
+        EXPECT_FALSE(second.lock());
+    }
+    EXPECT_TRUE(second.lock());
+}
+
+TEST_F(ChoiceFiles, HaveNoHalfLines) {
+    write_file(dir_.path("x"), "");  // so that the folder is there
+    ChoiceFile file(kind_);
+    ASSERT_TRUE(file.append("whole = 1\n"));
+    rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    const rlimit few{.rlim_cur = 14, .rlim_max = limit.rlim_max};
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &few);
+    EXPECT_FALSE(file.append("cut off = 2\n"));
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_EQ(read_file(path()), "whole = 1\n");
+    write_file(path(), "whole = 1\nhal");
+    EXPECT_EQ(ChoiceFile(kind_).read(), "whole = 1\n");
+}
+
+TEST_F(ChoiceFiles, NeedAPlace) {
+    ::setenv("XDG_CACHE_HOME", "/dev/null", 1);
+    EXPECT_FALSE(ChoiceFile(kind_).usable());
+    const std::string home = std::getenv("HOME");
+    ::unsetenv("XDG_CACHE_HOME");
+    ::unsetenv("HOME");
+    EXPECT_FALSE(ChoiceFile(kind_).usable());
+    ::setenv("HOME", home.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,178 @@
+// Which way a convolution takes on a CPU, decided from times that are made up here.
+#include "backend/cpu/conv_ways.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "model/models.h"
+
+namespace convoy::cpu {
+namespace {
+
+constexpr Capabilities avx2{}, avx512{.avx512 = true}, bf16{.avx512 = true, .bf16 = true},
+    amx{.avx512 = true, .bf16 = true, .amx = true};
+
+ConvSpec spec(StepPhase direction, int kernel, int stride, int side, int in, int out, DType dtype = DType::f32) {
+    const int pad = kernel / 2, to = (side + 2 * pad - kernel) / stride + 1;
+    return {.direction = direction,
+            .op = {.x = 0, .y = 1, .weight = 0, .bias = none, .kernel = kernel, .stride = stride, .pad = pad},
+            .x = {1, side, side, in},
+            .y = {1, to, to, out},
+            .dtype = dtype,
+            .add = false,
+            .threads = 2};
+}
+
+using Names = std::vector<std::string>;
+Names names(const ConvSpec& s, const Capabilities& has) {
+    Names names;
+    for (const ConvBy by : candidates(s, has)) names.emplace_back(name_of(by));
+    return names;
+}
+
+class ConvWays : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!capabilities().avx512) GTEST_SKIP() << "Winograd is compiled by GCC, for AVX-512";
+    }
+    ConvSpec conv3_ = spec(StepPhase::forward, 3, 1, 8, 64, 64);
+    ConvSpec conv3_bf16_ = spec(StepPhase::forward, 3, 1, 8, 64, 64, DType::bf16);
+};
+
+TEST_F(ConvWays, CapabilitiesSayWhatCan) {
+    EXPECT_EQ(names(conv3_, avx2), (Names{"direct", "product"}));
+    EXPECT_EQ(names(conv3_, avx512), (Names{"winograd", "direct", "product"}));
+    EXPECT_EQ(names(conv3_, amx), (Names{"winograd", "direct", "product"})) << "f32 is never multiplied in bf16";
+    EXPECT_EQ(names(conv3_bf16_, avx512), (Names{"winograd", "direct", "product"}));
+    EXPECT_EQ(names(conv3_bf16_, bf16), (Names{"winograd", "direct", "product", "direct-bf16"}));
+    EXPECT_EQ(names(conv3_bf16_, amx), (Names{"direct-bf16", "winograd", "direct", "product"}));
+    EXPECT_EQ(names(spec(StepPhase::forward, 1, 1, 8, 64, 64, DType::bf16), bf16),
+              (Names{"direct", "product", "direct-bf16", "product-bf16"}));
+}
+
+TEST_F(ConvWays, ShapesSayWhatCan) {
+    EXPECT_EQ(names(spec(StepPhase::forward, 3, 2, 8, 64, 64), avx512)[0], "direct") << "strided";
+    EXPECT_EQ(names(spec(StepPhase::forward, 3, 1, 2, 64, 64), avx512)[0], "direct") << "of 2x2 images";
+    EXPECT_EQ(names(spec(StepPhase::forward, 3, 1, 8, 64, 15), avx512)[0], "direct") << "less than a vector";
+    // 32 x 32 pixels: their patches are 16 times as large as the weights
+    EXPECT_EQ(names(spec(StepPhase::forward, 3, 1, 32, 64, 64), avx512), (Names{"winograd", "direct"}));
+    ConvSpec biased = conv3_;
+    biased.op.bias = 1;
+    EXPECT_EQ(names(biased, avx512), (Names{"direct"}));
+    biased.direction = StepPhase::data_gradient;  // knows no bias
+    EXPECT_EQ(names(biased, avx512), (Names{"winograd", "direct", "product"}));
+}
+
+TEST_F(ConvWays, TheFastestIsChosen) {
+    const std::vector<ConvBy> able = candidates(conv3_bf16_, bf16);
+    EXPECT_EQ(choose(able, {}), ConvBy::winograd) << "nothing was measured";
+    for (const ConvBy fast : able) {
+        ConvTimes times;
+        for (const ConvBy by : able) times[by] = by == fast ? 1e-3 : 2e-3;
+        EXPECT_EQ(choose(able, times), fast);
+    }
+}
+
+TEST_F(ConvWays, NoiseDoesNotDecide) {
+    const std::vector<ConvBy> able = candidates(conv3_, avx512);
+    EXPECT_EQ(choose(able, {{ConvBy::winograd, 1.00e-3}, {ConvBy::direct, 0.97e-3}}), ConvBy::winograd);
+    EXPECT_EQ(choose(able, {{ConvBy::winograd, 1.00e-3}, {ConvBy::direct, 0.96e-3}}), ConvBy::direct);
+}
+
+TEST_F(ConvWays, AChoiceDoesNotDependOnTheBatchButOnAllElse) {
+    std::set<std::string> keys = {conv3_.key()};
+    const auto differs = [&](const ConvSpec& s) { EXPECT_TRUE(keys.insert(s.key()).second) << s.key(); };
+    differs(conv3_bf16_);
+    differs(spec(StepPhase::data_gradient, 3, 1, 8, 64, 64));
+    differs(spec(StepPhase::weight_gradient, 3, 1, 8, 64, 64));
+    differs(spec(StepPhase::forward, 3, 2, 8, 64, 64));
+    differs(spec(StepPhase::forward, 1, 1, 8, 64, 64));
+    differs(spec(StepPhase::forward, 3, 1, 7, 64, 64));
+    differs(spec(StepPhase::forward, 3, 1, 8, 80, 64));
+    differs(spec(StepPhase::forward, 3, 1, 8, 64, 80));
+    ConvSpec s = conv3_;
+    s.threads = 1;
+    differs(s);
+    s = spec(StepPhase::data_gradient, 3, 1, 8, 64, 64);
+    s.add = true;
+    differs(s);
+    s = conv3_;
+    s.op.bias = 3;
+    differs(s);
+    s = conv3_;
+    s.x.n = s.y.n = 100;
+    EXPECT_EQ(s.key(), conv3_.key());
+}
+
+TEST_F(ConvWays, LikeSizesShareAMeasurement) {
+    const auto key = [](int in, int out) { return spec(StepPhase::forward, 3, 1, 32, in, out).key(); };
+    EXPECT_EQ(key(49, 54), key(63, 60));
+    EXPECT_NE(key(49, 54), key(64, 54)) << "64 fills vectors";
+    EXPECT_NE(key(49, 54), key(48, 54));
+    EXPECT_NE(key(3, 16), key(4, 16)) << "less than a vector";
+    EXPECT_EQ(spec(StepPhase::forward, 3, 1, 32, 49, 54).representative().x.c, 59);
+    EXPECT_EQ(spec(StepPhase::forward, 3, 1, 32, 49, 64).representative().y.c, 64);
+}
+
+TEST_F(ConvWays, WhatIsMeasuredTakesMilliseconds) {
+    // 2 * 64 pixels * 64 * 9 * 64 a image
+    EXPECT_DOUBLE_EQ(conv3_.flops(), 4718592);
+    EXPECT_EQ(conv3_.images(), 105);                                       // half a GFLOP
+    EXPECT_EQ(spec(StepPhase::forward, 3, 1, 224, 512, 512).images(), 1);  // one has 237 GFLOP
+    EXPECT_EQ(spec(StepPhase::forward, 1, 1, 224, 3, 3).images(), 55);     // 64 MiB
+    EXPECT_EQ(spec(StepPhase::forward, 1, 1, 1, 16, 16).images(), 1024);
+}
+
+TEST_F(ConvWays, TheirTextIsReadAsItWasWritten) {
+    const ConvChoices choices = {{conv3_.key(), {{ConvBy::winograd, 1.5e-3}, {ConvBy::direct, 0.25e-3}}},
+                                 {conv3_bf16_.key(), {}}};
+    const std::string text = text_of(choices);
+    EXPECT_EQ(text,
+              "bf16 3x3 stride1 pad1 8x8x64 to 64 forward threads2 =\n"
+              "f32 3x3 stride1 pad1 8x8x64 to 64 forward threads2 = direct 250 winograd 1500\n");
+    EXPECT_EQ(text_of(parse_conv_choices("[a processor]\n\nz = very 3\n" + text)), text + "z =\n")
+        << "a way that is unknown counts as not measured";
+}
+
+TEST_F(ConvWays, AProgramTakesWhatWasMeasured) {
+    const Graph graph = fuse(build_model({.name = "resnet18", .h = 32, .w = 32, .c = 3, .classes = 10}));
+    const GradientFlow gradients = gradient_flow(graph);
+    const Outline outline{graph, 4, true, gradients};
+    const std::vector<ConvUse> uses = uses_of(outline, 2);
+    ConvChoices choices;  // all directions of the second convolution otherwise than untimed
+    const int second = uses[3].op;
+    for (const ConvUse& use : uses)
+        if (use.op == second) choices[use.spec.key()] = {{ConvBy::direct, 1e-3}, {ConvBy::winograd, 2e-3}};
+    const auto ways = decide_convs(outline, 2, avx512, ConvBy::measured, choices);
+    for (const ConvUse& use : uses) {
+        CpuWays::Way way = ways[size_t(use.op)];
+        const ConvBy expected =
+            choices.contains(use.spec.key()) ? ConvBy::direct : candidates(use.spec, avx512).front();
+        EXPECT_EQ(way.in(use.spec.direction), expected) << use.spec.key();
+    }
+    for (const ConvUse& use : uses) {
+        CpuWays::Way way = decide_convs(outline, 2, avx512, ConvBy::product, choices)[size_t(use.op)];
+        const Names able = names(use.spec, avx512);
+        const bool can = std::find(able.begin(), able.end(), "product") != able.end();
+        EXPECT_EQ(way.in(use.spec.direction), can ? ConvBy::product : ConvBy::direct) << use.spec.key();
+    }
+}
+
+TEST_F(ConvWays, TheFirstConvolutionHasNoDataGradient) {
+    const Graph graph = fuse(build_model({.name = "resnet18", .h = 32, .w = 32, .c = 3, .classes = 10}));
+    const GradientFlow gradients = gradient_flow(graph);
+    const auto in = [&](bool training, StepPhase direction) {
+        const auto uses = uses_of({graph, 4, training, gradients}, 2);
+        return std::count_if(uses.begin(), uses.end(), [&](const ConvUse& u) { return u.spec.direction == direction; });
+    };
+    EXPECT_EQ(in(true, StepPhase::forward), 20);
+    EXPECT_EQ(in(true, StepPhase::weight_gradient), 20);
+    EXPECT_EQ(in(true, StepPhase::data_gradient), 19);
+    EXPECT_EQ(in(false, StepPhase::forward), 20);
+    EXPECT_EQ(in(false, StepPhase::weight_gradient), 0);
+}
+
+}  // namespace
+}  // namespace convoy::cpu
