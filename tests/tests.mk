@@ -180,11 +180,11 @@ sass: $(if $(CUDA_ON),$(SASS)) ## registers and loads in flight of the norm kern
 PEER_PYTHON ?=
 PEER   ?= tests/peers/torch_step.py
 ROUNDS ?= 2
-bench-peers: deps ## images/s of Convoy and PyTorch in turns; ROUNDS= LINES= PEER_PYTHON= PEER=
+bench-peers: deps ## images/s of Convoy and PyTorch in turns; ROUNDS= LINES= COMPILED= PEER_PYTHON= PEER=
 	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers)
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@$(PYTHON) tests/peers/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
-	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))'
+	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))' $(if $(COMPILED),--compiled)
 
 # How fast data comes from files in the page cache, against pread and HDF5, and what a training
 # waits for it.

@@ -36,11 +36,12 @@ struct Case {
     std::string device, name;
     Precision precision = Precision::f32;
     NormBy norm_by = NormBy::measured;
+    ConvBy conv_by = ConvBy::measured;
 };
 
 class GoldenValues : public testing::TestWithParam<Case> {
 protected:
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device);
+    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device, GetParam().conv_by);
     const GoldenFile file_{"tests/golden/" + GetParam().name + ".h5"};  // run from the repository's root
     // by what was compared: the largest relative deviation
     std::map<std::string, double> worst_;
@@ -293,7 +294,9 @@ std::vector<Case> in_low_precision() {
     for (const std::string& device : test_devices())
         for (const auto& [name, errors] : bf16_errors) {
             if (device == "cpu") {
-                if (has_bf16()) all.push_back({device, name, Precision::bf16});
+                for (const ConvBy by : {ConvBy::measured, ConvBy::direct_bf16, ConvBy::winograd})
+                    if (has_bf16() && (by == ConvBy::measured || name == "airbench94" || name == "resnet18-cifar"))
+                        all.push_back({device, name, Precision::bf16, NormBy::measured, by});
                 continue;
             }
             for (const Precision p : {Precision::bf16, Precision::f16})
@@ -305,7 +308,11 @@ std::vector<Case> in_low_precision() {
 }
 std::string name_of_low_test(const testing::TestParamInfo<Case>& test) {
     constexpr const char* ways[] = {"", "_norms_by_convolutions", "_norms_by_plans", "_norms_by_kernels"};
-    return name_of_test(test) + "_" + name_of(test.param.precision) + ways[int(test.param.norm_by)];
+    const ConvBy by = test.param.conv_by;
+    return name_of_test(test) + "_" + name_of(test.param.precision) + ways[int(test.param.norm_by)] +
+           (by == ConvBy::direct_bf16 ? "_direct"
+            : by == ConvBy::winograd  ? "_winograd"
+                                      : "");
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenLowValues);
 INSTANTIATE_TEST_SUITE_P(All, GoldenLowValues, testing::ValuesIn(in_low_precision()), name_of_low_test);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of Convoy beside PyTorch on the same cores: images/s as a Markdown table.
 
-bench_peers.py --python PYTHON [--convoy FILE] [--peer SCRIPT] [--cores 0,1] [--rounds 2] [--lines REGEX] [--limit SECONDS]
+bench_peers.py --python PYTHON [--convoy FILE] [--peer SCRIPT] [--cores 0,1] [--rounds 2] [--lines REGEX] [--compiled] [--limit SECONDS]
 
 Both train on made-up images with SGD, momentum and weight decay, and take turns: each round
 measures PyTorch, then Convoy. A rate is the images of the measured steps over their wall time, on
@@ -9,6 +9,7 @@ both sides. Where a --peer knows no wall time, both sides are taken by their med
 line says so. The table has medians over the rounds, and the median of the rounds' ratios. One rank
 has all cores; two ranks have half of them each, the batch of one rank each, and sum gradients by
 MPI (Convoy) or DDP over gloo (PyTorch). Convoy draws another batch every step, PyTorch has one.
+--compiled measures PyTorch under torch.compile as well, on one rank; the ratio is to the faster of both.
 --lines takes the lines whose label, like 'resnet50-cifar 32 bf16 2x1', the expression is found in.
 A line that fails says why, the others go on, and the exit code is 1; one during which other
 programs had more than a twentieth of the cores says so.
@@ -64,7 +65,7 @@ def stop(child):
             pass
 
 
-def torch_rates(line, a):
+def torch_rates(line, a, *more):
     """images/s by its kind: "wall", and "median" of a peer that says no more of its figure."""
     command = [
         a.python,
@@ -83,6 +84,7 @@ def torch_rates(line, a):
         str(line.ranks * line.threads),
         "--ddp",
         str(line.ranks),
+        *more,
     ]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -137,10 +139,20 @@ def clocks(cores):
     return time.monotonic(), busy / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
 
 
+def compiled_rates(line, a):
+    return torch_rates(line, a, "--compile")
+
+
+def sides_of(line, a):
+    """Who is measured: PyTorch, PyTorch compiled if that is asked for, Convoy."""
+    compiled = [compiled_rates] if a.compiled and line.ranks == 1 else []
+    return [torch_rates, *compiled, convoy_rates]
+
+
 def measure(line, a):
-    """The table's cells for one line: both rates and their ratio; and whether all is well."""
+    """The table's cells for one line: all rates and the ratio; and whether all is well."""
     before = clocks(a.cores)
-    sides = {torch_rates: [], convoy_rates: []}
+    sides = {side: [] for side in sides_of(line, a)}
     reasons = {}
     for _ in range(a.rounds):
         for side, rates in sides.items():
@@ -153,7 +165,9 @@ def measure(line, a):
     kind = "median" if any("median" in rates for rates in sides[torch_rates]) else "wall"
     sides = {side: [rate[kind] for rate in rates] for side, rates in sides.items()}
     cells = [reasons.get(side) or f"{statistics.median(rates):,.1f}" for side, rates in sides.items()]
-    ratios = [ours / theirs for theirs, ours in zip(*sides.values())]
+    if a.compiled and line.ranks > 1:
+        cells.insert(1, "")
+    ratios = [ours / max(theirs) for *theirs, ours in zip(*sides.values())]
     wall, busy, own = (now - then for now, then in zip(clocks(a.cores), before))
     others = (busy - own) / (wall * len(a.cores))
     ratio = f"{statistics.median(ratios):.2f}" if not reasons else "-"
@@ -212,7 +226,7 @@ def options():
         default=sorted(os.sched_getaffinity(0))[:2],
     )
     p.add_argument("--rounds", type=int, default=2), p.add_argument("--lines", type=expression, default="")
-    p.add_argument("--limit", type=float, default=300)
+    p.add_argument("--compiled", action="store_true"), p.add_argument("--limit", type=float, default=300)
     a = p.parse_args()
     for path in (a.convoy, a.python, a.peer):
         if not os.path.exists(path):
@@ -237,8 +251,10 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves through the clean-up in run()
     os.sched_setaffinity(0, a.cores)  # for everything that is started here
     head(a)
+    compiled = " compiled |" if a.compiled else ""
     print(
-        "| model | batch a rank | precision | ranks × threads | PyTorch images/s | Convoy images/s | ratio |\n|---|---:|---|---|---:|---:|---:|"
+        f"| model | batch a rank | precision | ranks × threads | PyTorch images/s |{compiled} Convoy images/s | ratio |\n"
+        f"|---|---:|---|---|---:|{'---:|' if compiled else ''}---:|---:|"
     )
     well = True
     for line in chosen:

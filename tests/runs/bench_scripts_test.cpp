@@ -32,10 +32,10 @@ protected:
         ASSERT_EQ(run("chmod +x " + dir_.path(name)).code, 0);
     }
     Finished script(const std::string& arguments) { return run("${PYTHON:-/usr/bin/python3} " + arguments); }
-    Finished peers() {
+    Finished peers(const std::string& more = "") {
         return script("tests/peers/bench_peers.py --python " + dir_.path("python") + " --convoy " +
                       dir_.path("convoy") + " --peer " + dir_.path("torch_step.py") +
-                      " --rounds 1 --lines 'mnist-conv 1024 f32 1x'");
+                      " --rounds 1 --lines 'mnist-conv 1024 f32 1x'" + more);
     }
     /// A Convoy whose steps last 1, 2 and 4 s after an epoch of others. A hundredth of each is
     /// data. Unless images are replicated, it is 3 % of the last, and the whole takes 10 s in place
@@ -76,6 +76,18 @@ TEST_F(BenchScripts, PeersCompareWallTimes) {
 
 // A peer of the user's own may know no wall time: the median step is then taken on both sides, and
 // named.
+TEST_F(BenchScripts, PeersAreTheFasterOfEagerAndCompiled) {
+    for (const auto& [compiled, ratio] : {std::pair{"40", "1.25"}, {"10", "2.50"}}) {
+        stand_in("torch_step.py", "",
+                 "#!/usr/bin/env python3\nimport sys\nprint('model', " + std::string(compiled) +
+                     " if '--compile' in sys.argv else 20, 'images/s over wall time')\n");
+        const Finished f = peers(" --compiled");
+        ASSERT_EQ("", failure(f));
+        EXPECT_NE(f.out.find(std::string("| 20.0 | ") + compiled + ".0 | 50.0 | " + ratio + " "), std::string::npos)
+            << f.out;
+    }
+}
+
 TEST_F(BenchScripts, PeersCompareMedianStepsIfOneSideHasNoOther) {
     stand_in("torch_step.py", "", "print('model 1.0 ms  40.0 images/s')\n");
     const Finished f = peers();
