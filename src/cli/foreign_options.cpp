@@ -11,6 +11,8 @@ namespace {
 constexpr const char* ranks = "the launcher gives ranks, one a GPU: mpirun -np N";
 constexpr const char* meeting = "the launcher tells ranks of one another: mpirun -np N -H HOST,HOST";
 constexpr const char* batch = "is --batch-size (over all ranks) or --batch-per-rank here";
+constexpr const char* test_batch =
+    "an evaluation takes the batch of the training, and 'convoy evaluate' has --batch-per-rank: the result is the same";
 constexpr const char* data = "is --data here, a folder that 'convoy convert' made";
 constexpr const char* folder = "is --output here, the folder of the run; the data set's is --data";
 constexpr const char* saved = "is not needed here: a run leaves its model in --output";
@@ -23,6 +25,7 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"cuda", "is --device cuda here"},
     {"use-cuda", "is --device cuda here"},
     {"gpu", "is --devices here, as in --devices 0,1"},
+    {"gpu-device", "is --devices here, as in --devices 0,1"},
     {"gpu-devices", "is --devices here, as in --devices 0,1"},
     {"gpu-ids", "is --devices here, as in --devices 0,1"},
     {"g", ranks},
@@ -74,9 +77,9 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"arch", "is --model here"},
     {"b", batch},
     {"bs", batch},
-    {"test-batch-size",
-     "an evaluation takes the batch of the training, and 'convoy evaluate' has --batch-per-rank: the result is the "
-     "same"},
+    {"tb", test_batch},
+    {"test-batchsize", test_batch},
+    {"test-batch-size", test_batch},
     {"e", "is --epochs here"},
     {"num-epochs", "is --epochs here"},
     {"learning-rate", "is --lr here"},

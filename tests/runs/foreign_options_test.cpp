@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "cli/commands.h"
 #include "cli/train_options.h"
 #include "tests/support/cluster.h"
@@ -17,6 +19,7 @@ struct Case {
 const Case cases[] = {{"--no-cuda", "--device cpu"},
                       {"--gpu-nums", "mpirun -np N"},
                       {"--gpu_devices", "--devices"},
+                      {"--gpu_device", "--devices"},
                       {"-g", "mpirun -np N"},
                       {"-e", "--epochs"},
                       {"-b", "--batch-per-rank"},
@@ -40,6 +43,8 @@ const Case cases[] = {{"--no-cuda", "--device cpu"},
                       {"--ip", "mpirun -np N"},
                       {"--port", "mpirun -np N"},
                       {"--test-batch-size", "--batch-per-rank"},
+                      {"--test-batchsize", "--batch-per-rank"},
+                      {"-tb", "--batch-per-rank"},
                       {"--num_worker", "--threads"},
                       {"--num-workers", "--threads"},
                       {"--workers", "--threads"},
@@ -56,6 +61,45 @@ TEST(ForeignOptions, OursAreNamed) {
         for (const std::string& written : {std::string(theirs), std::string(theirs) + "=2"})
             EXPECT_EQ("", problem_of_error(Exit::usage, {std::string(theirs) + ": ", ours},
                                            [&] { parse_train_options({"--data", "x", written, "4"}); }));
+}
+
+std::vector<std::string> found_in(const std::string& text, const char* pattern) {
+    const std::regex expression(pattern);
+    std::vector<std::string> found;
+    for (std::sregex_iterator m(text.begin(), text.end(), expression), end; m != end; ++m) found.push_back((*m)[1]);
+    return found;
+}
+
+std::string said_of(const std::vector<std::string>& arguments) {
+    try {
+        parse_train_options(arguments);
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return "";
+}
+
+// Of each flag on the left of the table that is not ours, train's answer names first what stands on
+// the right.
+TEST(ForeignOptions, AreAnsweredAsTheTableForPeopleSays) {
+    const std::string page = read_file("input/recipes/tests/README.md");
+    size_t flags = 0;
+    for (const std::string& row : found_in(page.substr(page.find("## Flag by flag")), "\n(\\| `-.*\\|)")) {
+        const std::string theirs = row.substr(0, row.find(" | ")), ours = row.substr(row.find(" | "));
+        const std::vector<std::string> right = found_in(ours, "(--[a-z-]+)");
+        for (const std::string& flag : found_in(theirs, "`(-[-a-zA-Z_]+)")) {
+            if (flag == "--batch-size" || flag == "--epochs") continue;  // ours, too
+            const std::string said = said_of({"--data", "x", flag, "2"});
+            ASSERT_EQ(said.rfind(flag, 0), 0u) << said;
+            const std::vector<std::string> named = found_in(said.substr(flag.size()), "(--[a-z-]+)");
+            if (named.empty())
+                EXPECT_TRUE(count(ours, "mpirun") > 0 && count(said, "mpirun") > 0) << said << ours;
+            else
+                EXPECT_NE(std::find(right.begin(), right.end(), named[0]), right.end()) << said << ours;
+            ++flags;
+        }
+    }
+    EXPECT_GT(flags, 35u) << "the table was found";
 }
 
 TEST(ForeignOptions, OnlyWhatTheCommandHasIsNamed) {
