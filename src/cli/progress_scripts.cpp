@@ -152,7 +152,8 @@ class MnistLinearLines final : public ScriptLines {
     std::string test_;
 };
 
-/// Running means. The time of a batch is that of one, its wait for data included.
+/// Running means. The time of a batch is that of one, without its wait for data: the script starts
+/// its clock when it has the batch.
 class PyramidnetLines final : public ScriptLines {
     using ScriptLines::ScriptLines;
 
@@ -161,7 +162,7 @@ class PyramidnetLines final : public ScriptLines {
         print(formatted("%sEpoch[%lld]: [%lld/%lld]| loss: %.3f | acc: %.3f | batch time: %.3fs",
                         distributed ? formatted("From Rank: %d, ", run_.rank).c_str() : "", (long long)epoch,
                         (long long)index, (long long)run_.steps_per_epoch, unsigned_nan(so_far().mean_loss()),
-                        100 * so_far().images.accuracy(), r.step_seconds));
+                        100 * so_far().images.accuracy(), r.step_seconds - r.data_seconds));
     }
     void print_training(const EpochSummary& e, const std::vector<RankEpochRow>&) override {
         print("Training time " + timedelta_text(e.seconds));

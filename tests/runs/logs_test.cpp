@@ -128,10 +128,12 @@ TEST_F(Logs, PyramidnetHasRunningMeans) {
         const Compared c = compare(f.out, "pyramidnet.txt");
         ASSERT_EQ(c.numbers.size(), 6u);
         expect_pyramidnet(c, of("train/loss"), of("train/accuracy"), 0);
-        const Columns step_seconds = of("train/step_seconds"), seconds = of("epochs/seconds");
-        for (const size_t line : {0, 1, 3, 4})
-            EXPECT_NEAR(c.numbers[line].at(2), step_seconds.at(line / 3 * 4 + line % 3 * 2), digits(3))
-                << "the wait for data is in it";
+        const Columns step_seconds = of("train/step_seconds"), data_seconds = of("train/data_seconds"),
+                      seconds = of("epochs/seconds");
+        for (const size_t line : {0, 1, 3, 4}) {
+            const size_t step = line / 3 * 4 + line % 3 * 2;
+            EXPECT_NEAR(c.numbers[line].at(2), step_seconds.at(step) - data_seconds.at(step), digits(3));
+        }
         EXPECT_NEAR(c.numbers[2].at(0), seconds.at(0), 1e-6);
         EXPECT_NEAR(c.numbers[5].at(0), seconds.at(1), 1e-6);
     }
@@ -264,6 +266,23 @@ TEST_F(Logs, ThatCannotBeMadeAreRefused) {
     EXPECT_EQ("", refused(Exit::usage, {log(1), "another run"}));
     ::close(other_run);
     EXPECT_FALSE(fs::exists(dir_.path("run"))) << "before anything else is written";
+}
+
+// The script starts its clock when it has the batch; that of imagenet before it asks for it.
+TEST(LogsText, ABatchsTimeIsTheScripts) {
+    StepRecord step;
+    step.step = 1, step.step_seconds = 0.3, step.data_seconds = 0.046;
+    for (const auto& [format, time] : {std::pair{LogFormat::pyramidnet, "batch time: 0.254s"},
+                                       {LogFormat::imagenet, "Time  0.300 ( 0.300)\tData  0.046 ( 0.046)"}}) {
+        const TempDir dir;
+        std::FILE* file = std::fopen(dir.path("out").c_str(), "w");
+        {
+            Terminal terminal(file, true);
+            make_progress_lines(format, {.total_steps = 9, .steps_per_epoch = 9}, terminal)->on_steps(1, {step});
+        }
+        std::fclose(file);
+        EXPECT_NE(read_file(dir.path("out")).find(time), std::string::npos) << read_file(dir.path("out"));
+    }
 }
 
 TEST(LogsText, TimesAreThoseOfPython) {
