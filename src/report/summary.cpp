@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,22 @@ double median_of(const std::vector<TrainRow>& rows, double TrainRow::* field) {
     return median(values);
 }
 
+/// A row weighs the seconds that it is the mean of: one in the first minute of a run, then ten.
+void add_system(RankTotals& rank, const std::vector<SystemRow>& rows) {
+    double busy = 0, seconds = 0, before = NAN;
+    for (const SystemRow& r : rows) {
+        if (r.rank != rank.rank) continue;
+        const double since = r.time - before, weight = since > 0 ? std::min(since, 10.0) : 1;
+        before = r.time;
+        if (std::isfinite(r.utilisation)) {
+            busy += weight * r.utilisation;
+            seconds += weight;
+        }
+        rank.celsius = std::fmax(rank.celsius, r.temperature_celsius);  // of a number and a NaN the number
+    }
+    if (seconds > 0) rank.utilisation = busy / seconds;
+}
+
 void add_ranks(RunSummary& s, const MetricsFile& file) {
     std::set<std::string> hosts;
     for (const RankRow& r : file.rows<RankRow>()) {
@@ -65,6 +82,7 @@ void add_ranks(RunSummary& s, const MetricsFile& file) {
                 t.compute += known(r.compute_seconds);
                 t.wait += known(r.collective_wait_seconds);
             }
+    for (RankTotals& t : s.of_ranks) add_system(t, file.rows<SystemRow>());
     s.ranks = int64_t(s.of_ranks.size());
     s.hosts = int64_t(hosts.size());
 }

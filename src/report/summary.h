@@ -13,6 +13,8 @@ struct RankTotals {
     int64_t first_logical_rank = 0, logical_ranks = 1;  ///< as in RankRow
     std::string host, device;
     double data = 0, compute = 0, wait = 0;  ///< seconds over all epochs; a straggler computes longer and waits less
+    double utilisation = NAN;                ///< busy part of its GPU or threads: mean over time
+    double celsius = NAN;                    ///< the hottest that its GPU was
 };
 
 struct RunSummary {

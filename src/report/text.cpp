@@ -30,15 +30,18 @@ std::string straggler(const RunSummary& s) {
 }
 
 TextTable rank_table(const RunSummary& s) {
-    TextTable table{
-        {"rank", "host", "device", "threads", "data wait (s)", "compute (s)", "collective wait (s)"}, {}, 3};
+    TextTable table{{"rank", "host", "device", "threads", "data wait (s)", "compute (s)", "collective wait (s)",
+                     "utilisation (%)", "hottest (°C)"},
+                    {},
+                    3};
     for (const RankTotals& r : s.of_ranks) {
         std::string rank = std::to_string(r.rank);
         if (r.logical_ranks > 1)
             rank += formatted(" as %lld-%lld", (long long)r.first_logical_rank,
                               (long long)(r.first_logical_rank + r.logical_ranks - 1));
         table.rows.push_back({rank, r.host, r.device, std::to_string(r.threads), number(".2f", r.data),
-                              number(".2f", r.compute), number(".2f", r.wait)});
+                              number(".2f", r.compute), number(".2f", r.wait), number(".1f", r.utilisation, 100),
+                              number(".0f", r.celsius)});
     }
     return table;
 }
@@ -143,7 +146,9 @@ nlohmann::ordered_json as_object(const RunSummary& s) {
                                       {"logical_ranks", r.logical_ranks},
                                       {"data", r.data},
                                       {"compute", r.compute},
-                                      {"collective_wait", r.wait}});
+                                      {"collective_wait", r.wait},
+                                      {"utilisation", r.utilisation},
+                                      {"hottest_celsius", r.celsius}});
     j["events"] = nlohmann::ordered_json::array();
     for (const EventRow& e : s.events)
         j["events"].push_back({{"time", e.iso_time}, {"step", e.step}, {"event", e.kind}, {"message", e.message}});

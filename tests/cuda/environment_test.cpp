@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/cluster.h"
 #include "train/metrics.h"
@@ -46,6 +47,11 @@ TEST_F(CudaEnvironment, TemperatureAndUtilisationAreSampled) {
     ASSERT_GE(celsius.size(), 2u);
     for (const double c : celsius) EXPECT_EQ(c, 61);
     for (const double busy : column(dir_.path("run"), "system/utilisation")) EXPECT_EQ(busy, 0.87);
+    const Finished report = convoy_alone("report --format json " + dir_.path("run"));
+    ASSERT_EQ("", failure(report));
+    const nlohmann::json rank = nlohmann::json::parse(report.out).at(0).at("ranks_seconds").at(0);
+    EXPECT_NEAR(rank.at("utilisation").get<double>(), 0.87, 1e-12);
+    EXPECT_EQ(rank.at("hottest_celsius"), 61);
 }
 
 TEST_F(CudaEnvironment, OtherUsersOfTheGpuAreNamedBeforeTheFirstStep) {

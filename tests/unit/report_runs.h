@@ -33,6 +33,10 @@ inline void write_training(const std::string& dir) {
         m.add(RankEpochRow{epoch, 0, 0.25, 1.0, 1.5});
         m.add(RankEpochRow{epoch, 1, 0.25, 2.0, 0.5});
     }
+    // seconds 99 to 101, and ten of which a row is the mean; of rank 1 nothing is known
+    m.add(SystemRow{.time = 100, .rank = 0, .utilisation = 0.5, .temperature_celsius = 60});
+    m.add(SystemRow{.time = 101, .rank = 0, .utilisation = 0.5, .temperature_celsius = 64});
+    m.add(SystemRow{.time = 111, .rank = 0, .utilisation = 0.875, .temperature_celsius = 61});
     m.add(EvalRow{2, 1, 1.9, 0.75, 0.5});
     m.add(EvalRow{4, 2, 2.1, 0.625, 0.5});
     m.event(4, "done", "test accuracy 0.6250");

@@ -54,6 +54,9 @@ TEST_F(Report, SummaryOfARun) {
     ASSERT_EQ(s.of_ranks.size(), 2u);
     EXPECT_DOUBLE_EQ(s.of_ranks[1].compute, 4);
     EXPECT_DOUBLE_EQ(s.of_ranks[0].wait, 3);
+    EXPECT_DOUBLE_EQ(s.of_ranks[0].utilisation, (0.5 + 0.5 + 10 * 0.875) / 12) << "by the seconds of a row";
+    EXPECT_EQ(s.of_ranks[0].celsius, 64);
+    EXPECT_TRUE(std::isnan(s.of_ranks[1].utilisation) && std::isnan(s.of_ranks[1].celsius));
     EXPECT_EQ(s.events.size(), 2u);
 }
 
