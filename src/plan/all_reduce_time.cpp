@@ -135,7 +135,8 @@ SumTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) 
         if (seconds < best.seconds) best = {.seconds = seconds, .algorithm = algorithm, .protocol = protocol};
     };
     for (const Protocol p : {LL, LL128, Simple}) {
-        if (p == LL128 && c.link != NodeLink::nvlink) continue;  // PCIe may tear its 128 bytes
+        // PCIe may tear its 128 bytes, and so may a CPU between GPU and adapter
+        if (p == LL128 && (c.link != NodeLink::nvlink || (nodes > 1 && !c.ll128))) continue;
         consider(sum.ring(p), "ring", protocol_names[p]);
         consider(sum.tree(p), "tree", protocol_names[p]);
     }

@@ -37,6 +37,7 @@ struct Cluster {
     GpuGeneration gpu = GpuGeneration::ampere;
     NodeLink link = NodeLink::nvlink;
     CpuVendor cpu = CpuVendor::intel;
+    bool ll128 = true;             ///< false: not between nodes, though the GPUs have NVLink
     int channels = 0;              ///< of NCCL; 0: as many as is usual for the GPU
     bool hierarchical = false;     ///< sums are of each node first, then over nodes: not NCCL's way
     double images_per_second = 0;  ///< that a node reads; 0: as many as are wanted

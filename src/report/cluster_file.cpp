@@ -138,6 +138,7 @@ const std::array keys = {
     Key{"hop-latency", "microseconds, from 0 to 1000000",
         [](Cluster& c, const Value& v) { c.hop_latency = v.number(v.text, 0, 1e6) * microsecond; }},
     Key{"cpu", "intel, amd or other", [](Cluster& c, const Value& v) { c.cpu = v.one_of(cpus); }},
+    Key{"ll128", "yes or no", [](Cluster& c, const Value& v) { c.ll128 = v.one_of(yes_or_no); }},
     Key{"channels", "a whole number from 1 to 64",
         [](Cluster& c, const Value& v) { c.channels = v.whole(v.text, 64); }},
     Key{"hierarchical", "yes or no", [](Cluster& c, const Value& v) { c.hierarchical = v.one_of(yes_or_no); }},
@@ -181,6 +182,8 @@ void check_complete(const Cluster& c, const std::set<std::string>& given, const 
                                   (key.when == Key::always ? "" : ", which several nodes need") + "; it takes " +
                                   key.takes);
     }
+    if (given.contains("ll128") && c.ll128 && c.link == NodeLink::pcie)
+        fail(Exit::bad_input, path + ": has ll128 = yes, but NCCL does not use LL128 over PCIe; leave it out");
     for (const MeasuredSum& s : c.sums)
         if (s.nodes > 1 && c.network_bandwidth() <= 0)
             fail(Exit::bad_input, path + ": has sums of " + std::to_string(s.nodes) +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/table.h"
 #include "base/text.h"
@@ -19,13 +20,26 @@ bool is_given(const PredictedTable& t, const StepPrediction& p) {
     });
 }
 
+/// The smallest and the largest batch that were given; both 0 without any.
+std::pair<int64_t, int64_t> given_batches(const PredictedTable& t) {
+    const auto by_batch = [](const MeasuredStep& a, const MeasuredStep& b) { return a.batch < b.batch; };
+    const auto [least, most] = std::minmax_element(t.given.begin(), t.given.end(), by_batch);
+    return t.given.empty() ? std::pair<int64_t, int64_t>{} : std::pair<int64_t, int64_t>{least->batch, most->batch};
+}
+
+/// Whether the line through the given batches is drawn out to this one.
+bool is_drawn_out(const PredictedTable& t) {
+    const auto [least, most] = given_batches(t);
+    return least < most && (t.batch < least || t.batch > most);
+}
+
 Known known_of(const PredictedTable& t, const Cluster& c, const StepPrediction& p) {
     const auto other_batch = [&](const MeasuredStep& s) { return s.batch == t.given[0].batch && s.batch != t.batch; };
     const bool one_other_batch = !t.given.empty() && std::all_of(t.given.begin(), t.given.end(), other_batch);
     if (t.other_model || one_other_batch) return Known::unproven;
     if (is_given(t, p)) return Known::step;
-    if (p.nodes == 1) return Known::node;
-    if (t.step.network_measured) return Known::network;
+    if (p.nodes == 1) return is_drawn_out(t) ? Known::batch : Known::node;
+    if (t.step.network_measured) return is_drawn_out(t) ? Known::batch : Known::network;
     const bool sums = std::any_of(c.sums.begin(), c.sums.end(), [](const MeasuredSum& s) { return s.nodes > 1; });
     return sums ? Known::sums : Known::nodes;
 }
@@ -37,6 +51,7 @@ const char* name_of(Known known) {
         case Known::nodes: return "network not measured";
         case Known::sums: return "sums measured";
         case Known::network: return "network measured";
+        case Known::batch: return "batch beyond those measured";
         case Known::unproven: return "not validated";
     }
     return "";
@@ -152,7 +167,8 @@ double usual_error(Known known) {
         case Known::node: return 0.16;
         case Known::nodes:
         case Known::sums: return 0.33;
-        case Known::network: return 0.10;
+        case Known::network: return 0.05;
+        case Known::batch: return 0.22;
     }
     return NAN;
 }
@@ -176,6 +192,10 @@ void predict_cells(PredictedTable& t, const Cluster& cluster, const std::vector<
             formatted("%s has %d nodes: further ones are taken to be like them", cluster.name.c_str(), cluster.nodes));
     t.bucket_bytes =
         t.work.bucket_bytes > 0 ? t.work.bucket_bytes : usual_bucket_bytes(cluster, t.cells.back().likely.nodes);
+    if (const auto [least, most] = given_batches(t); is_drawn_out(t))
+        t.notes.push_back(
+            formatted("batch %lld lies beyond those that were measured (%lld to %lld): their line is drawn out to it",
+                      (long long)t.batch, (long long)least, (long long)most));
     add_note(t, "the loss of a full node (h)", t.step.host_loss);
     add_note(t, "the slowing of compute by sums (kappa)", t.step.interference);
     add_note(t, "the spread of ranks (s)", t.step.spread);

@@ -13,6 +13,7 @@ enum class Known : uint8_t {
     nodes,    ///< several nodes, none of which was measured together
     sums,     ///< several nodes, of which sums were measured, but no run
     network,  ///< several nodes, from a run on several
+    batch,    ///< as node or network, but of a batch beyond those that were measured
     unproven  ///< the step is another model's, or of another batch alone: nobody compared such predictions
 };
 

@@ -116,11 +116,20 @@ TEST_F(Predict, SaysWhatItKnows) {
     const auto known = [&](const std::string& options) { return cells(ask + options)[0]["known"]; };
     EXPECT_EQ(known("--step 31ms --ranks 1"), "step given");
     EXPECT_EQ(known("--step 128:31ms --ranks 1"), "not validated");  // in proportion to the batch
-    EXPECT_EQ(known("--step 128:31ms,256:60ms --ranks 1"), "one node");
+    EXPECT_EQ(known("--step 32:8ms,256:60ms --ranks 1"), "one node");
+    EXPECT_EQ(known("--step 128:31ms,256:60ms --ranks 1"), "batch beyond those measured");
+    EXPECT_EQ(known("--step 16:4ms,32:8ms --ranks 1"), "batch beyond those measured");
+    EXPECT_EQ(known("--step 128:31ms,256:60ms --ranks 16"), "network not measured");  // whose error is larger
+    EXPECT_NE(predict(ask + "--step 128:31ms,256:60ms")
+                  .out.find("batch 64 lies beyond those that were measured (128 to 256)"),
+              std::string::npos);
+    EXPECT_EQ(predict(ask + "--step 32:8ms,256:60ms").out.find("lies beyond"), std::string::npos);
     write_file(path("two.csv"), "nodes,ranks,batch_per_rank,images_per_s\n2,16,64,9000\n");
     EXPECT_EQ(known(path("two.csv") + " --ranks 16"), "step given");
     EXPECT_EQ(known(path("two.csv") + " --ranks 8"), "one node");
     EXPECT_EQ(known(path("two.csv") + " --ranks 32"), "network measured");
+    write_file(path("far.csv"), "nodes,ranks,batch_per_rank,images_per_s\n1,8,256,9000\n2,16,128,9000\n");
+    EXPECT_EQ(known(path("far.csv") + " --ranks 32"), "batch beyond those measured");
     write_file(path("sums.json"), R"({"all_reduce": {"ranks": 8, "hosts": 1, "ranks_per_host": 8, "sizes": [)"
                                   R"({"bytes": 4, "seconds": 1e-5}, {"bytes": 1073741824, "seconds": 1e-2}]}})");
     write_file(cluster(), std::string(fast_cluster) + "step = resnet18 f16 0 500\nall-reduce-table = sums.json\n");

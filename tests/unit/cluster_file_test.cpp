@@ -42,7 +42,7 @@ TEST_F(ClusterFile, EveryKeyIsReadInItsUnit) {
     const Cluster c = read_cluster(
         file("\xEF\xBB\xBF# a comment\r\n\n nodes=4 # of them\ngpus-per-node = 8\ngpu = hopper\nlink = pcie\n"
              "node-bandwidth = 370\nswitch-bandwidth = 476.5\nadapters = 2\nadapter-bandwidth = 12\n"
-             "hop-latency = 2.5\ncpu = amd\nchannels = 20\nhierarchical = yes\ninput-rate = 1200\n"
+             "hop-latency = 2.5\ncpu = amd\nll128 = no\nchannels = 20\nhierarchical = yes\ninput-rate = 1200\n"
              "step = resnet50 f16 1.5 300\nstep = resnet18 bf16 0 90 4\nsource = a page\nsource = another = one\n",
              "some.place.cluster"));
     EXPECT_EQ(c.name, "some.place");
@@ -56,6 +56,7 @@ TEST_F(ClusterFile, EveryKeyIsReadInItsUnit) {
     EXPECT_DOUBLE_EQ(c.adapter_bandwidth, 12e9);
     EXPECT_DOUBLE_EQ(c.hop_latency, 2.5e-6);
     EXPECT_EQ(c.cpu, CpuVendor::amd);
+    EXPECT_FALSE(c.ll128);
     EXPECT_EQ(c.channels, 20);
     EXPECT_TRUE(c.hierarchical);
     EXPECT_DOUBLE_EQ(c.images_per_second, 1200);
@@ -75,6 +76,7 @@ TEST_F(ClusterFile, WhatIsNotSaidIsUsual) {
     EXPECT_EQ(c.cpu, CpuVendor::intel);
     EXPECT_EQ(c.switch_bandwidth, 0);
     EXPECT_EQ(c.adapters, 0);
+    EXPECT_TRUE(c.ll128);
     EXPECT_EQ(c.channels, 0);
     EXPECT_FALSE(c.hierarchical);
     EXPECT_EQ(c.images_per_second, 0);
@@ -106,6 +108,8 @@ TEST_F(ClusterFile, ValuesThatAreNotAllowedAreNamedWithTheirLine) {
              {"gpu = v100", {"gpu", "'v100'", "volta, ampere, hopper or blackwell"}},
              {"link = sli", {"link", "nvlink or pcie"}},
              {"cpu = arm", {"cpu", "intel, amd or other"}},
+             {"ll128 = off", {"ll128", "'off'", "yes or no"}},
+             {"ll128 = 1", {"ll128", "yes or no"}},
              {"channels = 65", {"channels", "1 to 64"}},
              {"hierarchical = 1", {"hierarchical", "yes or no"}},
              {"input-rate = 0", {"input-rate", "images/s"}},
@@ -126,6 +130,8 @@ TEST_F(ClusterFile, WhatIsMissingIsNamed) {
     EXPECT_EQ("", problem(two + "adapter-bandwidth = 12\n", 0, {"'adapters = ", "several nodes"}));
     EXPECT_EQ("", problem(two + "adapters = 1\n", 0, {"'adapter-bandwidth = ", "several nodes"}));
     EXPECT_EQ("", problem("", 0, {"'nodes = "}));
+    EXPECT_EQ("", problem(least + "link = pcie\nll128 = yes\n", 0, {"ll128 = yes", "PCIe"}));
+    EXPECT_FALSE(read_cluster(file(least + "ll128 = no\nlink = pcie\n")).ll128);
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {dir.path("none"), "key = value"},
                                    [&] { read_cluster(dir.path("none")); }));
     EXPECT_EQ("", problem(std::string("nodes\0 = 1\n", 11), 0, {"is not a cluster file"}));
