@@ -103,8 +103,11 @@ class Backend {
 public:
     virtual ~Backend() = default;
 
-    /// one line for people: "CPU, 2 threads, oneDNN 3.2.0 (avx512_core_bf16)"
+    /// One line for people: "AMD EPYC (AVX-512 bf16), oneDNN 3.2.0".
     virtual std::string device() const = 0;
+    /// What must be equal for equal bits: processor and its instructions, or GPU, and the version
+    /// of oneDNN or cuDNN.
+    virtual std::string kind() const { return device(); }
     /// Of the libraries that only this device needs. oneDNN is in every executable: cpu_versions().
     virtual Versions versions() const { return {}; }
     /// Which GPU this is: "gpu", "gpu_serial" and "gpu_uuid"; nothing on CPUs.

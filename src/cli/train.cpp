@@ -37,6 +37,7 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
     run.keep = o.keep;
     run.publish_every = o.publish_every;
     run.strict_io = o.strict_io;
+    run.logical = d.setup.logical_ranks > 0;
     return run;
 }
 

@@ -117,6 +117,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
         h5::set_attribute(file, "backend_state", std::vector<double>(c.backend.begin(), c.backend.end()));
         if (!c.exponents.empty())
             h5::set_attribute(file, "exponents", std::vector<double>(c.exponents.begin(), c.exponents.end()));
+        if (!c.kinds.empty()) h5::set_checked_attribute(file, "kinds", c.kinds);
         h5::set_checked_attribute(file, "sha256", digest_of_values(c));
         each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) {
             write_tensor(file, name, shape, values, partial);
@@ -202,6 +203,7 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     for (double v : h5::double_attributes(file, "backend_state", path)) c.backend.push_back(float(v));
     if (h5::has_attribute(file, "exponents"))  // of logical ranks only
         for (double v : h5::double_attributes(file, "exponents", path)) c.exponents.push_back(int32_t(v));
+    if (h5::has_attribute(file, "kinds")) c.kinds = h5::string_attributes(file, "kinds", path);
     c.rate_factor = real("rate_factor");
     if (!(c.rate_factor > 0 && c.rate_factor <= 1))
         fail(Exit::bad_input, path + ": attribute rate_factor is not from 0 to 1; the file is damaged");

@@ -30,6 +30,7 @@ struct Checkpoint {
     std::vector<float> backend;        ///< Backend::kept_state(); another kind of backend ignores it
     std::string choices;               ///< Backend::choices()
     std::vector<int32_t> exponents{};  ///< LogicalRanks::exponents(); none without logical ranks
+    std::vector<std::string> kinds{};  ///< Backend::kind() of all ranks, each once, in order; none in older files
 
     /// Whether no evaluation was better than the one of these weights.
     bool is_best() const { return best_accuracy >= 0 && best_step == step && !evaluation_due; }

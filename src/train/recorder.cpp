@@ -57,7 +57,28 @@ std::string changes(const std::string& before, const ConfigPairs& now) {
     return text;
 }
 
+std::string joined(const std::vector<std::string>& texts) {
+    std::string all;
+    for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
+    return all;
+}
+
 }  // namespace
+
+std::string dealing_text(const std::vector<RankRow>& ranks) {
+    const auto span = [](int64_t first, int64_t last) {
+        return std::to_string(first) + (first == last ? "" : "-" + std::to_string(last));
+    };
+    std::string text;
+    for (size_t first = 0, end = 0; first < ranks.size(); first = end) {
+        while (end < ranks.size() && ranks[end].host == ranks[first].host) ++end;
+        const RankRow &a = ranks[first], &b = ranks[end - 1];
+        text += (text.empty() ? "logical ranks " : ", ") +
+                span(a.first_logical_rank, b.first_logical_rank + b.logical_ranks - 1) +
+                (a.rank == b.rank ? " on rank " : " on ranks ") + span(a.rank, b.rank) + " (" + a.host + ")";
+    }
+    return text;
+}
 
 Recorder::Recorder(Comm& comm, Backend& backend, const State& state, RunObserver& observer, RunDescription run)
     : comm_(comm), backend_(backend), state_(state), observer_(observer), run_(std::move(run)) {}
@@ -91,6 +112,7 @@ void Recorder::start(int64_t step) {
     sampler_.emplace(comm_.rank(), [this] { return backend_.sample(); });
     const std::vector<std::string> hosts = comm_.gather_all(comm_.host()),
                                    devices = comm_.gather_all(backend_.device()),
+                                   kinds = comm_.gather_all(backend_.kind()),
                                    places = comm_.gather_all(backend_.placement());
     const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())}),
                               logical = comm_.gather_all(std::vector<double>{double(state_.replicas())});
@@ -109,6 +131,24 @@ void Recorder::start(int64_t step) {
     observer_.on_start(ranks, step);
     if (!comm_.root()) return;
     for (const RankRow& row : ranks) metrics_->add(row);
+    if (run_.logical) metrics_->event(step, "dealing", dealing_text(ranks));
+    note_kinds(step, kinds);
+}
+
+void Recorder::note_kinds(int64_t step, std::vector<std::string> kinds) {
+    std::sort(kinds.begin(), kinds.end());
+    kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+    kinds_ = std::move(kinds);
+    const std::string now = joined(kinds_);
+    metrics_->run_attribute("kinds", now);
+    if (!kinds_before_.empty() && kinds_before_ != kinds_)
+        warn(step, "from step " + std::to_string(step + 1) + " on this runs on " + now + ", and until then on " +
+                       joined(kinds_before_) +
+                       ": the order of samples is kept, but results agree within rounding only, not bit for bit");
+    else if (run_.logical && kinds_.size() > 1)
+        warn(step, "ranks differ in kind (" + now +
+                       "): on another number of ranks the order of samples is kept, but results agree within "
+                       "rounding only, not bit for bit; --virtual-ranks needs processors or GPUs of one kind");
 }
 
 void Recorder::on_steps(int64_t epoch, const std::vector<StepRecord>& records) {

@@ -31,6 +31,9 @@ struct RunAttributes {
     Facts environment;  ///< of rank 0's host and device
 };
 void add_attributes(Metrics&, const RunAttributes&);
+/// Who computes which logical ranks: "logical ranks 0-3 on ranks 0-1 (a), 4 on rank 2 (b)", a part
+/// for each stretch of ranks of one host.
+std::string dealing_text(const std::vector<RankRow>&);
 /// A row of /train.
 TrainRow row_of(int64_t epoch, const StepRecord&);
 
@@ -43,6 +46,7 @@ struct RunDescription {
     int64_t keep = 1;           ///< as prune_checkpoints
     double publish_every = 5;   ///< seconds between two versions of metrics.h5
     bool strict_io = false;     ///< what cannot be written ends the run; else a warning
+    bool logical = false;       ///< the ranks compute logical ranks (--virtual-ranks)
 };
 
 /// What people are told of a training, by its training thread. Notes and warnings are those of
@@ -105,6 +109,8 @@ private:
     void note_metrics(const std::string& failure);
     void finish_checkpoints();
     void finish_stopped(int64_t step, const std::string& why);
+    /// Rank 0 only: `kinds` of all ranks. Warns where equal bits cannot be promised any longer.
+    void note_kinds(int64_t step, std::vector<std::string> kinds);
     void record_steps(int64_t epoch, const std::vector<StepRecord>&);
     std::vector<RankEpochRow> gather_rank_epochs(const EpochSummary&);
     /// Collective: what the ranks' samplers have.
@@ -120,6 +126,7 @@ private:
     const RunDescription run_;
     int64_t total_steps_ = 0, steps_per_epoch_ = 1;
     std::string resumed_from_, configuration_before_;  // the checkpoint's path and options, or empty
+    std::vector<std::string> kinds_before_, kinds_;    // of the checkpoint; of this start
     std::unique_ptr<RunFolder> folder_;                // its lock outlives the threads that write there
     std::unique_ptr<Metrics> metrics_;
     std::unique_ptr<RunWriter> writer_;

@@ -18,6 +18,7 @@ std::optional<Checkpoint> Recorder::open_folder(int64_t total_steps) {
     if (!failure.empty()) observer_.warning("no model-best.h5 until a better evaluation: " + failure);
     resumed_from_ = resume->path;
     configuration_before_ = resume->checkpoint.configuration;
+    kinds_before_ = resume->checkpoint.kinds;
     return std::move(resume->checkpoint);
 }
 
@@ -40,6 +41,7 @@ void Recorder::complete(Checkpoint& c) const {
     c.model = run_.model;
     c.identity = run_.attributes.identity;
     c.configuration = config_text(run_.attributes.configuration);
+    c.kinds = kinds_;
 }
 
 bool Recorder::save_held(Checkpoint&& c) {

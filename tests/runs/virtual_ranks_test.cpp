@@ -1,5 +1,7 @@
 // --virtual-ranks: a training is the same bits on any number of ranks and threads, also where it is
 // interrupted and goes on with others.
+#include <nlohmann/json.hpp>
+
 #include "tests/runs/resume.h"
 
 namespace convoy::test {
@@ -23,6 +25,19 @@ protected:
     }
     void run(int ranks, const std::string& name, const Options& options) {
         ASSERT_EQ("", failure(launch(ranks, train(name, options), 120))) << name;
+    }
+    /// Messages of a run's events of one kind.
+    std::vector<std::string> events(const std::string& run, const std::string& kind) {
+        std::vector<std::string> messages;
+        std::istringstream lines(read_file(dir_.path(run) + "/metrics.jsonl"));
+        for (std::string line; std::getline(lines, line);)
+            if (const auto row = nlohmann::json::parse(line); row["kind"] == "event" && row["event"] == kind)
+                messages.push_back(row["message"]);
+        return messages;
+    }
+    /// `ranks` ranks of a training, for which oneDNN may use no instructions but SSE4.1's.
+    std::string on_less(int ranks, const std::string& command) const {
+        return "-np " + std::to_string(ranks) + " -x ONEDNN_MAX_CPU_ISA=SSE41 " + sibling("convoy") + " " + command;
     }
     /// Everything in the model files of two runs, and their curves.
     void expect_same_runs(const std::string& a, const std::string& b) {
@@ -94,6 +109,13 @@ TEST_F(VirtualRanks, GoOnWithAnotherNumberOfRanksBitForBit) {
     }
     run(3, "chain", as_five(resumed(steps)));
     expect_same_runs("whole", "chain");
+    EXPECT_EQ(events("chain", "warning"), (std::vector<std::string>{}));
+    const std::string host =
+        events("chain", "dealing").at(0).substr(std::string("logical ranks 0-5 on rank 0 ").size());
+    std::vector<std::string> dealt;
+    for (const char* ranks : {"rank 0 ", "ranks 0-3 ", "ranks 0-1 ", "ranks 0-2 "})
+        dealt.push_back("logical ranks 0-5 on " + (ranks + host));
+    EXPECT_EQ(events("chain", "dealing"), dealt);
     if (test::run("/usr/bin/python3 -c 'import h5py, matplotlib, numpy'").code != 0) return;
     const Finished figure = launch(1, "plot --difference " + dir_.path("whole") + " " + dir_.path("chain"));
     EXPECT_NE(figure.out.find("largest difference of train/loss: 0 nat over "), std::string::npos) << figure.err;
@@ -128,6 +150,41 @@ TEST_F(VirtualRanks, AccumulateIsShortForThem) {
     run(2, "accumulate", as_five({{"virtual-ranks", "0"}, {"accumulate", "3"}, {"threads", "1"}}));
     run(1, "virtual", as_five({{"virtual-ranks", "6"}, {"threads", "1"}}));
     expect_same_runs("accumulate", "virtual");
+}
+
+// Another set of instructions stands for another processor.
+TEST_F(VirtualRanks, ARunThatGoesOnOnAnotherKindOfProcessorSaysHowFarThePromiseGoes) {
+    const std::string rounding = "the order of samples is kept, but results agree within rounding only";
+    run(1, "run", as_five({{"max-steps", "1"}}));
+    run(2, "run", as_five(resumed({{"max-steps", "2"}})));
+    EXPECT_TRUE(events("run", "warning").empty()) << "the same kind";
+    for (const int steps : {3, 4}) {
+        const std::string on = train("run", as_five(resumed({{"max-steps", std::to_string(steps)}})));
+        const Finished f = mpirun(on_less(2, on), 120);
+        ASSERT_EQ("", failure(f));
+        EXPECT_EQ(count(f.out + f.err, rounding), steps == 3) << "said once: " << f.out << f.err;
+    }
+    const std::vector<std::string> warnings = events("run", "warning");
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_EQ(warnings[0].find("from step 3 on this runs on "), 0u) << warnings[0];
+    const size_t before = warnings[0].find(", and until then on ");
+    ASSERT_NE(before, std::string::npos) << warnings[0];
+    EXPECT_NE(warnings[0].substr(0, before).find("(SSE4.1), oneDNN "), std::string::npos) << warnings[0];
+    EXPECT_EQ(warnings[0].substr(before).find("SSE4.1"), std::string::npos) << warnings[0];
+}
+
+TEST_F(VirtualRanks, RanksThatDifferInKindSaySo) {
+    const std::string differ = "ranks differ in kind (", command = train("ranks", as_five({{"max-steps", "1"}}));
+    const Finished f = mpirun("-np 2 " + sibling("convoy") + " " + command + " : " + on_less(1, command), 120);
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ(count(f.out + f.err, differ), 1) << f.out << f.err;
+    const std::vector<std::string> warnings = events("ranks", "warning");
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_EQ(count(warnings[0], ", oneDNN "), 2) << warnings[0];
+    EXPECT_NE(warnings[0].find("--virtual-ranks needs processors or GPUs of one kind"), std::string::npos);
+    const std::string alone = train("alone", as_five({{"max-steps", "1"}, {"virtual-ranks", "0"}}));
+    ASSERT_EQ("", failure(mpirun("-np 2 " + sibling("convoy") + " " + alone + " : " + on_less(1, alone), 120)));
+    EXPECT_TRUE(events("alone", "warning").empty()) << "nothing was promised";
 }
 
 TEST_F(VirtualRanks, WhatCannotBeIsRefused) {

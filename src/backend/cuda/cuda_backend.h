@@ -29,6 +29,7 @@ public:
     void connect();
 
     std::string device() const override;
+    std::string kind() const override;  ///< also what plans are chosen for
     Versions versions() const override { return cuda::versions(); }
     Facts identity() const override;
     int threads() const override { return 1; }
@@ -100,8 +101,6 @@ private:
     /// add_scaled() as a step of that identity.
     void scale(StepId, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&);
     Plans::Options plan_options(int threads);
-    /// What plans are chosen for: devices of one kind can run the same.
-    std::string kind() const;
     /// Collective: ranks with an outline decide, and build what they decided for; the others wait.
     void together_deciding(const Outline*);
     /// A plan that decide() chose; throws Exit::usage if cuDNN has no engine for it.
