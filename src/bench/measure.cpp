@@ -110,6 +110,7 @@ void set_length(TrainSetup& setup, const SplitInfo& data, const BenchSteps& step
     setup.max_steps = total;
     setup.on_nan = OnNan::skip;
     setup.log_interval = report_interval(setup.log_interval, steps.warmup);
+    setup.whitening_bias_epochs = steps.frozen ? 1.0 / double(steps_an_epoch) : 0;
 }
 
 Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const DataSet& data, const TrainSetup& setup,

@@ -16,6 +16,7 @@ struct BenchSteps {
     int64_t warmup = 0, measured = 0;
     int64_t traced = 0;    ///< of which the median becomes the timeline
     int64_t profiled = 0;  ///< operation by operation
+    bool frozen = false;   ///< steps as they are once a whitening bias is not trained any more
 };
 
 /// What one rank has of everything; `ranks` and `parts` are of all of them.
@@ -29,7 +30,8 @@ struct Measured {
     std::string timeline;  ///< JSON, on rank 0
 };
 
-/// `setup` for a training of the steps that are warmed up and measured, as long as they are.
+/// `setup` for a training of the steps that are warmed up and measured, as long as they are. All of
+/// them train the same parameters, but for the first if `frozen`.
 void set_length(TrainSetup& setup, const SplitInfo&, const BenchSteps&);
 
 /// Collective. `known` is what the caller knows of the result: names and versions. `on_failure` is

@@ -39,6 +39,8 @@ void add_options(OptionTable& t, BenchOptions& b) {
     t.whole("steps", b.steps.measured, 100, {1, 10'000'000}, "STEPS", "steps to measure");
     t.whole("profile-steps", b.steps.profiled, usually_profiled, {0, 10'000}, "STEPS",
             "further steps, run operation by operation; 0: none, nor of logical ranks, which run side by side");
+    t.flag("frozen", b.steps.frozen,
+           "measure steps as they are after --whitening-bias-epochs; else each trains all parameters");
     t.text("cluster", b.cluster, "", "FILE",
            "say, too, what the machines of this cluster file should give (jobs/site/*.cluster)");
     t.text(
@@ -69,10 +71,27 @@ ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b)
             "Nothing is written unless --output is given.\n",
         .output = "folder for metrics.h5 (default: nothing is written)",
         .more = [&](OptionTable& t) { add_options(t, b); },
-        .without = {"resume",        "checkpoint-every", "keep",   "time-limit", "strict-io", "publish-every",
-                    "metrics-every", "on-nan",           "epochs", "max-steps",  "drop-last", "eval-every",
-                    "eval-images",   "no-eval",          "tta",    "dry-run",    "chip",      "print-config",
-                    "log-format",    "log-dir"},
+        .without = {"resume",
+                    "checkpoint-every",
+                    "keep",
+                    "time-limit",
+                    "strict-io",
+                    "publish-every",
+                    "metrics-every",
+                    "on-nan",
+                    "epochs",
+                    "max-steps",
+                    "drop-last",
+                    "eval-every",
+                    "eval-images",
+                    "no-eval",
+                    "tta",
+                    "dry-run",
+                    "chip",
+                    "print-config",
+                    "log-format",
+                    "log-dir",
+                    "whitening-bias-epochs"},
         .needs_data = false};
     ParsedOptions parsed = parse_train_options(args, command);
     if (parsed.options.help) return parsed;

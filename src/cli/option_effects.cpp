@@ -109,6 +109,7 @@ void check_effects_on_model(const ParsedOptions& parsed, const Graph& graph) {
                          of_model("conv-by", has(ParamGroup::filter), "convolutions"),
                          of_model("linear-lr", has(ParamGroup::linear), "linear layers"),
                          of_model("whitening-bias-epochs", has(ParamGroup::whitening_bias), "whitening filters"),
+                         of_model("frozen", has(ParamGroup::whitening_bias), "whitening filters"),
                          of_model("sync-bn", norms, "batch norm")});
 }
 

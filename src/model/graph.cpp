@@ -1,6 +1,7 @@
 // Shape inference and the questions that passes ask of an op.
 #include "model/graph.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace convoy {
@@ -63,15 +64,31 @@ GradientFlow gradient_flow(const Graph& graph) {
     GradientFlow flow;
     flow.wanted.assign(graph.values.size(), true);
     flow.wanted[size_t(graph.input)] = false;
+    for (const Op& op : graph.ops) {
+        const ValueId y = output_of(op);
+        if (y == none) continue;
+        const std::vector<ValueId> inputs = inputs_of(op);
+        const std::vector<ParamId> params = params_of(op);
+        flow.wanted[size_t(y)] =
+            std::any_of(inputs.begin(), inputs.end(), [&](ValueId x) { return flow.wanted[size_t(x)]; }) ||
+            std::any_of(params.begin(), params.end(),
+                        [&](ParamId p) { return graph.params[size_t(p)].has_gradient(); });
+    }
     flow.accumulate.assign(graph.ops.size(), std::vector<bool>(graph.values.size(), false));
     std::vector<bool> written(graph.values.size(), false);
     for (size_t i = graph.ops.size(); i-- > 0;) {
+        if (!flow.reaches(graph.ops[i])) continue;
         const std::vector<ValueId> inputs = inputs_of(graph.ops[i]);
         // An op that reads a value twice adds the second share itself.
         for (const ValueId x : inputs) flow.accumulate[i][size_t(x)] = written[size_t(x)];
         for (const ValueId x : inputs) written[size_t(x)] = true;
     }
     return flow;
+}
+
+bool GradientFlow::reaches(const Op& op) const {
+    const ValueId y = output_of(op);
+    return wanted[size_t(y == none ? inputs_of(op).front() : y)];
 }
 
 std::vector<ParamId> params_of(const Op& op) {

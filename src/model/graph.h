@@ -50,6 +50,8 @@ struct Param {
     bool is_weight;       ///< a convolution or linear weight (what "decay weights only" decays)
     bool frozen = false;  ///< keeps its initial value: no gradient, no optimizer state
     ParamGroup group = ParamGroup::other;
+
+    bool has_gradient() const { return trained && !frozen; }
 };
 
 // Ops: y is the output. Every parameter belongs to exactly one op, so a parameter's gradient is
@@ -137,8 +139,11 @@ const char* name_of(const Op&);
 
 /// Which gradients of values backward writes, and where it adds to one.
 struct GradientFlow {
-    std::vector<bool> wanted;                   ///< by ValueId: all but that of the images
+    std::vector<bool> wanted;                   ///< by ValueId: those that the gradient of some parameter follows from
     std::vector<std::vector<bool>> accumulate;  ///< by op, by ValueId: an op after it wrote this gradient already
+
+    /// Whether the backward of an op has anything to write.
+    bool reaches(const Op&) const;
 };
 GradientFlow gradient_flow(const Graph&);
 

@@ -26,7 +26,7 @@ Tape without_overlap(Backend& backend, const Tape& tape) {
 }  // namespace
 
 std::vector<StepTime> Trainer::profile(int64_t steps) {
-    const Runnable& program = stages_.front().programs.front();
+    const Runnable& program = measured();
     Tape whole = without_overlap(backend_, program.tape);
     whole.append(program.ending);
     std::vector<std::vector<double>> times(whole.size());

@@ -52,7 +52,7 @@ private:
             for (ValueId x : inputs_of(op)) use(x, forward(i));
             if (const ValueId y = output_of(op); y != none && memory(i).writes_value)
                 plan_.value[y] = add({bytes_of(y), forward(i), forward(i)});
-            if (plan_.spec.training)
+            if (plan_.spec.training && plan_.gradients.reaches(op))
                 for (ValueId v : saved_of(op)) use(v, backward(i));
             if (const auto* loss = std::get_if<SoftmaxXent>(&op)) use(loss->x, end());
         }
@@ -70,6 +70,7 @@ private:
 
     void plan_gradients() {
         for (int i = ops_ - 1; i >= 0; --i) {
+            if (!plan_.gradients.reaches(graph_.ops[i])) continue;
             const int by = memory(i).gradients_by == none ? i : memory(i).gradients_by;
             for (const ValueId x : inputs_of(graph_.ops[i])) {
                 const int writer = writers_[x];
@@ -133,6 +134,7 @@ public:
           operands_(c.logical    ? c.logical->operands
                     : c.operands ? *c.operands
                                  : c.state.operands()),
+          gradients_(gradients_of(c.graph, operands_)),
           arena_(static_cast<char*>(c.arena.get())),
           binding_(c.graph, plan, arena_) {}
 
@@ -151,6 +153,14 @@ public:
     }
 
 private:
+    /// By ParamId: those that this program writes.
+    static std::vector<Tensor> gradients_of(const Graph& graph, const Operands& operands) {
+        std::vector<Tensor> gradients = operands.gradients;
+        for (size_t id = 0; id < gradients.size(); ++id)
+            if (!graph.params[id].has_gradient()) gradients[id].data = nullptr;
+        return gradients;
+    }
+
     Bound bound(size_t i) const {
         return {.op = int(i),
                 .name = title_of(c_.graph, c_.graph.ops[i]),
@@ -159,7 +169,7 @@ private:
                 .values = binding_.values,
                 .value_gradients = binding_.gradients,
                 .params = operands_.params,
-                .param_gradients = operands_.gradients,
+                .param_gradients = gradients_,
                 .accumulate = plan_.gradients.accumulate[i],
                 .saved = binding_.saved,
                 .labels = binding_.labels,
@@ -203,10 +213,13 @@ private:
         size_t complete = stats_elements, next = 0;  // elements of the gradient arena, buckets
         for (size_t i = c_.graph.ops.size(); i-- > 0;) {
             const Op& op = c_.graph.ops[i];
-            if (runs(op)) c_.backend.backward(op, bound(i), program_.tape);
+            if (runs(op) && plan_.gradients.reaches(op)) c_.backend.backward(op, bound(i), program_.tape);
             for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x]);
             for (ParamId id : params_of(op)) {
-                probe(i, " backward", operands_.gradients[id]);
+                // What another program wrote there must not be summed.
+                if (const Tensor& g = operands_.gradients[id]; g.data && !gradients_[id].data && spec_.batch > 0)
+                    c_.backend.zero(g, program_.tape);
+                probe(i, " backward", gradients_[id]);
                 complete = std::max(complete, c_.state.end_of(id));
             }
             for (; next < buckets.size() && buckets[next].end <= complete; ++next) allreduce(buckets[next]);
@@ -244,6 +257,7 @@ private:
     const ProgramPlan& plan_;
     const ProgramSpec& spec_;
     const Operands operands_;
+    const std::vector<Tensor> gradients_;
     char* arena_;
     const Binding binding_;
     Program program_;

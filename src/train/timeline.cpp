@@ -7,7 +7,7 @@
 namespace convoy {
 
 std::vector<Span> Trainer::timeline(int64_t steps) {
-    const Runnable& program = stages_.front().programs.front();
+    const Runnable& program = measured();
     std::vector<std::vector<Span>> traced(static_cast<size_t>(steps));
     comm_.barrier();  // hosts have clocks of their own
     const double origin = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();

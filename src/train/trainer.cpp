@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace convoy {
 
@@ -33,12 +34,28 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
     if (setup.logical_ranks > 0) exact_ = std::make_unique<LogicalRanks>(dealing_, comm.rank(), backend, state_);
 }
 
-void Trainer::plan() {
-    const int64_t epochs = (total_steps_ + epoch_plan_.steps() - 1) / epoch_plan_.steps();
-    for (const EarlierGraph& e : earlier_)
-        if (stages_.empty() || stages_.back().until < epochs) stages_.push_back({&e.graph, e.until, {}});
-    if (stages_.empty() || stages_.back().until < epochs) stages_.push_back({&graph_, epochs, {}});
+/// A stage ends where images get another size, or a parameter is not trained any more.
+void Trainer::plan_stages() {
+    const ParamRules rules = param_rules(setup_, epoch_plan_.steps());
+    std::set<int64_t> ends = {INT64_MAX};
+    for (const EarlierGraph& e : earlier_) ends.insert(e.until * epoch_plan_.steps());
+    for (const Param& p : graph_.params) ends.insert(rules(p).steps);
+    int64_t from = 0;
+    for (const int64_t until : ends) {
+        const auto earlier = std::find_if(earlier_.begin(), earlier_.end(),
+                                          [&](const EarlierGraph& e) { return from < e.until * epoch_plan_.steps(); });
+        const bool resized = earlier != earlier_.end();
+        Graph graph = resized ? earlier->graph : graph_;
+        for (Param& p : graph.params) p.frozen = p.frozen || rules(p).steps <= from;
+        stages_.push_back({std::make_unique<const Graph>(std::move(graph)), resized, until, {}});
+        from = until;
+        if (from >= total_steps_) break;
+    }
     stages_.back().until = INT64_MAX;  // what is measured after the last epoch, too
+}
+
+void Trainer::plan() {
+    plan_stages();
     for (Stage& stage : stages_)
         for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail}) {
             if (samples == 0) continue;
@@ -97,14 +114,15 @@ void Trainer::build() {
     update.counters = counters();
     update.latch = setup_.on_nan != OnNan::skip;
     for (Stage& stage : stages_)
-        for (Runnable& r : stage.programs) build(r, *stage.graph, update);
+        for (Runnable& r : stage.programs) build(r, stage, update);
     if (evaluator_) evaluator_->build(arenas_);
 }
 
 /// Smaller images show as much: they are resized to be as much smaller.
-Augment Trainer::augment_for(const Graph& graph) const {
+Augment Trainer::augment_for(const Stage& stage) const {
+    const Graph& graph = *stage.graph;
     Augment augment = setup_.augment;
-    if (&graph != &graph_ && augment.crop == Crop::shifted) {
+    if (stage.resized && augment.crop == Crop::shifted) {
         augment.crop = Crop::centre;
         augment.short_side = std::min(train_.info().height, train_.info().width);
     }
@@ -113,12 +131,12 @@ Augment Trainer::augment_for(const Graph& graph) const {
     return augment;
 }
 
-Program Trainer::part_of(const Runnable& r, const Graph& graph, size_t index) {
+Program Trainer::part_of(const Runnable& r, const Stage& stage, size_t index) {
     const ProgramPlan& plan = r.plans[index];
     const size_t lane = index % size_t(lanes());
     Backend& backend = exact_ ? backend_.lane(int(lane)) : backend_;
-    ProgramContext context{graph,       backend,        state_,     arenas_[lane],
-                           setup_.seed, setup_.sync_bn, counters(), index == 0 ? &requests_ : nullptr};
+    ProgramContext context{*stage.graph, backend,        state_,     arenas_[lane],
+                           setup_.seed,  setup_.sync_bn, counters(), index == 0 ? &requests_ : nullptr};
     std::optional<LogicalRank> logical;
     if (exact_) context.logical = &logical.emplace(exact_->part(int(index)));
     return lower(context, plan, buckets_, [&](Program& p) {
@@ -130,14 +148,14 @@ Program Trainer::part_of(const Runnable& r, const Graph& graph, size_t index) {
         batch.y = p.labels;
         batch.mixed = p.mixed;
         batch.global_batch = plan.spec.global_batch;
-        batch.augment = augment_for(graph);
+        batch.augment = augment_for(stage);
         batch.seed = setup_.seed;
         backend.gather(batch, p.tape);
     });
 }
 
-void Trainer::build(Runnable& r, const Graph& graph, const Update& update) {
-    for (size_t i = 0; i < r.plans.size(); ++i) r.parts.push_back(part_of(r, graph, i));
+void Trainer::build(Runnable& r, const Stage& stage, const Update& update) {
+    for (size_t i = 0; i < r.plans.size(); ++i) r.parts.push_back(part_of(r, stage, i));
     if (exact_) {
         std::vector<Tape> tapes;
         for (const Program& part : r.parts) tapes.push_back(part.tape);
@@ -192,19 +210,19 @@ std::function<void()> Trainer::until_it_fits(std::function<void()> gradients) {
     };
 }
 
-const Trainer::Stage& Trainer::stage_of(int64_t epoch) const {
-    return *std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return epoch < s.until; });
+const Trainer::Stage& Trainer::stage_of(int64_t step) const {
+    return *std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return step < s.until; });
 }
 
 const Trainer::Runnable& Trainer::program_of(int64_t step) const {
-    const Stage& stage = stage_of(step / epoch_plan_.steps());
+    const Stage& stage = stage_of(step);
     return step % epoch_plan_.steps() < epoch_plan_.full_steps ? stage.programs.front() : stage.programs.back();
 }
 
 Lines Trainer::lines_shown(int64_t epoch, int32_t sample, int height, int width) const {
-    const Graph& graph = *stage_of(epoch).graph;
-    const Value& seen = graph.values[graph.input];
-    return convoy::lines_shown(augment_for(graph), height, width, seen.h, seen.w, setup_.seed, uint32_t(epoch),
+    const Stage& stage = stage_of(epoch * epoch_plan_.steps());
+    const Value& seen = stage.graph->values[stage.graph->input];
+    return convoy::lines_shown(augment_for(stage), height, width, seen.h, seen.w, setup_.seed, uint32_t(epoch),
                                uint32_t(sample));
 }
 

@@ -182,10 +182,11 @@ private:
         Tape ending;                 ///< optimizer and record
     };
 
-    /// Epochs whose images have one size.
+    /// Steps whose images have one size, and which train the same parameters.
     struct Stage {
-        const Graph* graph;
-        int64_t until;                   // epoch, from 0
+        std::unique_ptr<const Graph> graph;  // what is not trained any more is frozen there
+        bool resized;                        // its images are not those of graph_
+        int64_t until;                       // step, from 0
         std::vector<Runnable> programs;  // of a full batch, then of the last one of an epoch, as far as there are such
     };
 
@@ -193,13 +194,16 @@ private:
     struct Asked;
 
     Counters* counters() const { return static_cast<Counters*>(counters_.get()); }  ///< on the device
-    void build(Runnable&, const Graph&, const Update&);
-    Program part_of(const Runnable&, const Graph&, size_t index);
-    Augment augment_for(const Graph&) const;
+    void plan_stages();
+    void build(Runnable&, const Stage&, const Update&);
+    Program part_of(const Runnable&, const Stage&, size_t index);
+    Augment augment_for(const Stage&) const;
     std::function<void()> apart(const Runnable&);
     std::function<void()> until_it_fits(std::function<void()> gradients);
-    const Stage& stage_of(int64_t epoch) const;
-    const Runnable& program_of(int64_t step) const;  ///< step from 0
+    const Stage& stage_of(int64_t step) const;  ///< from 0, as the next
+    const Runnable& program_of(int64_t step) const;
+    /// What is measured by itself: a step of a full batch, of the last stage.
+    const Runnable& measured() const { return stages_.back().programs.front(); }
     Lines lines_shown(int64_t epoch, int32_t sample, int height, int width) const;
     /// Collective: the batch of the step that is launched next is where its program reads it.
     void supply_batch();

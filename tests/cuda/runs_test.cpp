@@ -11,6 +11,7 @@
 #include "tests/ops/op_harness.h"
 #include "tests/runs/resume.h"
 #include "tests/support/test_comm.h"
+#include "train/checkpoint.h"
 
 namespace convoy::test {
 namespace {
@@ -42,6 +43,34 @@ TEST_F(CudaRuns, AreStoppedBySignalAndResumedBitForBit) {
     EXPECT_LT(column(dir_.path("part"), "train/step").size(), 398u);
     ASSERT_EQ("", failure(launch(2, train("part", on_gpus(resumed(options))), 120)));
     expect_same("whole", "part");
+}
+
+// The whitening bias is frozen after the fourth of nine steps: captured and step by step, on one
+// device and two, resumed before and after, as logical ranks.
+TEST_F(CudaRuns, FreezeAWhiteningBiasInTheMiddle) {
+    make_data(dir_.path("colours"), 18, 4, "32x32x3", 1);
+    const std::string airbench = "train --config input/recipes/airbench94.cfg --device cuda --tune 0 --data " +
+                                 dir_.path("colours") +
+                                 " --batch-size 4 --epochs 2.25 --whitening-bias-epochs 1 --log-interval 2 "
+                                 "--no-eval --output ";
+    const auto train = [&](int ranks, const std::string& run, const std::string& more) {
+        return failure(launch(ranks, airbench + dir_.path(run) + more, 200));
+    };
+    ASSERT_EQ("", train(2, "captured", " --checkpoint-every 3 --keep 9"));
+    ASSERT_EQ(column(dir_.path("captured"), "train/step").size(), 9u);
+    ASSERT_EQ("", train(2, "eager", " --no-graph --checkpoint-every none"));
+    expect_same("captured", "eager");
+    const std::vector<double> losses = column(dir_.path("captured"), "train/loss");
+    for (const int from : {3, 6}) {
+        const std::string run = "from" + std::to_string(from);
+        ASSERT_EQ("",
+                  train(2, run, " --checkpoint-every none --resume " + checkpoint_path(dir_.path("captured"), from)));
+        EXPECT_EQ(column(dir_.path(run), "train/loss"), std::vector<double>(losses.begin() + from, losses.end()));
+        EXPECT_EQ(tensors(dir_.path(run) + "/model.h5"), tensors(dir_.path("captured") + "/model.h5"));
+    }
+    ASSERT_EQ("", train(1, "logical1", " --virtual-ranks 2"));
+    ASSERT_EQ("", train(2, "logical2", " --virtual-ranks 2"));
+    expect_same("logical1", "logical2");
 }
 
 // The last batch of an epoch is one sample: the second rank has none, and what its gradients were

@@ -72,7 +72,8 @@ void CpuBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     call.threads = threads_;
     if (call.weight.data)  // null: frozen
         append(b, StepPhase::weight_gradient, "conv weight gradient", call, way_of(b).weight_gradient, tape);
-    if (op.bias != none)  // of one channel in, oneDNN takes twice as long for both at once
+    // With one channel in, oneDNN takes twice as long for both at once.
+    if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(dy, b.param_gradients[op.bias].as<float>(),
                       b.step(StepPhase::bias_gradient, "conv bias gradient"), tape);
     call.x = dx;

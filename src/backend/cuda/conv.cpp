@@ -68,7 +68,7 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     if (way.weight_gradient)
         weight_gradient(tape, b.step(StepPhase::weight_gradient, "conv weight gradient"), *way.weight_gradient,
                         gradient, conv_input(op, b), b.param_gradients[op.weight], copy);
-    if (op.bias != none)
+    if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(tape, b.step(StepPhase::bias_gradient, "conv bias gradient"), dy, b.param_gradients[op.bias]);
     if (way.data_gradient)
         data_gradient(tape, b.step(StepPhase::data_gradient, "conv data gradient"), *way.data_gradient, gradient,

@@ -230,6 +230,7 @@ private:
     }
 
     void backward(const BatchNorm& op) {
+        if (!wanted(op.y)) return;
         NormWay& norm = way(at_).norm;
         if (options_.synchronised) norm.gradient_by = NormWay::synchronised;
         if (options_.synchronised || outline_.batch == 0) return;
