@@ -149,6 +149,9 @@ public:
     /// Host memory that the device reads where it is, while steps run, and that takes none of its
     /// own. As resident() where the device's memory is the host's. It must outlive the Buffer.
     virtual Buffer mapped(void* host, size_t bytes) { return resident(host, bytes); }
+    /// Memory that steps write and the host reads, at one address: after a mark, while later steps
+    /// run.
+    virtual Buffer allocate_shared(size_t bytes) { return allocate(bytes); }
     virtual void upload(void* to, const void* from, size_t bytes) = 0;
     virtual void download(void* to, const void* from, size_t bytes) = 0;
 
@@ -227,6 +230,11 @@ public:
     /// Runs the steps one after another; the seconds that each took on the device.
     virtual std::vector<double> time_steps(const Tape&) = 0;
     virtual void synchronize() = 0;
+    /// A mark behind all that was launched so far. The result waits until the device has come to
+    /// it, and for nothing after it.
+    virtual std::function<void()> mark() {
+        return [] {};
+    }
     /// Keeps the host's cores free for so long: a running tape waits before its next step. Called
     /// from another thread.
     virtual void pause(double /*seconds*/) {}

@@ -30,6 +30,7 @@ public:
         seconds = seconds_since(*began_);
         steps = step - first_;
     }
+    bool at_once(int64_t step) const override { return step == warmup_; }
     void on_epoch(const EpochSummary&) override {}
     void on_checkpoint(Checkpoint&&) override {}
     void on_eval(int64_t, int64_t, const EvalResult&, bool) override {}

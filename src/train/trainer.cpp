@@ -98,9 +98,9 @@ void Trainer::initialise() {
 void Trainer::build() {
     const Doing doing(comm_.activity(), "building the programs");
     for (int lane = 0; lane < lanes(); ++lane) arenas_.push_back(backend_.allocate(arena_bytes_));
-    ring_size_ = std::max<int64_t>(setup_.log_interval, 16);
+    ring_size_ = std::max<int64_t>(2 * look_interval(), 16);
     counters_ = backend_.allocate(sizeof(Counters));
-    ring_ = backend_.allocate(sizeof(StepRecord) * ring_size_);
+    ring_ = backend_.allocate_shared(sizeof(StepRecord) * size_t(ring_size_));
     if (supply_)
         supply_->build();
     else

@@ -92,6 +92,9 @@ public:
     /// New records since the last call, in order: every log interval, and every two seconds.
     /// `epoch` from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
+    /// Whether on_steps() is to have the records up to `step` as soon as it has run: the device
+    /// waits then. Else it may have them late.
+    virtual bool at_once(int64_t /*step*/) const { return false; }
     virtual void on_epoch(const EpochSummary&) = 0;
     virtual void on_eval(int64_t epoch, int64_t step, const EvalResult&, bool best) = 0;
     /// A checkpoint is due: its copy is going to take memory.
@@ -214,9 +217,13 @@ private:
     // trainer_loop.cpp
     void run_epoch(int64_t epoch, TrainListener&);
     int64_t look_interval() const;
+    /// Whether the host reads records an interval late, so that the device never waits for it.
+    bool looks_late() const { return !exact_ && !backend_.synchronous() && !holding_; }
+    std::vector<StepRecord> look(EpochRun&, bool all);
+    std::vector<StepRecord> read(EpochRun&, bool all);
     bool checkpoint_step() const;
     Asked take_in(const std::vector<StepRecord>&, EpochRun&);
-    bool report_due(const EpochRun&, const Asked&, int64_t done, bool hold) const;
+    bool report_due(const EpochRun&, const Asked&, bool last, bool hold) const;
     /// Evaluates after `epoch` if its turn has come, and takes the checkpoint that is due then.
     void end_epoch(int64_t epoch, TrainListener&);
     void evaluate(int64_t epoch, TrainListener&);

@@ -67,6 +67,8 @@ struct Trainer::EpochRun {
     EpochSummary summary;
     int64_t first, last;  ///< steps of the epoch; first is not 0 if the run was resumed within it
     int64_t drained;      ///< steps of the run whose records were read
+    int64_t marked;       ///< steps of the run that `reached` waits for, or whose records were read
+    std::function<void()> reached{};
     std::vector<StepRecord> unreported{};
     Clock::time_point start = Clock::now(), reported = start;
 };
@@ -79,11 +81,35 @@ struct Trainer::Asked {
 /// Steps until the host looks at their records. A host that is far ahead learns late of a request
 /// to stop, and looks stalled.
 int64_t Trainer::look_interval() const {
-    constexpr int64_t most_ahead = 32;
-    return backend_.synchronous() ? 1 : std::min(setup_.log_interval, most_ahead);
+    constexpr int64_t most_ahead = 32, intervals = 2;
+    return backend_.synchronous() ? 1 : std::min(setup_.log_interval, most_ahead / intervals);
 }
 
 bool Trainer::checkpoint_step() const { return setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0; }
+
+/// The records of all steps that were launched, or of those up to the last look.
+std::vector<StepRecord> Trainer::read(EpochRun& e, bool all) {
+    const int64_t until = all ? step_ : e.marked;
+    const std::function<void()> reached = std::exchange(e.reached, all ? nullptr : backend_.mark());
+    e.marked = step_;
+    if (all)
+        backend_.synchronize();
+    else if (reached)
+        reached();
+    return drain(std::exchange(e.drained, until), until);
+}
+
+/// Records that ask for something are followed by those of all steps: what is done about them is
+/// done between two steps.
+std::vector<StepRecord> Trainer::look(EpochRun& e, bool all) {
+    std::vector<StepRecord> records = read(e, all || !looks_late());
+    const bool ask = std::any_of(records.begin(), records.end(),
+                                 [](const StepRecord& r) { return r.stop || r.checkpoint || r.hold || r.skipped; });
+    if (!ask || e.drained == step_) return records;
+    const std::vector<StepRecord> rest = read(e, true);
+    records.insert(records.end(), rest.begin(), rest.end());
+    return records;
+}
 
 /// Adds the records to the epoch, and sets stopped_.
 Trainer::Asked Trainer::take_in(const std::vector<StepRecord>& records, EpochRun& e) {
@@ -99,11 +125,11 @@ Trainer::Asked Trainer::take_in(const std::vector<StepRecord>& records, EpochRun
 }
 
 /// Whether the listener hears of the records now. What is held, or saved, has its rows.
-bool Trainer::report_due(const EpochRun& e, const Asked& asked, int64_t done, bool hold) const {
+bool Trainer::report_due(const EpochRun& e, const Asked& asked, bool last, bool hold) const {
     constexpr double longest_silence = 2;  // seconds
-    const bool by_steps =
-        int64_t(e.unreported.size()) >= setup_.log_interval || (done - e.first) % setup_.log_interval == 0;
-    return by_steps || seconds_since(e.reported) >= longest_silence || done == e.last || asked.checkpoint || stopped_ ||
+    const bool by_steps = int64_t(e.unreported.size()) >= setup_.log_interval ||
+                          (e.drained % epoch_plan_.steps() - e.first) % setup_.log_interval == 0;
+    return by_steps || seconds_since(e.reported) >= longest_silence || last || asked.checkpoint || stopped_ ||
            asked.skipped || hold;
 }
 
@@ -113,7 +139,8 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
     EpochRun e{.summary = {.epoch = epoch + 1},
                .first = first,
                .last = std::min(epoch_plan_.steps(), total_steps_ - step_ + first),
-               .drained = step_};
+               .drained = step_,
+               .marked = step_};
     upload_counters(epoch);
     if (holding_) hold();
     const int64_t interval = look_interval();
@@ -123,19 +150,19 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
         comm_.activity().set_step(++step_);
         comm_.activity().advance(step_);
         const bool last = i + 1 == e.last;
-        if (step_ - e.drained < interval && !last && !checkpoint_step()) continue;
-        backend_.synchronize();
-        const std::vector<StepRecord> records = drain(e.drained, step_);
-        e.drained = step_;
+        const bool all = last || checkpoint_step() || listener.at_once(step_);
+        if (step_ - e.marked < interval && !all) continue;
+        const std::vector<StepRecord> records = look(e, all);
+        if (records.empty()) continue;  // the first look that is late
         const Asked asked = take_in(records, e);
-        if (report_due(e, asked, i + 1, records.back().hold)) {
+        if (report_due(e, asked, last, records.back().hold)) {
             listener.on_steps(epoch + 1, std::exchange(e.unreported, {}));
             e.reported = Clock::now();
         }
         if (asked.skipped && handle_skipped(records, listener)) return;
         if (!asked.skipped) skipped_in_a_row_ = 0;
         const double seconds_a_step = records.back().step_seconds;
-        watch_clocks(double(2 * interval + 1) * seconds_a_step);
+        watch_clocks(double((looks_late() ? 3 : 2) * interval + 1) * seconds_a_step);
         watch_length(double(interval) * seconds_a_step);
         holding_ = records.back().hold;
         if (last) break;  // the end of the epoch comes first
@@ -180,14 +207,10 @@ void Trainer::watch_length(double seconds) {
 
 std::vector<StepRecord> Trainer::drain(int64_t from, int64_t to) {
     std::vector<StepRecord> records(static_cast<size_t>(to - from));
-    for (int64_t s = from; s < to;) {  // a run of steps may go around the end of the ring
-        const int64_t at = s % ring_size_, count = std::min(to - s, ring_size_ - at);
-        backend_.download(&records[size_t(s - from)], static_cast<StepRecord*>(ring_.get()) + at,
-                          size_t(count) * sizeof(StepRecord));
-        s += count;
-    }
-    for (const StepRecord& r : records)
+    for (StepRecord& r : records) {
+        r = static_cast<const StepRecord*>(ring_.get())[from % ring_size_];
         require(r.step == ++from, "the metrics ring holds every step since it was read");
+    }
     return records;
 }
 

@@ -1,10 +1,14 @@
 // Programs that share what a backend owns, and backends that share a device; skipped without one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/workspace.h"
 #include "backend/cuda_queries.h"
 #include "tests/cuda/graphs.h"
+#include "tests/support/cluster.h"
 #include "tests/support/step_runner.h"
 #include "tests/support/test_comm.h"
 
@@ -78,6 +82,36 @@ TEST_F(CudaBackends, AProgramGoesOnAfterALargerOneWasBuilt) {
         EXPECT_EQ(losses, train(alone, 6));
         EXPECT_EQ(first.weights(), alone.weights());
         EXPECT_EQ(others, train(second_alone, 3));
+    }
+}
+
+// The emulated device does no more than is waited for: what comes after the mark is not done then.
+TEST_F(CudaBackends, AMarkIsWaitedForAndNothingAfterIt) {
+    const std::unique_ptr<Backend> gpu = backend(Precision::f32, true);
+    constexpr size_t count = 16;
+    const Buffer memory[] = {gpu->allocate_shared(count), gpu->allocate_shared(count)};
+    std::vector<std::function<void()>> clear;
+    for (const Buffer& b : memory) {
+        Tape tape;
+        gpu->zero({b.get(), {1, 1, 1, count / sizeof(float)}, DType::f32}, tape);
+        clear.push_back(gpu->finish(tape));
+    }
+    for (int run = 0; run < 4; ++run) {  // eager, captured, replayed
+        for (const Buffer& b : memory) std::fill_n(static_cast<char*>(b.get()), count, char(1));
+        const auto is = [&](int which, char value) {
+            const char* at = static_cast<const char*>(memory[which].get());
+            return std::all_of(at, at + count, [=](char c) { return c == value; });
+        };
+        clear[0]();
+        const std::function<void()> first = gpu->mark();
+        clear[1]();
+        first();
+        EXPECT_TRUE(is(0, 0));
+        if (is_emulated() && !std::getenv("EMULATED_ORDER")) {
+            EXPECT_TRUE(is(1, 1)) << "the host waited for work after the mark";
+        }
+        gpu->synchronize();
+        EXPECT_TRUE(is(1, 0));
     }
 }
 

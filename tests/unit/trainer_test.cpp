@@ -40,13 +40,25 @@ public:
     void request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) override {
         cpu::CpuBackend::request(requests, stats, own, tape);
         tape.push_back({{.name = "hold"}, Lane::compute, [this, stats] {
+                            ++launched;
                             if (holding) stats->hold = 1;
+                            if (launched == stop_at) stats->stop = 1;
                         }});
+    }
+    void synchronize() override { waits.push_back({launched, launched}); }
+    std::function<void()> mark() override {
+        return [this, marked = launched] { waits.push_back({marked, launched}); };
     }
 
     bool holding = false;          ///< as if steps took long
     std::function<void()> within;  ///< called in the middle of every step and evaluation batch
     bool asynchronous = false, poison_again = false;
+    int64_t launched = 0;  ///< training steps so far
+    int64_t stop_at = 0;   ///< the step in which some rank asks to stop
+    struct Wait {
+        int64_t until, launched;  ///< steps: that are waited for, of all that were launched
+    };
+    std::vector<Wait> waits;  ///< of the host for the device
     int64_t poisoned_step = 0;
 
 private:
@@ -224,6 +236,49 @@ TEST_F(TrainerLoop, StepsThatRunOnAreDrainedAndCheckpointedAtTheSamePlaces) {
     }
     EXPECT_EQ(odd.images, (std::vector<int64_t>{190, 190, 190}));
     EXPECT_EQ(odd.evaluations, (std::vector<int64_t>{10, 20, 30}));
+}
+
+// Two steps between looks. The first look is at all steps, because it is not known yet how long
+// they take, and so are those at the end of an epoch; the others leave the device two steps to do.
+TEST_F(TrainerLoop, StepsThatRunOnAreLookedAtLate) {
+    setup_.log_interval = 2;
+    Recorder plain, late;
+    train(plain);
+    backend_.asynchronous = true;
+    backend_.launched = 0;
+    backend_.waits.clear();
+    train(late);
+    EXPECT_EQ(late.losses(), plain.losses());
+    const auto is_long = [](const StepRecord& r) { return r.step_seconds > 0.1; };
+    if (std::any_of(late.records.begin(), late.records.end(), is_long)) GTEST_SKIP() << "the machine is too busy";
+    std::vector<int64_t> left;  // to do while the host waits, in the order of its waits within epochs
+    for (const OddBackend::Wait& w : backend_.waits)
+        if (w.launched % 10 != 0) left.push_back(w.launched - w.until);
+    // Of each epoch the looks after 2, 4, 6 and 8 steps: the first two at all of the first epoch's
+    // steps, then, in every epoch, the first late one finds nothing to wait for.
+    EXPECT_EQ(left, (std::vector<int64_t>{0, 0, 2, 2, 2, 2, 2, 2, 2}));
+}
+
+// Nothing of what ran after the step that asked is lost: it is in the checkpoint and in the rows.
+TEST_F(TrainerLoop, ARequestThatIsSeenLateStopsBetweenTwoSteps) {
+    setup_.log_interval = 3;
+    backend_.asynchronous = true;
+    Recorder recorder;
+    train(recorder);
+    const std::vector<double> whole = recorder.losses();
+    for (const int64_t step : {7, 8, 14}) {
+        Recorder r;
+        backend_.launched = 0;
+        backend_.stop_at = step;
+        train(r);
+        backend_.stop_at = 0;
+        const auto done = int64_t(r.records.size());
+        EXPECT_GE(done, step);
+        EXPECT_LE(done, step + 2 * 3);
+        EXPECT_EQ(r.records.back().step, done);
+        EXPECT_EQ(r.checkpoints.back().step, done);
+        EXPECT_EQ(r.losses(), std::vector<double>(whole.begin(), whole.begin() + done));
+    }
 }
 
 TEST_F(TrainerLoop, NotFiniteStops) {

@@ -65,6 +65,15 @@ Buffer CudaBackend::mapped(void* host, size_t bytes) {
     return {seen, [host](void*) { cudaHostUnregister(host); }};
 }
 
+Buffer CudaBackend::allocate_shared(size_t bytes) {
+    try {
+        const auto memory = std::make_shared<PinnedMemory>(bytes);
+        return {memory, memory->get()};
+    } catch (const std::bad_alloc&) {
+        fail(Exit::out_of_memory, "out of memory: cannot pin " + std::to_string(bytes) + " bytes of the host");
+    }
+}
+
 void CudaBackend::upload(void* to, const void* from, size_t bytes) {
     if (bytes == 0) return;
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, compute_.get()), "copying to the device");

@@ -74,8 +74,22 @@ Tensor CudaBackend::kept_state() {
 void CudaBackend::synchronize() {
     const Doing doing(comm_.activity(), "waiting for the GPU");
     if (!sums_) return check(cudaStreamSynchronize(compute_.get()), "a step");
+    poll([this] { return cudaStreamQuery(compute_.get()); });
+}
+
+std::function<void()> CudaBackend::mark() {
+    auto here = std::make_shared<Event>();
+    check(cudaEventRecord(here->get(), compute_.get()), "marking a step");
+    return [this, here] {
+        const Doing doing(comm_.activity(), "waiting for the GPU");
+        if (!sums_) return check(cudaEventSynchronize(here->get()), "a step");
+        poll([&] { return cudaEventQuery(here->get()); });
+    };
+}
+
+void CudaBackend::poll(const std::function<cudaError_t()>& query) {
     // A sum whose peer is gone never ends: NCCL has to be asked.
-    for (cudaError_t e; (e = cudaStreamQuery(compute_.get())) != cudaSuccess;) {
+    for (cudaError_t e; (e = query()) != cudaSuccess;) {
         if (e != cudaErrorNotReady) check(e, "a step");
         sums_->poll();
         std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -46,6 +46,7 @@ public:
     Buffer allocate_summed(size_t bytes) override;
     Buffer resident(void* host, size_t bytes) override;
     Buffer mapped(void* host, size_t bytes) override;
+    Buffer allocate_shared(size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
     Tensor kept_state() override;
@@ -73,6 +74,7 @@ public:
     std::function<void()> finish(Tape) override;
     std::vector<double> time_steps(const Tape&) override;
     void synchronize() override;
+    std::function<void()> mark() override;
     bool synchronous() const override { return false; }
 
 private:
@@ -146,6 +148,8 @@ private:
     void share_notes();
     /// Collective: what the sums over ranks go over, and what follows from it.
     void look_at_links();
+    /// Waits until `query` no longer says that it is not ready, where there are sums over ranks.
+    void poll(const std::function<cudaError_t()>& query);
     /// What a program needs from the host before it runs.
     void prepare();
 
