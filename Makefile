@@ -28,7 +28,8 @@ WNO := $(if $(filter 12,$(shell $(CXX) -dumpversion 2>/dev/null)),-Wno-restrict)
 WNO += $(if $(SANITIZE),-Wno-maybe-uninitialized)
 # Clang complains where it does not vectorise a loop marked simd, as in sanitized builds.
 WNO += $(if $(findstring clang,$(CXX)),-Wno-pass-failed -Wno-unknown-warning-option)
-CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) -isystem $(ONEDNN)/include
+# Not -isystem /usr/include, which would hide the C library from the C++ library's own includes.
+CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) $(if $(filter-out /usr,$(ONEDNN)),-isystem $(ONEDNN)/include)
 CXXFLAGS += -std=c++20 $(OPT) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
 LDFLAGS  += $(OPT) -fopenmp -L$(ONEDNN)/lib
 LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -ljpeg -lpng -lcrypto -lz -ldl

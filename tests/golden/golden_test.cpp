@@ -308,11 +308,9 @@ std::vector<Case> in_low_precision() {
 }
 std::string name_of_low_test(const testing::TestParamInfo<Case>& test) {
     constexpr const char* ways[] = {"", "_norms_by_convolutions", "_norms_by_plans", "_norms_by_kernels"};
-    const ConvBy by = test.param.conv_by;
+    constexpr const char* conv_ways[] = {"", "", "_direct", "_winograd"};
     return name_of_test(test) + "_" + name_of(test.param.precision) + ways[int(test.param.norm_by)] +
-           (by == ConvBy::direct_bf16 ? "_direct"
-            : by == ConvBy::winograd  ? "_winograd"
-                                      : "");
+           conv_ways[int(test.param.conv_by)];
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenLowValues);
 INSTANTIATE_TEST_SUITE_P(All, GoldenLowValues, testing::ValuesIn(in_low_precision()), name_of_low_test);

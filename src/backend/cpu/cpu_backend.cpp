@@ -123,9 +123,7 @@ CpuBackend::CpuBackend(CpuBackend& whole, int index)
 
 CpuBackend::~CpuBackend() = default;
 
-std::string CpuBackend::kind() const { return cpu_model() + " (" + isa_name() + "), oneDNN " + onednn_version(); }
-
-std::string CpuBackend::device() const { return kind(); }
+std::string CpuBackend::device() const { return cpu_model() + " (" + isa_name() + "), oneDNN " + onednn_version(); }
 
 Buffer CpuBackend::allocate(size_t bytes) {
     const size_t rounded = whole_pages(std::max<size_t>(bytes, 1));

@@ -105,8 +105,6 @@ private:
     size_t pool_workspace(const Pool&, const Graph&, int batch) const;
     /// Of a convolution.
     void append(const Bound&, StepPhase direction, const std::string& name, const ConvCall&, ConvBy, Tape&);
-    /// Processor and library: what choices hold for.
-    std::string kind() const;
     /// Threads that compute a convolution: one, where logical ranks are computed side by side.
     int conv_threads() const { return options_.invariant ? 1 : threads_; }
     /// What was not chosen yet.
