@@ -53,21 +53,26 @@ void fill(Backend& backend, const Tensor& t) {
                        std::min(block, t.bytes() - at));
 }
 
-double multiplied_flops(Backend& backend, DType type, const Tensor& weight, int images) {
+/// A convolution that is a product of matrices.
+Graph product_graph(DType type, const Shape& weight) {
     constexpr int side = 16;
+    Graph graph;
+    graph.input = 0;
+    graph.values = {{"x", side, side, weight.c, type}, {"y", side, side, weight.c, type}};
+    graph.params = {{"weight", weight, {Init::constant, 0}, true, true}};
+    graph.ops = {Conv{0, 1, 0, none, 1, 1, 0}};
+    return graph;
+}
+
+double multiplied_flops(Backend& backend, const Graph& graph, const Tensor& weight, int images) {
     const int channels = weight.shape.c;
-    const Shape pixels{images, side, side, channels};
+    const DType type = graph.values[0].dtype;
+    const Shape pixels = graph.values[0].batched(images);
     const size_t bytes = pixels.count() * size_of(type);
     const Buffer x = backend.allocate(bytes), y = backend.allocate(bytes);
     const std::vector<Tensor> values = {{x.get(), pixels, type}, {y.get(), pixels, type}}, params = {weight};
     fill(backend, values[0]);
     const std::vector<Tensor> none_of_values(2), none_of_params(1);
-    Graph graph;
-    graph.input = 0;
-    graph.values = {{"x", side, side, channels, type}, {"y", side, side, channels, type}};
-    graph.params = {{"weight", weight.shape, {Init::constant, 0}, true, true}};
-    const Conv conv{0, 1, 0, none, 1, 1, 0};
-    graph.ops = {conv};
     const GradientFlow gradients = gradient_flow(graph);
     const std::shared_ptr<const Ways> ways = backend.decide({graph, images, false, gradients});
     const std::vector<void*> saved(1);
@@ -96,14 +101,16 @@ double multiplied_flops(Backend& backend, DType type, const Tensor& weight, int 
 
 Ceilings measure_ceilings(Backend& backend, DType values) {
     Ceilings c;
+    const Shape shape{1024, 1, 1, 1024};
+    const Graph graph = product_graph(values, shape);
+    if (backend.synchronous()) backend.agree({graph, 1, false, gradient_flow(graph)});
     try {
         c.bytes = copied_bytes(backend);
-        const Shape shape{1024, 1, 1, 1024};
         const Buffer memory = backend.allocate(shape.count() * sizeof(float));
         const Tensor weight{memory.get(), shape, DType::f32};
         fill(backend, weight);
-        c.flops = multiplied_flops(backend, values, weight, 16);
-        if (c.flops > 1e13) c.flops = multiplied_flops(backend, values, weight, 512);  // large enough to fill a GPU
+        c.flops = multiplied_flops(backend, graph, weight, 16);
+        if (c.flops > 1e13) c.flops = multiplied_flops(backend, graph, weight, 512);  // large enough to fill a GPU
     } catch (const Error& error) {
         if (error.code != Exit::out_of_memory) throw;
     }

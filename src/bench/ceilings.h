@@ -11,7 +11,7 @@ struct Ceilings {
     double bytes = 0;  ///< read and written a second, copying 256 MiB
 };
 
-/// Call after the last step. Not measured if there is no memory left for it.
+/// Collective, after the last step. Not measured if there is no memory left for it.
 Ceilings measure_ceilings(Backend&, DType values);
 
 }  // namespace convoy

@@ -61,6 +61,7 @@ TEST_F(ConvChoices, AreMeasuredOnceAndKept) {
     // resnet18's 3x3 convolutions are of 4 sizes with stride 1 and 3 with 2, its 1x1 of 3; 1 is the
     // stem. Three directions, but the stem's data gradient; those that add and those that do not.
     std::set<std::string> sizes;
+    int measured = 0;
     for (const auto& [key, ways] : lines) {
         for (const char* direction : {" forward", " data-gradient", " weight-gradient"})
             if (const size_t at = key.find(direction); at != std::string::npos) sizes.insert(key.substr(0, at));
@@ -68,9 +69,10 @@ TEST_F(ConvChoices, AreMeasuredOnceAndKept) {
         std::string way;
         int count = 0;
         for (double microseconds; words >> way >> microseconds; ++count) EXPECT_GT(microseconds, 0) << key;
-        const bool stem = key.find("12x12x3 ") != std::string::npos;  // only the direct way
-        EXPECT_TRUE(stem ? count == 0 : count >= 2) << key << ":" << ways;
+        EXPECT_NE(count, 1) << key << ":" << ways << ": there was nothing to compare it with";
+        measured += count > 0;
     }
+    EXPECT_GT(measured, 20) << "products of matrices can do all 1x1 convolutions, and those of few pixels";
     EXPECT_EQ(sizes.size(), 11u);
     EXPECT_EQ(lines_of(choices_in("first")), lines);
     ASSERT_EQ("", failure(run(1, "second", small(), cache())));
@@ -122,17 +124,24 @@ TEST_F(ConvChoices, AreNotMeasuredWhereNothingKeepsThem) {
 }
 
 TEST_F(ConvChoices, InfoTellsThemWithTheirTimes) {
-    const Finished info = test::run("export " + cache() + "; " +
-                                    launch_command(1, "info --plans mnist-conv --chip cpu --precision f32", 60));
+    const Finished info = test::run(
+        "export " + cache() + "; " +
+        launch_command(1, "info --plans resnet18 --image-size 12x12x3 --stem cifar --chip cpu --precision f32", 60));
     ASSERT_EQ("", failure(info));
+    int told = 0;
     for (const auto& [key, ways] : lines_of(read_file(file_in("cache")))) {
         const size_t row = info.out.find(key);
         ASSERT_NE(row, std::string::npos) << key << " is not in\n" << info.out;
         const std::string line = info.out.substr(row, info.out.find('\n', row) - row);
         std::istringstream words(ways);
         std::string way;
-        for (double microseconds; words >> way >> microseconds;) EXPECT_GE(count(line, way + " "), 1) << line;
+        for (double microseconds; words >> way >> microseconds; ++told) {
+            char time[64];
+            std::snprintf(time, sizeof time, "%s %.2f ms", way.c_str(), 1e-3 * microseconds);
+            EXPECT_EQ(count(line, time), 1) << time << " is not in " << line;
+        }
     }
+    EXPECT_GT(told, 40);
 }
 
 }  // namespace
