@@ -4,6 +4,7 @@
 #   cp jobs/adhoc/hostfile.example jobs/adhoc/hostfile    # then write your machines into it
 #   jobs/adhoc/run.sh input/recipes/resnet50.cfg --output output/mine
 # All machines see this folder under the same path (NFS), and ssh to them asks for no password.
+# What is printed is also in OUTPUT.log, beside the run folder.
 # Ctrl-C or a TERM checkpoints; the same command with the same --output goes on. Expected: as the
 # job script for as many GPUs. Proven with CPU ranks on emulated hosts (make test-jobs), never on
 # GPUs.

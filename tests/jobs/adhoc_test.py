@@ -46,14 +46,19 @@ class Adhoc(unittest.TestCase):
         return checkout.read("output/adhoc.log")
 
     def test_ranks_on_all_hosts_and_resume(self):
-        self.run_to_end(LONG + " --output output/whole")
+        said = self.run_to_end(LONG + " --output output/whole")
+        self.assertEqual(checkout.read("output/whole.log"), said)
+        self.assertIn("done: test accuracy", said)
         self.assertEqual(ranks_by_host(checkout.path("output/whole/metrics.h5")), {"m1": 2, "m2": 1, "m3": 2})
         job = self.start(LONG + " --output output/cut")
         wait_for("training", lambda: checkout.read("output/cut/metrics.jsonl").count('"kind":"train"') > 10, 60)
         job.terminate()
         self.assertEqual(job.wait(60), 85, self.said())
         self.assertIn("the same command with --output output/cut goes on", self.said())
-        self.assertIn("resume    at step", self.run_to_end(LONG + " --output output/cut"))
+        cut = self.said()
+        resumed = self.run_to_end(LONG + " --output output/cut")
+        self.assertIn("resume    at step", resumed)
+        self.assertEqual(checkout.read("output/cut.log"), cut + resumed)
         self.assertEqual(
             parameters(checkout.path("output/cut/model.h5")), parameters(checkout.path("output/whole/model.h5"))
         )
