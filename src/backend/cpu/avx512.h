@@ -50,6 +50,40 @@ inline void store(bf16* p, __mmask16 m, Vector v) {
                              _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40))));
 }
 
+/// Of each quarter of both, the first pair of floats, or the second.
+inline Vector low_pairs(Vector p, Vector q) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(p), _mm512_castps_pd(q)));
+}
+inline Vector high_pairs(Vector p, Vector q) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(p), _mm512_castps_pd(q)));
+}
+
+/// Rows and columns of 16 by 16 floats change places.
+inline void transpose(Vector* rows) {
+    Vector quads[lanes], fours[lanes];  // in each quarter of a vector; quarters of four rows
+#pragma GCC unroll 4
+    for (int g = 0; g < lanes; g += 4) {  // 4 by 4 in each quarter
+        const Vector a = _mm512_unpacklo_ps(rows[g], rows[g + 1]), b = _mm512_unpackhi_ps(rows[g], rows[g + 1]),
+                     c = _mm512_unpacklo_ps(rows[g + 2], rows[g + 3]), d = _mm512_unpackhi_ps(rows[g + 2], rows[g + 3]);
+        quads[g] = low_pairs(a, c);
+        quads[g + 1] = high_pairs(a, c);
+        quads[g + 2] = low_pairs(b, d);
+        quads[g + 3] = high_pairs(b, d);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j)  // even quarters, then odd ones
+#pragma GCC unroll 2
+        for (int half = 0; half < lanes; half += 8) {
+            fours[half + j] = _mm512_shuffle_f32x4(quads[half + j], quads[half + 4 + j], 0x88);
+            fours[half + 4 + j] = _mm512_shuffle_f32x4(quads[half + j], quads[half + 4 + j], 0xdd);
+        }
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) {  // columns 0 to 7 are in even quarters of these
+        rows[j] = _mm512_shuffle_f32x4(fours[j], fours[8 + j], 0x88);
+        rows[8 + j] = _mm512_shuffle_f32x4(fours[j], fours[8 + j], 0xdd);
+    }
+}
+
 /// c [R][32 or 16 columns] = (or +=) sum over k of a(row, k) b(k, column): a by its two strides, b
 /// with `b_stride` between k.
 template <int R, int V>

@@ -13,18 +13,6 @@
 namespace convoy::cpu {
 namespace {
 
-/// The largest bits of the values without their signs.
-CONVOY_WIDE uint32_t largest_magnitude(const float* __restrict from, size_t n) {
-    uint32_t largest = 0;
-#pragma omp simd reduction(max : largest)
-    for (size_t i = 0; i < n; ++i) {
-        uint32_t bits;
-        std::memcpy(&bits, from + i, sizeof bits);
-        largest = std::max(largest, bits & 0x7fffffffu);
-    }
-    return largest;
-}
-
 /// What is larger than 2^bits, or no number, becomes some integer that is not: the step is not
 /// used.
 inline int64_t integer(float value, double scale, double most) {
@@ -34,16 +22,19 @@ inline int64_t integer(float value, double scale, double most) {
     return int64_t(std::rint(v));
 }
 
-CONVOY_WIDE void write_integers(const float* __restrict from, size_t n, double scale, double most,
-                                int64_t* __restrict to) {
-#pragma omp simd
-    for (size_t i = 0; i < n; ++i) to[i] = integer(from[i], scale, most);
-}
-
-CONVOY_WIDE void add_integers(const float* __restrict from, size_t n, double scale, double most,
-                              int64_t* __restrict to) {
-#pragma omp simd
-    for (size_t i = 0; i < n; ++i) to[i] += integer(from[i], scale, most);
+/// to = (or +=, if Add) from as integers; the largest bits of `from` without the signs.
+template <bool Add>
+CONVOY_WIDE uint32_t put_integers(const float* __restrict from, size_t n, double scale, double most,
+                                  int64_t* __restrict to) {
+    uint32_t largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (size_t i = 0; i < n; ++i) {
+        uint32_t bits;
+        std::memcpy(&bits, from + i, sizeof bits);
+        largest = std::max(largest, bits & 0x7fffffffu);
+        to[i] = (Add ? to[i] : 0) + integer(from[i], scale, most);
+    }
+    return largest;
 }
 
 CONVOY_WIDE void take_integers(const int64_t* __restrict from, size_t n, double unit, float* __restrict to) {
@@ -97,11 +88,12 @@ std::vector<ExactAdder::Piece*> ExactAdder::pieces(const ExactSums& s) {
 void ExactAdder::add(const ExactSums& s, const float* gradients, Piece& p) {
     const float* from = gradients + p.begin;
     const auto n = size_t(p.end - p.begin);
-    raise_to(s.seen[p.tensor], exponent_of(largest_magnitude(from, n)));
     const double scale = ExactSums::scale(s.bits, s.tops[p.tensor]), most = power_of_two(s.bits);
     const std::lock_guard turn(p.turn);
-    (p.empty ? write_integers : add_integers)(from, n, scale, most, s.sums + p.begin);
+    const uint32_t largest =
+        (p.empty ? put_integers<false> : put_integers<true>)(from, n, scale, most, s.sums + p.begin);
     p.empty = false;
+    raise_to(s.seen[p.tensor], exponent_of(largest));
 }
 
 void ExactAdder::take(const ExactSums& s, Piece& p, float* gradients) {
