@@ -190,14 +190,6 @@ value_of() { # of an option in `args`
   done
 }
 
-# From here on what is printed goes into a file, too: without a scheduler nobody else keeps it.
-keep_log() {
-  mkdir -p "$(dirname "$1")"
-  exec > >(exec tee -ia "$1") 2>&1 # -i: a Ctrl-C is for the training
-  log_writer=$!
-  trap 'exec >&- 2>&-; wait "$log_writer" || true' EXIT
-}
-
 # Tells one model file from the next; empty if there is none. A training that is done has written
 # one.
 model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
@@ -219,7 +211,6 @@ train_on() {
   if [[ $scheduler == pbs ]] && limit=$(pbs_time_limit) && [[ -n $limit ]]; then standard time-limit "$limit"; fi
   retries=${CONVOY_RETRIES:-3}
   [[ $retries =~ ^[0-9]+$ ]] || fail "CONVOY_RETRIES=$retries is not a number: say how often a job that lost a host is put back"
-  [[ $scheduler != none ]] || given dry-run || given help || keep_log "$output.log"
   echo "convoy job: $(job_name) $(job_id) in $output: ${launch[*]} ${convoy[*]} train ${args[*]}"
   before=$(model_written)
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"

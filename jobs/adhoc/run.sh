@@ -23,4 +23,16 @@ for host in "${hosts[@]}"; do
 done
 launch=("${mpirun[@]}" --hostfile "$hostfile")
 pass_environment
+
+# Without a scheduler nobody else keeps what is printed.
+read_arguments "$@"
+export CONVOY_OUTPUT=${CONVOY_OUTPUT:-output/$(job_name)-$(job_id)}
+log=$(value_of output)
+log=${log:-$CONVOY_OUTPUT}
+if ! given dry-run && ! given help; then
+  mkdir -p "$(dirname "$log")"
+  exec > >(exec tee -ia "${log%/}.log") 2>&1 # -i: a Ctrl-C is for the training
+  log_writer=$!
+  trap 'exec >&- 2>&-; wait "$log_writer" || true' EXIT
+fi
 train_on auto "$@"
