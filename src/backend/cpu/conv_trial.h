@@ -12,8 +12,8 @@ public:
     ConvTrial(dnnl::engine, dnnl::stream, MemoryBudget&);
     ~ConvTrial();
     ConvTrial(const ConvTrial&) = delete;
-    /// Seconds of each candidate, the shortest of up to three runs after a first. Empty if there is
-    /// only one, or memory is short.
+    /// Seconds of each candidate, the shortest of two to twelve runs after a first. Empty if there
+    /// is only one, or memory is short.
     ConvTimes measure(const ConvSpec&, const Capabilities&);
 
 private:
