@@ -7,91 +7,14 @@
 #include <functional>
 #include <optional>
 
-#include "backend/cpu/cpu_backend.h"
 #include "model/models.h"
 #include "tests/support/cluster.h"
 #include "tests/support/test_comm.h"
+#include "tests/unit/odd_backend.h"
 #include "train/trainer.h"
 
 namespace convoy::test {
 namespace {
-
-class OddBackend final : public cpu::CpuBackend {
-public:
-    OddBackend() : cpu::CpuBackend({2, false}, test_comm()) {}
-    bool synchronous() const override { return !asynchronous; }
-    void update(const Update& u, Tape& tape) override {
-        tape.push_back({{.name = "poison"}, Lane::compute, [this, u] {
-                            const int64_t step = u.counters->step + 1;
-                            if (step == poisoned_step && (poison_again || std::exchange(last_poisoned_, step) != step))
-                                u.gradients[stats_elements] = NAN;
-                        }});
-        cpu::CpuBackend::update(u, tape);
-    }
-
-    void forward(const Op& op, const Bound& b, Tape& tape) override {
-        if (std::holds_alternative<SoftmaxXent>(op))
-            tape.push_back({{.name = "within"}, Lane::compute, [this] {
-                                if (within) within();
-                            }});
-        cpu::CpuBackend::forward(op, b, tape);
-    }
-
-    void request(const Requests* requests, BatchStats* stats, BatchStats* own, Tape& tape) override {
-        cpu::CpuBackend::request(requests, stats, own, tape);
-        tape.push_back({{.name = "hold"}, Lane::compute, [this, stats] {
-                            ++launched;
-                            if (holding) stats->hold = 1;
-                            if (launched == stop_at) stats->stop = 1;
-                        }});
-    }
-    void synchronize() override { waits.push_back({launched, launched}); }
-    std::function<void()> mark() override {
-        return [this, marked = launched] { waits.push_back({marked, launched}); };
-    }
-
-    bool holding = false;          ///< as if steps took long
-    std::function<void()> within;  ///< called in the middle of every step and evaluation batch
-    bool asynchronous = false, poison_again = false;
-    int64_t launched = 0;  ///< training steps so far
-    int64_t stop_at = 0;   ///< the step in which some rank asks to stop
-    struct Wait {
-        int64_t until, launched;  ///< steps: that are waited for, of all that were launched
-    };
-    std::vector<Wait> waits;  ///< of the host for the device
-    int64_t poisoned_step = 0;
-
-private:
-    int64_t last_poisoned_ = 0;
-};
-
-class Recorder final : public TrainListener {
-public:
-    void on_steps(int64_t, const std::vector<StepRecord>& r) override {
-        records.insert(records.end(), r.begin(), r.end());
-    }
-    void on_epoch(const EpochSummary& e) override { images.push_back(e.all.images); }
-    void on_eval(int64_t, int64_t step, const EvalResult&, bool) override { evaluations.push_back(step); }
-    void on_checkpoint(Checkpoint&& c) override { checkpoints.push_back(std::move(c)); }
-    std::optional<Checkpoint> on_rollback(int64_t) override {
-        if (checkpoints.empty()) return std::nullopt;
-        return checkpoints.back();
-    }
-    std::vector<double> losses() const {
-        std::vector<double> all;
-        for (const StepRecord& r : records) all.push_back(r.loss);
-        return all;
-    }
-    std::vector<int64_t> checkpoint_steps() const {
-        std::vector<int64_t> all;
-        for (const Checkpoint& c : checkpoints) all.push_back(c.step);
-        return all;
-    }
-
-    std::vector<StepRecord> records;
-    std::vector<int64_t> images, evaluations;
-    std::vector<Checkpoint> checkpoints;
-};
 
 /// 3 epochs of 10 steps, the last of each smaller.
 class TrainerLoop : public testing::Test {
