@@ -1,7 +1,8 @@
 // Batch norm backward. With g = dy times the activation's derivative, recomputed from x (from y for
 // ReLU with a residual): dbias = sum g, dscale = invstd * sum g (x - mean), dx = a (g - dbias / n -
 // (x - mean) invstd^2 sum g (x - mean) / n). Two passes read dy, x and, for that ReLU, y. Where the
-// residual's gradient is g, the first writes it and the second reads it instead (keeps_masked).
+// residual's gradient is g, or g takes long to work out (GELU), the first writes it and the second
+// reads it instead (kept).
 #include "kernels/batchnorm.cuh"
 
 namespace convoy::kernels {
@@ -11,7 +12,7 @@ namespace {
 enum class Slope { one, relu_of_y, relu_of_x, gelu_of_x };
 
 // Told to the compiler, as in batchnorm.cu. GELU's derivative takes longer than a row's loads and
-// needs registers itself: it hides them by more threads.
+// needs registers itself: it hides them by more threads. Only the pass that sums has it.
 template <class S> constexpr bool slow = std::is_same_v<S, Constant<Slope::gelu_of_x>>;
 template <class S> constexpr int blocks_of_sm = slow<S> ? 3 : 2;
 template <class S> constexpr int rows_in_flight = slow<S> ? 1 : 4;
@@ -61,7 +62,8 @@ template <class T, class S> struct Incoming {
     }
 };
 
-/// Also writes g [rows, stored] to `kept`, unless that is null; for ReLU with a residual only.
+/// Also writes g [rows, stored] to `kept`, unless that is null; for GELU, where it may be dy, and
+/// for ReLU with a residual only.
 template <class T, int V, class S>
 __global__ void __launch_bounds__(block_threads, blocks_of_sm<S>)
     gradient_sums(Incoming<T, S> in, T* kept, float* partial) {
@@ -75,7 +77,8 @@ __global__ void __launch_bounds__(block_threads, blocks_of_sm<S>)
         each_row<rows_in_flight<S>>(in.rows, fetch, [&](int64_t row, const auto& raw) {
             float g[V], centred[V];
             in.work_out(raw, coefficients, mean, g, centred);
-            if (in.slope == Slope::relu_of_y && kept) store(g, kept + row * in.stored + channel);
+            if ((in.slope == Slope::relu_of_y || in.slope == Slope::gelu_of_x) && kept)
+                store(g, kept + row * in.stored + channel);
             for (int k = 0; k < V; ++k) {
                 sum[0][k] += g[k];
                 sum[1][k] += g[k] * centred[k];
@@ -154,12 +157,16 @@ Slope slope_of(const BatchNormArgs& n) {
     return n.residual.data ? Slope::relu_of_y : Slope::relu_of_x;
 }
 
-/// Whether the residual's gradient is g, element by element, and holds nothing yet. Then the pass
-/// that sums writes it, and the pass that applies reads it in place of dy and y. Storing it rounds
-/// nothing: ReLU's g is dy or 0.
-bool keeps_masked(const BatchNormArgs& n, const BatchNormGradients& g) {
-    return slope_of(n) == Slope::relu_of_y && g.dresidual.data && !g.accumulate_dresidual &&
-           g.dresidual.shape.c == n.x.shape.c && n.residual_channels == n.channels;
+/// Where the pass that sums writes g, which the pass that applies reads in place of dy and y; no
+/// data: nowhere. The residual's gradient, if it is g element by element and holds nothing yet:
+/// that rounds nothing, ReLU's g is dy or 0. Of GELU, dy itself, which nothing reads later: g is
+/// rounded as dy was. That moves one tensor more, and leaves a pass that keeps the memory busy.
+Tensor kept(const BatchNormArgs& n, const BatchNormGradients& g) {
+    const Slope slope = slope_of(n);
+    if (slope == Slope::gelu_of_x) return g.dy;
+    const bool is_residuals = slope == Slope::relu_of_y && g.dresidual.data && !g.accumulate_dresidual &&
+                              g.dresidual.shape.c == n.x.shape.c && n.residual_channels == n.channels;
+    return is_residuals ? g.dresidual : Tensor{};
 }
 
 template <class T, class S> Incoming<T, S> incoming(const BatchNormArgs& n, const BatchNormGradients& g, S slope) {
@@ -212,14 +219,14 @@ void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& 
     const Shape& s = n.x.shape;
     const int64_t rows = int64_t(s.pixels());
     float* partial = static_cast<float*>(workspace);
-    const Tensor kept = keeps_masked(n, g) ? g.dresidual : Tensor{};
+    const Tensor to = kept(n, g);
     if (rows > 0)
-        with_layout(n.x.dtype, s.c, {n.x.data, n.y.data, g.dy.data, kept.data}, [&](auto t, auto v) {
+        with_layout(n.x.dtype, s.c, {n.x.data, n.y.data, g.dy.data, to.data}, [&](auto t, auto v) {
             using T = decltype(t);
             const RowGrid grid = row_grid(s.c / v, sum_chunks(rows));
             with_incoming<T, v>(n, g, [&]<class S>(const Incoming<T, S>& in) {
                 launch(gradient_sums<T, v, S>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, in,
-                       data_of<T>(kept), partial);
+                       data_of<T>(to), partial);
             });
         });
     launch_finish<2>(partial, rows, s.c, n.channels,
@@ -229,12 +236,13 @@ void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& 
 void batch_norm_gradient_apply(const BatchNormArgs& n, const BatchNormGradients& g, const double* sums,
                                cudaStream_t stream) {
     check(n);
-    if (!keeps_masked(n, g)) return launch_apply(n, g, sums, stream);
+    const Tensor from = kept(n, g);
+    if (!from.data) return launch_apply(n, g, sums, stream);
     BatchNormArgs linear = n;
     linear.act = Act::identity;
     linear.residual = {};
     BatchNormGradients rest = g;
-    rest.dy = g.dresidual;
+    rest.dy = from;
     rest.dresidual = {};
     launch_apply(linear, rest, sums, stream);
 }

@@ -90,7 +90,7 @@ void batch_norm_statistics(const BatchNormArgs&, const float* sum, const float* 
 void batch_norm_inference(const BatchNormArgs&, cudaStream_t);
 /// Reads x, mean and invstd. ReLU's mask comes from y if there is a residual; else the input of the
 /// activation is recomputed. dresidual, where it is the masked dy, is written before dx and read
-/// for it, in place of dy and y. Three kernels.
+/// for it, in place of dy and y. GELU's dy becomes dy times the derivative. Three kernels.
 void batch_norm_backward(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
 /// Only dx: dy is already masked, dscale and dbias already written. Two kernels.
 void batch_norm_backward_of_sums(const BatchNormArgs&, const BatchNormGradients&, void* workspace, cudaStream_t);
@@ -100,7 +100,7 @@ void batch_norm_backward_of_sums(const BatchNormArgs&, const BatchNormGradients&
 void batch_norm_sums(const BatchNormArgs&, double* sums, void* workspace, cudaStream_t);
 void batch_norm_normalise(const BatchNormArgs&, const double* sums, cudaStream_t);  ///< statistics from sums, then y
 void batch_norm_gradient_sums(const BatchNormArgs&, const BatchNormGradients&, double* sums, void* workspace,
-                              cudaStream_t);  ///< and dscale, dbias, dresidual where it is the masked dy
+                              cudaStream_t);  ///< and dscale, dbias, dresidual where it is the masked dy, GELU's dy
 /// With the operands of batch_norm_gradient_sums.
 void batch_norm_gradient_apply(const BatchNormArgs&, const BatchNormGradients&, const double* sums, cudaStream_t);
 

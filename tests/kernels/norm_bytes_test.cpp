@@ -19,11 +19,12 @@ struct Way {
 };
 
 // dy and x twice, dx; with a residual ReLU's mask from y and dresidual. Where dresidual is the
-// masked dy, the first pass writes it and the second reads it, not dy and y.
+// masked dy, the first pass writes it and the second reads it, not dy and y. GELU's first pass
+// writes dy times the derivative over dy.
 const Way ways[] = {
     {"relu", Act::relu, 0, false, false, 4, 1},
     {"relu, dx added", Act::relu, 0, true, false, 5, 1},
-    {"gelu", Act::gelu, 0, false, false, 4, 1},
+    {"gelu", Act::gelu, 0, false, false, 4, 2},
     {"identity, residual", Act::identity, 24, false, false, 4, 2},
     {"relu, residual", Act::relu, 24, false, false, 5, 2},
     {"relu, residual, dx added", Act::relu, 24, true, false, 6, 2},
@@ -102,7 +103,8 @@ TEST(KernelNormBytes, AForwardMovesWhatItsWayPromises) {
     }
 }
 
-// The least work is what the kernels move where nothing is added.
+// The least work is what the kernels move where nothing is added; GELU's write what they could work
+// out again.
 TEST(KernelNormBytes, TheLeastWorkIsWhatTheKernelsMove) {
     for (const Way& way : ways) {
         if (way.adds_dx || way.adds_dresidual) continue;
@@ -120,7 +122,8 @@ TEST(KernelNormBytes, TheLeastWorkIsWhatTheKernelsMove) {
         if (way.residual_channels) op.residual = value(way.residual_channels);
         graph.ops.push_back(op);
         const double tensor = 4.0 * 3 * 9 * 7 * 24;
-        EXPECT_EQ(work_of_step(graph, 3, 1, {}).at("batch norm gradient").bytes, tensor * (way.read + way.written))
+        EXPECT_EQ(work_of_step(graph, 3, 1, {}).at("batch norm gradient").bytes,
+                  tensor * (way.read + way.written - (way.act == Act::gelu)))
             << way.name;
     }
 }
@@ -148,6 +151,37 @@ TEST(KernelNormBytes, TheMaskedGradientIsReadBackNotWorkedOutAgain) {
             return o.result();
         };
         EXPECT_EQ(run(true), run(false));
+    }
+}
+
+// After the pass that sums, dy is what it was times the derivative in double precision, and the
+// pass that applies does not look at the activation any more.
+TEST(KernelNormBytes, GelusDerivativeIsWorkedOutOnce) {
+    for (const Layout& layout : layouts()) {
+        SCOPED_TRACE(name_of(layout));
+        Operands o({"", Act::gelu, 0, false, false, 0, 0}, layout, {3, 9, 7, 24});
+        kernels::batch_norm_forward(o.n, o.rank.workspace.data(), nullptr);
+        Doubles sums(2 * 24 + 1, NAN);
+        const Floats dy = o.rank.dy.get(), x = o.rank.x.get();
+        kernels::batch_norm_gradient_sums(o.n, o.g, sums.data(), o.rank.workspace.data(), nullptr);
+        const Floats g = o.rank.dy.get();
+        const double step = layout.type == DType::f32 ? 1e-6 : layout.type == DType::f16 ? 0x1p-10 : 0x1p-7;
+        for (size_t i = 0; i < g.size(); ++i) {
+            const size_t c = i % 24;
+            const double z = (double(x[i]) - double(o.n.mean[c])) * double(o.n.invstd[c]) *
+                                 (o.n.scale ? double(o.n.scale[c]) : 1) +
+                             double(o.n.bias[c]),
+                         slope = 0.5 * std::erfc(-z / std::sqrt(2.0)) +
+                                 z * std::exp(-z * z / 2) / std::sqrt(2 * std::acos(-1.0));
+            ASSERT_NEAR(g[i], double(dy[i]) * slope, step * (std::abs(double(dy[i])) + 1e-2)) << i;
+        }
+        kernels::BatchNormArgs linear = o.n;
+        linear.act = Act::identity;
+        kernels::batch_norm_gradient_apply(o.n, o.g, sums.data(), nullptr);
+        const Floats dx = o.rank.dx.get();
+        kernels::batch_norm_gradient_apply(linear, o.g, sums.data(), nullptr);
+        EXPECT_EQ(o.rank.dx.get(), dx);
+        EXPECT_TRUE(o.rank.dx.padding_is_zero() && o.rank.dy.padding_is_zero());
     }
 }
 
