@@ -243,6 +243,7 @@ const std::vector<OpCase>& op_cases() {
          conv({2, 5, 4, 171, 683, 3, 2, 1, false}), winograd({12, 9, 7, 16, 21, 3, 1, 1, false}),
          winograd({50, 4, 5, 31, 33, 3, 1, 1, false}), winograd({3, 17, 19, 33, 48, 3, 1, 1, false}),
          winograd({61, 3, 3, 17, 16, 3, 1, 1, false}), winograd({40, 7, 7, 17, 19, 3, 1, 1, false}),
+         winograd({7, 5, 4, 150, 131, 3, 1, 1, false}),  // more channels than are transformed together
          frozen_conv({2, 7, 9, 3, 24, 2, 1, 0, true}), frozen_conv({1, 5, 5, 3, 16, 3, 1, 1, false}),
          norm({"1", 5, 3, 7, 1, 0, false}), norm({"3_relu", 2, 9, 5, 3, 0, true}), norm({"16", 1, 7, 7, 16, 0, false}),
          norm({"21_relu", 5, 5, 7, 21, 0, true}), norm({"26_residual", 2, 5, 7, 26, 26, false}),
