@@ -75,6 +75,15 @@ TEST_F(CudaVirtualRanks, GoOnWithAnotherNumberOfGpusBitForBit) {
     }
     run(1, "chain", of_digits(resumed(steps)));
     expect_same_runs("whole", "chain");
+    const auto warnings = [&] {
+        return count(read_file(dir_.path("chain") + "/metrics.jsonl"), "\"event\":\"warning\"");
+    };
+    EXPECT_EQ(warnings(), 0);
+    const std::string on_a_cpu = train("chain", of_digits(resumed({{"epochs", "21"}, {"device", "cpu"}})));
+    const Finished f = launch(1, on_a_cpu, 120);
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ(warnings(), 1);
+    EXPECT_EQ(count(f.out + f.err, ", and until then on "), 1) << f.out << f.err;
 }
 
 }  // namespace
