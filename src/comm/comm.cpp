@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <thread>
 
 #include "base/memory_limits.h"
 #include "comm/native.h"
@@ -236,6 +238,9 @@ int Comm::fair_threads() {
 }
 
 void Comm::abort(Exit code, const std::string& message) {
+    // Of ranks that fail at the same moment, as where a file is gone, the lowest speaks: the others
+    // are ended while they wait for it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50) * std::min(rank(), 10));
     std::fprintf(stderr, "convoy: rank %d on %s: %s\n", rank(), host().c_str(), printable(message).c_str());
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, int(code));
