@@ -6,6 +6,7 @@
 #include <random>
 
 #include "data/hdf5.h"
+#include "tests/ops/op_harness.h"
 #include "tests/runs/resume.h"
 
 namespace convoy::test {
@@ -102,53 +103,38 @@ protected:
     }
 };
 
-TEST_F(VirtualRanksMatrix, TwelveOfTheMnistConvnetInF32) { expect_same_on({1, 2, 3, 4, 5}, model("mnist-conv")); }
+/// Of a model in a precision.
+struct Trained {
+    const char *model, *precision;
+};
+void PrintTo(const Trained& t, std::ostream* stream) { *stream << t.model << " " << t.precision; }
 
-TEST_F(VirtualRanksMatrix, TwelveOfTheMnistConvnetInBf16) {
-    Options options = model("mnist-conv");
-    options["precision"] = "bf16";
-    expect_same_on({1, 2, 3, 4, 5}, options);
-}
-
-TEST_F(VirtualRanksMatrix, EightOfTheMnistConvnet) {
-    for (const char* precision : {"f32", "bf16"}) {
-        Options options = model("mnist-conv");
-        options["virtual-ranks"] = "8";
-        options["precision"] = precision;
-        expect_same_on({1, 2, 4, 8}, options);
-        for (const char* ranks : {"1", "2", "4", "8"}) fs::remove_all(dir_.path(std::string("on-") + ranks));
+class VirtualRanksMatrixOf : public VirtualRanksMatrix, public testing::WithParamInterface<Trained> {
+protected:
+    void SetUp() override {
+        if (GetParam().precision == std::string("bf16") && !has_bf16()) GTEST_SKIP() << "CPUs need AVX-512 for bf16";
     }
-}
+    static Options as(const char* logical_ranks) {
+        Options options = model(GetParam().model);
+        options["precision"] = GetParam().precision;
+        options["virtual-ranks"] = logical_ranks;
+        return options;
+    }
+};
 
-TEST_F(VirtualRanksMatrix, TwelveOfResNetInF32) { expect_same_on({1, 2, 3, 4, 5}, model("resnet18")); }
+TEST_P(VirtualRanksMatrixOf, TwelveAreTheSameBits) { expect_same_on({1, 2, 3, 4, 5}, as("12")); }
+TEST_P(VirtualRanksMatrixOf, EightAreTheSameBits) { expect_same_on({1, 2, 4, 8}, as("8")); }
 
-TEST_F(VirtualRanksMatrix, TwelveOfResNetInBf16) {
-    Options options = model("resnet18");
-    options["precision"] = "bf16";
-    expect_same_on({1, 3, 5}, options);
-}
-
-TEST_F(VirtualRanksMatrix, EightOfResNet) {
-    Options options = model("resnet18");
-    options["virtual-ranks"] = "8";
-    expect_same_on({1, 2, 4, 8}, options);
-}
-
-TEST_F(VirtualRanksMatrix, TwelveOfAirbenchInF32) { expect_same_on({1, 2, 5}, model("airbench94")); }
-
-TEST_F(VirtualRanksMatrix, TwelveOfAirbenchInBf16) {
-    Options options = model("airbench94");
-    options["precision"] = "bf16";
-    expect_same_on({1, 3, 4}, options);
-}
-
-TEST_F(VirtualRanksMatrix, TwelveOfPyramidNetInF32) { expect_same_on({2, 5}, model("pyramidnet110")); }
-
-TEST_F(VirtualRanksMatrix, TwelveOfPyramidNetInBf16) {
-    Options options = model("pyramidnet110");
-    options["precision"] = "bf16";
-    expect_same_on({1, 3}, options);
-}
+INSTANTIATE_TEST_SUITE_P(All, VirtualRanksMatrixOf,
+                         testing::Values(Trained{"mnist-conv", "f32"}, Trained{"mnist-conv", "bf16"},
+                                         Trained{"resnet18", "f32"}, Trained{"resnet18", "bf16"},
+                                         Trained{"airbench94", "f32"}, Trained{"airbench94", "bf16"},
+                                         Trained{"pyramidnet110", "f32"}, Trained{"pyramidnet110", "bf16"}),
+                         [](const auto& test) {
+                             std::string name = test.param.model + std::string("_") + test.param.precision;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
 
 // Killed ten times at random moments, each time on a random number of ranks.
 TEST_F(VirtualRanksMatrix, GoOnAfterTenKillsBitForBit) {
