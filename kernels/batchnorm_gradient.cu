@@ -11,11 +11,10 @@ namespace {
 /// The activation's derivative, and what it is computed from.
 enum class Slope { one, relu_of_y, relu_of_x, gelu_of_x };
 
-// Told to the compiler, as in batchnorm.cu. GELU's derivative takes longer than a row's loads and
-// needs registers itself: it hides them by more threads. Only the pass that sums has it.
-template <class S> constexpr bool slow = std::is_same_v<S, Constant<Slope::gelu_of_x>>;
-template <class S> constexpr int blocks_of_sm = slow<S> ? 3 : 2;
-template <class S> constexpr int rows_in_flight = slow<S> ? 1 : 4;
+// Told to the compiler, as in batchnorm.cu. GELU's derivative, which only the pass that sums has,
+// needs registers itself: two rows keep enough loads in flight, four would spill more.
+constexpr int blocks_of_sm = 2;
+template <class S> constexpr int rows_in_flight = std::is_same_v<S, Constant<Slope::gelu_of_x>> ? 2 : 4;
 
 /// `S`: Slope, or one that is a constant.
 template <class T, class S> struct Incoming {
@@ -65,7 +64,7 @@ template <class T, class S> struct Incoming {
 /// Also writes g [rows, stored] to `kept`, unless that is null; for GELU, where it may be dy, and
 /// for ReLU with a residual only.
 template <class T, int V, class S>
-__global__ void __launch_bounds__(block_threads, blocks_of_sm<S>)
+__global__ void __launch_bounds__(block_threads, blocks_of_sm)
     gradient_sums(Incoming<T, S> in, T* kept, float* partial) {
     const int channel = first_channel<V>();
     float sum[2][V] = {};
@@ -122,7 +121,7 @@ template <class T> struct Residual {
 
 /// `wanted`: whether there is a dx.
 template <class T, int V, class S, class Rows>
-__global__ void __launch_bounds__(block_threads, blocks_of_sm<S>)
+__global__ void __launch_bounds__(block_threads, blocks_of_sm)
     gradient_apply(Incoming<T, S> in, const double* sums, Rows dx, bool wanted, Residual<T> residual) {
     const int channel = first_channel<V>();
     if (channel >= in.stored) return;
@@ -183,10 +182,10 @@ template <class T, class S> Incoming<T, S> incoming(const BatchNormArgs& n, cons
             data_of<T>(g.dy)};
 }
 
-/// Calls f with an Incoming, whose slope is a constant on the fast path.
-template <class T, int V, class F> void with_incoming(const BatchNormArgs& n, const BatchNormGradients& g, F f) {
-    with_fast_constant<V, Slope::one, Slope::relu_of_y, Slope::relu_of_x, Slope::gelu_of_x>(
-        slope_of(n), [&](auto slope) { f(incoming<T>(n, g, slope)); });
+/// Calls f with an Incoming, whose slope is a constant on the fast path if it is one of these.
+template <class T, int V, Slope... slopes, class F>
+void with_incoming(const BatchNormArgs& n, const BatchNormGradients& g, F f) {
+    with_fast_constant<V, slopes...>(slope_of(n), [&](auto slope) { f(incoming<T>(n, g, slope)); });
 }
 
 void launch_apply(const BatchNormArgs& n, const BatchNormGradients& g, const double* sums, cudaStream_t stream) {
@@ -206,8 +205,8 @@ void launch_apply(const BatchNormArgs& n, const BatchNormGradients& g, const dou
         if (n.image.data)
             apply(incoming<T>(n, g, slope_of(n)), pooled<T>(n, g.dx, false, g.accumulate_dx));
         else
-            with_incoming<T, v>(n, g,
-                                [&](const auto& in) { apply(in, Direct<T>{data_of<T>(g.dx), s.c, g.accumulate_dx}); });
+            with_incoming<T, v, Slope::one, Slope::relu_of_y, Slope::relu_of_x>(
+                n, g, [&](const auto& in) { apply(in, Direct<T>{data_of<T>(g.dx), s.c, g.accumulate_dx}); });
     });
 }
 
@@ -224,10 +223,11 @@ void batch_norm_gradient_sums(const BatchNormArgs& n, const BatchNormGradients& 
         with_layout(n.x.dtype, s.c, {n.x.data, n.y.data, g.dy.data, to.data}, [&](auto t, auto v) {
             using T = decltype(t);
             const RowGrid grid = row_grid(s.c / v, sum_chunks(rows));
-            with_incoming<T, v>(n, g, [&]<class S>(const Incoming<T, S>& in) {
-                launch(gradient_sums<T, v, S>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, in,
-                       data_of<T>(to), partial);
-            });
+            with_incoming<T, v, Slope::one, Slope::relu_of_y, Slope::relu_of_x, Slope::gelu_of_x>(
+                n, g, [&]<class S>(const Incoming<T, S>& in) {
+                    launch(gradient_sums<T, v, S>, grid.grid, grid.block, sum_shared_bytes<2, v>(grid), stream, in,
+                           data_of<T>(to), partial);
+                });
         });
     launch_finish<2>(partial, rows, s.c, n.channels,
                      WriteGradients{sums, n.channels, rows, n.invstd, g.dscale, g.dbias}, stream);
