@@ -62,6 +62,10 @@ protected:
                            {"eval-images", "26"}, {"checkpoint-every", "2"}, {"virtual-ranks", "12"}};
         if (name != "mnist-conv") options["data"] = "input/cifar10-sample";
         if (name == "resnet18") options["stem"] = "cifar";
+        if (name == "pyramidnet110") {  // the slowest: three steps, of an image or two a logical rank
+            options["batch-size"] = "12";
+            options["epochs"] = "0.018";
+        }
         if (name == "airbench94") options.insert({{"optimizer", "muon"}, {"look-ahead", "2"}, {"tta", "mirror"}});
         return options;
     }
