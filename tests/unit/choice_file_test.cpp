@@ -73,7 +73,7 @@ TEST_F(ChoiceFiles, HaveNoHalfLines) {
 TEST_F(ChoiceFiles, NeedAPlace) {
     ::setenv("XDG_CACHE_HOME", "/dev/null", 1);
     EXPECT_FALSE(ChoiceFile(kind_).usable());
-    const std::string home = std::getenv("HOME");
+    const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "/";
     ::unsetenv("XDG_CACHE_HOME");
     ::unsetenv("HOME");
     EXPECT_FALSE(ChoiceFile(kind_).usable());
