@@ -1,5 +1,7 @@
 #include "cli/choices.h"
 
+#include "backend/cpu/conv_ways.h"
+
 namespace convoy {
 
 std::string list_of(const std::vector<std::string>& words) {
@@ -57,12 +59,14 @@ const Choices<NormBy>& norm_choices() {
 }
 
 const Choices<ConvBy>& conv_choices() {
-    static const Choices<ConvBy> choices = {{"measured", ConvBy::measured, "the fastest of the others"},
-                                            {"direct", ConvBy::direct},
-                                            {"direct-bf16", ConvBy::direct_bf16},
-                                            {"winograd", ConvBy::winograd},
-                                            {"product", ConvBy::product, "of matrices"},
-                                            {"product-bf16", ConvBy::product_bf16, "where they can, else direct"}};
+    using cpu::name_of;
+    static const Choices<ConvBy> choices = {
+        {name_of(ConvBy::measured), ConvBy::measured, "the fastest of the others"},
+        {name_of(ConvBy::direct), ConvBy::direct},
+        {name_of(ConvBy::direct_bf16), ConvBy::direct_bf16},
+        {name_of(ConvBy::winograd), ConvBy::winograd},
+        {name_of(ConvBy::product), ConvBy::product, "of matrices"},
+        {name_of(ConvBy::product_bf16), ConvBy::product_bf16, "where they can, else direct"}};
     return choices;
 }
 
