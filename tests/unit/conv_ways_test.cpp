@@ -119,10 +119,18 @@ TEST_F(ConvWays, LikeSizesShareAMeasurement) {
 TEST_F(ConvWays, WhatIsMeasuredTakesMilliseconds) {
     // 2 * 64 pixels * 64 * 9 * 64 a image
     EXPECT_DOUBLE_EQ(conv3_.flops(), 4718592);
-    EXPECT_EQ(conv3_.images(), 105);                                       // half a GFLOP
-    EXPECT_EQ(spec(StepPhase::forward, 3, 1, 224, 512, 512).images(), 1);  // one has 237 GFLOP
-    EXPECT_EQ(spec(StepPhase::forward, 1, 1, 224, 3, 3).images(), 55);     // 64 MiB
-    EXPECT_EQ(spec(StepPhase::forward, 1, 1, 1, 16, 16).images(), 1024);
+    EXPECT_EQ(conv3_.images(0.5e9), 105);
+    EXPECT_EQ(conv3_.images(2e9), 423);
+    EXPECT_EQ(spec(StepPhase::forward, 3, 1, 224, 512, 512).images(2e9), 1);  // one has 237 GFLOP
+    EXPECT_EQ(spec(StepPhase::forward, 1, 1, 224, 3, 3).images(2e9), 55);     // 64 MiB
+    EXPECT_EQ(spec(StepPhase::forward, 1, 1, 1, 16, 16).images(2e9), 1024);
+}
+
+// Of all together, 64 GFLOP; each has half of one at least, and 2 at most.
+TEST_F(ConvWays, ManyAreMeasuredWithLessWorkEach) {
+    EXPECT_DOUBLE_EQ(trial_flops(1), 2e9);
+    EXPECT_DOUBLE_EQ(trial_flops(40), 1.6e9);
+    EXPECT_DOUBLE_EQ(trial_flops(1000), 0.5e9);
 }
 
 TEST_F(ConvWays, TheirTextIsReadAsItWasWritten) {

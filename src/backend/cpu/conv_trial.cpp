@@ -31,21 +31,25 @@ struct Shortest {
 };
 
 /// Ways take turns until the times of each agree, so that other programs on these cores do not
-/// decide.
+/// decide. One that is far behind runs no more.
 ConvTimes race(const std::vector<ConvBy>& ways, const std::function<std::function<void()>(ConvBy)>& runnable) {
     constexpr int rounds = 12;
+    constexpr double far = 1.5;
     std::map<ConvBy, std::function<void()>> run;
     for (const ConvBy by : ways) {
         run[by] = runnable(by);
         run[by]();  // compiles, and touches memory
     }
     std::map<ConvBy, Shortest> seen;
+    double best = INFINITY;
     for (int round = 0; round < rounds; ++round)
         for (const ConvBy by : ways) {
-            if (seen[by].agree()) continue;
+            Shortest& s = seen[by];
+            if (round > 0 && (s.agree() || s.first > far * best)) continue;
             const double begin = now();
             run[by]();
-            seen[by].add(now() - begin);
+            s.add(now() - begin);
+            best = std::min(best, s.first);
         }
     ConvTimes times;
     for (const auto& [by, shortest] : seen) times[by] = shortest.first;
@@ -84,13 +88,13 @@ std::function<void()> ConvTrial::runnable(const ConvSpec& s, const ConvCall& cal
     return tape.back().run;
 }
 
-ConvTimes ConvTrial::measure(const ConvSpec& wanted, const Capabilities& has) {
+ConvTimes ConvTrial::measure(const ConvSpec& wanted, const Capabilities& has, double flops) {
     constexpr size_t enough = size_t(1) << 30;  // bytes
     const std::vector<ConvBy> able = candidates(wanted, has);
     if (budget_.left() < enough || able.size() == 1) return {};
     const ConvSpec s = wanted.representative();
     const ThreadCount own(s.threads);
-    const auto batched = [&](const Shape& one) { return Shape{s.images(), one.h, one.w, one.c}; };
+    const auto batched = [&](const Shape& one) { return Shape{s.images(flops), one.h, one.w, one.c}; };
     const bool biased = s.direction == StepPhase::forward && s.op.bias != none;
     const ConvCall call{.op = s.op,
                         .x = random(batched(s.x), s.dtype, 0),

@@ -12,9 +12,10 @@ public:
     ConvTrial(dnnl::engine, dnnl::stream, MemoryBudget&);
     ~ConvTrial();
     ConvTrial(const ConvTrial&) = delete;
-    /// Seconds of each candidate, the shortest of two to twelve runs after a first. Empty if there
-    /// is only one, or memory is short.
-    ConvTimes measure(const ConvSpec&, const Capabilities&);
+    /// Seconds of each candidate with about so much work: the shortest of two to twelve runs after
+    /// a first, of one if that is far behind. Empty if there is only one candidate, or memory is
+    /// short.
+    ConvTimes measure(const ConvSpec&, const Capabilities&, double flops);
 
 private:
     std::function<void()> runnable(const ConvSpec&, const ConvCall&, ConvBy);

@@ -79,10 +79,15 @@ std::string ConvSpec::key() const {
 
 double ConvSpec::flops() const { return 2.0 * double(y.count()) * op.kernel * op.kernel * x.c; }
 
-int ConvSpec::images() const {
-    constexpr double work = 0.5e9, bytes = 64 << 20;
+int ConvSpec::images(double work) const {
+    constexpr double bytes = 64 << 20;
     const double of_image = double(size_of(dtype)) * double(x.count() + y.count());
     return int(std::clamp(std::min(work / flops(), bytes / of_image), 1.0, 1024.0));
+}
+
+double trial_flops(size_t specs) {
+    constexpr double all = 64e9, most = 2e9, least = 0.5e9;
+    return std::clamp(all / double(specs), least, most);
 }
 
 std::vector<ConvBy> candidates(const ConvSpec& s, const Capabilities& has) {

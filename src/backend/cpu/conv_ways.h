@@ -40,9 +40,12 @@ struct ConvSpec {
     /// seconds. It is a line's key in the file of choices.
     ConvSpec representative() const;
     std::string key() const;
-    double flops() const;  ///< of one image
-    int images() const;    ///< that are measured: half a GFLOP, in at most 64 MiB
+    double flops() const;            ///< of one image
+    int images(double flops) const;  ///< that take about so many, in at most 64 MiB
 };
+/// With which each of so many specs is measured: few more exactly than many. Much work, because
+/// Winograd transforms weights once a batch, and few images would hide what many gain by it.
+double trial_flops(size_t specs);
 
 /// The ways that can, in the order in which they are taken where nothing was measured.
 std::vector<ConvBy> candidates(const ConvSpec&, const Capabilities&);

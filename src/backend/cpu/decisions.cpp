@@ -41,7 +41,9 @@ ConvChoices CpuBackend::measure(const std::vector<ConvSpec>& specs) {
     ConvTrial trial(engine_, stream_, *budget_);
     const double begin = now();
     ConvChoices measured;
-    for (const ConvSpec& s : specs) measured[s.key()] = now() - begin < patience ? trial.measure(s, has_) : ConvTimes{};
+    const double flops = trial_flops(specs.size());
+    for (const ConvSpec& s : specs)
+        measured[s.key()] = now() - begin < patience ? trial.measure(s, has_, flops) : ConvTimes{};
     return measured;
 }
 
