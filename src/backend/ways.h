@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "backend/step.h"
 #include "model/graph.h"
 
 namespace convoy {
@@ -23,6 +24,12 @@ struct OpMemory {
     int gradients_by = none;      ///< the op whose backward writes the gradients of this op's inputs; none: its own
 };
 
+/// What an op multiplies in a direction.
+struct Products {
+    double of_direct = 1;  ///< as a part of what a direct sum multiplies
+    bool in_f32 = false;   ///< whatever the type of its values is; else in that
+};
+
 /// Backends derive from it, and find again in the steps what they decided.
 struct Ways {
     std::vector<OpMemory> memory;  ///< by op
@@ -33,6 +40,7 @@ struct Ways {
     Ways& operator=(const Ways&) = default;
     Ways& operator=(Ways&&) = default;
     virtual ~Ways() = default;
+    virtual Products products(int /*op*/, StepPhase /*direction*/) const { return {}; }
 };
 
 }  // namespace convoy

@@ -99,18 +99,22 @@ double multiplied_flops(Backend& backend, const Graph& graph, const Tensor& weig
 
 }  // namespace
 
-Ceilings measure_ceilings(Backend& backend, DType values) {
+Ceilings measure_ceilings(Backend& backend, DType values, bool f32_too) {
     Ceilings c;
     const Shape shape{1024, 1, 1, 1024};
-    const Graph graph = product_graph(values, shape);
-    if (backend.synchronous()) backend.agree({graph, 1, false, gradient_flow(graph)});
+    const auto flops_in = [&](DType type, const Tensor& weight) {
+        const Graph graph = product_graph(type, shape);
+        if (backend.synchronous()) backend.agree({graph, 1, false, gradient_flow(graph)});
+        const double flops = multiplied_flops(backend, graph, weight, 16);
+        return flops > 1e13 ? multiplied_flops(backend, graph, weight, 512) : flops;  // large enough to fill a GPU
+    };
     try {
         c.bytes = copied_bytes(backend);
         const Buffer memory = backend.allocate(shape.count() * sizeof(float));
         const Tensor weight{memory.get(), shape, DType::f32};
         fill(backend, weight);
-        c.flops = multiplied_flops(backend, graph, weight, 16);
-        if (c.flops > 1e13) c.flops = multiplied_flops(backend, graph, weight, 512);  // large enough to fill a GPU
+        c.flops = flops_in(values, weight);
+        if (f32_too) c.f32_flops = flops_in(DType::f32, weight);
     } catch (const Error& error) {
         if (error.code != Exit::out_of_memory) throw;
     }

@@ -140,11 +140,12 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
     Measured all;
     BenchResult& r = all.result = std::move(known);
     const int mine = int(setup.dealing(comm.size()).samples_of(setup.global_batch, comm.rank()).count);
-    const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer);
+    const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer, trainer->ways());
     if (steps.profiled > 0) {
         r.classes_of_operations = by_class(profile, graph, work);
         comm.barrier();
-        r.ceilings = measure_ceilings(backend, graph.values.at(1).dtype);
+        const bool f32_too = std::any_of(work.begin(), work.end(), [](const auto& w) { return w.second.f32 > 0; });
+        r.ceilings = measure_ceilings(backend, graph.values.at(1).dtype, f32_too);
     }
     for (const auto& [name, w] : work) r.flops_per_image += w.flops / mine;
     for (const TrainRow& row : watch.rows) r.images_per_second.push_back(double(setup.global_batch) / row.step_seconds);

@@ -28,8 +28,11 @@ std::vector<OpClass> by_class(const std::vector<StepTime>& times, const Graph& g
     for (const auto& [name, counted] : work) {
         const auto found = by_name.find(counted_as(name));
         if (found == by_name.end()) continue;
-        found->second.work.flops += counted.flops;
-        found->second.work.bytes += counted.bytes;
+        Work& all = found->second.work;
+        all.flops += counted.flops;
+        all.bytes += counted.bytes;
+        all.typed += counted.typed;
+        all.f32 += counted.f32;
     }
     std::vector<OpClass> classes;
     for (auto& [name, c] : by_name) {
@@ -49,6 +52,11 @@ double sum_of(const std::vector<OpClass>& classes) {
     return sum;
 }
 
+double seconds_multiplying(const Work& work, const Ceilings& ceilings) {
+    const double typed = ceilings.flops > 0 ? work.typed / ceilings.flops : 0;
+    return typed + (ceilings.f32_flops > 0 ? work.f32 / ceilings.f32_flops : 0);
+}
+
 std::string class_table(const std::vector<OpClass>& classes, const Ceilings& ceilings) {
     const double all = sum_of(classes);
     TextTable table{{"class of operations", "ms a step", "share", "GFLOP/s", "of peak", "MB", "GB/s", "of copy"}, {}};
@@ -56,14 +64,14 @@ std::string class_table(const std::vector<OpClass>& classes, const Ceilings& cei
         const auto rate = [&](double amount) {
             return amount > 0 && c.seconds > 0 ? formatted("%.1f", amount / c.seconds / 1e9) : std::string("-");
         };
-        const auto part = [&](double amount, double ceiling) {
-            return amount > 0 && c.seconds > 0 && ceiling > 0 ? formatted("%.0f %%", 100 * amount / c.seconds / ceiling)
-                                                              : std::string("-");
+        const auto part = [&](double at_the_ceiling) {
+            return at_the_ceiling > 0 && c.seconds > 0 ? formatted("%.0f %%", 100 * at_the_ceiling / c.seconds)
+                                                       : std::string("-");
         };
         table.rows.push_back({c.name, formatted("%.3f", 1e3 * c.seconds), formatted("%.1f %%", 100 * c.seconds / all),
-                              rate(c.work.flops), part(c.work.flops, ceilings.flops),
+                              rate(c.work.flops), part(seconds_multiplying(c.work, ceilings)),
                               c.work.bytes > 0 ? formatted("%.2f", c.work.bytes / 1e6) : "-", rate(c.work.bytes),
-                              part(c.work.bytes, ceilings.bytes)});
+                              part(ceilings.bytes > 0 ? c.work.bytes / ceilings.bytes : 0)});
     }
     table.rows.push_back({"all", formatted("%.3f", 1e3 * all), "100.0 %", "", "", "", "", ""});
     return as_text(table);
@@ -76,7 +84,7 @@ double roofline_seconds(const BenchResult& r) {
     double seconds = 0;
     for (const OpClass& c : r.classes_of_operations)
         if (c.name != "all-reduce")
-            seconds += std::max(c.work.flops / r.ceilings.flops, c.work.bytes / r.ceilings.bytes);
+            seconds += std::max(seconds_multiplying(c.work, r.ceilings), c.work.bytes / r.ceilings.bytes);
     return seconds;
 }
 
@@ -111,9 +119,11 @@ std::string bench_text(const BenchResult& r) {
     const double least = roofline_seconds(r);
     if (least > 0)
         text += formatted(
-            "ceilings  measured on rank 0: %.1f GFLOP/s multiplying, %.1f GB/s copying; the classes below at these "
-            "take %.3f ms\n",
-            r.ceilings.flops / 1e9, r.ceilings.bytes / 1e9, 1e3 * least);
+            "ceilings  measured on rank 0: %.1f GFLOP/s multiplying%s, %.1f GB/s copying; what the classes below "
+            "multiply and move takes %.3f ms at these, %.0f %% of a step\n",
+            r.ceilings.flops / 1e9,
+            r.ceilings.f32_flops > 0 ? formatted(" (%.1f in f32)", r.ceilings.f32_flops / 1e9).c_str() : "",
+            r.ceilings.bytes / 1e9, 1e3 * least, 100 * least / r.median.step);
     text += "\neach operation by itself, nothing overlapping; GFLOP and MB counted from the shapes:\n" +
             class_table(r.classes_of_operations, r.ceilings);
     return text;
@@ -152,10 +162,15 @@ std::string bench_json(const BenchResult& r) {
     j["flops_per_second"] = r.flops_per_image * median(r.images_per_second);
     j["operations"] = nlohmann::ordered_json::array();
     for (const OpClass& c : r.classes_of_operations)
-        j["operations"].push_back(
-            {{"class", c.name}, {"seconds", c.seconds}, {"flops", c.work.flops}, {"bytes", c.work.bytes}});
+        j["operations"].push_back({{"class", c.name},
+                                   {"seconds", c.seconds},
+                                   {"flops", c.work.flops},
+                                   {"bytes", c.work.bytes},
+                                   {"multiplied_flops", c.work.typed},
+                                   {"multiplied_f32_flops", c.work.f32}});
     if (!r.classes_of_operations.empty())
         j["ceilings"] = {{"flops_per_second", r.ceilings.flops},
+                         {"f32_flops_per_second", r.ceilings.f32_flops},
                          {"bytes_per_second", r.ceilings.bytes},
                          {"roofline_seconds", roofline_seconds(r)}};
     for (const auto& [library, text] : r.versions) j["versions"][library] = text;

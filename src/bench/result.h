@@ -43,8 +43,8 @@ struct BenchResult {
     Ceilings ceilings;                           ///< of rank 0, with them
 };
 
-/// Seconds that the counted work of all classes takes at the ceilings, one class after the other;
-/// 0: not known. Counted is the work of direct convolutions, so Winograd's may take less.
+/// Seconds that what all classes multiply and move takes at the ceilings, one class after the
+/// other; 0: not known. Of Winograd's convolutions their own products count, not a direct sum's.
 double roofline_seconds(const BenchResult&);
 /// The readable table.
 std::string bench_text(const BenchResult&);

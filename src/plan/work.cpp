@@ -5,7 +5,11 @@ namespace {
 
 class Counter {
 public:
-    Counter(const Graph& graph, int batch) : graph_(graph), batch_(batch) {}
+    Counter(const Graph& graph, int batch, const Ways& ways) : graph_(graph), batch_(batch), ways_(ways) {}
+    void count(int op) {
+        op_ = op;
+        std::visit(*this, graph_.ops[size_t(op)]);
+    }
 
     void operator()(const Conv& op) {
         const Shape w = graph_.params[size_t(op.weight)].shape;
@@ -51,9 +55,15 @@ public:
 private:
     const Value& value(ValueId v) const { return graph_.values[size_t(v)]; }
     double bytes(ValueId v) const { return double(value(v).batched(batch_).count() * size_of(value(v).dtype)); }
-    void add(const std::string& name, double moved, double flops = 0) {
+    Work& add(const std::string& name, double moved) {
         work[name].bytes += moved;
-        work[name].flops += flops;
+        return work[name];
+    }
+    void multiply(const std::string& name, StepPhase direction, double moved, double flops, DType type) {
+        Work& w = add(name, moved);
+        w.flops += flops;
+        const Products products = ways_.products(op_, direction);
+        (products.in_f32 && type != DType::f32 ? w.f32 : w.typed) += products.of_direct * flops;
     }
     void moves(const std::string& name, ValueId x, ValueId y) {
         add(name + " forward", bytes(x) + bytes(y));
@@ -62,15 +72,20 @@ private:
     void products(const std::string& name, ValueId x, ValueId y, ParamId weight, double flops, ParamId bias) {
         const double w = double(graph_.params[size_t(weight)].shape.count()),
                      in_type = w * double(size_of(value(x).dtype)), gradient = w * sizeof(float);
-        add(name + " forward", bytes(x) + in_type + bytes(y), flops);
-        add(name + " weight gradient", bytes(x) + bytes(y) + gradient, flops);
-        // the images need none
-        if (x != graph_.input) add(name + " data gradient", bytes(y) + in_type + bytes(x), flops);
+        const DType type = value(x).dtype;
+        multiply(name + " forward", StepPhase::forward, bytes(x) + in_type + bytes(y), flops, type);
+        if (!graph_.params[size_t(weight)].frozen)
+            multiply(name + " weight gradient", StepPhase::weight_gradient, bytes(x) + bytes(y) + gradient, flops,
+                     type);
+        if (x != graph_.input)  // the images need none
+            multiply(name + " data gradient", StepPhase::data_gradient, bytes(y) + in_type + bytes(x), flops, type);
         if (bias != none) add(name + " bias gradient", bytes(y));
     }
 
     const Graph& graph_;
     const int batch_;
+    const Ways& ways_;
+    int op_ = none;
 };
 
 /// An op in the names of classes.
@@ -105,9 +120,9 @@ const char* word_for(StepPhase phase) {
 
 }  // namespace
 
-WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const OptimizerSpec& optimizer) {
-    Counter counter(graph, batch);
-    for (const Op& op : graph.ops) std::visit(counter, op);
+WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const OptimizerSpec& optimizer, const Ways& ways) {
+    Counter counter(graph, batch, ways);
+    for (size_t op = 0; op < graph.ops.size(); ++op) counter.count(int(op));
     const Value& input = graph.values[size_t(graph.input)];
     const double pixels = double(batch) * input.h * input.w * input.c,
                  floats = double(graph.trained_count()) * sizeof(float);

@@ -142,6 +142,8 @@ public:
     int lanes() const { return exact_ ? exact_->lanes() : 1; }
     /// Once it is planned: of all lanes.
     size_t arena_bytes() const { return arena_bytes_ * size_t(lanes()); }
+    /// Once it is planned: how a step of a full batch runs.
+    const Ways& ways() const { return *measured().plans.front().ways; }
     /// Allocates activations and builds the tapes. Throws Exit::out_of_memory.
     void build();
     /// Draws the initial weights on rank 0 and broadcasts them.

@@ -6,7 +6,9 @@ bench_peers.py --python PYTHON [--convoy FILE] [--peer SCRIPT] [--cores 0,1] [--
 Both train on made-up images with SGD, momentum and weight decay, and take turns: each round
 measures PyTorch, then Convoy. A rate is the images of the measured steps over their wall time, on
 both sides. Where a --peer knows no wall time, both sides are taken by their median step, and the
-line says so. The table has medians over the rounds, and the median of the rounds' ratios. One rank
+line says so. The table has medians over the rounds, and the median of the rounds' ratios. The last
+column is the time that what Convoy's step multiplies (Winograd's own products) and moves would take
+at what the cores were measured to multiply and to copy in the same run, as a part of the step. One rank
 has all cores; two ranks have half of them each, the batch of one rank each, and sum gradients by
 MPI (Convoy) or DDP over gloo (PyTorch). Convoy draws another batch every step, PyTorch has one.
 --compiled measures PyTorch under torch.compile as well, on one rank; the ratio is to the faster of both.
@@ -121,11 +123,12 @@ def convoy_rates(line, a):
         "--steps",
         str(line.steps),
         "--profile-steps",
-        "0",
+        "1",
     ]
     said = run(command, a.limit)
     try:
-        return json.loads(said.splitlines()[-1])["images_per_second"]
+        result = json.loads(said.splitlines()[-1])
+        return {**result["images_per_second"], "ceiling": 100 * result["ceilings"]["roofline_seconds"] / result["step_seconds"]}
     except (ValueError, IndexError, KeyError):
         raise Failed("convoy bench printed no JSON") from None
 
@@ -163,6 +166,7 @@ def measure(line, a):
             except (Failed, OSError) as error:
                 reasons[side] = f"failed: {error}".replace("|", "/")
     kind = "median" if any("median" in rates for rates in sides[torch_rates]) else "wall"
+    ceilings = [rate["ceiling"] for rate in sides[convoy_rates]]
     sides = {side: [rate[kind] for rate in rates] for side, rates in sides.items()}
     cells = [reasons.get(side) or f"{statistics.median(rates):,.1f}" for side, rates in sides.items()]
     if a.compiled and line.ranks > 1:
@@ -172,7 +176,8 @@ def measure(line, a):
     others = (busy - own) / (wall * len(a.cores))
     ratio = f"{statistics.median(ratios):.2f}" if not reasons else "-"
     ratio += " (by the median step)" if kind == "median" else ""
-    return [*cells, ratio + (f" (others had {100 * others:.0f} % of the cores)" if others > 0.05 else "")], not reasons
+    ratio += f" (others had {100 * others:.0f} % of the cores)" if others > 0.05 else ""
+    return [*cells, ratio, f"{statistics.median(ceilings):.0f} %" if ceilings else "-"], not reasons
 
 
 def machine():
@@ -253,8 +258,8 @@ def main():
     head(a)
     compiled = " compiled |" if a.compiled else ""
     print(
-        f"| model | batch a rank | precision | ranks × threads | PyTorch images/s |{compiled} Convoy images/s | ratio |\n"
-        f"|---|---:|---|---|---:|{'---:|' if compiled else ''}---:|---:|"
+        f"| model | batch a rank | precision | ranks × threads | PyTorch images/s |{compiled} Convoy images/s | ratio | of its ceiling |\n"
+        f"|---|---:|---|---|---:|{'---:|' if compiled else ''}---:|---:|---:|"
     )
     well = True
     for line in chosen:

@@ -56,6 +56,40 @@ TEST(BenchResult, WorkIsCountedFromShapes) {
         << "padded to 8";
 }
 
+/// Of the first op: a quarter of the products forward, in f32; its weight gradient in f32.
+struct SomeWays final : Ways {
+    Products products(int op, StepPhase direction) const override {
+        if (op != 0 || direction == StepPhase::data_gradient) return {};
+        return {.of_direct = direction == StepPhase::forward ? 0.25 : 1, .in_f32 = true};
+    }
+};
+
+// Two 3x3 convolutions of 8 channels on 6x6, on 5 samples.
+TEST(BenchResult, WhatIsMultipliedIsCountedByWay) {
+    GraphBuilder b("tiny", 6, 6, 8, 3);
+    const ValueId first = b.conv("a", b.input(), 8, 3, 1, 1, {Init::constant, 0});
+    const Graph f32 = b.finish(b.linear("l", b.conv("b", first, 8, 3, 1, 1, {Init::constant, 0}), 3), 0),
+                graph = with_precision(f32, Precision::bf16);
+    const double conv = 2.0 * 5 * 36 * 8 * 9 * 8;
+    const WorkByClass work = work_of_step(graph, 5, 1, {}, SomeWays());
+    EXPECT_DOUBLE_EQ(work.at("conv forward").flops, 2 * conv);
+    EXPECT_DOUBLE_EQ(work.at("conv forward").f32, conv / 4);
+    EXPECT_DOUBLE_EQ(work.at("conv forward").typed, conv) << "of the second convolution";
+    EXPECT_DOUBLE_EQ(work.at("conv weight gradient").f32, conv);
+    EXPECT_DOUBLE_EQ(work.at("conv weight gradient").typed, conv);
+    EXPECT_DOUBLE_EQ(work.at("conv data gradient").f32, 0);
+    EXPECT_DOUBLE_EQ(work.at("conv data gradient").typed, conv);
+    EXPECT_DOUBLE_EQ(work_of_step(f32, 5, 1, {}, SomeWays()).at("conv forward").f32, 0) << "f32 is its own type";
+    EXPECT_DOUBLE_EQ(work_of_step(f32, 5, 1, {}, SomeWays()).at("conv forward").typed, 1.25 * conv);
+
+    BenchResult result;
+    result.ceilings = {.flops = 100, .f32_flops = 50, .bytes = 10};
+    result.classes_of_operations = {{"a", 9, {.flops = 900, .bytes = 1, .typed = 300, .f32 = 100}},
+                                    {"b", 9, {.flops = 0, .bytes = 70}},
+                                    {"all-reduce", 9, {.flops = 0, .bytes = 1000}}};
+    EXPECT_DOUBLE_EQ(roofline_seconds(result), 3 + 2 + 7);
+}
+
 // What --dry-run counts for one image forward is what the classes add up to, for every model.
 TEST(BenchResult, WorkAgreesWithTheGraphsOwnCount) {
     for (const std::string& name : model_names()) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/cpu/winograd.h"
 #include "model/models.h"
 
 namespace convoy::cpu {
@@ -166,6 +167,24 @@ TEST_F(ConvWays, AProgramTakesWhatWasMeasured) {
         const bool can = std::find(able.begin(), able.end(), "product") != able.end();
         EXPECT_EQ(way.in(use.spec.direction), can ? ConvBy::product : ConvBy::direct) << use.spec.key();
     }
+}
+
+TEST_F(ConvWays, WhatAWayMultipliesIsKnown) {
+    CpuWays ways;
+    ways.convs.resize(2);
+    ways.convs[1] = {.forward = ConvBy::winograd,
+                     .data_gradient = ConvBy::direct_bf16,
+                     .weight_gradient = ConvBy::product_bf16,
+                     .winograd_products = Winograd::products(15, 7)};
+    // 4 x 2 tiles of 36 products, where a direct sum takes 9 for each of 15 x 7 pixels
+    EXPECT_DOUBLE_EQ(ways.products(1, StepPhase::forward).of_direct, 4 * 2 * 36 / (9.0 * 15 * 7));
+    EXPECT_TRUE(ways.products(1, StepPhase::forward).in_f32);
+    for (const StepPhase low : {StepPhase::data_gradient, StepPhase::weight_gradient}) {
+        EXPECT_FALSE(ways.products(1, low).in_f32);
+        EXPECT_EQ(ways.products(1, low).of_direct, 1);
+    }
+    EXPECT_TRUE(ways.products(0, StepPhase::forward).in_f32);
+    EXPECT_EQ(ways.products(0, StepPhase::forward).of_direct, 1);
 }
 
 TEST_F(ConvWays, TheFirstConvolutionHasNoDataGradient) {

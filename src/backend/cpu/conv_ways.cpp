@@ -170,12 +170,20 @@ std::vector<CpuWays::Way> decide_convs(const Outline& o, int threads, const Capa
         const std::vector<ConvBy> able = candidates(use.spec, has);
         const auto known = choices.find(use.spec.key());
         CpuWays::Way& way = ways[size_t(use.op)];
+        way.winograd_products = Winograd::products(use.spec.x.h, use.spec.x.w);
         if (forced == ConvBy::measured)
             way.in(use.spec.direction) = choose(able, known == choices.end() ? ConvTimes{} : known->second);
         else if (std::find(able.begin(), able.end(), forced) != able.end())
             way.in(use.spec.direction) = forced;
     }
     return ways;
+}
+
+Products CpuWays::products(int op, StepPhase direction) const {
+    Way way = convs[size_t(op)];
+    const ConvBy by = way.in(direction);
+    return {by == ConvBy::winograd ? way.winograd_products : 1,
+            by != ConvBy::direct_bf16 && by != ConvBy::product_bf16};
 }
 
 }  // namespace convoy::cpu

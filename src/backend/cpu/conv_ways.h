@@ -73,6 +73,7 @@ std::vector<ConvUse> uses_of(const Outline&, int threads);
 struct CpuWays final : Ways {
     struct Way {
         ConvBy forward = ConvBy::direct, data_gradient = ConvBy::direct, weight_gradient = ConvBy::direct;
+        double winograd_products = 1;  ///< Winograd's, as a part of a direct sum's
         ConvBy& in(StepPhase direction) {
             return direction == StepPhase::forward         ? forward
                    : direction == StepPhase::data_gradient ? data_gradient
@@ -85,6 +86,7 @@ struct CpuWays final : Ways {
         Way way = convs[size_t(use.op)];
         return way.in(use.spec.direction);
     }
+    Products products(int op, StepPhase direction) const override;
 };
 
 /// The ways of all convolutions: `forced` where that can, else by what was measured.

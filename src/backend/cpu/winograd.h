@@ -18,6 +18,11 @@ struct Winograd {
 
     /// Whether the channels fill vectors, and images are larger than 2x2, where nothing is saved.
     static bool suits(int h, int w, int in, int out);
+    /// Of an image, as a part of the products of a direct sum.
+    static double products(int h, int w) {
+        const double tiles = double((h + 3) / 4) * double((w + 3) / 4);
+        return 36 * tiles / (9.0 * h * w);
+    }
     /// Of the workspace that each of the three takes; aligned to 64.
     size_t workspace_bytes() const;
 
