@@ -21,7 +21,7 @@ PROGRAM, EMULATED = f"{BUILD}/convoy_tests", f"{BUILD}/emulated/convoy_tests"
 # What needs a GPU and takes no more than some seconds on the emulated device: all but the largest
 # models, and what only a real one can show.
 ON_EMULATED = (
-    "CudaAgreement.*:CudaBackends.*:CudaChips.*:CudaDevice.*:CudaEnvironment.*:CudaGpuScript.*:CudaOrder.*"
+    "CudaAgreement.*:CudaBackends.*:CudaBranches.*:CudaChips.*:CudaDevice.*:CudaEnvironment.*:CudaGpuScript.*:CudaOrder.*"
     ":CudaRuns.*:CudaTuning.*:PlacementOnGpus.*"
     ":CudaVersions.*:*CudaDeviceSteps*:*/cuda*"
     "-*ADeviceThatIs*:*pyramidnet*:*_cifar*:*CudaDeviceSteps*resnet*"

@@ -97,6 +97,7 @@ struct BackendOptions {
     bool capture = true;          ///< replay a step as one CUDA graph; else launch its operations one by one
     NormBy norm_by{};             ///< how batch norm runs
     bool bf16_gradients = false;  ///< sum gradients over ranks in bf16
+    bool one_stream = false;      ///< no two operations compute at the same time
 };
 
 class Backend {

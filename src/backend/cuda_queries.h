@@ -35,6 +35,7 @@ struct PlannedStep {
     NormBy norm_by{};
     bool sync_bn = false;
     int ranks = 1;
+    bool one_stream = false;  ///< BackendOptions::one_stream
 };
 /// What cuDNN has for a step on a chip ("h100", "a100"), which need not be here. Throws
 /// Exit::usage.

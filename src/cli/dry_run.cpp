@@ -54,10 +54,14 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
     const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
     try {
         terminal.line(formatted("plans     of cuDNN for a step of %d images:", batch));
-        std::istringstream table(plan_table(
-            d.graph,
-            {.batch = batch, .precision = o.precision, .norm_by = o.norm_by, .sync_bn = o.sync_bn, .ranks = ranks},
-            o.chip));
+        std::istringstream table(plan_table(d.graph,
+                                            {.batch = batch,
+                                             .precision = o.precision,
+                                             .norm_by = o.norm_by,
+                                             .sync_bn = o.sync_bn,
+                                             .ranks = ranks,
+                                             .one_stream = o.one_stream},
+                                            o.chip));
         for (std::string line; std::getline(table, line);) terminal.line(line);
     } catch (const Error& reason) {
         terminal.line(std::string("          cannot be listed here: ") + reason.what());

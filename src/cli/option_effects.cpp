@@ -126,6 +126,7 @@ void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend
                           "as node on CPUs, where replicate is that",
                           {"device"}},
                          of_gpus("no-graph"),
+                         of_gpus("one-stream"),
                          of_gpus("bf16-gradients"),
                          of_gpus("norm-by"),
                          {"conv-by", !gpu, "on GPUs (--device)", {"device"}}});

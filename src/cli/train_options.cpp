@@ -57,6 +57,8 @@ void add_device(OptionTable& t, TrainOptions& o) {
              "stream: size of a block, in which samples are shuffled; 0: a sixteenth of the images, but 32 at least");
     t.flag("share-device", o.share_device, "let several ranks use one GPU; gradients then go through the host");
     t.flag("no-graph", o.no_graph, "launch the operations of a step one by one, not as one CUDA graph");
+    t.flag("one-stream", o.one_stream,
+           "compute one operation after the other on GPUs: no weight gradient at the same time as the data gradient");
     t.flag("bf16-gradients", o.bf16_gradients, "sum gradients over GPUs in bf16");
     t.choice("norm-by", o.norm_by, "measured", norm_choices(), "WAY", "how batch norm runs on GPUs: {}");
     t.parsed("tune", o.tune_seconds, "full", parse_tuning, "WHICH",

@@ -26,7 +26,7 @@ struct TrainOptions {
     bool bind;  ///< share the cores of a node out among its ranks
     int64_t threads, seed;
     // GPUs only
-    bool share_device, no_graph, bf16_gradients;
+    bool share_device, no_graph, one_stream, bf16_gradients;
     NormBy norm_by;
     double tune_seconds;
     ConvBy conv_by;

@@ -14,6 +14,7 @@ BackendOptions backend_options_of(const TrainOptions& o) {
     b.devices = o.devices;
     b.share_device = o.share_device;
     b.capture = !o.no_graph;
+    b.one_stream = o.one_stream;
     b.bf16_gradients = o.bf16_gradients;
     b.norm_by = o.norm_by;
     b.tune_seconds = o.tune_seconds;

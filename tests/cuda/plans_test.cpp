@@ -277,8 +277,14 @@ TEST(CudaPlansOf, TheTableIsOfTheRanksAndTheWayThatAreNamed) {
     const auto table = [&](int ranks, NormBy by) {
         return plan_table(g, {.batch = 2, .precision = Precision::bf16, .norm_by = by, .ranks = ranks}, "h100");
     };
+    // The first convolution has no data gradient. The layer's are 8 blocks each.
+    const std::string pairs = " multiprocessors have room for both: in 1 of 1 layers: fc\n";
+    const PlannedStep in_turn{.batch = 2, .precision = Precision::bf16, .one_stream = true};
     const std::string alone = table(1, NormBy::plans), both = table(2, NormBy::plans),
                       kernels = table(2, NormBy::kernels);
+    EXPECT_NE(alone.find(" 132" + pairs), std::string::npos) << alone;
+    EXPECT_NE(both.find(" 100" + pairs), std::string::npos) << both;
+    EXPECT_EQ(plan_table(g, in_turn, "h100").find("side by side"), std::string::npos);
     EXPECT_NE(alone.find("norm-gradient"), std::string::npos);
     EXPECT_EQ(alone.find(" sm100"), std::string::npos);
     EXPECT_NE(alone.find("\non several ranks"), std::string::npos);

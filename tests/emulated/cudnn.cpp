@@ -21,11 +21,9 @@ size_t cudnnGetVersion() { return 0; }  // where the library lies is asked for, 
 
 namespace convoy::cuda {
 
-struct Cudnn::Native {
-    cudaStream_t stream = nullptr;
-};
+struct Cudnn::Native {};
 Cudnn::Cudnn() : native_(std::make_unique<Native>()) {}
-Cudnn::Cudnn(cudaStream_t stream) : Cudnn() { native_->stream = stream; }
+Cudnn::Cudnn(cudaStream_t) : Cudnn() {}
 Cudnn::~Cudnn() = default;
 Cudnn::Cudnn(Cudnn&&) noexcept = default;
 Cudnn Cudnn::of_chip(const std::string&) { throw std::logic_error("the emulated device is of no chip"); }
@@ -39,7 +37,6 @@ std::string Cudnn::version() { return "emulated"; }
 
 struct CudnnGraph::Native {
     PlanSpec spec;
-    cudaStream_t stream;
     BuildWith with;
     int device;
     std::string reason;
@@ -59,8 +56,8 @@ bool cudnn_is(const char* what) {
 
 }  // namespace
 
-CudnnGraph::CudnnGraph(const Cudnn& cudnn, const PlanSpec& spec, BuildWith with)
-    : native_(new Native{spec, cudnn.native().stream, with, current_device(), ""}) {
+CudnnGraph::CudnnGraph(const Cudnn&, const PlanSpec& spec, BuildWith with)
+    : native_(new Native{spec, with, current_device(), ""}) {
     if (with == BuildWith::properties && cudnn_is("out-of-memory")) throw std::bad_alloc();
 }
 CudnnGraph::~CudnnGraph() = default;
@@ -76,7 +73,8 @@ bool CudnnGraph::build(int candidate, std::string& why) {
     return candidate > 0;
 }
 size_t CudnnGraph::workspace(int) const { return 64; }
-void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& given, void* workspace) const {
+void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& given, void* workspace,
+                     cudaStream_t stream) const {
     if (candidate != 2) throw std::runtime_error("this plan cannot run");
     if (native_->device != current_device()) throw std::runtime_error("this plan is of another device");
     if (native_->with == BuildWith::properties && cudnn_is("bound-to-handles"))
@@ -93,7 +91,7 @@ void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& g
     constexpr double products_of_a_thread = 1024;
     const PlanSpec& s = native_->spec;
     if (test::is_left_out(double(s.x.count()) * s.y.c * s.kernel * s.kernel / products_of_a_thread)) return;
-    test::put_on_stream(native_->stream, [spec = native_->spec, operands, workspace] {
+    test::put_on_stream(stream, [spec = native_->spec, operands, workspace] {
         std::memset(workspace, 0xff, 64);
         test::run_by_loops(spec, operands);
     });

@@ -120,6 +120,7 @@ TEST(Options, WhatTheModelOrTheDeviceLacksIsRefused) {
                                         {"--whitening-bias-epochs 2", "no whitening filters"},
                                         {"--data-placement node", "on CPUs"},
                                         {"--no-graph", "on CPUs"},
+                                        {"--one-stream", "on CPUs"},
                                         {"--bf16-gradients", "on CPUs"},
                                         {"--norm-by kernels", "on CPUs"},
                                         {"--conv-by winograd", "no convolutions"},

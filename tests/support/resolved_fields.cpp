@@ -113,14 +113,14 @@ Fields fields_of(const TrainSetup& setup) {
 
 Fields fields_of(const BackendOptions& options) {
     const auto& [threads, sync_bn, precision, plan_only, invariant, bind, tune_seconds, conv_by, devices, share_device,
-                 capture, norm_by, bf16_gradients] = options;
+                 capture, norm_by, bf16_gradients, one_stream] = options;
     Fields f;
     add(f,
         "backend.threads backend.sync_bn backend.precision backend.plan_only backend.invariant backend.bind "
         "backend.tune_seconds backend.conv_by backend.devices backend.share_device backend.capture backend.norm_by "
-        "backend.bf16_gradients",
+        "backend.bf16_gradients backend.one_stream",
         threads, sync_bn, precision, plan_only, invariant, bind, tune_seconds, conv_by, devices, share_device, capture,
-        norm_by, bf16_gradients);
+        norm_by, bf16_gradients, one_stream);
     return f;
 }
 

@@ -86,6 +86,7 @@ Fields standard_fields() {
             {"backend.capture", "true"},
             {"backend.norm_by", number(NormBy::measured)},
             {"backend.bf16_gradients", "false"},
+            {"backend.one_stream", "false"},
             {"backend.tune_seconds", "inf"},
             {"backend.conv_by", number(ConvBy::measured)},
             {"model.name", "resnet18"},

@@ -51,6 +51,7 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
                     .batch = batch,
                     .global_batch = batch},
                    p.tape);
+    ways_ = plan.ways;
     for (const OpMemory& memory : plan.ways->memory) unwritten_ += !memory.writes_value;
     run_ = backend.finish(std::move(p.tape));
     state_.initialise(graph, backend, seed);

@@ -25,6 +25,8 @@ public:
     /// Operations whose output is not written.
     int unwritten() const { return unwritten_; }
     const State& state() const { return state_; }
+    /// How the operations of a step run.
+    const Ways& ways() const { return *ways_; }
 
 private:
     Floats get(const Tensor& t) const { return download<float>(backend_, t.data, t.count()); }
@@ -37,6 +39,7 @@ private:
     std::function<void()> run_;
     int64_t done_ = 0;
     int unwritten_ = 0;
+    std::shared_ptr<const Ways> ways_;
 };
 
 }  // namespace convoy::test

@@ -157,6 +157,7 @@ std::vector<Case> backend_and_input_cases() {
         {"--device cuda --devices 3,1", {{"backend.devices", "3,1"}}},
         {"--device cuda --share-device", {{"backend.share_device", "true"}}},
         {"--device cuda --no-graph", {{"backend.capture", "false"}}},
+        {"--device cuda --one-stream", {{"backend.one_stream", "true"}}},
         {"--device cuda --bf16-gradients", {{"backend.bf16_gradients", "true"}}},
         {"--device cuda --norm-by measured", {}},
         {"--device cuda --norm-by convolutions", {{"backend.norm_by", number(NormBy::convolutions)}}},

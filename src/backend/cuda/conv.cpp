@@ -65,38 +65,44 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     const CopyShape copy = weight_copy(w.shape, x.shape, dy.shape, x.dtype);
     const ProductWay& way = way_of(b).product;
     const Operand gradient{Slot::dy, dy.data};
+    const StepId of_weight = b.step(StepPhase::weight_gradient, "conv weight gradient");
     if (way.weight_gradient)
-        weight_gradient(tape, b.step(StepPhase::weight_gradient, "conv weight gradient"), *way.weight_gradient,
-                        gradient, conv_input(op, b), b.param_gradients[op.weight], copy);
+        weight_gradient(tape, of_weight, way, gradient, conv_input(op, b), b.param_gradients[op.weight], copy);
     if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(tape, b.step(StepPhase::bias_gradient, "conv bias gradient"), dy, b.param_gradients[op.bias]);
     if (way.data_gradient)
         data_gradient(tape, b.step(StepPhase::data_gradient, "conv data gradient"), *way.data_gradient, gradient,
                       weight(w, copy), dx, b.accumulate[op.x], norm_sums(b));
+    // Before the next op: memory lives by ops, so the next may overwrite dy, x or the vectors of
+    // its norm, and the bucket's sum starts after the last op of which it has gradients.
+    if (way.side_by_side) join(tape, of_weight);
 }
 
 void* CudaBackend::weight(const Tensor& master, const CopyShape& shape) {
     return shape.is_master() ? master.data : copies_.of(*this, master, shape);
 }
 
-void CudaBackend::weight_gradient(Tape& tape, const StepId& id, const PlanSpec& spec, const Operand& dy,
+void CudaBackend::weight_gradient(Tape& tape, const StepId& id, const ProductWay& way, const Operand& dy,
                                   std::vector<Operand> operands, const Tensor& gradient, const CopyShape& shape) {
-    const Plan& chosen = plan(spec);
+    const Branch branch = way.side_by_side ? Branch::side : Branch::main;
+    if (way.side_by_side) fork(tape, id);
+    const Plan& chosen = plan(*way.weight_gradient);
     operands.push_back(dy);
     if (shape.is_master()) {
         operands.push_back({Slot::dweight, gradient.data});
-        return step(tape, id, chosen, operands);
+        return step(tape, id, chosen, operands, branch);
     }
-    const Workspace::Part part = workspace_->part(dy.part ? dy.part->end() : 0, shape.bytes());
-    operands.push_back({Slot::dweight, nullptr, part});
-    step(tape, id, chosen, operands);
+    const size_t used = dy.part && dy.of == branch ? dy.part->end() : 0;
+    const Workspace::Part part = workspace_of(branch)->part(used, shape.bytes());
+    operands.push_back({Slot::dweight, nullptr, part, branch});
+    step(tape, id, chosen, operands, branch);
     Tensor from{nullptr, {int(shape.stored_rows), 1, 1, shape.stored}, shape.type, shape.stored - shape.channels};
-    step(tape, followed(id, "to f32"),
-         [=, workspace = workspace_, rows = shape.rows, channels = shape.channels,
-          to = gradient.as<float>()](cudaStream_t s) mutable {
-             from.data = workspace->at(part);
-             kernels::crop(from, rows, channels, to, s);
-         });
+    const auto crop = [=, workspace = workspace_of(branch), rows = shape.rows, channels = shape.channels,
+                       to = gradient.as<float>()](cudaStream_t s) mutable {
+        from.data = workspace->at(part);
+        kernels::crop(from, rows, channels, to, s);
+    };
+    step(tape, followed(id, "to f32"), crop, branch);
 }
 
 void CudaBackend::data_gradient(Tape& tape, const StepId& id, const PlanSpec& spec, const Operand& dy, void* w,

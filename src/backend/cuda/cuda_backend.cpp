@@ -25,6 +25,7 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       placement_(placement),
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
+      side_workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
       plans_(cudnn_, compute_.get(), plan_options(threads)) {
     plans_.let_save(comm.root());
@@ -99,8 +100,12 @@ void CudaBackend::poll(const std::function<cudaError_t()>& query) {
 std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
     const Doing doing(comm_.activity(), "choosing cuDNN plans");
     const bool by_nccl = sums_ && !options_.share_device;
-    const WayOptions options{options_.precision, options_.norm_by, options_.sync_bn && sums_,
-                             by_nccl || options_.invariant ? beside_sums(info_.multiprocessors) : 0};
+    const int all = info_.multiprocessors, left = by_nccl ? beside_sums(all) : all;
+    const WayOptions options{.precision = options_.precision,
+                             .norm_by = options_.norm_by,
+                             .synchronised = options_.sync_bn && sums_,
+                             .norm_multiprocessors = by_nccl || options_.invariant ? beside_sums(all) : 0,
+                             .multiprocessors = options_.one_stream ? 0 : left};
     const Timing timing{[&](const PlanSpec& s) { return plans_.time(s); },
                         [&](const KernelSpec& s) { return plans_.time(s); }};
     const auto known = [&](const std::string& key) { return plans_.known_time(key); };
@@ -137,21 +142,31 @@ StepId CudaBackend::fused_with(StepId id, const std::string& with, int op) {
     return id;
 }
 
-void CudaBackend::step(Tape& tape, StepId id, std::function<void(cudaStream_t)> launch) {
+void CudaBackend::step(Tape& tape, StepId id, std::function<void(cudaStream_t)> launch, Branch branch) {
     tape.push_back(
-        {std::move(id), Lane::compute, [launch = std::move(launch), stream = compute_.get()] { launch(stream); }});
+        {std::move(id), Lane::compute, [launch = std::move(launch), stream = stream_of(branch)] { launch(stream); }});
 }
 
-void CudaBackend::step(Tape& tape, StepId id, const Plan& plan, const std::vector<Operand>& operands) {
+void CudaBackend::step(Tape& tape, StepId id, const Plan& plan, const std::vector<Operand>& operands, Branch branch) {
     size_t used = 0;
     for (const Operand& o : operands)
-        if (o.part) used = std::max(used, o.part->end());
-    const Workspace::Part own = workspace_->part(used, plan.workspace());
-    step(tape, std::move(id), [=, workspace = workspace_](cudaStream_t) {
+        if (o.part && o.of == branch) used = std::max(used, o.part->end());
+    const Workspace::Part own = workspace_of(branch)->part(used, plan.workspace());
+    const auto run = [=, this](cudaStream_t s) {
         std::vector<std::pair<Slot, void*>> places;
-        for (const Operand& o : operands) places.emplace_back(o.slot, o.part ? workspace->at(*o.part) : o.data);
-        plan.run(places, workspace->at(own));
-    });
+        for (const Operand& o : operands)
+            places.emplace_back(o.slot, o.part ? workspace_of(o.of)->at(*o.part) : o.data);
+        plan.run(places, workspace_of(branch)->at(own), s);
+    };
+    step(tape, std::move(id), run, branch);
+}
+
+void CudaBackend::fork(Tape& tape, const StepId& id) {
+    step(tape, followed(id, "fork"), [this](cudaStream_t main) { follow(side_.get(), main, forked_); });
+}
+
+void CudaBackend::join(Tape& tape, const StepId& id) {
+    step(tape, followed(id, "join"), [this](cudaStream_t main) { follow(main, side_.get(), joined_); });
 }
 
 const Plan& CudaBackend::plan(const PlanSpec& spec) {
@@ -204,12 +219,13 @@ std::function<void()> CudaBackend::finish(Tape tape) {
     auto captured = std::make_shared<CapturedTape>(std::move(tape), compute_.get(), capture);
     return [this, captured] {
         prepare();
-        captured->run(workspace_->generation());
+        captured->run(workspace_->generation() + side_workspace_->generation());
     };
 }
 
 void CudaBackend::prepare() {
     workspace_->settle();
+    side_workspace_->settle();
     copies_.refresh(compute_.get());
     for (const Mirror& m : mirrors_) {
         auto* flags = static_cast<volatile int*>(m.flags->get());

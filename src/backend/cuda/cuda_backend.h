@@ -1,6 +1,6 @@
 // The CUDA backend of one rank on one GPU: cuDNN plans and the kernels of kernels/ on a compute
-// stream, NCCL on another. A tape's steps only launch: the first run is eager, the second is
-// captured as one CUDA graph.
+// stream, NCCL on another, small weight gradients on a third. A tape's steps only launch: the first
+// run is eager, the second is captured as one CUDA graph.
 #pragma once
 #include <optional>
 #include <set>
@@ -84,17 +84,28 @@ private:
     void backward(const O&, const Bound&, Tape&);
     CONVOY_EACH_OP(CONVOY_DECLARE)
 #undef CONVOY_DECLARE
-    /// An operand: at a fixed address, or a part of the workspace, whose address is known when the
-    /// step runs.
+    /// What computes at the same time, each on a stream and in a workspace of its own: `side` has
+    /// work only between fork() and join().
+    enum class Branch { main, side };
+    /// An operand: at a fixed address, or a part of a branch's workspace, whose address is known
+    /// when the step runs.
     struct Operand {
         Slot slot;
         void* data = nullptr;
         std::optional<Workspace::Part> part{};
+        Branch of = Branch::main;  ///< whose workspace `part` is of
     };
-    /// Appends work on the compute stream; its launches may not wait for anything.
-    void step(Tape&, StepId, std::function<void(cudaStream_t)>);
-    /// Appends a plan. In the workspace, its own part follows those of its operands.
-    void step(Tape&, StepId, const Plan&, const std::vector<Operand>&);
+    cudaStream_t stream_of(Branch b) const { return b == Branch::main ? compute_.get() : side_.get(); }
+    const std::shared_ptr<Workspace>& workspace_of(Branch b) const {
+        return b == Branch::main ? workspace_ : side_workspace_;
+    }
+    /// Appends work on a branch's stream; its launches may not wait for anything.
+    void step(Tape&, StepId, std::function<void(cudaStream_t)>, Branch = Branch::main);
+    /// Appends a plan. In the branch's workspace, its own part follows those of its operands.
+    void step(Tape&, StepId, const Plan&, const std::vector<Operand>&, Branch = Branch::main);
+    /// The side branch waits for all that the main one has so far, and the other way round.
+    void fork(Tape&, const StepId&);
+    void join(Tape&, const StepId&);
     /// A further step of the same work.
     static StepId followed(StepId, const std::string& what);
     /// One step in place of this one and that of op `op`, which comes before it: "pool and batch
@@ -116,8 +127,9 @@ private:
     std::vector<Operand> conv_input(const Conv&, const Bound&);
     /// What its data gradient reads and writes for the gradient of the batch norm that writes x.
     std::vector<Operand> norm_sums(const Bound&);
-    /// Writes the gradient of a weight to its place in the f32 arena.
-    void weight_gradient(Tape&, const StepId&, const PlanSpec&, const Operand& dy, std::vector<Operand> x,
+    /// Writes the gradient of a weight to its place in the f32 arena. On the side branch if the way
+    /// says so: the caller joins it after the data gradient.
+    void weight_gradient(Tape&, const StepId&, const ProductWay&, const Operand& dy, std::vector<Operand> x,
                          const Tensor& gradient, const CopyShape&);
     /// Writes dx, or adds to it. `more`: further operands of the plan.
     void data_gradient(Tape&, const StepId&, const PlanSpec&, const Operand& dy, void* weight, const Tensor& dx,
@@ -158,8 +170,9 @@ private:
     const DeviceInfo info_;
     Nvml nvml_;
     const std::string placement_;
-    Stream compute_, communication_;
-    std::shared_ptr<Workspace> workspace_;
+    Stream compute_, communication_, side_;
+    Event forked_, joined_;
+    std::shared_ptr<Workspace> workspace_, side_workspace_;
     Cudnn cudnn_;
     Plans plans_;
     DeviceChoices agreed_;          // of earlier runs and of all ranks

@@ -305,9 +305,12 @@ size_t CudnnGraph::workspace(int candidate) const {
     return size_t(native_->graph.get_workspace_size_plan_at_index(candidate));
 }
 
-void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace) const {
+void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace,
+                     cudaStream_t stream) const {
     std::unordered_map<int64_t, void*> pack;
     for (const auto& [slot, data] : operands) pack.emplace(int64_t(slot), data);
+    if (const cudnnStatus_t status = cudnnSetStream(native_->cudnn.handle, stream); status != CUDNN_STATUS_SUCCESS)
+        throw std::runtime_error(std::string("cuDNN cannot use a stream: ") + cudnnGetErrorString(status));
     fe::error_t e = native_->graph.execute_plan_at_index(native_->cudnn.handle, pack, workspace, candidate);
     if (e.is_bad()) throw std::runtime_error("cuDNN could not run a plan it had built: " + e.get_message());
 }

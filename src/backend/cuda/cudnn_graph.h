@@ -53,7 +53,7 @@ public:
     bool build(int candidate, std::string& why);
     size_t workspace(int candidate) const;  ///< bytes, of a built plan
     /// Puts a built plan on the stream, with the handle.
-    void run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace) const;
+    void run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace, cudaStream_t) const;
     const std::string& reason() const;  ///< why there are no candidates
     /// What is asked of cuDNN: a line for each operation, by operand, then one for each tensor.
     std::string text() const;

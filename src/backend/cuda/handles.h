@@ -58,6 +58,13 @@ private:
     }
 };
 
+/// `later` waits for all work that `earlier` has so far.
+inline void follow(cudaStream_t later, cudaStream_t earlier, const Event& event) {
+    if (later == earlier) return;
+    check(cudaEventRecord(event.get(), earlier), "ordering streams");
+    check(cudaStreamWaitEvent(later, event.get(), 0), "ordering streams");
+}
+
 using CapturedGraph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using ExecutableGraph = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 

@@ -55,12 +55,13 @@ void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
                  kernels::pad(dy.as<float>(), dy.shape.n, dy.shape.c, low, s);
              });
     }
+    const StepId of_weight = b.step(StepPhase::weight_gradient, "linear weight gradient");
     if (way.weight_gradient)
-        weight_gradient(tape, b.step(StepPhase::weight_gradient, "linear weight gradient"), *way.weight_gradient,
-                        gradient, {{Slot::x, x.data}}, b.param_gradients[op.weight], copy);
+        weight_gradient(tape, of_weight, way, gradient, {{Slot::x, x.data}}, b.param_gradients[op.weight], copy);
     if (way.data_gradient)
         data_gradient(tape, b.step(StepPhase::data_gradient, "linear data gradient"), *way.data_gradient, gradient,
                       weight(w, copy), dx, b.accumulate[op.x]);
+    if (way.side_by_side) join(tape, of_weight);  // as Conv's
 }
 
 }  // namespace convoy::cuda

@@ -102,13 +102,6 @@ private:
         settle(ncclAllReduce(values, values, count, type, op, nccl_, communication_), "summing gradients",
                call_deadline);
     }
-    /// `later` waits for all work that `earlier` has so far.
-    static void follow(cudaStream_t later, cudaStream_t earlier, const Event& event) {
-        if (later == earlier) return;
-        check(cudaEventRecord(event.get(), earlier), "ordering streams");
-        check(cudaStreamWaitEvent(later, event.get(), 0), "ordering streams");
-    }
-
     void succeed(ncclResult_t result, const char* what) {
         if (result != ncclSuccess) give_up(result, what);
     }

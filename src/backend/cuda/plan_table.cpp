@@ -43,6 +43,14 @@ PlanRow row_of(const Cudnn& cudnn, const NamedPlan& plan) {
     return row;
 }
 
+std::string text_of(const GradientPairs& pairs, int multiprocessors) {
+    std::string names;
+    for (const std::string& name : pairs.side_by_side) names += (names.empty() ? ": " : ", ") + name;
+    return "weight gradient and data gradient run side by side where " + std::to_string(multiprocessors) +
+           " multiprocessors have room for both: in " + std::to_string(pairs.side_by_side.size()) + " of " +
+           std::to_string(pairs.all) + " layers" + names + "\n";
+}
+
 }  // namespace
 
 std::vector<PlanRow> plan_rows(const std::vector<NamedPlan>& plans, const std::string& chip) {
@@ -71,13 +79,19 @@ std::string text_of(const std::vector<PlanRow>& rows) {
 }
 
 std::string plan_table(const Graph& graph, const PlannedStep& step, const std::string& chip) {
-    const int limit = beside_sums(find_chip(chip).multiprocessors);
-    const std::vector<NamedPlan> plans = plans_of(
-        graph, step.batch, {step.precision, step.norm_by, step.sync_bn && step.ranks > 1, step.ranks > 1 ? limit : 0});
+    const int all = find_chip(chip).multiprocessors, limit = beside_sums(all);
+    const int left = step.ranks == 1 ? all : limit;
+    const WayOptions options{.precision = step.precision,
+                             .norm_by = step.norm_by,
+                             .synchronised = step.sync_bn && step.ranks > 1,
+                             .norm_multiprocessors = step.ranks > 1 ? limit : 0,
+                             .multiprocessors = step.one_stream ? 0 : left};
+    const std::vector<NamedPlan> plans = plans_of(graph, step.batch, options);
     const bool alone = step.ranks == 1 && std::any_of(plans.begin(), plans.end(), [](const NamedPlan& p) {
                            return p.spec.kind == PlanSpec::norm_gradient;
                        });
-    return text_of(plan_rows(plans, chip)) +
+    const std::string pairs = step.one_stream ? "" : text_of(gradient_pairs(graph, step.batch, options), left);
+    return text_of(plan_rows(plans, chip)) + pairs +
            (alone ? "on several ranks, plans of batch norms' gradients keep to " + std::to_string(limit) +
                         " multiprocessors: NCCL's sums have the others\n"
                   : "");

@@ -228,7 +228,7 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
             memory.push_back(random_memory(operand_bytes(spec, slot), stream_));
             operands.emplace_back(slot, memory.back().get());
         }
-        works.emplace_back([&, operands] { graph.run(candidate, operands, workspace.get()); });
+        works.emplace_back([&, operands] { graph.run(candidate, operands, workspace.get(), stream_); });
     } while (timed && works.size() < turns(bytes, options_.cache));
     if (timed) return measure(works);
     works[0]();  // some are built and then cannot run

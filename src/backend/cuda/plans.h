@@ -24,8 +24,8 @@ struct Plan {
     int candidate = 0;
     float microseconds = 0;  ///< as measured when it was chosen, or `untimed`
     size_t workspace() const { return graph->workspace(candidate); }
-    void run(const std::vector<std::pair<Slot, void*>>& operands, void* workspace_at) const {
-        graph->run(candidate, operands, workspace_at);
+    void run(const std::vector<std::pair<Slot, void*>>& operands, void* workspace_at, cudaStream_t stream) const {
+        graph->run(candidate, operands, workspace_at, stream);
     }
 };
 

@@ -1,6 +1,6 @@
-// One block of device memory that every operation of the compute stream uses while it runs. It
-// grows while tapes are built, so its address is looked up when a step runs, and a captured graph
-// is captured anew after it moved.
+// One block of device memory that every operation of one stream uses while it runs. It grows while
+// tapes are built, so its address is looked up when a step runs, and a captured graph is captured
+// anew after it moved.
 #pragma once
 #include <algorithm>
 #include <cstddef>

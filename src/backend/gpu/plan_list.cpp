@@ -58,4 +58,16 @@ std::vector<NamedPlan> plans_of(const Graph& graph, int batch, const WayOptions&
     return plans;
 }
 
+GradientPairs gradient_pairs(const Graph& graph, int batch, const WayOptions& options) {
+    const GradientFlow flow = gradient_flow(graph);
+    const GpuWays ways = decide_unmeasured({graph, batch, true, flow}, options);
+    GradientPairs pairs;
+    for (size_t op = 0; op < graph.ops.size(); ++op) {
+        const ProductWay& p = ways.ways[op].product;
+        pairs.all += p.weight_gradient && p.data_gradient;
+        if (p.side_by_side) pairs.side_by_side.push_back(title_of(graph, op));
+    }
+    return pairs;
+}
+
 }  // namespace convoy::cuda

@@ -22,4 +22,11 @@ struct NamedPlan {
 };
 std::vector<NamedPlan> plans_of(const Graph&, int batch, const WayOptions&);
 
+/// The layers that have both gradients.
+struct GradientPairs {
+    std::vector<std::string> side_by_side;
+    int all = 0;
+};
+GradientPairs gradient_pairs(const Graph&, int batch, const WayOptions&);
+
 }  // namespace convoy::cuda

@@ -1,5 +1,6 @@
 #include "backend/gpu/plan_spec.h"
 
+#include <cmath>
 #include <sstream>
 
 namespace convoy::cuda {
@@ -20,6 +21,14 @@ std::string PlanSpec::key() const {
 }
 
 double PlanSpec::flops() const { return is_norm() ? 0 : 2.0 * double(y.count()) * kernel * kernel * x.c; }
+
+double PlanSpec::blocks() const {
+    constexpr double tile = 128, depth = 512;
+    const double of_weight = double(kernel) * kernel * x.c;  // columns of the weight's matrix
+    const double rows = kind == conv_data_gradient ? double(x.pixels()) : kind == conv ? double(y.pixels()) : y.c;
+    const double columns = kind == conv_data_gradient ? x.c : kind == conv ? y.c : of_weight;
+    return std::ceil(rows / tile) * std::ceil(columns / tile) * std::ceil(flops() / 2 / (rows * columns) / depth);
+}
 
 std::vector<Slot> operands_of(const PlanSpec& s) {
     using enum Slot;

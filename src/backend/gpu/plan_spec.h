@@ -71,6 +71,11 @@ struct PlanSpec {
     bool is_norm() const { return kind == norm || kind == norm_gradient; }
     /// Multiply-adds times two; 0 for batch norms.
     double flops() const;
+    /// Thread blocks of a product that keep a multiprocessor each for some microseconds: tiles of
+    /// 128 x 128 outputs, cut so that none adds up more than 512 products an output. On tensor
+    /// cores of an H100 that is 2 us at best, about what a launch takes. An estimate: cuDNN's
+    /// engines have tiles of many sizes.
+    double blocks() const;
 };
 
 /// The operands of a kind of plan.

@@ -309,7 +309,7 @@ private:
 }  // namespace
 
 GpuWays decide(const Outline& outline, const WayOptions& options, const Timing& timing) {
-    return Decider(outline, options, timing).decide();
+    return with_branches(Decider(outline, options, timing).decide(), options.multiprocessors);
 }
 
 GpuWays decide_unmeasured(const Outline& outline, WayOptions options) {

@@ -59,6 +59,7 @@ struct WayOptions {
     NormBy norm_by{};
     bool synchronised = false;     ///< batch statistics are of all ranks
     int norm_multiprocessors = 0;  ///< as PlanSpec::multiprocessors
+    int multiprocessors = 0;       ///< that two gradients of a product may share; 0: they run one after the other
 };
 
 /// Of a convolution or a linear layer.
@@ -68,6 +69,7 @@ struct ProductWay {
     /// Nothing: not wanted. Where it is to add and the spec does not, an addition follows.
     std::optional<PlanSpec> data_gradient{};
     int norm = none;  ///< the batch norm that writes x and of which these plans do a part (normalise, statistics)
+    bool side_by_side = false;  ///< both gradients run at the same time, each in a workspace of its own
 };
 struct NormWay {
     enum By {
@@ -104,6 +106,8 @@ struct GpuWays final : Ways {
 };
 
 GpuWays decide(const Outline&, const WayOptions&, const Timing&);
+/// The last part of it: which products' gradients run side by side.
+GpuWays with_branches(GpuWays, int multiprocessors);
 /// As options.norm_by says, as if cuDNN had every plan; where times decide, by our kernels alone:
 /// what a dry run without a GPU plans with.
 GpuWays decide_unmeasured(const Outline&, WayOptions);
