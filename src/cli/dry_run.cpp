@@ -49,7 +49,8 @@ void print_device(Terminal& terminal, const TrainOptions& o, const Backend& back
                       mib(backend.memory_taken()), mib(backend.memory_taken() + *left)));
 }
 
-/// What cuDNN has for a step on a chip; compiling its engines takes a minute for a deep model.
+/// What cuDNN has for a step on a chip. With a driver, compiling its engines takes a minute for a
+/// deep model.
 void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d, int ranks) {
     const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
     try {

@@ -66,6 +66,7 @@ const std::string& CudnnGraph::reason() const { return native_->reason; }
 std::string CudnnGraph::name(int candidate) const {
     return std::array{"unbuilt", "broken", "loops"}[size_t(candidate)];
 }
+bool CudnnGraph::compiles(int) const { return false; }
 bool CudnnGraph::build(int candidate, std::string& why) {
     if (const char* seconds = std::getenv("EMULATED_BUILD_SECONDS"))  // as what is compiled for the device takes
         std::this_thread::sleep_for(std::chrono::duration<double>(std::atof(seconds)));

@@ -31,13 +31,14 @@ static_assert(std::size(descriptions) == std::size(known_chips));
 
 const char* chip_description(const std::string& name) { return descriptions[&find_chip(name) - known_chips]; }
 
-bool load_driver_or_stub() {
+Driver load_driver_or_stub() {
     // Loaded under its own name once, it is found by that name ever after.
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) return true;
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) return Driver::real;
     Dl_info library{};
-    if (!dladdr(reinterpret_cast<const void*>(&cudnnGetVersion), &library) || !library.dli_fname) return false;
+    if (!dladdr(reinterpret_cast<const void*>(&cudnnGetVersion), &library) || !library.dli_fname) return Driver::none;
     const std::string path = library.dli_fname;
-    return dlopen((path.substr(0, path.rfind('/')) + "/stubs/libcuda.so").c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr;
+    const std::string stub = path.substr(0, path.rfind('/')) + "/stubs/libcuda.so";
+    return dlopen(stub.c_str(), RTLD_NOW | RTLD_GLOBAL) ? Driver::stub : Driver::none;
 }
 
 }  // namespace convoy::cuda

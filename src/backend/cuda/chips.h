@@ -7,9 +7,9 @@ namespace convoy::cuda {
 
 /// Of one of known_chips; throws Exit::usage for another name.
 const char* chip_description(const std::string& name);
-/// Engines that compile at run time look for the driver's library; without a driver the toolkit's
-/// stub of it serves, which must be loaded before the first plan is built. False if there is
-/// neither.
-bool load_driver_or_stub();
+/// Engines that compile at run time look for the driver's library. The toolkit's stub of it serves
+/// for other plans, and must be loaded before the first is built.
+enum class Driver { none, stub, real };
+Driver load_driver_or_stub();
 
 }  // namespace convoy::cuda

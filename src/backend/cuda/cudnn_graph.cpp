@@ -295,6 +295,12 @@ std::string CudnnGraph::text() const {
     return text;
 }
 
+bool CudnnGraph::compiles(int candidate) const {
+    std::vector<fe::BehaviorNote_t> notes;
+    (void)native_->graph.get_behavior_notes_for_plan_at_index(candidate, notes);
+    return std::find(notes.begin(), notes.end(), fe::BehaviorNote_t::RUNTIME_COMPILATION) != notes.end();
+}
+
 bool CudnnGraph::build(int candidate, std::string& why) {
     fe::error_t e = native_->graph.build_plan_at_index(candidate);
     if (e.is_bad()) why = e.get_message();

@@ -49,6 +49,9 @@ public:
     /// The engine and its knobs: the same text means the same plan on the same chip and cuDNN
     /// version.
     std::string name(int candidate) const;
+    /// Whether the plan's kernels are compiled as it is built, for half a second and with the
+    /// driver.
+    bool compiles(int candidate) const;
     /// Builds the plan; false and the reason if cuDNN cannot after all.
     bool build(int candidate, std::string& why);
     size_t workspace(int candidate) const;  ///< bytes, of a built plan
