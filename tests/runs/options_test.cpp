@@ -120,7 +120,6 @@ TEST(Options, WhatTheModelOrTheDeviceLacksIsRefused) {
                                         {"--whitening-bias-epochs 2", "no whitening filters"},
                                         {"--data-placement node", "on CPUs"},
                                         {"--no-graph", "on CPUs"},
-                                        {"--one-stream", "on CPUs"},
                                         {"--bf16-gradients", "on CPUs"},
                                         {"--norm-by kernels", "on CPUs"},
                                         {"--conv-by winograd", "no convolutions"},
@@ -135,6 +134,8 @@ TEST(Options, WhatTheModelOrTheDeviceLacksIsRefused) {
         EXPECT_EQ("", refusal(convoy_alone("bench" + arguments), Exit::usage,
                               {name, of_bench ? "no effect" : "no meaning for bench", of_bench ? words : ""}));
     }
+    EXPECT_EQ("", refusal(convoy_alone("bench --device cpu --model mnist-linear --batch-size 4 --one-stream"),
+                          Exit::usage, {"--one-stream", "no effect", "on CPUs"}));
 }
 
 TEST(Options, OptionsOfOtherProgramsAreAnswered) {
