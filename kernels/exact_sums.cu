@@ -77,21 +77,18 @@ __global__ void __launch_bounds__(block_threads) take_integers(Sums s, const Exa
 
 /// From the exponents that all ranks have seen. One block.
 __global__ void __launch_bounds__(block_threads) set_exponents(Sums s) {
-    struct Verdict {
-        int not_finite, does_not_fit;
-    };
-    auto* any = shared_memory<Verdict>();
-    if (threadIdx.x == 0) *any = {};
+    auto* any_does_not_fit = shared_memory<int>();
+    if (threadIdx.x == 0) *any_does_not_fit = 0;
     __syncthreads();
     for (int t = int(threadIdx.x); t < s.tensors; t += block_threads) {
         const int32_t seen = s.seen[t], top = s.tops[t];
-        if (seen == exponent::not_finite) any->not_finite = 1;  // all writers write the same value
-        if (seen > top) any->does_not_fit = 1;
+        // What is not finite never fits. All writers write the same value.
+        if (seen > top && seen != exponent::not_finite) *any_does_not_fit = 1;
         s.tops[t] = next_top(top, seen);
         s.seen[t] = exponent::of_zero;
     }
     __syncthreads();
-    if (threadIdx.x == 0) *s.redo = !any->not_finite && any->does_not_fit;
+    if (threadIdx.x == 0) *s.redo = *any_does_not_fit;
 }
 
 void check_alignment(const ExactSums& s, const float* gradients) {
@@ -109,7 +106,7 @@ void deposit(const ExactSums& s, const float* gradients, const ExactPiece* piece
 void withdraw(const ExactSums& s, const ExactPiece* pieces, int count, float* gradients, cudaStream_t stream) {
     check_alignment(s, gradients);
     launch(take_integers, dim3(unsigned(count)), dim3(block_threads), 0, stream, Sums(s), pieces, gradients);
-    launch(set_exponents, dim3(1), dim3(block_threads), 2 * sizeof(int), stream, Sums(s));
+    launch(set_exponents, dim3(1), dim3(block_threads), sizeof(int), stream, Sums(s));
 }
 
 }  // namespace convoy::kernels

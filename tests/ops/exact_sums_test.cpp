@@ -136,6 +136,16 @@ TEST_P(ExactSumsOn, WhatGrowsTooFastIsDoneAgain) {
     for (size_t i = 0; i < all; ++i) ASSERT_NEAR(sums[i], exact_sum(addends, i), 1e-6 * std::abs(sums[i]) + 1e-16) << i;
 }
 
+TEST_P(ExactSumsOn, WhatIsNotFiniteLeavesOtherTensorsRight) {
+    std::vector<Floats> addends = of_all_ranks();
+    addends[9][first_tensor + 77] = std::numeric_limits<float>::infinity();
+    summed(addends);
+    EXPECT_TRUE(redo()) << "nobody knows how large the first tensor is";
+    const Floats sums = summed(addends);
+    EXPECT_FALSE(redo());
+    for (size_t i = 0; i < first_tensor; ++i) ASSERT_NEAR(sums[i], exact_sum(addends, i), 1e-6 * std::abs(sums[i]));
+}
+
 TEST_P(ExactSumsOn, WhatIsNotFiniteIsNoNumberAndNotDoneAgain) {
     const std::vector<Floats> sound = of_all_ranks();
     summed(sound);

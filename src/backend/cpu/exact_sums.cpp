@@ -49,17 +49,17 @@ void raise_to(int32_t& value, int32_t to) {
     }
 }
 
-/// From the exponents that all ranks have seen.
+/// From the exponents that all ranks have seen. What is not finite never fits; the other tensors,
+/// of which one holds the loss, are to be right all the same.
 void set_exponents(const ExactSums& s) {
     const size_t tensors = s.ends.size();
-    bool finite = true, fits = true;
+    bool fits = true;
     for (size_t t = 0; t < tensors; ++t) {
-        finite = finite && s.seen[t] != exponent::not_finite;
-        fits = fits && s.seen[t] <= s.tops[t];
+        fits = fits && (s.seen[t] <= s.tops[t] || s.seen[t] == exponent::not_finite);
         s.tops[t] = next_top(s.tops[t], s.seen[t]);
         s.seen[t] = exponent::of_zero;
     }
-    *s.redo = finite && !fits;
+    *s.redo = !fits;
 }
 
 }  // namespace
