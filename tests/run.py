@@ -22,7 +22,7 @@ PROGRAM, EMULATED = f"{BUILD}/convoy_tests", f"{BUILD}/emulated/convoy_tests"
 # models, and what only a real one can show.
 ON_EMULATED = (
     "CudaAgreement.*:CudaBackends.*:CudaBranches.*:CudaChips.*:CudaDevice.*:CudaEnvironment.*:CudaGpuScript.*:CudaOrder.*"
-    ":CudaRuns.*:CudaTuning.*:PlacementOnGpus.*"
+    ":CudaRuns.*:CudaTuning.*:CudaVirtualRanks.*:PlacementOnGpus.*"
     ":CudaVersions.*:*CudaDeviceSteps*:*/cuda*"
     "-*ADeviceThatIs*:*pyramidnet*:*_cifar*:*CudaDeviceSteps*resnet*"
     ":*resnet50*kernels:*resnet50*plans"
