@@ -69,7 +69,10 @@ __global__ void __launch_bounds__(block_threads) take_integers(Sums s, const Exa
     each_quad(piece, [&](int64_t i) {
         const Integers sums = fetch<quad>(s.sums + i);
         float g[quad];
-        for (int k = 0; k < quad; ++k) g[k] = finite ? float(double(float(sums.value[k])) * unit) : NAN;
+        // Zeros after the tensor stay zeros: nothing else writes them.
+        for (int k = 0; k < quad; ++k)
+            g[k] = finite ? float(double(float(sums.value[k])) * unit)
+                          : (sums.value[k] != 0 || i + k == piece.begin ? NAN : 0.0f);
         store(g, gradients + i);
         write_pack(Integers{}, s.sums + i);
     });

@@ -1,6 +1,7 @@
 // --virtual-ranks on GPUs: the same bits on one GPU and on two, and nearly those of the CPU.
 #include "backend/cuda/device.h"
 #include "backend/cuda_queries.h"
+#include "data/hdf5.h"
 #include "tests/runs/resume.h"
 
 namespace convoy::test {
@@ -33,6 +34,11 @@ protected:
     void run(int ranks, const std::string& name, const Options& options, const std::string& more = "") {
         ASSERT_EQ("", failure(launch(ranks, train(name, options) + more, 300))) << name;
     }
+    /// Of the newest checkpoint.
+    double loss_scale(const std::string& run) const {
+        const std::string path = checkpoints(run).back();
+        return h5::double_attributes(h5::open(path), "backend_state", path).at(0);
+    }
     void expect_same_runs(const std::string& a, const std::string& b, size_t steps = 3) {
         ASSERT_GE(column(dir_.path(a), "train/loss").size(), steps);
         expect_same(a, b);
@@ -56,6 +62,23 @@ TEST_F(CudaVirtualRanks, TrainTheMnistConvnetTheSameOnOneGpuAndTwo) {
     expect_same_runs("one", "two");
     run(2, "cpu", of_digits({{"device", "cpu"}}));
     EXPECT_LT(deviation(column(dir_.path("cpu"), "train/loss"), column(dir_.path("one"), "train/loss")), 1e-4);
+}
+
+// Steps overflow until the loss scale has fallen far enough: their updates are left out on all
+// alike, and their losses are numbers all the same.
+TEST_F(CudaVirtualRanks, AreTheSameBitsInF16WhereStepsOverflow) {
+    const Options options = of_digits({{"precision", "f16"}, {"loss", "sum"}, {"epochs", "3"}});
+    run(1, "one", options);
+    run(2, "two", options);
+    run(2, "eager", options, " --no-graph");
+    for (const char* other : {"two", "eager"}) {
+        expect_same_runs("one", other, 21);
+        EXPECT_EQ(loss_scale("one"), loss_scale(other));
+    }
+    EXPECT_LT(loss_scale("one"), 0x1p16) << "no step overflowed";
+    EXPECT_GT(loss_scale("one"), 0x1p-5) << "every step did";
+    run(1, "cpu", of_digits({{"device", "cpu"}, {"epochs", "0.1"}, {"no-eval", "true"}}));
+    EXPECT_NEAR(column(dir_.path("one"), "train/loss").at(0), column(dir_.path("cpu"), "train/loss").at(0), 1e-2);
 }
 
 // Muon for filters, SGD for all else, and averages of weights; batch norm in f16.

@@ -146,6 +146,16 @@ TEST_P(ExactSumsOn, WhatIsNotFiniteLeavesOtherTensorsRight) {
     for (size_t i = 0; i < first_tensor; ++i) ASSERT_NEAR(sums[i], exact_sum(addends, i), 1e-6 * std::abs(sums[i]));
 }
 
+// A tensor ends with zeros up to the next one's place: a NaN there would never go away.
+TEST_P(ExactSumsOn, WhatIsNotFiniteLeavesZerosAfterATensor) {
+    std::vector<Floats> addends = of_all_ranks();
+    for (Floats& g : addends) std::fill(g.end() - 5, g.end(), 0.0f);
+    addends[9][first_tensor + 77] = std::numeric_limits<float>::infinity();
+    const Floats sums = summed(addends);
+    EXPECT_TRUE(std::isnan(sums[first_tensor + 77]));
+    for (size_t i = all - 5; i < all; ++i) EXPECT_EQ(sums[i], 0) << i;
+}
+
 TEST_P(ExactSumsOn, WhatIsNotFiniteIsNoNumberAndNotDoneAgain) {
     const std::vector<Floats> sound = of_all_ranks();
     summed(sound);

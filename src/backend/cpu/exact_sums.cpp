@@ -42,6 +42,11 @@ CONVOY_WIDE void take_integers(const int64_t* __restrict from, size_t n, double 
     for (size_t i = 0; i < n; ++i) to[i] = float(double(float(from[i])) * unit);
 }
 
+/// Zeros after a tensor stay zeros: nothing else writes them. A piece begins with an element.
+void make_not_finite(const int64_t* sums, size_t n, float* to) {
+    for (size_t i = 0; i < n; ++i) to[i] = i == 0 || sums[i] != 0 ? std::numeric_limits<float>::quiet_NaN() : 0;
+}
+
 void raise_to(int32_t& value, int32_t to) {
     std::atomic_ref shared(value);
     int32_t now = shared.load(std::memory_order_relaxed);
@@ -100,7 +105,7 @@ void ExactAdder::take(const ExactSums& s, Piece& p, float* gradients) {
     const auto n = size_t(p.end - p.begin);
     p.empty = true;
     if (s.seen[p.tensor] == exponent::not_finite)
-        std::fill_n(gradients + p.begin, n, std::numeric_limits<float>::quiet_NaN());
+        make_not_finite(s.sums + p.begin, n, gradients + p.begin);
     else
         take_integers(s.sums + p.begin, n, ExactSums::unit(s.bits, s.tops[p.tensor]), gradients + p.begin);
 }
