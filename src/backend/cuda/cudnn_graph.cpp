@@ -268,7 +268,6 @@ CudnnGraph::CudnnGraph(const Cudnn& cudnn, const PlanSpec& spec, BuildWith with)
     if (fe::error_t e = native_->make(spec, with); e.is_bad()) native_->reason = e.get_message();
 }
 CudnnGraph::~CudnnGraph() = default;
-
 int CudnnGraph::candidates() const { return native_->candidates; }
 const std::string& CudnnGraph::reason() const { return native_->reason; }
 
