@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "backend/cuda/cudnn_text.h"
+
 static_assert(CUDNN_FRONTEND_VERSION < 11800 || CUDNN_FRONTEND_VERSION > 13200,
               "cudnn-frontend 1.18 to 1.32 asks for sums in a wrong type: run make deps, or set CUDNN_FRONTEND to "
               "another version");
@@ -223,15 +225,6 @@ private:
     const PlanSpec& s_;
 };
 
-/// " NAME=VALUE" for each of `fields` that is set, in the order of their names.
-std::string text_of(const nlohmann::json& fields, std::initializer_list<const char*> without) {
-    std::string text;
-    for (const auto& [name, value] : fields.items())
-        if (!value.is_null() && std::find(without.begin(), without.end(), name) == without.end())
-            text += " " + name + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
-    return text;
-}
-
 }  // namespace
 
 struct CudnnGraph::Native {
@@ -280,18 +273,7 @@ std::string CudnnGraph::name(int candidate) const {
 std::string CudnnGraph::text() const {
     nlohmann::json all;
     native_->graph.serialize(all);
-    std::string text = "context" + text_of(all["context"], {"name", "sm_count"}) + "\n";
-    for (const auto& node : all["nodes"])
-        text += node["tag"].get<std::string>() + text_of(node["inputs"], {}) + " ->" + text_of(node["outputs"], {}) +
-                ";" + text_of(node, {"tag", "name", "inputs", "outputs"}) + "\n";
-    for (const auto& [name, tensor] : all["tensors"].items()) {
-        std::string place = " slot " + tensor["uid"].dump();
-        if (tensor["is_virtual"]) place = " virtual";
-        if (tensor["is_pass_by_value"]) place = " value " + tensor["pass_by_value"]["value"].get<std::string>();
-        text += "tensor " + name + " " + tensor["data_type"].get<std::string>() + " " + tensor["dim"].dump() +
-                " stride " + tensor["stride"].dump() + place + "\n";
-    }
-    return text;
+    return text_of_graph(all.dump());
 }
 
 bool CudnnGraph::compiles(int candidate) const {
