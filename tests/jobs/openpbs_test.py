@@ -177,6 +177,32 @@ class OpenPbs(unittest.TestCase):
         self.check_resumed(job.started(2), "2node")
         self.assertNotIn("goes on as job", job.log())
 
+    @needs_pbs_of_ones_own
+    def test_elastic_job_goes_on_with_the_nodes_that_qalter_says_bit_for_bit(self):
+        job = self.submit(f"jobs/pbs/elastic.pbs {self.long('elastic')}").training()
+        self.addCleanup(manager, "qmgr -c 'set server scheduling = true'")
+        # checkpointed: a copy goes on
+        manager("qmgr -c 'set server scheduling = false'")
+        checkout.user(f"qsig -s USR1 {job.id}")
+        copy = self.copy_of(job.ended(85))
+        self.check_altered(copy, 2, runs=1)
+        # put back: the same job goes on
+        steps = copy.training(copy.steps() + 42).steps()
+        manager("qmgr -c 'set server scheduling = false'")
+        manager(f"qrerun {copy.id}")
+        wait_for("the job in the queue", lambda: copy.fields()["job_state"] == "Q", 60)
+        self.check_altered(copy, 1, runs=2)
+        self.check_resumed(copy, "elastic")
+        self.assertGreater(copy.steps(), steps)
+
+    def check_altered(self, job, nodes, runs):
+        """A job in the queue takes another number of nodes, and starts on it."""
+        checkout.user(f"qalter -l select={nodes}:ncpus=8:mpiprocs=8:ngpus=8:ompthreads=1 {job.id}")
+        manager("qmgr -c 'set server scheduling = true'")
+        job.started(runs)
+        wait_for("its hosts", lambda: job.hosts(), 60)
+        self.assertEqual(len(set(job.hosts())), nodes)
+
     def test_deleted_stays_deleted(self):
         job = self.submit(f"jobs/pbs/1node.pbs {self.long('1node')}").training()
         checkout.user(f"qdel {job.id}")
