@@ -227,8 +227,9 @@ esac || { echo "usage: gpu_slot.sh A|B|C, or D 'resnet50 f16 256 --norm-by kerne
 work=$(mktemp -d) || exit 1
 export work XDG_CACHE_HOME=$OUT
 trap leave EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+# timeout signals its child, then the group: the second must not cut leave() short.
+trap 'trap "" INT TERM; exit 130' INT
+trap 'trap "" INT TERM; exit 143' TERM
 [[ -z ${SLOT_CACHE:-} ]] || find "$SLOT_CACHE" -name 'plans-*.txt' -exec cp -p {} "$OUT/convoy/" \;
 printf '\n==== gpu_slot.sh %s\n%s\n' "$*" "$(cat BUILT 2>/dev/null)" >>"$log"
 "call_$1" "${@:2}"

@@ -20,8 +20,8 @@ struct Winograd {
     static bool suits(int h, int w, int in, int out);
     /// Of an image, as a part of the products of a direct sum.
     static double products(int h, int w) {
-        const double tiles = double((h + 3) / 4) * double((w + 3) / 4);
-        return 36 * tiles / (9.0 * h * w);
+        const int tiles = ((h + 3) / 4) * ((w + 3) / 4);
+        return 36.0 * tiles / (9.0 * h * w);
     }
     /// Of the workspace that each of the three takes; aligned to 64.
     size_t workspace_bytes() const;
