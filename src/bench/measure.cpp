@@ -144,8 +144,9 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
     if (steps.profiled > 0) {
         r.classes_of_operations = by_class(profile, graph, work);
         comm.barrier();
-        const bool f32_too = std::any_of(work.begin(), work.end(), [](const auto& w) { return w.second.f32 > 0; });
-        r.ceilings = measure_ceilings(backend, graph.values.at(1).dtype, f32_too);
+        const bool in_f32 = std::any_of(work.begin(), work.end(), [](const auto& w) { return w.second.f32 > 0; });
+        // of all ranks: they measure together, those without samples too
+        r.ceilings = measure_ceilings(backend, graph.values.at(1).dtype, comm.max(in_f32 ? 1 : 0) > 0);
     }
     for (const auto& [name, w] : work) r.flops_per_image += w.flops / mine;
     for (const TrainRow& row : watch.rows) r.images_per_second.push_back(double(setup.global_batch) / row.step_seconds);
