@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "backend/chips.h"
 #include "backend/cpu_queries.h"
 #include "backend/cuda_queries.h"
 #include "base/version.h"
@@ -77,6 +78,7 @@ std::string plans_of(Comm& comm, const InfoOptions& o) {
     if (o.chip == on_cpu) return conv_table(graph, {.precision = precision}, comm);
     std::string table;
     comm.together([&] {
+        find_chip(o.chip, on_cpu);
         if (comm.root()) table = plan_table(graph, {.batch = int(o.batch), .precision = precision}, o.chip);
     });
     return table;

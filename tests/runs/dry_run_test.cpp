@@ -218,6 +218,7 @@ TEST_F(DryRun, ChecksTheMemoryOfTheGpuAndNotOfThisHost) {
 
 TEST_F(DryRun, MistakesAboutChipsAreRefused) {
     EXPECT_EQ("", refusal(launch(2, arguments("--dry-run --chip b2")), Exit::usage, {"--chip b2", "h100", "a100"}));
+    EXPECT_EQ("", refusal(convoy_alone("info --plans linear --chip b2"), Exit::usage, {"--chip b2", "h100", "cpu"}));
     EXPECT_EQ("", refusal(launch(2, arguments("--chip h100")), Exit::usage, {"--chip", "--dry-run"}));
     EXPECT_EQ("", refusal(launch(2, arguments("--dry-run --chip h100 --device cpu")), Exit::usage,
                           {"--chip h100", "--device cpu"}));
