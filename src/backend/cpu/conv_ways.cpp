@@ -85,9 +85,9 @@ int ConvSpec::images(double work) const {
     return int(std::clamp(std::min(work / flops(), bytes / of_image), 1.0, 1024.0));
 }
 
-double trial_flops(size_t specs) {
-    constexpr double all = 64e9, most = 2e9, least = 0.5e9;
-    return std::clamp(all / double(specs), least, most);
+double trial_flops(size_t specs, int threads) {
+    constexpr double all_of_a_thread = 24e9, most = 2e9, least = 0.5e9;
+    return std::clamp(all_of_a_thread * threads / double(specs), least, most);
 }
 
 std::vector<ConvBy> candidates(const ConvSpec& s, const Capabilities& has) {

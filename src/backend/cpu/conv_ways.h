@@ -44,8 +44,9 @@ struct ConvSpec {
     int images(double flops) const;  ///< that take about so many, in at most 64 MiB
 };
 /// With which each of so many specs is measured: few more exactly than many. Much work, because
-/// Winograd transforms weights once a batch, and few images would hide what many gain by it.
-double trial_flops(size_t specs);
+/// Winograd transforms weights once a batch, and few images would hide what many gain by it; so
+/// much in all that a thread is done in a few seconds.
+double trial_flops(size_t specs, int threads);
 
 /// The ways that can, in the order in which they are taken where nothing was measured.
 std::vector<ConvBy> candidates(const ConvSpec&, const Capabilities&);

@@ -41,7 +41,7 @@ ConvChoices CpuBackend::measure(const std::vector<ConvSpec>& specs) {
     ConvTrial trial(engine_, stream_, *budget_);
     const double begin = now();
     ConvChoices measured;
-    const double flops = trial_flops(specs.size());
+    const double flops = trial_flops(specs.size(), conv_threads());
     for (const ConvSpec& s : specs)
         measured[s.key()] = now() - begin < patience ? trial.measure(s, has_, flops) : ConvTimes{};
     return measured;
