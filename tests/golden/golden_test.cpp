@@ -294,7 +294,8 @@ std::vector<Case> in_low_precision() {
     for (const std::string& device : test_devices())
         for (const auto& [name, errors] : bf16_errors) {
             if (device == "cpu") {
-                for (const ConvBy by : {ConvBy::measured, ConvBy::direct_bf16, ConvBy::winograd})
+                for (const ConvBy by :
+                     {ConvBy::measured, ConvBy::direct_bf16, ConvBy::winograd, ConvBy::winograd_large})
                     if (has_bf16() && (by == ConvBy::measured || name == "airbench94" || name == "resnet18-cifar"))
                         all.push_back({device, name, Precision::bf16, NormBy::measured, by});
                 continue;
@@ -308,7 +309,7 @@ std::vector<Case> in_low_precision() {
 }
 std::string name_of_low_test(const testing::TestParamInfo<Case>& test) {
     constexpr const char* ways[] = {"", "_norms_by_convolutions", "_norms_by_plans", "_norms_by_kernels"};
-    constexpr const char* conv_ways[] = {"", "", "_direct", "_winograd"};
+    constexpr const char* conv_ways[] = {"", "", "_direct", "_winograd", "_winograd_large"};
     return name_of_test(test) + "_" + name_of(test.param.precision) + ways[int(test.param.norm_by)] +
            conv_ways[int(test.param.conv_by)];
 }

@@ -1,20 +1,28 @@
 #!/usr/bin/env python3
-"""Error of 3x3 convolutions whose products are taken in bf16, directly and by Winograd, against exact sums.
+"""Error of 3x3 convolutions with products in bf16 and f32, directly and by Winograd, against exact sums.
 
 Needs numpy: .deps/peers/bin/python tests/peers/winograd_error.py. Images are in bf16, weights in f32, 64
 channels; the error is the root of the mean square, as a part of the output's. bf16 rounds the weights of a
 direct sum; of Winograd's F(m x m, 3x3) it rounds the transformed images and weights, and sums are exact.
+In f32 all of Winograd's steps are rounded, and a direct sum's.
 """
 
 from fractions import Fraction
 
 import numpy as np
 
+
+def both_signs(*points):
+    return [p * sign for p in points for sign in (1, -1)]
+
+
 POINTS = {
     "F(2x2), points 0, +-1": (2, [0, 1, -1]),
     "F(3x3), points 0, +-5/8, 3/2": (3, [0, Fraction(5, 8), Fraction(-5, 8), Fraction(3, 2)]),
     "F(4x4), points 0, +-5/8, +-3/2": (4, [0, Fraction(5, 8), Fraction(-5, 8), Fraction(3, 2), Fraction(-3, 2)]),
     "F(4x4), points 0, +-1, +-2": (4, [0, 1, -1, 2, -2]),
+    "F(7x7)": (7, both_signs(Fraction(5, 16), Fraction(11, 16), Fraction(9, 8), Fraction(7, 4))),
+    "F(8x8)": (8, [0] + both_signs(Fraction(3, 8), Fraction(3, 4), Fraction(5, 4), Fraction(15, 8))),
 }
 
 
@@ -53,40 +61,59 @@ def transforms(points, m):
     return a, g, b
 
 
+def both_ways(matrix, tiles):
+    """matrix times each tile times matrix transposed, in their type."""
+    half = np.einsum("ia,...ab->...ib", matrix, tiles)
+    return np.einsum("...ib,jb->...ij", half, matrix)
+
+
 def errors(m, points, rng):
-    """Of a direct sum and of Winograd's."""
+    """In bf16 and then in f32: of a direct sum, and of Winograd's."""
     tiles, channels, n = 400, 64, m + 2
     x = bf16(np.maximum(rng.standard_normal((tiles, channels, n, n)), 0))
     w = rng.standard_normal((channels, 3, 3)) * np.sqrt(2 / (9 * channels))
 
-    def direct(weights):
-        return sum(
-            np.einsum("tcab,c->tab", x[:, :, i : i + m, j : j + m], weights[:, i, j])
-            for i in range(3)
-            for j in range(3)
-        )
+    def direct(weights, dtype=np.float64):
+        """Summed over channels one after the other, as f32 rounds them."""
+        y = np.zeros((tiles, m, m), dtype)
+        for channel in range(channels):
+            for i in range(3):
+                for j in range(3):
+                    y += x[:, channel, i : i + m, j : j + m].astype(dtype) * dtype(weights[channel, i, j])
+        return y
 
-    a, g, b = transforms(points, m)
-    images = np.einsum("ia,tcab,jb->tcij", b, x, b)
-    weights = np.einsum("ia,cab,jb->cij", g, w, g)
+    matrices = transforms(points, m)
 
-    def winograd(rounded):
-        return np.einsum("ki,tij,lj->tkl", a, np.einsum("tcij,cij->tij", rounded(images), rounded(weights)), a)
+    def winograd(rounded, dtype=np.float64):
+        a, g, b = (matrix.astype(dtype) for matrix in matrices)
+        images = rounded(both_ways(b, x.astype(dtype)))
+        weights = rounded(both_ways(g, w.astype(dtype)))
+        products = np.zeros((tiles, n, n), dtype)
+        for channel in range(channels):
+            products += images[:, channel] * weights[channel]
+        return both_ways(a, products)
 
     exact = direct(w)
-    assert np.abs(winograd(lambda v: v) - exact).max() < 1e-9 * np.abs(exact).max() * channels
+    same = lambda v: v
+    assert np.abs(winograd(same) - exact).max() < 1e-9 * np.abs(exact).max() * channels
 
     def error(y):
         return np.sqrt(((y - exact) ** 2).mean() / (exact**2).mean())
 
-    return error(direct(bf16(w))), error(winograd(bf16))
+    return (
+        error(direct(bf16(w))),
+        error(winograd(bf16)),
+        error(direct(w, np.float32)),
+        error(winograd(same, np.float32)),
+    )
 
 
 def main():
     rng = np.random.default_rng(0)
+    print(f"{'':34} bf16: direct Winograd  f32: direct Winograd")
     for name, (m, points) in POINTS.items():
         seen = np.median([errors(m, points, rng) for _ in range(9)], axis=0)
-        print(f"{name:34} direct {seen[0]:.1e}  Winograd {seen[1]:.1e}  {seen[1] / seen[0]:.1f} times")
+        print(f"{name:34}      {seen[0]:.1e}  {seen[1]:.1e}      {seen[2]:.1e}  {seen[3]:.1e}")
 
 
 if __name__ == "__main__":

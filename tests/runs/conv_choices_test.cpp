@@ -1,4 +1,5 @@
 // What a training measures of its convolutions on CPUs: where it is kept, and who goes by it.
+#include <regex>
 #include <set>
 
 #include "tests/runs/resume.h"
@@ -79,6 +80,22 @@ TEST_F(ConvChoices, AreMeasuredOnceAndKept) {
     ASSERT_EQ("", failure(run(1, "second", small(), cache())));
     EXPECT_EQ(read_file(file_in("cache")), kept);
     expect_same("first", "second");
+}
+
+// A file of a Convoy that could not multiply patches.
+TEST_F(ConvChoices, AreMeasuredAgainWhereAWayIsNew) {
+    ASSERT_EQ("", failure(run(1, "first", small(), cache())));
+    const auto whole = lines_of(read_file(file_in("cache")));
+    std::string older;
+    for (auto [key, ways] : whole)
+        older += key + " =" + std::regex_replace(ways, std::regex(" product \\S+"), "") + "\n";
+    write_file(file_in("cache"), older);
+    ASSERT_EQ("", failure(run(1, "second", small(), cache())));
+    for (const auto& [key, ways] : lines_of(read_file(file_in("cache"))))
+        EXPECT_EQ(count(ways, " product "), count(whole.at(key), " product ")) << key << ways;
+    const std::string now = read_file(file_in("cache"));
+    ASSERT_EQ("", failure(run(1, "third", small(), cache())));
+    EXPECT_EQ(read_file(file_in("cache")), now);
 }
 
 TEST_F(ConvChoices, OfACheckpointAreTakenAgain) {

@@ -46,9 +46,11 @@ TEST_F(ConvWays, CapabilitiesSayWhatCan) {
     EXPECT_EQ(names(conv3_, avx2), (Names{"direct", "product"}));
     EXPECT_EQ(names(conv3_, avx512), (Names{"winograd", "direct", "product"}));
     EXPECT_EQ(names(conv3_, amx), (Names{"winograd", "direct", "product"})) << "f32 is never multiplied in bf16";
-    EXPECT_EQ(names(conv3_bf16_, avx512), (Names{"winograd", "direct", "product"}));
-    EXPECT_EQ(names(conv3_bf16_, bf16), (Names{"winograd", "direct", "product", "direct-bf16"}));
-    EXPECT_EQ(names(conv3_bf16_, amx), (Names{"direct-bf16", "winograd", "direct", "product"}));
+    EXPECT_EQ(names(conv3_bf16_, avx512), (Names{"winograd-large", "winograd", "direct", "product"}));
+    EXPECT_EQ(names(conv3_bf16_, bf16), (Names{"winograd-large", "winograd", "direct", "product", "direct-bf16"}));
+    EXPECT_EQ(names(conv3_bf16_, amx), (Names{"direct-bf16", "winograd-large", "winograd", "direct", "product"}));
+    EXPECT_EQ(names(spec(StepPhase::forward, 1, 1, 8, 64, 64, DType::bf16), amx),
+              (Names{"direct-bf16", "product-bf16", "direct", "product"}));
     EXPECT_EQ(names(spec(StepPhase::forward, 1, 1, 8, 64, 64, DType::bf16), bf16),
               (Names{"direct", "product", "direct-bf16", "product-bf16"}));
 }
@@ -59,6 +61,7 @@ TEST_F(ConvWays, ShapesSayWhatCan) {
     EXPECT_EQ(names(spec(StepPhase::forward, 3, 1, 8, 64, 15), avx512)[0], "direct") << "less than a vector";
     // 32 x 32 pixels: their patches are 16 times as large as the weights
     EXPECT_EQ(names(spec(StepPhase::forward, 3, 1, 32, 64, 64), avx512), (Names{"winograd", "direct"}));
+    EXPECT_EQ(names(spec(StepPhase::forward, 3, 1, 4, 64, 64, DType::bf16), avx512)[0], "winograd") << "one 4x4 tile";
     ConvSpec biased = conv3_;
     biased.op.bias = 1;
     EXPECT_EQ(names(biased, avx512), (Names{"direct"}));
@@ -68,7 +71,7 @@ TEST_F(ConvWays, ShapesSayWhatCan) {
 
 TEST_F(ConvWays, TheFastestIsChosen) {
     const std::vector<ConvBy> able = candidates(conv3_bf16_, bf16);
-    EXPECT_EQ(choose(able, {}), ConvBy::winograd) << "nothing was measured";
+    EXPECT_EQ(choose(able, {}), ConvBy::winograd_large) << "nothing was measured";
     for (const ConvBy fast : able) {
         ConvTimes times;
         for (const ConvBy by : able) times[by] = by == fast ? 1e-3 : 2e-3;
@@ -176,7 +179,8 @@ TEST_F(ConvWays, WhatAWayMultipliesIsKnown) {
     ways.convs[1] = {.forward = ConvBy::winograd,
                      .data_gradient = ConvBy::direct_bf16,
                      .weight_gradient = ConvBy::product_bf16,
-                     .winograd_products = Winograd::products(15, 7)};
+                     .h = 15,
+                     .w = 7};
     // 4 x 2 tiles of 36 products, where a direct sum takes 9 for each of 15 x 7 pixels
     EXPECT_DOUBLE_EQ(ways.products(1, StepPhase::forward).of_direct, 4 * 2 * 36 / (9.0 * 15 * 7));
     EXPECT_TRUE(ways.products(1, StepPhase::forward).in_f32);
@@ -186,6 +190,21 @@ TEST_F(ConvWays, WhatAWayMultipliesIsKnown) {
     }
     EXPECT_TRUE(ways.products(0, StepPhase::forward).in_f32);
     EXPECT_EQ(ways.products(0, StepPhase::forward).of_direct, 1);
+}
+
+// Images' sides, the tile that takes fewer products, and how many of them.
+TEST_F(ConvWays, LargeTilesAreThoseThatFit) {
+    const std::tuple<int, int, int, int> known[] = {{7, 7, 7, 81},        {14, 14, 7, 4 * 81}, {28, 28, 7, 16 * 81},
+                                                    {8, 8, 8, 100},       {15, 7, 8, 2 * 100}, {15, 15, 8, 4 * 100},
+                                                    {56, 56, 8, 49 * 100}};
+    for (const auto& [h, w, tile, products] : known) {
+        EXPECT_EQ(Winograd::large_tile(h, w), tile) << h << "x" << w;
+        EXPECT_DOUBLE_EQ(Winograd::products(h, w, tile), products / (9.0 * h * w)) << h << "x" << w;
+    }
+    CpuWays ways;
+    ways.convs = {{.forward = ConvBy::winograd_large, .h = 15, .w = 7}};
+    EXPECT_DOUBLE_EQ(ways.products(0, StepPhase::forward).of_direct, 200 / (9.0 * 15 * 7));
+    EXPECT_TRUE(ways.products(0, StepPhase::forward).in_f32);
 }
 
 TEST_F(ConvWays, TheFirstConvolutionHasNoDataGradient) {

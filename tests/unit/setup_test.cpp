@@ -167,6 +167,7 @@ std::vector<Case> backend_and_input_cases() {
         {"--conv-by direct", {{"backend.conv_by", number(ConvBy::direct)}}},
         {"--conv-by direct-bf16", {{"backend.conv_by", number(ConvBy::direct_bf16)}}},
         {"--conv-by winograd", {{"backend.conv_by", number(ConvBy::winograd)}}},
+        {"--conv-by winograd-large", {{"backend.conv_by", number(ConvBy::winograd_large)}}},
         {"--conv-by product", {{"backend.conv_by", number(ConvBy::product)}}},
         {"--conv-by product-bf16", {{"backend.conv_by", number(ConvBy::product_bf16)}}},
         {"--tune full", {}},

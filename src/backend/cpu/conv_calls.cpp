@@ -84,9 +84,9 @@ void append_direct(Calls& calls, const dnnl::engine& engine, StepPhase direction
 
 // ---- Winograd ----
 
-void append_winograd(Calls& calls, StepPhase direction, const ConvCall& c) {
+void append_winograd(Calls& calls, StepPhase direction, const ConvCall& c, int tile) {
     const Shape& x = c.x.shape;
-    const Winograd w{x.n, x.h, x.w, x.c, c.y.shape.c, c.threads};
+    const Winograd w{x.n, x.h, x.w, x.c, c.y.shape.c, c.threads, tile};
     const size_t space_at = calls.reserve(w.workspace_bytes());
     auto* const weight = c.weight.as<float>();
     with_type(c.x.dtype, [&]<class E>(E) {
@@ -163,7 +163,9 @@ void append(Calls& calls, const dnnl::engine& engine, StepPhase direction, const
     switch (by) {
         case ConvBy::direct: return append_direct(calls, engine, direction, c, DType::f32);
         case ConvBy::direct_bf16: return append_direct(calls, engine, direction, c, DType::bf16);
-        case ConvBy::winograd: return append_winograd(calls, direction, c);
+        case ConvBy::winograd: return append_winograd(calls, direction, c, 4);
+        case ConvBy::winograd_large:
+            return append_winograd(calls, direction, c, Winograd::large_tile(c.x.shape.h, c.x.shape.w));
         case ConvBy::product: return append_product(calls, direction, c, DType::f32);
         case ConvBy::product_bf16: return append_product(calls, direction, c, DType::bf16);
         case ConvBy::measured: break;

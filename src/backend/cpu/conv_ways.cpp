@@ -10,8 +10,10 @@ namespace convoy::cpu {
 namespace {
 
 constexpr std::pair<ConvBy, const char*> names[] = {
-    {ConvBy::measured, "measured"},       {ConvBy::direct, "direct"},   {ConvBy::winograd, "winograd"},
-    {ConvBy::direct_bf16, "direct-bf16"}, {ConvBy::product, "product"}, {ConvBy::product_bf16, "product-bf16"}};
+    {ConvBy::measured, "measured"},        {ConvBy::direct, "direct"},
+    {ConvBy::winograd, "winograd"},        {ConvBy::winograd_large, "winograd-large"},
+    {ConvBy::direct_bf16, "direct-bf16"},  {ConvBy::product, "product"},
+    {ConvBy::product_bf16, "product-bf16"}};
 
 const char* name_of_direction(StepPhase direction) {
     if (direction == StepPhase::forward) return "forward";
@@ -32,6 +34,15 @@ bool has_few_patches(const ConvSpec& s) {
     return s.op.kernel == 1 || s.y.pixels() * k <= k * s.y.c;
 }
 
+bool can_winograd(const ConvSpec& s, const Capabilities& has) {
+    return has.avx512 && s.op.kernel == 3 && s.op.stride == 1 && s.op.pad == 1 &&
+           Winograd::suits(s.x.h, s.x.w, s.x.c, s.y.c);
+}
+
+bool saves_by_large_tiles(const ConvSpec& s) {
+    return Winograd::products(s.x.h, s.x.w, Winograd::large_tile(s.x.h, s.x.w)) < Winograd::products(s.x.h, s.x.w);
+}
+
 bool can(ConvBy by, const ConvSpec& s, const Capabilities& has) {
     const bool biased = s.direction == StepPhase::forward && s.op.bias != none;
     const bool bf16 = s.dtype == DType::bf16 && has.bf16;
@@ -39,9 +50,11 @@ bool can(ConvBy by, const ConvSpec& s, const Capabilities& has) {
         case ConvBy::measured: return false;
         case ConvBy::direct: return true;
         case ConvBy::direct_bf16: return bf16;
-        case ConvBy::winograd:
-            return has.avx512 && !biased && s.op.kernel == 3 && s.op.stride == 1 && s.op.pad == 1 &&
-                   Winograd::suits(s.x.h, s.x.w, s.x.c, s.y.c);
+        case ConvBy::winograd: return !biased && can_winograd(s, has);
+        // f32 asks for less error than its products have, bf16 for less than nothing: weights are
+        // not rounded
+        case ConvBy::winograd_large:
+            return s.dtype == DType::bf16 && !biased && can_winograd(s, has) && saves_by_large_tiles(s);
         case ConvBy::product: return !biased && has_few_patches(s);
         case ConvBy::product_bf16: return bf16 && !biased && has_patches_of_a_pixel(s);
     }
@@ -91,9 +104,9 @@ double trial_flops(size_t specs, int threads) {
 }
 
 std::vector<ConvBy> candidates(const ConvSpec& s, const Capabilities& has) {
-    std::vector<ConvBy> order = {ConvBy::winograd, ConvBy::direct, ConvBy::product, ConvBy::direct_bf16,
-                                 ConvBy::product_bf16};
-    if (has.amx) order = {ConvBy::direct_bf16, ConvBy::product_bf16, ConvBy::winograd, ConvBy::direct, ConvBy::product};
+    std::vector<ConvBy> order = {ConvBy::winograd_large, ConvBy::winograd,    ConvBy::direct,
+                                 ConvBy::product,        ConvBy::direct_bf16, ConvBy::product_bf16};
+    if (has.amx) std::rotate(order.begin(), order.end() - 2, order.end());  // bf16 first
     std::erase_if(order, [&](ConvBy by) { return !can(by, s, has); });
     return order;
 }
@@ -170,7 +183,8 @@ std::vector<CpuWays::Way> decide_convs(const Outline& o, int threads, const Capa
         const std::vector<ConvBy> able = candidates(use.spec, has);
         const auto known = choices.find(use.spec.key());
         CpuWays::Way& way = ways[size_t(use.op)];
-        way.winograd_products = Winograd::products(use.spec.x.h, use.spec.x.w);
+        way.h = use.spec.x.h;
+        way.w = use.spec.x.w;
         if (forced == ConvBy::measured)
             way.in(use.spec.direction) = choose(able, known == choices.end() ? ConvTimes{} : known->second);
         else if (std::find(able.begin(), able.end(), forced) != able.end())
@@ -182,8 +196,10 @@ std::vector<CpuWays::Way> decide_convs(const Outline& o, int threads, const Capa
 Products CpuWays::products(int op, StepPhase direction) const {
     Way way = convs[size_t(op)];
     const ConvBy by = way.in(direction);
-    return {by == ConvBy::winograd ? way.winograd_products : 1,
-            by != ConvBy::direct_bf16 && by != ConvBy::product_bf16};
+    double of_direct = 1;
+    if (by == ConvBy::winograd) of_direct = Winograd::products(way.h, way.w);
+    if (by == ConvBy::winograd_large) of_direct = Winograd::products(way.h, way.w, Winograd::large_tile(way.h, way.w));
+    return {of_direct, by != ConvBy::direct_bf16 && by != ConvBy::product_bf16};
 }
 
 }  // namespace convoy::cpu

@@ -74,7 +74,7 @@ std::vector<ConvUse> uses_of(const Outline&, int threads);
 struct CpuWays final : Ways {
     struct Way {
         ConvBy forward = ConvBy::direct, data_gradient = ConvBy::direct, weight_gradient = ConvBy::direct;
-        double winograd_products = 1;  ///< Winograd's, as a part of a direct sum's
+        int h = 0, w = 0;  ///< of an image
         ConvBy& in(StepPhase direction) {
             return direction == StepPhase::forward         ? forward
                    : direction == StepPhase::data_gradient ? data_gradient

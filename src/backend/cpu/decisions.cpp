@@ -16,12 +16,17 @@ namespace {
 /// Seconds for all that a training measures, unless --tune says otherwise.
 constexpr double usual_patience = 5;
 
-/// What this text, of all choices on a kind of processor, says of `wanted`.
-ConvChoices known_of(const std::string& text, const std::vector<ConvSpec>& wanted) {
+/// What this text, of all choices on a kind of processor, says of `wanted`; but where it was
+/// written before there were all of today's ways.
+ConvChoices known_of(const std::string& text, const std::vector<ConvSpec>& wanted, const Capabilities& has) {
     const ConvChoices all = parse_conv_choices(text);
     ConvChoices known;
     for (const ConvSpec& s : wanted)
-        if (const auto c = all.find(s.key()); c != all.end()) known.insert(*c);
+        if (const auto c = all.find(s.key()); c != all.end()) {
+            const auto timed = [&](ConvBy by) { return c->second.contains(by); };
+            const std::vector<ConvBy> able = candidates(s, has);
+            if (c->second.empty() || std::all_of(able.begin(), able.end(), timed)) known.insert(*c);
+        }
     return known;
 }
 
@@ -65,7 +70,7 @@ void CpuBackend::agree(const Outline& outline) {
     } while (comm_.max(usable && !locked ? 1 : 0) > 0);
 
     const std::string none_kept = "none", text = comm_.gather_all(usable ? file->read() : none_kept)[first];
-    const ConvChoices known = known_of(text, wanted);
+    const ConvChoices known = known_of(text, wanted, has_);
     std::erase_if(wanted, [&](const ConvSpec& s) { return known.contains(s.key()); });
     // What cannot be kept is not measured: two runs would not compute the same bits.
     const ConvChoices mine = text == none_kept ? ConvChoices{} : measure(wanted);

@@ -10,12 +10,18 @@ namespace {
 
 /// Tiles that a thread transforms together: of few channels so many that a block stays in the
 /// second cache, of many so many that reading the weights again for each block does not show.
-int block_tiles(int c, int d) { return c + d <= 128 ? 28 : c + d <= 256 ? 56 : 112; }
+template <int M> int block_tiles(int c, int d) {
+    const int tiles = c + d <= 128 ? 28 : c + d <= 256 ? 56 : 112;
+    return M == 4 ? tiles : std::max(28, tiles / 2);
+}
+template <int M> int gradient_block(int c, int d) { return std::max(56, block_tiles<M>(c, d)); }
 
 /// A matrix of rows x columns for each point, off a multiple of 4 KiB from one to the next as a
 /// Block's.
 size_t point_stride(int rows, int columns) { return size_t(rows) * columns + lanes; }
-size_t transformed_floats(int rows, int columns) { return points * point_stride(rows, rounded(columns, panel)); }
+template <int M> size_t transformed_floats(int rows, int columns) {
+    return points<M> * point_stride(rows, rounded(columns, panel));
+}
 
 /// Rows of a panel's transformed weights, or of its sums, that stay in the second cache.
 constexpr int cached_rows = 64;
@@ -24,26 +30,31 @@ constexpr int cached_rows = 64;
 // inputs in the weight gradient) of all tiles instead of all columns of some tiles, transforms
 // their weights a panel at a time, and no two threads transform the same. Where that begins to pay
 // was measured. Of a panel it takes cached_rows at a time, in order, so that sums are the same.
-bool convolves_by_columns(const Tiling& tiling, int threads) { return tiling.count() <= 32 * threads; }
-bool gradient_by_columns(const Tiling& tiling, int threads) { return tiling.count() <= 32 * threads; }
+bool by_columns(int64_t tiles, int threads) { return tiles <= 32 * threads; }
+
+/// Calls body(std::integral_constant<int, M>) for the size of a tile.
+template <class Body> auto with_tile(int tile, Body body) {
+    if (tile == 7) return body(std::integral_constant<int, 7>());
+    if (tile == 8) return body(std::integral_constant<int, 8>());
+    return body(std::integral_constant<int, 4>());
+}
 
 }  // namespace
 
 bool Winograd::suits(int h, int w, int in, int out) { return in >= lanes && out >= lanes && h >= 3 && w >= 3; }
 
 size_t Winograd::workspace_bytes() const {
-    const Tiling tiling(n, h, w);
-    const int64_t tiles = tiling.count(), block = std::max(56, block_tiles(in, out));
-    const size_t blocks = size_t(threads) * (Block::floats(block, in) + Block::floats(block, out));
-    const size_t all_tiles = Block::floats(tiles, in) + Block::floats(tiles, out);
-    const size_t own_columns = size_t(threads) * (transformed_floats(cached_rows, panel) + Block::floats(tiles, panel));
-    const size_t convolution = convolves_by_columns(tiling, threads)
-                                   ? all_tiles + own_columns
-                                   : blocks + std::max(transformed_floats(in, out), transformed_floats(out, in));
-    const size_t gradient = gradient_by_columns(tiling, threads)
-                                ? all_tiles + own_columns
-                                : blocks + size_t(threads) * points * point_stride(out, rounded(in, lanes));
-    return sizeof(float) * std::max(convolution, gradient);
+    return with_tile(tile, [&]<int M>(std::integral_constant<int, M>) {
+        const int64_t tiles = Tiling<M>(n, h, w).count(), block = gradient_block<M>(in, out);
+        const auto floats = [](int64_t count, int c) { return Block<M>::floats(count, c); };
+        if (by_columns(tiles, threads))
+            return sizeof(float) *
+                   (floats(tiles, in) + floats(tiles, out) +
+                    size_t(threads) * (transformed_floats<M>(cached_rows, panel) + floats(tiles, panel)));
+        const size_t weights = std::max(transformed_floats<M>(in, out), transformed_floats<M>(out, in));
+        const size_t sums = size_t(threads) * points<M> * point_stride(out, rounded(in, lanes));
+        return sizeof(float) * (size_t(threads) * (floats(block, in) + floats(block, out)) + std::max(weights, sums));
+    });
 }
 
 CONVOY_AVX512_BEGIN
@@ -54,7 +65,7 @@ namespace {
 /// once, far from one another, which come late unless asked for. May lie beyond the end.
 inline void fetch_ahead(const float* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1); }
 
-/// Transformed weights in panels: [36][panel][rows][32 columns]; the last panel is as wide, its
+/// Transformed weights in panels: [points][panel][rows][32 columns]; the last panel is as wide, its
 /// last columns zero. They are a part of the matrix, which begins at its row and column `first_…`.
 struct Panels {
     float* data;
@@ -72,7 +83,7 @@ struct Panels {
 
 /// Columns [begin, end) of the rows of transformed weights, rows in and columns out. Inputs lie
 /// together, and vectors are to be along the outputs: 16 by 16 weights are turned.
-void transform_weights(const float* weight, int in, int out, const Panels& to, int begin, int end) {
+template <int M> void transform_weights(const float* weight, int in, int out, const Panels& to, int begin, int end) {
     alignas(64) Vector taps[9][lanes];
     const size_t stride = to.stride();
     for (int o = begin; o < end; o += lanes)
@@ -88,15 +99,15 @@ void transform_weights(const float* weight, int in, int out, const Panels& to, i
             }
             for (int i = 0; i < count; ++i) {
                 float* const at = to.of(first + i, o);
-                both_ways<3, 6, weight_transform>(
+                both_ways<3, window<M>, Transforms<M>::weight>(
                     [&](int y, int x) { return taps[y * 3 + x][i]; },
-                    [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * 6 + x) * stride, u); });
+                    [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * window<M> + x) * stride, u); });
             }
         }
 }
 
 /// The same of the mirrored kernel, rows out and columns in.
-void transform_mirrored_weights(const float* weight, int in, const Panels& to, int begin, int end) {
+template <int M> void transform_mirrored_weights(const float* weight, int in, const Panels& to, int begin, int end) {
     const size_t stride = to.stride(), rows_ahead = 32;
     for (int o = to.first_row; o < to.first_row + to.rows; ++o)
         for (int i = begin; i < end; i += lanes) {
@@ -104,15 +115,15 @@ void transform_mirrored_weights(const float* weight, int in, const Panels& to, i
             const float* from = weight + size_t(o) * 9 * in + i;
             float* const at = to.of(o, i);
             for (int tap = 0; tap < 9; ++tap) fetch_ahead(from + (rows_ahead * 9 + tap) * in);
-            both_ways<3, 6, weight_transform>(
+            both_ways<3, window<M>, Transforms<M>::weight>(
                 [&](int y, int x) { return load(from + ((2 - y) * 3 + 2 - x) * in, mask); },
-                [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * 6 + x) * stride, u); });
+                [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * window<M> + x) * stride, u); });
         }
 }
 
 /// One block of products at all points: to = from * weights.
-void multiply(const Block& from, const Panels& weights, const Block& to, int tiles) {
-    for (int point = 0; point < points; ++point)
+template <int M> void multiply(const Block<M>& from, const Panels& weights, const Block<M>& to, int tiles) {
+    for (int point = 0; point < points<M>; ++point)
         for (int p = 0; p < weights.count(); ++p) {
             const bool half = to.channels - p * panel < panel;
             (half ? multiply_panel<1> : multiply_panel<2>)(tiles, weights.rows, from.at(point, 0),
@@ -130,26 +141,26 @@ template <class Body> void over_panels(int columns, int thread, int threads, Bod
 
 /// The convolution that both forward and the data gradient are: `from` [n, h, w, c] to `to` [n, h,
 /// w, d]. `transform(panels, begin, end)` fills columns of the transformed weights.
-template <class E, class Transform>
+template <int M, class E, class Transform>
 void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace, Transform transform) {
-    const Tiling tiling(w.n, w.h, w.w);
+    const Tiling<M> tiling(w.n, w.h, w.w);
     const int64_t tiles = tiling.count();
-    if (convolves_by_columns(tiling, w.threads)) {
-        const Block in(workspace, tiles, c);
-        float* const rest = workspace + Block::floats(tiles, c);
+    if (by_columns(tiles, w.threads)) {
+        const Block<M> in(workspace, tiles, c);
+        float* const rest = workspace + Block<M>::floats(tiles, c);
         on_threads(w.threads, [&](int thread) {
             const int64_t first = tiles * thread / w.threads;
-            read_tiles<6, input_transform>(from, tiling, c, 1, first, tiles * (thread + 1) / w.threads,
-                                           {in.at(0, first), tiles, c});
-            const Block out(rest + thread * Block::floats(tiles, panel), tiles, panel);
+            read_tiles<M, window<M>, Transforms<M>::image>(from, tiling, c, 1, first, tiles * (thread + 1) / w.threads,
+                                                           Block<M>{in.at(0, first), tiles, c});
+            const Block<M> out(rest + thread * Block<M>::floats(tiles, panel), tiles, panel);
             float* const transformed =
-                rest + w.threads * Block::floats(tiles, panel) + thread * transformed_floats(cached_rows, panel);
+                rest + w.threads * Block<M>::floats(tiles, panel) + thread * transformed_floats<M>(cached_rows, panel);
 #pragma omp barrier
             over_panels(d, thread, w.threads, [&](int begin, int count) {
                 for (int k = 0; k < c; k += cached_rows) {
                     const Panels weights{transformed, std::min(cached_rows, c - k), panel, k, begin};
                     transform(weights, begin, begin + rounded(count, lanes));
-                    for (int point = 0; point < points; ++point)
+                    for (int point = 0; point < points<M>; ++point)
                         (count <= lanes ? multiply_panel<1>
                                         : multiply_panel<2>)(int(tiles), weights.rows, in.at(point, 0) + k,
                                                              size_t(in.channels), 1, weights.at(point, 0), panel,
@@ -161,25 +172,25 @@ void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, f
         return;
     }
     const Panels weights{workspace, c, d};
-    float* const blocks = workspace + transformed_floats(c, d);
-    const int64_t block = block_tiles(c, d);
+    float* const blocks = workspace + transformed_floats<M>(c, d);
+    const int64_t block = block_tiles<M>(c, d);
     on_threads(w.threads, [&](int thread) {
         const int vectors = rounded(d, panel) / lanes;
         transform(weights, vectors * thread / w.threads * lanes, vectors * (thread + 1) / w.threads * lanes);
-        const Block in(blocks + thread * (Block::floats(block, c) + Block::floats(block, d)), block, c),
-            out(in.data + Block::floats(block, c), block, d);
+        const Block<M> in(blocks + thread * (Block<M>::floats(block, c) + Block<M>::floats(block, d)), block, c),
+            out(in.data + Block<M>::floats(block, c), block, d);
 #pragma omp barrier
         const int64_t end = tiles * (thread + 1) / w.threads;
         for (int64_t first = tiles * thread / w.threads; first < end; first += block) {
             const int64_t last = std::min(first + block, end);
-            read_tiles<6, input_transform>(from, tiling, c, 1, first, last, in);
+            read_tiles<M, window<M>, Transforms<M>::image>(from, tiling, c, 1, first, last, in);
             multiply(in, weights, out, int(last - first));
             write_tiles(out, tiling, d, 0, d, first, last, to, add);
         }
     });
 }
 
-/// Sums of weight gradients: [36][outputs, from `first` on][columns].
+/// Sums of weight gradients: [points][outputs, from `first` on][columns].
 struct GradientSum {
     float* data;
     int first, outputs, columns;
@@ -191,9 +202,10 @@ struct GradientSum {
 
 /// to (+)= the products of a block's gradients with columns [column, column + count) of what they
 /// saw.
-void multiply_gradients(const Block& gradients, const Block& seen, int column, int count, int tiles,
+template <int M>
+void multiply_gradients(const Block<M>& gradients, const Block<M>& seen, int column, int count, int tiles,
                         const GradientSum& to, bool add) {
-    for (int point = 0; point < points; ++point)
+    for (int point = 0; point < points<M>; ++point)
         for (int i = 0; i < count; i += panel)
             (count - i <= lanes ? multiply_panel<1>
                                 : multiply_panel<2>)(to.outputs, tiles, gradients.at(point, 0) + to.first, 1,
@@ -204,78 +216,94 @@ void multiply_gradients(const Block& gradients, const Block& seen, int column, i
 
 /// dweight [out, 3, 3, in], of output o and inputs [begin, begin + count): from sum(point, input -
 /// begin).
-template <class Sum> void write_weight_gradient(int o, int begin, int count, int in, float* dweight, Sum sum) {
+template <int M, class Sum> void write_weight_gradient(int o, int begin, int count, int in, float* dweight, Sum sum) {
     constexpr size_t outputs_ahead = 8;
     for (int i = 0; i < count; i += lanes) {
         float* const to = dweight + size_t(o) * 9 * in + begin + i;
         for (int tap = 0; tap < 9; ++tap) fetch_ahead(to + (outputs_ahead * 9 + tap) * in);
-        both_ways<6, 3, weight_gradient_transform>(
-            [&](int y, int x) { return sum(y * 6 + x, i); },
+        both_ways<window<M>, 3, Transforms<M>::weight_gradient>(
+            [&](int y, int x) { return sum(y * window<M> + x, i); },
             [&](int y, int x, Vector g) { store(to + size_t(y * 3 + x) * in, mask_of(count - i), g); });
     }
 }
 
-}  // namespace
-
-template <class E> void Winograd::forward(const E* x, const float* weight, E* y, void* workspace) const {
-    convolve(*this, x, in, y, out, false, static_cast<float*>(workspace),
-             [&](const Panels& to, int begin, int end) { transform_weights(weight, in, out, to, begin, end); });
-}
-
-template <class E>
-void Winograd::data_gradient(const E* dy, const float* weight, E* dx, bool add, void* workspace) const {
-    convolve(*this, dy, out, dx, in, add, static_cast<float*>(workspace),
-             [&](const Panels& to, int begin, int end) { transform_mirrored_weights(weight, in, to, begin, end); });
-}
-
-template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float* dweight, void* workspace) const {
-    const Tiling tiling(n, h, w);
+template <int M, class E>
+void weight_gradient_of(const Winograd& c, const E* x, const E* dy, float* dweight, float* base) {
+    const auto [n, h, w, in, out, threads, tile] = c;
+    const Tiling<M> tiling(n, h, w);
     const int64_t tiles = tiling.count();
-    float* const base = static_cast<float*>(workspace);
-    if (gradient_by_columns(tiling, threads)) {
-        const Block seen(base, tiles, in), gradients(base + Block::floats(tiles, in), tiles, out);
-        float* const rest = gradients.data + Block::floats(tiles, out);
+    if (by_columns(tiles, threads)) {
+        const Block<M> seen(base, tiles, in), gradients(base + Block<M>::floats(tiles, in), tiles, out);
+        float* const rest = gradients.data + Block<M>::floats(tiles, out);
         on_threads(threads, [&](int thread) {
             const int64_t first = tiles * thread / threads, last = tiles * (thread + 1) / threads;
-            read_tiles<6, input_transform>(x, tiling, in, 1, first, last, {seen.at(0, first), tiles, in});
-            read_tiles<4, gradient_transform>(dy, tiling, out, 0, first, last, {gradients.at(0, first), tiles, out});
-            float* const sums = rest + thread * points * point_stride(cached_rows, panel);
+            read_tiles<M, window<M>, Transforms<M>::image>(x, tiling, in, 1, first, last,
+                                                           Block<M>{seen.at(0, first), tiles, in});
+            read_tiles<M, M, Transforms<M>::gradient>(dy, tiling, out, 0, first, last,
+                                                      Block<M>{gradients.at(0, first), tiles, out});
+            float* const sums = rest + thread * points<M> * point_stride(cached_rows, panel);
 #pragma omp barrier
             over_panels(in, thread, threads, [&](int begin, int count) {
                 for (int o = 0; o < out; o += cached_rows) {
                     const GradientSum sum{sums, o, std::min(cached_rows, out - o), panel};
                     multiply_gradients(gradients, seen, begin, count, int(tiles), sum, false);
                     for (int of = o; of < o + sum.outputs; ++of)
-                        write_weight_gradient(of, begin, count, in, dweight,
-                                              [&](int point, int i) { return _mm512_load_ps(sum.at(point, of, i)); });
+                        write_weight_gradient<M>(of, begin, count, in, dweight, [&](int point, int i) {
+                            return _mm512_load_ps(sum.at(point, of, i));
+                        });
                 }
             });
         });
         return;
     }
     const int columns = rounded(in, lanes);
-    const int64_t block = std::max(56, block_tiles(in, out));
-    const size_t sums = points * point_stride(out, columns);
+    const int64_t block = gradient_block<M>(in, out);
+    const size_t sums = points<M> * point_stride(out, columns);
     on_threads(threads, [&](int thread) {
         const GradientSum mine{base + thread * sums, 0, out, columns}, all{base, 0, out, columns};
-        const Block seen(base + threads * sums + thread * (Block::floats(block, in) + Block::floats(block, out)), block,
-                         in);
-        const Block gradients(seen.data + Block::floats(block, in), block, out);
+        const Block<M> seen(
+            base + threads * sums + thread * (Block<M>::floats(block, in) + Block<M>::floats(block, out)), block, in);
+        const Block<M> gradients(seen.data + Block<M>::floats(block, in), block, out);
         const int64_t begin = tiles * thread / threads, end = tiles * (thread + 1) / threads;
         for (int64_t first = begin; first < end; first += block) {
             const int64_t last = std::min(first + block, end);
-            read_tiles<6, input_transform>(x, tiling, in, 1, first, last, seen);
-            read_tiles<4, gradient_transform>(dy, tiling, out, 0, first, last, gradients);
+            read_tiles<M, window<M>, Transforms<M>::image>(x, tiling, in, 1, first, last, seen);
+            read_tiles<M, M, Transforms<M>::gradient>(dy, tiling, out, 0, first, last, gradients);
             multiply_gradients(gradients, seen, 0, in, int(last - first), mine, first > begin);
         }
 #pragma omp barrier
         for (int o = out * thread / threads; o < out * (thread + 1) / threads; ++o)
-            write_weight_gradient(o, 0, in, in, dweight, [&](int point, int i) {
+            write_weight_gradient<M>(o, 0, in, in, dweight, [&](int point, int i) {
                 const float* at = all.at(point, o, i);
                 Vector sum = _mm512_load_ps(at);
                 for (int t = 1; t < threads; ++t) sum += _mm512_load_ps(at + t * sums);
                 return sum;
             });
+    });
+}
+
+}  // namespace
+
+template <class E> void Winograd::forward(const E* x, const float* weight, E* y, void* workspace) const {
+    with_tile(tile, [&]<int M>(std::integral_constant<int, M>) {
+        convolve<M>(
+            *this, x, in, y, out, false, static_cast<float*>(workspace),
+            [&](const Panels& to, int begin, int end) { transform_weights<M>(weight, in, out, to, begin, end); });
+    });
+}
+
+template <class E>
+void Winograd::data_gradient(const E* dy, const float* weight, E* dx, bool add, void* workspace) const {
+    with_tile(tile, [&]<int M>(std::integral_constant<int, M>) {
+        convolve<M>(
+            *this, dy, out, dx, in, add, static_cast<float*>(workspace),
+            [&](const Panels& to, int begin, int end) { transform_mirrored_weights<M>(weight, in, to, begin, end); });
+    });
+}
+
+template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float* dweight, void* workspace) const {
+    with_tile(tile, [&]<int M>(std::integral_constant<int, M>) {
+        weight_gradient_of<M>(*this, x, dy, dweight, static_cast<float*>(workspace));
     });
 }
 

@@ -1,19 +1,27 @@
-// Winograd's tiles: where they lie in an image, the transforms of F(4x4, 3x3) in one dimension and
-// in two, and the passes that read and write the tiles of a tensor.
+// Winograd's tiles: where they lie in an image, the transforms of F(M x M, 3x3) in one dimension
+// and in two, and the passes that read and write the tiles of a tensor. An output tile is M x M
+// pixels.
 #pragma once
+#include <array>
+
 #include "backend/cpu/avx512.h"
 
 namespace convoy::cpu {
 namespace {
 
-constexpr int points = 36;  // of a 6x6 tile
+/// The polynomials' points: p and -p for each of these, 0 if M is even, and infinity.
+template <int M> constexpr int points_of = 0;
+template <> constexpr std::array points_of<4>{5. / 8, 3. / 2};
+template <> constexpr std::array points_of<7>{5. / 16, 11. / 16, 9. / 8, 7. / 4};
+template <> constexpr std::array points_of<8>{3. / 8, 3. / 4, 5. / 4, 15. / 8};
 
-constexpr float a = 0.625f, b = 1.5f;  // the points
-constexpr float a2 = a * a, b2 = b * b, a3 = a * a2, b3 = b * b2;
-constexpr float n0 = 1 / (a2 * b2), na = 1 / (2 * a2 * (a2 - b2)), nb = 1 / (2 * b2 * (b2 - a2));
+/// Pixels of a line that M outputs see; as many are the points of the line.
+template <int M> constexpr int window = M + 2;
+/// Of a tile.
+template <int M> constexpr int points = window<M> * window<M>;
 
-/// Matrices of a block of tiles, one a point: [36][tiles][channels, rounded up to vectors].
-struct Block {
+/// Matrices of a block of tiles, one a point: [points][tiles][channels, rounded up to vectors].
+template <int M> struct Block {
     float* data;
     int channels;
     // between points; off a multiple of 4 KiB, or all points fall on the same lines of the first
@@ -21,13 +29,13 @@ struct Block {
     size_t stride;
     static size_t stride_of(int64_t tiles, int c) { return size_t(tiles) * rounded(c, lanes) + lanes; }
     Block(float* at, int64_t tiles, int c) : data(at), channels(rounded(c, lanes)), stride(stride_of(tiles, c)) {}
-    static size_t floats(int64_t tiles, int c) { return points * stride_of(tiles, c); }
+    static size_t floats(int64_t tiles, int c) { return points<M> * stride_of(tiles, c); }
     float* at(int point, int64_t tile) const { return data + point * stride + size_t(tile) * channels; }
 };
 
-struct Tiling {
+template <int M> struct Tiling {
     int n, h, w, down, across;
-    Tiling(int n_, int h_, int w_) : n(n_), h(h_), w(w_), down((h_ + 3) / 4), across((w_ + 3) / 4) {}
+    Tiling(int n_, int h_, int w_) : n(n_), h(h_), w(w_), down((h_ + M - 1) / M), across((w_ + M - 1) / M) {}
     int64_t count() const { return int64_t(n) * down * across; }
     struct Place {
         int64_t image;
@@ -35,98 +43,173 @@ struct Tiling {
     };
     Place place(int64_t tile) const {
         const int in_image = int(tile % (down * across));
-        return {tile / (down * across), in_image / across * 4, in_image % across * 4};
+        return {tile / (down * across), in_image / across * M, in_image % across * M};
     }
 };
 
 CONVOY_AVX512_BEGIN
 
-// The one-dimensional transforms; the two-dimensional ones apply them to columns, then to rows.
-
-/// A polynomial's values at a point and its negative, from its even and odd part.
-inline void at_both_signs(Vector even, Vector odd, Vector* values) {
-    values[0] = even + odd;
-    values[1] = even - odd;
+/// c[0] v[0] + c[1] v[2] + c[2] v[4] + ...
+template <size_t N> inline Vector every_other(const std::array<float, N>& c, const Vector* v) {
+    Vector sum = c[0] * v[0];
+#pragma GCC unroll 8
+    for (size_t j = 1; j < N; ++j) sum += c[j] * v[2 * j];
+    return sum;
 }
 
-/// B^T d: six input pixels at the points.
-inline void input_transform(const Vector* d, Vector* v) {
-    const Vector even_a = d[4] - b2 * d[2], odd_a = a * (d[3] - b2 * d[1]);
-    const Vector even_b = d[4] - a2 * d[2], odd_b = b * (d[3] - a2 * d[1]);
-    v[0] = d[4] - (a2 + b2) * d[2] + (a2 * b2) * d[0];
-    at_both_signs(even_a, odd_a, v + 1);
-    at_both_signs(even_b, odd_b, v + 3);
-    v[5] = d[5] - (a2 + b2) * d[3] + (a2 * b2) * d[1];
-}
+/// The one-dimensional transforms of Toom and Cook; those in two dimensions apply them to columns,
+/// then to rows. Where P(x) is the product of (x - p) over the finite points, an image is
+/// multiplied by P(x) / (x - p), and weights are taken at p and divided by P'(p). A pair p and -p
+/// shares the even and the odd part. Values are in the order 0 (if it is a point), p, -p, the next
+/// p, ..., infinity.
+template <int M> struct Transforms {
+    static constexpr int pairs = int(points_of<M>.size()), zero = M % 2 == 0, n = window<M>;
+    static_assert(zero + 2 * pairs + 1 == n);
 
-/// G g: three weights at the points.
-inline void weight_transform(const Vector* g, Vector* u) {
-    const Vector even_a = na * g[0] + (na * a2) * g[2], odd_a = (na * a) * g[1];
-    const Vector even_b = nb * g[0] + (nb * b2) * g[2], odd_b = (nb * b) * g[1];
-    u[0] = n0 * g[0];
-    at_both_signs(even_a, odd_a, u + 1);
-    at_both_signs(even_b, odd_b, u + 3);
-    u[5] = g[2];
-}
+    template <size_t N> using OfPairs = std::array<std::array<float, N>, pairs>;
+    static constexpr double power(int k, int exponent) {
+        return exponent == 0 ? 1 : points_of<M>[k] * power(k, exponent - 1);
+    }
+    /// The product of (x^2 - p^2) over N pairs, all but one or all, in powers of x^2.
+    template <size_t N> static constexpr std::array<float, N + 1> product(int left_out) {
+        std::array<double, N + 2> c{0, 1};  // c[j + 1] is of power j
+        size_t degree = 0;
+        for (int k = 0; k < pairs; ++k)
+            if (k != left_out) {
+                ++degree;
+                for (size_t j = degree + 1; j > 0; --j) c[j] = c[j - 1] - power(k, 2) * c[j];
+            }
+        std::array<float, N + 1> rounded{};
+        for (size_t j = 0; j <= N; ++j) rounded[j] = float(c[j + 1]);
+        return rounded;
+    }
+    static constexpr std::array<float, pairs + 1> all = product<pairs>(-1);
+    static constexpr OfPairs<pairs> others = [] {
+        OfPairs<pairs> c{};
+        for (int k = 0; k < pairs; ++k) c[k] = product<pairs - 1>(k);
+        return c;
+    }();
+    /// p^0, p^2, ... or p^1, p^3, ..., below p^M.
+    template <int first>
+    static constexpr auto powers = [] {
+        OfPairs<(M + 1 - first) / 2> c{};
+        for (int k = 0; k < pairs; ++k)
+            for (size_t j = 0; j < c[k].size(); ++j) c[k][j] = float(power(k, first + 2 * int(j)));
+        return c;
+    }();
+    /// p^0, p^1, p^2, divided by P'(p).
+    static constexpr OfPairs<3> weights_at = [] {
+        OfPairs<3> c{};
+        for (int k = 0; k < pairs; ++k) {
+            double slope = 2 * power(k, 1 + zero);
+            for (int other = 0; other < pairs; ++other)
+                if (other != k) slope *= power(k, 2) - power(other, 2);
+            for (int j = 0; j < 3; ++j) c[k][j] = float(power(k, j) / slope);
+        }
+        return c;
+    }();
+    static constexpr float weight_at_zero = 1 / all[0];
 
-/// A^T m: four outputs from the points.
-inline void output_transform(const Vector* m, Vector* y) {
-    const Vector even_a = m[1] + m[2], odd_a = m[1] - m[2], even_b = m[3] + m[4], odd_b = m[3] - m[4];
-    y[0] = m[0] + even_a + even_b;
-    y[1] = a * odd_a + b * odd_b;
-    y[2] = a2 * even_a + b2 * even_b;
-    y[3] = a3 * odd_a + b3 * odd_b + m[5];
-}
+    /// A polynomial's values at a point and its negative, from its even and odd part.
+    static void put(Vector even, Vector odd, int k, Vector* values) {
+        values[zero + 2 * k] = even + odd;
+        values[zero + 2 * k + 1] = even - odd;
+    }
 
-/// A y, the transpose of the output's transform: four gradients at the points.
-inline void gradient_transform(const Vector* y, Vector* m) {
-    const Vector even_a = y[0] + a2 * y[2], odd_a = a * y[1] + a3 * y[3];
-    const Vector even_b = y[0] + b2 * y[2], odd_b = b * y[1] + b3 * y[3];
-    m[0] = y[0];
-    at_both_signs(even_a, odd_a, m + 1);
-    at_both_signs(even_b, odd_b, m + 3);
-    m[5] = y[3];
-}
+    /// B^T d: n pixels at the points. Without 0 among them, P'(-p) = -P'(p): that sign is here.
+    static void image(const Vector* d, Vector* v) {
+#pragma GCC unroll 4
+        for (int k = 0; k < pairs; ++k) {
+            const Vector odd = every_other(others[k], d + zero + 1),
+                         even = float(power(k, 1)) * every_other(others[k], d + zero);
+            v[zero + 2 * k] = odd + even;
+            v[zero + 2 * k + 1] = zero ? odd - even : even - odd;
+        }
+        if (zero) v[0] = every_other(all, d);
+        v[n - 1] = every_other(all, d + zero);
+    }
 
-/// G^T u, the transpose of the weights' transform.
-inline void weight_gradient_transform(const Vector* u, Vector* g) {
-    const Vector even_a = na * (u[1] + u[2]), odd_a = (na * a) * (u[1] - u[2]);
-    const Vector even_b = nb * (u[3] + u[4]), odd_b = (nb * b) * (u[3] - u[4]);
-    g[0] = n0 * u[0] + even_a + even_b;
-    g[1] = odd_a + odd_b;
-    g[2] = a2 * even_a + b2 * even_b + u[5];
-}
+    /// G g: three weights at the points.
+    static void weight(const Vector* g, Vector* u) {
+#pragma GCC unroll 4
+        for (int k = 0; k < pairs; ++k)
+            put(weights_at[k][0] * g[0] + weights_at[k][2] * g[2], weights_at[k][1] * g[1], k, u);
+        if (zero) u[0] = weight_at_zero * g[0];
+        u[n - 1] = g[2];
+    }
+
+    /// A^T m: M outputs from the points.
+    static void output(const Vector* m, Vector* y) {
+        Vector parts[2][pairs];
+#pragma GCC unroll 4
+        for (int k = 0; k < pairs; ++k) {
+            parts[0][k] = m[zero + 2 * k] + m[zero + 2 * k + 1];
+            parts[1][k] = m[zero + 2 * k] - m[zero + 2 * k + 1];
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < M; ++i) {
+            Vector sum = i == M - 1 ? m[n - 1] : i == 0 && zero ? m[0] : _mm512_setzero_ps();
+#pragma GCC unroll 4
+            for (int k = 0; k < pairs; ++k)
+                sum += (i % 2 == 0 ? powers<0>[k][i / 2] : powers<1>[k][i / 2]) * parts[i % 2][k];
+            y[i] = sum;
+        }
+    }
+
+    /// A y, the transpose of the output's transform: M gradients at the points.
+    static void gradient(const Vector* y, Vector* m) {
+#pragma GCC unroll 4
+        for (int k = 0; k < pairs; ++k) put(every_other(powers<0>[k], y), every_other(powers<1>[k], y + 1), k, m);
+        if (zero) m[0] = y[0];
+        m[n - 1] = y[M - 1];
+    }
+
+    /// G^T u, the transpose of the weights' transform.
+    static void weight_gradient(const Vector* u, Vector* g) {
+        g[0] = zero ? weight_at_zero * u[0] : _mm512_setzero_ps();
+        g[1] = _mm512_setzero_ps();
+        g[2] = u[n - 1];
+#pragma GCC unroll 4
+        for (int k = 0; k < pairs; ++k) {
+            const Vector even = u[zero + 2 * k] + u[zero + 2 * k + 1], odd = u[zero + 2 * k] - u[zero + 2 * k + 1];
+            g[0] += weights_at[k][0] * even;
+            g[1] += weights_at[k][1] * odd;
+            g[2] += weights_at[k][2] * even;
+        }
+    }
+};
 
 /// Applies a transform of `From` values to `To` both ways: in [From][From], read by `in(row,
 /// column)`, to `out(row, column, value)`.
 template <int From, int To, void (*transform)(const Vector*, Vector*), class In, class Out>
 inline void both_ways(In in, Out out) {
     Vector half[To][From];
-#pragma GCC unroll 6
+#pragma GCC unroll 10
     for (int j = 0; j < From; ++j) {
         Vector column[From], result[To];
-#pragma GCC unroll 6
+#pragma GCC unroll 10
         for (int i = 0; i < From; ++i) column[i] = in(i, j);
         transform(column, result);
-#pragma GCC unroll 6
+#pragma GCC unroll 10
         for (int i = 0; i < To; ++i) half[i][j] = result[i];
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 10
     for (int i = 0; i < To; ++i) {
         Vector result[To];
         transform(half[i], result);
-#pragma GCC unroll 6
+#pragma GCC unroll 10
         for (int j = 0; j < To; ++j) out(i, j, result[j]);
     }
 }
 
 /// Tiles [first, last) of x [n, h, w, c] into `to`, seen through a window of Size x Size pixels
 /// that begins `before` pixels before the tile.
-template <int Size, void (*transform)(const Vector*, Vector*), class E>
-void read_tiles(const E* x, const Tiling& tiling, int c, int before, int64_t first, int64_t last, const Block& to) {
+template <int M, int Size, void (*transform)(const Vector*, Vector*), class E>
+void read_tiles(const E* x, const Tiling<M>& tiling, int c, int before, int64_t first, int64_t last,
+                const Block<M>& to) {
     alignas(64) static constexpr E zeros[lanes] = {};
     for (int64_t tile = first; tile < last; ++tile) {
-        const Tiling::Place at = tiling.place(tile);
+        const auto at = tiling.place(tile);
         const E* from[Size][Size];
         bool inside[Size][Size];
         for (int i = 0; i < Size; ++i)
@@ -138,38 +221,39 @@ void read_tiles(const E* x, const Tiling& tiling, int c, int before, int64_t fir
         float* out = to.at(0, tile - first);
         for (int channel = 0; channel < c; channel += lanes) {
             const __mmask16 mask = mask_of(c - channel);
-            both_ways<Size, 6, transform>(
+            both_ways<Size, window<M>, transform>(
                 [&](int i, int j) { return load(from[i][j] + (inside[i][j] ? channel : 0), mask); },
-                [&](int i, int j, Vector v) { _mm512_store_ps(out + (i * 6 + j) * to.stride + channel, v); });
+                [&](int i, int j, Vector v) { _mm512_store_ps(out + (i * window<M> + j) * to.stride + channel, v); });
         }
     }
 }
 
 /// Outputs of tiles [first, last), of channels [begin, begin + count), to y [n, h, w, c]; added to
 /// it if `add`. `from` begins with channel `begin` of tile `first`.
-template <class E>
-void write_tiles(const Block& from, const Tiling& tiling, int c, int begin, int count, int64_t first, int64_t last,
-                 E* y, bool add) {
+template <int M, class E>
+void write_tiles(const Block<M>& from, const Tiling<M>& tiling, int c, int begin, int count, int64_t first,
+                 int64_t last, E* y, bool add) {
+    constexpr int n = window<M>;
     for (int64_t tile = first; tile < last; ++tile) {
-        const Tiling::Place at = tiling.place(tile);
+        const auto at = tiling.place(tile);
         E* corner = y + ((at.image * tiling.h + at.y) * tiling.w + at.x) * c + begin;
-        const int rows = std::min(4, tiling.h - at.y), columns = std::min(4, tiling.w - at.x);
+        const int rows = std::min(M, tiling.h - at.y), columns = std::min(M, tiling.w - at.x);
         const float* in = from.at(0, tile - first);
         for (int channel = 0; channel < count; channel += lanes) {
             const __mmask16 mask = mask_of(count - channel);
-            Vector half[4][6];
-#pragma GCC unroll 6
-            for (int j = 0; j < 6; ++j) {
-                Vector column[6], result[4];
-#pragma GCC unroll 6
-                for (int i = 0; i < 6; ++i) column[i] = _mm512_load_ps(in + (i * 6 + j) * from.stride + channel);
-                output_transform(column, result);
-#pragma GCC unroll 4
-                for (int i = 0; i < 4; ++i) half[i][j] = result[i];
+            Vector half[M][n];
+#pragma GCC unroll 10
+            for (int j = 0; j < n; ++j) {
+                Vector column[n], result[M];
+#pragma GCC unroll 10
+                for (int i = 0; i < n; ++i) column[i] = _mm512_load_ps(in + (i * n + j) * from.stride + channel);
+                Transforms<M>::output(column, result);
+#pragma GCC unroll 8
+                for (int i = 0; i < M; ++i) half[i][j] = result[i];
             }
             for (int i = 0; i < rows; ++i) {
-                Vector result[4];
-                output_transform(half[i], result);
+                Vector result[M];
+                Transforms<M>::output(half[i], result);
                 E* to = corner + int64_t(i) * tiling.w * c + channel;
                 for (int j = 0; j < columns; ++j, to += c)
                     store(to, mask, add ? result[j] + load(to, mask) : result[j]);
