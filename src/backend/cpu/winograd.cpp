@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/rows.h"
-#include "backend/cpu/winograd_tiles.h"
+#include "backend/cpu/winograd_weights.h"
 
 namespace convoy::cpu {
 namespace {
@@ -15,16 +15,6 @@ template <int M> int block_tiles(int c, int d) {
     return M == 4 ? tiles : std::max(28, tiles / 2);
 }
 template <int M> int gradient_block(int c, int d) { return std::max(56, block_tiles<M>(c, d)); }
-
-/// A matrix of rows x columns for each point, off a multiple of 4 KiB from one to the next as a
-/// Block's.
-size_t point_stride(int rows, int columns) { return size_t(rows) * columns + lanes; }
-template <int M> size_t transformed_floats(int rows, int columns) {
-    return points<M> * point_stride(rows, rounded(columns, panel));
-}
-
-/// Rows of a panel's transformed weights, or of its sums, that stay in the second cache.
-constexpr int cached_rows = 64;
 
 // With few tiles the weights are the larger part: then a thread takes some of the columns (outputs;
 // inputs in the weight gradient) of all tiles instead of all columns of some tiles, transforms
@@ -60,66 +50,6 @@ size_t Winograd::workspace_bytes() const {
 CONVOY_AVX512_BEGIN
 
 namespace {
-
-/// Into the second cache. Of weights and their gradients, 9 pieces of 64 or 128 bytes are wanted at
-/// once, far from one another, which come late unless asked for. May lie beyond the end.
-inline void fetch_ahead(const float* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1); }
-
-/// Transformed weights in panels: [points][panel][rows][32 columns]; the last panel is as wide, its
-/// last columns zero. They are a part of the matrix, which begins at its row and column `first_…`.
-struct Panels {
-    float* data;
-    int rows, columns;
-    int first_row = 0, first_column = 0;
-    int count() const { return rounded(columns, panel) / panel; }
-    size_t stride() const { return point_stride(rows, count() * panel); }  // between points
-    float* at(int point, int p) const { return data + point * stride() + size_t(p) * rows * panel; }
-    /// Of point 0.
-    float* of(int row, int column) const {
-        return at(0, (column - first_column) / panel) + size_t(row - first_row) * panel +
-               (column - first_column) % panel;
-    }
-};
-
-/// Columns [begin, end) of the rows of transformed weights, rows in and columns out. Inputs lie
-/// together, and vectors are to be along the outputs: 16 by 16 weights are turned.
-template <int M> void transform_weights(const float* weight, int in, int out, const Panels& to, int begin, int end) {
-    alignas(64) Vector taps[9][lanes];
-    const size_t stride = to.stride();
-    for (int o = begin; o < end; o += lanes)
-        for (int first = to.first_row; first < to.first_row + to.rows; first += lanes) {
-            const int count = std::min(lanes, to.first_row + to.rows - first);
-            for (int tap = 0; tap < 9; ++tap) {
-                for (int k = 0; k < lanes; ++k) {
-                    const float* from = weight + (size_t(o + k) * 9 + tap) * in + first;
-                    taps[tap][k] = load(from, o + k < out ? mask_of(count) : __mmask16(0));
-                    fetch_ahead(from + cached_rows);
-                }
-                transpose(taps[tap]);
-            }
-            for (int i = 0; i < count; ++i) {
-                float* const at = to.of(first + i, o);
-                both_ways<3, window<M>, Transforms<M>::weight>(
-                    [&](int y, int x) { return taps[y * 3 + x][i]; },
-                    [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * window<M> + x) * stride, u); });
-            }
-        }
-}
-
-/// The same of the mirrored kernel, rows out and columns in.
-template <int M> void transform_mirrored_weights(const float* weight, int in, const Panels& to, int begin, int end) {
-    const size_t stride = to.stride(), rows_ahead = 32;
-    for (int o = to.first_row; o < to.first_row + to.rows; ++o)
-        for (int i = begin; i < end; i += lanes) {
-            const __mmask16 mask = i < in ? mask_of(in - i) : __mmask16(0);
-            const float* from = weight + size_t(o) * 9 * in + i;
-            float* const at = to.of(o, i);
-            for (int tap = 0; tap < 9; ++tap) fetch_ahead(from + (rows_ahead * 9 + tap) * in);
-            both_ways<3, window<M>, Transforms<M>::weight>(
-                [&](int y, int x) { return load(from + ((2 - y) * 3 + 2 - x) * in, mask); },
-                [&](int y, int x, Vector u) { _mm512_store_ps(at + (y * window<M> + x) * stride, u); });
-        }
-}
 
 /// One block of products at all points: to = from * weights.
 template <int M> void multiply(const Block<M>& from, const Panels& weights, const Block<M>& to, int tiles) {
