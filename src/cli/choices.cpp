@@ -65,7 +65,7 @@ const Choices<ConvBy>& conv_choices() {
         {name_of(ConvBy::direct), ConvBy::direct},
         {name_of(ConvBy::direct_bf16), ConvBy::direct_bf16},
         {name_of(ConvBy::winograd), ConvBy::winograd},
-        {name_of(ConvBy::winograd_large), ConvBy::winograd_large},
+        {name_of(ConvBy::winograd_large), ConvBy::winograd_large, "in bf16"},
         {name_of(ConvBy::product), ConvBy::product, "of matrices"},
         {name_of(ConvBy::product_bf16), ConvBy::product_bf16, "where they can, else direct"}};
     return choices;

@@ -138,6 +138,24 @@ TEST_F(ConvWays, ManyAreMeasuredWithLessWorkEach) {
     EXPECT_DOUBLE_EQ(trial_flops(1000, 4), 0.5e9);
 }
 
+TEST_F(ConvWays, LargeTilesHaveRoom) {
+    ConvSpec s = spec(StepPhase::weight_gradient, 3, 1, 7, 512, 512, DType::bf16);
+    s.threads = 6;  // 6 * 81 * 512 * 512 floats are 486 MiB
+    EXPECT_EQ(names(s, bf16)[0], "winograd-large");
+    s.threads = 7;
+    EXPECT_EQ(names(s, bf16)[0], "winograd");
+    s.direction = StepPhase::forward;
+    EXPECT_EQ(names(s, bf16)[0], "winograd-large") << "has no sums";
+}
+
+TEST_F(ConvWays, TheLastLineOfAKeyCounts) {
+    const std::string key = conv3_.key() + " =";
+    EXPECT_EQ(parse_conv_choices(key + " direct 2 winograd 3\n" + key + "\n").at(conv3_.key()), ConvTimes());
+    const ConvTimes times = parse_conv_choices(key + " direct 2\n" + key + " winograd 3\n").at(conv3_.key());
+    EXPECT_EQ(times.size(), 1u);
+    EXPECT_DOUBLE_EQ(times.at(ConvBy::winograd), 3e-6);
+}
+
 TEST_F(ConvWays, TheirTextIsReadAsItWasWritten) {
     const ConvChoices choices = {{conv3_.key(), {{ConvBy::winograd, 1.5e-3}, {ConvBy::direct, 0.25e-3}}},
                                  {conv3_bf16_.key(), {}}};

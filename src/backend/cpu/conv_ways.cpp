@@ -39,8 +39,17 @@ bool can_winograd(const ConvSpec& s, const Capabilities& has) {
            Winograd::suits(s.x.h, s.x.w, s.x.c, s.y.c);
 }
 
-bool saves_by_large_tiles(const ConvSpec& s) {
-    return Winograd::products(s.x.h, s.x.w, Winograd::large_tile(s.x.h, s.x.w)) < Winograd::products(s.x.h, s.x.w);
+/// Sums of a weight gradient that every thread has for itself.
+bool has_room_for_large_tiles(const ConvSpec& s, int tile) {
+    constexpr double most = 512 << 20;
+    const double sums = double(sizeof(float)) * s.threads * (tile + 2) * (tile + 2) * s.x.c * s.y.c;
+    return s.direction != StepPhase::weight_gradient || sums <= most;
+}
+
+bool suits_large_tiles(const ConvSpec& s) {
+    const int tile = Winograd::large_tile(s.x.h, s.x.w);
+    return has_room_for_large_tiles(s, tile) &&
+           Winograd::products(s.x.h, s.x.w, tile) < Winograd::products(s.x.h, s.x.w);
 }
 
 bool can(ConvBy by, const ConvSpec& s, const Capabilities& has) {
@@ -51,10 +60,9 @@ bool can(ConvBy by, const ConvSpec& s, const Capabilities& has) {
         case ConvBy::direct: return true;
         case ConvBy::direct_bf16: return bf16;
         case ConvBy::winograd: return !biased && can_winograd(s, has);
-        // f32 asks for less error than its products have, bf16 for less than nothing: weights are
-        // not rounded
+        // Its error is above what f32 tolerates, and far below that of weights rounded to bf16.
         case ConvBy::winograd_large:
-            return s.dtype == DType::bf16 && !biased && can_winograd(s, has) && saves_by_large_tiles(s);
+            return s.dtype == DType::bf16 && !biased && can_winograd(s, has) && suits_large_tiles(s);
         case ConvBy::product: return !biased && has_few_patches(s);
         case ConvBy::product_bf16: return bf16 && !biased && has_patches_of_a_pixel(s);
     }
@@ -106,7 +114,7 @@ double trial_flops(size_t specs, int threads) {
 std::vector<ConvBy> candidates(const ConvSpec& s, const Capabilities& has) {
     std::vector<ConvBy> order = {ConvBy::winograd_large, ConvBy::winograd,    ConvBy::direct,
                                  ConvBy::product,        ConvBy::direct_bf16, ConvBy::product_bf16};
-    if (has.amx) std::rotate(order.begin(), order.end() - 2, order.end());  // bf16 first
+    if (has.amx) std::rotate(order.begin(), order.end() - 2, order.end());  // those in bf16 first
     std::erase_if(order, [&](ConvBy by) { return !can(by, s, has); });
     return order;
 }
@@ -142,7 +150,7 @@ ConvChoices parse_conv_choices(const std::string& text) {
     for (std::string line; std::getline(lines, line);) {
         const size_t equals = line.find(" =");
         if (equals == std::string::npos) continue;
-        ConvTimes& times = choices[line.substr(0, equals)];
+        ConvTimes& times = choices[line.substr(0, equals)] = {};
         std::istringstream rest(line.substr(equals + 2));
         std::string name;
         for (double microseconds; rest >> name >> microseconds;)

@@ -61,7 +61,7 @@ ConvBy choose(const std::vector<ConvBy>& candidates, const ConvTimes&);
 
 /// One line a key: "KEY = WAY MICROSECONDS ...", the fastest first.
 std::string text_of(const ConvChoices&);
-/// Lines that say something else are left out.
+/// Lines that say something else are left out; of a key the last one counts.
 ConvChoices parse_conv_choices(const std::string& text);
 
 /// A convolution of a program in one of the directions that it computes, and its op.

@@ -16,8 +16,8 @@ namespace {
 /// Seconds for all that a training measures, unless --tune says otherwise.
 constexpr double usual_patience = 5;
 
-/// What this text, of all choices on a kind of processor, says of `wanted`; but where it was
-/// written before there were all of today's ways.
+/// What this text, of all choices on a kind of processor, says of `wanted`. Leaves out a line that
+/// lacks one of today's ways.
 ConvChoices known_of(const std::string& text, const std::vector<ConvSpec>& wanted, const Capabilities& has) {
     const ConvChoices all = parse_conv_choices(text);
     ConvChoices known;

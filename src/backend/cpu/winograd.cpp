@@ -8,12 +8,14 @@
 namespace convoy::cpu {
 namespace {
 
-/// Tiles that a thread transforms together: of few channels so many that a block stays in the
-/// second cache, of many so many that reading the weights again for each block does not show.
+/// Tiles that a thread transforms together: of few channels so few that a block of F(4x4) stays in
+/// the second cache, of many so many that reading the weights again for each block does not show.
+/// Large tiles have twice the points and more.
 template <int M> int block_tiles(int c, int d) {
-    const int tiles = c + d <= 128 ? 28 : c + d <= 256 ? 56 : 112;
-    return M == 4 ? tiles : std::max(28, tiles / 2);
+    if (c + d <= 128) return 28;
+    return (c + d <= 256 ? 56 : 112) / (M == 4 ? 1 : 2);
 }
+/// In the weight gradient each block adds to all sums.
 template <int M> int gradient_block(int c, int d) { return std::max(56, block_tiles<M>(c, d)); }
 
 // With few tiles the weights are the larger part: then a thread takes some of the columns (outputs;

@@ -1,12 +1,8 @@
 // Convolutions of 3x3 kernels and stride 1 by Winograd's minimal filtering (Lavin and Gray, "Fast
-// Algorithms for Convolutional Neural Networks", 2016): output tiles of 4x4 from input tiles of
-// 6x6, 36 products where the direct sum takes 144. The points are 0, +-5/8, +-3/2 and infinity,
-// whose error in float is about twice that of a direct sum (that of 0, +-1, +-2 is four times it).
-// Tiles of 7x7 take 81 products for 441, and of 8x8 100 for 576: where they fit an image they save
-// up to 44 % of those of 4x4 tiles, with errors of 1e-5 and 3e-5, where to round weights to bf16
-// costs 1.6e-3 (tests/peers/winograd_error.py).
-// Needs AVX-512. Sums are taken in float; their order does not depend on the number of threads but
-// for weight gradients of many tiles.
+// Algorithms for Convolutional Neural Networks", 2016), for AVX-512. F(4x4): output tiles of 4x4
+// from input tiles of 6x6, 36 products where the direct sum takes 144, and twice its error. F(7x7)
+// and F(8x8) take 81 and 100 for 441 and 576, with more error (tests/RESULTS.md has them). Sums are
+// in float; only those of weight gradients of many tiles depend on the number of threads.
 #pragma once
 #include <cstddef>
 

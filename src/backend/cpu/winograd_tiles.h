@@ -9,7 +9,8 @@
 namespace convoy::cpu {
 namespace {
 
-/// The polynomials' points: p and -p for each of these, 0 if M is even, and infinity.
+/// The polynomials' points: p and -p for each of these, 0 if M is even, and infinity. In float they
+/// have less error than 0, +-1, +-2, +-1/2, ...
 template <int M> constexpr int points_of = 0;
 template <> constexpr std::array points_of<4>{5. / 8, 3. / 2};
 template <> constexpr std::array points_of<7>{5. / 16, 11. / 16, 9. / 8, 7. / 4};
@@ -148,7 +149,8 @@ template <int M> struct Transforms {
         }
 #pragma GCC unroll 8
         for (int i = 0; i < M; ++i) {
-            Vector sum = i == M - 1 ? m[n - 1] : i == 0 && zero ? m[0] : _mm512_setzero_ps();
+            Vector sum = i == M - 1 ? m[n - 1] : _mm512_setzero_ps();
+            if (i == 0 && zero) sum = m[0];
 #pragma GCC unroll 4
             for (int k = 0; k < pairs; ++k)
                 sum += (i % 2 == 0 ? powers<0>[k][i / 2] : powers<1>[k][i / 2]) * parts[i % 2][k];

@@ -1,4 +1,5 @@
-// Weights as Winograd's products read them: transformed, in panels, once a step and direction.
+// Weights as Winograd's products read them: transformed, in panels, once a step and direction. Sums
+// of weight gradients lie alike.
 #pragma once
 #include "backend/cpu/winograd_tiles.h"
 
