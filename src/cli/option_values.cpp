@@ -137,9 +137,10 @@ double parse_tuning(const std::string& option, const std::string& text) {
     if (text == "full") return INFINITY;
     if (text == "quick") return 0;
     char* end = nullptr;
-    const double seconds = std::strtod(text.c_str(), &end);
-    if (end == text.c_str() || *end || !(seconds >= 0 && seconds <= longest_duration))
-        refuse(option, text, "write full, quick or a number of seconds");
+    double seconds = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end) seconds = parse_duration(text).value_or(-1);
+    if (!(seconds >= 0 && seconds <= longest_duration))
+        refuse(option, text, "write full, quick, or a time to 8760h, as in 90s, 5m or 90 (seconds)");
     return seconds;
 }
 

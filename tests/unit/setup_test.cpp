@@ -173,6 +173,8 @@ std::vector<Case> backend_and_input_cases() {
         {"--tune full", {}},
         {"--tune quick", {{"backend.tune_seconds", "0"}}},
         {"--tune 90", {{"backend.tune_seconds", "90"}}},
+        {"--tune 90s", {{"backend.tune_seconds", "90"}}},
+        {"--tune 1m30s", {{"backend.tune_seconds", "90"}}},
         {"--image-size 70",
          {{"model.h", "70"},
           {"model.w", "70"},
