@@ -21,8 +21,11 @@ template <int M> int gradient_block(int c, int d) { return std::max(56, block_ti
 // With few tiles the weights are the larger part: then a thread takes some of the columns (outputs;
 // inputs in the weight gradient) of all tiles instead of all columns of some tiles, transforms
 // their weights a panel at a time, and no two threads transform the same. Where that begins to pay
-// was measured. Of a panel it takes cached_rows at a time, in order, so that sums are the same.
-bool by_columns(int64_t tiles, int threads) { return tiles <= 32 * threads; }
+// was measured (tests/peers/winograd_speed.cpp): sooner where blocks reread all weights of large
+// tiles than where they add to all sums. Of a panel it takes cached_rows at a time, in order, so
+// that sums are the same.
+template <int M> bool by_columns(int64_t tiles, int threads) { return tiles <= (M == 4 ? 64 : 32) * threads; }
+bool gradient_by_columns(int64_t tiles, int threads) { return tiles <= 64 * threads; }
 
 /// Calls body(std::integral_constant<int, M>) for the size of a tile.
 template <class Body> auto with_tile(int tile, Body body) {
@@ -31,21 +34,33 @@ template <class Body> auto with_tile(int tile, Body body) {
     return body(std::integral_constant<int, 4>());
 }
 
+/// What `convolve` lays out in its workspace, from c channels to d.
+template <int M> size_t convolution_floats(const Winograd& w, int c, int d) {
+    const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = block_tiles<M>(c, d);
+    const auto floats = Block<M>::floats;
+    if (by_columns<M>(tiles, w.threads))
+        return floats(tiles, c) + w.threads * (transformed_floats<M>(cached_rows, panel) + floats(tiles, panel));
+    return transformed_floats<M>(c, d) + w.threads * (floats(block, c) + floats(block, d));
+}
+
+/// What `weight_gradient_of` lays out.
+template <int M> size_t gradient_floats(const Winograd& w) {
+    const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = gradient_block<M>(w.in, w.out);
+    const auto floats = Block<M>::floats;
+    if (gradient_by_columns(tiles, w.threads))
+        return floats(tiles, w.in) + floats(tiles, w.out) + w.threads * points<M> * point_stride(cached_rows, panel);
+    return w.threads *
+           (points<M> * point_stride(w.out, rounded(w.in, lanes)) + floats(block, w.in) + floats(block, w.out));
+}
+
 }  // namespace
 
 bool Winograd::suits(int h, int w, int in, int out) { return in >= lanes && out >= lanes && h >= 3 && w >= 3; }
 
 size_t Winograd::workspace_bytes() const {
     return with_tile(tile, [&]<int M>(std::integral_constant<int, M>) {
-        const int64_t tiles = Tiling<M>(n, h, w).count(), block = gradient_block<M>(in, out);
-        const auto floats = [](int64_t count, int c) { return Block<M>::floats(count, c); };
-        if (by_columns(tiles, threads))
-            return sizeof(float) *
-                   (floats(tiles, in) + floats(tiles, out) +
-                    size_t(threads) * (transformed_floats<M>(cached_rows, panel) + floats(tiles, panel)));
-        const size_t weights = std::max(transformed_floats<M>(in, out), transformed_floats<M>(out, in));
-        const size_t sums = size_t(threads) * points<M> * point_stride(out, rounded(in, lanes));
-        return sizeof(float) * (size_t(threads) * (floats(block, in) + floats(block, out)) + std::max(weights, sums));
+        return sizeof(float) * std::max({convolution_floats<M>(*this, in, out), convolution_floats<M>(*this, out, in),
+                                         gradient_floats<M>(*this)});
     });
 }
 
@@ -57,7 +72,7 @@ namespace {
 template <int M> void multiply(const Block<M>& from, const Panels& weights, const Block<M>& to, int tiles) {
     for (int point = 0; point < points<M>; ++point)
         for (int p = 0; p < weights.count(); ++p) {
-            const bool half = to.channels - p * panel < panel;
+            const bool half = weights.columns - p * panel <= lanes;
             (half ? multiply_panel<1> : multiply_panel<2>)(tiles, weights.rows, from.at(point, 0),
                                                            size_t(from.channels), 1, weights.at(point, p), panel,
                                                            to.at(point, 0) + p * panel, size_t(to.channels), false);
@@ -77,7 +92,7 @@ template <int M, class E, class Transform>
 void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace, Transform transform) {
     const Tiling<M> tiling(w.n, w.h, w.w);
     const int64_t tiles = tiling.count();
-    if (by_columns(tiles, w.threads)) {
+    if (by_columns<M>(tiles, w.threads)) {
         const Block<M> in(workspace, tiles, c);
         float* const rest = workspace + Block<M>::floats(tiles, c);
         on_threads(w.threads, [&](int thread) {
@@ -164,7 +179,7 @@ void weight_gradient_of(const Winograd& c, const E* x, const E* dy, float* dweig
     const auto [n, h, w, in, out, threads, tile] = c;
     const Tiling<M> tiling(n, h, w);
     const int64_t tiles = tiling.count();
-    if (by_columns(tiles, threads)) {
+    if (gradient_by_columns(tiles, threads)) {
         const Block<M> seen(base, tiles, in), gradients(base + Block<M>::floats(tiles, in), tiles, out);
         float* const rest = gradients.data + Block<M>::floats(tiles, out);
         on_threads(threads, [&](int thread) {
