@@ -41,7 +41,7 @@ case ${1:-} in
     [ $code = 0 ] || { echo "make format puts it right" >&2; exit 1; }
     ;;
   tidy)
-    fetch clang-tidy 19.1.0 be843086d18f7c794fe43d9f3378c0c556fd09151a2375ed1943ff703c144970
+    fetch clang-tidy 22.1.8 1a3de07ba82d4403d8b692ae63a5520d4db5c606014c92c24bbcef9259057bf1
     shift
     # OpenMP's header is GCC's: the wheel has none. winograd.cpp is GCC's own language.
     gcc=$(dirname "$(g++ -print-file-name=include/omp.h)")
