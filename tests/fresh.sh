@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What a newcomer does, in a bare Debian of each release in RELEASES: `make run`, then `make test`.
 # In the first one also as an ordinary user, with libraries in prefixes of their own, as modules
-# have them (USER_TOO= leaves that out). Tests what is committed. Needs root and debootstrap. What
-# stays, tests/bare.sh says.
+# have them (USER_TOO= leaves that out). T=bare leaves out what computes alike elsewhere
+# (tests/tiers.txt). Tests what is committed. Needs root and debootstrap. What stays, tests/bare.sh
+# says.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-RELEASES=${RELEASES:-bookworm trixie} USER_TOO=${USER_TOO-yes} logs=${BUILD:-build}/fresh
+RELEASES=${RELEASES:-bookworm trixie} USER_TOO=${USER_TOO-yes} make_test="make test${T:+ T=$T}" logs=${BUILD:-build}/fresh
 source .ci/sum.sh
 source tests/bare.sh
 start_bare test-fresh
@@ -42,7 +43,7 @@ as_user_with_modules() { # RELEASE
   local modules="export PATH=/opt/hdf5/bin:\$PATH PKG_CONFIG_PATH=/opt/hdf5/$lib/pkgconfig ONEDNN=/opt/onednn \
     LD_LIBRARY_PATH=/opt/hdf5/$lib:/opt/boost/$lib CPATH=/opt/boost/include LIBRARY_PATH=/opt/boost/$lib:/opt/hdf5/$lib"
   try "$1" newcomer "make run" "$modules" || return 0
-  try "$1" newcomer "make test" "$modules" || true
+  try "$1" newcomer "$make_test" "$modules" || true
 }
 
 for release in $RELEASES; do
@@ -53,7 +54,7 @@ for release in $RELEASES; do
   unpack "$release"
   git clone --quiet "file://$PWD" "$tree/root/convoy"
   chmod 755 "$tree/root" # the ordinary user clones it
-  if try "$release" root "make run" && try "$release" root "make test" && [[ -n $USER_TOO ]]; then
+  if try "$release" root "make run" && try "$release" root "$make_test" && [[ -n $USER_TOO ]]; then
     as_user_with_modules "$release"
   fi
   USER_TOO='' # once

@@ -1,7 +1,8 @@
-"""Runs tests and ends with "N passed, N failed, N skipped": `run.py [short|rest|all|PATTERN]`.
+"""Runs tests and ends with "N passed, N failed, N skipped": `run.py [short|rest|all|bare|PATTERN]`.
 
-`all` is every test; `short` leaves out what tiers.txt calls long, and `rest` is that; a pattern
-takes tests of both.
+`all` is every test; `short` leaves out what tiers.txt calls long, and `rest` is that, in the order
+of its lines; `bare` is `short` without what tiers.txt says computes alike on any system; a pattern
+takes tests of all.
 Without a pattern the emulated device's program runs too, where it was built. Several processes
 take turns at chunks of the tests, $JOBS or one more than cores up to four, because most tests wait
 more than they compute. What tiers.txt calls alone runs after all others, with nothing beside it."""
@@ -27,6 +28,7 @@ ON_EMULATED = (
     "-*ADeviceThatIs*:*pyramidnet*:*_cifar*:*CudaDeviceSteps*resnet*"
     ":*resnet50*kernels:*resnet50*plans"
 )
+TIERS = ("long", "alone", "alike")
 # Tests of one start: few enough that no process has the last ones to itself for long.
 CHUNK = 8
 
@@ -34,8 +36,8 @@ CHUNK = 8
 def tiers(path="tests/tiers.txt"):
     """{tier: patterns} of the lines "tier: PATTERN  # reason"."""
     with open(path) as file:
-        lines = [line.split("#")[0].split(":", 1) for line in file if line.startswith(("long: ", "alone: "))]
-    return {tier: [pattern.strip() for name, pattern in lines if name == tier] for tier in ("long", "alone")}
+        lines = [line.split("#")[0].split(":", 1) for line in file if line.startswith(tuple(f"{tier}: " for tier in TIERS))]
+    return {tier: [pattern.strip() for name, pattern in lines if name == tier] for tier in TIERS}
 
 
 def is_one_of(test, patterns):
@@ -72,10 +74,10 @@ class Runner:
         self.chunks, self.lock = queue.SimpleQueue(), threading.Lock()
         self.cases, self.total, self.done = [], 0, 0
 
-    def add(self, program, tests, size=CHUNK):
-        # Tests with parameters are many and short, but for the long ones.
+    def add(self, program, tests):
+        # Tests with parameters are many and short.
         with_value = [test for test in tests if "/" in test]
-        for kind, most in (([t for t in tests if "/" not in t], size), (with_value, 3 * size if size > 1 else 1)):
+        for kind, most in (([t for t in tests if "/" not in t], CHUNK), (with_value, 3 * CHUNK)):
             for first in range(0, len(kind), most):
                 self.chunks.put((program, kind[first : first + most]))
                 self.total += 1
@@ -173,23 +175,37 @@ def print_faults(cases):
         print()
 
 
-def main(what):
-    by_tier = tiers()
-    pattern = "*" if what in ("short", "rest", "all") else with_instances(what)
+def choose(what, by_tier):
+    """The tests as (program, test); those of `rest` in the order of their lines in tiers.txt."""
+    pattern = "*" if what in ("short", "rest", "all", "bare") else with_instances(what)
     wanted = {
         "short": lambda test: not is_one_of(test, by_tier["long"]),
         "rest": lambda test: is_one_of(test, by_tier["long"]),
+        "bare": lambda test: not is_one_of(test, by_tier["long"] + by_tier["alike"]),
     }
     programs = [(PROGRAM, pattern)]
     if pattern == "*" and os.path.exists(EMULATED):
-        programs.insert(0, (EMULATED, ON_EMULATED))  # its chunks take longest
+        programs.append((EMULATED, ON_EMULATED))
         shutil.rmtree(f"{BUILD}/emulated/cache", ignore_errors=True)
-    runner, alone = Runner(), []
-    for program, filtered in programs:
-        tests = list(filter(wanted.get(what), list_tests(program, filtered)))
-        alone += [(program, test) for test in tests if is_one_of(test, by_tier["alone"])]
-        size = 1 if what == "rest" else CHUNK
-        runner.add(program, [test for test in tests if not is_one_of(test, by_tier["alone"])], size)
+    listed = [(program, test) for program, filtered in programs for test in list_tests(program, filtered)]
+    tests = [chosen for chosen in listed if wanted.get(what, bool)(chosen[1])]
+    if what == "rest":
+        tests.sort(key=lambda chosen: [is_one_of(chosen[1], [pattern]) for pattern in by_tier["long"]].index(True))
+    return tests
+
+
+def main(what):
+    by_tier = tiers()
+    tests = choose(what, by_tier)
+    alone = [(program, test) for program, test in tests if is_one_of(test, by_tier["alone"])]
+    together = [chosen for chosen in tests if chosen not in alone]
+    runner = Runner()
+    if what == "rest":
+        for program, test in together:
+            runner.add(program, [test])
+    else:
+        for program in (EMULATED, PROGRAM):  # the chunks of the first take longest
+            runner.add(program, [test for of, test in together if of == program])
     start = time.monotonic()
     runner.run(int(os.environ.get("JOBS") or min(4, os.cpu_count() + 1)))
     for program, test in alone:

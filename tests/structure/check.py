@@ -155,7 +155,7 @@ def tiers():
     named = re.compile(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.M)
     tests = [f"{suite}.{name}" for path in cpp_files("tests/") for suite, name in named.findall(read(path))]
     for line in read("tests/tiers.txt").split("\n"):
-        if found := re.match(r"(?:long|alone): (?:\*/)?([^/\s]+)(\S*)(  # \S.*)?$", line):
+        if found := re.match(r"(?:long|alone|alike): (?:\*/)?([^/\s]+)(\S*)(  # \S.*)?$", line):
             suite_and_name = found[1] if "." in found[1] else found[1] + ".*"
             if not fnmatch.filter(tests, suite_and_name):
                 yield line, "no such test"
