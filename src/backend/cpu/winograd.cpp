@@ -20,12 +20,16 @@ template <int M> int gradient_block(int c, int d) { return std::max(56, block_ti
 
 // With few tiles the weights are the larger part: then a thread takes some of the columns (outputs;
 // inputs in the weight gradient) of all tiles instead of all columns of some tiles, transforms
-// their weights a panel at a time, and no two threads transform the same. Where that begins to pay
-// was measured (tests/peers/winograd_speed.cpp): sooner where blocks reread all weights of large
-// tiles than where they add to all sums. Of a panel it takes cached_rows at a time, in order, so
-// that sums are the same.
-template <int M> bool by_columns(int64_t tiles, int threads) { return tiles <= (M == 4 ? 64 : 32) * threads; }
-bool gradient_by_columns(int64_t tiles, int threads) { return tiles <= 64 * threads; }
+// their weights a panel at a time, and no two threads transform the same. Of a panel it takes
+// cached_rows at a time, in order, so that sums are the same. Where that begins to pay was measured
+// with two threads (tests/RESULTS.md); threads that no columns are left for wait.
+bool by_columns(int64_t tiles, int columns, int threads, bool soon) {
+    return tiles <= (soon && columns >= threads * lanes ? 64 : 32) * threads;
+}
+template <int M> bool convolves_by_columns(int64_t tiles, int columns, int threads) {
+    return by_columns(tiles, columns, threads, M == 4);
+}
+bool gradient_by_columns(int64_t tiles, int columns, int threads) { return by_columns(tiles, columns, threads, true); }
 
 /// Calls body(std::integral_constant<int, M>) for the size of a tile.
 template <class Body> auto with_tile(int tile, Body body) {
@@ -38,7 +42,7 @@ template <class Body> auto with_tile(int tile, Body body) {
 template <int M> size_t convolution_floats(const Winograd& w, int c, int d) {
     const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = block_tiles<M>(c, d);
     const auto floats = Block<M>::floats;
-    if (by_columns<M>(tiles, w.threads))
+    if (convolves_by_columns<M>(tiles, d, w.threads))
         return floats(tiles, c) + w.threads * (transformed_floats<M>(cached_rows, panel) + floats(tiles, panel));
     return transformed_floats<M>(c, d) + w.threads * (floats(block, c) + floats(block, d));
 }
@@ -47,7 +51,7 @@ template <int M> size_t convolution_floats(const Winograd& w, int c, int d) {
 template <int M> size_t gradient_floats(const Winograd& w) {
     const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = gradient_block<M>(w.in, w.out);
     const auto floats = Block<M>::floats;
-    if (gradient_by_columns(tiles, w.threads))
+    if (gradient_by_columns(tiles, w.in, w.threads))
         return floats(tiles, w.in) + floats(tiles, w.out) + w.threads * points<M> * point_stride(cached_rows, panel);
     return w.threads *
            (points<M> * point_stride(w.out, rounded(w.in, lanes)) + floats(block, w.in) + floats(block, w.out));
@@ -92,7 +96,7 @@ template <int M, class E, class Transform>
 void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace, Transform transform) {
     const Tiling<M> tiling(w.n, w.h, w.w);
     const int64_t tiles = tiling.count();
-    if (by_columns<M>(tiles, w.threads)) {
+    if (convolves_by_columns<M>(tiles, d, w.threads)) {
         const Block<M> in(workspace, tiles, c);
         float* const rest = workspace + Block<M>::floats(tiles, c);
         on_threads(w.threads, [&](int thread) {
@@ -179,7 +183,7 @@ void weight_gradient_of(const Winograd& c, const E* x, const E* dy, float* dweig
     const auto [n, h, w, in, out, threads, tile] = c;
     const Tiling<M> tiling(n, h, w);
     const int64_t tiles = tiling.count();
-    if (gradient_by_columns(tiles, threads)) {
+    if (gradient_by_columns(tiles, in, threads)) {
         const Block<M> seen(base, tiles, in), gradients(base + Block<M>::floats(tiles, in), tiles, out);
         float* const rest = gradients.data + Block<M>::floats(tiles, out);
         on_threads(threads, [&](int thread) {
