@@ -18,18 +18,23 @@ template <int M> int block_tiles(int c, int d) {
 /// In the weight gradient each block adds to all sums.
 template <int M> int gradient_block(int c, int d) { return std::max(56, block_tiles<M>(c, d)); }
 
-// With few tiles the weights are the larger part: then a thread takes some of the columns (outputs;
-// inputs in the weight gradient) of all tiles instead of all columns of some tiles, transforms
-// their weights a panel at a time, and no two threads transform the same. Of a panel it takes
-// cached_rows at a time, in order, so that sums are the same. Where that begins to pay was measured
-// with two threads (tests/RESULTS.md); threads that no columns are left for wait.
-bool by_columns(int64_t tiles, int columns, int threads, bool soon) {
-    return tiles <= (soon && columns >= threads * lanes ? 64 : 32) * threads;
+// Instead of all columns (outputs; inputs in the weight gradient) of some tiles, a thread may take
+// some of the columns of all tiles: it transforms their weights a panel at a time, and no two
+// threads transform the same. Of a panel it takes cached_rows at a time, in order, so that sums are
+// the same. Where that pays was measured with two threads (tests/RESULTS.md).
+
+/// Of few tiles the weights are the larger part.
+bool by_columns(int64_t tiles, int threads) { return tiles <= 32 * threads; }
+
+/// A thread's sums of all columns are read and written with every block of tiles; of a panel they
+/// stay in the second cache. It pays from 3.5 MiB of sums on, and does not at 2.4.
+template <int M> bool gradient_by_columns(const Winograd& w, int64_t tiles) {
+    const size_t sums = sizeof(float) * points<M> * w.in * w.out;
+    const bool all_have_columns = w.in >= w.threads * panel;
+    return by_columns(tiles, w.threads) || (all_have_columns && sums >= 3 << 20);
 }
-template <int M> bool convolves_by_columns(int64_t tiles, int columns, int threads) {
-    return by_columns(tiles, columns, threads, M == 4);
-}
-bool gradient_by_columns(int64_t tiles, int columns, int threads) { return by_columns(tiles, columns, threads, true); }
+/// Tiles that the weight gradient takes together, by columns.
+int64_t slab_of(int64_t tiles, int threads) { return std::min<int64_t>(tiles, 32 * threads); }
 
 /// Calls body(std::integral_constant<int, M>) for the size of a tile.
 template <class Body> auto with_tile(int tile, Body body) {
@@ -42,17 +47,18 @@ template <class Body> auto with_tile(int tile, Body body) {
 template <int M> size_t convolution_floats(const Winograd& w, int c, int d) {
     const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = block_tiles<M>(c, d);
     const auto floats = Block<M>::floats;
-    if (convolves_by_columns<M>(tiles, d, w.threads))
+    if (by_columns(tiles, w.threads))
         return floats(tiles, c) + w.threads * (transformed_floats<M>(cached_rows, panel) + floats(tiles, panel));
     return transformed_floats<M>(c, d) + w.threads * (floats(block, c) + floats(block, d));
 }
 
-/// What `weight_gradient_of` lays out.
+/// What the weight gradient lays out.
 template <int M> size_t gradient_floats(const Winograd& w) {
     const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = gradient_block<M>(w.in, w.out);
     const auto floats = Block<M>::floats;
-    if (gradient_by_columns(tiles, w.in, w.threads))
-        return floats(tiles, w.in) + floats(tiles, w.out) + w.threads * points<M> * point_stride(cached_rows, panel);
+    const int64_t slab = slab_of(tiles, w.threads);
+    if (gradient_by_columns<M>(w, tiles))
+        return floats(slab, w.in) + floats(slab, w.out) + w.threads * points<M> * point_stride(cached_rows, panel);
     return w.threads *
            (points<M> * point_stride(w.out, rounded(w.in, lanes)) + floats(block, w.in) + floats(block, w.out));
 }
@@ -78,8 +84,8 @@ template <int M> void multiply(const Block<M>& from, const Panels& weights, cons
         for (int p = 0; p < weights.count(); ++p) {
             const bool half = weights.columns - p * panel <= lanes;
             (half ? multiply_panel<1> : multiply_panel<2>)(tiles, weights.rows, from.at(point, 0),
-                                                           size_t(from.channels), 1, weights.at(point, p), panel,
-                                                           to.at(point, 0) + p * panel, size_t(to.channels), false);
+                                                           size_t(from.row_stride), 1, weights.at(point, p), panel,
+                                                           to.at(point, 0) + p * panel, size_t(to.row_stride), false);
         }
 }
 
@@ -96,7 +102,7 @@ template <int M, class E, class Transform>
 void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace, Transform transform) {
     const Tiling<M> tiling(w.n, w.h, w.w);
     const int64_t tiles = tiling.count();
-    if (convolves_by_columns<M>(tiles, d, w.threads)) {
+    if (by_columns(tiles, w.threads)) {
         const Block<M> in(workspace, tiles, c);
         float* const rest = workspace + Block<M>::floats(tiles, c);
         on_threads(w.threads, [&](int thread) {
@@ -114,7 +120,7 @@ void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, f
                     for (int point = 0; point < points<M>; ++point)
                         (count <= lanes ? multiply_panel<1>
                                         : multiply_panel<2>)(int(tiles), weights.rows, in.at(point, 0) + k,
-                                                             size_t(in.channels), 1, weights.at(point, 0), panel,
+                                                             size_t(in.row_stride), 1, weights.at(point, 0), panel,
                                                              out.at(point, 0), panel, k > 0);
                 }
                 write_tiles(out, tiling, d, begin, count, 0, tiles, to, add);
@@ -160,53 +166,64 @@ void multiply_gradients(const Block<M>& gradients, const Block<M>& seen, int col
         for (int i = 0; i < count; i += panel)
             (count - i <= lanes ? multiply_panel<1>
                                 : multiply_panel<2>)(to.outputs, tiles, gradients.at(point, 0) + to.first, 1,
-                                                     size_t(gradients.channels), seen.at(point, 0) + column + i,
-                                                     size_t(seen.channels), to.data + point * to.stride() + i,
+                                                     size_t(gradients.row_stride), seen.at(point, 0) + column + i,
+                                                     size_t(seen.row_stride), to.data + point * to.stride() + i,
                                                      size_t(to.columns), add);
 }
 
 /// dweight [out, 3, 3, in], of output o and inputs [begin, begin + count): from sum(point, input -
-/// begin).
-template <int M, class Sum> void write_weight_gradient(int o, int begin, int count, int in, float* dweight, Sum sum) {
+/// begin); added to it if `add`.
+template <int M, class Sum>
+void write_weight_gradient(int o, int begin, int count, int in, float* dweight, bool add, Sum sum) {
     constexpr size_t outputs_ahead = 8;
     for (int i = 0; i < count; i += lanes) {
         float* const to = dweight + size_t(o) * 9 * in + begin + i;
+        const __mmask16 mask = mask_of(count - i);
         for (int tap = 0; tap < 9; ++tap) fetch_ahead(to + (outputs_ahead * 9 + tap) * in);
-        both_ways<window<M>, 3, Transforms<M>::weight_gradient>(
-            [&](int y, int x) { return sum(y * window<M> + x, i); },
-            [&](int y, int x, Vector g) { store(to + size_t(y * 3 + x) * in, mask_of(count - i), g); });
+        both_ways<window<M>, 3, Transforms<M>::weight_gradient>([&](int y, int x) { return sum(y * window<M> + x, i); },
+                                                                [&](int y, int x, Vector g) {
+                                                                    float* const tap = to + size_t(y * 3 + x) * in;
+                                                                    store(tap, mask, add ? g + load(tap, mask) : g);
+                                                                });
     }
 }
 
 template <int M, class E>
-void weight_gradient_of(const Winograd& c, const E* x, const E* dy, float* dweight, float* base) {
-    const auto [n, h, w, in, out, threads, tile] = c;
-    const Tiling<M> tiling(n, h, w);
-    const int64_t tiles = tiling.count();
-    if (gradient_by_columns(tiles, in, threads)) {
-        const Block<M> seen(base, tiles, in), gradients(base + Block<M>::floats(tiles, in), tiles, out);
-        float* const rest = gradients.data + Block<M>::floats(tiles, out);
-        on_threads(threads, [&](int thread) {
-            const int64_t first = tiles * thread / threads, last = tiles * (thread + 1) / threads;
-            read_tiles<M, window<M>, Transforms<M>::image>(x, tiling, in, 1, first, last,
-                                                           Block<M>{seen.at(0, first), tiles, in});
-            read_tiles<M, M, Transforms<M>::gradient>(dy, tiling, out, 0, first, last,
-                                                      Block<M>{gradients.at(0, first), tiles, out});
-            float* const sums = rest + thread * points<M> * point_stride(cached_rows, panel);
+void weight_gradient_by_columns(const Winograd& c, const E* x, const E* dy, float* dweight, float* base) {
+    const Tiling<M> tiling(c.n, c.h, c.w);
+    const int64_t tiles = tiling.count(), slab = slab_of(tiles, c.threads), slabs = (tiles + slab - 1) / slab;
+    const Block<M> seen(base, slab, c.in), gradients(base + Block<M>::floats(slab, c.in), slab, c.out);
+    float* const rest = gradients.data + Block<M>::floats(slab, c.out);
+    on_threads(c.threads, [&](int thread) {
+        float* const sums = rest + thread * points<M> * point_stride(cached_rows, panel);
+        for (int64_t i = 0; i < slabs; ++i) {
+            const int64_t begin = tiles * i / slabs, count = tiles * (i + 1) / slabs - begin;
+            const int64_t first = count * thread / c.threads, last = count * (thread + 1) / c.threads;
+            read_tiles<M, window<M>, Transforms<M>::image>(x, tiling, c.in, 1, begin + first, begin + last,
+                                                           Block<M>{seen.at(0, first), slab, c.in});
+            read_tiles<M, M, Transforms<M>::gradient>(dy, tiling, c.out, 0, begin + first, begin + last,
+                                                      Block<M>{gradients.at(0, first), slab, c.out});
 #pragma omp barrier
-            over_panels(in, thread, threads, [&](int begin, int count) {
-                for (int o = 0; o < out; o += cached_rows) {
-                    const GradientSum sum{sums, o, std::min(cached_rows, out - o), panel};
-                    multiply_gradients(gradients, seen, begin, count, int(tiles), sum, false);
+            over_panels(c.in, thread, c.threads, [&](int column, int columns) {
+                for (int o = 0; o < c.out; o += cached_rows) {
+                    const GradientSum sum{sums, o, std::min(cached_rows, c.out - o), panel};
+                    multiply_gradients(gradients, seen, column, columns, int(count), sum, false);
                     for (int of = o; of < o + sum.outputs; ++of)
-                        write_weight_gradient<M>(of, begin, count, in, dweight, [&](int point, int i) {
-                            return _mm512_load_ps(sum.at(point, of, i));
+                        write_weight_gradient<M>(of, column, columns, c.in, dweight, i > 0, [&](int point, int at) {
+                            return _mm512_load_ps(sum.at(point, of, at));
                         });
                 }
             });
-        });
-        return;
-    }
+#pragma omp barrier
+        }
+    });
+}
+
+template <int M, class E>
+void weight_gradient_by_tiles(const Winograd& c, const E* x, const E* dy, float* dweight, float* base) {
+    const auto [n, h, w, in, out, threads, tile] = c;
+    const Tiling<M> tiling(n, h, w);
+    const int64_t tiles = tiling.count();
     const int columns = rounded(in, lanes);
     const int64_t block = gradient_block<M>(in, out);
     const size_t sums = points<M> * point_stride(out, columns);
@@ -224,7 +241,7 @@ void weight_gradient_of(const Winograd& c, const E* x, const E* dy, float* dweig
         }
 #pragma omp barrier
         for (int o = out * thread / threads; o < out * (thread + 1) / threads; ++o)
-            write_weight_gradient<M>(o, 0, in, in, dweight, [&](int point, int i) {
+            write_weight_gradient<M>(o, 0, in, in, dweight, false, [&](int point, int i) {
                 const float* at = all.at(point, o, i);
                 Vector sum = _mm512_load_ps(at);
                 for (int t = 1; t < threads; ++t) sum += _mm512_load_ps(at + t * sums);
@@ -254,7 +271,9 @@ void Winograd::data_gradient(const E* dy, const float* weight, E* dx, bool add, 
 
 template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float* dweight, void* workspace) const {
     with_tile(tile, [&]<int M>(std::integral_constant<int, M>) {
-        weight_gradient_of<M>(*this, x, dy, dweight, static_cast<float*>(workspace));
+        const bool by_columns = gradient_by_columns<M>(*this, Tiling<M>(n, h, w).count());
+        (by_columns ? weight_gradient_by_columns<M, E>
+                    : weight_gradient_by_tiles<M, E>)(*this, x, dy, dweight, static_cast<float*>(workspace));
     });
 }
 

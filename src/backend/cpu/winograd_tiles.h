@@ -22,19 +22,18 @@ template <int M> constexpr int window = M + 2;
 template <int M> constexpr int points = window<M> * window<M>;
 
 /// Matrices of a block of tiles, one a point: [points][tiles][channels, rounded up to vectors, and
-/// to one more where rows would be multiples of 2 KiB: the first cache keeps few lines so far
-/// apart].
+/// one more where rows would lie multiples of 2 KiB apart: the first cache keeps few such lines].
 template <int M> struct Block {
     float* data;
-    int channels;
-    // between points; off a multiple of 4 KiB, or all points fall on the same lines of the first
-    // cache
+    int row_stride;  // floats from one tile to the next
+    // between points; mostly off a multiple of 4 KiB, or all points fall on the same lines of the
+    // first cache
     size_t stride;
-    static int row(int c) { return rounded(c, lanes) + (rounded(c, lanes) % 512 == 0 ? lanes : 0); }
-    static size_t stride_of(int64_t tiles, int c) { return size_t(tiles) * row(c) + lanes; }
-    Block(float* at, int64_t tiles, int c) : data(at), channels(row(c)), stride(stride_of(tiles, c)) {}
+    static int row_of(int c) { return rounded(c, lanes) + (rounded(c, lanes) % 512 == 0 ? lanes : 0); }
+    static size_t stride_of(int64_t tiles, int c) { return size_t(tiles) * row_of(c) + lanes; }
+    Block(float* at, int64_t tiles, int c) : data(at), row_stride(row_of(c)), stride(stride_of(tiles, c)) {}
     static size_t floats(int64_t tiles, int c) { return points<M> * stride_of(tiles, c); }
-    float* at(int point, int64_t tile) const { return data + point * stride + size_t(tile) * channels; }
+    float* at(int point, int64_t tile) const { return data + point * stride + size_t(tile) * row_stride; }
 };
 
 template <int M> struct Tiling {
