@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # What a newcomer does, in a bare Debian of each release in RELEASES: `make run`, then `make test`.
 # In the first one also as an ordinary user, with libraries in prefixes of their own, as modules
-# have them (USER_TOO= leaves that out). T=bare leaves out what computes alike elsewhere
-# (tests/tiers.txt). Tests what is committed. Needs root and debootstrap. What stays, tests/bare.sh
-# says.
+# have them (USER_TOO= leaves that out). T=bare: without tests that compute alike here. Tests what
+# is committed. Needs root and debootstrap. What stays, tests/bare.sh says.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-RELEASES=${RELEASES:-bookworm trixie} USER_TOO=${USER_TOO-yes} make_test="make test${T:+ T=$T}" logs=${BUILD:-build}/fresh
+RELEASES=${RELEASES:-bookworm trixie} USER_TOO=${USER_TOO-yes} logs=${BUILD:-build}/fresh
+[[ ${T:-bare} = bare ]] || { echo "test-fresh: T=$T: only T=bare, or none" >&2; exit 2; }
+make_test="make test${T:+ T=bare}"
 source .ci/sum.sh
 source tests/bare.sh
 start_bare test-fresh

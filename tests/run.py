@@ -1,11 +1,9 @@
 """Runs tests and ends with "N passed, N failed, N skipped": `run.py [short|rest|all|bare|PATTERN]`.
 
-`all` is every test; `short` leaves out what tiers.txt calls long, and `rest` is that, in the order
-of its lines; `bare` is `short` without what tiers.txt says computes alike on any system; a pattern
-takes tests of all.
-Without a pattern the emulated device's program runs too, where it was built. Several processes
-take turns at chunks of the tests, $JOBS or one more than cores up to four, because most tests wait
-more than they compute. What tiers.txt calls alone runs after all others, with nothing beside it."""
+`short` leaves out what tiers.txt calls long, `rest` is that, in the order of its lines; `bare` is
+`short` without what tiers.txt calls alike. Without a pattern the emulated device's program runs
+too, where it was built. Several processes take turns at chunks of the tests, $JOBS or one more than
+cores up to four, because most tests wait more than they compute."""
 
 import fnmatch
 import json
@@ -75,7 +73,7 @@ class Runner:
         self.cases, self.total, self.done = [], 0, 0
 
     def add(self, program, tests):
-        # Tests with parameters are many and short.
+        # Tests with parameters are many, and most are short.
         with_value = [test for test in tests if "/" in test]
         for kind, most in (([t for t in tests if "/" not in t], CHUNK), (with_value, 3 * CHUNK)):
             for first in range(0, len(kind), most):
@@ -186,11 +184,10 @@ def choose(what, by_tier):
     programs = [(PROGRAM, pattern)]
     if pattern == "*" and os.path.exists(EMULATED):
         programs.append((EMULATED, ON_EMULATED))
-        shutil.rmtree(f"{BUILD}/emulated/cache", ignore_errors=True)
     listed = [(program, test) for program, filtered in programs for test in list_tests(program, filtered)]
     tests = [chosen for chosen in listed if wanted.get(what, bool)(chosen[1])]
     if what == "rest":
-        tests.sort(key=lambda chosen: [is_one_of(chosen[1], [pattern]) for pattern in by_tier["long"]].index(True))
+        tests.sort(key=lambda chosen: [is_one_of(chosen[1], [line]) for line in by_tier["long"]].index(True))
     return tests
 
 
@@ -200,6 +197,7 @@ def main(what):
     alone = [(program, test) for program, test in tests if is_one_of(test, by_tier["alone"])]
     together = [chosen for chosen in tests if chosen not in alone]
     runner = Runner()
+    shutil.rmtree(f"{BUILD}/emulated/cache", ignore_errors=True)
     if what == "rest":
         for program, test in together:
             runner.add(program, [test])

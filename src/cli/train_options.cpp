@@ -62,8 +62,8 @@ void add_device(OptionTable& t, TrainOptions& o) {
     t.flag("bf16-gradients", o.bf16_gradients, "sum gradients over GPUs in bf16");
     t.choice("norm-by", o.norm_by, "measured", norm_choices(), "WAY", "how batch norm runs on GPUs: {}");
     t.parsed("tune", o.tune_seconds, "full", parse_tuning, "WHICH",
-             "time the ways of each operation, once a kind of GPU or processor: full, quick (not at all), or for so "
-             "many seconds");
+             "time the ways of each operation, once a kind of GPU or processor: full, quick (not at all), or for a "
+             "time, as in 90s");
     t.choice("conv-by", o.conv_by, "measured", conv_choices(), "WAY", "how convolutions run on CPUs: {}");
     t.choice("bind", o.bind, "auto",
              Choices<bool>{{"auto", true,

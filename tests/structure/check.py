@@ -152,12 +152,15 @@ def suites():
 
 def tiers():
     """Each line of tests/tiers.txt names a test that there is, and a reason."""
-    named = re.compile(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.M)
-    tests = [f"{suite}.{name}" for path in cpp_files("tests/") for suite, name in named.findall(read(path))]
+    named = re.compile(r"^TEST(_F|_P)?\((\w+),\s*(\w+)\)", re.M)
+    tests = {"": [], "*/": []}  # by what a pattern of theirs begins with
+    for path in cpp_files("tests/"):
+        for kind, suite, name in named.findall(read(path)):
+            tests["*/" if kind == "_P" else ""].append(f"{suite}.{name}")
     for line in read("tests/tiers.txt").split("\n"):
-        if found := re.match(r"(?:long|alone|alike): (?:\*/)?([^/\s]+)(\S*)(  # \S.*)?$", line):
-            suite_and_name = found[1] if "." in found[1] else found[1] + ".*"
-            if not fnmatch.filter(tests, suite_and_name):
+        if found := re.match(r"(?:long|alone|alike): ((?:\*/)?)([^/\s]+)\S*(  # \S.*)?$", line):
+            suite_and_name = found[2] if "." in found[2] else found[2] + ".*"
+            if not fnmatch.filter(tests[found[1]], suite_and_name):
                 yield line, "no such test"
             if not found[3]:
                 yield line, "no reason"
