@@ -238,9 +238,10 @@ int Comm::fair_threads() {
 }
 
 void Comm::abort(Exit code, const std::string& message) {
-    // Of ranks that fail at the same moment, as where a file is gone, the lowest speaks: the others
-    // are ended while they wait for it.
-    std::this_thread::sleep_for(std::chrono::milliseconds(50) * std::min(rank(), 10));
+    // Of ranks that fail at about the same moment, as where a file is gone, the lowest speaks: the
+    // others are ended while they wait for it.
+    const int milliseconds = rank() == 0 ? 0 : 250 + 50 * std::min(rank(), 10);
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     std::fprintf(stderr, "convoy: rank %d on %s: %s\n", rank(), host().c_str(), printable(message).c_str());
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, int(code));
