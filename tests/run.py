@@ -34,8 +34,8 @@ CHUNK = 8
 def tiers(path="tests/tiers.txt"):
     """{tier: patterns} of the lines "tier: PATTERN  # reason"."""
     with open(path) as file:
-        lines = [line.split("#")[0].split(":", 1) for line in file if line.startswith(tuple(f"{tier}: " for tier in TIERS))]
-    return {tier: [pattern.strip() for name, pattern in lines if name == tier] for tier in TIERS}
+        lines = [line.split("#")[0].partition(": ") for line in file]
+    return {tier: [pattern.strip() for name, _, pattern in lines if name == tier] for tier in TIERS}
 
 
 def is_one_of(test, patterns):
