@@ -1,10 +1,15 @@
 // Speed of Winograd's tiles, values in bf16 and two threads: GFLOP/s of a direct sum, forward, data
-// gradient and weight gradient; the fastest of 15 runs, in turns.
+// gradient and weight gradient; the fastest of 15 runs, in turns. Before them, how long a cache
+// line takes from one core to the other and back: on a virtual machine whose cores move, it tells
+// whether they have a third cache in common (about 60 ns) or not (340 ns).
 //
-//   flags="-O2 -std=c++20 -fopenmp -Isrc build/src/backend/cpu/winograd.o"
+//   flags="-O2 -std=c++20 -fopenmp -Isrc build/src/backend/cpu/winograd.o build/src/base/memory.o"
 //   g++ tests/peers/winograd_speed.cpp $flags -o winograd_speed && ./winograd_speed
+#include <omp.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +17,7 @@
 #include <vector>
 
 #include "backend/cpu/winograd.h"
+#include "base/memory.h"
 
 namespace {
 
@@ -33,6 +39,21 @@ double seconds(const auto& run) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// ns that a cache line takes from one thread to the other and back.
+double round_trip() {
+    constexpr int trips = 20000;
+    alignas(64) std::atomic<int> line{0};
+    const double whole = seconds([&] {
+#pragma omp parallel num_threads(2)
+        for (int i = omp_get_thread_num(); i < 2 * trips; i += 2) {
+            while (line.load() != i) {
+            }
+            line.store(i + 1);
+        }
+    });
+    return whole / trips * 1e9;
+}
+
 struct Values {
     std::vector<bf16> x, y;
     std::vector<float> weight;
@@ -44,8 +65,7 @@ struct Values {
 
 /// The shortest of each direction so far.
 void race(const Winograd& w, Values& v, std::array<double, 3>& best) {
-    const std::unique_ptr<void, void (*)(void*)> space(std::aligned_alloc(64, (w.workspace_bytes() + 63) / 64 * 64),
-                                                       std::free);
+    const std::unique_ptr<void, void (*)(void*)> space(convoy::allocate_pages(w.workspace_bytes()), std::free);
     auto* const work = space.get();
     w.weight_gradient(v.x.data(), v.y.data(), v.weight.data(), work);  // touches its memory
     w.forward(v.x.data(), v.weight.data(), v.y.data(), work);
@@ -66,7 +86,7 @@ int main() {
         for (int run = 0; run < runs; ++run)
             for (size_t i = 0; i < tiles.size(); ++i)
                 race({s.n, s.side, s.side, s.in, s.out, threads, tiles[i]}, values, best[i]);
-        std::printf("%3d of %2dx%-2d %3d to %3d", s.n, s.side, s.side, s.in, s.out);
+        std::printf("%3.0f ns  %3d of %2dx%-2d %3d to %3d", round_trip(), s.n, s.side, s.side, s.in, s.out);
         for (size_t i = 0; i < tiles.size(); ++i)
             std::printf("  F(%dx%d) %4.0f %4.0f %4.0f", tiles[i], tiles[i], s.gflop() / best[i][0],
                         s.gflop() / best[i][1], s.gflop() / best[i][2]);

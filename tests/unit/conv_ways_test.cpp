@@ -138,16 +138,6 @@ TEST_F(ConvWays, ManyAreMeasuredWithLessWorkEach) {
     EXPECT_DOUBLE_EQ(trial_flops(1000, 4), 0.5e9);
 }
 
-TEST_F(ConvWays, LargeTilesHaveRoom) {
-    ConvSpec s = spec(StepPhase::weight_gradient, 3, 1, 7, 512, 512, DType::bf16);
-    s.threads = 6;  // 6 * 81 * 512 * 512 floats are 486 MiB
-    EXPECT_EQ(names(s, bf16)[0], "winograd-large");
-    s.threads = 7;
-    EXPECT_EQ(names(s, bf16)[0], "winograd");
-    s.direction = StepPhase::forward;
-    EXPECT_EQ(names(s, bf16)[0], "winograd-large") << "has no sums";
-}
-
 TEST_F(ConvWays, TheLastLineOfAKeyCounts) {
     const std::string key = conv3_.key() + " =";
     EXPECT_EQ(parse_conv_choices(key + " direct 2 winograd 3\n" + key + "\n").at(conv3_.key()), ConvTimes());

@@ -132,10 +132,16 @@ TEST_P(WinogradTiles, AreNearSumsInDouble) {
         }
 }
 
+// A slab of tiles of 16 MiB, a gradient of 9 and a panel: whatever the batch.
+TEST(Winograd, AThreadsMemoryIsBounded) {
+    for (const int images : {100, 10000})
+        EXPECT_LT(Winograd({images, 14, 14, 512, 512, 16, 7}).workspace_bytes(), size_t(16 * 28) << 20);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, WinogradTiles,
                          testing::Values(Size{3, 7, 7, 64, 32}, Size{2, 15, 15, 40, 48}, Size{2, 9, 12, 33, 19},
                                          Size{130, 8, 8, 17, 16}, Size{120, 3, 4, 16, 33}, Size{9, 28, 31, 16, 20},
-                                         Size{2, 5, 4, 150, 131}, Size{40, 8, 8, 150, 131}, Size{33, 4, 4, 512, 16},
+                                         Size{2, 5, 4, 150, 131}, Size{100, 8, 8, 150, 131}, Size{90, 4, 4, 512, 16},
                                          Size{2, 4, 4, 16, 512}, Size{2, 5, 5, 500, 17}),
                          [](const auto& test) {
                              const Size& s = test.param;

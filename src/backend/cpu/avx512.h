@@ -50,6 +50,9 @@ inline void store(bf16* p, __mmask16 m, Vector v) {
                              _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40))));
 }
 
+/// Into the second cache; may lie beyond the end.
+inline void fetch_ahead(const float* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1); }
+
 /// Of each quarter of both, the first pair of floats, or the second.
 inline Vector low_pairs(Vector p, Vector q) {
     return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(p), _mm512_castps_pd(q)));
@@ -84,11 +87,22 @@ inline void transpose(Vector* rows) {
     }
 }
 
+/// Lines of `lanes` floats that will be wanted, `count` of them for each k: they come into the
+/// second cache while the kernel multiplies.
+struct Ahead {
+    const float* at = nullptr;
+    size_t stride = 0;  // from one k to the next
+    int count = 0;
+    const float* line(int i) const { return at + ptrdiff_t(i) * lanes; }
+};
+
 /// c [R][32 or 16 columns] = (or +=) sum over k of a(row, k) b(k, column): a by its two strides, b
-/// with `b_stride` between k.
+/// with `b_stride` between k. For each k it asks for the line at `ahead`, `ahead_stride` from one
+/// to the next, which may lie beyond the end.
 template <int R, int V>
 void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t a_k, const float* __restrict b_,
-                   size_t b_stride, float* __restrict c_, size_t c_stride, bool add) {
+                   size_t b_stride, float* __restrict c_, size_t c_stride, bool add, const float* ahead,
+                   size_t ahead_stride) {
     Vector sum[R][V];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
@@ -96,6 +110,7 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
         for (int v = 0; v < V; ++v)
             sum[r][v] = add ? _mm512_loadu_ps(c_ + r * c_stride + v * lanes) : _mm512_setzero_ps();
     for (int k = 0; k < k_count; ++k) {
+        fetch_ahead(ahead + k * ahead_stride);
         Vector row[V];
 #pragma GCC unroll 2
         for (int v = 0; v < V; ++v) row[v] = _mm512_load_ps(b_ + k * b_stride + v * lanes);
@@ -112,10 +127,12 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
         for (int v = 0; v < V; ++v) _mm512_store_ps(c_ + r * c_stride + v * lanes, sum[r][v]);
 }
 
+/// The same of any number of rows. Each run of rows asks for one of the lines ahead.
 template <int V>
 void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride,
-                    float* c_, size_t c_stride, bool add) {
-    using Kernel = void (*)(int, const float*, size_t, size_t, const float*, size_t, float*, size_t, bool);
+                    float* c_, size_t c_stride, bool add, Ahead ahead, Ahead then = {}) {
+    using Kernel =
+        void (*)(int, const float*, size_t, size_t, const float*, size_t, float*, size_t, bool, const float*, size_t);
     static constexpr Kernel kernels[] = {nullptr,
                                          multiply_rows<1, V>,
                                          multiply_rows<2, V>,
@@ -132,9 +149,15 @@ void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t
                                          multiply_rows<13, V>,
                                          multiply_rows<14, V>};
     constexpr int most = 14;
-    for (int left = rows; left > 0;) {  // the last two runs share what is left, so that none is short
+    int run = 0;
+    for (int left = rows; left > 0; ++run) {  // the last two runs share what is left, so that none is short
         const int now = left >= 2 * most || left <= most ? std::min(left, most) : (left + 1) / 2;
-        kernels[now](k_count, a_, a_row, a_k, b_, b_stride, c_, c_stride, add);
+        const bool first = run < ahead.count, second = !first && run < ahead.count + then.count;
+        const float* const line = first ? ahead.line(run) : second ? then.line(run - ahead.count) : b_;
+        kernels[now](k_count, a_, a_row, a_k, b_, b_stride, c_, c_stride, add, line,
+                     first    ? ahead.stride
+                     : second ? then.stride
+                              : 0);
         a_ += now * a_row;
         c_ += now * c_stride;
         left -= now;

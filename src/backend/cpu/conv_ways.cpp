@@ -39,17 +39,9 @@ bool can_winograd(const ConvSpec& s, const Capabilities& has) {
            Winograd::suits(s.x.h, s.x.w, s.x.c, s.y.c);
 }
 
-/// Sums of a weight gradient that every thread has for itself.
-bool has_room_for_large_tiles(const ConvSpec& s, int tile) {
-    constexpr double most = 512 << 20;
-    const double sums = double(sizeof(float)) * s.threads * (tile + 2) * (tile + 2) * s.x.c * s.y.c;
-    return s.direction != StepPhase::weight_gradient || sums <= most;
-}
-
 bool suits_large_tiles(const ConvSpec& s) {
     const int tile = Winograd::large_tile(s.x.h, s.x.w);
-    return has_room_for_large_tiles(s, tile) &&
-           Winograd::products(s.x.h, s.x.w, tile) < Winograd::products(s.x.h, s.x.w);
+    return Winograd::products(s.x.h, s.x.w, tile) < Winograd::products(s.x.h, s.x.w);
 }
 
 bool can(ConvBy by, const ConvSpec& s, const Capabilities& has) {

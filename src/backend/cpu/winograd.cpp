@@ -8,33 +8,36 @@
 namespace convoy::cpu {
 namespace {
 
-/// Tiles that a thread transforms together: of few channels so few that a block of F(4x4) stays in
-/// the second cache, of many so many that reading the weights again for each block does not show.
-/// Large tiles have twice the points and more.
+// By tiles: threads transform all weights together, then each takes its tiles, a block at a time.
+// Where the weights are large that costs more than it saves, also because all threads read what
+// each has written, and their caches may be far apart. There each thread transforms them for
+// itself, by panels: of a slab of its tiles it takes a panel of columns (outputs; inputs in the
+// weight gradient) at a time, cached_rows of it at once, in order, so that sums are the same. Of
+// few tiles weights are by far the larger part: threads share the columns of all, and no two
+// transform the same. Where each pays was measured with two threads (tests/RESULTS.md).
+
+/// Tiles of a block: of few channels so few that a block of F(4x4) stays in the second cache, of
+/// many so many that reading the weights again for each block does not show. Large tiles have twice
+/// the points and more.
 template <int M> int block_tiles(int c, int d) {
     if (c + d <= 128) return 28;
     return (c + d <= 256 ? 56 : 112) / (M == 4 ? 1 : 2);
 }
-/// In the weight gradient each block adds to all sums.
-template <int M> int gradient_block(int c, int d) { return std::max(56, block_tiles<M>(c, d)); }
 
-// Instead of all columns (outputs; inputs in the weight gradient) of some tiles, a thread may take
-// some of the columns of all tiles: it transforms their weights a panel at a time, and no two
-// threads transform the same. Of a panel it takes cached_rows at a time, in order, so that sums are
-// the same. Where that pays was measured with two threads (tests/RESULTS.md).
+bool shares_columns(int64_t tiles, int threads) { return tiles <= 32 * threads; }
 
-/// Of few tiles the weights are the larger part.
-bool by_columns(int64_t tiles, int threads) { return tiles <= 32 * threads; }
-
-/// A thread's sums of all columns are read and written with every block of tiles; of a panel they
-/// stay in the second cache. It pays from 3.5 MiB of sums on, and does not at 2.4.
-template <int M> bool gradient_by_columns(const Winograd& w, int64_t tiles) {
-    const size_t sums = sizeof(float) * points<M> * w.in * w.out;
-    const bool all_have_columns = w.in >= w.threads * panel;
-    return by_columns(tiles, w.threads) || (all_have_columns && sums >= 3 << 20);
+template <int M> bool by_panels(int64_t tiles, int threads, int c, int d) {
+    constexpr size_t large = 4 << 20;
+    return shares_columns(tiles, threads) || sizeof(float) * points<M> * c * d >= large;
 }
-/// Tiles that the weight gradient takes together, by columns.
-int64_t slab_of(int64_t tiles, int threads) { return std::min<int64_t>(tiles, 32 * threads); }
+
+/// Tiles of a slab: enough to be worth transforming weights for, of many channels as many as 16 MiB
+/// hold.
+template <int M> int64_t slab_of(int64_t tiles, int threads, int c, int d) {
+    if (shares_columns(tiles, threads)) return tiles;
+    constexpr int64_t most = 96, least = 32, bytes = 16 << 20;
+    return std::clamp(bytes / int64_t(sizeof(float) * points<M> * (c + d)), least, most);
+}
 
 /// Calls body(std::integral_constant<int, M>) for the size of a tile.
 template <class Body> auto with_tile(int tile, Body body) {
@@ -43,24 +46,29 @@ template <class Body> auto with_tile(int tile, Body body) {
     return body(std::integral_constant<int, 4>());
 }
 
+/// Slabs that are worked on at once.
+int slabs(int64_t tiles, int threads) { return shares_columns(tiles, threads) ? 1 : threads; }
+
 /// What `convolve` lays out in its workspace, from c channels to d.
 template <int M> size_t convolution_floats(const Winograd& w, int c, int d) {
     const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = block_tiles<M>(c, d);
     const auto floats = Block<M>::floats;
-    if (by_columns(tiles, w.threads))
-        return floats(tiles, c) + w.threads * (transformed_floats<M>(cached_rows, panel) + floats(tiles, panel));
-    return transformed_floats<M>(c, d) + w.threads * (floats(block, c) + floats(block, d));
+    if (!by_panels<M>(tiles, w.threads, c, d))
+        return transformed_floats<M>(c, d) + w.threads * (floats(block, c) + floats(block, d));
+    const int64_t slab = slab_of<M>(tiles, w.threads, c, d);
+    return slabs(tiles, w.threads) * floats(slab, c) +
+           w.threads * (floats(slab, panel) + transformed_floats<M>(cached_rows, panel));
 }
 
+/// Of a weight gradient.
+size_t gradient_floats(const Winograd& w) { return size_t(rounded(9 * w.in * w.out, lanes)); }
+
 /// What the weight gradient lays out.
-template <int M> size_t gradient_floats(const Winograd& w) {
-    const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = gradient_block<M>(w.in, w.out);
-    const auto floats = Block<M>::floats;
-    const int64_t slab = slab_of(tiles, w.threads);
-    if (gradient_by_columns<M>(w, tiles))
-        return floats(slab, w.in) + floats(slab, w.out) + w.threads * points<M> * point_stride(cached_rows, panel);
-    return w.threads *
-           (points<M> * point_stride(w.out, rounded(w.in, lanes)) + floats(block, w.in) + floats(block, w.out));
+template <int M> size_t weight_gradient_floats(const Winograd& w) {
+    const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), slab = slab_of<M>(tiles, w.threads, w.in, w.out);
+    const int count = slabs(tiles, w.threads);
+    return (count - 1) * gradient_floats(w) + count * (Block<M>::floats(slab, w.in) + Block<M>::floats(slab, w.out)) +
+           w.threads * points<M> * point_stride(cached_rows, panel);
 }
 
 }  // namespace
@@ -70,13 +78,75 @@ bool Winograd::suits(int h, int w, int in, int out) { return in >= lanes && out 
 size_t Winograd::workspace_bytes() const {
     return with_tile(tile, [&]<int M>(std::integral_constant<int, M>) {
         return sizeof(float) * std::max({convolution_floats<M>(*this, in, out), convolution_floats<M>(*this, out, in),
-                                         gradient_floats<M>(*this)});
+                                         weight_gradient_floats<M>(*this)});
     });
 }
 
 CONVOY_AVX512_BEGIN
 
 namespace {
+
+/// Calls body(panel's first column, its columns) for a part of the columns.
+template <class Body> void over_panels(int columns, int part, int parts, Body body) {
+    const int vectors = rounded(columns, lanes) / lanes, end = vectors * (part + 1) / parts;
+    for (int v = vectors * part / parts; v < end; v += 2)
+        body(v * lanes, std::min(std::min(v + 2, end) * lanes, columns) - v * lanes);
+}
+
+/// What a thread does by panels: read(first, last, place) transforms tiles [first, last) to `place`
+/// on in its slab; take_panel(column, columns, first, last) multiplies these of the slab's tiles.
+template <class Read, class TakePanel>
+void over_slabs(int64_t tiles, int64_t slab, int columns, int thread, int threads, Read read, TakePanel take_panel) {
+    const int64_t begin = tiles * thread / threads, mine = tiles * (thread + 1) / threads - begin;
+    const bool shares = shares_columns(tiles, threads);
+    if (shares) {
+        read(begin, begin + mine, begin);
+#pragma omp barrier
+        over_panels(columns, thread, threads, [&](int column, int count) { take_panel(column, count, 0, tiles); });
+        return;
+    }
+    const int64_t count = (mine + slab - 1) / slab;
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t first = begin + mine * i / count, last = begin + mine * (i + 1) / count;
+        read(first, last, 0);
+        over_panels(columns, 0, 1, [&](int column, int of) { take_panel(column, of, first, last); });
+    }
+}
+
+/// The convolution that both forward and the data gradient are: `from` [n, h, w, c] to `to` [n, h,
+/// w, d]. `transform(panels, begin, end)` fills columns of the transformed weights.
+template <int M, class E, class Transform>
+void convolve_by_panels(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace,
+                        Transform transform) {
+    const Tiling<M> tiling(w.n, w.h, w.w);
+    const int64_t tiles = tiling.count(), slab = slab_of<M>(tiles, w.threads, c, d);
+    const int slab_count = slabs(tiles, w.threads);
+    const size_t in_floats = Block<M>::floats(slab, c), out_floats = Block<M>::floats(slab, panel);
+    on_threads(w.threads, [&](int thread) {
+        const Block<M> in(workspace + thread % slab_count * in_floats, slab, c);
+        const Block<M> out(
+            workspace + slab_count * in_floats + thread * (out_floats + transformed_floats<M>(cached_rows, panel)),
+            slab, panel);
+        const auto read = [&](int64_t first, int64_t last, int64_t place) {
+            read_tiles<M, window<M>, Transforms<M>::image>(from, tiling, c, 1, first, last, in.from(place));
+        };
+        const auto take_panel = [&](int column, int columns, int64_t first, int64_t last) {
+            const int fetched = last - first < cached_rows ? 0 : cached_rows / lanes;  // of as many tiles
+            for (int k = 0; k < c; k += cached_rows) {
+                const Panels weights{out.data + out_floats, std::min(cached_rows, c - k), panel, k, column};
+                transform(weights, column, column + rounded(columns, lanes));
+                for (int point = 0; point < points<M>; ++point)
+                    (columns <= lanes ? multiply_panel<1>
+                                      : multiply_panel<2>)(int(last - first), weights.rows, in.at(point, 0) + k,
+                                                           size_t(in.row_stride), 1, weights.at(point, 0), panel,
+                                                           out.at(point, 0), panel, k > 0, in.next(point, k, fetched),
+                                                           Ahead{});
+            }
+            write_tiles(out, tiling, d, column, columns, first, last, to, add);
+        };
+        over_slabs(tiles, slab, d, thread, w.threads, read, take_panel);
+    });
+}
 
 /// One block of products at all points: to = from * weights.
 template <int M> void multiply(const Block<M>& from, const Panels& weights, const Block<M>& to, int tiles) {
@@ -85,52 +155,18 @@ template <int M> void multiply(const Block<M>& from, const Panels& weights, cons
             const bool half = weights.columns - p * panel <= lanes;
             (half ? multiply_panel<1> : multiply_panel<2>)(tiles, weights.rows, from.at(point, 0),
                                                            size_t(from.row_stride), 1, weights.at(point, p), panel,
-                                                           to.at(point, 0) + p * panel, size_t(to.row_stride), false);
+                                                           to.at(point, 0) + p * panel, size_t(to.row_stride), false,
+                                                           Ahead{}, Ahead{});
         }
 }
 
-/// Calls body(panel's first column, its columns) for this thread's share of the columns.
-template <class Body> void over_panels(int columns, int thread, int threads, Body body) {
-    const int vectors = rounded(columns, lanes) / lanes, end = vectors * (thread + 1) / threads;
-    for (int v = vectors * thread / threads; v < end; v += 2)
-        body(v * lanes, std::min(std::min(v + 2, end) * lanes, columns) - v * lanes);
-}
-
-/// The convolution that both forward and the data gradient are: `from` [n, h, w, c] to `to` [n, h,
-/// w, d]. `transform(panels, begin, end)` fills columns of the transformed weights.
 template <int M, class E, class Transform>
-void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace, Transform transform) {
+void convolve_by_tiles(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace,
+                       Transform transform) {
     const Tiling<M> tiling(w.n, w.h, w.w);
-    const int64_t tiles = tiling.count();
-    if (by_columns(tiles, w.threads)) {
-        const Block<M> in(workspace, tiles, c);
-        float* const rest = workspace + Block<M>::floats(tiles, c);
-        on_threads(w.threads, [&](int thread) {
-            const int64_t first = tiles * thread / w.threads;
-            read_tiles<M, window<M>, Transforms<M>::image>(from, tiling, c, 1, first, tiles * (thread + 1) / w.threads,
-                                                           Block<M>{in.at(0, first), tiles, c});
-            const Block<M> out(rest + thread * Block<M>::floats(tiles, panel), tiles, panel);
-            float* const transformed =
-                rest + w.threads * Block<M>::floats(tiles, panel) + thread * transformed_floats<M>(cached_rows, panel);
-#pragma omp barrier
-            over_panels(d, thread, w.threads, [&](int begin, int count) {
-                for (int k = 0; k < c; k += cached_rows) {
-                    const Panels weights{transformed, std::min(cached_rows, c - k), panel, k, begin};
-                    transform(weights, begin, begin + rounded(count, lanes));
-                    for (int point = 0; point < points<M>; ++point)
-                        (count <= lanes ? multiply_panel<1>
-                                        : multiply_panel<2>)(int(tiles), weights.rows, in.at(point, 0) + k,
-                                                             size_t(in.row_stride), 1, weights.at(point, 0), panel,
-                                                             out.at(point, 0), panel, k > 0);
-                }
-                write_tiles(out, tiling, d, begin, count, 0, tiles, to, add);
-            });
-        });
-        return;
-    }
+    const int64_t tiles = tiling.count(), block = block_tiles<M>(c, d);
     const Panels weights{workspace, c, d};
     float* const blocks = workspace + transformed_floats<M>(c, d);
-    const int64_t block = block_tiles<M>(c, d);
     on_threads(w.threads, [&](int thread) {
         const int vectors = rounded(d, panel) / lanes;
         transform(weights, vectors * thread / w.threads * lanes, vectors * (thread + 1) / w.threads * lanes);
@@ -147,106 +183,84 @@ void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, f
     });
 }
 
-/// Sums of weight gradients: [points][outputs, from `first` on][columns].
+template <int M, class E, class Transform>
+void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace, Transform transform) {
+    const bool panels = by_panels<M>(Tiling<M>(w.n, w.h, w.w).count(), w.threads, c, d);
+    (panels ? convolve_by_panels<M, E, Transform> : convolve_by_tiles<M, E, Transform>)(w, from, c, to, d, add,
+                                                                                        workspace, transform);
+}
+
+/// Sums of weight gradients: [points][outputs, from `first` on][32 columns].
 struct GradientSum {
     float* data;
-    int first, outputs, columns;
-    size_t stride() const { return point_stride(outputs, columns); }  // between points
+    int first, outputs;
+    size_t stride() const { return point_stride(outputs, panel); }  // between points
     const float* at(int point, int o, int column) const {
-        return data + point * stride() + size_t(o - first) * columns + column;
+        return data + point * stride() + size_t(o - first) * panel + column;
     }
 };
 
-/// to (+)= the products of a block's gradients with columns [column, column + count) of what they
-/// saw.
+/// to = the products of a slab's gradients with columns [column, column + count) of what they saw.
 template <int M>
 void multiply_gradients(const Block<M>& gradients, const Block<M>& seen, int column, int count, int tiles,
-                        const GradientSum& to, bool add) {
+                        const GradientSum& to) {
     for (int point = 0; point < points<M>; ++point)
-        for (int i = 0; i < count; i += panel)
-            (count - i <= lanes ? multiply_panel<1>
-                                : multiply_panel<2>)(to.outputs, tiles, gradients.at(point, 0) + to.first, 1,
-                                                     size_t(gradients.row_stride), seen.at(point, 0) + column + i,
-                                                     size_t(seen.row_stride), to.data + point * to.stride() + i,
-                                                     size_t(to.columns), add);
+        (count <= lanes ? multiply_panel<1> : multiply_panel<2>)(to.outputs, tiles, gradients.at(point, 0) + to.first,
+                                                                 1, size_t(gradients.row_stride),
+                                                                 seen.at(point, 0) + column, size_t(seen.row_stride),
+                                                                 to.data + point * to.stride(), panel, false,
+                                                                 seen.next(point, column, panel / lanes),
+                                                                 gradients.next(point, to.first, cached_rows / lanes));
 }
 
-/// dweight [out, 3, 3, in], of output o and inputs [begin, begin + count): from sum(point, input -
-/// begin); added to it if `add`.
-template <int M, class Sum>
-void write_weight_gradient(int o, int begin, int count, int in, float* dweight, bool add, Sum sum) {
+/// dweight [out, 3, 3, in], of output o and inputs [begin, begin + count): from the sums of a panel
+/// that begins there; added to it if `add`.
+template <int M>
+void write_weight_gradient(int o, int begin, int count, GradientSum sum, int in, float* dweight, bool add) {
     constexpr size_t outputs_ahead = 8;
     for (int i = 0; i < count; i += lanes) {
         float* const to = dweight + size_t(o) * 9 * in + begin + i;
         const __mmask16 mask = mask_of(count - i);
         for (int tap = 0; tap < 9; ++tap) fetch_ahead(to + (outputs_ahead * 9 + tap) * in);
-        both_ways<window<M>, 3, Transforms<M>::weight_gradient>([&](int y, int x) { return sum(y * window<M> + x, i); },
-                                                                [&](int y, int x, Vector g) {
-                                                                    float* const tap = to + size_t(y * 3 + x) * in;
-                                                                    store(tap, mask, add ? g + load(tap, mask) : g);
-                                                                });
+        const auto put = [&](int y, int x, Vector g) {
+            float* const tap = to + size_t(y * 3 + x) * in;
+            store(tap, mask, add ? g + load(tap, mask) : g);
+        };
+        both_ways<window<M>, 3, Transforms<M>::weight_gradient>(
+            [&](int y, int x) { return _mm512_load_ps(sum.at(y * window<M> + x, o, i)); }, put);
     }
 }
 
 template <int M, class E>
-void weight_gradient_by_columns(const Winograd& c, const E* x, const E* dy, float* dweight, float* base) {
-    const Tiling<M> tiling(c.n, c.h, c.w);
-    const int64_t tiles = tiling.count(), slab = slab_of(tiles, c.threads), slabs = (tiles + slab - 1) / slab;
-    const Block<M> seen(base, slab, c.in), gradients(base + Block<M>::floats(slab, c.in), slab, c.out);
-    float* const rest = gradients.data + Block<M>::floats(slab, c.out);
-    on_threads(c.threads, [&](int thread) {
-        float* const sums = rest + thread * points<M> * point_stride(cached_rows, panel);
-        for (int64_t i = 0; i < slabs; ++i) {
-            const int64_t begin = tiles * i / slabs, count = tiles * (i + 1) / slabs - begin;
-            const int64_t first = count * thread / c.threads, last = count * (thread + 1) / c.threads;
-            read_tiles<M, window<M>, Transforms<M>::image>(x, tiling, c.in, 1, begin + first, begin + last,
-                                                           Block<M>{seen.at(0, first), slab, c.in});
-            read_tiles<M, M, Transforms<M>::gradient>(dy, tiling, c.out, 0, begin + first, begin + last,
-                                                      Block<M>{gradients.at(0, first), slab, c.out});
+void gradient_of_weights(const Winograd& w, const E* x, const E* dy, float* dweight, float* workspace) {
+    const Tiling<M> tiling(w.n, w.h, w.w);
+    const int64_t tiles = tiling.count(), slab = slab_of<M>(tiles, w.threads, w.in, w.out);
+    const int count = slabs(tiles, w.threads);
+    const auto gradient_of = [&](int of) { return of == 0 ? dweight : workspace + (of - 1) * gradient_floats(w); };
+    const size_t seen_floats = Block<M>::floats(slab, w.in), floats = seen_floats + Block<M>::floats(slab, w.out);
+    float* const blocks = workspace + (count - 1) * gradient_floats(w);
+    on_threads(w.threads, [&](int thread) {
+        const int mine = thread % count;
+        const Block<M> seen(blocks + mine * floats, slab, w.in), gradients(seen.data + seen_floats, slab, w.out);
+        float* const sums = blocks + count * floats + thread * points<M> * point_stride(cached_rows, panel);
+        const auto read = [&](int64_t first, int64_t last, int64_t place) {
+            read_tiles<M, window<M>, Transforms<M>::image>(x, tiling, w.in, 1, first, last, seen.from(place));
+            read_tiles<M, M, Transforms<M>::gradient>(dy, tiling, w.out, 0, first, last, gradients.from(place));
+        };
+        const auto take_panel = [&](int column, int columns, int64_t first, int64_t last) {
+            const bool add = first > tiles * thread / w.threads;
+            for (int o = 0; o < w.out; o += cached_rows) {
+                const GradientSum sum{sums, o, std::min(cached_rows, w.out - o)};
+                multiply_gradients(gradients, seen, column, columns, int(last - first), sum);
+                for (int of = o; of < o + sum.outputs; ++of)
+                    write_weight_gradient<M>(of, column, columns, sum, w.in, gradient_of(mine), add);
+            }
+        };
+        over_slabs(tiles, slab, w.in, thread, w.threads, read, take_panel);
 #pragma omp barrier
-            over_panels(c.in, thread, c.threads, [&](int column, int columns) {
-                for (int o = 0; o < c.out; o += cached_rows) {
-                    const GradientSum sum{sums, o, std::min(cached_rows, c.out - o), panel};
-                    multiply_gradients(gradients, seen, column, columns, int(count), sum, false);
-                    for (int of = o; of < o + sum.outputs; ++of)
-                        write_weight_gradient<M>(of, column, columns, c.in, dweight, i > 0, [&](int point, int at) {
-                            return _mm512_load_ps(sum.at(point, of, at));
-                        });
-                }
-            });
-#pragma omp barrier
-        }
-    });
-}
-
-template <int M, class E>
-void weight_gradient_by_tiles(const Winograd& c, const E* x, const E* dy, float* dweight, float* base) {
-    const auto [n, h, w, in, out, threads, tile] = c;
-    const Tiling<M> tiling(n, h, w);
-    const int64_t tiles = tiling.count();
-    const int columns = rounded(in, lanes);
-    const int64_t block = gradient_block<M>(in, out);
-    const size_t sums = points<M> * point_stride(out, columns);
-    on_threads(threads, [&](int thread) {
-        const GradientSum mine{base + thread * sums, 0, out, columns}, all{base, 0, out, columns};
-        const Block<M> seen(
-            base + threads * sums + thread * (Block<M>::floats(block, in) + Block<M>::floats(block, out)), block, in);
-        const Block<M> gradients(seen.data + Block<M>::floats(block, in), block, out);
-        const int64_t begin = tiles * thread / threads, end = tiles * (thread + 1) / threads;
-        for (int64_t first = begin; first < end; first += block) {
-            const int64_t last = std::min(first + block, end);
-            read_tiles<M, window<M>, Transforms<M>::image>(x, tiling, in, 1, first, last, seen);
-            read_tiles<M, M, Transforms<M>::gradient>(dy, tiling, out, 0, first, last, gradients);
-            multiply_gradients(gradients, seen, 0, in, int(last - first), mine, first > begin);
-        }
-#pragma omp barrier
-        for (int o = out * thread / threads; o < out * (thread + 1) / threads; ++o)
-            write_weight_gradient<M>(o, 0, in, in, dweight, false, [&](int point, int i) {
-                const float* at = all.at(point, o, i);
-                Vector sum = _mm512_load_ps(at);
-                for (int t = 1; t < threads; ++t) sum += _mm512_load_ps(at + t * sums);
-                return sum;
-            });
+        const size_t all = size_t(9) * w.in * w.out, end = all * (thread + 1) / w.threads;
+        for (int other = 1; other < count; ++other)
+            for (size_t i = all * thread / w.threads; i < end; ++i) dweight[i] += gradient_of(other)[i];
     });
 }
 
@@ -271,9 +285,7 @@ void Winograd::data_gradient(const E* dy, const float* weight, E* dx, bool add, 
 
 template <class E> void Winograd::weight_gradient(const E* x, const E* dy, float* dweight, void* workspace) const {
     with_tile(tile, [&]<int M>(std::integral_constant<int, M>) {
-        const bool by_columns = gradient_by_columns<M>(*this, Tiling<M>(n, h, w).count());
-        (by_columns ? weight_gradient_by_columns<M, E>
-                    : weight_gradient_by_tiles<M, E>)(*this, x, dy, dweight, static_cast<float*>(workspace));
+        gradient_of_weights<M>(*this, x, dy, dweight, static_cast<float*>(workspace));
     });
 }
 

@@ -34,6 +34,16 @@ template <int M> struct Block {
     Block(float* at, int64_t tiles, int c) : data(at), row_stride(row_of(c)), stride(stride_of(tiles, c)) {}
     static size_t floats(int64_t tiles, int c) { return points<M> * stride_of(tiles, c); }
     float* at(int point, int64_t tile) const { return data + point * stride + size_t(tile) * row_stride; }
+    /// The same from a tile on.
+    Block from(int64_t tile) const {
+        Block rest = *this;
+        rest.data = at(0, tile);
+        return rest;
+    }
+    /// Of the point after this one and all tiles, `count` lines from a channel on.
+    Ahead next(int point, int channel, int count) const {
+        return {at(point + 1, 0) + channel, size_t(row_stride), std::min(count, (row_stride - channel) / lanes)};
+    }
 };
 
 template <int M> struct Tiling {

@@ -18,9 +18,8 @@ constexpr int cached_rows = 64;
 
 CONVOY_AVX512_BEGIN
 
-/// Into the second cache. Of weights and their gradients, 9 pieces of 64 or 128 bytes are wanted at
-/// once, far from one another, which come late unless asked for. May lie beyond the end.
-inline void fetch_ahead(const float* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1); }
+// Of weights and their gradients, 9 pieces of 64 or 128 bytes are wanted at once, far from one
+// another, which come late unless asked for.
 
 /// Transformed weights in panels: [points][panel][rows][32 columns]; the last panel is as wide, its
 /// last columns zero. They are a part of the matrix, which begins at its row and column `first_…`.
