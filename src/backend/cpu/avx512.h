@@ -127,10 +127,11 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
         for (int v = 0; v < V; ++v) _mm512_store_ps(c_ + r * c_stride + v * lanes, sum[r][v]);
 }
 
-/// The same of any number of rows. Each run of rows asks for one of the lines ahead.
+/// The same of any number of rows. Each run of rows asks for one of the lines ahead, then of those
+/// of `then`.
 template <int V>
 void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride,
-                    float* c_, size_t c_stride, bool add, Ahead ahead, Ahead then = {}) {
+                    float* c_, size_t c_stride, bool add, const Ahead& ahead, const Ahead& then) {
     using Kernel =
         void (*)(int, const float*, size_t, size_t, const float*, size_t, float*, size_t, bool, const float*, size_t);
     static constexpr Kernel kernels[] = {nullptr,
@@ -152,12 +153,12 @@ void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t
     int run = 0;
     for (int left = rows; left > 0; ++run) {  // the last two runs share what is left, so that none is short
         const int now = left >= 2 * most || left <= most ? std::min(left, most) : (left + 1) / 2;
-        const bool first = run < ahead.count, second = !first && run < ahead.count + then.count;
-        const float* const line = first ? ahead.line(run) : second ? then.line(run - ahead.count) : b_;
-        kernels[now](k_count, a_, a_row, a_k, b_, b_stride, c_, c_stride, add, line,
-                     first    ? ahead.stride
-                     : second ? then.stride
-                              : 0);
+        const bool of_then = run >= ahead.count;
+        const Ahead& from = of_then ? then : ahead;
+        const int line = of_then ? run - ahead.count : run;
+        const bool wanted = line < from.count;
+        kernels[now](k_count, a_, a_row, a_k, b_, b_stride, c_, c_stride, add, wanted ? from.line(line) : b_,
+                     wanted ? from.stride : 0);
         a_ += now * a_row;
         c_ += now * c_stride;
         left -= now;

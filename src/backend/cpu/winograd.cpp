@@ -98,8 +98,7 @@ template <class Body> void over_panels(int columns, int part, int parts, Body bo
 template <class Read, class TakePanel>
 void over_slabs(int64_t tiles, int64_t slab, int columns, int thread, int threads, Read read, TakePanel take_panel) {
     const int64_t begin = tiles * thread / threads, mine = tiles * (thread + 1) / threads - begin;
-    const bool shares = shares_columns(tiles, threads);
-    if (shares) {
+    if (shares_columns(tiles, threads)) {
         read(begin, begin + mine, begin);
 #pragma omp barrier
         over_panels(columns, thread, threads, [&](int column, int count) { take_panel(column, count, 0, tiles); });

@@ -18,9 +18,6 @@ constexpr int cached_rows = 64;
 
 CONVOY_AVX512_BEGIN
 
-// Of weights and their gradients, 9 pieces of 64 or 128 bytes are wanted at once, far from one
-// another, which come late unless asked for.
-
 /// Transformed weights in panels: [points][panel][rows][32 columns]; the last panel is as wide, its
 /// last columns zero. They are a part of the matrix, which begins at its row and column `first_…`.
 struct Panels {
@@ -38,7 +35,9 @@ struct Panels {
 };
 
 /// Columns [begin, end) of the rows of transformed weights, rows in and columns out. Inputs lie
-/// together, and vectors are to be along the outputs: 16 by 16 weights are turned.
+/// together, and vectors are to be along the outputs: 16 by 16 weights are turned. Of weights and
+/// of their gradients 9 pieces of 64 or 128 bytes are wanted at once, far from one another, which
+/// come late unless they are asked for ahead.
 template <int M> void transform_weights(const float* weight, int in, int out, const Panels& to, int begin, int end) {
     alignas(64) Vector taps[9][lanes];
     const size_t stride = to.stride();
