@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 
 #include "base/error.h"
@@ -20,6 +21,27 @@ uint64_t size_of_input(const std::string& path, const std::string& advice) {
     return uint64_t(status.st_size);
 }
 
+std::string plain_text(std::string text, const std::string& where, const std::string& advice) {
+    constexpr std::string_view mark = "\xEF\xBB\xBF";
+    // ASCII characters in UTF-16 have one byte that is zero
+    const bool wide = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
+                      (text.size() >= 4 && (text[0] == 0) != (text[1] == 0) && (text[2] == 0) != (text[3] == 0));
+    if (wide) fail(Exit::bad_input, where + ": is UTF-16 or UTF-32 text; save it as UTF-8 (" + advice + ")");
+    if (text.find('\n') == std::string::npos) std::replace(text.begin(), text.end(), '\r', '\n');
+    std::string plain;
+    plain.reserve(text.size());
+    for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find('\n', begin), text.size());
+        std::string_view line(&text[begin], end - begin);
+        while (line.starts_with(mark)) line.remove_prefix(mark.size());
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        plain += line;
+        if (end < text.size()) plain += '\n';
+        begin = end + 1;
+    }
+    return plain;
+}
+
 std::string text_of_input(const std::string& path, size_t most, const std::string& advice) {
     std::ifstream in(path, std::ios::binary);
     std::string text;
@@ -31,7 +53,19 @@ std::string text_of_input(const std::string& path, size_t most, const std::strin
     if (!in && !in.eof()) fail(Exit::bad_input, path + ": cannot be read; " + advice);
     if (text.size() > most)
         fail(Exit::bad_input, path + ": holds more than " + std::to_string(most) + " bytes; " + advice);
-    return text;
+    return plain_text(std::move(text), path, advice);
+}
+
+std::vector<std::string> lines_of_input(const std::string& path, size_t most, const std::string& advice) {
+    std::istringstream text(text_of_input(path, most, advice));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) {
+        line.erase(line.find_last_not_of(" \t\r") + 1);
+        if (line.find('\0') != std::string::npos)
+            fail(Exit::bad_input, path + ":" + std::to_string(lines.size() + 1) + ": holds a zero byte; " + advice);
+        lines.push_back(std::move(line));
+    }
+    return lines;
 }
 
 std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice) {
@@ -39,8 +73,6 @@ std::string config_of_input(const std::string& path, const std::string& kind, co
     const auto unprintable = [](unsigned char c) { return c < ' ' && c != '\n' && c != '\t' && c != '\r'; };
     if (std::any_of(text.begin(), text.end(), unprintable))
         fail(Exit::bad_input, path + ": is not a " + kind + "; " + advice);
-    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-    if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     return text;
 }
 

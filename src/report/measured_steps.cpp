@@ -209,7 +209,7 @@ MeasuredFile of_table(const std::string& path) {
     MeasuredFile file;
     int number = 0;
     for (std::string line; std::getline(in, line);) {
-        if (++number == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);  // a byte order mark
+        ++number;
         if (trimmed(line).empty() || line[0] == '#') continue;
         if (table)
             table->add(number, line);

@@ -1,0 +1,58 @@
+// Text as editors on other systems save it.
+#include "base/input_file.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+class InputFile : public testing::Test {
+protected:
+    Lines lines(const std::string& bytes) const {
+        write_file(path_, bytes);
+        return lines_of_input(path_, 1 << 20, "it takes lines");
+    }
+    std::string problem(const std::string& bytes, const std::vector<std::string>& words) const {
+        return problem_of_error(Exit::bad_input, words, [&] { lines(bytes); });
+    }
+    TempDir dir_;
+    const std::string path_ = dir_.path("text.txt"), mark_ = "\xEF\xBB\xBF";
+};
+
+TEST_F(InputFile, LineEndsAndMarksOfOtherSystemsAreRead) {
+    const Lines wanted = {"a b", "", "c"};
+    EXPECT_EQ(lines("a b\n\nc\n"), wanted);
+    EXPECT_EQ(lines("a b\n\nc"), wanted);
+    EXPECT_EQ(lines(mark_ + "a b\r\n\r\nc\r\n"), wanted);
+    EXPECT_EQ(lines("a b\r\rc\r"), wanted) << "old Macs";
+    EXPECT_EQ(lines(mark_ + "a b \t\n" + mark_ + "\nc  "), wanted) << "two files that were joined";
+    EXPECT_EQ(lines(mark_ + mark_ + "a b\n\nc"), wanted) << "a mark that was saved with a mark";
+    EXPECT_EQ(lines("a b\n\nc\xEF\xBB\n")[2], "c\xEF\xBB") << "half a mark is none";
+    EXPECT_TRUE(lines("").empty());
+    EXPECT_TRUE(lines(mark_).empty() || lines(mark_) == Lines{""});
+}
+
+TEST_F(InputFile, Utf16IsRefusedByName) {
+    const std::string plain = "cat 0\n";
+    std::string little, big;
+    for (const char c : plain) {
+        little += c;
+        little += '\0';
+        big += '\0';
+        big += c;
+    }
+    for (const std::string& text : {"\xFF\xFE" + little, "\xFE\xFF" + big, little, big})
+        EXPECT_EQ("", problem(text, {path_, "is UTF-16", "save it as UTF-8", "it takes lines"}));
+    EXPECT_EQ("", problem(std::string("\xFF\xFE\0\0c\0\0\0", 8), {"UTF-32"}));
+}
+
+TEST_F(InputFile, AZeroByteIsNamedByItsLine) {
+    EXPECT_EQ("", problem(std::string("cat 0\ndog\0 1\n", 13), {path_ + ":2: holds a zero byte", "it takes lines"}));
+}
+
+}  // namespace
+}  // namespace convoy::test
