@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <sstream>
 
@@ -13,6 +14,7 @@
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/convert_summary.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "data/decode.h"
@@ -125,15 +127,22 @@ int64_t images_to_read(const Source& source) {
     return images;
 }
 
-/// From now on what is read of the source moves the activity on.
-void count_images(Source& source, Activity& activity) {
+/// Images of each class that were read, by split; what is read twice counts twice.
+using ClassCounts = std::map<std::string, std::vector<int64_t>>;
+
+/// From now on what is read of the source moves the activity on, and is counted in `counts`.
+void count_images(Source& source, Activity& activity, ClassCounts& counts) {
     const auto done = std::make_shared<int64_t>(0);
-    for (Split& split : source.splits)
-        split.read = [read = split.read, done, &activity](int64_t first, int64_t rows, uint8_t* images,
-                                                          int32_t* labels) {
+    for (Split& split : source.splits) {
+        std::vector<int64_t>& classes = counts[split.name];
+        classes.resize(source.class_names.size());
+        split.read = [read = split.read, done, &activity, &classes](int64_t first, int64_t rows, uint8_t* images,
+                                                                    int32_t* labels) {
             read(first, rows, images, labels);
+            for (int64_t i = 0; labels && i < rows; ++i) ++classes.at(size_t(labels[i]));
             activity.advance(*done += rows);
         };
+    }
 }
 
 std::string help_on(const std::string& kind) {
@@ -184,7 +193,8 @@ int convert(const std::vector<std::string>& args) {
     activity.enter("reading the source");
     Source source = source_of(kind, values);
     const Phase phase(activity, "convert", "image", 0, images_to_read(source));
-    count_images(source, activity);
+    ClassCounts counts;
+    count_images(source, activity, counts);
     for (const std::string& warning : source.warnings) terminal.warning(warning);
     write_data_set(source, to, shards, force);
     terminal.close();
@@ -192,9 +202,13 @@ int convert(const std::vector<std::string>& args) {
     for (const Split& split : source.splits) made += std::to_string(split.images) + " " + split.name + " images, ";
     const Split& train = source.splits[0];
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    Terminal(stdout, true)
-        .line(made + formatted("%dx%dx%d, %zu classes, source checksum %s, %.1f s", train.height, train.width,
-                               train.channels, source.class_names.size(), source.checksum.c_str(), seconds));
+    Terminal out(stdout, true);
+    out.line(made + formatted("%dx%dx%d, %zu classes, source checksum %s, %.1f s", train.height, train.width,
+                              train.channels, source.class_names.size(), source.checksum.c_str(), seconds));
+    for (const Split& split : source.splits)
+        if (const std::string line = classes_without_images(split.name, source.class_names, counts[split.name]);
+            !line.empty())
+            out.line("  " + line);
     return int(Exit::done);
 }
 

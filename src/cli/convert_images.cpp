@@ -10,10 +10,12 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/convert_options.h"
+#include "cli/convert_summary.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "data/conversion_folder.h"
 #include "data/digest.h"
+#include "data/image_splits.h"
 
 namespace convoy {
 namespace {
@@ -21,9 +23,9 @@ namespace {
 /// What rank 0 found, and all ranks work from.
 struct Work {
     ImagePlan plan;
-    Source source;            ///< classes and provenance
-    std::string finished;     ///< by shard: 'y' if it was there when rank 0 looked, else 'n'
-    int64_t other_files = 0;  ///< on rank 0: as of ImageList
+    Source source;         ///< classes and provenance
+    std::string finished;  ///< by shard: 'y' if it was there when rank 0 looked, else 'n'
+    ListSummary found;     ///< on rank 0
 };
 
 /// SHA-256 of every image's name, class and size, in the order of the rows.
@@ -79,19 +81,47 @@ void check_class_name(const std::string& name) try {
     fail(Exit::bad_input, "class '" + name + "' is no UTF-8; rename it, or name it with --classes");
 }
 
+/// Fewer rows than these in a shard might all be images that cannot be read.
+constexpr int64_t few_rows = 16;
+
+/// Whether a shard of these lists may have so few rows.
+bool has_few_rows(const ImageList& train, const ImageList& test, const PlanOptions& o) {
+    const auto rows = double(train.images.size());
+    const double in_test = test.images.empty() ? rows * o.test_share : double(test.images.size());
+    return std::min(in_test, rows / double(std::max<int64_t>(1, o.train_shards))) < double(few_rows);
+}
+
+/// Where a shard has few rows, they are drawn among the images that can be read.
+void leave_out_unreadable(const ImageOptions& o, ImageList& train, ImageList& test, ImageTally& tally,
+                          Activity& activity) {
+    if (o.rules.strict || !has_few_rows(train, test, o.plan)) return;
+    const auto images = int64_t(train.images.size() + test.images.size());
+    int64_t done = 0;
+    const Phase phase(activity, "looking at the images", "image", 0, images);
+    for (ImageList* list : {&train, &test}) {
+        const bool were_any = !list->images.empty();
+        leave_out_unreadable(*list, o.rules, tally, [&] { activity.advance(++done); });
+        if (were_any && list->images.empty())
+            fail(Exit::bad_input, list->given.at(0).path + ": none of its images can be read, as " +
+                                      tally.examples.at(0) + "; check the source");
+    }
+}
+
 /// On rank 0.
 Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& activity) {
     const Doing doing(activity, "listing the images");
     Work work;
     ImageList train = list_images({o.train.from, o.train.list, unpacked + "/train"}), test;
-    work.other_files = train.other_files;
+    if (!o.test.from.empty())
+        test = list_images({o.test.from, o.test.list, unpacked + "/test"});
+    else if (std::optional<ImageList> own = take_test_images(train))
+        test = std::move(*own);
     const ClassTable classes = name_classes(train, o.classes);
     for (const std::string& name : classes.names) check_class_name(name);
-    if (!o.test.from.empty()) {
-        test = list_images({o.test.from, o.test.list, unpacked + "/test"});
-        find_classes(test, classes);
-        work.other_files += test.other_files;
-    }
+    if (!test.images.empty()) find_classes(test, classes);
+    work.found = summary_of(train, test);
+    if (o.rules.strict) check_nothing_is_lost(work.found);
+    leave_out_unreadable(o, train, test, work.found.unreadable, activity);
     work.plan = plan_shards(std::move(train), std::move(test), o.plan, o.rules);
     work.source.class_names = classes.names;
     for (const std::string& path : work.plan.sources) work.source.files.push_back(name_of(path));
@@ -133,7 +163,7 @@ public:
             const bool there = work_.finished[size_t(shard - work_.plan.shards.data())] == 'y';
             std::optional<ShardRecord> record;
             if (there) record = folder_.finished(shard->name());
-            if (record && !(options_.rules.strict && record->tally.damaged > 0)) {
+            if (record && !(options_.rules.strict && record->tally.left_out() > 0)) {
                 records_.push_back(std::move(*record));
                 continue;
             }
@@ -213,52 +243,6 @@ std::vector<ManifestEntry> gather(Comm& comm, const std::vector<ManifestEntry>& 
 /// Runs `work` of one rank's own: its failure ends the others at once, who may be at it for hours.
 void each_alone(Comm& comm, const std::function<void()>& work) { comm.size() == 1 ? comm.together(work) : work(); }
 
-std::string counted(int64_t count, const std::string& what, const char* several = "s") {
-    return grouped(size_t(count)) + " " + what + (count == 1 ? "" : several);
-}
-
-std::string made_of(const ImageRules& rules) {
-    if (rules.layout == ImageLayout::jpeg) return "files as they are";
-    return rules.layout == ImageLayout::raw ? "pixels, " + rules.resize.text() : rules.resize.text();
-}
-
-void print_notes(const ImageTally& all, Terminal& out) {
-    const std::pair<ImageNote, const char*> notes[] = {{ImageNote::grey, "grey"},
-                                                       {ImageNote::cmyk, "CMYK"},
-                                                       {ImageNote::turned, "turned by EXIF"},
-                                                       {ImageNote::sixteen_bits, "of 16 bits"},
-                                                       {ImageNote::alpha, "with alpha"},
-                                                       {ImageNote::png, "PNG"},
-                                                       {ImageNote::extra_bytes, "with bytes that mean nothing"}};
-    std::string noted;
-    for (const auto& [note, name] : notes)
-        if (const int64_t count = all.noted[size_t(note)]; count > 0)
-            noted += (noted.empty() ? "" : ", ") + counted(count, name, "");
-    if (!noted.empty()) out.line("  among them: " + noted);
-}
-
-void print_summary(const ImageOptions& o, const Work& work, const std::vector<ShardRecord>& records, double seconds,
-                   int64_t converted) {
-    ImageTally train, test, all;
-    for (const ShardRecord& record : records) (record.split == "train" ? train : test).add(record.tally);
-    all.add(train);
-    all.add(test);
-    Terminal out(stdout, true);
-    out.line(o.to + ": " + counted(train.images, "train image") + ", " + counted(test.images, "test image") + ", " +
-             made_of(o.rules) + ", " + counted(int64_t(work.source.class_names.size()), "class", "es") + ", " +
-             counted(int64_t(records.size()), "shard") +
-             formatted(", %.1f s, %.0f images/s", seconds, double(converted) / std::max(seconds, 1e-3)));
-    if (o.test.from.empty())
-        out.line(formatted("  the test split is %.4g %% of the images, drawn by --seed", 100 * o.plan.test_share));
-    print_notes(all, out);
-    if (work.other_files > 0)
-        out.line("  left out: " + counted(work.other_files, "file") +
-                 ", no images by their names, or links in archives");
-    if (all.damaged == 0) return;
-    out.line("  left out: " + counted(all.damaged, "damaged image") + ", as");
-    for (const std::string& example : all.examples) out.line("    " + example);
-}
-
 /// Rank 0 lists, and says what it goes on with.
 void begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& work, Terminal& terminal) {
     check_destination(o.to, o.force);
@@ -307,7 +291,10 @@ int convert_images(Comm& comm, const std::vector<std::string>& args) {
     });
     const int64_t converted = comm.sum(mine.converted());
     terminal.close();
-    if (comm.root()) print_summary(o, work, records, seconds_since(start), converted);
+    if (comm.root()) {
+        Terminal out(stdout, true);
+        print_summary(out, o, work.found, work.source.class_names, records, seconds_since(start), converted);
+    }
     return int(Exit::done);
 }
 

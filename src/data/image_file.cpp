@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace convoy {
 namespace {
@@ -70,18 +71,55 @@ void turn_upright(RgbImage& image, int orientation) {
     image.note(ImageNote::turned);
 }
 
-void check_image_size(int64_t height, int64_t width, const std::string& verb) {
-    if (height < 1 || width < 1) throw BadImage("has no pixels");
+void check_image_size(int64_t height, int64_t width, const std::string& verb, ImageFault fault) {
+    if (height < 1 || width < 1) throw BadImage(ImageFault::damaged, "has no pixels");
     if (height > most_image_side || width > most_image_side || height * width > most_image_pixels)
-        throw BadImage(verb + " " + std::to_string(height) + "x" + std::to_string(width) + " pixels, more than " +
-                       std::to_string(most_image_side) + " a side or " + std::to_string(most_image_pixels) + " in all");
+        throw BadImage(fault, verb + " " + std::to_string(height) + "x" + std::to_string(width) +
+                                  " pixels, more than " + std::to_string(most_image_side) + " a side or " +
+                                  std::to_string(most_image_pixels) + " in all");
 }
+
+namespace {
+
+/// What a file is that is neither JPEG nor PNG, by its first bytes; empty if that is not known.
+std::string other_format(FileBytes bytes) {
+    struct Format {
+        size_t at;
+        std::string_view magic;
+        const char* name;
+    };
+    constexpr Format formats[] = {{0, "GIF8", "a GIF"},
+                                  {8, "WEBP", "a WebP image"},
+                                  {0, std::string_view("II*\0", 4), "a TIFF"},
+                                  {0, std::string_view("MM\0*", 4), "a TIFF"},
+                                  {0, "BM", "a BMP"},
+                                  {4, "ftypavif", "an AVIF image"},
+                                  {4, "ftyphei", "a HEIC image"},
+                                  {4, "ftypmif1", "a HEIF image"},
+                                  {4, "jP  ", "a JPEG 2000 image"},
+                                  {0, "\xff\x0a", "a JPEG XL image"},
+                                  {4, "JXL ", "a JPEG XL image"},
+                                  {0, "%PDF", "a PDF"},
+                                  {0, "<!DOCTYPE", "a web page"},
+                                  {0, "<!doctype", "a web page"},
+                                  {0, "<html", "a web page"},
+                                  {0, "<svg", "an SVG"},
+                                  {0, "<?xml", "an SVG or other XML"}};
+    for (const Format& f : formats)
+        if (bytes.size() > f.at && begins_with(bytes.subspan(f.at), f.magic.data(), f.magic.size())) return f.name;
+    return "";
+}
+
+}  // namespace
 
 void decode_image(FileBytes bytes, RgbImage& to) {
     to.notes = 0;
     if (begins_with(bytes, "\xff\xd8\xff", 3)) return decode_jpeg(bytes, to);
     if (begins_with(bytes, "\x89PNG\r\n\x1a\n", 8)) return decode_png(bytes, to);
-    throw BadImage(bytes.empty() ? "is empty" : "is neither JPEG nor PNG");
+    if (bytes.empty()) throw BadImage(ImageFault::empty, "is empty");
+    const std::string format = other_format(bytes);
+    throw BadImage(ImageFault::other_format,
+                   format.empty() ? "is neither JPEG nor PNG" : "is " + format + ", neither JPEG nor PNG");
 }
 
 }  // namespace convoy

@@ -18,10 +18,12 @@ using FileBytes = std::span<const uint8_t>;
 /// - turned: the EXIF orientation of a JPEG is applied, all eight;
 /// - sixteen_bits: of PNG; the high bytes are taken;
 /// - alpha: of PNG, also a transparent colour; left out, as Pillow does;
-/// - extra_bytes: a JPEG with bytes between its segments that mean nothing; they are passed over.
+/// - extra_bytes: a JPEG with bytes between its segments that mean nothing; they are passed over;
+/// - odd_header: a JPEG whose headers are not as the standard has them, but whose pixels are all
+///   there: the tail of a scan's header, the colour code of Adobe, JFIF's version.
 /// Palettes and fewer than 8 bits are expanded. Gamma and colour profiles are left out.
-enum class ImageNote : uint8_t { grey, cmyk, turned, sixteen_bits, alpha, png, extra_bytes };
-constexpr int image_notes = 7;
+enum class ImageNote : uint8_t { grey, cmyk, turned, sixteen_bits, alpha, png, extra_bytes, odd_header };
+constexpr int image_notes = 8;
 
 /// An image in memory.
 struct RgbImage {
@@ -33,9 +35,22 @@ struct RgbImage {
     bool has(ImageNote which) const { return notes >> int(which) & 1; }
 };
 
+/// Why an image file is not taken.
+enum class ImageFault : uint8_t {
+    damaged,
+    truncated,
+    empty,
+    other_format,  ///< GIF, WebP, a web page, …
+    too_large,     ///< beyond the limits, or of more pixels than its bytes can hold
+    too_narrow,    ///< beyond the limits once its short side is resized
+    unreadable     ///< no permission to read it
+};
+constexpr int image_faults = 7;
+
 /// What is wrong with an image file, without its name.
 struct BadImage : std::runtime_error {
-    using std::runtime_error::runtime_error;
+    BadImage(ImageFault what_kind, const std::string& what) : std::runtime_error(what), fault(what_kind) {}
+    ImageFault fault;
 };
 
 /// The largest image that is read. ImageNet's largest side is 9,331.
@@ -54,8 +69,9 @@ void decode_image(FileBytes, RgbImage& to);
 // One format each; for decode_image.
 void decode_jpeg(FileBytes, RgbImage& to);
 void decode_png(FileBytes, RgbImage& to);
-/// Throws BadImage beyond the limits: the image `claims` or `becomes` so many pixels.
-void check_image_size(int64_t height, int64_t width, const std::string& verb = "claims");
+/// Throws BadImage for an image of no pixels or of more than the limits: "VERB 9x20000 pixels, …".
+void check_image_size(int64_t height, int64_t width, const std::string& verb = "claims",
+                      ImageFault fault = ImageFault::too_large);
 
 /// EXIF's orientation, 1 to 8, in the content of a JPEG's APP1 segment; 1 if it says none that is
 /// one.

@@ -22,29 +22,47 @@ struct JpegErrors {
     jpeg_error_mgr base;
     std::jmp_buf back;
     char text[JMSG_LENGTH_MAX];
-    bool extra_bytes;
+    ImageFault fault;
+    bool extra_bytes, odd_header;
 };
+
+ImageFault fault_of(int code) {
+    switch (code) {
+        case JWRN_JPEG_EOF:
+        case JWRN_HIT_MARKER:  // a segment of pixels ends early
+        case JERR_INPUT_EOF:
+        case JERR_INPUT_EMPTY: return ImageFault::truncated;
+        case JERR_SOF_UNSUPPORTED: return ImageFault::other_format;
+        case JERR_IMAGE_TOO_BIG: return ImageFault::too_large;
+        default: return ImageFault::damaged;
+    }
+}
 
 [[noreturn]] void leave(j_common_ptr cinfo) {
     auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
     errors->base.format_message(cinfo, errors->text);
+    errors->fault = fault_of(errors->base.msg_code);
     std::longjmp(errors->back, 1);
 }
 
+/// Each warning either leaves every pixel right, and is noted, or ends the decoding.
 void on_message(j_common_ptr cinfo, int level) {
     if (level >= 0) return;  // a trace
     auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
-    const int code = errors->base.msg_code;
-    if (code == JWRN_EXTRANEOUS_DATA)
-        errors->extra_bytes = true;
-    else if (code != JWRN_ADOBE_XFORM && code != JWRN_JFIF_MAJOR)
-        leave(cinfo);
+    switch (errors->base.msg_code) {
+        case JWRN_EXTRANEOUS_DATA: errors->extra_bytes = true; break;
+        case JWRN_NOT_SEQUENTIAL:  // a sequential scan is decoded whole, whatever its header's tail says
+        case JWRN_ADOBE_XFORM:
+        case JWRN_JFIF_MAJOR: errors->odd_header = true; break;
+        default: leave(cinfo);
+    }
 }
 
 void on_progress(j_common_ptr cinfo) {
     if (reinterpret_cast<j_decompress_ptr>(cinfo)->input_scan_number <= most_scans) return;
     auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
     std::snprintf(errors->text, sizeof errors->text, "has more than %d scans", most_scans);
+    errors->fault = ImageFault::damaged;
     std::longjmp(errors->back, 1);
 }
 
@@ -103,10 +121,12 @@ struct JpegReader {
 
 void check_claims(const jpeg_decompress_struct& cinfo, size_t bytes) {
     check_image_size(cinfo.image_height, cinfo.image_width);
-    if (cinfo.arith_code) throw BadImage("is a JPEG with arithmetic codes, which are not read");
+    if (cinfo.arith_code)
+        throw BadImage(ImageFault::other_format, "is a JPEG with arithmetic codes, which are not read");
     if (int64_t(cinfo.image_height) * cinfo.image_width * 3 > int64_t(bytes) * most_pixel_bytes_a_byte)
-        throw BadImage("claims " + std::to_string(cinfo.image_height) + "x" + std::to_string(cinfo.image_width) +
-                       " pixels, more than its " + std::to_string(bytes) + " bytes can hold");
+        throw BadImage(ImageFault::too_large, "claims " + std::to_string(cinfo.image_height) + "x" +
+                                                  std::to_string(cinfo.image_width) + " pixels, more than its " +
+                                                  std::to_string(bytes) + " bytes can hold");
 }
 
 }  // namespace
@@ -114,21 +134,23 @@ void check_claims(const jpeg_decompress_struct& cinfo, size_t bytes) {
 void decode_jpeg(FileBytes bytes, RgbImage& to) {
     JpegReader reader;
     jpeg_decompress_struct& cinfo = reader.cinfo;
-    if (!reader.read_header(bytes)) throw BadImage(reader.errors.text);
+    if (!reader.read_header(bytes)) throw BadImage(reader.errors.fault, reader.errors.text);
     check_claims(cinfo, bytes.size());
     const bool inks = cinfo.jpeg_color_space == JCS_CMYK || cinfo.jpeg_color_space == JCS_YCCK;
     if (!inks && cinfo.num_components != 1 && cinfo.num_components != 3)
-        throw BadImage("is a JPEG of " + std::to_string(cinfo.num_components) + " channels");
+        throw BadImage(ImageFault::other_format, "is a JPEG of " + std::to_string(cinfo.num_components) + " channels");
     cinfo.out_color_space = inks ? JCS_CMYK : JCS_RGB;  // grey: libjpeg copies the channel
     to.height = int(cinfo.image_height);
     to.width = int(cinfo.image_width);
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
     const int orientation = reader.orientation();  // its segment is gone at the end
     std::vector<uint8_t> four(inks ? size_t(to.width) * 4 : 0);
-    if (!reader.read_rows(to.pixels.data(), inks ? four.data() : nullptr)) throw BadImage(reader.errors.text);
+    if (!reader.read_rows(to.pixels.data(), inks ? four.data() : nullptr))
+        throw BadImage(reader.errors.fault, reader.errors.text);
     if (inks) to.note(ImageNote::cmyk);
     if (cinfo.jpeg_color_space == JCS_GRAYSCALE) to.note(ImageNote::grey);
     if (reader.errors.extra_bytes) to.note(ImageNote::extra_bytes);
+    if (reader.errors.odd_header) to.note(ImageNote::odd_header);
     turn_upright(to, orientation);
 }
 

@@ -1,23 +1,24 @@
 #include "data/image_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
+#include <functional>
 #include <map>
-#include <set>
-#include <sstream>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "data/image_folder.h"
 #include "data/image_members.h"
+#include "data/image_names.h"
+#include "data/image_splits.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t most_list_bytes = size_t(1) << 30;
-constexpr int64_t most_classes = 1'000'000;
 
 /// A line "PATH LABEL", split at its last blank.
 struct ListLine {
@@ -27,15 +28,11 @@ struct ListLine {
 std::vector<ListLine> read_list(const std::string& path) {
     const std::string advice = "a list has lines 'PATH LABEL'";
     size_of_input(path, advice);
-    std::istringstream text(text_of_input(path, most_list_bytes, advice));
     std::vector<ListLine> lines;
     int64_t number = 0;
-    for (std::string line; std::getline(text, line);) {
+    for (const std::string& line : lines_of_input(path, most_list_bytes, advice)) {
         ++number;
-        line.erase(line.find_last_not_of(" \t\r") + 1);
         if (line.empty()) continue;
-        if (line.find('\0') != std::string::npos)
-            fail(Exit::bad_input, path + ":" + std::to_string(number) + ": holds a zero byte; " + advice);
         const size_t blank = line.find_last_of(" \t");
         const size_t end = blank == std::string::npos ? blank : line.find_last_not_of(" \t", blank);
         if (end == std::string::npos)
@@ -47,21 +44,19 @@ std::vector<ListLine> read_list(const std::string& path) {
     return lines;
 }
 
-bool is_number(const std::string& text) {
-    return !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == std::string::npos;
+bool are_numbers(const std::vector<ListLine>& lines) {
+    return std::all_of(lines.begin(), lines.end(), [](const ListLine& line) { return is_number(line.label); });
 }
 
-void add_file(const std::string& root, const std::string& name, const std::string& label, int32_t source,
-              ImageList& to) {
-    const SourceFile file = look_at_source(fs::path(root) / name);
-    to.images.push_back({.label = label, .name = name, .source = source, .bytes = file.bytes, .changed = file.changed});
-}
-
-/// Files of folder `root`, as a list names them.
-void add_listed_files(const std::string& root, const std::vector<ListLine>& lines, ImageList& to) {
-    const auto source = int32_t(to.sources.size());
-    to.sources.push_back(root);
-    for (const ListLine& line : lines) add_file(root, line.path, line.label, source, to);
+/// Files of folder `root`, as list `shown` names them.
+void add_listed_files(const std::string& root, const std::vector<ListLine>& lines, const std::string& shown,
+                      ImageList& to) {
+    const int32_t source = to.add_source(root, shown);
+    for (const ListLine& line : lines) {
+        const SourceFile file = look_at_source(fs::path(root) / line.path);
+        to.images.push_back(
+            {.label = line.label, .name = line.path, .source = source, .bytes = file.bytes, .changed = file.changed});
+    }
 }
 
 /// Whether `path` is some folder's `tail`.
@@ -114,63 +109,15 @@ void take_listed_members(const std::vector<ListLine>& lines, const std::string& 
     of.images.swap(taken);
 }
 
-/// Every image below `root`/`label`.
-void add_class_folder(const std::string& root, const std::string& label, int32_t source, ImageList& to) {
-    const size_t before = to.images.size();
-    std::error_code error;
-    fs::recursive_directory_iterator entries(root + "/" + label, fs::directory_options::follow_directory_symlink,
-                                             error);
-    for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
-        if (entries->is_directory(error)) continue;
-        const std::string name = entries->path().string().substr(root.size() + 1);
-        if (is_image_name(name))
-            add_file(root, name, label, source, to);
-        else
-            ++to.other_files;
-    }
-    if (error) fail(Exit::bad_input, root + "/" + label + ": " + error.message() + "; check its permissions");
-    if (to.images.size() == before)
-        fail(Exit::bad_input, root + "/" + label + ": holds no .jpg, .jpeg or .png; remove the folder, or fill it");
-}
-
 /// False if `path` is no archive.
 bool add_if_archive(const std::string& path, const std::string& unpacked, ImageList& to) {
     const size_t before = to.images.size();
     std::string plain = path;
-    if (!is_archive(plain, unpacked, to)) return false;
+    if (!is_archive(plain, unpacked + "/" + std::to_string(to.sources.size()))) return false;
     const int64_t changed = look_at_source(path).changed;
-    add_archive(plain, to);
+    add_archive(plain, path, to);
     for (size_t i = before; i < to.images.size(); ++i) to.images[i].changed = changed;
     return true;
-}
-
-void add_folder(const std::string& root, const std::string& unpacked, ImageList& to) {
-    std::vector<std::string> classes, archives;
-    std::error_code error;
-    for (fs::directory_iterator entries(root, error); !error && entries != fs::directory_iterator();
-         entries.increment(error)) {
-        const std::string name = entries->path().filename();
-        if (entries->is_directory(error))
-            classes.push_back(name);
-        else if (name.ends_with(".tar") || name.ends_with(".tar.gz") || name.ends_with(".tgz"))
-            archives.push_back(name);
-        else
-            ++to.other_files;
-    }
-    if (error) fail(Exit::bad_input, root + ": " + error.message() + "; check --from");
-    std::sort(classes.begin(), classes.end());
-    std::sort(archives.begin(), archives.end());
-    if (classes.empty() && archives.empty())
-        fail(Exit::bad_input,
-             root + ": holds neither a folder a class nor tar archives; name the images' classes in a list");
-    if (classes.empty()) {
-        for (const std::string& archive : archives) add_if_archive(root + "/" + archive, unpacked, to);
-        return;
-    }
-    const auto source = int32_t(to.sources.size());
-    to.sources.push_back(root);
-    to.other_files += int64_t(archives.size());
-    for (const std::string& label : classes) add_class_folder(root, label, source, to);
 }
 
 std::string folder_of(const std::string& path) {
@@ -178,137 +125,142 @@ std::string folder_of(const std::string& path) {
     return parent.empty() ? "." : parent.string();
 }
 
+/// Calls `add` for each path, also after one that is bad input, so that the user hears of all of
+/// them at once. Throws Exit::bad_input then.
+void add_each(const std::vector<std::string>& paths, const std::function<void(const std::string&)>& add) {
+    constexpr size_t most_told = 10;
+    std::vector<std::string> problems;
+    for (const std::string& path : paths) try {
+            add(path);
+        } catch (const Error& error) {
+            if (error.code != Exit::bad_input) throw;
+            problems.emplace_back(error.what());
+        }
+    if (problems.empty()) return;
+    std::string all = problems[0];
+    for (size_t i = 1; i < std::min(problems.size(), most_told); ++i) all += "; " + problems[i];
+    if (problems.size() > most_told) all += "; and " + std::to_string(problems.size() - most_told) + " more";
+    fail(Exit::bad_input, all);
+}
+
+/// Adds what one path of --from gives; true if it is an archive.
+bool add_path(const std::string& path, const ImageSource& source, const std::vector<ListLine>& lines, ImageList& to) {
+    std::error_code error;
+    const bool folder = fs::is_directory(path, error);
+    if (folder && lines.empty()) {
+        add_each(add_folder(path, to),
+                 [&](const std::string& archive) { add_if_archive(archive, source.unpacked, to); });
+    } else if (folder) {
+        if (source.from.size() > 1)
+            fail(Exit::usage, path + ": a list names files of one folder, or of archives; give one of these");
+        add_listed_files(path, lines, source.list, to);
+    } else if (add_if_archive(path, source.unpacked, to)) {
+        return true;
+    } else if (is_image_name(path)) {
+        fail(Exit::bad_input, path + ": is one file; give the folder of the images, an archive, or a list of them");
+    } else if (lines.empty()) {
+        const std::vector<ListLine> own = read_list(path);
+        add_listed_files(folder_of(path), own, path, to);
+        to.numbered = are_numbers(own);
+        to.placed = false;
+    } else {
+        fail(Exit::bad_input, path + ": is neither a folder nor a tar archive; check it");
+    }
+    return false;
+}
+
 ImageList list_one_by_one(const ImageSource& source) {
     ImageList list;
     const std::vector<ListLine> lines = source.list.empty() ? std::vector<ListLine>() : read_list(source.list);
-    std::error_code error;
     bool archives = false;
-    for (const std::string& path : source.from) {
-        const bool folder = fs::is_directory(path, error);
-        if (folder && !lines.empty()) {
-            if (source.from.size() > 1)
-                fail(Exit::usage, path + ": a list names files of one folder, or of archives; give one of these");
-            add_listed_files(path, lines, list);
-        } else if (folder) {
-            add_folder(path, source.unpacked, list);
-        } else if (add_if_archive(path, source.unpacked, list)) {
-            archives = true;
-        } else if (lines.empty()) {
-            const std::vector<ListLine> own = read_list(path);
-            add_listed_files(folder_of(path), own, list);
-            list.numbered =
-                std::all_of(own.begin(), own.end(), [](const ListLine& line) { return is_number(line.label); });
-        } else {
-            fail(Exit::bad_input, path + ": is neither a folder nor a tar archive; check it");
-        }
-    }
+    add_each(source.from, [&](const std::string& path) { archives = add_path(path, source, lines, list) || archives; });
     if (lines.empty()) return list;
+    list.placed = false;
     if (archives) take_listed_members(lines, source.list, list);
-    list.numbered = std::all_of(lines.begin(), lines.end(), [](const ListLine& line) { return is_number(line.label); });
+    list.numbered = are_numbers(lines);
     return list;
 }
 
-int64_t number_of(const std::string& label) {
-    int64_t value = -1;
-    std::from_chars(label.data(), label.data() + label.size(), value);
-    return value;
+bool same_label(const std::string& a, const std::string& b, bool numbered) {
+    return numbered ? number_of(a) == number_of(b) : a == b;
 }
 
-/// Lines "ID NAME", in their order.
-ClassTable read_classes(const std::string& file) {
-    const std::string advice = "it takes lines 'n01440764 tench'";
-    size_of_input(file, advice);
-    std::istringstream text(text_of_input(file, 64 << 20, advice));
-    ClassTable table;
-    std::set<std::string> seen;
-    for (std::string line; std::getline(text, line);) {
-        line.erase(line.find_last_not_of(" \t\r") + 1);
-        if (line.empty()) continue;
-        const size_t blank = line.find_first_of(" \t");
-        const std::string id = line.substr(0, blank);
-        if (!seen.insert(id).second) fail(Exit::bad_input, file + ": names " + id + " twice; " + advice);
-        table.ids.push_back(id);
-        table.names.push_back(blank == std::string::npos ? id : line.substr(line.find_first_not_of(" \t", blank)));
-    }
-    if (table.ids.empty()) fail(Exit::bad_input, file + ": is empty; " + advice);
-    return table;
-}
-
-std::string first_of(const ListedImage& image) { return "'" + image.label + "' (of " + image.name + ")"; }
-
-void set_numbers(ImageList& list, int64_t classes) {
+/// Keeps one image of each file, whatever lists and sources name it. Throws Exit::bad_input if
+/// their labels differ.
+void keep_one_of_each(ImageList& list) {
+    const SourceIds ids(list.sources);
+    std::unordered_map<std::string, size_t> places;
+    places.reserve(list.images.size());
+    std::vector<ListedImage> kept;
+    kept.reserve(list.images.size());
     for (ListedImage& image : list.images) {
-        const int64_t number = number_of(image.label);
-        if (number < 0 || number >= classes)
-            fail(Exit::bad_input, "label " + first_of(image) + ": allowed is 0 to " + std::to_string(classes - 1) +
-                                      ", the number of classes less one; check the labels, or --classes");
-        image.class_index = int32_t(number);
+        const auto [place, is_new] = places.try_emplace(ids.key(image), kept.size());
+        if (is_new) {
+            kept.push_back(std::move(image));
+            continue;
+        }
+        const std::string& label = kept[place->second].label;
+        if (!same_label(label, image.label, list.numbered))
+            fail(Exit::bad_input, list.given[size_t(image.source)].path + ": " + image.name + " has two labels, '" +
+                                      label + "' and '" + image.label + "'; leave one of them out");
+        list.skip(Skipped::repeated, image.name);
+        --list.given[size_t(image.source)].images;
     }
+    list.images.swap(kept);
+}
+
+/// Counts what each source gave. Throws Exit::bad_input if one gave nothing, unless a list chose
+/// among them.
+void count_given(ImageList& list, bool chosen) {
+    for (const ListedImage& image : list.images) ++list.given[size_t(image.source)].images;
+    std::vector<std::string> empty;
+    for (const GivenImages& source : list.given)
+        if (source.images == 0) empty.push_back(source.path);
+    add_each(empty, [&](const std::string& path) {
+        if (!chosen) fail(Exit::bad_input, path + ": holds no .jpg, .jpeg or .png; check it, or leave it out");
+        list.skip(Skipped::unlisted, path);
+    });
 }
 
 }  // namespace
 
+void SkippedCount::add(const std::string& name, int64_t times) {
+    count += times;
+    if (times > 0 && examples.size() < most_examples) examples.push_back(name);
+}
+
+void SkippedCount::add(const SkippedCount& other) {
+    count += other.count;
+    for (const std::string& name : other.examples)
+        if (examples.size() < most_examples) examples.push_back(name);
+}
+
+int32_t ImageList::add_source(const std::string& path, const std::string& shown) {
+    sources.push_back(path);
+    given.push_back({shown});
+    return int32_t(sources.size() - 1);
+}
+
+void ImageList::sort() {
+    std::sort(images.begin(), images.end(), [&](const ListedImage& a, const ListedImage& b) {
+        const auto order = numbered ? number_of(a.label) <=> number_of(b.label) : a.label <=> b.label;
+        if (order != 0) return order < 0;
+        return std::tie(a.name, a.source, a.offset) < std::tie(b.name, b.source, b.offset);
+    });
+}
+
 ImageList list_images(const ImageSource& source) {
     ImageList list = list_one_by_one(source);
-    if (list.images.empty()) fail(Exit::bad_input, source.from.at(0) + ": holds no .jpg, .jpeg or .png; check it");
-    if (int64_t(list.images.size()) > INT32_MAX) fail(Exit::bad_input, "more than 2147483647 images; split them");
     // "7" and "07" are one class; a single name among the labels of all sources makes all of them
     // names
     list.numbered = list.numbered && std::all_of(list.images.begin(), list.images.end(),
                                                  [](const ListedImage& image) { return is_number(image.label); });
-    std::sort(list.images.begin(), list.images.end(), [&](const ListedImage& a, const ListedImage& b) {
-        const auto order = list.numbered ? number_of(a.label) <=> number_of(b.label) : a.label <=> b.label;
-        if (order != 0) return order < 0;
-        return std::tie(a.name, a.source, a.offset) < std::tie(b.name, b.source, b.offset);
-    });
+    count_given(list, !source.list.empty());
+    keep_one_of_each(list);
+    if (list.images.empty()) fail(Exit::bad_input, source.from.at(0) + ": holds no .jpg, .jpeg or .png; check it");
+    if (int64_t(list.images.size()) > INT32_MAX) fail(Exit::bad_input, "more than 2147483647 images; split them");
+    list.sort();
     return list;
-}
-
-ClassTable name_classes(ImageList& train, const std::string& file) {
-    const ClassTable named = file.empty() ? ClassTable() : read_classes(file);
-    if (train.numbered) {
-        int64_t most = 0;
-        for (const ListedImage& image : train.images) most = std::max(most, number_of(image.label));
-        ClassTable table = named;
-        table.numbered = true;
-        for (int64_t i = 0; file.empty() && i <= std::min(most, most_classes); ++i)
-            table.ids.push_back(std::to_string(i));
-        if (file.empty()) table.names = table.ids;
-        set_numbers(train, int64_t(table.ids.size()));
-        return table;
-    }
-    std::map<std::string, std::string> names;
-    for (size_t i = 0; i < named.ids.size(); ++i) names[named.ids[i]] = named.names[i];
-    ClassTable table;
-    for (ListedImage& image : train.images) {  // sorted by label
-        if (table.ids.empty() || table.ids.back() != image.label) {
-            if (!file.empty() && !names.contains(image.label))
-                fail(Exit::bad_input, file + ": has no line for class " + first_of(image) + "; add it");
-            table.ids.push_back(image.label);
-            table.names.push_back(file.empty() ? image.label : names[image.label]);
-        }
-        image.class_index = int32_t(table.ids.size() - 1);
-    }
-    if (int64_t(table.ids.size()) > most_classes)
-        fail(Exit::bad_input, "more than " + std::to_string(most_classes) + " classes; is each folder one?");
-    return table;
-}
-
-void find_classes(ImageList& test, const ClassTable& classes) {
-    const std::set<std::string> ids(classes.ids.begin(), classes.ids.end());
-    const bool are_ids = std::any_of(test.images.begin(), test.images.end(),
-                                     [&](const ListedImage& image) { return ids.contains(image.label); });
-    if (test.numbered && (classes.numbered || !are_ids)) return set_numbers(test, int64_t(classes.ids.size()));
-    std::map<std::string, int32_t> index;
-    for (size_t i = classes.names.size(); i-- > 0;) index[classes.names[i]] = int32_t(i);
-    for (size_t i = 0; i < classes.ids.size(); ++i) index[classes.ids[i]] = int32_t(i);
-    for (ListedImage& image : test.images) {
-        const auto found = index.find(image.label);
-        if (found == index.end())
-            fail(Exit::bad_input,
-                 "the test images have a class " + first_of(image) + ", and the training has none of it");
-        image.class_index = found->second;
-    }
 }
 
 }  // namespace convoy

@@ -1,7 +1,8 @@
-// Which images a source has, and of which class each is: a folder a class, tar archives, or a list
-// of paths and labels. Images are sorted by class and name, so that a folder and an archive of it
-// give the same list.
+// Lists the images of a source and their classes: a folder per class, tar archives, or a list of
+// paths and labels. Images are sorted by class and name, so that a folder and an archive of it give
+// the same list.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,11 +21,55 @@ struct ListedImage {
     std::string member{};      ///< its whole name in the archive; empty: a file of its own
 };
 
+/// Why something that was found in a source is not in its list.
+enum class Skipped : uint8_t {
+    other,        ///< no image by its name
+    link,         ///< a link in an archive
+    hidden,       ///< a name as is_hidden() has it
+    dead_link,    ///< a link that leads nowhere
+    loop,         ///< a link to a folder that is read anyway
+    special,      ///< a pipe or device with an image's name
+    replaced,     ///< a member of an archive that a later one of the same name replaces
+    repeated,     ///< an image that another line or source gives with the same label
+    archive,      ///< an archive beside or in the folders of classes
+    unclassed,    ///< an image beside the folders of classes
+    no_image,     ///< a folder of a class that holds no image, which makes no class
+    other_split,  ///< an image of a split that is neither training nor test
+    unlisted      ///< an archive of which a list names no image
+};
+constexpr size_t skipped_kinds = 13;
+
+/// How many were skipped, and the names of the first ones.
+struct SkippedCount {
+    static constexpr size_t most_examples = 5;
+
+    int64_t count = 0;
+    std::vector<std::string> examples{};
+
+    void add(const std::string& name, int64_t times = 1);
+    void add(const SkippedCount&);
+};
+
+/// A source as the user named it or as it was found.
+struct GivenImages {
+    std::string path;
+    int64_t images = 0;
+};
+
 struct ImageList {
-    std::vector<std::string> sources;  ///< folders and archives
+    std::vector<std::string> sources;  ///< folders and archives, as they are read
+    std::vector<GivenImages> given;    ///< [sources]
     std::vector<ListedImage> images;   ///< sorted by class and name
     bool numbered = false;             ///< labels are numbers from 0, of a list or of .cls members
-    int64_t other_files = 0;           ///< that are no images by their names; links in archives
+    bool placed = true;                ///< labels are those of the folders that images lie in
+    std::array<SkippedCount, skipped_kinds> skipped{};
+
+    /// Adds a source that is read at `path`; its index.
+    int32_t add_source(const std::string& path, const std::string& shown);
+    void skip(Skipped why, const std::string& name) { skipped[size_t(why)].add(name); }
+    const SkippedCount& count(Skipped why) const { return skipped[size_t(why)]; }
+    /// Sorts by class, name and place.
+    void sort();
 };
 
 /// Where images come from.
@@ -42,8 +87,8 @@ struct ImageSource {
 /// - a list: paths from its own folder;
 /// - with `list`, that says the labels, and images that it does not name are left out. It names
 ///   members of archives by their whole names, or by any part of these from a folder on.
-/// Throws Exit::bad_input: nothing there, a class without images, an image without a label, a line
-/// that may mean several images.
+/// Throws Exit::bad_input: nothing there, a source without images, an image without a label or with
+/// two, a line that may mean several images.
 ImageList list_images(const ImageSource&);
 
 /// Classes in the order of their labels.

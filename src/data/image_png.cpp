@@ -18,6 +18,7 @@ struct PngInput {
     const uint8_t* at;
     size_t left;
     char error[128];
+    bool truncated;
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp text) {
@@ -30,7 +31,8 @@ void on_warning(png_structp, png_const_charp) {}
 
 void on_read(png_structp png, png_bytep to, size_t bytes) {
     auto* input = static_cast<PngInput*>(png_get_io_ptr(png));
-    if (bytes > input->left) png_error(png, "ends too early");
+    input->truncated = bytes > input->left;
+    if (input->truncated) png_error(png, "ends too early");
     std::memcpy(to, input->at, bytes);
     input->at += bytes;
     input->left -= bytes;
@@ -43,13 +45,16 @@ struct PngReader {
     png_structp png;
     png_infop info;
 
-    explicit PngReader(FileBytes bytes) : input{bytes.data(), bytes.size(), ""} {
+    explicit PngReader(FileBytes bytes) : input{bytes.data(), bytes.size(), "", false} {
         png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &input, on_error, on_warning);
         info = png ? png_create_info_struct(png) : nullptr;
         if (!info) throw std::bad_alloc();
     }
     ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
     PngReader(const PngReader&) = delete;
+    BadImage problem() const {
+        return {input.truncated ? ImageFault::truncated : ImageFault::damaged, "PNG: " + std::string(input.error)};
+    }
 
     bool read_header() {
         if (setjmp(png_jmpbuf(png))) return false;
@@ -80,13 +85,14 @@ struct PngReader {
 
 void decode_png(FileBytes bytes, RgbImage& to) {
     PngReader reader(bytes);
-    if (!reader.read_header()) throw BadImage("PNG: " + std::string(reader.input.error));
+    if (!reader.read_header()) throw reader.problem();
     const int64_t height = png_get_image_height(reader.png, reader.info),
                   width = png_get_image_width(reader.png, reader.info);
     check_image_size(height, width);
     if (height * int64_t(png_get_rowbytes(reader.png, reader.info)) > int64_t(bytes.size()) * most_deflate)
-        throw BadImage("claims " + std::to_string(height) + "x" + std::to_string(width) + " pixels, more than its " +
-                       std::to_string(bytes.size()) + " bytes can hold");
+        throw BadImage(ImageFault::too_large, "claims " + std::to_string(height) + "x" + std::to_string(width) +
+                                                  " pixels, more than its " + std::to_string(bytes.size()) +
+                                                  " bytes can hold");
     const int type = png_get_color_type(reader.png, reader.info);
     to.note(ImageNote::png);
     if (!(type & PNG_COLOR_MASK_COLOR)) to.note(ImageNote::grey);
@@ -96,8 +102,7 @@ void decode_png(FileBytes bytes, RgbImage& to) {
     to.height = int(height);
     to.width = int(width);
     to.pixels.resize(size_t(height * width) * 3);
-    if (!reader.read_rows(to.pixels.data(), size_t(height), size_t(width) * 3))
-        throw BadImage("PNG: " + std::string(reader.input.error));
+    if (!reader.read_rows(to.pixels.data(), size_t(height), size_t(width) * 3)) throw reader.problem();
 }
 
 std::string png_version() { return png_get_libpng_ver(nullptr); }

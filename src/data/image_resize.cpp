@@ -38,11 +38,11 @@ std::string Resize::text() const {
 }
 
 bool resize(const RgbImage& from, const Resize& how, RgbImage& to) {
-    if (how.kind == Resize::Kind::none) return false;
+    if (how.kind == Resize::Kind::as_it_is) return false;
     const Resampling what = resampling_of(from, how, to.height, to.width);
     if (what.rows == from.height && what.columns == from.width && to.height == what.rows && to.width == what.columns)
         return false;
-    check_image_size(to.height, to.width, "becomes");
+    check_image_size(to.height, to.width, "becomes", ImageFault::too_narrow);
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
     std::vector<float> line(size_t(to.width) * 3);
     Resampler resampler;

@@ -9,11 +9,11 @@ namespace convoy {
 /// By base/resample.h: bilinear with antialias, rounded once, at the end.
 struct Resize {
     enum class Kind {
-        none,
+        as_it_is,
         short_side,  ///< the short side becomes `short_side`, the other keeps the aspect, rounded down
         exact        ///< resized until height x width is covered, and cut in the middle
     };
-    Kind kind = Kind::none;
+    Kind kind = Kind::as_it_is;
     int short_side = 0, height = 0, width = 0;
 
     /// "short side 256", "256x256", "as they are"

@@ -1,7 +1,12 @@
 #include "data/shard_conversion.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "data/input_bytes.h"
 
@@ -11,55 +16,103 @@ namespace {
 
 constexpr int64_t most_file_bytes = 256 << 20;
 
-/// All of an image file. Throws BadImage for one that is too large, and Error for one that cannot
-/// be read: what was listed is there, or the source is not.
+/// Reads all of an image file. Throws BadImage for one that is too large or that this user may not
+/// read, and Error for one that is gone: what was listed is there, or the source is not.
 void read_image(const ListedImage& image, const std::vector<std::string>& sources, std::vector<uint8_t>& to) {
     const std::string& source = sources.at(size_t(image.source));
     const bool member = image.offset >= 0;
-    const InputBytes file(member ? source : (fs::path(source) / image.name).string());
+    const std::string path = member ? source : (fs::path(source) / image.name).string();
+    if (!member && ::access(path.c_str(), R_OK) != 0 && errno == EACCES)
+        throw BadImage(ImageFault::unreadable, "cannot be opened: permission denied");
+    const InputBytes file(path);
     const int64_t bytes = member ? image.bytes : file.size();
-    if (bytes > most_file_bytes) throw BadImage("has " + std::to_string(bytes) + " bytes, more than 256 MiB");
+    if (bytes > most_file_bytes)
+        throw BadImage(ImageFault::too_large, "has " + std::to_string(bytes) + " bytes, more than 256 MiB");
     to.resize(size_t(bytes));
     file.read(member ? image.offset : 0, bytes, to.data());
 }
 
 /// One image after the other, in memory that is used again.
-class Converter {
+class Pixels {
 public:
-    Converter(const ImageRules& rules, const std::vector<std::string>& sources, const std::string& path)
-        : rules_(rules), sources_(sources), writer_(path, rules.layout, rules.resize.height, rules.resize.width) {}
+    Pixels(const ImageRules& rules, const std::vector<std::string>& sources) : rules_(rules), sources_(sources) {}
 
-    /// Throws BadImage, and has then changed nothing.
-    void add(const ListedImage& image, ShardRecord& record) {
+    /// Reads an image as it is stored. Throws BadImage, and Error as read_image().
+    const RgbImage& read(const ListedImage& image) {
         read_image(image, sources_, file_);
         decode_image(file_, decoded_);
         const bool kept = rules_.layout == ImageLayout::jpeg;
         if (kept && int64_t(decoded_.pixels.size()) > int64_t(file_.size()) * most_pixel_bytes_a_byte)
-            throw BadImage("packs its pixels too tightly to be kept as it is");
-        const RgbImage& shown = !kept && resize(decoded_, rules_.resize, resized_) ? resized_ : decoded_;
-        writer_.add(shown, file_, image.class_index);
-        record.pixels.add(shown.pixels.data(), shown.pixels.size());
-        ++record.tally.images;
-        for (int i = 0; i < image_notes; ++i) record.tally.noted[size_t(i)] += decoded_.has(ImageNote(i));
+            throw BadImage(ImageFault::too_large, "packs its pixels too tightly to be kept as it is");
+        return !kept && resize(decoded_, rules_.resize, resized_) ? resized_ : decoded_;
     }
-    ImageShardWriter& writer() { return writer_; }
+    const std::vector<uint8_t>& file() const { return file_; }  ///< that was read last
+    const RgbImage& decoded() const { return decoded_; }        ///< before it was resized
 
 private:
     const ImageRules& rules_;
     const std::vector<std::string>& sources_;
-    ImageShardWriter writer_;
     std::vector<uint8_t> file_;
     RgbImage decoded_, resized_;
 };
 
+/// Writes images to one shard.
+class Converter {
+public:
+    Converter(const ImageRules& rules, const std::vector<std::string>& sources, const std::string& path)
+        : pixels_(rules, sources), writer_(path, rules.layout, rules.resize.height, rules.resize.width) {}
+
+    /// Throws BadImage, and has then changed nothing.
+    void add(const ListedImage& image, ShardRecord& record) {
+        const RgbImage& shown = pixels_.read(image);
+        writer_.add(shown, pixels_.file(), image.class_index);
+        record.pixels.add(shown.pixels.data(), shown.pixels.size());
+        ImageTally& tally = record.tally;
+        ++tally.images;
+        for (int i = 0; i < image_notes; ++i) tally.noted[size_t(i)] += pixels_.decoded().has(ImageNote(i));
+        tally.classes.resize(std::max(tally.classes.size(), size_t(image.class_index) + 1));
+        ++tally.classes[size_t(image.class_index)];
+    }
+    ImageShardWriter& writer() { return writer_; }
+
+private:
+    Pixels pixels_;
+    ImageShardWriter writer_;
+};
+
 }  // namespace
+
+int64_t ImageTally::left_out() const { return std::accumulate(faults.begin(), faults.end(), int64_t(0)); }
+
+void ImageTally::leave_out(const std::string& name, const BadImage& why) {
+    ++faults[size_t(why.fault)];
+    if (examples.size() < most_examples) examples.push_back(printable(name + ": " + why.what()));
+}
 
 void ImageTally::add(const ImageTally& other) {
     images += other.images;
-    damaged += other.damaged;
     for (size_t i = 0; i < noted.size(); ++i) noted[i] += other.noted[i];
+    for (size_t i = 0; i < faults.size(); ++i) faults[i] += other.faults[i];
+    classes.resize(std::max(classes.size(), other.classes.size()));
+    for (size_t i = 0; i < other.classes.size(); ++i) classes[i] += other.classes[i];
     for (const std::string& example : other.examples)
         if (examples.size() < most_examples) examples.push_back(example);
+}
+
+void leave_out_unreadable(ImageList& list, const ImageRules& rules, ImageTally& tally,
+                          const std::function<void()>& progress) {
+    Pixels pixels(rules, list.sources);
+    std::erase_if(list.images, [&](const ListedImage& image) {
+        bool bad = false;
+        try {
+            pixels.read(image);
+        } catch (const BadImage& why) {
+            bad = true;
+            tally.leave_out(image.name, why);
+        }
+        progress();
+        return bad;
+    });
 }
 
 std::string text_of(const ShardRecord& record) {
@@ -67,8 +120,9 @@ std::string text_of(const ShardRecord& record) {
                               {"split", record.split},
                               {"bytes", record.bytes},
                               {"images", record.tally.images},
-                              {"damaged", record.tally.damaged},
                               {"noted", record.tally.noted},
+                              {"faults", record.tally.faults},
+                              {"classes", record.tally.classes},
                               {"examples", record.tally.examples},
                               {"pixels", record.pixels.values()}};
     // names of files may be of any bytes
@@ -79,8 +133,9 @@ ShardRecord record_of(const std::string& text) {
     const auto json = nlohmann::json::parse(text);
     ShardRecord record{json.at("name"), json.at("split"), json.at("bytes")};
     record.tally.images = json.at("images");
-    record.tally.damaged = json.at("damaged");
     record.tally.noted = json.at("noted").get<std::array<int64_t, image_notes>>();
+    record.tally.faults = json.at("faults").get<std::array<int64_t, image_faults>>();
+    record.tally.classes = json.at("classes").get<std::vector<int64_t>>();
     record.tally.examples = json.at("examples").get<std::vector<std::string>>();
     std::vector<int64_t> pixels = json.at("pixels").get<std::vector<int64_t>>();
     if (pixels.size() != record.pixels.values().size()) throw std::invalid_argument("counts of other channels");
@@ -97,12 +152,10 @@ ShardRecord convert_shard(const PlannedShard& shard, const std::vector<std::stri
         try {
             converter.add(image, record);
         } catch (const BadImage& bad) {
-            const std::string what = image.name + ": " + bad.what();
             if (rules.strict)
-                fail(Exit::bad_input, what + "; mend or remove it, or leave out --strict to have such files left out");
-            ++record.tally.damaged;
-            if (record.tally.examples.size() < ImageTally::most_examples)
-                record.tally.examples.push_back(printable(what));
+                fail(Exit::bad_input, image.name + ": " + bad.what() +
+                                          "; mend or remove it, or leave out --strict to have such files left out");
+            record.tally.leave_out(image.name, bad);
         }
         progress();
     }
@@ -110,7 +163,9 @@ ShardRecord convert_shard(const PlannedShard& shard, const std::vector<std::stri
         fail(Exit::bad_input, "none of the " + std::to_string(shard.images.size()) + " images of " + record.name +
                                   " can be read, as " + record.tally.examples.at(0) + "; check the source");
     converter.writer().finish({"", shard.split, shard.shard, shard.shards, 0}, source, describe);
-    record.bytes = int64_t(fs::file_size(path));
+    std::error_code error;
+    record.bytes = int64_t(fs::file_size(path, error));
+    if (error) fail(Exit::io, path + ": is gone (" + error.message() + "); was its folder removed?");
     return record;
 }
 

@@ -14,10 +14,14 @@ namespace convoy {
 struct ImageTally {
     static constexpr size_t most_examples = 5;
 
-    int64_t images = 0, damaged = 0;
-    std::array<int64_t, image_notes> noted{};  ///< by ImageNote; of images that were taken
-    std::vector<std::string> examples{};       ///< "NAME: what is wrong", of damaged files, the first ones
+    int64_t images = 0;
+    std::array<int64_t, image_notes> noted{};    ///< [ImageNote], of images that were taken
+    std::array<int64_t, image_faults> faults{};  ///< [ImageFault], of images that were left out
+    std::vector<std::string> examples{};         ///< "NAME: what is wrong", of the first that were left out
+    std::vector<int64_t> classes{};              ///< images of each class, up to the last that has one
 
+    int64_t left_out() const;
+    void leave_out(const std::string& name, const BadImage& why);
     void add(const ImageTally&);
 };
 
@@ -32,10 +36,14 @@ std::string text_of(const ShardRecord&);
 /// Throws std::exception for anything else.
 ShardRecord record_of(const std::string& text);
 
-/// Reads, decodes, resizes and writes the images of `shard` to `path`. Damaged files are left out
-/// and counted, or with ImageRules::strict thrown as Exit::bad_input; that is also thrown if no
-/// image is left. `source`: classes and provenance; `describe`: more root attributes. `progress` is
+/// Leaves out the images that convert_shard would leave out, which `tally` counts. `progress` is
 /// called after each image.
+void leave_out_unreadable(ImageList&, const ImageRules&, ImageTally& tally, const std::function<void()>& progress);
+
+/// Reads, decodes, resizes and writes the images of `shard` to `path`. Files that cannot be read
+/// are left out and counted, or with ImageRules::strict thrown as Exit::bad_input; that is also
+/// thrown if no image is left. `source`: classes and provenance; `describe`: more root attributes.
+/// `progress` is called after each image.
 ShardRecord convert_shard(const PlannedShard& shard, const std::vector<std::string>& sources, const ImageRules&,
                           const Source& source, const std::function<void(hid_t)>& describe, const std::string& path,
                           const std::function<void()>& progress);

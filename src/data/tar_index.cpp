@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -21,14 +22,32 @@ public:
     bool is_end() const {
         return std::all_of(bytes_.begin(), bytes_.end(), [](char c) { return c == 0; });
     }
+    /// Some writers sum the header as signed characters: names beyond ASCII then give another sum.
     bool sums_up() const {
         constexpr size_t at = 148, length = 8;
-        int64_t sum = 0;
-        for (size_t i = 0; i < bytes_.size(); ++i)
-            sum += i >= at && i < at + length ? ' ' : static_cast<unsigned char>(bytes_[i]);
-        return sum == number(at, length);
+        int64_t sum = 0, signed_sum = 0;
+        for (size_t i = 0; i < bytes_.size(); ++i) {
+            const bool in_sum = i >= at && i < at + length;
+            sum += in_sum ? ' ' : static_cast<unsigned char>(bytes_[i]);
+            signed_sum += in_sum ? ' ' : static_cast<signed char>(bytes_[i]);
+        }
+        const int64_t stored = number(at, length);
+        return stored == sum || stored == signed_sum;
     }
     char type() const { return bytes_[156]; }
+    bool is_link() const { return type() == '1' || type() == '2'; }
+    /// Links, devices, folders and pipes, whose size may be that of what they stand for.
+    bool is_without_content() const { return type() >= '1' && type() <= '6'; }
+    /// Also one of a type that no standard names: POSIX has it read as a regular file.
+    bool is_file() const {
+        constexpr std::string_view others = "123456ADEIKLMNSVXgx";
+        return others.find(type()) == std::string_view::npos;
+    }
+    /// What stands before a member's own header and is about it.
+    bool is_extension() const {
+        constexpr std::string_view types = "KLXgx";
+        return types.find(type()) != std::string_view::npos;
+    }
     /// Negative: it is none.
     int64_t size() const { return number(124, 12); }
     std::string name() const {
@@ -62,6 +81,7 @@ private:
 struct Extended {
     std::string name{};
     int64_t size = -1;
+    bool sparse = false;
 };
 
 /// Takes the record "LENGTH KEY=VALUE\n" that `records` begin with off them; false: it is none.
@@ -77,42 +97,78 @@ bool read_pax_record(std::string_view& records, Extended& to) {
                            value = record.substr(equals + 1, record.size() - equals - 2);
     records.remove_prefix(length);
     if (key == "path") to.name = value;
+    if (key.starts_with("GNU.sparse.")) to.sparse = true;
     if (to.name.find('\0') != std::string::npos) return false;
     if (key != "size") return true;
     const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), to.size);
     return wrong == std::errc() && end == value.data() + value.size() && to.size >= 0;
 }
 
-/// Reads one archive from its beginning to its end.
+/// Reads one archive, or several that were joined, from the beginning to the end.
 class Walk {
 public:
     Walk(const InputBytes& file, int64_t begin, int64_t bytes) : file_(file), at_(begin), end_(begin + bytes) {}
 
     /// Returns the number of links.
     int64_t visit_all(const std::function<void(const TarPlace&)>& visit) {
-        Extended extended;
         int64_t links = 0;
         for (;;) {
             if (end_ - at_ < block) bad("ends without the mark of its end: it is truncated");
             const Header header(file_, at_);
-            if (header.is_end()) return links;
-            if (!header.sums_up()) bad("a header does not match its checksum: it is damaged or no tar archive");
-            const bool of_file = header.type() == '0' || header.type() == '\0' || header.type() == '7';
-            const int64_t bytes = of_file && extended.size != -1 ? extended.size : header.size();
-            if (bytes < 0 || bytes > end_ - at_ - block) bad("a member reaches beyond its end: it is truncated");
-            const int64_t content = at_ + block;
-            if (of_file) visit({extended.name.empty() ? header.name() : extended.name, content, bytes});
-            links += header.type() == '1' || header.type() == '2';
-            if (header.type() == 'S') bad("holds a sparse file, which is not read: pack it without --sparse");
-            if (header.type() == 'L') extended.name = text_at(content, bytes).c_str();
-            if (header.type() == 'x') read_pax(text_at(content, bytes), extended);
-            const bool before_a_member = header.type() == 'L' || header.type() == 'K' || header.type() == 'x';
-            if (!before_a_member) extended = {};
-            at_ = content + (bytes + block - 1) / block * block;
+            if (!header.is_end()) {
+                links += header.is_link();
+                read_member(header, visit);
+            } else if (extended_ = {}; !find_next_archive()) {
+                return links;
+            }
         }
     }
 
 private:
+    void read_member(const Header& header, const std::function<void(const TarPlace&)>& visit) {
+        if (!header.sums_up()) bad("a header does not match its checksum: it is damaged or no tar archive");
+        const bool is_file = header.is_file();
+        const int64_t content = at_ + block;
+        int64_t bytes = is_file && extended_.size != -1 ? extended_.size : header.size();
+        if (bytes > 0 && header.is_without_content() && begins_member(content)) bytes = 0;
+        if (bytes < 0 || bytes > end_ - content) bad("a member reaches beyond its end: it is truncated");
+        if (header.type() == 'S' || (is_file && extended_.sparse))
+            bad("holds a sparse file, which is not read: pack it without --sparse");
+        if (header.type() == 'M') bad("begins in another volume: join the volumes of this archive");
+        const std::string name = extended_.name.empty() ? header.name() : extended_.name;
+        if (is_file && !name.ends_with('/')) visit({name, content, bytes});  // else a folder, before POSIX
+        if (header.type() == 'L') extended_.name = text_at(content, bytes).c_str();
+        if (header.type() == 'x' || header.type() == 'X') read_pax(text_at(content, bytes), extended_);
+        if (!header.is_extension()) extended_ = {};
+        at_ = content + (bytes + block - 1) / block * block;
+    }
+    /// Whether a header, or the mark of the end, is at `at`.
+    bool begins_member(int64_t at) const {
+        if (end_ - at < block) return end_ == at;
+        const Header next(file_, at);
+        return next.is_end() || next.sums_up();
+    }
+    /// Goes on to the archive that follows the mark of the end, as `cat a.tar b.tar` leaves it;
+    /// false if nothing but zeros follows.
+    bool find_next_archive() {
+        const int64_t mark = at_;
+        std::vector<char> part;
+        for (int64_t at = mark + block; at < end_; at += int64_t(part.size())) {
+            part.resize(size_t(std::min<int64_t>(end_ - at, 1 << 20)));
+            file_.read(at, int64_t(part.size()), part.data());
+            const auto found = std::find_if(part.begin(), part.end(), [](char c) { return c != 0; });
+            if (found == part.end()) continue;
+            at_ = mark + (at + (found - part.begin()) - mark) / block * block;
+            if (end_ - at_ >= block && Header(file_, at_).sums_up()) return true;
+            at_ = at + (found - part.begin());
+            fail(Exit::bad_input, file_.path() + ": at byte " + std::to_string(at_) +
+                                      ": bytes that are no archive follow the mark of its end; get it again or, if "
+                                      "they mean nothing, keep the first " +
+                                      std::to_string(mark + 2 * block) + " bytes");
+        }
+        return false;
+    }
+
     void read_pax(std::string_view records, Extended& to) const {
         while (!records.empty())
             if (!read_pax_record(records, to)) bad("a pax header is damaged");
@@ -130,12 +186,13 @@ private:
     const InputBytes& file_;
     int64_t at_;
     const int64_t end_;
+    Extended extended_;
 };
 
 }  // namespace
 
-bool is_tar(const InputBytes& file, int64_t offset) {
-    if (file.size() - offset < block) return false;
+bool is_tar(const InputBytes& file, int64_t offset, int64_t bytes) {
+    if (bytes < block) return false;
     const Header header(file, offset);
     return header.is_end() || header.sums_up();
 }

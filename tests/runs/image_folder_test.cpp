@@ -167,7 +167,8 @@ TEST_F(ImageFolder, IsTheSameOnAnyNumberOfRanks) {
             launch(ranks, "convert imagefolder --short-side 30 --shards 5 --from " + root_ + " --to " + to);
         ASSERT_EQ("", failure(f));
         EXPECT_NE(f.out.find("114 train images, 6 test images"), std::string::npos) << f.out;
-        EXPECT_NE(f.out.find("left out: 1 damaged image, as\n    n00000001/broken.jpg: "), std::string::npos) << f.out;
+        EXPECT_NE(f.out.find("left out: 1 image (1 damaged), as\n    n00000001/broken.jpg: "), std::string::npos)
+            << f.out;
         if (ranks == 1)
             alone = files_in(to);
         else
@@ -248,9 +249,9 @@ TEST_F(ImageFolder, DamagedFilesAreLeftOutOrEndIt) {
     write_file(root_ + "/n00000001/text.jpeg", "404 not found");
     write_file(root_ + "/n00000001/notes.txt", "no image");
     const std::string said = convert_here({"--from", root_, "--size", "8x8"});
-    for (const char* part :
-         {"left out: 3 damaged images", "cut.jpg: Premature end", "empty.png: is empty",
-          "text.jpeg: is neither JPEG nor PNG", "left out: 1 file, no images by their names, or links in archives"})
+    for (const char* part : {"left out: 3 images (1 truncated, 1 empty, 1 of another format), as",
+                             "cut.jpg: Premature end", "empty.png: is empty", "text.jpeg: is neither JPEG nor PNG",
+                             "passed over: 1 file that is not named as an image (n00000001/notes.txt)"})
         EXPECT_NE(said.find(part), std::string::npos) << part << " is not in " << said;
     EXPECT_EQ(all_rows(), [&] {
         for (const char* name :

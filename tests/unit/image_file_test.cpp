@@ -153,7 +153,9 @@ TEST_F(ImageFile, ClaimsAreCheckedBeforeAllocation) {
 
 TEST_F(ImageFile, ThatIsNoneIsRefused) {
     EXPECT_EQ("is empty", problem(""));
-    EXPECT_EQ("is neither JPEG nor PNG", problem("GIF89a and so on"));
+    EXPECT_EQ("is a GIF, neither JPEG nor PNG", problem("GIF89a and so on"));
+    EXPECT_EQ("is a web page, neither JPEG nor PNG", problem("<html>404 Not Found</html>"));
+    EXPECT_EQ("is neither JPEG nor PNG", problem("404 Not Found"));
     EXPECT_NE("", problem("\xff\xd8\xff"));
     EXPECT_NE("", problem("\x89PNG\r\n\x1a\n"));
 }

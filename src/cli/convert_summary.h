@@ -1,0 +1,34 @@
+// What a conversion of image files says at its end: what each source gave, what became of it, and
+// what was left out.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cli/convert_options.h"
+#include "cli/terminal.h"
+#include "data/shard_conversion.h"
+
+namespace convoy {
+
+/// What listing the images showed.
+struct ListSummary {
+    std::vector<GivenImages> given;
+    std::array<SkippedCount, skipped_kinds> skipped{};
+    SkippedCount in_both;     ///< images of both splits
+    bool own_test = false;    ///< the test images are the source's own, not drawn
+    ImageTally unreadable{};  ///< images that were left out before rows were drawn
+};
+ListSummary summary_of(const ImageList& train, const ImageList& test);
+/// Throws Exit::bad_input for links that lead nowhere: of --strict.
+void check_nothing_is_lost(const ListSummary&);
+
+/// `converted`: images of this run, in `seconds`.
+void print_summary(Terminal&, const ImageOptions&, const ListSummary&, const std::vector<std::string>& class_names,
+                   const std::vector<ShardRecord>&, double seconds, int64_t converted);
+
+/// Names the classes of which a split has no image; nothing if it has all. `counts`: images of each
+/// class, up to the last that has one.
+std::string classes_without_images(const std::string& split, const std::vector<std::string>& class_names,
+                                   const std::vector<int64_t>& counts);
+
+}  // namespace convoy

@@ -1,0 +1,191 @@
+#include "data/image_folder.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "data/image_names.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+int64_t changed_at(const struct stat& about) {
+    return int64_t(about.st_mtim.tv_sec) * 1'000'000'000 + about.st_mtim.tv_nsec;
+}
+
+/// Sorted, so that the same link is always the one that is followed.
+std::vector<std::string> names_in(const std::string& folder, const std::string& advice) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator entries(folder, error); !error && entries != fs::directory_iterator();
+         entries.increment(error))
+        names.push_back(entries->path().filename());
+    if (error) fail(Exit::bad_input, folder + ": " + error.message() + "; " + advice);
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+/// What a name in a folder stands for.
+struct Entry {
+    enum class Kind { folder, link_to_folder, file, special, dead } kind;
+    struct stat about{};
+};
+
+/// Throws Exit::bad_input if it cannot be looked at.
+Entry look_at(const std::string& path) {
+    const auto failed = [&] { fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; check its permissions"); };
+    Entry entry{Entry::Kind::special};
+    if (::lstat(path.c_str(), &entry.about) != 0) failed();
+    const bool link = S_ISLNK(entry.about.st_mode);
+    if (link && ::stat(path.c_str(), &entry.about) != 0) {
+        if (errno != ENOENT && errno != ELOOP && errno != ENOTDIR) failed();
+        entry.kind = Entry::Kind::dead;
+    } else if (S_ISDIR(entry.about.st_mode)) {
+        entry.kind = link ? Entry::Kind::link_to_folder : Entry::Kind::folder;
+    } else if (S_ISREG(entry.about.st_mode)) {
+        entry.kind = Entry::Kind::file;
+    }
+    return entry;
+}
+
+/// Walks the folders of all classes. Links to folders come last, so that the folder itself is the
+/// one that is read.
+class FolderWalk {
+public:
+    FolderWalk(const std::string& root, ImageList& to) : root_(root), to_(to) {}
+
+    /// Returns the archives in the root, by name.
+    std::vector<std::string> add_all() {
+        source_ = to_.add_source(root_, root_);
+        const size_t before = to_.images.size();
+        struct stat about{};
+        if (::stat(root_.c_str(), &about) == 0) seen_.insert({about.st_dev, about.st_ino});
+        for (const std::string& name : names_in(root_, "check --from")) look_at_top(name);
+        for (const std::string& label : labels_) walk(label, label);
+        for (; !links_.empty(); links_.pop_front()) follow(links_.front().first, links_.front().second);
+        note_empty_classes(before);
+        return archives_;
+    }
+    bool has_folders() const { return has_folders_; }
+    const std::vector<std::string>& loose_images() const { return loose_images_; }
+
+private:
+    void look_at_top(const std::string& name) {
+        if (is_hidden(name)) return to_.skip(Skipped::hidden, name);
+        const Entry entry = look_at(root_ + "/" + name);
+        switch (entry.kind) {
+            case Entry::Kind::folder:
+                seen_.insert({entry.about.st_dev, entry.about.st_ino});
+                labels_.push_back(name);
+                break;
+            case Entry::Kind::link_to_folder: links_.emplace_back(name, name); break;
+            case Entry::Kind::dead: to_.skip(Skipped::dead_link, name); break;
+            default:
+                if (is_archive_name(name))
+                    archives_.push_back(name);
+                else if (is_image_name(name))
+                    loose_images_.push_back(name);
+                else
+                    to_.skip(Skipped::other, name);
+        }
+        has_folders_ = has_folders_ || !labels_.empty() || !links_.empty();
+    }
+    /// All that lies in folder `first`, a path in the root, and below it.
+    void walk(const std::string& label, const std::string& first) {
+        std::vector<std::string> folders = {first};
+        while (!folders.empty()) {
+            const std::string folder = std::move(folders.back());
+            folders.pop_back();
+            for (const std::string& name : names_in(root_ + "/" + folder, "check its permissions"))
+                if (const std::string path = folder + "/" + name; is_hidden(name))
+                    to_.skip(Skipped::hidden, path);
+                else if (add(label, path))
+                    folders.push_back(path);
+        }
+    }
+    /// True for a folder that is to be walked.
+    bool add(const std::string& label, const std::string& path) {
+        const Entry entry = look_at(root_ + "/" + path);
+        switch (entry.kind) {
+            case Entry::Kind::folder:
+                // what is not reached by a link is there only once, whatever its number says
+                return seen_.insert({entry.about.st_dev, entry.about.st_ino}).second || !following_;
+            case Entry::Kind::link_to_folder: links_.emplace_back(label, path); return false;
+            case Entry::Kind::dead: to_.skip(Skipped::dead_link, path); return false;
+            default: break;
+        }
+        const bool file = entry.kind == Entry::Kind::file;
+        if (is_image_name(path) && file)
+            to_.images.push_back({.label = label,
+                                  .name = path,
+                                  .source = source_,
+                                  .bytes = entry.about.st_size,
+                                  .changed = changed_at(entry.about)});
+        else
+            to_.skip(is_image_name(path)                          ? Skipped::special
+                     : is_archive_name(fs::path(path).filename()) ? Skipped::archive
+                                                                  : Skipped::other,
+                     path);
+        return false;
+    }
+    void follow(const std::string& label, const std::string& path) {
+        const Entry entry = look_at(root_ + "/" + path);
+        following_ = true;
+        if (!seen_.insert({entry.about.st_dev, entry.about.st_ino}).second) return to_.skip(Skipped::loop, path);
+        if (label == path) labels_.push_back(label);
+        walk(label, path);
+    }
+    void note_empty_classes(size_t before) {
+        std::set<std::string> with_images;
+        for (size_t i = before; i < to_.images.size(); ++i) with_images.insert(to_.images[i].label);
+        for (const std::string& label : labels_)
+            if (!with_images.contains(label)) to_.skip(Skipped::no_image, label);
+    }
+
+    const std::string root_;
+    ImageList& to_;
+    int32_t source_ = 0;
+    std::vector<std::string> labels_, archives_, loose_images_;
+    std::deque<std::pair<std::string, std::string>> links_;  // label, path
+    std::set<std::pair<dev_t, ino_t>> seen_;                 // folders that are read
+    bool following_ = false, has_folders_ = false;
+};
+
+}  // namespace
+
+SourceFile look_at_source(const std::string& path) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
+        fail(Exit::bad_input,
+             path + ": is missing, or no regular file; check the list, the folder, and where links lead");
+    return {status.st_size, changed_at(status)};
+}
+
+std::vector<std::string> add_folder(const std::string& root, ImageList& to) {
+    const size_t before = to.images.size();
+    FolderWalk walk(root, to);
+    std::vector<std::string> archives = walk.add_all();
+    for (const std::string& name : walk.loose_images()) to.skip(Skipped::unclassed, name);
+    if (to.images.size() > before) {
+        for (const std::string& name : archives) to.skip(Skipped::archive, name);
+        return {};
+    }
+    if (archives.empty() && !walk.has_folders())
+        fail(Exit::bad_input,
+             root + ": holds neither a folder a class nor tar archives; name the images' classes in a list");
+    if (archives.empty()) return {};
+    to.sources.pop_back();  // its archives are the sources
+    to.given.pop_back();
+    for (std::string& name : archives) name = root + "/" + name;
+    return archives;
+}
+
+}  // namespace convoy

@@ -1,0 +1,95 @@
+// Classes of images: their order, their names, and which one a label means.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/input_file.h"
+#include "data/image_list.h"
+#include "data/image_names.h"
+
+namespace convoy {
+namespace {
+
+constexpr int64_t most_classes = 1'000'000;
+
+/// Lines "ID NAME", in their order.
+ClassTable read_classes(const std::string& file) {
+    const std::string advice = "it takes lines 'n01440764 tench'";
+    size_of_input(file, advice);
+    ClassTable table;
+    std::set<std::string> seen;
+    for (const std::string& line : lines_of_input(file, 64 << 20, advice)) {
+        if (line.empty()) continue;
+        const size_t blank = line.find_first_of(" \t");
+        const std::string id = line.substr(0, blank);
+        if (!seen.insert(id).second) fail(Exit::bad_input, file + ": names " + id + " twice; " + advice);
+        table.ids.push_back(id);
+        table.names.push_back(blank == std::string::npos ? id : line.substr(line.find_first_not_of(" \t", blank)));
+    }
+    if (table.ids.empty()) fail(Exit::bad_input, file + ": is empty; " + advice);
+    return table;
+}
+
+std::string first_of(const ListedImage& image) { return "'" + image.label + "' (of " + image.name + ")"; }
+
+void set_numbers(ImageList& list, int64_t classes) {
+    for (ListedImage& image : list.images) {
+        const int64_t number = number_of(image.label);
+        if (number < 0 || number >= classes)
+            fail(Exit::bad_input, "label " + first_of(image) + ": allowed is 0 to " + std::to_string(classes - 1) +
+                                      ", the number of classes less one; check the labels, or --classes");
+        image.class_index = int32_t(number);
+    }
+}
+
+}  // namespace
+
+ClassTable name_classes(ImageList& train, const std::string& file) {
+    const ClassTable named = file.empty() ? ClassTable() : read_classes(file);
+    if (train.numbered) {
+        int64_t most = 0;
+        for (const ListedImage& image : train.images) most = std::max(most, number_of(image.label));
+        ClassTable table = named;
+        table.numbered = true;
+        for (int64_t i = 0; file.empty() && i <= std::min(most, most_classes); ++i)
+            table.ids.push_back(std::to_string(i));
+        if (file.empty()) table.names = table.ids;
+        set_numbers(train, int64_t(table.ids.size()));
+        return table;
+    }
+    std::map<std::string, std::string> names;
+    for (size_t i = 0; i < named.ids.size(); ++i) names[named.ids[i]] = named.names[i];
+    ClassTable table;
+    for (ListedImage& image : train.images) {  // sorted by label
+        if (table.ids.empty() || table.ids.back() != image.label) {
+            if (!file.empty() && !names.contains(image.label))
+                fail(Exit::bad_input, file + ": has no line for class " + first_of(image) + "; add it");
+            table.ids.push_back(image.label);
+            table.names.push_back(file.empty() ? image.label : names[image.label]);
+        }
+        image.class_index = int32_t(table.ids.size() - 1);
+    }
+    if (int64_t(table.ids.size()) > most_classes)
+        fail(Exit::bad_input, "more than " + std::to_string(most_classes) + " classes; is each folder one?");
+    return table;
+}
+
+void find_classes(ImageList& test, const ClassTable& classes) {
+    const std::set<std::string> ids(classes.ids.begin(), classes.ids.end());
+    const bool are_ids = std::any_of(test.images.begin(), test.images.end(),
+                                     [&](const ListedImage& image) { return ids.contains(image.label); });
+    if (test.numbered && (classes.numbered || !are_ids)) return set_numbers(test, int64_t(classes.ids.size()));
+    std::map<std::string, int32_t> index;
+    for (size_t i = classes.names.size(); i-- > 0;) index[classes.names[i]] = int32_t(i);
+    for (size_t i = 0; i < classes.ids.size(); ++i) index[classes.ids[i]] = int32_t(i);
+    for (ListedImage& image : test.images) {
+        const auto found = index.find(image.label);
+        if (found == index.end())
+            fail(Exit::bad_input,
+                 "the test images have a class " + first_of(image) + ", and the training has none of it");
+        image.class_index = found->second;
+    }
+}
+
+}  // namespace convoy

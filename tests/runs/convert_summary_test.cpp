@@ -1,0 +1,169 @@
+// What convoy convert says at its end of images, classes and files, on sources as people have them.
+#include "cli/convert_summary.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "data/shard.h"
+#include "tests/support/cluster.h"
+#include "tests/support/images.h"
+#include "tests/support/test_comm.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+class ConvertSummary : public testing::Test {
+protected:
+    /// What converting with these arguments prints.
+    std::string said(std::vector<std::string> args) {
+        args.insert(args.end(), {"--to", out_, "--size", "8x8", "--force"});
+        testing::internal::CaptureStdout();
+        testing::internal::CaptureStderr();
+        std::string problem;
+        try {
+            EXPECT_EQ(convert_images(test_comm(), args), 0);
+        } catch (const Error& error) {
+            problem = formatted("exit %d: ", int(error.code)) + error.what();
+        }
+        testing::internal::GetCapturedStderr();
+        return testing::internal::GetCapturedStdout() + problem;
+    }
+    /// Names the words that `text` lacks.
+    static std::string lacks(const std::string& text, const std::vector<std::string>& words) {
+        for (const std::string& word : words)
+            if (text.find(word) == std::string::npos) return "'" + word + "' is not in:\n" + text;
+        return "";
+    }
+    std::string picture(uint32_t seed) const { return jpeg_of(pattern(24, 20, seed)); }
+
+    TempDir dir_;
+    const std::string root_ = dir_.path("in"), out_ = dir_.path("out");
+};
+
+// The number that a scan's header ends with means nothing in a sequential JPEG; phones write
+// others.
+TEST_F(ConvertSummary, OddTailsOfScanHeadersAreTakenAndCounted) {
+    for (int i = 0; i < 4; ++i) {
+        const std::string good = picture(uint32_t(i));
+        std::string odd = good;
+        const size_t scan = odd.find("\xff\xda"), end = scan + 2 + size_t(static_cast<unsigned char>(odd[scan + 3]));
+        odd.replace(end - 3, 3, std::string(3, '\0'));
+        write_file(root_ + formatted("/good/%d.jpg", i), good);
+        write_file(root_ + formatted("/odd/%d.jpg", i), odd);
+        RgbImage wanted, got;
+        decode_image(bytes_of(good), wanted);
+        decode_image(bytes_of(odd), got);
+        EXPECT_EQ(got.pixels, wanted.pixels);
+    }
+    for (const std::vector<std::string>& args :
+         {std::vector<std::string>{"--from", root_}, {"--from", root_, "--strict"}})
+        EXPECT_EQ("", lacks(said(args), {"7 train images, 1 test image", "4 with odd headers"}));
+}
+
+TEST_F(ConvertSummary, EachReasonToLeaveAnImageOutIsCounted) {
+    for (uint32_t i = 0; i < 8; ++i) write_file(root_ + formatted("/cat/%u.jpg", i), picture(i));
+    const std::string good = picture(1);
+    write_file(root_ + "/cat/cut.jpg", good.substr(0, good.size() / 2));
+    write_file(root_ + "/cat/empty.jpg", "");
+    write_file(root_ + "/cat/web.jpg", "RIFF\1\2\3\4WEBPVP8 ");
+    write_file(root_ + "/cat/page.png", "<!DOCTYPE html>");
+    write_file(root_ + "/cat/narrow.jpg", jpeg_of(pattern(9000, 2, 1)));
+    std::string flipped = good;
+    flipped.replace(flipped.find("\xff\xdb"), 2, "xx");  // a table's marker
+    write_file(root_ + "/cat/flipped.jpg", flipped);
+    write_file(root_ + "/cat/secret.jpg", good);
+    fs::permissions(root_ + "/cat/secret.jpg", fs::perms::none);
+    testing::internal::CaptureStdout();
+    const bool root = ::geteuid() == 0;
+    EXPECT_EQ(convert_images(test_comm(), {"--from", root_, "--short-side", "64", "--to", dir_.path("sides")}), 0);
+    EXPECT_EQ(
+        "", lacks(testing::internal::GetCapturedStdout(),
+                  {root ? "left out: 6 images (1 damaged, 1 truncated, 1 empty, 2 of another format, 1 too narrow), as"
+                        : "left out: 7 images (1 damaged, 1 truncated, 1 empty, 2 of another format, 1 too narrow, "
+                          "1 unreadable), as",
+                   "cut.jpg: Premature end"}));
+}
+
+// The one test image would be the bad one, by some seed.
+TEST_F(ConvertSummary, FewImagesAreDrawnAmongThoseThatCanBeRead) {
+    for (uint32_t i = 0; i < 5; ++i) write_file(root_ + formatted("/cat/%u.jpg", i), picture(i));
+    for (const char* name : {"a", "b", "c"}) write_file(root_ + "/cat/" + name + ".jpg", "no picture");
+    for (int seed = 0; seed < 8; ++seed)
+        EXPECT_EQ("", lacks(said({"--from", root_, "--seed", std::to_string(seed), "--shards", "4"}),
+                            {"4 train images, 1 test image", "5 shards", "left out: 3 images (3 of another format)"}))
+            << seed;
+    EXPECT_EQ("", lacks(said({"--from", root_, "--strict"}), {"exit 3: cat/", "neither JPEG nor PNG", "--strict"}));
+    for (uint32_t i = 0; i < 5; ++i) fs::remove(root_ + formatted("/cat/%u.jpg", i));
+    EXPECT_EQ("", lacks(said({"--from", root_}), {"exit 3: ", "none of its images can be read, as cat/a.jpg"}));
+}
+
+TEST_F(ConvertSummary, EverySourceAndClassSaysWhatItGave) {
+    for (uint32_t i = 0; i < 6; ++i) write_file(root_ + formatted("/x/%u.jpg", i), picture(i));
+    std::string lines;
+    for (int i = 0; i < 6; ++i) lines += formatted("x/%d.jpg %d\n", i, i % 3 == 2 ? 4 : i % 3 + 1);
+    write_file(root_ + "/list.txt", lines);
+    EXPECT_EQ("", lacks(said({"--from", root_ + "/list.txt"}), {"5 classes", "from " + root_ + "/list.txt: 6 images",
+                                                                "2 of 5 classes without a train image: 0, 3"}));
+    write_file(root_ + "/y/bad.jpg", "");
+    EXPECT_EQ("", lacks(said({"--from", root_}), {"2 classes", "1 of 2 classes without a train image: y"}))
+        << "a class whose images cannot be read";
+    ASSERT_EQ(run("cd " + root_ +
+                  " && for i in $(seq 30); do cp -r x c$i && tar -cf a$i.tar c$i; done && tar -cf big.tar x y")
+                  .code,
+              0);
+    std::vector<std::string> args = {"--from"};
+    for (int i = 1; i <= 30; ++i) args.push_back(root_ + formatted("/a%d.tar", i));
+    args.push_back(root_ + "/big.tar");
+    EXPECT_EQ("", lacks(said(args), {"from " + root_ + "/a10.tar: 6 images", "from 21 more; the fewest are 6 from",
+                                     "the most 7 from " + root_ + "/big.tar"}));
+}
+
+TEST_F(ConvertSummary, BothSplitsOfOneFolderAreTaken) {
+    make_image_folder(root_ + "/train", 2, 4);
+    make_image_folder(root_ + "/val", 2, 2);
+    const std::string text = said({"--from", root_});
+    EXPECT_EQ("", lacks(text, {"8 train images, 4 test images", "2 classes", "from " + root_ + ", train: 8 images",
+                               "from " + root_ + ", val: 4 images"}));
+    EXPECT_NE("", lacks(text, {"drawn by --seed"}));
+    EXPECT_EQ(SplitReader(out_, "train").info().class_names, (std::vector<std::string>{"n00000000", "n00000001"}));
+    EXPECT_EQ(
+        "", lacks(said({"--from", root_ + "/train", "--val", root_ + "/train"}), {"in both splits: 8 images (n0000"}));
+}
+
+TEST_F(ConvertSummary, DeadLinksEndAStrictConversion) {
+    make_image_folder(root_, 2, 4);
+    fs::create_symlink("gone", root_ + "/n00000002");
+    EXPECT_EQ("", lacks(said({"--from", root_}), {"8 images", "passed over: 1 link that leads nowhere (n00000002)"}));
+    EXPECT_EQ("", lacks(said({"--from", root_, "--strict"}), {"exit 3: n00000002", "leads nowhere", "--strict"}));
+}
+
+// As a user who downloads digits and keeps some of them.
+TEST_F(ConvertSummary, OtherSourcesNameClassesWithoutImages) {
+    const auto big_endian = [](uint32_t value) {
+        std::string text;
+        for (int shift = 24; shift >= 0; shift -= 8) text += char(value >> shift);
+        return text;
+    };
+    const auto idx = [&](const std::string& name, const std::string& labels) {
+        const auto n = uint32_t(labels.size());
+        write_file(root_ + "/" + name + "-images-idx3-ubyte",
+                   big_endian(0x803) + big_endian(n) + big_endian(2) + big_endian(2) + std::string(n * 4, 'p'));
+        write_file(root_ + "/" + name + "-labels-idx1-ubyte", big_endian(0x801) + big_endian(n) + labels);
+    };
+    idx("train", {0, 1, 2, 4, 5, 6, 8, 9});
+    idx("t10k", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(convert({"mnist", "--from", root_, "--to", out_}), 0);
+    testing::internal::GetCapturedStderr();
+    const std::string text = testing::internal::GetCapturedStdout();
+    EXPECT_EQ("", lacks(text, {"2 of 10 classes without a train image: 3, 7"}));
+    EXPECT_NE("", lacks(text, {"without a test image"}));
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,193 @@
+// What people's sources hold besides images: what macOS, editors and NAS boxes leave, links,
+// archives that are none, the same image twice. Nothing is lost or taken twice without a word.
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/unit/image_lists.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+class ImageSources : public ImageLists {
+protected:
+    /// The names that are skipped for a reason, in order.
+    static std::vector<std::string> names(const ImageList& list, Skipped why) {
+        std::vector<std::string> all = list.count(why).examples;
+        std::sort(all.begin(), all.end());
+        return all;
+    }
+    void link(const std::string& to, const std::string& name) const { fs::create_symlink(to, root_ + "/" + name); }
+    using Names = std::vector<std::string>;
+};
+
+TEST_F(ImageSources, HiddenAndSystemFilesArePassedOverAtEveryDepth) {
+    for (const char* name :
+         {".ipynb_checkpoints/a-checkpoint.png", "__MACOSX/n01/._x.jpg", "@eaDir/x.jpg", "n01/@eaDir/x.jpg/thumb.jpg",
+          "n01/._x.jpg", "n02/deep/.git/x.png", "lost+found/x.jpg", "n10/$RECYCLE.BIN/x.jpg", ".DS_Store"})
+        write_file(root_ + "/" + name, "nobody's");
+    fs::create_directories(root_ + "/.empty");
+    const ImageList list = listed({root_});
+    EXPECT_EQ(contents(list), wanted_);
+    EXPECT_EQ(list.count(Skipped::hidden).count, 10) << "a folder counts as one";
+    const ImageList packed = listed({tar("n01 n02 n10 __MACOSX .ipynb_checkpoints @eaDir")});
+    EXPECT_EQ(contents(packed), wanted_);
+    EXPECT_EQ(packed.count(Skipped::hidden).count, 7) << "in archives each file counts";
+    fs::rename(root_, dir_.path(".cache"));
+    EXPECT_EQ(contents(listed({dir_.path(".cache")})), wanted_) << "a source that is named is taken";
+}
+
+// xView1_baseline and many others: archives that were packed on a Mac.
+TEST_F(ImageSources, ArchivesOfMacsAreThoseOfOthers) {
+    const std::string apple("\0\5\26\7\0\2\0\0Mac OS X        ", 24), sets = dir_.path("sets");
+    for (int i = 0; i < 3; ++i)
+        for (const auto& [ending, content] : {std::pair(".jpg", "image"), {".cls", "1"}}) {
+            write_file(sets + "/k" + std::to_string(i) + ending, content);
+            write_file(sets + "/._k" + std::to_string(i) + ending, apple);
+        }
+    ASSERT_EQ(run("cd " + sets + " && tar -cf ../web.tar ._k0.cls ._k0.jpg k0.cls k0.jpg k1.* ._k1.* k2.* ._k2.*").code,
+              0);
+    EXPECT_EQ(contents(listed({dir_.path("web.tar")})),
+              (Names{"1 k0.jpg: image", "1 k1.jpg: image", "1 k2.jpg: image"}));
+    for (const char* label : {"n02", "n01", "n10"}) {
+        ASSERT_EQ(run("cd " + root_ + "/" + label + " && tar -cf ../" + label + ".tar *").code, 0);
+        write_file(root_ + "/._" + label + ".tar", apple);
+    }
+    EXPECT_EQ(contents(listed({tar("._n10.tar n10.tar ._n01.tar n01.tar ._n02.tar n02.tar")})), wanted_);
+}
+
+TEST_F(ImageSources, NoFolderIsReadTwice) {
+    link(".", "n01/again");
+    link("..", "n02/up");
+    link("../n10", "n02/other");
+    link("n01", "twin");
+    const ImageList list = listed({root_});
+    EXPECT_EQ(contents(list), wanted_);
+    EXPECT_EQ(names(list, Skipped::loop), (Names{"n01/again", "n02/other", "n02/up", "twin"}));
+
+    write_file(dir_.path("far/a/deep/d.jpg"), "far");
+    fs::create_directory_symlink("..", dir_.path("far/a/deep/round"));
+    link(dir_.path("far"), "n03");
+    link(dir_.path("far/a"), "n04");
+    const ImageList more = listed({root_});
+    EXPECT_EQ(contents(more).back(), "n10 z.jpeg: zzz");
+    const std::vector<std::string> all = contents(more);
+    EXPECT_EQ(std::count(all.begin(), all.end(), "n03 d.jpg: far"), 1);
+    EXPECT_EQ(all.size(), wanted_.size() + 1);
+    EXPECT_EQ(more.count(Skipped::loop).count, 6);
+}
+
+TEST_F(ImageSources, LinksThatLeadNowhereAreNamed) {
+    link("gone.jpg", "n01/dead.jpg");
+    link("/nowhere/dog", "dog");
+    link("round2", "round1");
+    link("round1", "round2");
+    link("x.jpg/below", "n01/below-a-file");
+    const ImageList list = listed({root_});
+    EXPECT_EQ(contents(list), wanted_);
+    EXPECT_EQ(names(list, Skipped::dead_link), (Names{"dog", "n01/below-a-file", "n01/dead.jpg", "round1", "round2"}));
+    link("x.jpg", "n01/same.jpg");
+    EXPECT_EQ(contents(listed({root_})).size(), wanted_.size() + 1) << "a link to an image is one";
+}
+
+TEST_F(ImageSources, WhatGivesNoImageIsNamed) {
+    fs::create_directories(root_ + "/empty/deep");
+    write_file(root_ + "/notes/readme.txt", "no image");
+    write_file(root_ + "/loose.jpg", "of no class");
+    write_file(root_ + "/backup.tar.gz", "");
+    write_file(root_ + "/n01/more.zip", "");
+    ASSERT_EQ(::mkfifo((root_ + "/n01/pipe.jpg").c_str(), 0600), 0);
+    const ImageList list = listed({root_});
+    EXPECT_EQ(contents(list), wanted_);
+    EXPECT_EQ(names(list, Skipped::no_image), (Names{"empty", "notes"}));
+    EXPECT_EQ(names(list, Skipped::unclassed), Names{"loose.jpg"});
+    EXPECT_EQ(names(list, Skipped::archive), (Names{"backup.tar.gz", "n01/more.zip"}));
+    EXPECT_EQ(names(list, Skipped::special), Names{"n01/pipe.jpg"});
+    ASSERT_EQ(list.given.size(), 1u);
+    EXPECT_EQ(list.given[0].images, 6);
+}
+
+TEST_F(ImageSources, EachThatIsNoArchiveIsNamed) {
+    const std::string good = tar("n01"), sets = dir_.path("sets");
+    write_file(sets + "/a.tar", read_file(good));
+    write_file(sets + "/b.tar", "");
+    write_file(sets + "/c.tar", "<html>404 Not Found</html>");
+    write_file(sets + "/d.zip", "PK\3\4");
+    write_file(sets + "/e.tar.xz", "\xfd\x37zXZ");
+    write_file(sets + "/f.tar", std::string(10240, '\0'));
+    EXPECT_EQ("", problem({sets}, {"b.tar: is no tar archive, but empty", "c.tar: is no tar archive",
+                                   "d.zip: is a zip archive", "e.tar.xz: is compressed by xz"}));
+    EXPECT_EQ("", problem({sets + "/a.tar", sets + "/b.tar", sets + "/c.tar"}, {"b.tar", "c.tar"}));
+    for (const char* name : {"b.tar", "c.tar", "d.zip", "e.tar.xz"}) fs::remove(sets + "/" + name);
+    EXPECT_EQ("", problem({sets}, {"f.tar: holds no .jpg"})) << "an archive of nothing";
+    fs::remove(sets + "/f.tar");
+    EXPECT_EQ(listed({sets}).given.at(0).path, sets + "/a.tar");
+    ASSERT_EQ(run("cd " + sets + " && echo n01/x.jpg 0 | gzip >list.txt.gz && gzip -k a.tar").code, 0);
+    EXPECT_EQ("", problem({sets + "/list.txt.gz"}, {"is gzipped, but holds no tar archive"}));
+    EXPECT_EQ("", problem({root_ + "/n01/x.jpg"}, {"x.jpg: is one file", "folder"}));
+    write_file(root_ + "/n99.tar", "404 Not Found");
+    EXPECT_EQ("", problem({tar("n99.tar", "nested.tar")}, {"nested.tar: n99.tar: is no tar archive"}));
+}
+
+TEST_F(ImageSources, TheLastMemberOfANameWins) {
+    const std::string all = tar("n01 n02 n10");
+    write_file(root_ + "/n02/a.png", "newer");
+    ASSERT_EQ(run("cd " + root_ + " && tar -rf " + all + " ./n02/a.png").code, 0);
+    std::vector<std::string> wanted = wanted_;
+    wanted[2] = "n02 a.png: newer";
+    const ImageList list = listed({all});
+    EXPECT_EQ(contents(list), wanted);
+    EXPECT_EQ(names(list, Skipped::replaced), Names{"n02/a.png"});
+    ASSERT_EQ(run("mkdir " + dir_.path("t") + " && tar -xf " + all + " -C " + dir_.path("t")).code, 0);
+    EXPECT_EQ(read_file(dir_.path("t/n02/a.png")), "newer") << "as tar unpacks it";
+    // files of one name in two folders are two images
+    write_file(root_ + "/set/n02/a.png", "another");
+    EXPECT_EQ(contents(listed({tar("n02 set/n02", "two.tar")})).size(), 3u);
+}
+
+TEST_F(ImageSources, AnImageHasOneLabel) {
+    const std::string path = root_ + "/list.txt";
+    write_file(path, "n01/x.jpg cat\nn02/a.png dog\nn01/./x.jpg cat\n");
+    ImageList list = listed({path});
+    EXPECT_EQ(list.images.size(), 2u);
+    EXPECT_EQ(names(list, Skipped::repeated), Names{"n01/./x.jpg"});
+    for (const char* again : {"n01/x.jpg", "n02/../n01/x.jpg", "n01//x.jpg"}) {
+        write_file(path, std::string("n01/x.jpg cat\n") + again + " dog\n");
+        EXPECT_EQ("", problem({path}, {"list.txt", again, "two labels", "'cat'", "'dog'"}));
+    }
+    write_file(path, "n01/x.jpg 7\nn01/x.jpg 07\n");
+    EXPECT_EQ(listed({path}).images.size(), 1u) << "the same number";
+    const std::string other = root_ + "/other.txt";
+    write_file(other, "n01/x.jpg 8\n");
+    EXPECT_EQ("", problem({path, other}, {"other.txt", "two labels"})) << "of two lists";
+
+    const std::string archive = tar("n01 n02 n10"), labels = dir_.path("labels.txt");
+    write_file(labels, "n01/x.jpg 1\nx.jpg 2\n");
+    EXPECT_EQ("", problem({archive}, {"all.tar", "n01/x.jpg", "two labels"}, labels)) << "one member by two paths";
+    fs::create_symlink(archive, dir_.path("link.tar"));
+    list = listed({archive, dir_.path("link.tar")});
+    EXPECT_EQ(contents(list), wanted_) << "an archive that is named twice";
+    EXPECT_EQ(list.count(Skipped::repeated).count, 6);
+    EXPECT_EQ(list.given.at(0).images + list.given.at(1).images, 6);
+}
+
+TEST_F(ImageSources, TextOfOtherEditorsNamesImagesAndClasses) {
+    const std::string mark = "\xEF\xBB\xBF", path = root_ + "/list.txt", classes = root_ + "/classes.txt";
+    write_file(path, mark + "n01/x.jpg cat\r\nn02/a.png dog\r\n");
+    write_file(classes, mark + "cat Katze\r\ndog Hund\r\n");
+    ImageList list = listed({path});
+    EXPECT_EQ(contents(list), (Names{"cat x.jpg: x", "dog a.png: first"}));
+    EXPECT_EQ(name_classes(list, classes).names, (Names{"Katze", "Hund"}));
+    write_file(path, std::string("\xFF\xFEn\0\n\0", 6));
+    EXPECT_EQ("", problem({path}, {"list.txt", "is UTF-16"}));
+    write_file(dir_.path("w/a.jpg"), "image");
+    write_file(dir_.path("w/a.cls"), mark + "12\r\n");
+    ASSERT_EQ(run("cd " + dir_.path("w") + " && tar -cf ../w.tar *").code, 0);
+    list = listed({dir_.path("w.tar")});
+    EXPECT_TRUE(list.numbered);
+    EXPECT_EQ(list.images[0].label, "12");
+}
+
+}  // namespace
+}  // namespace convoy::test

@@ -1,0 +1,150 @@
+// Archives whose bytes are made here, header by header: what writers other than GNU tar leave.
+// What is expected is what GNU tar lists of the same bytes, where it reads them.
+#include "data/tar_index.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+
+constexpr size_t block = 512;
+const std::string end_mark(2 * block, '\0');
+
+std::string octal(size_t value, size_t digits) {
+    std::string text;
+    for (; digits-- > 0; value /= 8) text.insert(text.begin(), char('0' + value % 8));
+    return text;
+}
+
+/// A member of `type` whose header claims `claimed` bytes.
+std::string member(const std::string& name, const std::string& content, char type = '0', size_t claimed = SIZE_MAX,
+                   bool signed_sum = false) {
+    std::string header(block, '\0');
+    header.replace(0, name.size(), name);
+    header.replace(100, 7, "0000644");
+    header.replace(108, 7, "0000000");
+    header.replace(116, 7, "0000000");
+    header.replace(124, 11, octal(claimed == SIZE_MAX ? content.size() : claimed, 11));
+    header.replace(136, 11, "00000000000");
+    header[156] = type;
+    if (type == '1' || type == '2') header.replace(157, 5, "a/one");
+    header.replace(257, 8, std::string("ustar\00000", 8));
+    header.replace(148, 8, "        ");
+    size_t sum = 0;
+    for (const char c : header) sum += size_t(signed_sum ? c : static_cast<unsigned char>(c));
+    header.replace(148, 8, octal(sum & 0777777, 6) + std::string("\0 ", 2));
+    return header + content + std::string((block - content.size() % block) % block, '\0');
+}
+
+class TarIndex : public testing::Test {
+protected:
+    /// "NAME=CONTENT" of each file, with blanks between them.
+    std::string files_of(const std::string& bytes, int64_t* links = nullptr) const {
+        write_file(path_, bytes);
+        const InputBytes file(path_);
+        std::string all;
+        const int64_t found = index_tar(file, 0, file.size(), [&](const TarPlace& place) {
+            std::string content(size_t(place.bytes), '\0');
+            file.read(place.offset, place.bytes, content.data());
+            all += (all.empty() ? "" : " ") + place.name + "=" + content;
+        });
+        if (links) *links = found;
+        return all;
+    }
+    /// The files that GNU tar lists of the bytes that files_of() had last, with blanks between
+    /// them.
+    std::string listed_by_tar(const std::string& options = "") const {
+        const Finished f = run("tar " + options + " -tvf " + path_ + " | awk '/^-/ { print $6 }' | paste -sd ' '");
+        return f.out.substr(0, f.out.find('\n'));
+    }
+    std::string problem(const std::string& bytes, const std::vector<std::string>& words) const {
+        return problem_of_error(Exit::bad_input, words, [&] { files_of(bytes); });
+    }
+
+    TempDir dir_;
+    const std::string path_ = dir_.path("x.tar");
+    const std::string one_ = member("a/one", "first"), two_ = member("b/two", "second");
+};
+
+TEST_F(TarIndex, JoinedArchivesAreOne) {
+    for (const size_t zeros : {size_t(0), block, 20 * block, size_t(3) << 20}) {
+        EXPECT_EQ(files_of(one_ + end_mark + std::string(zeros, '\0') + two_ + end_mark), "a/one=first b/two=second");
+        EXPECT_EQ(listed_by_tar("-i"), "a/one b/two") << zeros;
+    }
+    EXPECT_EQ("", problem(one_ + end_mark + two_, {"truncated"})) << "the second has no mark of its end";
+}
+
+TEST_F(TarIndex, OtherBytesAfterTheEndAreRefusedByTheirPlace) {
+    const std::string whole = one_ + end_mark;
+    for (const std::string& rest : {std::string("junk"), std::string(700, 'x'), std::string(3, '\0') + two_})
+        EXPECT_EQ("", problem(whole + rest,
+                              {path_ + ": at byte " + std::to_string(whole.size() + rest.find_first_not_of('\0')),
+                               "no archive follow"}));
+    EXPECT_EQ(files_of(whole + std::string(100, '\0')), "a/one=first") << "half a block of zeros means nothing";
+}
+
+TEST_F(TarIndex, SumsOfSignedBytesAreRead) {
+    const std::string name = "caf\xc3\xa9/x";
+    EXPECT_EQ(files_of(member(name, "cup", '0', SIZE_MAX, true) + end_mark), name + "=cup");
+    EXPECT_EQ(files_of(member(name, "cup") + end_mark), name + "=cup");
+    std::string odd = member(name, "cup", '0', SIZE_MAX, true);
+    odd[3] = 'X';
+    EXPECT_EQ("", problem(odd + end_mark, {"checksum"}));
+}
+
+// A link's size is often that of the file it leads to, and a folder's that of its entries.
+TEST_F(TarIndex, MembersWithoutContentTakeNoRoom) {
+    for (const char type : {'1', '2', '3', '4', '5', '6'}) {
+        int64_t links = 0;
+        EXPECT_EQ(files_of(one_ + member("a/same", "", type, 5000) + two_ + end_mark, &links),
+                  "a/one=first b/two=second")
+            << type;
+        EXPECT_EQ(links, type < '3' ? 1 : 0);
+        if (type == '1') {
+            EXPECT_EQ(listed_by_tar(), "a/one b/two");
+        }
+        EXPECT_EQ(files_of(one_ + member("a/same", "", type, 5000) + end_mark), "a/one=first") << type;
+        // pax -o linkdata stores the content
+        EXPECT_EQ(files_of(one_ + member("a/same", std::string(5000, 'c'), type) + two_ + end_mark),
+                  "a/one=first b/two=second")
+            << type;
+    }
+}
+
+TEST_F(TarIndex, FoldersOfOldArchivesAndUnknownTypes) {
+    EXPECT_EQ(files_of(member("old/x.jpg/", "", '\0') + one_ + end_mark), "a/one=first");
+    EXPECT_EQ(files_of(member("a/new", "content", '8') + two_ + end_mark), "a/new=content b/two=second")
+        << "POSIX: a type that is not known is a regular file";
+    EXPECT_EQ(files_of(member("dump", std::string(600, 'd'), 'D') + two_ + end_mark), "b/two=second");
+    EXPECT_EQ("", problem(member("part", "rest", 'M') + end_mark, {"another volume"}));
+}
+
+TEST_F(TarIndex, SparseFilesAreRefusedInEveryForm) {
+    ASSERT_EQ(run("cd " + dir_.path() + " && truncate -s 1M hole && printf x >>hole").code, 0);
+    for (const char* format :
+         {"gnu", "pax --sparse-version=0.0", "pax --sparse-version=0.1", "pax --sparse-version=1.0"}) {
+        ASSERT_EQ(run("cd " + dir_.path() + " && tar --sparse --format=" + format + " -cf sparse.tar hole").code, 0);
+        EXPECT_EQ("", problem(read_file(dir_.path("sparse.tar")), {"sparse"})) << format;
+    }
+}
+
+// The long name of a link, folder or pipe is not that of the next member.
+TEST_F(TarIndex, ALongNameIsOfItsMemberAlone) {
+    const std::string name(120, 'n');
+    for (const char type : {'1', '2', '5', '6'}) {
+        const std::string pax = "132 path=" + name.substr(0, 121) + "\n";
+        const std::string record = std::to_string(4 + 5 + name.size() + 1) + " path=" + name + "\n";
+        EXPECT_EQ(files_of(member("././@LongLink", name + '\0', 'L') + member("cut", "", type) + two_ + end_mark),
+                  "b/two=second")
+            << type;
+        EXPECT_EQ(files_of(member("pax", record, 'x') + member("cut", "", type) + two_ + end_mark), "b/two=second")
+            << type;
+    }
+}
+
+}  // namespace
+}  // namespace convoy::test
