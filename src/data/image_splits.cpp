@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <set>
 #include <unordered_set>
 
 #include "data/image_names.h"
@@ -46,17 +47,13 @@ template <size_t n> std::string split_among(const std::vector<std::string>& fold
     return "";
 }
 
-/// The folders at `depth`; empty if an image lies in none, or in one that holds no classes.
+/// The folders at `depth` that hold folders with images.
 std::vector<std::string> folders_at(size_t depth, const std::vector<ListedImage>& images) {
-    std::vector<std::string> names;
-    for (const ListedImage& image : images) {
-        const std::vector<std::string> folders = folders_above(image);
-        if (folders.size() < depth + 2) return {};
-        if (names.empty() || names.back() != folders[depth]) names.push_back(folders[depth]);
-    }
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    return names;
+    std::set<std::string> names;
+    for (const ListedImage& image : images)
+        if (const std::vector<std::string> folders = folders_above(image); folders.size() >= depth + 2)
+            names.insert(folders[depth]);
+    return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -88,7 +85,11 @@ std::optional<ImageList> take_test_images(ImageList& train) {
     train.images.clear();
     for (ListedImage& image : images) {
         const std::vector<std::string> above = folders_above(image);
-        image.label = image.member.empty() ? above[depth + 1] : image.label;
+        if (above.size() < depth + 2) {
+            train.skip(Skipped::unclassed, image.name);
+            continue;
+        }
+        if (image.member.empty()) image.label = above[depth + 1];
         if (above[depth] == train_name)
             train.images.push_back(std::move(image));
         else if (above[depth] == test_name)

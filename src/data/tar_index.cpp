@@ -134,7 +134,7 @@ private:
         if (bytes < 0 || bytes > end_ - content) bad("a member reaches beyond its end: it is truncated");
         if (header.type() == 'S' || (is_file && extended_.sparse))
             bad("holds a sparse file, which is not read: pack it without --sparse");
-        if (header.type() == 'M') bad("begins in another volume: join the volumes of this archive");
+        if (header.type() == 'M') bad("is a volume of a larger archive, which is not read: unpack that with tar -M");
         const std::string name = extended_.name.empty() ? header.name() : extended_.name;
         if (is_file && !name.ends_with('/')) visit({name, content, bytes});  // else a folder, before POSIX
         if (header.type() == 'L') extended_.name = text_at(content, bytes).c_str();

@@ -47,6 +47,14 @@ TEST_F(ImageSplits, TrainAndValAreSplits) {
     EXPECT_EQ(train.given[0].images, 3);
     EXPECT_EQ(test->given[0].images, 2);
     EXPECT_EQ(count_in_both(train, *test).count, 0);
+    add("train/cover.png");
+    add("logo.png");
+    for (const std::string& source : {set_, packed()}) {
+        EXPECT_EQ(splits_of(source), wanted) << "images beside the classes change nothing";
+        train = listed({source});
+        take_test_images(train);
+        EXPECT_EQ(train.count(Skipped::unclassed).count, 2);
+    }
 }
 
 TEST_F(ImageSplits, ValIsPreferredToTest) {
@@ -63,10 +71,10 @@ TEST_F(ImageSplits, ValIsPreferredToTest) {
 }
 
 TEST_F(ImageSplits, ClassesOfTheseNamesAreClasses) {
-    for (const char* name : {"train/1.png", "val/2.png", "bus/3.png"}) add(name);
+    for (const char* name : {"train/1.png", "train/new/4.png", "val/2.png", "bus/3.png"}) add(name);
     EXPECT_EQ(splits_of(set_), "none") << "vehicles: no classes below";
     EXPECT_EQ(splits_of(packed()), "none");
-    EXPECT_EQ(contents(listed({set_})).size(), 3u);
+    EXPECT_EQ(contents(listed({set_})).size(), 4u);
     fs::remove_all(set_);
     for (const char* name : {"train/cat/1.png", "bus/new/3.png"}) add(name);
     EXPECT_EQ(splits_of(set_), "none") << "one split alone";

@@ -120,7 +120,7 @@ TEST_F(TarIndex, FoldersOfOldArchivesAndUnknownTypes) {
     EXPECT_EQ(files_of(member("a/new", "content", '8') + two_ + end_mark), "a/new=content b/two=second")
         << "POSIX: a type that is not known is a regular file";
     EXPECT_EQ(files_of(member("dump", std::string(600, 'd'), 'D') + two_ + end_mark), "b/two=second");
-    EXPECT_EQ("", problem(member("part", "rest", 'M') + end_mark, {"another volume"}));
+    EXPECT_EQ("", problem(member("part", "rest", 'M') + end_mark, {"volume of a larger archive"}));
 }
 
 TEST_F(TarIndex, SparseFilesAreRefusedInEveryForm) {
