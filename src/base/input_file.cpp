@@ -24,8 +24,9 @@ uint64_t size_of_input(const std::string& path, const std::string& advice) {
 std::string plain_text(std::string text, const std::string& where, const std::string& advice) {
     constexpr std::string_view mark = "\xEF\xBB\xBF";
     // ASCII characters in UTF-16 have one byte that is zero
+    const auto one_zero = [&](size_t at) { return text.size() < at + 2 || (text[at] == 0) != (text[at + 1] == 0); };
     const bool wide = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
-                      (text.size() >= 4 && (text[0] == 0) != (text[1] == 0) && (text[2] == 0) != (text[3] == 0));
+                      (text.size() >= 2 && one_zero(0) && one_zero(2));
     if (wide) fail(Exit::bad_input, where + ": is UTF-16 or UTF-32 text; save it as UTF-8 (" + advice + ")");
     if (text.find('\n') == std::string::npos) std::replace(text.begin(), text.end(), '\r', '\n');
     std::string plain;

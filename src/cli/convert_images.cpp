@@ -99,11 +99,15 @@ void leave_out_unreadable(const ImageOptions& o, ImageList& train, ImageList& te
     int64_t done = 0;
     const Phase phase(activity, "looking at the images", "image", 0, images);
     for (ImageList* list : {&train, &test}) {
-        const bool were_any = !list->images.empty();
-        leave_out_unreadable(*list, o.rules, tally, [&] { activity.advance(++done); });
-        if (were_any && list->images.empty())
-            fail(Exit::bad_input, list->given.at(0).path + ": none of its images can be read, as " +
-                                      tally.examples.at(0) + "; check the source");
+        ImageTally of_list;
+        const size_t before = list->images.size();
+        leave_out_unreadable(*list, o.rules, of_list, [&] { activity.advance(++done); });
+        tally.add(of_list);
+        const size_t least = list == &train && test.images.empty() ? 2 : 1;  // two: one for each split
+        if (before >= least && list->images.size() < least)
+            fail(Exit::bad_input, list->given.at(0).path + ": of its " + counted(int64_t(before), "image") +
+                                      (list->images.empty() ? " none" : " only one") + " can be read, as " +
+                                      of_list.examples.at(0) + "; check the source");
     }
 }
 
@@ -163,7 +167,11 @@ public:
             const bool there = work_.finished[size_t(shard - work_.plan.shards.data())] == 'y';
             std::optional<ShardRecord> record;
             if (there) record = folder_.finished(shard->name());
-            if (record && !(options_.rules.strict && record->tally.left_out() > 0)) {
+            // what could not be opened may be readable by now, and no file shows that it was
+            // changed
+            const bool may_be_better = record && (record->tally.faults[size_t(ImageFault::unreadable)] > 0 ||
+                                                  (options_.rules.strict && record->tally.left_out() > 0));
+            if (record && !may_be_better) {
                 records_.push_back(std::move(*record));
                 continue;
             }

@@ -11,10 +11,6 @@ namespace {
 
 constexpr size_t most_names = 10, most_sources = 20;
 
-std::string counted(int64_t count, const std::string& what, const char* several = "s") {
-    return grouped(size_t(count)) + " " + what + (count == 1 ? "" : several);
-}
-
 std::string made_of(const ImageRules& rules) {
     if (rules.layout == ImageLayout::jpeg) return "files as they are";
     return rules.layout == ImageLayout::raw ? "pixels, " + rules.resize.text() : rules.resize.text();
@@ -58,16 +54,17 @@ void print_skipped(Terminal& out, const ListSummary& found) {
         {"file that is not named as an image", "files that are not named as images"},
         {"link in an archive, which is not followed", "links in archives, which are not followed"},
         {"hidden or system file or folder", "hidden or system files or folders"},
-        {"link that leads nowhere", "links that lead nowhere"},
+        {"link that leads nowhere, or where you may not go", "links that lead nowhere, or where you may not go"},
         {"link to a folder that is read already", "links to folders that are read already"},
         {"pipe or device that is named as an image", "pipes or devices that are named as images"},
         {"member that a later one of the same name replaces", "members that later ones of the same name replace"},
         {"image that was named before, with the same label", "images that were named before, with the same label"},
         {"archive beside folders of images; --from reads it", "archives beside folders of images; --from reads them"},
         {"image beside the folders, of no class", "images beside the folders, of no class"},
-        {"folder without an image, which makes no class", "folders without an image, which make no class"},
+        {"folder without an image", "folders without an image"},
         {"image of a third split", "images of a third split"},
         {"archive of which the list names no image", "archives of which the list names no image"},
+        {"image that the list does not name", "images that the list does not name"},
     }};
     for (size_t i = 0; i < skipped_kinds; ++i) {
         const SkippedCount& skipped = found.skipped[i];
@@ -81,6 +78,16 @@ void print_skipped(Terminal& out, const ListSummary& found) {
     }
 }
 
+/// Classes that have the names of splits are likely splits.
+std::string split_hint(const std::vector<std::string>& class_names) {
+    std::string names;
+    for (const std::string& name : class_names)
+        if (is_split_name(name)) names += (names.empty() ? "" : ", ") + name;
+    return names.empty() ? ""
+                         : "classes named as splits are: " + names +
+                               "; if they are splits, give their folders to --from and --val";
+}
+
 void print_left_out(Terminal& out, const ImageTally& all) {
     constexpr std::array<const char*, image_faults> names = {
         "damaged", "truncated", "empty", "of another format", "too large", "too narrow", "unreadable"};
@@ -90,6 +97,10 @@ void print_left_out(Terminal& out, const ImageTally& all) {
 }
 
 }  // namespace
+
+std::string counted(int64_t count, const std::string& what, const char* several) {
+    return grouped(size_t(count)) + " " + what + (count == 1 ? "" : several);
+}
 
 ListSummary summary_of(const ImageList& train, const ImageList& test) {
     ListSummary summary;
@@ -144,6 +155,7 @@ void print_summary(Terminal& out, const ImageOptions& o, const ListSummary& foun
     for (const auto& [split, tally] : {std::pair("train", &train), {"test", &test}})
         if (const std::string line = classes_without_images(split, class_names, tally->classes); !line.empty())
             out.line("  " + line);
+    if (const std::string hint = split_hint(class_names); !found.own_test && !hint.empty()) out.line("  " + hint);
     if (found.in_both.count > 0)
         out.line("  in both splits: " + counted(found.in_both.count, "image") + " (" + found.in_both.examples[0] + ")");
     print_skipped(out, found);

@@ -18,6 +18,9 @@ struct ListSummary {
     bool own_test = false;    ///< the test images are the source's own, not drawn
     ImageTally unreadable{};  ///< images that were left out before rows were drawn
 };
+/// "1 image", "2,000 images"
+std::string counted(int64_t count, const std::string& what, const char* several = "s");
+
 ListSummary summary_of(const ImageList& train, const ImageList& test);
 /// Throws Exit::bad_input for links that lead nowhere: of --strict.
 void check_nothing_is_lost(const ListSummary&);

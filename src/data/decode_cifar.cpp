@@ -115,7 +115,7 @@ std::vector<std::string> decode_names(const std::vector<uint8_t>& bytes, const L
         check_count(texts.size());  // before they are copied: one long text may stand in the list often
         names.assign(texts.begin(), texts.end());
     } else {
-        std::istringstream lines(std::string(bytes.begin(), bytes.end()));
+        std::istringstream lines(plain_text({bytes.begin(), bytes.end()}, where, "it has a line for each class"));
         for (std::string line; std::getline(lines, line);) {
             while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
             if (!line.empty()) names.push_back(line);

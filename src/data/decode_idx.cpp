@@ -105,7 +105,7 @@ Split read_split(const std::string& folder, const std::string& split, const std:
     const Idx labels = read_idx(find_file(folder, stem + "-labels", "idx1-ubyte"), 1);
     if (images.dims[0] != labels.dims[0])
         fail(Exit::bad_input, labels.path + ": has " + std::to_string(labels.dims[0]) + " labels for " +
-                                  std::to_string(images.dims[0]) + " images in " + images.path);
+                                  std::to_string(images.dims[0]) + " images in " + images.path + "; get both again");
     for (size_t row = 0; row < labels.data.size(); ++row)
         if (labels.data[row] >= classes)
             fail(Exit::bad_input, labels.path + ": row " + std::to_string(row) + " has label " +

@@ -46,7 +46,7 @@ Entry look_at(const std::string& path) {
     if (::lstat(path.c_str(), &entry.about) != 0) failed();
     const bool link = S_ISLNK(entry.about.st_mode);
     if (link && ::stat(path.c_str(), &entry.about) != 0) {
-        if (errno != ENOENT && errno != ELOOP && errno != ENOTDIR) failed();
+        if (errno != ENOENT && errno != ELOOP && errno != ENOTDIR && errno != EACCES) failed();
         entry.kind = Entry::Kind::dead;
     } else if (S_ISDIR(entry.about.st_mode)) {
         entry.kind = link ? Entry::Kind::link_to_folder : Entry::Kind::folder;
@@ -71,7 +71,7 @@ public:
         for (const std::string& name : names_in(root_, "check --from")) look_at_top(name);
         for (const std::string& label : labels_) walk(label, label);
         for (; !links_.empty(); links_.pop_front()) follow(links_.front().first, links_.front().second);
-        note_empty_classes(before);
+        note_empty_folders(before);
         return archives_;
     }
     bool has_folders() const { return has_folders_; }
@@ -104,6 +104,7 @@ private:
         while (!folders.empty()) {
             const std::string folder = std::move(folders.back());
             folders.pop_back();
+            folders_.push_back(folder);
             for (const std::string& name : names_in(root_ + "/" + folder, "check its permissions"))
                 if (const std::string path = folder + "/" + name; is_hidden(name))
                     to_.skip(Skipped::hidden, path);
@@ -140,20 +141,24 @@ private:
         const Entry entry = look_at(root_ + "/" + path);
         following_ = true;
         if (!seen_.insert({entry.about.st_dev, entry.about.st_ino}).second) return to_.skip(Skipped::loop, path);
-        if (label == path) labels_.push_back(label);
         walk(label, path);
     }
-    void note_empty_classes(size_t before) {
-        std::set<std::string> with_images;
-        for (size_t i = before; i < to_.images.size(); ++i) with_images.insert(to_.images[i].label);
-        for (const std::string& label : labels_)
-            if (!with_images.contains(label)) to_.skip(Skipped::no_image, label);
+    /// Of nested folders the outermost is named.
+    void note_empty_folders(size_t before) {
+        std::set<std::string> full = {""};
+        for (size_t i = before; i < to_.images.size(); ++i)
+            for (fs::path folder = fs::path(to_.images[i].name).parent_path(); full.insert(folder).second;)
+                folder = folder.parent_path();
+        std::sort(folders_.begin(), folders_.end());
+        for (const std::string& folder : folders_)
+            if (!full.contains(folder) && full.contains(fs::path(folder).parent_path()))
+                to_.skip(Skipped::no_image, folder);
     }
 
     const std::string root_;
     ImageList& to_;
     int32_t source_ = 0;
-    std::vector<std::string> labels_, archives_, loose_images_;
+    std::vector<std::string> labels_, folders_, archives_, loose_images_;
     std::deque<std::pair<std::string, std::string>> links_;  // label, path
     std::set<std::pair<dev_t, ino_t>> seen_;                 // folders that are read
     bool following_ = false, has_folders_ = false;

@@ -75,19 +75,47 @@ ClassTable name_classes(ImageList& train, const std::string& file) {
     return table;
 }
 
+namespace {
+
+/// "7" of "007": a number is one class however it is written.
+std::string plain_label(const std::string& label) {
+    return is_number(label) ? std::to_string(number_of(label)) : label;
+}
+
+/// Which class an id or a name means; -1: several.
+std::map<std::string, int32_t> meanings_of(const ClassTable& classes) {
+    std::map<std::string, int32_t> ids, meanings;
+    for (size_t i = 0; i < classes.ids.size(); ++i) {
+        const auto [before, is_new] = ids.try_emplace(plain_label(classes.ids[i]), int32_t(i));
+        if (!is_new) before->second = -1;
+    }
+    for (size_t i = 0; i < classes.names.size(); ++i) {
+        const auto [before, is_new] = meanings.try_emplace(classes.names[i], int32_t(i));
+        if (!is_new) before->second = -1;
+    }
+    for (const auto& [id, index] : ids) meanings[id] = index;
+    for (size_t i = 0; i < classes.ids.size(); ++i) meanings[classes.ids[i]] = int32_t(i);
+    return meanings;
+}
+
+}  // namespace
+
 void find_classes(ImageList& test, const ClassTable& classes) {
-    const std::set<std::string> ids(classes.ids.begin(), classes.ids.end());
+    std::set<std::string> ids;
+    for (const std::string& id : classes.ids) ids.insert(plain_label(id));
     const bool are_ids = std::any_of(test.images.begin(), test.images.end(),
-                                     [&](const ListedImage& image) { return ids.contains(image.label); });
+                                     [&](const ListedImage& image) { return ids.contains(plain_label(image.label)); });
     if (test.numbered && (classes.numbered || !are_ids)) return set_numbers(test, int64_t(classes.ids.size()));
-    std::map<std::string, int32_t> index;
-    for (size_t i = classes.names.size(); i-- > 0;) index[classes.names[i]] = int32_t(i);
-    for (size_t i = 0; i < classes.ids.size(); ++i) index[classes.ids[i]] = int32_t(i);
+    const std::map<std::string, int32_t> meanings = meanings_of(classes);
     for (ListedImage& image : test.images) {
-        const auto found = index.find(image.label);
-        if (found == index.end())
+        auto found = meanings.find(image.label);
+        if (found == meanings.end()) found = meanings.find(plain_label(image.label));
+        if (found == meanings.end())
             fail(Exit::bad_input,
                  "the test images have a class " + first_of(image) + ", and the training has none of it");
+        if (found->second < 0)
+            fail(Exit::bad_input, "the test images have a class " + first_of(image) +
+                                      ", which several classes are called; label them by ids");
         image.class_index = found->second;
     }
 }

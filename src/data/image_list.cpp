@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/input_file.h"
@@ -106,6 +108,10 @@ void take_listed_members(const std::vector<ListLine>& lines, const std::string& 
         taken.push_back(find_member(line.path, members, list, of));
         taken.back().label = line.label;
     }
+    std::set<std::pair<int32_t, int64_t>> named;
+    for (const ListedImage& image : taken) named.insert({image.source, image.offset});
+    for (const ListedImage& image : of.images)
+        if (!named.contains({image.source, image.offset})) of.skip(Skipped::unnamed, image.name);
     of.images.swap(taken);
 }
 
@@ -169,12 +175,36 @@ bool add_path(const std::string& path, const ImageSource& source, const std::vec
     return false;
 }
 
+/// Labels are either all in .cls members or all elsewhere, and numbers are from 0. Throws
+/// Exit::bad_input.
+void check_labels(const ImageList& list) {
+    for (int32_t i = 0; !list.labelled.empty() && i < int32_t(list.sources.size()); ++i)
+        if (std::find(list.labelled.begin(), list.labelled.end(), i) == list.labelled.end())
+            fail(Exit::bad_input, list.given[size_t(i)].path + ": has no labels (.cls), and " +
+                                      list.given[size_t(list.labelled[0])].path +
+                                      " has; convert them apart, or add them");
+    if (list.placed) return;
+    const auto negative = [](const ListedImage& image) {
+        return image.label.starts_with('-') && is_number(image.label.substr(1));
+    };
+    const auto found = std::find_if(list.images.begin(), list.images.end(), negative);
+    if (found != list.images.end() &&
+        std::all_of(list.images.begin(), list.images.end(),
+                    [&](const ListedImage& image) { return is_number(image.label) || negative(image); }))
+        fail(Exit::bad_input, found->name + ": has the label " + found->label +
+                                  ", and numbers are from 0; leave out images without a label");
+}
+
 ImageList list_one_by_one(const ImageSource& source) {
     ImageList list;
     const std::vector<ListLine> lines = source.list.empty() ? std::vector<ListLine>() : read_list(source.list);
     bool archives = false;
     add_each(source.from, [&](const std::string& path) { archives = add_path(path, source, lines, list) || archives; });
-    if (lines.empty()) return list;
+    if (lines.empty()) {
+        check_labels(list);
+        if (list.placed) skip_loose_members(list);
+        return list;
+    }
     list.placed = false;
     if (archives) take_listed_members(lines, source.list, list);
     list.numbered = are_numbers(lines);

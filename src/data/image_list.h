@@ -26,18 +26,19 @@ enum class Skipped : uint8_t {
     other,        ///< no image by its name
     link,         ///< a link in an archive
     hidden,       ///< a name as is_hidden() has it
-    dead_link,    ///< a link that leads nowhere
+    dead_link,    ///< a link that leads nowhere, or where this user may not go
     loop,         ///< a link to a folder that is read anyway
     special,      ///< a pipe or device with an image's name
     replaced,     ///< a member of an archive that a later one of the same name replaces
     repeated,     ///< an image that another line or source gives with the same label
     archive,      ///< an archive beside or in the folders of classes
     unclassed,    ///< an image beside the folders of classes
-    no_image,     ///< a folder of a class that holds no image, which makes no class
+    no_image,     ///< a folder without an image
     other_split,  ///< an image of a split that is neither training nor test
-    unlisted      ///< an archive of which a list names no image
+    unlisted,     ///< an archive of which a list names no image
+    unnamed       ///< an image in an archive that the list does not name
 };
-constexpr size_t skipped_kinds = 13;
+constexpr size_t skipped_kinds = 14;
 
 /// How many were skipped, and the names of the first ones.
 struct SkippedCount {
@@ -62,6 +63,7 @@ struct ImageList {
     std::vector<ListedImage> images;   ///< sorted by class and name
     bool numbered = false;             ///< labels are numbers from 0, of a list or of .cls members
     bool placed = true;                ///< labels are those of the folders that images lie in
+    std::vector<int32_t> labelled{};   ///< sources whose labels are .cls members
     std::array<SkippedCount, skipped_kinds> skipped{};
 
     /// Adds a source that is read at `path`; its index.

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
@@ -28,18 +30,27 @@ std::string file_of(const std::string& path) { return fs::path(path).filename();
 
 /// The folder that holds a member; empty at the top.
 std::string parent_of(const std::string& name) {
-    const std::string parent = fs::path(name).parent_path().filename();
-    return parent == "." ? "" : parent;
+    const std::string parent = fs::path(normal_name(name)).parent_path().filename();
+    return parent == ".." ? "" : parent;
 }
 
 /// WebDataset's key: the name up to the first dot of its file.
-std::string key_of(const std::string& name) { return name.substr(0, name.find('.', name.rfind('/') + 1)); }
+std::string key_of(const std::string& member) {
+    const std::string name = normal_name(member);
+    return name.substr(0, name.find('.', name.rfind('/') + 1));
+}
+
+/// "a.tar" of "a.tar.gz" and "a.tgz"; "a" of "a.gz".
+std::string name_unpacked(const std::string& path) {
+    const std::string stem = stem_of(path);
+    return lower(path).ends_with(".tgz") ? stem + ".tar" : stem;
+}
 
 /// Writes the content of a gzipped file to `folder`; its path there.
 std::string unpack(const std::string& path, const std::string& folder) {
     std::error_code error;
     fs::create_directories(folder, error);
-    const std::string to = folder + "/" + stem_of(path);
+    const std::string to = folder + "/" + name_unpacked(path);
     GzipReader reader(path);
     std::ofstream out(to, std::ios::binary | std::ios::trunc);
     std::vector<char> buffer(1 << 20);
@@ -73,58 +84,88 @@ public:
         : file_(path), to_(to), source_(to.add_source(path, shown)), members_(members_in(0, file_.size())) {}
 
     void add_all() {
-        const bool labelled = any(".cls");
+        const bool labelled = has_labels();
         for (const TarPlace& member : members_)
             if (is_archive_name(member.name) && !labelled)
                 add_class_archive(member);
             else if (!is_image_name(member.name))
-                skip_other(member);
+                skip_other(member, labelled);
             else if (!labelled)
                 add_by_name(member);
         if (labelled) add_by_labels();
     }
 
 private:
-    /// Those that are nobody's are skipped.
+    /// Links, and files that are nobody's, are skipped.
     std::vector<TarPlace> members_in(int64_t offset, int64_t bytes) {
         std::vector<TarPlace> members;
-        const int64_t links = index_tar(file_, offset, bytes, [&](const TarPlace& member) {
+        index_tar(file_, offset, bytes, [&](const TarPlace& member) {
             if (has_hidden_part(member.name))
                 to_.skip(Skipped::hidden, member.name);
             else
                 members.push_back(member);
         });
-        to_.skipped[size_t(Skipped::link)].add(to_.given[size_t(source_)].path, links);
-        return last_of_each(std::move(members), to_);
+        members = last_of_each(std::move(members), to_);
+        std::erase_if(members, [&](const TarPlace& member) {
+            if (member.is_link) to_.skip(Skipped::link, member.name);
+            return member.is_link;
+        });
+        return members;
     }
-    void skip_other(const TarPlace& member) {
-        if (!member.name.ends_with(".cls")) to_.skip(Skipped::other, member.name);
+    void skip_other(const TarPlace& member, bool labelled) {
+        if (!labelled || !is_label_name(member.name)) to_.skip(Skipped::other, member.name);
     }
-    bool any(const char* ending) const {
-        return std::any_of(members_.begin(), members_.end(),
-                           [&](const TarPlace& member) { return member.name.ends_with(ending); });
+    static bool is_label_name(const std::string& name) { return name.ends_with(".cls"); }
+    /// Whether a member KEY.cls stands beside an image KEY.jpg.
+    bool has_labels() const {
+        std::unordered_set<std::string> images;
+        for (const TarPlace& member : members_)
+            if (is_image_name(member.name)) images.insert(key_of(member.name));
+        return std::any_of(members_.begin(), members_.end(), [&](const TarPlace& member) {
+            return is_label_name(member.name) && images.contains(key_of(member.name));
+        });
     }
-    void add(const std::string& label, const std::string& name, const TarPlace& member) {
+    void add(const std::string& label, const std::string& name, const TarPlace& member,
+             const std::string& folder = "") {
         to_.images.push_back({.label = label,
                               .name = name,
                               .source = source_,
                               .offset = member.offset,
                               .bytes = member.bytes,
-                              .member = normal_name(member.name)});
+                              .member = normal_name(folder + member.name)});
     }
     /// ILSVRC's: n01440764.tar in the archive holds the class's images.
     void add_class_archive(const TarPlace& archive) {
-        if (!archive.name.ends_with(".tar")) return to_.skip(Skipped::archive, archive.name);
+        const bool is_plain = lower(archive.name).ends_with(".tar");
+        if (!is_plain && !any_plain_archive()) return to_.skip(Skipped::archive, archive.name);
+        if (!is_plain)
+            fail(Exit::bad_input,
+                 place(archive) + ": is compressed within another archive, which is not read; unpack the outer one");
         if (!is_tar(file_, archive.offset, archive.bytes))
             fail(Exit::bad_input, place(archive) + ": is no tar archive; get it again");
         const std::string label = stem_of(archive.name);
+        const std::string folder = archive.name.substr(0, archive.name.size() - 4) + "/";
         const size_t before = to_.images.size();
+        std::set<std::string> parents;
         for (const TarPlace& member : members_in(archive.offset, archive.bytes))
-            if (is_image_name(member.name))
-                add(label, label + "/" + file_of(member.name), member);
-            else
+            if (is_image_name(member.name)) {
+                add(label, label + "/" + file_of(member.name), member, folder);
+                parents.insert(parent_of(member.name));
+            } else if (is_label_name(member.name)) {
+                fail(Exit::bad_input, place(archive) + ": holds labels (" + member.name +
+                                          "), which are read only in archives of their own; unpack the outer one");
+            } else {
                 to_.skip(Skipped::other, member.name);
+            }
         if (to_.images.size() == before) fail(Exit::bad_input, place(archive) + ": holds no .jpg, .jpeg or .png");
+        if (parents.size() > 1)
+            fail(Exit::bad_input, place(archive) +
+                                      ": holds several folders, and an archive in an archive is one class; "
+                                      "unpack the outer one");
+    }
+    bool any_plain_archive() const {
+        return std::any_of(members_.begin(), members_.end(),
+                           [](const TarPlace& member) { return lower(member.name).ends_with(".tar"); });
     }
     void add_by_name(const TarPlace& member) {
         const std::string folder = parent_of(member.name), label = folder.empty() ? stem_of(file_.path()) : folder;
@@ -136,17 +177,27 @@ private:
         file_.read(member.offset, member.bytes, label.data());
         label = plain_text(std::move(label), place(member), "a label is a number or a name");
         label.erase(label.find_last_not_of(" \t\r\n") + 1);
+        label.erase(0, std::min(label.find_first_not_of(" \t\n"), label.size()));
         if (label.empty() || label.find('\n') != std::string::npos)
             fail(Exit::bad_input, place(member) + ": is no label, a number or a name; check the archive");
         return label;
     }
+    /// Names with a dot in them may have the same key.
+    void add_label(const TarPlace& member, std::map<std::string, std::string>& labels) const {
+        const std::string label = label_in(member);
+        const auto [before, is_new] = labels.try_emplace(key_of(member.name), label);
+        if (!is_new && before->second != label)
+            fail(Exit::bad_input, place(member) + ": is a second label for " + before->first +
+                                      ", as a key ends at the first dot; write other names");
+    }
     void add_by_labels() {
         std::map<std::string, std::string> labels;
         for (const TarPlace& member : members_)
-            if (member.name.ends_with(".cls")) labels[key_of(member.name)] = label_in(member);
+            if (is_label_name(member.name)) add_label(member, labels);
         const bool numbers =
             std::all_of(labels.begin(), labels.end(), [](const auto& entry) { return is_number(entry.second); });
         to_.placed = false;
+        to_.labelled.push_back(source_);
         if (to_.images.empty()) to_.numbered = numbers;
         for (const TarPlace& member : members_) {
             if (!is_image_name(member.name)) continue;
@@ -174,6 +225,9 @@ std::string_view archive_kind(const InputBytes& file) {
                                "7zXZ",
                                "compressed by xz"},
                               {"BZh", "compressed by bzip2"},
+                              {"\x1f\x9d", "compressed by compress"},
+                              {"\x04\x22\x4d\x18", "compressed by lz4"},
+                              {"LZIP", "compressed by lzip"},
                               {"\x28\xb5\x2f\xfd", "compressed by zstd"},
                               {"7z\xbc\xaf", "a 7z archive"},
                               {"Rar!", "a rar archive"}};

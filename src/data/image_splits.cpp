@@ -1,10 +1,9 @@
 #include "data/image_splits.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <set>
 #include <unordered_set>
 
@@ -14,95 +13,179 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* train_names[] = {"train", "training"};
+using Names = std::vector<std::string>;
+
+const Names train_words = {"train", "training"};
 // In the order in which they are preferred: ImageNet's "test" has no labels.
-constexpr const char* test_names[] = {"val", "valid", "validation", "test", "testing"};
+const Names test_words = {"val", "valid", "validation", "dev", "test", "testing"};
+
+bool is_among(const std::string& word, const Names& words) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// The letters that a name begins with, in lower case: "train" of "Train-0000.tar".
+std::string word_of(const std::string& name) {
+    const std::string text = lower(name);
+    return text.substr(0, std::min(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), text.size()));
+}
+
+/// The name of `names` whose word comes first in `words`; empty if there is none.
+std::string first_among(const std::set<std::string>& names, const Names& words) {
+    for (const std::string& word : words)
+        for (const std::string& name : names)
+            if (word_of(name) == word) return name;
+    return "";
+}
 
 /// The folders above an image, from its source on.
-std::vector<std::string> folders_above(const ListedImage& image) {
-    std::vector<std::string> folders;
+Names folders_above(const ListedImage& image) {
+    Names folders;
     const fs::path path = fs::path(image.member.empty() ? image.name : image.member).parent_path();
     for (const fs::path& part : path) folders.push_back(part);
     return folders;
 }
 
-/// How many folders all images have in common, from the source on.
-size_t common_depth(const std::vector<ListedImage>& images) {
-    const std::vector<std::string> first = folders_above(images.at(0));
-    size_t depth = first.size();
+/// What the images of one source have in common.
+struct Layout {
+    size_t depth = SIZE_MAX;          ///< folders that are above all of them
+    Names common{};                   ///< [depth]
+    std::set<std::string> folders{};  ///< at that depth, of those that hold folders with images
+    bool has_deeper = false;          ///< some images lie deeper than that
+};
+
+std::map<int32_t, Layout> layouts_of(const std::vector<ListedImage>& images) {
+    std::map<int32_t, Layout> layouts;
     for (const ListedImage& image : images) {
-        const std::vector<std::string> folders = folders_above(image);
-        const auto [end, other] =
-            std::mismatch(first.begin(), first.begin() + ptrdiff_t(depth), folders.begin(), folders.end());
-        depth = size_t(end - first.begin());
+        Layout& layout = layouts[image.source];
+        const Names folders = folders_above(image);
+        if (layout.depth == SIZE_MAX) layout.common = folders;
+        const auto end =
+            std::mismatch(layout.common.begin(), layout.common.end(), folders.begin(), folders.end()).first;
+        layout.common.erase(end, layout.common.end());
+        layout.depth = layout.common.size();
     }
-    return depth;
+    for (const ListedImage& image : images) {
+        Layout& layout = layouts[image.source];
+        const Names folders = folders_above(image);
+        layout.has_deeper = layout.has_deeper || folders.size() > layout.depth;
+        if (folders.size() >= layout.depth + 2) layout.folders.insert(folders[layout.depth]);
+    }
+    return layouts;
 }
 
-/// The first of `names` that is among the folders, in any case of letters; empty if none is.
-template <size_t n> std::string split_among(const std::vector<std::string>& folders, const char* const (&names)[n]) {
-    for (const char* name : names)
-        for (const std::string& folder : folders)
-            if (lower(folder) == name) return folder;
-    return "";
+enum class Part { train, test, third, loose };
+
+/// By which names images are dealt to splits.
+struct SplitNames {
+    std::string train, test;
+    bool found() const { return !train.empty() && !test.empty(); }
+    Part part_of(const std::string& name) const {
+        if (name == test || word_of(name) == word_of(test)) return Part::test;
+        return name == train || word_of(name) == word_of(train) ? Part::train : Part::third;
+    }
+};
+
+SplitNames split_names_of(const std::set<std::string>& names) {
+    return {first_among(names, train_words), first_among(names, test_words)};
 }
 
-/// The folders at `depth` that hold folders with images.
-std::vector<std::string> folders_at(size_t depth, const std::vector<ListedImage>& images) {
-    std::set<std::string> names;
-    for (const ListedImage& image : images)
-        if (const std::vector<std::string> folders = folders_above(image); folders.size() >= depth + 2)
-            names.insert(folders[depth]);
-    return {names.begin(), names.end()};
+std::string name_of_source(const std::string& path) {
+    const fs::path normal = fs::path(path).lexically_normal();
+    return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
+}
+
+/// Deals the images of sources that are called as splits are, or have folders that are.
+class Splitter {
+public:
+    explicit Splitter(const ImageList& list) : layouts_(layouts_of(list.images)) {
+        std::set<std::string> names;
+        for (const GivenImages& source : list.given) names_.push_back(name_of_source(source.path));
+        names.insert(names_.begin(), names_.end());
+        by_source_ = split_names_of(names);
+        for (const auto& [source, layout] : layouts_)
+            if (const SplitNames folders = split_names_of(layout.folders); folders.found())
+                by_folder_[source] = folders;
+    }
+    bool found() const { return by_source_.found() || !by_folder_.empty(); }
+    /// Also sets the label to the folder below that of the split.
+    Part deal(ListedImage& image) const {
+        if (by_source_.found()) {
+            const std::string& name = names_[size_t(image.source)];
+            const bool known = is_split_name(name);
+            return known ? by_source_.part_of(name) : Part::train;
+        }
+        const auto names = by_folder_.find(image.source);
+        if (names == by_folder_.end()) return Part::train;
+        const size_t depth = layouts_.at(image.source).depth;
+        const Names above = folders_above(image);
+        if (above.size() < depth + 2) return Part::loose;
+        image.label = above[depth + 1];
+        return names->second.part_of(above[depth]);
+    }
+
+private:
+    std::map<int32_t, Layout> layouts_;
+    Names names_;  // [sources]
+    SplitNames by_source_;
+    std::map<int32_t, SplitNames> by_folder_;
+};
+
+/// Counts what each source gave to a split, and leaves out those that gave nothing.
+void count_split(ImageList& list, const std::string& split) {
+    for (GivenImages& source : list.given) source.images = 0;
+    for (const ListedImage& image : list.images) ++list.given[size_t(image.source)].images;
+    std::erase_if(list.given, [](const GivenImages& source) { return source.images == 0; });
+    for (GivenImages& source : list.given) source.path += ", " + split;
+    list.sort();
 }
 
 }  // namespace
 
 SourceIds::SourceIds(const std::vector<std::string>& sources) {
     for (const std::string& path : sources) {
-        struct stat about{};
-        const bool known = ::stat(path.c_str(), &about) == 0;
-        ids_.push_back(known ? std::to_string(about.st_dev) + ":" + std::to_string(about.st_ino) : path);
+        std::error_code error;
+        const fs::path real = fs::canonical(path, error);
+        paths_.push_back(error ? path : real.string());
     }
 }
 
 std::string SourceIds::key(const ListedImage& image) const {
-    const bool member = image.offset >= 0;
-    return ids_[size_t(image.source)] + "/" +
-           (member ? std::to_string(image.offset) : fs::path(image.name).lexically_normal().string());
+    const fs::path source = paths_[size_t(image.source)];
+    if (image.offset >= 0) return source.string() + '\0' + std::to_string(image.offset);
+    return (source / image.name).lexically_normal();
+}
+
+bool is_split_name(const std::string& name) {
+    return is_among(word_of(name), train_words) || is_among(word_of(name), test_words);
+}
+
+void skip_loose_members(ImageList& list) {
+    const std::map<int32_t, Layout> layouts = layouts_of(list.images);
+    std::erase_if(list.images, [&](const ListedImage& image) {
+        const Layout& layout = layouts.at(image.source);
+        const bool loose = image.offset >= 0 && layout.has_deeper && folders_above(image).size() == layout.depth;
+        if (loose) list.skip(Skipped::unclassed, image.member);
+        return loose;
+    });
 }
 
 std::optional<ImageList> take_test_images(ImageList& train) {
-    if (!train.placed || train.sources.size() != 1) return std::nullopt;
-    const size_t depth = common_depth(train.images);
-    const std::vector<std::string> folders = folders_at(depth, train.images);
-    const std::string train_name = split_among(folders, train_names), test_name = split_among(folders, test_names);
-    if (train_name.empty() || test_name.empty()) return std::nullopt;
+    if (!train.placed) return std::nullopt;
+    const Splitter splitter(train);
+    if (!splitter.found()) return std::nullopt;
     ImageList test;
     test.sources = train.sources;
     test.given = train.given;
     std::vector<ListedImage> images = std::move(train.images);
     train.images.clear();
-    for (ListedImage& image : images) {
-        const std::vector<std::string> above = folders_above(image);
-        if (above.size() < depth + 2) {
-            train.skip(Skipped::unclassed, image.name);
-            continue;
+    for (ListedImage& image : images) switch (splitter.deal(image)) {
+            case Part::train: train.images.push_back(std::move(image)); break;
+            case Part::test: test.images.push_back(std::move(image)); break;
+            case Part::third: train.skip(Skipped::other_split, image.name); break;
+            case Part::loose: train.skip(Skipped::unclassed, image.name); break;
         }
-        if (image.member.empty()) image.label = above[depth + 1];
-        if (above[depth] == train_name)
-            train.images.push_back(std::move(image));
-        else if (above[depth] == test_name)
-            test.images.push_back(std::move(image));
-        else
-            train.skip(Skipped::other_split, image.name);
-    }
-    train.given[0].path += ", " + train_name;
-    train.given[0].images = int64_t(train.images.size());
-    test.given[0].path += ", " + test_name;
-    test.given[0].images = int64_t(test.images.size());
-    train.sort();
-    test.sort();
+    count_split(train, "training");
+    count_split(test, "test");
     return test;
 }
 

@@ -109,18 +109,14 @@ class Walk {
 public:
     Walk(const InputBytes& file, int64_t begin, int64_t bytes) : file_(file), at_(begin), end_(begin + bytes) {}
 
-    /// Returns the number of links.
-    int64_t visit_all(const std::function<void(const TarPlace&)>& visit) {
-        int64_t links = 0;
+    void visit_all(const std::function<void(const TarPlace&)>& visit) {
         for (;;) {
             if (end_ - at_ < block) bad("ends without the mark of its end: it is truncated");
             const Header header(file_, at_);
-            if (!header.is_end()) {
-                links += header.is_link();
+            if (!header.is_end())
                 read_member(header, visit);
-            } else if (extended_ = {}; !find_next_archive()) {
-                return links;
-            }
+            else if (extended_ = {}; !find_next_archive())
+                return;
         }
     }
 
@@ -137,6 +133,7 @@ private:
         if (header.type() == 'M') bad("is a volume of a larger archive, which is not read: unpack that with tar -M");
         const std::string name = extended_.name.empty() ? header.name() : extended_.name;
         if (is_file && !name.ends_with('/')) visit({name, content, bytes});  // else a folder, before POSIX
+        if (header.is_link()) visit({.name = name, .is_link = true});
         if (header.type() == 'L') extended_.name = text_at(content, bytes).c_str();
         if (header.type() == 'x' || header.type() == 'X') read_pax(text_at(content, bytes), extended_);
         if (!header.is_extension()) extended_ = {};
@@ -170,7 +167,8 @@ private:
     }
 
     void read_pax(std::string_view records, Extended& to) const {
-        while (!records.empty())
+        // some writers fill the block with zeros
+        while (records.find_first_not_of('\0') != std::string_view::npos)
             if (!read_pax_record(records, to)) bad("a pax header is damaged");
     }
     std::string text_at(int64_t at, int64_t bytes) const {
@@ -197,9 +195,9 @@ bool is_tar(const InputBytes& file, int64_t offset, int64_t bytes) {
     return header.is_end() || header.sums_up();
 }
 
-int64_t index_tar(const InputBytes& file, int64_t offset, int64_t bytes,
-                  const std::function<void(const TarPlace&)>& visit) {
-    return Walk(file, offset, bytes).visit_all(visit);
+void index_tar(const InputBytes& file, int64_t offset, int64_t bytes,
+               const std::function<void(const TarPlace&)>& visit) {
+    Walk(file, offset, bytes).visit_all(visit);
 }
 
 }  // namespace convoy

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "data/shard.h"
@@ -86,6 +87,8 @@ TEST_F(ConvertSummary, EachReasonToLeaveAnImageOutIsCounted) {
                         : "left out: 7 images (1 damaged, 1 truncated, 1 empty, 2 of another format, 1 too narrow, "
                           "1 unreadable), as",
                    "cut.jpg: Premature end"}));
+    record_fault("pictures that are damaged, truncated, empty, too narrow, of another format, or not to be opened",
+                 "left out, each reason counted; `--strict` ends there with exit 3", "as promised", 1);
 }
 
 // The one test image would be the bad one, by some seed.
@@ -98,7 +101,9 @@ TEST_F(ConvertSummary, FewImagesAreDrawnAmongThoseThatCanBeRead) {
             << seed;
     EXPECT_EQ("", lacks(said({"--from", root_, "--strict"}), {"exit 3: cat/", "neither JPEG nor PNG", "--strict"}));
     for (uint32_t i = 0; i < 5; ++i) fs::remove(root_ + formatted("/cat/%u.jpg", i));
-    EXPECT_EQ("", lacks(said({"--from", root_}), {"exit 3: ", "none of its images can be read, as cat/a.jpg"}));
+    EXPECT_EQ("", lacks(said({"--from", root_}), {"exit 3: ", "of its 3 images none can be read, as cat/a.jpg"}));
+    record_fault("three of eight pictures cannot be read, in four shards and a test split of one",
+                 "drawn among the others; exit 0", "as promised", 8);
 }
 
 TEST_F(ConvertSummary, EverySourceAndClassSaysWhatItGave) {
@@ -126,18 +131,45 @@ TEST_F(ConvertSummary, BothSplitsOfOneFolderAreTaken) {
     make_image_folder(root_ + "/train", 2, 4);
     make_image_folder(root_ + "/val", 2, 2);
     const std::string text = said({"--from", root_});
-    EXPECT_EQ("", lacks(text, {"8 train images, 4 test images", "2 classes", "from " + root_ + ", train: 8 images",
-                               "from " + root_ + ", val: 4 images"}));
+    EXPECT_EQ("", lacks(text, {"8 train images, 4 test images", "2 classes", "from " + root_ + ", training: 8 images",
+                               "from " + root_ + ", test: 4 images"}));
     EXPECT_NE("", lacks(text, {"drawn by --seed"}));
     EXPECT_EQ(SplitReader(out_, "train").info().class_names, (std::vector<std::string>{"n00000000", "n00000001"}));
     EXPECT_EQ(
         "", lacks(said({"--from", root_ + "/train", "--val", root_ + "/train"}), {"in both splits: 8 images (n0000"}));
 }
 
+TEST_F(ConvertSummary, ClassesNamedAsSplitsAreDoubted) {
+    for (uint32_t i = 0; i < 4; ++i)
+        for (const char* name : {"train", "val", "bus"})
+            write_file(root_ + formatted("/%s/%u.jpg", name, i), picture(i));
+    EXPECT_EQ("",
+              lacks(said({"--from", root_}), {"3 classes", "classes named as splits are: train, val; if", "--val"}));
+}
+
+// A file's mode is no change of the file, so a shard that lacks an image for it is made again.
+TEST_F(ConvertSummary, WhatCouldNotBeOpenedIsTriedAgain) {
+    make_image_folder(root_, 2, 40);
+    write_file(root_ + "/n00000000/bad.jpg", "");
+    std::vector<std::string> args = {"--from", root_, "--shards", "4", "--seed", "0"};
+    const std::string records = out_ + ".partial/records", record = records + "/" + shard_name("train", 0, 4);
+    do {  // until the bad picture is in a later shard
+        ++args.back()[0];
+        std::vector<std::string> strict = args;
+        strict.push_back("--strict");
+        EXPECT_EQ("", lacks(said(strict), {"exit 3", "bad.jpg"}));
+    } while (!fs::exists(record));
+    auto json = nlohmann::json::parse(read_file(record));
+    json["faults"][size_t(ImageFault::unreadable)] = 3;
+    write_file(record, json.dump());
+    EXPECT_EQ("", lacks(said(args), {"76 train images, 4 test images", "left out: 1 image (1 empty)"}));
+}
+
 TEST_F(ConvertSummary, DeadLinksEndAStrictConversion) {
     make_image_folder(root_, 2, 4);
     fs::create_symlink("gone", root_ + "/n00000002");
-    EXPECT_EQ("", lacks(said({"--from", root_}), {"8 images", "passed over: 1 link that leads nowhere (n00000002)"}));
+    EXPECT_EQ("", lacks(said({"--from", root_}),
+                        {"8 images", "passed over: 1 link that leads nowhere, or where you may not go (n00000002)"}));
     EXPECT_EQ("", lacks(said({"--from", root_, "--strict"}), {"exit 3: n00000002", "leads nowhere", "--strict"}));
 }
 

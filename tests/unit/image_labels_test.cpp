@@ -95,6 +95,36 @@ TEST_F(ImageLabels, NumberedTestLabelsAreFoldersOfThatName) {
     EXPECT_EQ(indices("1/x.jpg 1\n2/x.jpg 2\n", by_number), (std::vector<int32_t>{1, 2}));
 }
 
+// Oxford's flowers: folders 01 to 10, and labels from 1 in a list.
+TEST_F(ImageLabels, NumbersMeanFoldersHoweverTheyAreWritten) {
+    const std::string flowers = dir_.path("flowers"), list = flowers + "/test.txt";
+    for (int i = 1; i <= 10; ++i) write_file(flowers + formatted("/%02d/x.jpg", i), "");
+    ImageList train = listed({flowers});
+    const ClassTable classes = name_classes(train, "");
+    write_file(list, "01/x.jpg 1\n09/x.jpg 9\n");
+    ImageList test = listed({list});
+    find_classes(test, classes);
+    EXPECT_EQ(test.images[0].class_index, 0);
+    EXPECT_EQ(test.images[1].class_index, 8);
+}
+
+// ImageNet has two classes that are called crane.
+TEST_F(ImageLabels, ANameOfTwoClassesIsRefused) {
+    const std::string file = dir_.path("classes.txt"), list = root_ + "/test.txt";
+    write_file(file, "n01 crane\nn02 tench\nn10 crane\n");
+    ImageList train = listed({root_});
+    const ClassTable classes = name_classes(train, file);
+    const auto index_of = [&](const std::string& label) {
+        write_file(list, "n01/x.jpg " + label + "\n");
+        ImageList test = listed({list});
+        find_classes(test, classes);
+        return test.images[0].class_index;
+    };
+    EXPECT_EQ(index_of("tench"), 1);
+    EXPECT_EQ(index_of("n10"), 2);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"'crane'", "several classes", "ids"}, [&] { index_of("crane"); }));
+}
+
 TEST_F(ImageLabels, ClassesAreNamedByAFile) {
     ImageList list = listed({root_});
     const std::string file = dir_.path("classes.txt");

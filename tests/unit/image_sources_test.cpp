@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "tests/support/cluster.h"
 #include "tests/unit/image_lists.h"
 
 namespace convoy::test {
@@ -76,6 +77,8 @@ TEST_F(ImageSources, NoFolderIsReadTwice) {
     EXPECT_EQ(std::count(all.begin(), all.end(), "n03 d.jpg: far"), 1);
     EXPECT_EQ(all.size(), wanted_.size() + 1);
     EXPECT_EQ(more.count(Skipped::loop).count, 6);
+    record_fault("links to folders that hold them, to one another's folders and to nowhere",
+                 "each folder read once, each such link named", "as promised", 2);
 }
 
 TEST_F(ImageSources, LinksThatLeadNowhereAreNamed) {
@@ -121,6 +124,8 @@ TEST_F(ImageSources, EachThatIsNoArchiveIsNamed) {
     EXPECT_EQ("", problem({sets + "/a.tar", sets + "/b.tar", sets + "/c.tar"}, {"b.tar", "c.tar"}));
     for (const char* name : {"b.tar", "c.tar", "d.zip", "e.tar.xz"}) fs::remove(sets + "/" + name);
     EXPECT_EQ("", problem({sets}, {"f.tar: holds no .jpg"})) << "an archive of nothing";
+    record_fault("archives that are empty, web pages, of another kind or without an image, among sound ones",
+                 "exit 3, each of them named", "as promised", 3);
     fs::remove(sets + "/f.tar");
     EXPECT_EQ(listed({sets}).given.at(0).path, sets + "/a.tar");
     ASSERT_EQ(run("cd " + sets + " && echo n01/x.jpg 0 | gzip >list.txt.gz && gzip -k a.tar").code, 0);
@@ -187,6 +192,92 @@ TEST_F(ImageSources, TextOfOtherEditorsNamesImagesAndClasses) {
     list = listed({dir_.path("w.tar")});
     EXPECT_TRUE(list.numbered);
     EXPECT_EQ(list.images[0].label, "12");
+}
+
+TEST_F(ImageSources, FilesByAnyPathHaveOneLabel) {
+    const std::string path = root_ + "/list.txt", other = dir_.path("lists/other.txt");
+    write_file(path, "n01/x.jpg cat\n" + root_ + "/n01/x.jpg dog\n");
+    EXPECT_EQ("", problem({path}, {"two labels"})) << "an absolute path";
+    write_file(path, "n01/x.jpg cat\n");
+    write_file(other, "../root/n01/x.jpg dog\n");
+    EXPECT_EQ("", problem({path, other}, {"two labels"}));
+    fs::create_directory_symlink(root_, dir_.path("also"));
+    EXPECT_EQ(listed({root_, dir_.path("also")}).images.size(), 6u);
+}
+
+TEST_F(ImageSources, FoldersWithoutAnImageAreNamedAtAnyDepth) {
+    write_file(root_ + "/n01/deep/er/a.webp", "");
+    write_file(root_ + "/n03/b.webp", "");
+    write_file(root_ + "/n03/more/c.webp", "");
+    EXPECT_EQ(names(listed({root_}), Skipped::no_image), (Names{"n01/deep", "n03"}));
+}
+
+TEST_F(ImageSources, LinksToPlacesOfOthersAreNamed) {
+    if (run("test $(id -u) = 0 && setpriv --version").code != 0) GTEST_SKIP() << "needs root and setpriv";
+    write_file(dir_.path("secret/x.jpg"), "secret");
+    fs::permissions(dir_.path("secret"), fs::perms::owner_all);
+    link(dir_.path("secret/x.jpg"), "n01/theirs.jpg");
+    fs::permissions(dir_.path(), fs::perms::all);
+    const Finished f = run("setpriv --reuid=65534 --clear-groups " + sibling("convoy") +
+                           " convert imagefolder --from " + root_ + " --to " + dir_.path("out") + " --strict");
+    EXPECT_EQ("", refusal(f, Exit::bad_input, {"n01/theirs.jpg", "--strict"}));
+}
+
+// As files called img.000.jpg: a key of WebDataset ends at the first dot.
+TEST_F(ImageSources, AKeyHasOneLabel) {
+    const std::string sets = dir_.path("sets");
+    const auto pack = [&](const std::vector<std::pair<std::string, std::string>>& files) {
+        fs::remove_all(sets);
+        for (const auto& [name, content] : files) write_file(sets + "/" + name, content);
+        EXPECT_EQ(run("cd " + sets + " && tar -cf ../web.tar *").code, 0);
+        return dir_.path("web.tar");
+    };
+    EXPECT_EQ("",
+              problem({pack({{"img.000.jpg", "a"}, {"img.000.cls", "0"}, {"img.001.jpg", "b"}, {"img.001.cls", "1"}})},
+                      {"img.001.cls", "a second label for img", "first dot"}));
+    EXPECT_EQ(contents(listed({pack({{"a.jpg", "a"}, {"a.cls", " 3 \n"}})})), Names{"3 a.jpg: a"});
+    EXPECT_EQ(
+        "", problem({pack({{"a.jpg", "a"}, {"a.cls", "-1"}, {"b.jpg", "b"}, {"b.cls", "1"}})}, {"label -1", "from 0"}));
+    EXPECT_EQ(contents(listed({pack({{"cat/a.jpg", "a"}, {"dog/b.jpg", "b"}, {"doc/style.cls", "LaTeX"}})})),
+              (Names{"cat a.jpg: a", "dog b.jpg: b"}));
+    const std::string labelled = pack({{"a.jpg", "a"}, {"a.cls", "1"}});
+    EXPECT_EQ("", problem({labelled, tar("n01")}, {"all.tar: has no labels", "web.tar has"}));
+}
+
+TEST_F(ImageSources, ArchivesInArchivesAreOneClassEach) {
+    const auto nested = [&](const std::string& commands) {
+        EXPECT_EQ(run("cd " + root_ + " && " + commands).code, 0);
+        return dir_.path("nested.tar");
+    };
+    EXPECT_EQ("", problem({nested("tar -cf all.tar n01 n02 && tar -cf ../nested.tar all.tar")},
+                          {"all.tar: holds several folders", "unpack the outer one"}));
+    EXPECT_EQ("", problem({nested("echo 1 >n01/x.cls && tar -cf n01.tar n01 && tar -cf ../nested.tar n01.tar")},
+                          {"n01.tar: holds labels (n01/x.cls)"}));
+    EXPECT_EQ("", problem({nested("rm n01/x.cls && tar -cf n01.tar n01 && tar -czf n02.tar.gz n02 && "
+                                  "tar -cf ../nested.tar n01.tar n02.tar.gz")},
+                          {"n02.tar.gz: is compressed within another archive"}));
+    EXPECT_EQ(contents(listed({nested("tar -cf n02.TAR n02 && tar -cf ../nested.tar n01.tar n02.TAR")})).size(), 4u);
+}
+
+TEST_F(ImageSources, CompressedArchivesKeepTheirClassNames) {
+    ASSERT_EQ(run("cd " + root_ + "/n01 && tar -czf " + dir_.path("2024.01.tgz") + " * && cd ../n02 && tar -czf " +
+                  dir_.path("2024.02.tgz") + " *.png && tar -czf " + dir_.path("v1.0.tar.gz") + " *.png")
+                  .code,
+              0);
+    EXPECT_EQ(contents(listed({dir_.path("2024.01.tgz"), dir_.path("2024.02.tgz"), dir_.path("v1.0.tar.gz")})),
+              (Names{"2024.01 x.jpg: x", "2024.01 y.JPG: ", "2024.02 a.png: first", "v1.0 a.png: first"}));
+}
+
+TEST_F(ImageSources, ImagesBesideTheFoldersOfAnArchiveAreOfNoClass) {
+    write_file(root_ + "/preview.png", "preview");
+    const ImageList list = listed({tar("preview.png n01 n02 n10")});
+    EXPECT_EQ(contents(list), wanted_);
+    EXPECT_EQ(names(list, Skipped::unclassed), Names{"preview.png"});
+    EXPECT_EQ(contents(listed({tar("preview.png", "one.tar")})), Names{"one preview.png: preview"});
+    write_file(root_ + "/list.txt", "preview.png 0\nn01/x.jpg 1\n");
+    const ImageList chosen = listed({dir_.path("all.tar")}, root_ + "/list.txt");
+    EXPECT_EQ(contents(chosen), (Names{"0 preview.png: preview", "1 x.jpg: x"})) << "a list may name them";
+    EXPECT_EQ(chosen.count(Skipped::unnamed).count, 5);
 }
 
 }  // namespace

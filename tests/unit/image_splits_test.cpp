@@ -84,6 +84,45 @@ TEST_F(ImageSplits, ClassesOfTheseNamesAreClasses) {
     EXPECT_EQ(splits_of(list), "none");
 }
 
+// WebDataset's shards are called so; and each of several sources may hold both folders.
+TEST_F(ImageSplits, SourcesOfTheirOwnNamesAndSeveralSourcesAreDealt) {
+    for (const char* name : {"cat/1.png", "dog/2.png"}) write_file(dir_.path("part/") + name, name);
+    const auto pack = [&](const std::string& name) {
+        fs::create_directories(dir_.path("shards"));
+        EXPECT_EQ(run("cd " + dir_.path("part") + " && tar -cf ../shards/" + name + " *").code, 0);
+    };
+    for (const char* name : {"train-0000.tar", "train-0001.tar", "val-0000.tar"}) pack(name);
+    EXPECT_EQ(splits_of(dir_.path("shards")), " cat/1.png cat/1.png dog/2.png dog/2.png | cat/1.png dog/2.png ");
+    pack("test-0000.tar");
+    ImageList train = listed({dir_.path("shards")});
+    const std::optional<ImageList> test = take_test_images(train);
+    ASSERT_TRUE(test);
+    EXPECT_EQ(train.count(Skipped::other_split).count, 2);
+    EXPECT_EQ(test->given.size(), 1u);
+    EXPECT_EQ(train.given.size(), 2u);
+
+    for (const char* name :
+         {"a/train/cat/1.png", "a/val/cat/2.png", "b/training/cat/3.png", "b/dev/dog/4.png", "c/cat/5.png"})
+        add(name);
+    ImageList several = listed({set_ + "/a", set_ + "/b", set_ + "/c"});
+    const std::optional<ImageList> both = take_test_images(several);
+    ASSERT_TRUE(both);
+    EXPECT_EQ(contents(several), (std::vector<std::string>{"cat 5.png: c/cat/5.png", "cat 1.png: a/train/cat/1.png",
+                                                           "cat 3.png: b/training/cat/3.png"}));
+    EXPECT_EQ(contents(*both), (std::vector<std::string>{"cat 2.png: a/val/cat/2.png", "dog 4.png: b/dev/dog/4.png"}));
+}
+
+// An archive of a class each, in folders of the splits.
+TEST_F(ImageSplits, ArchivesInAnArchiveAreDealt) {
+    for (const char* name : {"cat/1.png", "dog/2.png"}) write_file(dir_.path("part/") + name, name);
+    ASSERT_EQ(run("cd " + dir_.path("part") +
+                  " && mkdir train val && for c in cat dog; do tar -cf train/$c.tar -C $c . && "
+                  "cp train/$c.tar val; done && tar -cf ../nested.tar train val")
+                  .code,
+              0);
+    EXPECT_EQ(splits_of(dir_.path("nested.tar")), " cat/1.png dog/2.png | cat/1.png dog/2.png ");
+}
+
 TEST_F(ImageSplits, ImagesOfBothAreCounted) {
     const std::string list = root_ + "/list.txt";
     write_file(list, "n01/x.jpg n01\n./n02/a.png n02\n");

@@ -47,6 +47,7 @@ TEST_F(InputFile, Utf16IsRefusedByName) {
     }
     for (const std::string& text : {"\xFF\xFE" + little, "\xFE\xFF" + big, little, big})
         EXPECT_EQ("", problem(text, {path_, "is UTF-16", "save it as UTF-8", "it takes lines"}));
+    EXPECT_EQ("", problem(std::string("7\0", 2), {"is UTF-16"})) << "a label of one digit";
     EXPECT_EQ("", problem(std::string("\xFF\xFE\0\0c\0\0\0", 8), {"UTF-32"}));
 }
 
