@@ -1,14 +1,14 @@
 # shellcheck shell=bash
 # Sourced by every job script from the repository's folder. Reads the site file, finds out where the
 # ranks go, and gives the scripts their launch lines: train_on, sweep_on, bench_on. jobs/requeue.sh
-# says which jobs go back into the queue.
+# says which jobs go back into the queue, jobs/outer_job.sh what a job does not take over.
 set -euo pipefail
 
 fail() {
   echo "convoy job: $*" >&2
   exit 2
 }
-
+source jobs/outer_job.sh
 # ---- the site file: the only one a user edits ----------------------------------------------------
 read_site() {
   local files=(jobs/site/*.env) names

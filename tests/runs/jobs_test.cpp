@@ -23,6 +23,11 @@ TEST(Jobs, WordsBeforeALaunch) {
     EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST(Jobs, NothingOfAnOuterJobReachesASubmission) {
+    const Finished f = scripts_test("outer_job_test");
+    EXPECT_EQ(f.code, 0) << f.err;
+}
+
 TEST(Jobs, TheScalingMatrix) {
     const Finished f = run("export CONVOY=" + sibling("convoy") + "; " +
                            "cd tests/jobs && ${PYTHON:-/usr/bin/python3} -m unittest -k Scaling scaling_test");
