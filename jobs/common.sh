@@ -8,7 +8,20 @@ fail() {
   echo "convoy job: $*" >&2
   exit 2
 }
+
+# Words as they can be pasted into a shell; plain ones stay as they are.
+quoted() {
+  local word words=() quote="'\\''"
+  for word in "$@"; do
+    [[ $word =~ ^[[:alnum:]%+,./:=@_-]+$ ]] || word="'${word//\'/$quote}'"
+    words+=("$word")
+  done
+  local IFS=' '
+  printf '%s\n' "${words[*]}"
+}
+
 source jobs/outer_job.sh
+
 # ---- the site file: the only one a user edits ----------------------------------------------------
 read_site() {
   local files=(jobs/site/*.env) names
@@ -40,72 +53,7 @@ packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* ]]; then echo "base64:$(base64 -w
 unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
 CONVOY_ARGS=$(unpacked "${CONVOY_ARGS:-}") CONVOY_SUBMIT=$(unpacked "${CONVOY_SUBMIT:-}")
 
-# ---- where the ranks go, and who starts them -----------------------------------------------------
-# Ranks see all cores that their node has for the job and take equal shares; mpirun's own binding
-# and PBS's OMP_NUM_THREADS would leave them one core, or all of them to each.
-mpirun=(mpirun --bind-to none)
-unset OMP_NUM_THREADS
-
-# OpenMPI 5's launcher reads these settings under names of its own.
-for_openmpi_5() {
-  [[ -z ${OMPI_MCA_plm_rsh_agent:-} ]] || export PRTE_MCA_plm_ssh_agent=$OMPI_MCA_plm_rsh_agent
-  [[ -z ${OMPI_MCA_oob_tcp_if_include:-} ]] || export PRTE_MCA_prte_if_include=$OMPI_MCA_oob_tcp_if_include
-}
-
-# Ranks that mpirun starts over ssh or pbs_tmrsh inherit nothing; these are what a site file and its
-# modules set.
-pass_environment() {
-  local name
-  for name in $(compgen -e | grep -E '^(NCCL|UCX|CONVOY)_|^LD_LIBRARY_PATH$' || true); do launch+=(-x "$name"); done
-}
-
-# Sets `launch`, the words before the executable's name.
-find_launcher() {
-  case $scheduler in
-    slurm)
-      [[ -z ${ranks_a_node:-} ]] || deal_nodes "$ranks_a_node"
-      if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
-        launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
-        # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its
-        # first exchange, and the first message to one of those ended it: one launch in 20 of 32
-        # ranks on two cores, none in 80 with this.
-        export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
-      else
-        launch=("${mpirun[@]}") # reads the allocation itself
-      fi
-      slurm_end_time
-      ;;
-    pbs)
-      [[ -e ${PBS_NODEFILE:-} ]] || fail "PBS_NODEFILE=${PBS_NODEFILE:-} is not there: this job has no nodes"
-      hosts=$(mktemp "${TMPDIR:-/tmp}/convoy-hosts-XXXXXX")
-      trap 'rm -f "$hosts"' EXIT
-      # One line a rank becomes one line a host, in PBS's order.
-      awk '!n[$1]++ { order[++hosts] = $1 } END { for (i = 1; i <= hosts; i++) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE" >"$hosts"
-      launch=("${mpirun[@]}" --hostfile "$hosts")
-      pass_environment
-      export OMPI_MCA_plm_rsh_agent="$PWD/jobs/shield.sh ${OMPI_MCA_plm_rsh_agent:-$(pbs_agent)}"
-      ;;
-    none) [[ -n ${launch:-} ]] || fail "this is a job script: submit it with jobs/submit.sh, sbatch or qsub" ;;
-  esac
-  for_openmpi_5
-  find_convoy
-}
-
-find_convoy() {
-  if [[ -n ${CONVOY_COMMAND:-} ]]; then
-    read -ra convoy <<<"$CONVOY_COMMAND" # as in 'apptainer exec --nv convoy.sif convoy'
-  else
-    convoy=(build/convoy)
-    [[ -x build/convoy ]] || fail "build/convoy is not there: run make first (on a node like those of the job)"
-  fi
-}
-
-# Where PBS has pbs_tmrsh, remote ranks start under PBS, which then counts and ends them; else over
-# ssh. By their paths: mpirun's daemons on those hosts look for them too.
-pbs_agent() {
-  local tmrsh
-  if tmrsh=$(command -v pbs_tmrsh); then echo "$PWD/jobs/pbs/agent.sh $tmrsh"; else echo ssh; fi
-}
+source jobs/launcher.sh
 
 job_id() {
   case $scheduler in
@@ -211,7 +159,7 @@ train_on() {
   if [[ $scheduler == pbs ]] && limit=$(pbs_time_limit) && [[ -n $limit ]]; then standard time-limit "$limit"; fi
   retries=${CONVOY_RETRIES:-3}
   [[ $retries =~ ^[0-9]+$ ]] || fail "CONVOY_RETRIES=$retries is not a number: say how often a job that lost a host is put back"
-  echo "convoy job: $(job_name) $(job_id) in $output: ${launch[*]} ${convoy[*]} train ${args[*]}"
+  echo "convoy job: $(job_name) $(job_id) in $output: $(quoted "${launch[@]}" "${convoy[@]}" train "${args[@]}")"
   before=$(model_written)
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
   # When a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0.
@@ -232,7 +180,7 @@ sweep_on() {
   [[ $index -lt ${#values[@]} ]] || { echo "convoy job: $option has ${#values[@]} values; nothing for element $index"; exit 0; }
   id=$(job_id)
   CONVOY_OUTPUT=output/$(job_name)-${id%%[_[]*}/$option-${values[index]}
-  again="jobs/pbs/1gpu.pbs $* --$option ${values[index]}"
+  again="jobs/pbs/1gpu.pbs $(quoted "$@" "--$option" "${values[index]}")"
   train_on "$device" "$@" "--$option" "${values[index]}"
 }
 
@@ -316,5 +264,5 @@ scaling() {
     CELL=$cell
     "$submit" "$nodes" $((gpus / nodes)) "$model" "$out" "$@"
   done
-  echo "when they have ended: build/convoy report --scaling $out/*"
+  echo "when they have ended: build/convoy report --scaling $(quoted "$out")/*"
 }

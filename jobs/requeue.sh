@@ -20,7 +20,7 @@ requeue() { # WHY
   case $scheduler in
     slurm) requeue_slurm "$1" ;;
     pbs) requeue_pbs "$1" ;;
-    none) echo "convoy job: $1; the same command with --output $output goes on" ;;
+    none) echo "convoy job: $1; the same command with --output $(quoted "$output") goes on" ;;
   esac
 }
 
@@ -50,7 +50,7 @@ requeue_slurm() { # WHY
 # requeues by itself) it does not.
 requeue_pbs() { # WHY
   local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs options=${CONVOY_SUBMIT:+$CONVOY_SUBMIT } by_hand id
-  by_hand="CONVOY_OUTPUT=$output jobs/submit.sh $options${again:-$script ${CONVOY_ARGS:-}}"
+  by_hand="CONVOY_OUTPUT=$(quoted "$output") jobs/submit.sh $options${again:-$script ${CONVOY_ARGS:-}}"
   [[ -z ${CELL:-} ]] || by_hand='call scaling.sh again'
   export CONVOY_OUTPUT=$output CONVOY_FIRST_JOB=${CONVOY_FIRST_JOB:-$(job_id)}
   if [[ $asked == TERM ]]; then

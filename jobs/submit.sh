@@ -20,11 +20,6 @@ if [[ $script == *.sbatch ]]; then
   exec sbatch "${options[@]}" "$script" "$@" # the site file has exported SBATCH_ACCOUNT and SBATCH_PARTITION
 fi
 command -v qsub >/dev/null || fail "qsub is not here: this is not a login node of a PBS cluster"
-quoted() { # without a blank at the end, which PBS would take away
-  local words=''
-  [[ $# -eq 0 ]] || printf -v words '%q ' "$@"
-  echo "${words% }"
-}
 kept=() # what a copy of the job is submitted with; what it waited for is over then
 for ((i = 0; i < ${#options[@]}; i++)); do
   if [[ ${options[i]} == -W && ${options[i + 1]:-} == depend=* ]]; then ((++i)); else kept+=("${options[i]}"); fi

@@ -8,8 +8,8 @@
 # CONVOY_DATA, a folder that 'convoy convert' made. Without it: made-up ones of 224x224x3 and 1,000
 # classes in input/synthetic-imagenet-12800 (CONVOY_IMAGES; 1.9 GB), made at first use. Their
 # accuracy means nothing. CONVOY_DEVICE=cpu: ranks on CPUs, for a try. CONVOY_ARGS: further options
-# of convoy train. Expected: 347 images/s were published for PyTorch on one V100
-# (output/published/resnet50-v100.csv); this has never run on a GPU.
+# of convoy train, quoted as in a shell. Expected: 347 images/s were published for PyTorch on one
+# V100 (output/published/resnet50-v100.csv); this has never run on a GPU.
 set -euo pipefail
 model=${1:-resnet50} gpus=${2:-0} batch=${3:-128}
 fail() {
@@ -20,8 +20,11 @@ fail() {
 [[ $batch =~ ^[1-9][0-9]*$ ]] || fail "BATCH '$batch' is not a number of images a GPU"
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-read -ra convoy <<<"${CONVOY_COMMAND:-$root/build/convoy}"
-read -ra more <<<"${CONVOY_ARGS:-}"
+convoy=("$root/build/convoy")
+[[ -z ${CONVOY_COMMAND:-} ]] || read -ra convoy <<<"$CONVOY_COMMAND"
+words=$(xargs -r printf '%s\n' <<<"${CONVOY_ARGS:-}" 2>/dev/null) || fail "CONVOY_ARGS '$CONVOY_ARGS' has a quote that does not end"
+more=()
+[[ -z $words ]] || mapfile -t more <<<"$words"
 IFS=, read -ra devices <<<"$gpus"
 ranks=${#devices[@]}
 total=$((batch * ranks))

@@ -18,7 +18,7 @@ mapfile -t hosts < <(sed -E 's/#.*//; /^[[:space:]]*$/d; s/^[[:space:]]*([^[:spa
 agent=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes -o ConnectTimeout=10}
 for host in "${hosts[@]}"; do
   # shellcheck disable=SC2086
-  answer=$(timeout 20 $agent "$host" "test -x '$PWD/build/convoy' && echo found || echo none" </dev/null 2>&1) || fail "$host: $agent does not get in: ${answer##*$'\n'}"
+  answer=$(timeout 20 $agent "$host" "test -x $(quoted "$PWD/build/convoy") && echo found || echo none" </dev/null 2>&1) || fail "$host: $agent does not get in: ${answer##*$'\n'}"
   [[ $answer == *found ]] || fail "$host does not see $PWD/build/convoy: all machines need this folder under the same path"
 done
 launch=("${mpirun[@]}" --hostfile "$hostfile")

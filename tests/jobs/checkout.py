@@ -14,8 +14,8 @@ os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"
 
 
 class Checkout:
-    def __init__(self, folder=None):
-        self.dir = tempfile.mkdtemp(prefix="convoy-checkout-", dir=folder)
+    def __init__(self, folder=None, name="convoy-checkout-"):
+        self.dir = tempfile.mkdtemp(prefix=name, dir=folder)
         os.chmod(self.dir, 0o755)
         shutil.copytree(
             os.path.join(ROOT, "jobs"), self.path("jobs"), ignore=shutil.ignore_patterns("*.env", "hostfile")

@@ -27,30 +27,28 @@ def setUpModule():
     unittest.addModuleCleanup(hosts.stop)
     checkout = Checkout()
     unittest.addModuleCleanup(checkout.remove)
-    with open(
-        checkout.path("jobs/site/stand-ins.env"), "w"
-    ) as f:  # /etc/profile, which PBS's login shell reads, sets PATH anew
-        f.write(f"PATH={checkout.path('bin')}:$PATH\n")
 
 
 class Pbs(unittest.TestCase):
     jobs = 0
 
     def setUp(self):
-        os.makedirs(checkout.path("bin"), exist_ok=True)
+        os.makedirs(hosts.path("bin"), exist_ok=True)
+        with open(checkout.path("jobs/site/stand-ins.env"), "w") as f:  # /etc/profile, which PBS's login shell reads, sets PATH anew
+            f.write(f"PATH={shlex.quote(hosts.path('bin'))}:$PATH\n")
         self.stand_in("pbs_tmrsh", self.tmrsh())
         self.stand_in("qstat", 'echo "    Resource_List.walltime = 12:00:00"')
         self.stand_in("qrerun", 'echo "qrerun: Unauthorized Request" >&2; exit 159')
         self.stand_in(
-            "qsub", f'printf "%s\\n" "$*" "$CONVOY_ARGS" "$CONVOY_OUTPUT" >{checkout.path("qsub")}; echo 99.server'
+            "qsub", f'printf "%s\\n" "$*" "$CONVOY_ARGS" "$CONVOY_OUTPUT" >{shlex.quote(checkout.path("qsub"))}; echo 99.server'
         )
         if os.path.exists(checkout.path("qsub")):
             os.remove(checkout.path("qsub"))
 
     def stand_in(self, name, body):
-        with open(checkout.path("bin", name), "w") as f:
+        with open(hosts.path("bin", name), "w") as f:
             f.write(f"#!/bin/bash\n{body}\n")
-        os.chmod(checkout.path("bin", name), 0o755)
+        os.chmod(hosts.path("bin", name), 0o755)
 
     def tmrsh(self, silent=" "):
         """Executes its words without a shell, as PBS's does; has no answer for `true` on the hosts of these names."""
@@ -74,7 +72,7 @@ class Pbs(unittest.TestCase):
 
     def command(self, id, path):
         """What PBS passes for a job's script: the path of a copy, in shell code."""
-        copy = checkout.path(id + ".SC")
+        copy = hosts.path(id + ".SC")
         shutil.copy(path, copy)
         os.chmod(copy, 0o700)
         return re.sub(r"([][])", r"\\\1", copy) + "\n"
@@ -83,7 +81,7 @@ class Pbs(unittest.TestCase):
         with tempfile.TemporaryFile("w+") as given, open(self.log, "w") as log:
             given.write(stdin)
             given.seek(0)
-            command = hosts.on("p1", checkout.path("jobs/pbs/shell.sh")).split()
+            command = hosts.on("p1", "").split() + [checkout.path("jobs/pbs/shell.sh")]
             job = subprocess.Popen(
                 command,
                 cwd="/",
@@ -176,6 +174,24 @@ class Pbs(unittest.TestCase):
         self.ask_to_stop(job, signal.SIGUSR1.value)
         self.assertIn("back into the queue", self.ended(job, 85))
         self.assertFalse(os.path.exists(checkout.path("qsub")))
+
+    def test_a_folder_with_blanks_and_quotes(self):
+        global checkout
+        usual, checkout = checkout, Checkout(name="it's a $folder: é ")
+        try:
+            self.setUp()
+            self.assertIn("--output output/convoy-2node-", self.ended(self.start("2node", TRAIN + " --epochs 1")))
+            self.assertEqual(ranks_by_host(self.run_folder + "/metrics.h5"), {n: 8 for n in NAMES[:2]})
+            log = self.ended(self.failing("2node", 6, CONVOY_OUTPUT="output/it's mine"), 6)
+            self.assertIn("goes on as job 99", log)
+            self.assertEqual(checkout.read("qsub").splitlines()[-1], "output/it's mine")
+            self.stand_in("qsub", "exit 1")
+            log = self.ended(self.failing("2node", 6, CONVOY_OUTPUT="output/it's mine"), 6)
+            pasted = shlex.split(re.search("To go on: (.*)", log).group(1))
+            self.assertEqual(pasted[:3], ["CONVOY_OUTPUT=output/it's mine", "jobs/submit.sh", "jobs/pbs/2node.pbs"])
+        finally:
+            checkout.remove()
+            checkout = usual
 
     def test_in_a_private_sandbox(self):
         """PBS then passes two commands."""

@@ -22,6 +22,7 @@ class Scaling(words.Words):
         out = self.bash(command)[1].splitlines()
         self.assertEqual(out[0], "1n1g: done")
         self.assertEqual(out[-1], "when they have ended: build/convoy report --scaling out/*")
+        self.assertEqual(self.bash("CELLS=1n1g jobs/slurm/scaling.sh resnet18 'my out'")[1].splitlines()[-1][-34:], "convoy report --scaling 'my out'/*")
         self.refused("not of the form", "CELLS=2x16 jobs/slurm/scaling.sh")
 
     def test_scaling_cells(self):

@@ -2,6 +2,7 @@
 import glob
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import unittest
@@ -187,6 +188,20 @@ class Words(words.Words):
                 self.assertEqual(self.bash("source jobs/common.sh; PBS_JOBID=1 pbs_time_limit")[1], limit + "\n")
         self.stub("bin/qstat", "exit 1")
         self.assertEqual(self.bash("source jobs/common.sh; PBS_JOBID=1 pbs_time_limit")[:2], (0, ""))
+
+    def test_printed_commands_can_be_pasted(self):
+        odd = ["a=b,c", "a b", "it's", "$HOME", "*", "", "~x", "-n", "back\\slash", 'q"', "new\nline", "é"]
+        code, out, err = self.bash(f"source jobs/common.sh; quoted {' '.join(map(shlex.quote, odd))}")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(shlex.split(out), odd)
+        self.assertEqual(self.bash(f"printf '%s|' {out}")[1], "|".join(odd) + "|", "by a shell itself")
+        self.assertEqual(self.bash("source jobs/common.sh; quoted --data=x/y_1.h5 lr=0.1,0.2")[1], "--data=x/y_1.h5 lr=0.1,0.2\n")
+        os.rename(f"{self.dir}/data", f"{self.dir}/it's data")
+        self.stub("build/convoy", "exit 85")
+        launch = """source jobs/common.sh; launch=(env); train_on cpu --data "it's data" --output 'my run'"""
+        said = self.bash(launch)[1].splitlines()
+        self.assertEqual(shlex.split(said[0])[7:], ["env", "build/convoy", "train", "--data", "it's data", "--output", "my run", "--resume", "auto", "--device", "cpu"])
+        self.assertEqual(said[1], "convoy job: checkpointed; the same command with --output 'my run' goes on")
 
     def test_retries_are_a_number(self):
         self.refused("CONVOY_RETRIES=often is not a number", "source jobs/common.sh; launch=(env); train_on auto --data data", CONVOY_RETRIES="often")

@@ -13,6 +13,11 @@ ENTRY = f"{ROOT}/jobs/container/entry.sh"
 HELP = "usage: convoy COMMAND [options]\n  convert   make\n  train     train a model\n  info      print\nexit codes: 0 done\n"
 
 
+def words_of(path):
+    with open(path) as f:
+        return f.read().splitlines()
+
+
 class Stubs(unittest.TestCase):
     """A folder with programs of its own, first in PATH."""
 
@@ -78,6 +83,26 @@ class Train(Stubs):
         self.run_script(CONVOY_LOGS=f"{self.dir}/logs", CONVOY_IMAGES="256")
         self.assertEqual(len(self.calls()), 3, "the images are made once")
 
+    def test_folders_and_options_with_blanks_and_quotes(self):
+        odd = f"{self.dir}/it's an odd $folder: é"
+        os.rename(f"{self.dir}/root", odd)
+        self.stub("bin/mpirun", 'while [[ $1 != */convoy ]]; do shift; done; exec "$@"')
+        self.stub(f"{os.path.basename(odd)}/build/convoy", f'printf "%s\\n" "$@" >{self.dir}/words; echo done')
+        done = self.started([f"{odd}/jobs/train.sh"], CONVOY_DATA=f"{odd}/my data", CONVOY_LOGS=f"{odd}/lo gs", CONVOY_ARGS="--log-dir 'a b' --init-from * '$x'")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        given = words_of(f"{self.dir}/words")
+        self.assertEqual(given[:3], ["train", "--config", f"{odd}/input/recipes/tests/resnet50.cfg"])
+        self.assertEqual(given[given.index("--data") + 1], f"{odd}/my data")
+        self.assertEqual(given[given.index("--output") + 1], f"{odd}/lo gs/benchmark_log/cnns/resnet50_1node_bz128/1n1c_real")
+        self.assertEqual(given[-5:], ["--log-dir", "a b", "--init-from", "*", "$x"])
+        self.assertEqual(words_of(given[given.index("--output") + 1] + ".log"), ["done"])
+
+    def test_a_command_of_several_words(self):
+        self.stub("bin/in-a-container", 'echo "container: $*"')
+        self.stub("bin/mpirun", 'while [[ $1 != in-* ]]; do shift; done; exec "$@"')
+        done = self.run_script(CONVOY_DATA="/data", CONVOY_COMMAND="in-a-container exec convoy.sif convoy")
+        self.assertIn("container: exec convoy.sif convoy train --config", done.stdout)
+
     def test_numbers_of_two_digits_count_as_one_gpu(self):
         done = self.run_script("resnet18", "8,10,11", "64", CONVOY_DATA="/data")
         self.assertIn("1n3c_real.log", done.stdout)
@@ -88,8 +113,8 @@ class Train(Stubs):
         self.assertEqual(self.run_script("resnet50", "0", "160", CONVOY_DATA="/data").returncode, 7)
 
     def test_mistakes_are_one_line(self):
-        for arguments, word in ((("resnet50", "0;1"), "GPUS '0;1'"), (("resnet50", ""), "Use gpus"), (("resnet50", "0", "many"), "BATCH 'many'")):
-            done = self.run_script(*arguments, CONVOY_DATA="/data")
+        for arguments, word in ((("resnet50", "0;1"), "GPUS '0;1'"), (("resnet50", ""), "Use gpus"), (("resnet50", "0", "many"), "BATCH 'many'"), (("resnet50", "0", "1", "quote"), "has a quote that does not end")):
+            done = self.run_script(*arguments[:3], CONVOY_DATA="/data", CONVOY_ARGS="--log-dir 'a" if "quote" in arguments else "")
             if word == "Use gpus":  # an empty word is no word, as in theirs
                 self.assertEqual(done.returncode, 0)
                 continue

@@ -1,0 +1,78 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# Sourced by common.sh: where the ranks go, and who starts them. find_launcher sets `launch` and
+# `convoy`, the words before an executable's arguments.
+
+# Ranks see all cores that their node has for the job and take equal shares; mpirun's own binding
+# and PBS's OMP_NUM_THREADS would leave them one core, or all of them to each.
+mpirun=(mpirun --bind-to none)
+unset OMP_NUM_THREADS
+
+# OpenMPI 5's launcher reads these settings under names of its own.
+for_openmpi_5() {
+  [[ -z ${OMPI_MCA_plm_rsh_agent:-} ]] || export PRTE_MCA_plm_ssh_agent=$OMPI_MCA_plm_rsh_agent
+  [[ -z ${OMPI_MCA_oob_tcp_if_include:-} ]] || export PRTE_MCA_prte_if_include=$OMPI_MCA_oob_tcp_if_include
+}
+
+# Ranks that mpirun starts over ssh or pbs_tmrsh inherit nothing; these are what a site file and its
+# modules set.
+pass_environment() {
+  local name
+  for name in $(compgen -e | grep -E '^(NCCL|UCX|CONVOY)_|^LD_LIBRARY_PATH$' || true); do launch+=(-x "$name"); done
+}
+
+# Sets `launch`, the words before the executable's name.
+find_launcher() {
+  case $scheduler in
+    slurm)
+      [[ -z ${ranks_a_node:-} ]] || deal_nodes "$ranks_a_node"
+      if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
+        launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
+        # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its
+        # first exchange, and the first message to one of those ended it: one launch in 20 of 32
+        # ranks on two cores, none in 80 with this.
+        export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
+      else
+        launch=("${mpirun[@]}") # reads the allocation itself
+      fi
+      slurm_end_time
+      ;;
+    pbs)
+      [[ -e ${PBS_NODEFILE:-} ]] || fail "PBS_NODEFILE=${PBS_NODEFILE:-} is not there: this job has no nodes"
+      [[ ${TMPDIR:-} != *[[:space:]:]* ]] || TMPDIR=/tmp # mpirun takes settings apart there
+      scratch=$(mktemp -d "${TMPDIR:-/tmp}/convoy-job-XXXXXX") hosts=$scratch/hosts
+      trap 'rm -rf "$scratch"' EXIT
+      # One line a rank becomes one line a host, in PBS's order.
+      awk '!n[$1]++ { order[++hosts] = $1 } END { for (i = 1; i <= hosts; i++) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE" >"$hosts"
+      launch=("${mpirun[@]}" --hostfile "$hosts")
+      pass_environment
+      shield_connections
+      ;;
+    none) [[ -n ${launch:-} ]] || fail "this is a job script: submit it with jobs/submit.sh, sbatch or qsub" ;;
+  esac
+  for_openmpi_5
+  find_convoy
+}
+
+find_convoy() {
+  if [[ -n ${CONVOY_COMMAND:-} ]]; then
+    read -ra convoy <<<"$CONVOY_COMMAND" # as in 'apptainer exec --nv convoy.sif convoy'
+  else
+    convoy=(build/convoy)
+    [[ -x build/convoy ]] || fail "build/convoy is not there: run make first (on a node like those of the job)"
+  fi
+}
+
+# Where PBS has pbs_tmrsh, remote ranks start under PBS, which then counts and ends them; else over
+# ssh. By their paths: mpirun's daemons on those hosts look for them too. mpirun takes this setting
+# apart at blanks and colons. A path with such is replaced by a link that only this host has, and
+# the daemons start no others.
+shield_connections() {
+  local here=$PWD tmrsh agent=ssh
+  if [[ $here == *[[:space:]:]* ]]; then
+    here=$scratch/here
+    ln -s "$PWD" "$here"
+    export OMPI_MCA_plm_rsh_no_tree_spawn=1 PRTE_MCA_plm_ssh_no_tree_spawn=1
+  fi
+  if tmrsh=$(command -v pbs_tmrsh); then agent="$here/jobs/pbs/agent.sh $tmrsh"; fi
+  export OMPI_MCA_plm_rsh_agent="$here/jobs/shield.sh ${OMPI_MCA_plm_rsh_agent:-$agent}"
+}
