@@ -239,6 +239,26 @@ class Slurm(unittest.TestCase):
                 days, clock = f["TimeLimit"].split("-") if "-" in f["TimeLimit"] else ("0", f["TimeLimit"])
                 self.assertEqual(int(days) * 1440 + int(clock[:2]) * 60 + int(clock[3:5]), minutes)
 
+    def test_a_job_that_is_submitted_from_inside_another(self):
+        """From a step with a core mask, memory a core and one GPU: Slurm carries all that into the job."""
+        with open(checkout.path("outer.sh"), "w") as f:
+            f.write(f"env\nsbatch --mem=500 jobs/slurm/cpu.sbatch {TRAIN} --epochs 1\n")
+        Job("--mem-per-cpu=100 --gpus-per-node=1 --output=output/outer.log --wrap 'srun --cpu-bind=mask_cpu:0x1 bash outer.sh'").ended()
+        said = checkout.read("output/outer.log")
+        self.assertRegex(said, "\nSLURM_MEM_PER_CPU=100\n")
+        self.assertRegex(said, "\nSLURM_CPU_BIND=.*mask_cpu:.*1\n")
+        job = Job.submitted(re.search(r"Submitted batch job (\d+)", said).group(1), "convoy-cpu").ended()
+        self.check_allocation(job, 1, 4, gpus=False)
+
+    def test_a_job_that_an_arrays_element_submits(self):
+        id = Job(f"--array=3 --output=output/element.log --wrap 'sbatch jobs/slurm/cpu.sbatch {TRAIN} --epochs 1'").id
+        wait_for("its job", lambda: "Submitted" in checkout.read("output/element.log"), 60)
+        inner = re.search(r"Submitted batch job (\d+)", checkout.read("output/element.log")).group(1)
+        self.assertNotEqual(inner, id)
+        job = Job.submitted(inner, "convoy-cpu").ended()
+        self.assertIn(f"convoy job: convoy-cpu {inner} in output/convoy-cpu-{inner}:", job.log())
+        self.check_allocation(job, 1, 4, gpus=False)
+
     def test_scaling_matrix(self):
         if "bench" not in checkout.sh("build/convoy --help"):
             self.skipTest("this executable has no convoy bench")
