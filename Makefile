@@ -17,6 +17,9 @@ T      ?= *
 
 Q := $(if $(V),,@)
 
+# Make takes names apart at blanks; the checkout's own path may have some.
+$(foreach v,BUILD CUDA ONEDNN CUDNN_FRONTEND,$(if $(word 2,$($v)),$(error $v='$($v)': make takes paths apart at blanks; name a link without one)))
+
 # ---- flags ---------------------------------------------------------------------------------------
 OPT := $(if $(DEBUG),-O0 -g3,-O3 -g1) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer)
 MPI_INCLUDE  := $(patsubst -I%,-isystem %,$(shell $(MPICXX) --showme:compile 2>/dev/null))
@@ -36,7 +39,9 @@ LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $
 # Where programs look for oneDNN: beside themselves, in a checkout that was moved as a whole, and
 # where it was when they were built. Not in LDFLAGS: a checkout that is copied is not to be built
 # anew.
-RPATHS = -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../$(ONEDNN)/lib:$(abspath $(ONEDNN))/lib$(if $(CUDA_ON),:$(abspath $(CUDA))/lib64)'
+RPATHS = -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../$(ONEDNN)/lib:$(call in_quotes,$(abspath $(ONEDNN)))/lib$(if $(CUDA_ON),:$(call in_quotes,$(abspath $(CUDA)))/lib64)'
+# Within single quotes of a shell.
+in_quotes = $(subst ','\'',$1)
 
 # ---- CUDA: src/backend/cuda and kernels/ are libconvoy_cuda.so, where the toolkit, cuDNN, NCCL and
 # cuda_loaded.cpp opens it beside the executable, which so starts where CUDA's libraries are not.
