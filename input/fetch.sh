@@ -51,7 +51,7 @@ check() {  # FILE
 }
 
 if [[ -e $folder/cifar10/manifest.json ]]; then
-  echo "fetch: $folder/cifar10 is there already; 'convoy verify $folder/cifar10' checks it"
+  printf "fetch: %s is there already; check it with: %q verify %q\n" "$folder/cifar10" "$convoy" "$folder/cifar10"
   exit 0
 fi
 command -v curl >/dev/null || [[ -e $archive ]] || die "curl is missing; install it, or put the archive at $archive by other means" 2

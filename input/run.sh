@@ -29,4 +29,6 @@ bind=()
 if ((ranks == 1)); then bind=(--bind-to none); fi # mpirun would tie a lone rank to one core
 mpirun -np "$ranks" "${bind[@]}" "$convoy" train --config "$recipe" --data "$data" --output "$run" "$@"
 "$convoy" plot "$run"
+printf -v run %q "$run" # for who pastes it into a shell
+printf -v convoy %q "$convoy"
 echo "metrics: $run/metrics.h5   picture: $run/metrics.png   model: $run/model.h5   next: $convoy evaluate --model-file $run/model.h5 --data $data"

@@ -1,6 +1,7 @@
 """What plot.py and its parts share: libraries, refusals and their exit codes, colours, saving a picture."""
 import importlib.util
 import os
+import shlex
 import subprocess
 import sys
 
@@ -20,7 +21,7 @@ def what_is_missing(error):
     else:
         line += "; install them: apt install python3-h5py python3-matplotlib (Debian, Ubuntu), or"
     requirements = os.path.join(os.path.dirname(os.path.abspath(__file__)), "requirements.txt")
-    return f"{line} {sys.executable} -m pip install -r {requirements}"
+    return f"{line} {shlex.quote(sys.executable)} -m pip install -r {shlex.quote(requirements)}"
 
 
 try:

@@ -8,7 +8,7 @@ until it was seen to be complete. Red is what the all-reduces cost the step: wai
 and moving them on between operations, which in MPI the computing thread has to do. The sums of --sync-bn are part of
 batch norm. The title has the shares of the rank where they are largest.
 """
-import argparse, collections, json, os, sys
+import argparse, collections, json, os, shlex, sys
 
 try:
     import matplotlib
@@ -18,7 +18,7 @@ try:
     from matplotlib.patches import Patch
 except ImportError as missing:
     sys.exit(f"timeline: {sys.executable} has no {missing.name}; use /usr/bin/python3, which make deps fills, or "
-             f"{sys.executable} -m pip install -r output/requirements.txt")
+             f"{shlex.quote(sys.executable)} -m pip install -r output/requirements.txt")
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; red is kept for communication.
 COLORS = {"forward convolution": "#0072B2", "data gradient": "#56B4E9", "weight gradient": "#009E73",

@@ -11,6 +11,7 @@ Exit codes as Convoy's own: 0 written, 2 usage, 3 a file that cannot be used, 5 
 import argparse
 import glob
 import os
+import shlex
 import sys
 
 USAGE, BAD_INPUT, IO = 2, 3, 5
@@ -31,7 +32,7 @@ try:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 except ImportError as missing:
     package = (missing.name or "tensorboard").split(".")[0]
-    fail(USAGE, f"{sys.executable} has no {package}; install it: {sys.executable} -m pip install {package}")
+    fail(USAGE, f"{sys.executable} has no {package}; install it: {shlex.quote(sys.executable)} -m pip install {package}")
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,6 +1,7 @@
 #include "cli/console.h"
 
 #include "base/project.h"
+#include "base/shell_word.h"
 #include "base/text.h"
 
 namespace convoy {
@@ -28,27 +29,28 @@ void Console::on_start(const std::vector<RankRow>& ranks, int64_t done) {
 
 void Console::print_termination(int64_t checkpoint, const std::string& folder) {
     terminal_.line(
-        formatted("stopped by SIGTERM in the middle of a step or an evaluation; the checkpoint of step %lld is in "
-                  "%s/checkpoints; go on with --resume auto --output %s",
-                  (long long)checkpoint, folder.c_str(), folder.c_str()));
+        formatted("stopped by SIGTERM in the middle of a step or an evaluation; the checkpoint of step "
+                  "%lld is in %s; go on with --resume auto --output %s",
+                  (long long)checkpoint, shell_word(folder + "/checkpoints").c_str(), shell_word(folder).c_str()));
 }
 
 void Console::print_end(const std::string& folder, const std::string& stopped_by) {
-    const char* dir = folder.c_str();
+    const auto word = [&](const char* file) { return shell_word(folder + file); };
     const auto step = (long long)trainer_.step();
     if (trainer_.stopped()) {
-        terminal_.line(formatted(
-            "stopped by %s after step %lld; the checkpoint is in %s/checkpoints; go on with --resume auto --output %s",
-            stopped_by.c_str(), step, dir, dir));
+        terminal_.line(
+            formatted("stopped by %s after step %lld; the checkpoint is in %s; go on with --resume auto --output %s",
+                      stopped_by.c_str(), step, word("/checkpoints").c_str(), word("").c_str()));
         return;
     }
     const std::string accuracy = trainer_.last_accuracy() >= 0
                                      ? formatted("test accuracy %.2f %% (best %.2f %%)", 100 * trainer_.last_accuracy(),
                                                  100 * trainer_.best_accuracy())
                                      : "not evaluated";
-    terminal_.line(formatted(
-        "done: %s after %lld steps in %s; metrics in %s/metrics.h5, model in %s/model.h5; draw it: %s plot %s",
-        accuracy.c_str(), step, duration_text(seconds_since(started_)).c_str(), dir, dir, own_command().c_str(), dir));
+    terminal_.line(formatted("done: %s after %lld steps in %s; metrics in %s, model in %s; draw it: %s plot %s",
+                             accuracy.c_str(), step, duration_text(seconds_since(started_)).c_str(),
+                             word("/metrics.h5").c_str(), word("/model.h5").c_str(), shell_word(own_command()).c_str(),
+                             word("").c_str()));
 }
 
 }  // namespace convoy

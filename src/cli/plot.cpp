@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/project.h"
+#include "base/shell_word.h"
 #include "cli/commands.h"
 
 namespace convoy {
@@ -62,8 +63,8 @@ std::string python_for(const std::string& requirements) {
         if (run({python, "-c", has_all}, true) == 0) return python;
         tried += (tried.empty() ? "" : " and ") + python;
     }
-    fail(Exit::usage, "plot: " + tried + " cannot import h5py, matplotlib and numpy; " + candidates[0] +
-                          " -m pip install -r " + requirements +
+    fail(Exit::usage, "plot: " + tried + " cannot import h5py, matplotlib and numpy; " + shell_word(candidates[0]) +
+                          " -m pip install -r " + shell_word(requirements) +
                           " (Debian: apt install python3-h5py python3-matplotlib), or name a Python that has them: "
                           "PYTHON=/path/to/python");
 }

@@ -95,11 +95,11 @@ TEST_F(Plot, TheCommandThatMakeRunEndsWithWorks) {
     make_data(dir_.path("input/cifar10-sample"), 8, 4, "32x32x3");
     ASSERT_EQ(run("cp -r input/run.sh input/recipes " + dir_.path("input")).code, 0);
     const std::string settings =
-        "BUILD=" + std::filesystem::path(convoy_).parent_path().string() + " RUN=" + run_ + "-next NP=1";
+        "BUILD=" + std::filesystem::path(convoy_).parent_path().string() + " 'RUN=" + run_ + "-ne $xt' NP=1";
     const Finished f =
         elsewhere("env " + settings + " bash " + dir_.path("input/run.sh") + " --max-steps 1 --batch-size 4");
     ASSERT_EQ("", failure(f));
-    EXPECT_EQ(read_file(run_ + "-next/metrics.png").substr(1, 3), "PNG");
+    EXPECT_EQ(read_file(run_ + "-ne $xt/metrics.png").substr(1, 3), "PNG");
     std::smatch m;
     ASSERT_TRUE(std::regex_search(f.out, m, std::regex("next: (.*)\n$"))) << f.out;
     const Finished next =

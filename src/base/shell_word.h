@@ -1,0 +1,12 @@
+// Words of printed commands, as a user can paste them into a shell.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace convoy {
+
+/// `text` as one word of a shell; plain words stay as they are. What a terminal must not show is
+/// spelled as $'\x0a', which bash and zsh read.
+std::string shell_word(std::string_view text);
+
+}  // namespace convoy
