@@ -2,6 +2,7 @@
 // into one line and one exit code on all ranks.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <new>
@@ -9,6 +10,7 @@
 
 #include "backend/nccl_log.h"
 #include "backend/out_of_memory.h"
+#include "base/folder.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -151,6 +153,9 @@ int main(int argc, char** argv) {
     try {
         if (answered(args)) return 0;
         if (const std::optional<int> code = run_without_mpi(args)) return *code;
+    } catch (const std::filesystem::filesystem_error& error) {
+        std::fprintf(stderr, "convoy: %s\n", error_at_path(error).what());
+        return int(Exit::io);
     } catch (const Error& error) {
         std::fprintf(stderr, "convoy: %s\n", error.what());
         return int(error.code);

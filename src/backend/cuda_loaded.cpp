@@ -9,6 +9,7 @@
 
 #include "backend/cuda_entry.h"
 #include "base/elf.h"
+#include "base/folder.h"
 #include "base/version.h"
 #include "comm/comm.h"
 
@@ -24,7 +25,10 @@ struct Opened {
     std::string problem{};
 };
 
-fs::path path_of_backend() { return fs::read_symlink("/proc/self/exe").parent_path() / file_name; }
+fs::path path_of_backend() {
+    std::error_code unknown;  // then the loader looks for it
+    return fs::read_symlink("/proc/self/exe", unknown).parent_path() / file_name;
+}
 
 /// The file that the loader takes for a library's name; empty if it finds none. The library stays
 /// loaded.
@@ -44,7 +48,7 @@ std::string enumerated(const std::vector<std::string>& names) {
 
 /// `why`: what the loader says.
 std::string problem_with(const fs::path& backend, const std::string& why) {
-    if (!fs::exists(backend))
+    if (!is_there(backend))
         return backend.string() + ", the CUDA backend, is not there; copy it from the folder that convoy was built in";
     std::vector<std::string> missing;
     for (const CudaLibrary& l : cuda_libraries())
@@ -85,7 +89,7 @@ Versions cuda_versions() {
 
 std::vector<CudaLibrary> cuda_libraries() {
     const fs::path backend = path_of_backend();
-    std::vector<CudaLibrary> libraries = {{file_name, fs::exists(backend) ? backend.string() : ""}};
+    std::vector<CudaLibrary> libraries = {{file_name, is_there(backend) ? backend.string() : ""}};
     const std::vector<std::string> here = needed_libraries("/proc/self/exe");
     for (const std::string& name : needed_libraries(backend))
         if (name.starts_with("lib") && std::find(here.begin(), here.end(), name) == here.end())

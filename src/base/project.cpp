@@ -23,7 +23,9 @@ std::string project_file(const std::string& relative) {
 std::string own_command() {
     std::error_code unknown;
     std::string path = executable().string();
-    const std::string near = fs::proximate(path, unknown).string();
+    const fs::path here = fs::current_path(unknown);  // gone, perhaps
+    if (unknown) return path;
+    const std::string near = fs::proximate(path, here, unknown).string();
     if (unknown || near.empty() || near.starts_with("..")) return path;
     return near.find('/') == std::string::npos ? "./" + near : near;
 }

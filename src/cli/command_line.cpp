@@ -169,11 +169,16 @@ void store_arguments(const Options& options, const std::vector<std::string>& arg
     translate(options, "", "--", [&] {
         po::parsed_options parsed = po::command_line_parser(args).options(options).style(strict).run();
         for (po::option& option : parsed.options) {
-            if (!option.string_key.empty()) continue;
-            const auto position = unsigned(option.position_key);
-            if (position >= positional.max_total_count())
-                fail(Exit::usage, "'" + option.value.at(0) + "' is one argument too many; see --help");
-            option.string_key = positional.name_for_position(position);
+            if (option.string_key.empty()) {
+                const auto position = unsigned(option.position_key);
+                if (position >= positional.max_total_count())
+                    fail(Exit::usage, "'" + option.value.at(0) + "' is one argument too many; see --help");
+                option.string_key = positional.name_for_position(position);
+            }
+            // as of a variable of the user's shell that is not set
+            if (std::find(option.value.begin(), option.value.end(), "") != option.value.end())
+                fail(Exit::usage,
+                     "--" + option.string_key + ": its value is missing; " + allowed(options, option.string_key));
         }
         po::store(parsed, values);
     });

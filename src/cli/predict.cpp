@@ -100,8 +100,10 @@ void set_step(PredictedTable& t, const MeasuredFile& measured, const Cluster& cl
 /// Before anything is printed.
 void check_picture(const std::string& path) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    if (path.empty() || folder.empty() || std::filesystem::is_directory(folder)) return;
-    fail(Exit::io, "--plot " + path + ": there is no folder " + folder.string() + "; make it, or choose another");
+    std::error_code error;
+    if (path.empty() || folder.empty() || std::filesystem::is_directory(folder, error)) return;
+    fail(Exit::io, "--plot " + path + ": there is no folder " + folder.string() +
+                       (error ? ": " + error.message() : "") + "; make it, or choose another");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
@@ -29,8 +30,8 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
         const std::string path = dir + "/" + entry.file;
         if (!listed.insert(entry.file).second)
             fail(Exit::bad_input, dir + "/manifest.json: lists " + entry.file + " twice; convert the data set again");
-        std::error_code error;
-        if (!fs::is_regular_file(path, error))
+        std::error_code unseen;
+        if (!fs::is_regular_file(path, unseen))
             fail(Exit::bad_input, path + ": is in manifest.json, but missing; convert the data set again");
         if (digest_of_file(Digest::Kind::sha256, path) != entry.sha256)
             fail(Exit::bad_input, path +
@@ -38,12 +39,14 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
                                       "convert the data set again");
         bytes += entry.bytes;
     }
-    for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
-        const std::string name = entry.path().filename();
+    std::error_code error;
+    for (const fs::path& entry : entries_of(dir, error)) {
+        const std::string name = entry.filename();
         if (name != "manifest.json" && !listed.contains(name))
             fail(Exit::bad_input,
                  dir + "/" + name + ": is not in manifest.json; remove it or convert the data set again");
     }
+    if (error) fail(Exit::bad_input, dir + ": cannot be read: " + error.message() + "; check its permissions");
     return bytes;
 }
 

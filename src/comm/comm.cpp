@@ -13,6 +13,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/folder.h"
 #include "base/memory_limits.h"
 #include "comm/native.h"
 #include "comm/segments.h"
@@ -198,6 +199,9 @@ void Comm::together(const std::function<void()>& work) {
     } catch (const Error& error) {
         code = int64_t(error.code);
         message = error.what();
+    } catch (const std::filesystem::filesystem_error& error) {
+        code = int64_t(Exit::io);
+        message = error_at_path(error).what();
     } catch (const std::exception& error) {
         if (!is_out_of_memory(error)) throw;
         code = int64_t(Exit::out_of_memory);
@@ -215,6 +219,8 @@ void Comm::or_abort(const std::function<void()>& work) {
     } catch (const Error& error) {
         if (!error.everywhere) abort(error.code, error.what());
         throw;
+    } catch (const std::filesystem::filesystem_error& error) {
+        abort(Exit::io, error_at_path(error).what());
     } catch (const std::exception& error) {
         if (is_out_of_memory(error)) abort(Exit::out_of_memory, out_of_memory_message());
         abort(Exit(1), error.what());

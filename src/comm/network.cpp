@@ -5,6 +5,8 @@
 #include <fstream>
 #include <set>
 
+#include "base/folder.h"
+
 namespace convoy {
 namespace {
 namespace fs = std::filesystem;
@@ -18,9 +20,8 @@ std::string line_of(const fs::path& file) {
 
 std::set<fs::path> entries(const fs::path& folder) {
     std::error_code none;
-    std::set<fs::path> found;
-    for (const auto& entry : fs::directory_iterator(folder, none)) found.insert(entry.path());
-    return found;
+    const std::vector<fs::path> all = entries_of(folder, none);
+    return {all.begin(), all.end()};
 }
 
 void add(std::string& text, const std::string& name, const std::string& rate) {
@@ -42,7 +43,7 @@ std::string network_cards(const std::string& sys) {
     std::string text = verbs_ports(sys);
     for (const fs::path& card : entries(sys + "/class/net")) {
         // loopback and bridges have no device
-        if (!fs::exists(card / "device") || line_of(card / "operstate") != "up") continue;
+        if (!is_there(card / "device") || line_of(card / "operstate") != "up") continue;
         const int megabits = std::atoi(line_of(card / "speed").c_str());
         char rate[32] = "of unknown speed";
         if (megabits > 0) std::snprintf(rate, sizeof rate, "%g Gb/s", megabits / 1e3);

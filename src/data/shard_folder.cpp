@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/folder.h"
 #include "base/version.h"
 
 namespace convoy {
@@ -34,7 +35,7 @@ void put_in_place(const fs::path& partial, const fs::path& to) {
     sync_path(partial);
     std::error_code error;
     const fs::path old = to.string() + ".replaced-" + std::to_string(getpid());
-    if (fs::exists(to)) fs::rename(to, old, error);
+    if (is_there(to)) fs::rename(to, old, error);
     if (!error) fs::rename(partial, to, error);
     if (error) fail(Exit::io, to.string() + ": cannot be put in place (" + error.message() + ")");
     fs::remove_all(old, error);
@@ -81,10 +82,10 @@ void write_manifest(const std::string& path, const std::vector<ManifestEntry>& e
 void check_destination(const std::string& dir, bool force) {
     std::error_code error;
     if (!fs::exists(dir, error)) return;
-    fs::directory_iterator entries(dir, error);
+    const std::vector<fs::path> entries = entries_of(dir, error);
     if (error) fail(Exit::usage, dir + ": exists and is not a readable folder; choose another --to");
-    for (const fs::directory_entry& entry : entries) {
-        std::string split, name = entry.path().filename();
+    for (const fs::path& entry : entries) {
+        std::string split, name = entry.filename();
         int shard = 0, shards = 0;
         if (!force)
             fail(Exit::usage, dir + ": is not empty; choose another --to, or replace the data set there with --force");

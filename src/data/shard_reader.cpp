@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <map>
 
+#include "base/folder.h"
+#include "base/shell_word.h"
 #include "data/digest.h"
 #include "data/shard.h"
 #include "data/shard_checks.h"
@@ -18,14 +20,14 @@ namespace {
 /// The shards of `split` found in `dir`, by number; `shards` is the total their names agree on.
 std::map<int, std::string> find_shards(const std::string& dir, const std::string& split, int& shards) {
     std::error_code error;
-    fs::directory_iterator entries(dir, error);
+    const std::vector<fs::path> entries = entries_of(dir, error);
     if (error)
         fail(Exit::bad_input,
              dir + ": " + error.message() + "; 'convoy convert' makes a data set, 'make data' fetches CIFAR-10");
     std::map<int, std::string> found;
     shards = 0;
-    for (const fs::directory_entry& entry : entries) {
-        const std::string name = entry.path().filename();
+    for (const fs::path& entry : entries) {
+        const std::string name = entry.filename();
         std::string of_split;
         int shard = 0, of = 0;
         if (!parse_shard_name(name, of_split, shard, of) || of_split != split) continue;
@@ -34,11 +36,11 @@ std::map<int, std::string> find_shards(const std::string& dir, const std::string
                                       shard_name(split, found.begin()->first, shards) +
                                       "); convert again into an empty folder");
         shards = of;
-        found[shard] = entry.path();
+        found[shard] = entry;
     }
     if (found.empty())
         fail(Exit::bad_input,
-             dir + ": holds no " + split + " shards; make them with 'convoy convert … --to " + dir + "'");
+             dir + ": holds no " + split + " shards; make them with convoy convert … --to " + shell_word(dir));
     for (int i = 0; i < shards; ++i)
         if (!found.contains(i))
             fail(Exit::bad_input,

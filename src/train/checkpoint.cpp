@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/durable.h"
+#include "base/folder.h"
 #include "data/digest.h"
 
 namespace convoy {
@@ -248,9 +249,9 @@ std::string best_model_path(const std::string& run_dir) { return run_dir + "/mod
 std::vector<std::string> checkpoints_of(const std::string& run_dir) {
     std::vector<std::string> paths;
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(run_dir + "/checkpoints", ignored)) {
-        const std::string name = entry.path().filename();
-        if (name.starts_with("step-") && name.ends_with(".h5")) paths.push_back(entry.path());
+    for (const fs::path& entry : entries_of(run_dir + "/checkpoints", ignored)) {
+        const std::string name = entry.filename();
+        if (name.starts_with("step-") && name.ends_with(".h5")) paths.push_back(entry);
     }
     std::sort(paths.rbegin(), paths.rend());
     return paths;

@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "base/durable.h"
+#include "base/folder.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -37,7 +38,7 @@ namespace {
 /// Whether there is a run that is to be overwritten. Throws Exit::usage if there is one that is not
 /// to be, and is not resumed either.
 bool replaces_run(const std::string& path, bool resume, bool overwrite) {
-    const bool used = fs::exists(path + "/metrics.h5") || !checkpoints_of(path).empty();
+    const bool used = is_there(path + "/metrics.h5") || !checkpoints_of(path).empty();
     if (!used || resume) return false;
     if (!overwrite)
         fail(Exit::usage, path + " already holds a run; choose another --output, --resume auto, or --overwrite");
@@ -57,12 +58,13 @@ void check_can_create(const std::string& folder, const std::string& path, const 
 RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     std::error_code error;
     fs::create_directories(path, error);
-    if (!fs::is_directory(path)) fail_to_make(path, error);
+    std::error_code unseen;
+    if (!fs::is_directory(path, unseen)) fail_to_make(path, error ? error : unseen);
     lock_ = open_to_write(path + "/lock", O_RDWR);
     if (!lock_file(lock_)) fail_as_busy(path);
     for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
-        for (const auto& entry : fs::directory_iterator(path + folder, error))
-            if (entry.path().extension() == ".partial") fs::remove(entry.path(), error);
+        for (const fs::path& entry : entries_of(path + folder, error))
+            if (entry.extension() == ".partial") fs::remove(entry, error);
     fs::remove_all(path + "/stalled", error);  // reports of a watchdog
     if (!replaces_run(path, resume, overwrite)) return;
     for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png"})
@@ -73,7 +75,10 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
 void check_folder(const std::string& path, const std::string& option) {
     std::error_code error;
     fs::path nearest = fs::absolute(path, error);
-    while (!fs::exists(nearest, error) && nearest != nearest.parent_path()) nearest = nearest.parent_path();
+    if (error) fail_to_make(path, error, option);  // the current folder is gone
+    while (fs::status(nearest, error).type() == fs::file_type::not_found && nearest != nearest.parent_path())
+        nearest = nearest.parent_path();
+    if (!fs::status_known(fs::status(nearest, error))) fail_to_make(path, error, option);
     if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory), option);
     check_can_create(nearest.string(), path, option);
 }
@@ -155,12 +160,12 @@ std::string renew_best_model(const std::string& run_dir, const ResumePoint& resu
                              const Identity& identity) {
     const Checkpoint& here = resume.checkpoint;
     const std::string model = best_model_path(run_dir);
-    if (!here.is_best() && !branched && fs::exists(model)) return "";
+    if (!here.is_best() && !branched && is_there(model)) return "";
     const std::string best = checkpoint_path(fs::path(resume.path).parent_path().parent_path(), here.best_step);
     try {
         if (here.is_best())
             save_model(model, here, state);
-        else if (here.best_accuracy >= 0 && fs::exists(best))
+        else if (here.best_accuracy >= 0 && is_there(best))
             save_model(model, read_checkpoint(best, state, identity), state);
         else
             fs::remove(model);
@@ -187,8 +192,9 @@ void check_room(const std::string& folder, size_t bytes, const std::string& what
         fail(Exit::io, place.string() + ": cannot be written: " + std::strerror(errno) + "; choose another --output");
     fs::space_info space = fs::space(place, error);
     if (error) return;
-    for (const auto& entry : fs::recursive_directory_iterator(folder, error))  // of the run that goes on or is replaced
-        if (entry.is_regular_file(error)) space.available += entry.file_size(error);
+    // of the run that goes on or is replaced
+    for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+        if (std::error_code unseen; entry->is_regular_file(unseen)) space.available += entry->file_size(unseen);
     if (space.available < bytes)
         fail(Exit::io, folder + ": needs " + mib(bytes) + " for " + what_for + ", but " + mib(space.available) +
                            " are free there; free space, lower --keep, or choose another --output");

@@ -18,6 +18,7 @@ po::options_description options() {
     add("batch-size", po::value<int64_t>()->default_value(512), "images a step");
     add("learning-rate", po::value<double>()->default_value(0.1), "peak learning rate");
     add("data", po::value<std::string>(), "folder of the data set");
+    add("from", po::value<std::vector<std::string>>()->multitoken(), "runs");
     add("resume", po::bool_switch(), "go on from the newest checkpoint");
     add("config", po::value<std::string>(), "file of key = value lines");
     return description;
@@ -41,9 +42,14 @@ TEST(CommandLine, NamesTheMistake) {
     EXPECT_EQ("", problem({"--batch-size"}, {"--batch-size", "missing"}));
     EXPECT_EQ("", problem({"--batch-size", "--resume"}, {"--batch-size", "missing"}));
     EXPECT_EQ("", problem({"--data="}, {"--data", "missing"}));
+    EXPECT_EQ("", problem({"--data", ""}, {"--data", "missing"}));
     EXPECT_EQ("", problem({"--resume=yes"}, {"--resume", "switch"}));
     EXPECT_EQ("", problem({"--data", "a", "--data", "b"}, {"--data", "more than once"}));
     EXPECT_EQ("", problem({"stray"}, {"'stray'"}));
+    EXPECT_EQ("", problem({"--from", "a", "", "b"}, {"--from", "missing"}));
+    po::positional_options_description positional;
+    positional.add("data", 1);
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--data", "missing"}, [&] { parse(options(), {""}, positional); }));
 }
 
 TEST(CommandLine, ConfigFileLosesToOptions) {

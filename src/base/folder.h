@@ -1,0 +1,20 @@
+// Looks into folders without exceptions: names that are too long, links in a loop and folders that
+// are gone are a user's mistakes, not defects of the program.
+#pragma once
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+
+namespace convoy {
+
+/// The paths in `folder`, in no order; of none if it is no folder that can be read to its end, and
+/// then `error` says why.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder, std::error_code& error);
+/// Whether there is something at `path`; false, too, if that cannot be known.
+bool is_there(const std::filesystem::path& path);
+/// What a call without an error code threw, in the user's words: the path, and the reason.
+Error error_at_path(const std::filesystem::filesystem_error& thrown);
+
+}  // namespace convoy
