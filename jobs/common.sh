@@ -22,6 +22,14 @@ quoted() {
 
 source jobs/outer_job.sh
 
+# PBS takes the values of variables apart at commas and backslashes, and blanks off their ends:
+# values that hold such come in base64.
+packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* || $1 == " "* || $1 == *" " ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
+unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
+for name in CONVOY_ARGS CONVOY_SUBMIT CONVOY_OUTPUT CONVOY_DATA; do
+  [[ -z ${!name:-} ]] || printf -v "$name" %s "$(unpacked "${!name}")"
+done
+
 # ---- the site file: the only one a user edits ----------------------------------------------------
 read_site() {
   local files=(jobs/site/*.env) names
@@ -46,12 +54,6 @@ elif [[ -n ${PBS_JOBID:-} ]]; then
 else
   scheduler=none
 fi
-
-# PBS takes the values of variables apart at commas and backslashes: values that hold such come in
-# base64.
-packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
-unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
-CONVOY_ARGS=$(unpacked "${CONVOY_ARGS:-}") CONVOY_SUBMIT=$(unpacked "${CONVOY_SUBMIT:-}")
 
 source jobs/launcher.sh
 

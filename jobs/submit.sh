@@ -28,7 +28,7 @@ CONVOY_ARGS=$(packed "$(quoted "$@")") CONVOY_SUBMIT=$(packed "$(quoted "${kept[
 export CONVOY_ARGS CONVOY_SUBMIT
 passed=CONVOY_ARGS,CONVOY_SUBMIT
 for name in CONVOY_SITE CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS; do
-  [[ -z ${!name:-} ]] || { export "${name?}" && passed+=,$name; }
+  [[ -z ${!name:-} ]] || { export "$name=$(packed "${!name}")" && passed+=,$name; }
 done
 # shellcheck disable=SC2086
 exec qsub -S "$PWD/jobs/pbs/shell.sh" ${QSUB_OPTIONS:-} "${options[@]}" -v "$passed" "$script"

@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -30,7 +31,7 @@ class Adhoc(unittest.TestCase):
     def start(self, arguments, **environment):
         self.log = open(checkout.path("output/adhoc.log"), "w+")
         self.addCleanup(self.log.close)
-        command = hosts.on("m1", f"{checkout.path('jobs/adhoc/run.sh')} {arguments}").split()
+        command = hosts.on("m1", "").split() + [checkout.path("jobs/adhoc/run.sh"), *arguments.split()]
         job = subprocess.Popen(command, cwd="/", stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
                                env={**os.environ, "OMPI_MCA_plm_rsh_agent": hosts.path("agent"), **environment})  # fmt: skip
         self.addCleanup(job.kill)
@@ -62,6 +63,18 @@ class Adhoc(unittest.TestCase):
         self.assertEqual(
             parameters(checkout.path("output/cut/model.h5")), parameters(checkout.path("output/whole/model.h5"))
         )
+
+    def test_a_folder_with_blanks_and_quotes(self):
+        global checkout
+        usual, checkout = checkout, Checkout(name="it's a $folder: é ")
+        try:
+            shutil.copy(usual.path("jobs/adhoc/hostfile"), checkout.path("jobs/adhoc/hostfile"))
+            said = self.run_to_end(LONG.replace("--epochs 20", "--epochs 1") + " --output output/odd")
+            self.assertIn("done: test accuracy", said)
+            self.assertEqual(ranks_by_host(checkout.path("output/odd/metrics.h5")), {"m1": 2, "m2": 1, "m3": 2})
+        finally:
+            checkout.remove()
+            checkout = usual
 
     def test_mistakes_are_said_before_anything_starts(self):
         for text, words in (

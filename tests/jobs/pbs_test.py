@@ -1,6 +1,7 @@
 """The shipped PBS scripts without a PBS server: what its mother superior does (variables, a node file, the script's path through the
 shell's stdin) over emulated hosts, with stand-ins for qsub, qstat, qrerun and pbs_tmrsh. openpbs_test has a real server."""
 
+import base64
 import os
 import re
 import shlex
@@ -184,7 +185,10 @@ class Pbs(unittest.TestCase):
             self.assertEqual(ranks_by_host(self.run_folder + "/metrics.h5"), {n: 8 for n in NAMES[:2]})
             log = self.ended(self.failing("2node", 6, CONVOY_OUTPUT="output/it's mine"), 6)
             self.assertIn("goes on as job 99", log)
-            self.assertEqual(checkout.read("qsub").splitlines()[-1], "output/it's mine")
+            submitted, _, output = checkout.read("qsub").splitlines()
+            self.assertIn(",CONVOY_OUTPUT,", submitted)
+            self.assertEqual(base64.b64decode(output.removeprefix("base64:")), b"output/it's mine\n")
+            self.assertIn("in output/it", self.ended(self.failing("2node", 6, CONVOY_OUTPUT=output), 6))
             self.stand_in("qsub", "exit 1")
             log = self.ended(self.failing("2node", 6, CONVOY_OUTPUT="output/it's mine"), 6)
             pasted = shlex.split(re.search("To go on: (.*)", log).group(1))

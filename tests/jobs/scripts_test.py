@@ -174,6 +174,17 @@ class Words(words.Words):
         unpacked = self.bash(f'source jobs/common.sh; eval "printf %s\\|  $(unpacked {packed})"')[1]
         self.assertEqual(unpacked, "--data|a b|--lr-milestones|1,2|")
 
+    def test_folders_of_any_name_arrive_at_pbs(self):
+        self.stub("bin/qsub", 'printf "%s|" "$CONVOY_DATA" "$CONVOY_OUTPUT"')
+        given = {"CONVOY_DATA": "/my data/a,b\\c", "CONVOY_OUTPUT": "output/mine "}
+        said = self.bash("jobs/submit.sh jobs/pbs/1gpu.pbs", **given)[1].split("|")[:2]
+        for value in said:
+            self.assertRegex(value, "^base64:[A-Za-z0-9+/=]+$")
+        out = self.bash('source jobs/common.sh; printf "%s|" "$CONVOY_DATA" "$CONVOY_OUTPUT"', **dict(zip(given, said)))[1]
+        self.assertEqual(out.split("|")[:2], list(given.values()))
+        self.site("a", "CONVOY_DATA=/ours")
+        self.assertEqual(self.bash('source jobs/common.sh; echo "$CONVOY_DATA"', CONVOY_DATA=said[0])[1], "/ours\n", "the site file comes after it")
+
     def test_no_value_for_pbs_ends_with_a_blank(self):
         """qsub takes it away, and a copy's options would run together."""
         self.stub("bin/qsub", 'printf "%s|" "$CONVOY_ARGS" "$CONVOY_SUBMIT"')

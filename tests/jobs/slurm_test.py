@@ -259,6 +259,16 @@ class Slurm(unittest.TestCase):
         self.assertIn(f"convoy job: convoy-cpu {inner} in output/convoy-cpu-{inner}:", job.log())
         self.check_allocation(job, 1, 4, gpus=False)
 
+    def test_a_folder_with_blanks_and_quotes(self):
+        Job.checkout = odd = Checkout(name="it's a $folder: é ")
+        try:
+            for options in ("", "--export=ALL,CONVOY_LAUNCHER=mpirun"):
+                job = Job(f"{options} jobs/slurm/2node.sbatch {TRAIN} --epochs 1").ended()
+                self.check_allocation(job, 2, 8)
+        finally:
+            Job.checkout = checkout
+            odd.remove()
+
     def test_scaling_matrix(self):
         if "bench" not in checkout.sh("build/convoy --help"):
             self.skipTest("this executable has no convoy bench")
