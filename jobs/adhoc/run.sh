@@ -10,6 +10,7 @@
 # GPUs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+unset SLURM_JOB_ID SLURM_JOBID PBS_JOBID # a job around this script has other hosts
 source jobs/common.sh
 hostfile=${HOSTFILE:-jobs/adhoc/hostfile}
 [[ -e $hostfile ]] || fail "there is no $hostfile: copy jobs/adhoc/hostfile.example to it and write your machines into it"

@@ -59,6 +59,17 @@ class OuterJob(words.Words):
         seen = self.seen_by("srun", "source jobs/common.sh; train_on cpu --data data", **STEP, **KEPT)
         self.assertEqual((seen["SLURM_CPU_BIND"], seen["SLURM_MEM_PER_NODE"]), ("none", "0"))
 
+    def test_the_ad_hoc_script_goes_to_its_own_hosts(self):
+        self.stub("bin/agent", "echo found")
+        self.stub("bin/mpirun", f'echo "mpirun $*" >{self.dir}/words; env >{self.dir}/mpirun.env')
+        with open(f"{self.dir}/hosts", "w") as f:
+            f.write("elsewhere slots=2\n")
+        open(f"{self.dir}/nodes", "w").close()
+        for job in (KEPT, {"PBS_JOBID": "7.server", "PBS_NODEFILE": f"{self.dir}/nodes"}):
+            seen = self.seen_by("mpirun", "jobs/adhoc/run.sh --data data --dry-run", HOSTFILE="hosts", OMPI_MCA_plm_rsh_agent="agent", **job)
+            self.assertIn("--hostfile hosts", words.lines_of(f"{self.dir}/words")[0])
+            self.assertFalse({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID"} & set(seen), "mpirun would go to that job's nodes only")
+
     def job_id(self, job, says=None):
         if says is not None:
             self.stub("bin/squeue", f"printf '{says}'")
