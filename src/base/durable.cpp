@@ -5,10 +5,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 
-#include "base/error.h"
+#include "base/file_error.h"
 
 namespace convoy {
 namespace {
@@ -33,7 +32,7 @@ struct Descriptor {
 void cannot_write(const std::string& path) {
     if (errno == ELOOP) fail(Exit::io, path + ": is a symbolic link, which is not written through; remove it");
     fail(Exit::io,
-         path + ": cannot be written: " + std::strerror(errno) + "; check the folder, its permissions and free space");
+         path + ": cannot be written: " + reason_and_advice(errno, "check the folder, its permissions and free space"));
 }
 
 int open_to_write(const std::string& path, int flags) {
@@ -45,6 +44,7 @@ int open_to_write(const std::string& path, int flags) {
 bool lock_file(int fd) {
     struct flock whole{};
     whole.l_type = F_WRLCK;
+    errno = 0;
     return ::fcntl(fd, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
 }
 

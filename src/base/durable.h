@@ -13,7 +13,7 @@ namespace convoy {
 /// it there. Throws Exit::io.
 int open_to_write(const std::string& path, int flags);
 /// Takes the file for this process until it is closed, also by kill -9; false if another process
-/// has it. True where the file system has no locks.
+/// has it. True where the file system has no locks; errno is then why, and else 0.
 bool lock_file(int fd);
 /// write(2) until all is written; false with errno set if it cannot.
 bool write_all(int fd, const void* data, size_t size);

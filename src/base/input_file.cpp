@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/file_error.h"
 
 namespace convoy {
 
 uint64_t size_of_input(const std::string& path, const std::string& advice) {
     struct stat status{};
-    if (::stat(path.c_str(), &status) != 0) fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; " + advice);
+    if (::stat(path.c_str(), &status) != 0) cannot_read(path, errno, advice);
     if (!S_ISREG(status.st_mode)) fail(Exit::bad_input, path + ": is not a regular file; " + advice);
     return uint64_t(status.st_size);
 }
@@ -44,6 +44,7 @@ std::string plain_text(std::string text, const std::string& where, const std::st
 }
 
 std::string text_of_input(const std::string& path, size_t most, const std::string& advice) {
+    errno = 0;
     std::ifstream in(path, std::ios::binary);
     std::string text;
     std::array<char, 1 << 16> part;
@@ -51,7 +52,7 @@ std::string text_of_input(const std::string& path, size_t most, const std::strin
         in.read(part.data(), part.size());
         text.append(part.data(), size_t(in.gcount()));
     }
-    if (!in && !in.eof()) fail(Exit::bad_input, path + ": cannot be read; " + advice);
+    if (!in && !in.eof()) cannot_read(path, errno != 0 ? errno : EIO, advice);
     if (text.size() > most)
         fail(Exit::bad_input, path + ": holds more than " + std::to_string(most) + " bytes; " + advice);
     return plain_text(std::move(text), path, advice);
@@ -67,6 +68,17 @@ std::vector<std::string> lines_of_input(const std::string& path, size_t most, co
         lines.push_back(std::move(line));
     }
     return lines;
+}
+
+std::vector<std::string> files_in(const std::string& folder, const std::string& advice) {
+    namespace fs = std::filesystem;
+    std::vector<std::string> names;
+    std::error_code error;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+        names.push_back(entry->path().filename());
+    if (error) cannot_read(folder, error.value(), advice);
+    return names;
 }
 
 std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice) {

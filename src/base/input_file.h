@@ -8,7 +8,7 @@
 namespace convoy {
 
 /// Bytes of a regular file. Throws Exit::bad_input, ending with `advice`, if there is none: also
-/// for pipes and devices.
+/// for pipes and devices. Throws Inaccessible (base/file_error.h) if it cannot be looked at.
 uint64_t size_of_input(const std::string& path, const std::string& advice);
 
 /// Returns `text` with the line ends of Unix, and without the byte order marks that editors on
@@ -17,8 +17,13 @@ uint64_t size_of_input(const std::string& path, const std::string& advice);
 std::string plain_text(std::string text, const std::string& where, const std::string& advice);
 
 /// Returns all of a text file or pipe, as plain_text() does. Throws Exit::bad_input, ending with
-/// `advice`, also for more than `most` bytes. All text that users write is read here.
+/// `advice`, also for more than `most` bytes; Inaccessible if it cannot be opened or read. All text
+/// that users write is read here.
 std::string text_of_input(const std::string& path, size_t most, const std::string& advice);
+
+/// Returns the names of what is in a folder, in any order. Throws Inaccessible, ending with
+/// `advice`, if it cannot be listed to its end.
+std::vector<std::string> files_in(const std::string& folder, const std::string& advice);
 
 /// Returns the lines of a text file without the blanks at their ends: line n is element n - 1.
 /// Throws as text_of_input() does, also for a zero byte.

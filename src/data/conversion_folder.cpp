@@ -18,11 +18,13 @@ constexpr const char* identity_file = "conversion.json";
 
 void write_text(const std::string& path, const std::string& text) { replace_file(path, {text.begin(), text.end()}); }
 
-/// Empty if it cannot be read.
+/// Empty if there is no such file. Throws Inaccessible if it cannot be read: what a conversion has
+/// done must not be taken for another's then.
 std::string text_at(const std::string& path) {
     std::error_code error;
-    if (!fs::is_regular_file(path, error)) return "";
-    return text_of_input(path, most_record_bytes, "remove it");
+    const fs::file_type type = fs::status(path, error).type();
+    const bool readable = type == fs::file_type::regular || type == fs::file_type::none;  // none: why will be said
+    return readable ? text_of_input(path, most_record_bytes, "choose another --to") : "";
 }
 
 void make_folder(const fs::path& path) {
@@ -48,7 +50,8 @@ ConversionFolder::ConversionFolder(const fs::path& destination)
 ConversionFolder::~ConversionFolder() {
     if (lock_ < 0) return;
     std::error_code error;
-    if (!fs::exists(partial_ / identity_file, error)) fs::remove_all(partial_, error);
+    const bool begun = fs::status(partial_ / identity_file, error).type() != fs::file_type::not_found;
+    if (!begun) fs::remove_all(partial_, error);
     ::close(lock_);
 }
 

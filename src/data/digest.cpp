@@ -5,10 +5,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
-#include "base/error.h"
+#include "base/file_error.h"
 
 namespace convoy {
 
@@ -43,12 +42,12 @@ std::string digest_of(Digest::Kind kind, const void* data, size_t bytes) {
 
 std::string digest_of_file(Digest::Kind kind, const std::string& path) {
     const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-    if (!file) fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; check the path");
+    if (!file) cannot_read(path, errno, "check the path");
     Digest digest(kind);
     std::vector<unsigned char> buffer(1 << 20);
     while (const size_t bytes = std::fread(buffer.data(), 1, buffer.size(), file.get()))
         digest.update(buffer.data(), bytes);
-    if (std::ferror(file.get())) fail(Exit::bad_input, path + ": cannot be read (" + std::strerror(errno) + ")");
+    if (std::ferror(file.get())) cannot_read(path, errno, "check the file system");
     return digest.hex();
 }
 

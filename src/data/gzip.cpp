@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
-#include "base/error.h"
+#include "base/file_error.h"
 
 namespace convoy {
 
 GzipReader::GzipReader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
-    if (!file_) fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; check the path");
+    if (!file_) cannot_read(path, errno, "check the path");
     gzbuffer(file_, 1 << 18);
 }
 
@@ -26,9 +25,11 @@ size_t GzipReader::read(void* to, size_t bytes) {
         const int got = gzread(file_, static_cast<char*>(to) + filled, step);
         int code = Z_OK;
         const char* reason = gzerror(file_, &code);
-        if (code == Z_ERRNO) reason = std::strerror(errno);
-        const std::string at =
-            path_ + ": at byte " + std::to_string(offset_ + size_t(std::max(got, 0))) + " of its content: ";
+        const int system = errno;
+        const std::string place =
+            path_ + ": at byte " + std::to_string(offset_ + size_t(std::max(got, 0))) + " of its content";
+        if (code == Z_ERRNO) cannot_read(place, system, "check the file system");
+        const std::string at = place + ": ";
         if (code == Z_BUF_ERROR)
             fail(Exit::bad_input, at + "the compressed stream ends too early; the file is truncated, get it again");
         if (got < 0 || code < 0)

@@ -5,9 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
-#include "base/error.h"
+#include "base/file_error.h"
 
 namespace convoy {
 
@@ -15,9 +14,11 @@ InputBytes::InputBytes(const std::string& path)
     : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat status{};
     if (fd_ < 0 || ::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
-        const std::string reason = fd_ < 0 ? std::strerror(errno) : "is not a regular file";
-        if (fd_ >= 0) ::close(fd_);
-        fail(Exit::bad_input, path + ": " + reason + "; check the path");
+        const int code = errno;
+        const bool opened = fd_ >= 0, looked_at = opened && status.st_mode != 0;
+        if (opened) ::close(fd_);
+        if (!looked_at) cannot_read(path, code, "check the path");
+        fail(Exit::bad_input, path + ": is not a regular file; check the path");
     }
     size_ = status.st_size;
 }
@@ -28,9 +29,9 @@ void InputBytes::read(int64_t offset, int64_t bytes, void* to) const {
     for (int64_t done = 0; done < bytes;) {
         const ssize_t got = ::pread(fd_, static_cast<char*>(to) + done, size_t(bytes - done), offset + done);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0)
-            fail(Exit::bad_input, path_ + ": at byte " + std::to_string(offset + done) + ": " +
-                                      (got < 0 ? std::strerror(errno) : "ends too early; it is truncated"));
+        const std::string place = path_ + ": at byte " + std::to_string(offset + done);
+        if (got < 0) cannot_read(place, errno, "check the file system");
+        if (got == 0) fail(Exit::bad_input, place + ": ends too early; it is truncated");
         done += got;
     }
 }

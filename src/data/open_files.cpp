@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+
+#include "base/file_error.h"
 
 namespace convoy {
 
@@ -26,8 +27,8 @@ namespace {
 const std::string shorter = "is shorter than it was: it was truncated or replaced; put it back, and start again";
 
 std::string failure(int code) {
-    const std::string advice = code == ENOENT ? "was the data set moved or removed?" : "check the file system";
-    return "cannot be read (" + std::string(std::strerror(code)) + "); " + advice;
+    const std::string otherwise = code == ENOENT ? "was the data set moved or removed?" : "check the file system";
+    return "cannot be read: " + reason_and_advice(code, otherwise);
 }
 
 /// What is wrong with a file that was opened; empty if nothing.

@@ -75,6 +75,27 @@ TEST_F(ConversionFolders, WhatIsLeftOfAnotherConversionIsRemoved) {
     EXPECT_FALSE(folder_.finished(record.name));
 }
 
+// Else hours of work would be removed as another conversion's.
+TEST_F(ConversionFolders, WhatCannotBeOpenedIsNotAnotherConversion) {
+    const std::string folder = dir_.path("set.partial"), identity = folder + "/conversion.json";
+    const ShardRecord record = made();
+    folder_.remember(record);
+    fs::remove(identity);
+    fs::create_symlink(identity, identity);  // ELOOP, for root too
+    {
+        ConversionFolder again(dir_.path("set")), other(dir_.path("other"));
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, {identity, "cannot be read"}, [&] { again.prepare("this"); }));
+        other.take();
+        fs::create_symlink("conversion.json", dir_.path("other.partial/conversion.json"));
+    }
+    EXPECT_TRUE(fs::exists(dir_.path("other.partial"))) << "removed as one in which nothing was begun";
+    EXPECT_TRUE(fs::exists(records_ + record.name) && fs::exists(folder_.shard_path(record.name)));
+    fs::remove(identity);
+    write_file(identity, "this");
+    EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::same);
+    EXPECT_TRUE(folder_.finished(record.name));
+}
+
 TEST_F(ConversionFolders, BelongToOneConversionAtATime) {
     ConversionFolder second(dir_.path("set"));
     EXPECT_EQ("", problem_of_error(Exit::usage, {"set.partial", "another conversion"}, [&] { second.take(); }));
