@@ -1,18 +1,17 @@
 // Implements the HDF5 owner layer. HDF5's own stderr printing is switched off in open and create:
-// every failure becomes one Error line. What failed is told by HDF5's error codes: its words change
-// from version to version.
+// every failure becomes one Error line (data/hdf5_failure.h).
 #include "data/hdf5.h"
 
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
-#include <filesystem>
+#include <cstdlib>
 
 #include "base/input_file.h"
+#include "data/hdf5_failure.h"
+#include "data/hdf5_superblock.h"
+
+#define CONVOY_HDF5_LOCKS_BY_FILE (H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0)))
 
 namespace convoy::h5 {
 namespace {
@@ -21,43 +20,15 @@ namespace {
 /// clean-up at exit crashes, so it is turned off: h5::close is what completes a file.
 void silence() {
     [[maybe_unused]] static const herr_t once = H5dont_atexit();
+#if !CONVOY_HDF5_LOCKS_BY_FILE
+    [[maybe_unused]] static const int no_locks = ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", /*overwrite=*/0);
+#endif
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-}
-
-/// The bottom of HDF5's error stack: what it says went wrong first.
-struct Failure {
-    hid_t major = H5I_INVALID_HID, minor = H5I_INVALID_HID;  ///< HDF5's codes
-    std::string text;                                        ///< empty if it says nothing
-};
-
-Failure innermost_error() {
-    Failure failure;
-    auto visit = [](unsigned depth, const H5E_error2_t* error, void* out) -> herr_t {
-        if (depth == 0) *static_cast<Failure*>(out) = {error->maj_num, error->min_num, error->desc ? error->desc : ""};
-        return 0;
-    };
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, visit, &failure);
-    std::string& text = failure.text;
-    // errno's words, within a long list of numbers
-    if (const size_t at = text.find("error message = '"); at != std::string::npos) {
-        text.erase(0, at + 17);
-        text.erase(std::min(text.find('\''), text.size()));
-    }
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    return failure;
-}
-
-/// Whether bytes were read that do not match their checksum. Words and depth differ by version:
-/// Fletcher-32 itself reports a chunk in HDF5 1.10, the filter pipeline in 1.14; the cache reports
-/// metadata.
-bool is_checksum_mismatch(const Failure& f) {
-    const bool by_a_checker = f.major == H5E_STORAGE || f.major == H5E_PLINE || f.major == H5E_CACHE;
-    return by_a_checker && f.minor == H5E_READERROR;
 }
 
 Handle file_access() {
     silence();
-    Handle access(H5Pcreate(H5P_FILE_ACCESS));
+    Handle access = access_without_lock();
     if (H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110) < 0)
         fail(Exit::io, "HDF5 refuses the V110 file format" + because());
     return access;
@@ -65,24 +36,6 @@ Handle file_access() {
 
 /// Names of data sets are shown as absolute paths.
 std::string shown(const std::string& name) { return name.starts_with('/') ? name : "/" + name; }
-
-std::string name_of(hid_t object) {
-    char name[256] = "";
-    return H5Iget_name(object, name, sizeof name) > 0 ? name : "data set";
-}
-
-/// Whether as much memory as HDF5 takes at once for a sound file can still be had. mmap, because
-/// compilers leave out an unused allocation.
-bool has_memory_for(const std::string& path) {
-    constexpr size_t structures = size_t(16) << 20;  // HDF5's own, that no file holds
-    std::error_code error;
-    const uintmax_t bytes = std::filesystem::file_size(path, error);
-    if (error) return false;
-    void* room = ::mmap(nullptr, bytes + structures, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) return false;
-    ::munmap(room, bytes + structures);
-    return true;
-}
 
 /// Selects rows [first, first + rows) of the file space and makes the matching memory space.
 std::pair<Handle, Handle> select_rows(hid_t dataset, hsize_t first, hsize_t rows) {
@@ -108,13 +61,6 @@ std::string library_version() {
     return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
-std::string because(const std::string& reading) {
-    const std::string reason = innermost_error().text;
-    const bool no_memory = reason.find("memory") != std::string::npos && reason.find("alloc") != std::string::npos;
-    if (no_memory && (reading.empty() || !has_memory_for(reading))) throw std::bad_alloc();
-    return reason.empty() ? "" : " (HDF5: " + reason + ")";
-}
-
 Handle& Handle::operator=(Handle&& other) noexcept {
     if (this != &other) {
         Handle old(id_);  // closes what this owned
@@ -127,20 +73,22 @@ Handle::~Handle() {
     if (id_ >= 0 && H5Iis_valid(id_) > 0) H5Idec_ref(id_);
 }
 
+Handle access_without_lock() {
+    Handle access(H5Pcreate(H5P_FILE_ACCESS));
+#if CONVOY_HDF5_LOCKS_BY_FILE
+    H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true);
+#endif
+    return access;
+}
+
 Handle open(const std::string& path) {
     silence();
-    const uint64_t bytes = size_of_input(path, "give the path of an HDF5 file");
-    const int is_hdf5 = H5Fis_hdf5(path.c_str());
-    if (is_hdf5 == 0)
+    const uint64_t bytes = size_of_input(path, "check the path: was the file moved or removed?");
+    if (H5Fis_hdf5(path.c_str()) == 0)
         fail(Exit::bad_input, path + ": is not an HDF5 file (or its first bytes are damaged); make it again");
-    Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
-    if (!file.valid()) {
-        if (innermost_error().minor == H5E_TRUNCATED)
-            fail(Exit::bad_input,
-                 path + ": is truncated (" + std::to_string(bytes) + " bytes are left); make it again");
-        fail(Exit::bad_input,
-             path + ": cannot be opened: it is unreadable or damaged" + because(path) + "; make it again");
-    }
+    const Handle access = access_without_lock();
+    Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
+    if (!file.valid()) fail_to_open(path, bytes);
     return file;
 }
 
@@ -150,8 +98,7 @@ Handle create(const std::string& path, Chunks chunks) {
     if (chunks == Chunks::at_once) H5Pset_cache(access, 0, 0, 0, 0);
     ::unlink(path.c_str());  // a link that somebody put there would be followed
     Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access));
-    if (!file.valid())
-        fail(Exit::io, path + ": cannot be created" + because() + "; check the folder, its permissions and free space");
+    if (!file.valid()) fail_to_create(path);
     return file;
 }
 
@@ -162,48 +109,6 @@ Handle create_in_memory() {
     Handle file(H5Fcreate("convoy-in-memory.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access));
     if (!file.valid()) fail(Exit::io, "cannot create an HDF5 file in memory" + because());
     return file;
-}
-
-/// Writes the checksum of an image's superblock again. H5Fget_file_image clears the flag "open for
-/// writing" but leaves the checksum as it was, and nobody could open the file. The sum is Jenkins'
-/// lookup3, as HDF5's format specification says.
-static void seal_superblock(std::vector<unsigned char>& bytes) {
-    // bytes of a version 3 superblock with 8-byte addresses that stand before its checksum
-    constexpr size_t covered = 44;
-    require(bytes.size() > covered + 4 && bytes[8] == 3 && bytes[9] == 8, "V110 files have a version 3 superblock");
-    uint32_t word[covered / 4];
-    std::memcpy(word, bytes.data(), covered);
-    const auto mix = [](uint32_t& to, uint32_t& from, uint32_t& other, int turn) {
-        to -= from;
-        to ^= std::rotl(from, turn);
-        from += other;
-    };
-    const auto finish = [](uint32_t& to, uint32_t from, int turn) {
-        to ^= from;
-        to -= std::rotl(from, turn);
-    };
-    uint32_t a = 0xdeadbeef + covered, b = a, c = a;
-    for (int i = 0; i < 9; i += 3) {
-        a += word[i];
-        b += word[i + 1];
-        c += word[i + 2];
-        mix(a, c, b, 4);
-        mix(b, a, c, 6);
-        mix(c, b, a, 8);
-        mix(a, c, b, 16);
-        mix(b, a, c, 19);
-        mix(c, b, a, 4);
-    }
-    a += word[9];
-    b += word[10];
-    finish(c, b, 14);
-    finish(a, c, 11);
-    finish(b, a, 25);
-    finish(c, b, 16);
-    finish(a, c, 4);
-    finish(b, a, 14);
-    finish(c, b, 24);
-    std::memcpy(&bytes[covered], &c, sizeof c);
 }
 
 std::vector<unsigned char> image(hid_t file) {
@@ -231,8 +136,7 @@ void close(Handle file, const std::string& path) {
 Extent extent(hid_t file, const std::string& dataset, const std::string& path) {
     const Handle set = open_dataset(file, dataset, path);
     const Handle space(H5Dget_space(set)), type(H5Dget_type(set)), layout(H5Dget_create_plist(set));
-    if (!space.valid() || !type.valid() || !layout.valid())
-        fail(Exit::bad_input, path + ": " + shown(dataset) + " is damaged" + because(path));
+    if (!space.valid() || !type.valid() || !layout.valid()) fail_to_read(path, shown(dataset), "make it again");
     Extent result;
     const int rank = H5Sget_simple_extent_ndims(space);
     if (rank < 0) fail(Exit::bad_input, path + ": " + shown(dataset) + " has no simple extent");
@@ -273,26 +177,23 @@ void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, c
                 const std::string& path) {
     if (rows == 0) return;
     const auto [in_file, in_memory] = select_rows(dataset, first, rows);
-    if (H5Dwrite(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, from) < 0)
-        fail(Exit::io, path + ": cannot write " + name_of(dataset) + because() + "; is the disk full?");
+    if (H5Dwrite(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, from) >= 0) return;
+    const std::string reason = because();
+    fail(Exit::io, path + ": cannot write " + name_of(dataset) + reason + "; is the disk full?");
 }
 
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path) {
     if (rows == 0) return;
     const auto [in_file, in_memory] = select_rows(dataset, first, rows);
     if (H5Dread(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, to) >= 0) return;
-    if (is_checksum_mismatch(innermost_error()))
-        fail(Exit::bad_input,
-             path + ": " + name_of(dataset) + " does not match its checksum: the file is damaged; make it again");
-    fail(Exit::bad_input,
-         path + ": " + name_of(dataset) + " cannot be read: the file is damaged" + because(path) + "; make it again");
+    fail_to_read_rows(dataset, path);
 }
 
 bool has(hid_t file, const std::string& name) {
     silence();
     const auto linked = [&](const std::string& part) {
         H5L_info_t link;
-        return H5Lexists(file, part.c_str(), H5P_DEFAULT) > 0 &&
+        return is_there(H5Lexists(file, part.c_str(), H5P_DEFAULT), file, part) &&
                H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD;
     };
     for (size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))
@@ -305,8 +206,7 @@ Handle open_dataset(hid_t file, const std::string& name, const std::string& path
     if (!has(file, name))
         fail(Exit::bad_input, path + ": has no data set " + shown(name) + "; was this file made by convoy?");
     Handle set(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
-    if (!set.valid())
-        fail(Exit::bad_input, path + ": " + shown(name) + " cannot be opened: the file is damaged" + because(path));
+    if (!set.valid()) fail_to_read(path, shown(name), "make it again");
     return set;
 }
 

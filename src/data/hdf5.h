@@ -37,6 +37,10 @@ private:
 /// the file is damaged.
 std::string because(const std::string& reading = "");
 
+/// Throws what HDF5's last failure to read `what` of `path` means: Inaccessible (base/file_error.h)
+/// if the system refused it, else Exit::bad_input: the file is damaged.
+[[noreturn]] void fail_to_read(const std::string& path, const std::string& what, const std::string& advice);
+
 /// Of the library that is running: "1.10.8".
 std::string library_version();
 
@@ -44,8 +48,14 @@ std::string library_version();
 /// running training) holds this.
 std::unique_lock<std::mutex> exclusive();
 
-/// Opens a file read-only. Throws Exit::bad_input naming `path` if it is missing, truncated or not
-/// HDF5.
+/// File access in which HDF5 takes no lock, unless HDF5_USE_FILE_LOCKING asks for it: a file that
+/// is open elsewhere for reading, or on a file system without locks, can be read all the same.
+/// Writers need none either, because Convoy writes files that nobody else knows yet, and renames
+/// them.
+Handle access_without_lock();
+/// Opens a file read-only. Throws Exit::bad_input naming `path` if it is truncated, damaged or not
+/// HDF5; Inaccessible (base/file_error.h) if it is missing, cannot be opened, or is open for
+/// writing.
 Handle open(const std::string& path);
 /// When chunks go to disk. From the cache they go when their data set is closed; if the disk is
 /// full then, HDF5 1.14 keeps an identifier of freed memory, and the next flush of any file

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "data/hdf5.h"
+#include "data/hdf5_failure.h"
 
 namespace convoy::h5 {
 namespace {
@@ -45,12 +45,15 @@ struct Opened {
     size_t count = 0;
 };
 
+[[noreturn]] void unreadable_attribute(const std::string& name, const std::string& path) {
+    fail_to_read(path, "attribute " + name, "make it again");
+}
+
 Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted, const std::string& path) {
     if (!has_attribute(object, name))
         fail(Exit::bad_input, path + ": attribute " + name + " is missing; was this file made by convoy?");
     Opened opened{Handle(H5Aopen(object, name.c_str(), H5P_DEFAULT)), Handle(), 0};
-    if (!opened.attribute.valid())
-        fail(Exit::bad_input, path + ": attribute " + name + " cannot be read: the file is damaged");
+    if (!opened.attribute.valid()) unreadable_attribute(name, path);
     opened.type = Handle(H5Aget_type(opened.attribute));
     const Handle space(H5Aget_space(opened.attribute));
     const hssize_t count = H5Sget_simple_extent_npoints(space);
@@ -61,10 +64,6 @@ Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted,
         fail(Exit::bad_input, path + ": attribute " + name + " has an impossible size");
     opened.count = size_t(count);
     return opened;
-}
-
-[[noreturn]] void unreadable_attribute(const std::string& name, const std::string& path) {
-    fail(Exit::bad_input, path + ": attribute " + name + " cannot be read: the file is damaged" + because(path));
 }
 
 std::vector<std::string> variable_strings(const Opened& opened, const std::string& name, const std::string& path) {
@@ -125,7 +124,9 @@ void set_checked_attribute(hid_t object, const std::string& name, const std::vec
     put_fixed_strings(object, name, 1, values);
 }
 
-bool has_attribute(hid_t object, const std::string& name) { return H5Aexists(object, name.c_str()) > 0; }
+bool has_attribute(hid_t object, const std::string& name) {
+    return is_there(H5Aexists(object, name.c_str()), object, "attribute " + name);
+}
 
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path) {
     const std::vector<std::string> values = string_attributes(object, name, path);

@@ -77,7 +77,8 @@ void ImageShardWriter::finish(ShardTitle title, const Source& source, const std:
 }
 
 void seal_shard(const std::string& path, const PixelStatistics& statistics) {
-    h5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    const h5::Handle access = h5::access_without_lock();
+    h5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, access));
     if (!file.valid()) fail(Exit::io, path + ": cannot be completed" + h5::because() + "; check its permissions");
     write_statistics(file, statistics);
     h5::close(std::move(file), path);

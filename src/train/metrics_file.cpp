@@ -146,7 +146,7 @@ MetricsFile read_metrics(const std::string& path) {
     MetricsFile read;
     std::apply([&](auto&... rows) { (read_table(file, rows, path), ...); }, read.tables);
     const h5::Handle run(H5Gopen2(file, "run", H5P_DEFAULT));
-    if (!run.valid()) fail(Exit::bad_input, path + ": /run cannot be read: the file is damaged" + h5::because());
+    if (!run.valid()) h5::fail_to_read(path, "/run", "move it away to go on without its rows");
     for (int i = 0, count = H5Aget_num_attrs(run); i < count; ++i) {
         const h5::Handle attribute(
             H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
