@@ -10,6 +10,7 @@
 
 #include "backend/nccl_log.h"
 #include "backend/out_of_memory.h"
+#include "base/file_limit.h"
 #include "base/folder.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -166,6 +167,7 @@ int main(int argc, char** argv) {
     spare_address_space();
     keep_nccl_log();
     Comm comm(&argc, &argv);
+    raise_file_limit();
     int code = 0;
     try {
         comm.or_abort([&] { code = run(comm, args); });

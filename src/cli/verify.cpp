@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/folder.h"
+#include "base/input_file.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
@@ -30,23 +30,20 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
         const std::string path = dir + "/" + entry.file;
         if (!listed.insert(entry.file).second)
             fail(Exit::bad_input, dir + "/manifest.json: lists " + entry.file + " twice; convert the data set again");
-        std::error_code unseen;
-        if (!fs::is_regular_file(path, unseen))
+        std::error_code error;
+        if (fs::status(path, error).type() == fs::file_type::not_found)
             fail(Exit::bad_input, path + ": is in manifest.json, but missing; convert the data set again");
+        size_of_input(path, "convert the data set again");
         if (digest_of_file(Digest::Kind::sha256, path) != entry.sha256)
             fail(Exit::bad_input, path +
                                       ": its SHA-256 is not the one in manifest.json: it is damaged or was replaced; "
                                       "convert the data set again");
         bytes += entry.bytes;
     }
-    std::error_code error;
-    for (const fs::path& entry : entries_of(dir, error)) {
-        const std::string name = entry.filename();
+    for (const std::string& name : files_in(dir, "check the path"))
         if (name != "manifest.json" && !listed.contains(name))
             fail(Exit::bad_input,
-                 dir + "/" + name + ": is not in manifest.json; remove it or convert the data set again");
-    }
-    if (error) fail(Exit::bad_input, dir + ": cannot be read: " + error.message() + "; check its permissions");
+                 dir + "/" + name + ": is not in manifest.json; move it away, or convert the data set again");
     return bytes;
 }
 
@@ -127,7 +124,9 @@ int verify(const std::vector<std::string>& args) {
     }
     const std::string dir = required_value(values, "dir");
     std::error_code error;
-    if (!fs::is_directory(dir, error)) fail(Exit::bad_input, dir + ": is not a folder; give the folder of a data set");
+    if (fs::exists(dir, error) && !fs::is_directory(dir, error))
+        fail(Exit::bad_input, dir + ": is not a folder; give the folder of a data set");
+    files_in(dir, "give the folder of a data set");
     const std::vector<ManifestEntry> manifest = read_manifest(dir);
     std::optional<SplitInfo> train;
     Terminal terminal(stdout, true);

@@ -1,5 +1,6 @@
 #include "data/chunk_places.h"
 
+#include "base/input_file.h"
 #include "data/fletcher32.h"
 #include "data/shard_checks.h"
 
@@ -30,8 +31,7 @@ std::vector<FoundChunk> find_chunks(hid_t set, size_t, size_t chunks, hsize_t ro
         return H5_ITER_CONT;
     };
     if (H5Dchunk_iter(set, H5P_DEFAULT, note, &search) < 0)
-        fail(Exit::bad_input, path + ": the chunks of " + name + " cannot be found: the file is damaged" +
-                                  h5::because(path) + "; convert the data set again");
+        h5::fail_to_read(path, "the chunks of " + name, "convert the data set again");
     return std::move(search.found);
 }
 
@@ -50,8 +50,7 @@ std::vector<FoundChunk> find_chunks(hid_t set, size_t rank, size_t chunks, hsize
     std::vector<hsize_t> first(rank, 0);
     for (FoundChunk& chunk : found) {
         if (H5Dget_chunk_info_by_coord(set, first.data(), &chunk.skipped, &chunk.address, &chunk.bytes) < 0)
-            fail(Exit::bad_input, path + ": the chunks of " + name + " cannot be found: the file is damaged" +
-                                      h5::because(path) + "; convert the data set again");
+            h5::fail_to_read(path, "the chunks of " + name, "convert the data set again");
         first[0] += rows;
     }
     return found;
@@ -83,7 +82,7 @@ ChunkPlaces locate_chunks(hid_t file, const std::string& name, hid_t stored, con
     const h5::Handle set = h5::open_dataset(file, name, path);
     check_layout(file, set, extent, stored, name, path);
     const hsize_t rows = extent.chunk[0], chunks = (extent.dims[0] - 1) / rows + 1;
-    const uint64_t bytes = extent.chunk_bytes + fletcher32_bytes, end = size_of_file(path);
+    const uint64_t bytes = extent.chunk_bytes + fletcher32_bytes, end = size_of_input(path, was_it_moved);
     check_stored(extent, chunks * bytes, name, path);  // before there is memory for as many
     ChunkPlaces places{.bytes = size_t(extent.chunk_bytes), .rows = int64_t(rows), .addresses = {}};
     for (const FoundChunk& chunk : find_chunks(set, extent.dims.size(), size_t(chunks), rows, name, path)) {

@@ -12,9 +12,10 @@ namespace convoy {
 namespace fs = std::filesystem;
 
 std::string manifest_text(const std::string& dir) {
-    const std::string path = dir + "/manifest.json", advice = "make the data set again with 'convoy convert'";
+    const std::string path = dir + "/manifest.json", advice = "'convoy convert' makes a data set with one";
     std::error_code error;
-    if (!fs::exists(path, error)) fail(Exit::bad_input, path + ": is missing or unreadable; " + advice);
+    if (fs::status(path, error).type() == fs::file_type::not_found)
+        fail(Exit::bad_input, path + ": is missing; " + advice);
     size_of_input(path, advice);
     return text_of_input(path, 64 << 20, advice);
 }

@@ -6,10 +6,12 @@
 // (data/shard_pictures.h) are for viewers, and may be missing.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/file_limit.h"
 #include "base/image_place.h"
 #include "data/decode.h"
 #include "data/hdf5.h"
@@ -55,18 +57,18 @@ std::vector<ManifestEntry> read_manifest(const std::string& dir);
 struct ShardPixels {
     std::string path;
     int64_t first = 0, images = 0;             ///< rows [first, first + images) of the split
-    hid_t file = H5I_INVALID_HID;              ///< the reader's
+    hid_t file = H5I_INVALID_HID;              ///< the reader's, open until it opens another
     std::shared_ptr<const RaggedTable> table;  ///< of ragged images, else none
 };
 
 /// Opens every shard of one split read-only and checks them against each other and the manifest
 /// before anything is allocated. Checksums are compared when rows are read; only `verify` reads
-/// everything.
+/// everything. Keeps so many shards open, and opens the others again as they are read.
 class SplitReader {
 public:
     /// Throws Exit::bad_input: no such folder or split, a missing or surplus shard, a shard of
     /// another kind, size or shape.
-    SplitReader(const std::string& dir, const std::string& split);
+    SplitReader(const std::string& dir, const std::string& split, size_t most_open = files_to_keep_open());
     const SplitInfo& info() const { return info_; }
     /// Reads rows [first, first + rows) of the concatenated shards, and only those: images [rows,
     /// height, width, channels] as bytes, ragged ones decoded and packed as places() has them;
@@ -77,26 +79,36 @@ public:
     void read_labels(int64_t first, int64_t rows, int32_t* labels) const;
     /// Of ragged images: where each lies if all are decoded and packed, [images].
     std::vector<ImagePlace> places() const;
-    /// Of every shard, in order. Their files are open while this reader lives.
-    std::vector<ShardPixels> pixels() const;
+    size_t shards() const { return shards_.size(); }
+    ShardPixels pixels(size_t shard) const;
 
 private:
     struct Shard {
         std::string path;
-        int64_t first = 0, images = 0;  ///< rows [first, first + images) of the split
-        h5::Handle file, image_set, label_set;
-        std::unique_ptr<RaggedRows> ragged{};  ///< in place of image_set
-        int64_t first_byte = 0;                ///< of its decoded pixels in the split's
+        int64_t first = 0, images = 0;               ///< rows [first, first + images) of the split
+        int64_t first_byte = 0;                      ///< of its decoded pixels in the split's
+        std::shared_ptr<const RaggedTable> table{};  ///< of ragged images, else none
     };
-    Shard open_shard(const std::string& path, int shard, int shards);
+    struct OpenShard {
+        size_t shard = 0;
+        h5::Handle file, image_set{}, label_set{};
+        std::unique_ptr<RaggedRows> ragged{};  ///< in place of image_set
+    };
+    void add_shard(const std::string& path, int shard, int shards);
+    /// The shard's files; valid until another shard is opened.
+    const OpenShard& opened(size_t shard) const;
+    /// Closes the shard that was opened first, if there are as many as may be kept.
+    void keep(OpenShard) const;
     /// Returns where the next rows go.
-    uint8_t* read_images(const Shard&, int64_t first, int64_t rows, uint8_t* to) const;
-    void open_images(Shard&, hsize_t labels);
-    void open_ragged(Shard&, hsize_t labels);
+    uint8_t* read_images(size_t shard, int64_t first, int64_t rows, uint8_t* to) const;
+    void check_images(Shard&, const OpenShard&, hsize_t labels);
+    void check_ragged(Shard&, OpenShard&, hsize_t labels);
     void check_common(const h5::Handle& file, const std::string& path, int shard, int shards);
 
     SplitInfo info_;
     std::vector<Shard> shards_;
+    size_t most_open_;
+    mutable std::deque<OpenShard> open_;  ///< at most most_open_, in the order in which they were opened
 };
 
 /// Throws Exit::bad_input if training and test images differ in shape or classes.

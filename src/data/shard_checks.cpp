@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/input_file.h"
 #include "data/shard_format.h"
 
 namespace convoy {
@@ -25,12 +26,6 @@ bool all_finite(const uint8_t* numbers, size_t bytes) {
 }
 
 }  // namespace
-
-uint64_t size_of_file(const std::string& path) {
-    std::error_code error;
-    const uintmax_t size = fs::file_size(path, error);
-    return error ? 0 : uint64_t(size);
-}
 
 int checked_range(int64_t value, int64_t low, int64_t high, const std::string& what, const std::string& path) {
     if (value < low || value > high)
@@ -63,7 +58,7 @@ h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, cons
 }
 
 void check_stored(const h5::Extent& extent, uint64_t bytes, const std::string& name, const std::string& path) {
-    const uint64_t size = size_of_file(path);
+    const uint64_t size = size_of_input(path, was_it_moved);
     if (size < bytes || extent.stored_bytes < bytes)
         fail(Exit::bad_input, path + ": " + name + " claims " + std::to_string(bytes) + " bytes, but the file holds " +
                                   std::to_string(std::min<uint64_t>(size, extent.stored_bytes)) +

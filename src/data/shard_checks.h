@@ -21,8 +21,7 @@ struct StoredType {
 StoredType stored_as(DType);
 constexpr StoredType stored_offset{H5T_INTEGER, 8, true, "int64"};
 
-/// Size of a regular file in bytes; 0 for anything else, which no caller accepts.
-uint64_t size_of_file(const std::string& path);
+constexpr const char* was_it_moved = "was the data set moved or removed?";  ///< advice for a file that is gone
 /// The text of DIR/manifest.json.
 std::string manifest_text(const std::string& dir);
 

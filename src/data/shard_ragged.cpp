@@ -80,9 +80,10 @@ void RaggedTable::decode(int64_t first, int64_t count, const uint8_t* files, Rgb
 }
 
 RaggedRows::RaggedRows(hid_t file, const std::string& codec, const std::string& path)
-    : path_(path),
-      table_(std::make_shared<const RaggedTable>(file, codec, path)),
-      pixels_(h5::open_dataset(file, "/pixels", path)) {}
+    : RaggedRows(file, std::make_shared<const RaggedTable>(file, codec, path), path) {}
+
+RaggedRows::RaggedRows(hid_t file, std::shared_ptr<const RaggedTable> table, const std::string& path)
+    : path_(path), table_(std::move(table)), pixels_(h5::open_dataset(file, "/pixels", path)) {}
 
 void RaggedRows::read(int64_t first, int64_t count, uint8_t* to) const {
     if (table_->holds_files()) return read_files(first, count, to);

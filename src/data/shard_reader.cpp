@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include "base/folder.h"
+#include "base/input_file.h"
 #include "base/shell_word.h"
 #include "data/digest.h"
 #include "data/shard.h"
@@ -19,15 +19,9 @@ namespace {
 
 /// The shards of `split` found in `dir`, by number; `shards` is the total their names agree on.
 std::map<int, std::string> find_shards(const std::string& dir, const std::string& split, int& shards) {
-    std::error_code error;
-    const std::vector<fs::path> entries = entries_of(dir, error);
-    if (error)
-        fail(Exit::bad_input,
-             dir + ": " + error.message() + "; 'convoy convert' makes a data set, 'make data' fetches CIFAR-10");
     std::map<int, std::string> found;
     shards = 0;
-    for (const fs::path& entry : entries) {
-        const std::string name = entry.filename();
+    for (const std::string& name : files_in(dir, "'convoy convert' makes a data set, 'make data' fetches CIFAR-10")) {
         std::string of_split;
         int shard = 0, of = 0;
         if (!parse_shard_name(name, of_split, shard, of) || of_split != split) continue;
@@ -36,7 +30,7 @@ std::map<int, std::string> find_shards(const std::string& dir, const std::string
                                       shard_name(split, found.begin()->first, shards) +
                                       "); convert again into an empty folder");
         shards = of;
-        found[shard] = entry;
+        found[shard] = fs::path(dir) / name;
     }
     if (found.empty())
         fail(Exit::bad_input,
@@ -56,7 +50,7 @@ void check_label_count(int64_t images, hsize_t labels, const std::string& path) 
 
 }  // namespace
 
-SplitReader::SplitReader(const std::string& dir, const std::string& split) {
+SplitReader::SplitReader(const std::string& dir, const std::string& split, size_t most_open) : most_open_(most_open) {
     info_.split = split;
     int shards = 0;
     const std::map<int, std::string> found = find_shards(dir, split, shards);
@@ -69,11 +63,11 @@ SplitReader::SplitReader(const std::string& dir, const std::string& split) {
         const auto entry = listed.find(fs::path(path).filename());
         if (entry == listed.end())
             fail(Exit::bad_input, path + ": is not in manifest.json; convert the data set again");
-        if (const uint64_t size = size_of_file(path); size != uint64_t(entry->second.bytes))
+        if (const uint64_t size = size_of_input(path, was_it_moved); size != uint64_t(entry->second.bytes))
             fail(Exit::bad_input, path + ": has " + std::to_string(size) + " bytes, manifest.json says " +
                                       std::to_string(entry->second.bytes) +
                                       ": it is truncated or of another data set; convert the data set again");
-        shards_.push_back(open_shard(path, shard, shards));
+        add_shard(path, shard, shards);
         if (shards_.back().images != entry->second.images)
             fail(Exit::bad_input, path + ": has " + std::to_string(shards_.back().images) +
                                       " images, manifest.json says " + std::to_string(entry->second.images) +
@@ -134,19 +128,19 @@ void SplitReader::check_common(const h5::Handle& file, const std::string& path, 
     }
 }
 
-void SplitReader::open_images(Shard& opened, hsize_t labels) {
-    const std::string& path = opened.path;
+void SplitReader::check_images(Shard& added, const OpenShard& opened, hsize_t labels) {
+    const std::string& path = added.path;
     const h5::Extent images = checked_extent(opened.file, "/images", 4, stored_as(info_.type), path);
     const auto side = [&](int i, int64_t limit, const char* what) {
         return checked_range(int64_t(std::min<hsize_t>(images.dims[size_t(i)], INT64_MAX)), 1, limit, what, path);
     };
-    opened.images = side(0, max_images, "the number of images");
+    added.images = side(0, max_images, "the number of images");
     const int height = side(1, max_side, "the height"), width = side(2, max_side, "the width"),
               channels = side(3, max_channels, "channels");
-    check_label_count(opened.images, labels, path);
-    check_stored(
-        images, uint64_t(opened.images) * uint64_t(height) * uint64_t(width) * uint64_t(channels) * size_of(info_.type),
-        "/images", path);
+    check_label_count(added.images, labels, path);
+    check_stored(images,
+                 uint64_t(added.images) * uint64_t(height) * uint64_t(width) * uint64_t(channels) * size_of(info_.type),
+                 "/images", path);
     if (shards_.empty()) {
         info_.height = height;
         info_.width = width;
@@ -155,36 +149,63 @@ void SplitReader::open_images(Shard& opened, hsize_t labels) {
         fail(Exit::bad_input, path + ": its images have another shape than those of " + shards_[0].path +
                                   "; convert the data set again");
     }
-    opened.image_set = h5::open_dataset(opened.file, "/images", path);
 }
 
-void SplitReader::open_ragged(Shard& opened, hsize_t labels) {
-    opened.ragged = std::make_unique<RaggedRows>(opened.file, info_.codec, opened.path);
-    opened.images = opened.ragged->table().rows();
-    check_label_count(opened.images, labels, opened.path);
-    for (int64_t row = 0; row < opened.images; ++row) {
-        info_.height = std::max(info_.height, opened.ragged->table().height(row));
-        info_.width = std::max(info_.width, opened.ragged->table().width(row));
+void SplitReader::check_ragged(Shard& added, OpenShard& opened, hsize_t labels) {
+    opened.ragged = std::make_unique<RaggedRows>(opened.file, info_.codec, added.path);
+    added.table = opened.ragged->shared_table();
+    added.images = added.table->rows();
+    check_label_count(added.images, labels, added.path);
+    for (int64_t row = 0; row < added.images; ++row) {
+        info_.height = std::max(info_.height, added.table->height(row));
+        info_.width = std::max(info_.width, added.table->width(row));
     }
     info_.channels = 3;
-    opened.first_byte = info_.pixel_bytes;
-    info_.pixel_bytes += opened.ragged->table().decoded_before(opened.images);
+    added.first_byte = info_.pixel_bytes;
+    info_.pixel_bytes += added.table->decoded_before(added.images);
 }
 
-SplitReader::Shard SplitReader::open_shard(const std::string& path, int shard, int shards) {
-    Shard opened;
-    opened.path = path;
-    opened.file = h5::open(path);
+void SplitReader::add_shard(const std::string& path, int shard, int shards) {
+    Shard added{.path = path};
+    OpenShard opened{shards_.size(), h5::open(path)};
     check_common(opened.file, path, shard, shards);
     const h5::Extent labels = checked_extent(opened.file, "/labels", 1, stored_as(DType::i32), path);
-    info_.ragged ? open_ragged(opened, labels.dims[0]) : open_images(opened, labels.dims[0]);
-    check_stored(labels, uint64_t(opened.images) * 4, "/labels", path);
+    info_.ragged ? check_ragged(added, opened, labels.dims[0]) : check_images(added, opened, labels.dims[0]);
+    check_stored(labels, uint64_t(added.images) * 4, "/labels", path);
     if (info_.mean.size() != size_t(info_.channels) || info_.stddev.size() != size_t(info_.channels))
         fail(Exit::bad_input, path + ": mean or stddev has not one value a channel; convert the data set again");
+    if (!info_.ragged) opened.image_set = h5::open_dataset(opened.file, "/images", path);
     opened.label_set = h5::open_dataset(opened.file, "/labels", path);
-    opened.first = info_.images;
-    info_.images += opened.images;
-    return opened;
+    added.first = info_.images;
+    info_.images += added.images;
+    shards_.push_back(std::move(added));
+    keep(std::move(opened));
+}
+
+void SplitReader::keep(OpenShard opened) const {
+    if (open_.size() >= most_open_) open_.pop_front();
+    open_.push_back(std::move(opened));
+}
+
+const SplitReader::OpenShard& SplitReader::opened(size_t shard) const {
+    const auto is_it = [&](const OpenShard& open) { return open.shard == shard; };
+    if (const auto found = std::find_if(open_.begin(), open_.end(), is_it); found != open_.end()) return *found;
+    const Shard& known = shards_[shard];
+    const std::string pixels = known.table ? "/pixels" : "/images";
+    const auto images = hsize_t(known.images);
+    OpenShard again{shard, h5::open(known.path)};
+    std::vector<hsize_t> dims = {images, hsize_t(info_.height), hsize_t(info_.width), hsize_t(info_.channels)};
+    if (known.table) dims = {hsize_t(known.table->offset(known.images))};
+    if (h5::extent(again.file, pixels, known.path).dims != dims ||
+        h5::extent(again.file, "/labels", known.path).dims != std::vector<hsize_t>{images})
+        fail(Exit::bad_input, known.path + ": was replaced since it was first opened; put it back, and start again");
+    if (known.table)
+        again.ragged = std::make_unique<RaggedRows>(again.file, known.table, known.path);
+    else
+        again.image_set = h5::open_dataset(again.file, pixels, known.path);
+    again.label_set = h5::open_dataset(again.file, "/labels", known.path);
+    keep(std::move(again));
+    return open_.back();
 }
 
 std::vector<ImagePlace> SplitReader::places() const {
@@ -193,49 +214,49 @@ std::vector<ImagePlace> SplitReader::places() const {
     places.reserve(size_t(info_.images));
     for (const Shard& shard : shards_)
         for (int64_t row = 0; row < shard.images; ++row)
-            places.push_back({shard.first_byte + shard.ragged->table().decoded_before(row),
-                              shard.ragged->table().height(row), shard.ragged->table().width(row)});
+            places.push_back({shard.first_byte + shard.table->decoded_before(row), shard.table->height(row),
+                              shard.table->width(row)});
     return places;
 }
 
-std::vector<ShardPixels> SplitReader::pixels() const {
-    std::vector<ShardPixels> all;
-    for (const Shard& shard : shards_)
-        all.push_back(
-            {shard.path, shard.first, shard.images, shard.file, shard.ragged ? shard.ragged->shared_table() : nullptr});
-    return all;
+ShardPixels SplitReader::pixels(size_t shard) const {
+    const Shard& s = shards_.at(shard);
+    return {s.path, s.first, s.images, opened(shard).file, s.table};
 }
 
-uint8_t* SplitReader::read_images(const Shard& shard, int64_t first, int64_t rows, uint8_t* to) const {
-    if (shard.ragged) {
-        shard.ragged->read(first, rows, to);
-        return to + shard.ragged->table().decoded_before(first + rows) - shard.ragged->table().decoded_before(first);
+uint8_t* SplitReader::read_images(size_t shard, int64_t first, int64_t rows, uint8_t* to) const {
+    const Shard& s = shards_[shard];
+    if (s.table) {
+        opened(shard).ragged->read(first, rows, to);
+        return to + s.table->decoded_before(first + rows) - s.table->decoded_before(first);
     }
-    h5::read_rows(shard.image_set, native_type(info_.type), hsize_t(first), hsize_t(rows), to, shard.path);
-    if (info_.type == DType::f32) check_finite(to, first, rows, info_.row_bytes(), shard.path);
+    h5::read_rows(opened(shard).image_set, native_type(info_.type), hsize_t(first), hsize_t(rows), to, s.path);
+    if (info_.type == DType::f32) check_finite(to, first, rows, info_.row_bytes(), s.path);
     return to + rows * int64_t(info_.row_bytes());
 }
 
 void SplitReader::read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const {
     require(first >= 0 && rows >= 0 && rows <= info_.images - first, "rows beyond the end of a split");
-    for (const Shard& shard : shards_) {
+    for (size_t i = 0; i < shards_.size(); ++i) {
+        const Shard& shard = shards_[i];
         const int64_t from = std::max(first, shard.first), to = std::min(first + rows, shard.first + shard.images);
-        if (from < to) images = read_images(shard, from - shard.first, to - from, images);
+        if (from < to) images = read_images(i, from - shard.first, to - from, images);
     }
     read_labels(first, rows, labels);
 }
 
 void SplitReader::read_labels(int64_t first, int64_t rows, int32_t* labels) const {
-    for (const Shard& shard : shards_) {
+    for (size_t i = 0; i < shards_.size(); ++i) {
+        const Shard& shard = shards_[i];
         const int64_t from = std::max(first, shard.first), to = std::min(first + rows, shard.first + shard.images);
         if (from >= to) continue;
         const hsize_t local = hsize_t(from - shard.first), count = hsize_t(to - from);
         int32_t* out = labels + (from - first);
-        h5::read_rows(shard.label_set, H5T_NATIVE_INT32, local, count, out, shard.path);
-        for (hsize_t i = 0; i < count; ++i)
-            if (out[i] < 0 || out[i] >= info_.classes)
-                fail(Exit::bad_input, shard.path + ": row " + std::to_string(local + i) + " of /labels is " +
-                                          std::to_string(out[i]) + ", allowed is 0 to " +
+        h5::read_rows(opened(i).label_set, H5T_NATIVE_INT32, local, count, out, shard.path);
+        for (hsize_t row = 0; row < count; ++row)
+            if (out[row] < 0 || out[row] >= info_.classes)
+                fail(Exit::bad_input, shard.path + ": row " + std::to_string(local + row) + " of /labels is " +
+                                          std::to_string(out[row]) + ", allowed is 0 to " +
                                           std::to_string(info_.classes - 1) + "; convert the data set again");
     }
 }

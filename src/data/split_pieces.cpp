@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/file_limit.h"
+#include "base/input_file.h"
 #include "data/fletcher32.h"
 #include "data/shard.h"
 #include "data/shard_checks.h"
@@ -12,7 +14,6 @@
 namespace convoy {
 namespace {
 
-constexpr size_t most_open_files = 128;  // a process may often have no more than 1024
 constexpr int64_t ragged_piece_bytes = 8 << 20;
 
 }  // namespace
@@ -20,7 +21,8 @@ constexpr int64_t ragged_piece_bytes = 8 << 20;
 SplitPieces::SplitPieces(const SplitReader& reader)
     : type_(reader.info().type), row_bytes_(reader.info().ragged ? 0 : reader.info().row_bytes()) {
     std::vector<OpenFiles::File> files;
-    for (const ShardPixels& shard : reader.pixels()) {
+    for (size_t i = 0; i < reader.shards(); ++i) {
+        const ShardPixels shard = reader.pixels(i);
         const char* set = shard.table ? "/pixels" : "/images";
         shards_.push_back({.path = shard.path,
                            .first = shard.first,
@@ -28,9 +30,9 @@ SplitPieces::SplitPieces(const SplitReader& reader)
                            .places = locate_chunks(shard.file, set, stored_type(type_), shard.path),
                            .table = shard.table});
         append_pieces(shards_.back());
-        files.push_back({shard.path, size_of_file(shard.path)});
+        files.push_back({shard.path, size_of_input(shard.path, was_it_moved)});
     }
-    files_ = std::make_unique<OpenFiles>(std::move(files), most_open_files);
+    files_ = std::make_unique<OpenFiles>(std::move(files), files_to_keep_open());
 }
 
 void SplitPieces::append_pieces(const Shard& shard) {

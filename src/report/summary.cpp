@@ -173,10 +173,10 @@ RunSummary without_memory(const std::string& run) {
 RunSummary summarise(const std::string& given) {
     std::string run = given;
     while (run.size() > 1 && run.ends_with("/")) run.pop_back();
-    std::error_code unseen;  // a folder that may not be read looks like one that is not there
+    std::error_code unseen;  // read_metrics() says of a file why it cannot be read
     if (fs::exists(run + "/oom", unseen)) return without_memory(run);
     const std::string path = fs::is_directory(run, unseen) ? run + "/metrics.h5" : run;
-    if (!fs::exists(path, unseen))
+    if (fs::status(path, unseen).type() == fs::file_type::not_found)
         fail(Exit::bad_input, path + ": there is no such file; give the folder of a run, or its metrics.h5");
     const MetricsFile file = read_metrics(path);
     RunSummary s;

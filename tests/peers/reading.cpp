@@ -56,7 +56,8 @@ struct Chunk {
 class Reading {
 public:
     explicit Reading(const std::string& dir) : reader_(dir, "train"), pieces_(reader_) {
-        for (const ShardPixels& shard : reader_.pixels()) {
+        for (size_t i = 0; i < reader_.shards(); ++i) {
+            const ShardPixels shard = reader_.pixels(i);
             const int file = ::open(shard.path.c_str(), O_RDONLY | O_CLOEXEC);
             const ChunkPlaces places = locate_chunks(shard.file, "/images", H5T_STD_U8LE, shard.path);
             for (const uint64_t address : places.addresses)
