@@ -24,6 +24,8 @@ def what_is_missing(error):
     return f"{line} {shlex.quote(sys.executable)} -m pip install -r {shlex.quote(requirements)}"
 
 
+# HDF5 reads without a lock: a run may be on a file system that has none.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 try:
     import h5py  # noqa: F401  (whoever lacks it is told here)
     import matplotlib

@@ -24,6 +24,8 @@ def fail(code, message):
     sys.exit(code)
 
 
+# HDF5 reads without a lock: a run may be on a file system that has none.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 try:
     import h5py
     import numpy as np
