@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "data/image_names.h"
 
 namespace convoy {
@@ -168,7 +169,9 @@ private:
 
 SourceFile look_at_source(const std::string& path) {
     struct stat status{};
-    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
+    const bool there = ::stat(path.c_str(), &status) == 0;
+    if (!there && errno != ENOENT && errno != ENOTDIR) cannot_read(path, errno, "check where links lead");
+    if (!there || !S_ISREG(status.st_mode))
         fail(Exit::bad_input,
              path + ": is missing, or no regular file; check the list, the folder, and where links lead");
     return {status.st_size, changed_at(status)};
