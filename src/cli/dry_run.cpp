@@ -108,6 +108,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
         check_run_folder(place.folder, place.goes_on, place.overwrite);
         find_resume_point(place, trainer->state(), identity_of(o, train_info, d.setup, d.placed),
                           trainer->total_steps());
+        check_metrics(place);
         if (!o.chip.empty()) print_plans(terminal, o, d, comm.size());
         terminal.line("dry run   a training would start");
     });

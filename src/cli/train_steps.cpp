@@ -55,9 +55,11 @@ void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
     const RunPlace run = place_of(comm, o);
     if (wish.placement != Placement::automatic) return;
     size_t block = 0;
-    if (comm.root())
+    comm.together([&] {
+        if (!comm.root()) return;
         for (const auto& [name, value] : identity_to_go_on_with(run))
             if (name == order_of_samples) (void)std::sscanf(value.c_str(), order_of_a_stream, &block);
+    });
     block = size_t(comm.max(int64_t(block)));
     if (block > 0) wish = {Placement::stream, wish.stream_block > 0 ? wish.stream_block : block, wish.here};
 }
@@ -104,6 +106,7 @@ RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, Trai
     comm.together([&] {
         if (!comm.root()) return;
         check_room(place.folder, planned_bytes(o, trainer, trainer.logical_ranks()), "checkpoints, model and metrics");
+        check_can_write(place.folder);
         choices = choices_to_go_on_with(place);
     });
     backend.take_choices(comm.broadcast(choices));

@@ -33,7 +33,7 @@ Description describe_training(Comm&, const Backend&, const ParsedOptions&, std::
 
 /// Collective: where the run writes, and what it goes on from, whose choices the programs are then
 /// planned with. Throws Exit::io if the folder cannot be written or has no room for what the
-/// training will leave there.
+/// training will leave there, Exit::bad_input if the checkpoint to go on from cannot be opened.
 RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, Trainer&);
 
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for

@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 #include "base/durable.h"
-#include "base/folder.h"
+#include "base/file_error.h"
+#include "base/input_file.h"
 #include "data/digest.h"
 
 namespace convoy {
@@ -70,6 +71,9 @@ template <class C, class F> void each_tensor(C& c, const State& state, F f) {
         f(t.name, t.tensor.shape, in_copy(c.optimizer, state.optimizer_block(), t.tensor));
 }
 
+constexpr size_t trial_bytes = size_t(1) << 16;
+constexpr const char *trial_prefix = ".convoy-", *trial_pattern = "/.convoy-XXXXXX";
+
 std::vector<std::string> column(const Identity& identity, bool values) {
     std::vector<std::string> texts;
     for (const auto& [name, value] : identity) texts.push_back(values ? value : name);
@@ -81,7 +85,7 @@ std::vector<std::string> column(const Identity& identity, bool values) {
 void check_identity(const std::string& path, const Identity& checkpoint, const Identity& run) {
     const auto differs = [&](const std::string& name, const std::string& before, const std::string& now) {
         fail(Exit::usage, path + ": " + name + " was " + before + ", this run has " + now +
-                              "; resume with what it was, or start anew with --resume none");
+                              "; resume with what it was, or start from the beginning in another --output");
     };
     for (const auto& [name, value] : run) {
         const auto same_name = [&, n = name](const auto& entry) { return entry.first == n; };
@@ -136,35 +140,49 @@ void write_checkpoint(const std::string& path, const Checkpoint& c, const State&
     publish_file(partial, path);
 }
 
-double estimated_seconds(const std::string& run_dir, size_t bytes) {
-    const size_t count = std::clamp<size_t>(bytes, size_t(1) << 16, size_t(32) << 20) / sizeof(float);
+namespace {
+
+/// Writes, syncs, renames and opens a file of `values` in `folder` as checkpoints are. Returns
+/// seconds.
+double seconds_of_trial(const std::string& folder, const std::vector<float>& values) {
+    const std::string path = folder + "/trial.h5", partial = path + ".partial";
+    const Clock::time_point start = Clock::now();
+    const auto lock = h5::exclusive();
+    h5::Handle file = h5::create(partial, h5::Chunks::at_once);
+    Digest digest(Digest::Kind::sha256);
+    digest.update(values.data(), values.size() * sizeof(float));
+    h5::set_checked_attribute(file, "sha256", digest.hex());
+    write_tensor(file, "trial", {int(values.size() / 1024), 1, 1, 1024}, values.data(), partial);
+    h5::close(std::move(file), partial);
+    publish_file(partial, path);
+    const double seconds = seconds_since(start);
+    h5::open(path);
+    return seconds;
+}
+
+}  // namespace
+
+double estimated_seconds(const std::string& folder, size_t bytes) {
+    const size_t count = std::clamp<size_t>(bytes, trial_bytes, size_t(32) << 20) / sizeof(float);
     std::vector<float> values(count);
     for (size_t i = 0; i < count; ++i) values[i] = float(i);
-    // a killed run's are removed by the next
-    const std::string path = run_dir + "/trial.partial", partial = path + ".partial";
-    const Clock::time_point start = Clock::now();
+    std::string own = folder + trial_pattern;  // a killed run's is removed by the next
+    if (!::mkdtemp(own.data())) cannot_write(folder);
     const auto remove = [&] {
         std::error_code ignored;
-        fs::remove(partial, ignored);
-        fs::remove(path, ignored);
+        fs::remove_all(own, ignored);
     };
     try {
-        const auto lock = h5::exclusive();
-        h5::Handle file = h5::create(partial, h5::Chunks::at_once);
-        Digest digest(Digest::Kind::sha256);
-        digest.update(values.data(), count * sizeof(float));
-        h5::set_checked_attribute(file, "sha256", digest.hex());
-        write_tensor(file, "trial", {int(count / 1024), 1, 1, 1024}, values.data(), partial);
-        h5::close(std::move(file), partial);
-        publish_file(partial, path);
-    } catch (const Error&) {
+        const double seconds = seconds_of_trial(own, values);
+        remove();
+        return seconds * std::max(1.0, double(bytes) / double(count * sizeof(float)));
+    } catch (...) {
         remove();
         throw;
     }
-    const double seconds = seconds_since(start);
-    remove();
-    return seconds * std::max(1.0, double(bytes) / double(count * sizeof(float)));
 }
+
+bool is_trial(const std::string& name) { return name.starts_with(trial_prefix); }
 
 void save_model(const std::string& path, const Checkpoint& c, const State& state) {
     save_model(path, c.model, state, [&](const Tensor& tensor) -> const float* {
@@ -247,12 +265,12 @@ std::string checkpoint_path(const std::string& run_dir, int64_t step) {
 std::string best_model_path(const std::string& run_dir) { return run_dir + "/model-best.h5"; }
 
 std::vector<std::string> checkpoints_of(const std::string& run_dir) {
+    const std::string folder = run_dir + "/checkpoints";
+    std::error_code error;
+    if (fs::status(folder, error).type() == fs::file_type::not_found) return {};
     std::vector<std::string> paths;
-    std::error_code ignored;
-    for (const fs::path& entry : entries_of(run_dir + "/checkpoints", ignored)) {
-        const std::string name = entry.filename();
-        if (name.starts_with("step-") && name.ends_with(".h5")) paths.push_back(entry);
-    }
+    for (const std::string& name : files_in(folder, "check the run folder"))
+        if (name.starts_with("step-") && name.ends_with(".h5")) paths.push_back(folder + "/" + name);
     std::sort(paths.rbegin(), paths.rend());
     return paths;
 }
@@ -265,8 +283,12 @@ int64_t step_of_checkpoint(const std::string& path) {
 std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step) {
     std::vector<std::string> moved;
     for (const std::string& path : checkpoints_of(run_dir)) {
+        if (step_of_checkpoint(path) <= step) continue;
         std::error_code error;
-        if (step_of_checkpoint(path) > step) fs::rename(path, moved.emplace_back(path + ".old"), error);
+        fs::rename(path, moved.emplace_back(path + ".old"), error);
+        if (error)
+            fail(Exit::io, path + ": is later than the checkpoint to go on from, and cannot be renamed: " +
+                               reason_and_advice(error.value(), "check the folder and its permissions"));
     }
     return moved;
 }

@@ -42,14 +42,17 @@ void check_identity(const std::string& path, const Identity& checkpoint, const I
 
 /// Writes one file, durably. `state` gives names and places of the tensors. Throws Exit::io.
 void write_checkpoint(const std::string& path, const Checkpoint&, const State& state);
-/// Seconds that a checkpoint of so many bytes is likely to take in this run folder. Measures:
-/// writes at most 32 MiB, and removes them. Throws Exit::io.
-double estimated_seconds(const std::string& run_dir, size_t bytes);
+/// Seconds that a checkpoint of so many bytes is likely to take in this folder. Measures: writes at
+/// most 32 MiB in a folder of its own, and removes it. Throws Exit::io if HDF5 files cannot be
+/// made, synced and renamed there.
+double estimated_seconds(const std::string& folder, size_t bytes);
+/// Whether a file of this name was left by a killed estimated_seconds().
+bool is_trial(const std::string& name);
 /// Writes the model of a checkpoint, with the running statistics of its rank 0 (equal on all ranks
 /// after an evaluation). Throws Exit::io.
 void save_model(const std::string& path, const Checkpoint&, const State& state);
 /// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`.
-/// Throws Exit::bad_input.
+/// Throws Exit::bad_input; Inaccessible (base/file_error.h) if it could not be opened or read.
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
 /// Checkpoint::identity alone. Throws Exit::bad_input.
 Identity read_identity(const std::string& path);
@@ -60,12 +63,12 @@ std::string read_choices(const std::string& path);
 std::string checkpoint_path(const std::string& run_dir, int64_t step);
 /// "RUN/model-best.h5"
 std::string best_model_path(const std::string& run_dir);
-/// Checkpoint files of a run, newest first.
+/// Checkpoint files of a run, newest first. Throws Inaccessible if their folder cannot be listed.
 std::vector<std::string> checkpoints_of(const std::string& run_dir);
 
 int64_t step_of_checkpoint(const std::string& path);
 /// Renames the checkpoints taken after `step` to "….h5.old": a run that goes on from there will
-/// write its own. Returns the new names.
+/// write its own. Returns the new names. Throws Exit::io.
 std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step);
 /// Removes old ones: the newest `keep`, that of `newest` and that of the best step stay.
 void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest);

@@ -9,6 +9,7 @@ std::optional<Checkpoint> Recorder::open_folder(int64_t total_steps) {
     folder_ = std::make_unique<RunFolder>(place.folder, place.goes_on, place.overwrite);
     const Identity& identity = run_.attributes.identity;
     std::optional<ResumePoint> resume = find_resume_point(place, state_, identity, total_steps);
+    check_metrics(place);  // before anything is renamed
     if (!resume) return std::nullopt;
     std::vector<std::string> later;
     if (place.goes_on) later = set_aside_after(place.folder, resume->checkpoint.step);

@@ -12,10 +12,13 @@
 #include <filesystem>
 
 #include "base/durable.h"
+#include "base/file_error.h"
 #include "base/folder.h"
+#include "train/metrics_file.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
+using namespace std::string_literals;
 
 std::string default_run_folder(const std::string& model) {
     const std::time_t t = std::time(nullptr);
@@ -38,11 +41,24 @@ namespace {
 /// Whether there is a run that is to be overwritten. Throws Exit::usage if there is one that is not
 /// to be, and is not resumed either.
 bool replaces_run(const std::string& path, bool resume, bool overwrite) {
-    const bool used = is_there(path + "/metrics.h5") || !checkpoints_of(path).empty();
+    std::error_code error;
+    const fs::file_type metrics = fs::status(path + "/metrics.h5", error).type();
+    const bool used = metrics != fs::file_type::not_found || !checkpoints_of(path).empty();
     if (!used || resume) return false;
     if (!overwrite)
-        fail(Exit::usage, path + " already holds a run; choose another --output, --resume auto, or --overwrite");
+        fail(Exit::usage, path +
+                              " already holds a run; choose another --output, or continue it with --resume auto "
+                              "(--overwrite would delete it)");
     return true;
+}
+
+/// Returns `path`, or the nearest path above it at which there is something or nothing can be known.
+std::string nearest_folder(const std::string& path) {
+    std::error_code error;
+    fs::path nearest = fs::absolute(path, error);
+    while (fs::status(nearest, error).type() == fs::file_type::not_found && nearest != nearest.parent_path())
+        nearest = nearest.parent_path();
+    return nearest;
 }
 
 /// Makes a folder in `folder` and removes it: permission bits do not tell of read-only file
@@ -62,9 +78,16 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     if (!fs::is_directory(path, unseen)) fail_to_make(path, error ? error : unseen);
     lock_ = open_to_write(path + "/lock", O_RDWR);
     if (!lock_file(lock_)) fail_as_busy(path);
+    if (errno != 0)
+        std::fprintf(stderr,
+                     "warning: %s: its file system has no locks (%s): start no second run there, it is not "
+                     "refused\n",
+                     printable(path).c_str(), std::strerror(errno));
     for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
-        for (const fs::path& entry : entries_of(path + folder, error))
+        for (const fs::path& entry : entries_of(path + folder, error)) {
             if (entry.extension() == ".partial") fs::remove(entry, error);
+            if (is_trial(entry.filename())) fs::remove_all(entry, error);
+        }
     fs::remove_all(path + "/stalled", error);  // reports of a watchdog
     if (!replaces_run(path, resume, overwrite)) return;
     for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png"})
@@ -74,17 +97,25 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
 
 void check_folder(const std::string& path, const std::string& option) {
     std::error_code error;
-    fs::path nearest = fs::absolute(path, error);
-    if (error) fail_to_make(path, error, option);  // the current folder is gone
-    while (fs::status(nearest, error).type() == fs::file_type::not_found && nearest != nearest.parent_path())
-        nearest = nearest.parent_path();
-    if (!fs::status_known(fs::status(nearest, error))) fail_to_make(path, error, option);
+    const std::string nearest = nearest_folder(path);
+    // "" if the current folder is gone
+    if (!fs::status_known(fs::status(nearest, error)) || nearest.empty()) fail_to_make(path, error, option);
     if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory), option);
-    check_can_create(nearest.string(), path, option);
+    check_can_create(nearest, path, option);
+}
+
+void check_can_write(const std::string& path) {
+    check_folder(path, "--output");
+    for (const std::string& folder : {path, path + "/checkpoints"}) try {
+            const std::string place = nearest_folder(folder);
+            if (folder == path || place != nearest_folder(path)) estimated_seconds(place, 0);
+        } catch (const Error& refused) {
+            fail(Exit::io, folder + ": a trial checkpoint cannot be written there: " + refused.what() +
+                               "; or choose another --output");
+        }
 }
 
 void check_run_folder(const std::string& path, bool resume, bool overwrite) {
-    check_folder(path, "--output");
     std::error_code error;
     if (!fs::exists(path, error)) return;
     const int file = ::open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -108,17 +139,33 @@ bool is_within(const std::string& file, const std::string& folder) {
     return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
+namespace {
+
+/// Ends a run that should go on from checkpoint `i` of `paths`, newest first: nobody knows whether
+/// it is damaged, so the ones before it are not taken in its place.
+[[noreturn]] void fail_as_inaccessible(const std::vector<std::string>& paths, size_t i, const Inaccessible& reason) {
+    const bool others = i + 1 < paths.size();
+    throw Inaccessible(reason.what() + (others ? "; or go on from an older checkpoint: --resume " + paths[i + 1]
+                                               : "; no older checkpoint is left"s));
+}
+
+}  // namespace
+
 std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const State& state, const Identity& identity) {
     const std::vector<std::string> paths = checkpoints_of(run_dir);
-    for (const std::string& path : paths) try {
-            return ResumePoint{read_checkpoint(path, state, identity), path};
+    for (size_t i = 0; i < paths.size(); ++i) try {
+            return ResumePoint{read_checkpoint(paths[i], state, identity), paths[i]};
+        } catch (const Inaccessible& reason) {
+            fail_as_inaccessible(paths, i, reason);
         } catch (const Error& damage) {
             if (damage.code != Exit::bad_input) throw;
             std::fprintf(stderr, "warning: %s; trying the checkpoint before it\n", damage.what());
         }
     if (!paths.empty())
-        fail(Exit::bad_input, run_dir + "/checkpoints: none of the " + std::to_string(paths.size()) +
-                                  " checkpoints can be read; start anew with --resume none --overwrite");
+        fail(Exit::bad_input,
+             run_dir + "/checkpoints: none of the " + std::to_string(paths.size()) +
+                 " checkpoints is sound; start from the beginning in another --output, or name a checkpoint of "
+                 "elsewhere: --resume FILE");
     return std::nullopt;
 }
 
@@ -136,15 +183,24 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const State&
     return resume;
 }
 
-/// What `read` gives of the first checkpoint that can be read so far.
+void check_metrics(const RunPlace& place) {
+    const std::string path = place.folder + "/metrics.h5";
+    std::error_code error;
+    if (place.goes_on && fs::status(path, error).type() != fs::file_type::not_found) read_metrics(path);
+}
+
+/// What `read` gives of the first checkpoint that is sound as far as it is read.
 template <class Read> static auto read_ahead(const RunPlace& place, Read read) {
     std::vector<std::string> paths;
     if (!place.checkpoint.empty())
         paths = {place.checkpoint};
     else if (place.goes_on)
         paths = checkpoints_of(place.folder);
-    for (const std::string& path : paths) try {
-            return read(path);
+    for (size_t i = 0; i < paths.size(); ++i) try {
+            return read(paths[i]);
+        } catch (const Inaccessible& reason) {
+            if (!place.checkpoint.empty()) throw;
+            fail_as_inaccessible(paths, i, reason);
         } catch (const Error&) {  // find_resume_point() says what is wrong with it
         }
     return decltype(read(paths[0])){};

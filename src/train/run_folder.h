@@ -27,6 +27,9 @@ private:
 
 /// Fails as making files in `path` would, which `option` names, and makes none.
 void check_folder(const std::string& path, const std::string& option);
+/// Fails with Exit::io if HDF5 files cannot be made, synced, renamed and opened where the run in
+/// `path` writes. Leaves no file behind.
+void check_can_write(const std::string& path);
 /// Fails as RunFolder would, and leaves the folder as it is: for a dry run.
 void check_run_folder(const std::string& path, bool resume, bool overwrite);
 
@@ -38,8 +41,8 @@ struct ResumePoint {
     std::string path;
 };
 /// The newest sound checkpoint of a run, if it has any; damaged ones are skipped with a warning on
-/// stderr. Throws Exit::bad_input if all are damaged, Exit::usage if they are of another run than
-/// `identity`.
+/// stderr. Throws Exit::bad_input if all are damaged, or one that is newer than all sound ones
+/// cannot be opened; Exit::usage if they are of another run than `identity`.
 std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const State&, const Identity&);
 
 /// Where a run writes, and what it goes on from.
@@ -54,11 +57,14 @@ struct RunPlace {
 /// one.
 std::optional<ResumePoint> find_resume_point(const RunPlace&, const State&, const Identity&, int64_t total_steps);
 
+/// Throws Exit::bad_input if the metrics of a run that goes on cannot be read.
+void check_metrics(const RunPlace&);
+
 /// The checkpoint that a run is likely to go on from, before it is read as a whole: its identity;
-/// empty if there is none.
+/// empty if there is none. Throws Exit::bad_input if it cannot be opened.
 Identity identity_to_go_on_with(const RunPlace&);
 /// Backend::choices() of the checkpoint that a run is likely to go on from, before it is read as a
-/// whole; empty if there is none.
+/// whole; empty if there is none. Throws Exit::bad_input if it cannot be opened.
 std::string choices_to_go_on_with(const RunPlace&);
 
 /// Makes RUN/model-best.h5 the model of the best evaluation that a run knows which goes on from
