@@ -1,6 +1,7 @@
 // convoy: trains image classifiers on many ranks. Picks the subcommand, and turns every failure
 // into one line and one exit code on all ranks.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -13,6 +14,7 @@
 #include "base/file_limit.h"
 #include "base/folder.h"
 #include "base/memory.h"
+#include "base/standard_streams.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "base/waiting.h"
@@ -148,6 +150,8 @@ int run(Comm& comm, const Arguments& args) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    open_standard_streams();
+    std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, as one to a full disk does
     const std::string command = argc > 1 ? argv[1] : "";
     if (command == "train" || command == "bench" || command == "evaluate" || command == "demo") wait_briefly(argv);
     const Arguments args = spelled_out({argv + 1, argv + argc});

@@ -27,11 +27,12 @@ void Console::on_start(const std::vector<RankRow>& ranks, int64_t done) {
     lines_->on_start(done);
 }
 
-void Console::print_termination(int64_t checkpoint, const std::string& folder) {
+void Console::print_termination(const std::string& signal, int64_t checkpoint, const std::string& folder) {
     terminal_.line(
-        formatted("stopped by SIGTERM in the middle of a step or an evaluation; the checkpoint of step "
-                  "%lld is in %s; go on with --resume auto --output %s",
-                  (long long)checkpoint, shell_word(folder + "/checkpoints").c_str(), shell_word(folder).c_str()));
+        formatted("stopped by %s in the middle of a step or an evaluation; the checkpoint of step %lld is in "
+                  "%s; go on with --resume auto --output %s",
+                  signal.c_str(), (long long)checkpoint, shell_word(folder + "/checkpoints").c_str(),
+                  shell_word(folder).c_str()));
 }
 
 void Console::print_end(const std::string& folder, const std::string& stopped_by) {

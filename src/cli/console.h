@@ -21,8 +21,8 @@ public:
     void end_progress() { lines_->on_end(); }
     /// The run ended by itself, or was stopped, and left everything in `folder`.
     void print_end(const std::string& folder, const std::string& stopped_by);
-    /// The job is about to be ended in the middle of a step; any thread.
-    void print_termination(int64_t checkpoint, const std::string& folder);
+    /// A signal is about to end the job in the middle of a step; any thread.
+    void print_termination(const std::string& signal, int64_t checkpoint, const std::string& folder);
     /// Takes the status line away: an error follows.
     void clear() { terminal_.clear(); }
 

@@ -88,9 +88,9 @@ void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& termi
 /// Collective: trains to the end, or until a rank is asked to stop.
 void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& recorder, Console& console,
                 Requests& requests, const std::string& folder) {
-    const auto say = [&](int64_t step) {
-        recorder.record_termination(step, "SIGTERM, in the middle of a step or an evaluation");
-        console.print_termination(step, folder);
+    const auto say = [&](const std::string& signal, int64_t step) {
+        recorder.record_termination(step, signal + ", in the middle of a step or an evaluation");
+        console.print_termination(signal, step, folder);
     };
     comm.or_abort([&] {
         try {

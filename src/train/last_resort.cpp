@@ -44,7 +44,7 @@ bool LastResort::pause(double seconds) {
 void LastResort::watch() {
     while (pause(look)) {
         try {
-            if (was_terminated()) return end();
+            if (const char* signal = ending_signal()) return end(signal);
             if (!take_continued()) continue;
             of_mpirun_ = true;
             before_the_end();
@@ -68,7 +68,7 @@ bool LastResort::save(Checkpoint&& c) {
     return saved;
 }
 
-void LastResort::end() {
+void LastResort::end(const std::string& signal) {
     if (!pause(patience(of_mpirun_))) return;
     do {
         const int64_t saved = actions_.saved_step();
@@ -80,10 +80,10 @@ void LastResort::end() {
             continue;  // steps are short, or an update is being done
         }
         if (!pause(0)) return;
-        actions_.say(step);
-        comm_.abort(Exit::requeue,
-                    "ended by SIGTERM before a step or an evaluation had ended; the checkpoint is that of step " +
-                        std::to_string(step));
+        actions_.say(signal, step);
+        comm_.abort(Exit::requeue, "ended by " + signal +
+                                       " before a step or an evaluation had ended; the checkpoint is that of step " +
+                                       std::to_string(step));
     } while (pause(look));
 }
 

@@ -22,8 +22,8 @@ public:
         /// Waits until no checkpoint is being written: steps done by the newest on disk; -1: there
         /// is none.
         std::function<int64_t()> saved_step;
-        /// Says that the run ended with the checkpoint of this step.
-        std::function<void(int64_t step)> say;
+        /// Says that the run was ended by this signal, with the checkpoint of this step.
+        std::function<void(const std::string& signal, int64_t step)> say;
     };
     /// Watches the signals of rank 0 from now on; on other ranks it does nothing. All but the
     /// actions must outlive this.
@@ -37,7 +37,7 @@ private:
     void before_the_end();
     bool save(Checkpoint&&);
     /// Ends the job with Exit::requeue, unless the training ends by itself first.
-    void end();
+    void end(const std::string& signal);
     /// Waits so long; false if the training has ended or is ending by itself.
     bool pause(double seconds);
 

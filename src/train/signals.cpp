@@ -6,18 +6,46 @@
 namespace convoy {
 namespace {
 
+struct StopSignal {
+    int number;
+    const char* name;
+    bool ends;  ///< whoever sends it does not wait long for the end
+};
+constexpr StopSignal stop_signals[] = {{SIGUSR1, "SIGUSR1", false}, {SIGUSR2, "SIGUSR2", false},
+                                       {SIGINT, "SIGINT", false},   {SIGTERM, "SIGTERM", true},
+                                       {SIGHUP, "SIGHUP", true},    {SIGXCPU, "SIGXCPU", true}};
+
 // A signal handler can reach nothing else.
 Requests* flags = nullptr;
-volatile std::sig_atomic_t received = 0, terminated = 0, continued = 0;
+volatile std::sig_atomic_t received = 0, ending = 0, continued = 0;
+
+const StopSignal* signal_of(int number) {
+    for (const StopSignal& s : stop_signals)
+        if (s.number == number) return &s;
+    return nullptr;
+}
+
+const char* name_of(int number) {
+    const StopSignal* s = signal_of(number);
+    return s ? s->name : nullptr;
+}
 
 void on_signal(int signal) {
     if (received == SIGINT && signal == SIGINT) _exit(128 + SIGINT);
     if (received == 0) received = signal;
-    if (signal == SIGTERM) terminated = 1;
+    if (ending == 0 && signal_of(signal)->ends) ending = signal;
     flags->stop = 1;
 }
 
 void on_continue(int) { continued = 1; }
+
+bool is_ignored(int signal) {
+    struct sigaction now{};
+    return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+// Asked before main: a library of MPI may set a handler of its own.
+const bool hangups_ignored = is_ignored(SIGHUP);
 
 }  // namespace
 
@@ -26,9 +54,11 @@ void stop_on_signals(Requests& requests) {
     struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;  // a write of metrics or of a checkpoint goes on
-    for (int signal : {SIGUSR1, SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
+    for (const StopSignal& s : stop_signals)
+        if (s.number != SIGHUP || !hangups_ignored) sigaction(s.number, &action, nullptr);
     action.sa_handler = on_continue;
     sigaction(SIGCONT, &action, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);  // a write to a pipe without reader fails, as one to a full disk does
 }
 
 bool take_continued() {
@@ -37,15 +67,8 @@ bool take_continued() {
     return came;
 }
 
-bool was_terminated() { return terminated != 0; }
+const char* ending_signal() { return name_of(ending); }
 
-const char* signal_received() {
-    switch (received) {
-        case SIGUSR1: return "SIGUSR1";
-        case SIGTERM: return "SIGTERM";
-        case SIGINT: return "SIGINT";
-        default: return nullptr;
-    }
-}
+const char* signal_received() { return name_of(received); }
 
 }  // namespace convoy
