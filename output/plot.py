@@ -10,6 +10,7 @@ Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 th
 """
 import argparse
 import os
+import signal
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ in output/
@@ -244,6 +245,7 @@ def draw(runs, title, out):
 
 
 def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly with whoever reads its output
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("runs", metavar="RUN", nargs="+", help="run folder, or metrics.h5")
     parser.add_argument("--out", metavar="FILE.png",

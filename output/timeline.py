@@ -8,7 +8,7 @@ until it was seen to be complete. Red is what the all-reduces cost the step: wai
 and moving them on between operations, which in MPI the computing thread has to do. The sums of --sync-bn are part of
 batch norm. The title has the shares of the rank where they are largest.
 """
-import argparse, collections, json, os, shlex, sys
+import argparse, collections, json, os, shlex, signal, sys
 
 try:
     import matplotlib
@@ -98,6 +98,7 @@ def draw(ranks, about, out):
 
 
 def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly with whoever reads its output
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1])
     p.add_argument("trace")
     p.add_argument("--out", default="")

@@ -12,6 +12,7 @@ import argparse
 import glob
 import os
 import shlex
+import signal
 import sys
 
 USAGE, BAD_INPUT, IO = 2, 3, 5
@@ -95,6 +96,7 @@ def write(run, folder):
 
 
 def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly with whoever reads its output
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--out", metavar="DIR")

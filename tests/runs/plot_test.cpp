@@ -49,6 +49,13 @@ TEST_F(Plot, ConvoyFindsAPythonThatHasThePackages) {
     EXPECT_EQ(read_file(dir_.path("s.png")).substr(1, 3), "PNG");
 }
 
+TEST_F(Plot, EndsQuietlyWithItsReader) {
+    const Finished f = run("(" + convoy_ + " plot " + run_ + "; echo $? >" + dir_.path("code") + ") | true");
+    EXPECT_EQ(f.err, "");
+    EXPECT_EQ(read_file(dir_.path("code")), std::to_string(128 + SIGPIPE) + "\n");
+    expect_picture();
+}
+
 TEST_F(Plot, APythonThatIsNamedIsTakenOrRefused) {
     EXPECT_EQ("", failure(elsewhere(convoy_ + " plot " + run_, "/usr/bin/python3")));
     EXPECT_EQ("", refusal(elsewhere(convoy_ + " plot " + run_, bare_), Exit::usage,
