@@ -2,13 +2,12 @@
 // back before it kills.
 #include "base/memory_limits.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
+
+#include "base/control_groups.h"
 
 namespace convoy {
 namespace {
@@ -16,24 +15,6 @@ namespace {
 constexpr size_t unlimited = std::numeric_limits<size_t>::max();
 /// Control groups of version 1 say "no limit" by the largest number of pages.
 constexpr size_t least_unlimited = size_t(1) << 60;
-
-std::vector<std::string> lines_of(const std::string& path) {
-    std::vector<std::string> lines;
-    std::ifstream file(path);
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
-    return lines;
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-    std::vector<std::string> parts;
-    std::istringstream in(text);
-    for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
-    return parts;
-}
-
-bool contains(const std::vector<std::string>& list, const std::string& item) {
-    return std::find(list.begin(), list.end(), item) != list.end();
-}
 
 /// The number that `text` begins with; nothing for "max" and "unlimited".
 std::optional<size_t> number_in(const std::string& text) {
@@ -87,16 +68,9 @@ const Files version1{
 const Files version2{
     {"memory.max", "memory.high"}, "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}};
 
-/// A text that is equal for the same folder in every process of a node, also if they see it by
-/// other paths.
-std::string identity_of(const std::string& folder) {
-    struct stat s{};
-    if (::stat(folder.c_str(), &s) != 0) return folder;
-    return "cgroup " + std::to_string(s.st_dev) + ":" + std::to_string(s.st_ino);
-}
-
-void add_group(const std::string& folder, const std::string& name, const Files& files,
-               std::vector<MemoryLimit>& limits) {
+void add_group(const ControlGroup& group, std::vector<MemoryLimit>& limits) {
+    const std::string& folder = group.folder;
+    const Files& files = group.unified ? version2 : version1;
     size_t most = unlimited;
     for (const std::string& file : files.limits)
         most = std::min(most, entry(folder + "/" + file, "").value_or(unlimited));
@@ -105,50 +79,14 @@ void add_group(const std::string& folder, const std::string& name, const Files& 
     size_t used = entry(folder + "/" + files.use, "").value_or(0);
     for (const std::string& pages : files.reclaimable) used = less(used, entry(stat, pages).value_or(0));
     limits.push_back({.left = less(most, used),
-                      .name = "the limit of " + mib(most) + " of control group " + name,
+                      .name = "the limit of " + mib(most) + " of control group " + group.name,
                       .remedy = "ask for more memory (Slurm: --mem)",
-                      .group = identity_of(folder),
+                      .group = identity_of(group),
                       .shared_counts = true});
-}
-
-/// Where a hierarchy of control groups is mounted, and which of its groups is seen there.
-struct Mount {
-    std::string point, group;
-};
-
-/// The mount of the memory controller (version 1), or of the unified hierarchy, in
-/// /proc/self/mountinfo.
-std::optional<Mount> mount_of(const std::string& root, bool unified) {
-    for (const std::string& line : lines_of(root + "/proc/self/mountinfo")) {
-        const size_t dash = line.find(" - ");
-        if (dash == std::string::npos) continue;
-        const std::vector<std::string> mount = split(line, ' '), type = split(line.substr(dash + 3), ' ');
-        if (mount.size() < 5 || type.size() < 3) continue;
-        if (unified ? type[0] == "cgroup2" : type[0] == "cgroup" && contains(split(type[2], ','), "memory"))
-            return Mount{mount[4], mount[3] == "/" ? "" : mount[3]};
-    }
-    return std::nullopt;
 }
 
 /// Whether a group's limit does not hold for the groups below it; version 1 only.
 bool alone(const std::string& folder) { return entry(folder + "/memory.use_hierarchy", "") == 0; }
-
-/// The limits of a group and of all above it, up to the one that is mounted.
-void add_groups(const std::string& root, const std::string& path, bool unified, std::vector<MemoryLimit>& limits) {
-    const auto mount = mount_of(root, unified);
-    if (!mount) return;
-    const bool below = (path + "/").starts_with(mount->group + "/") && path.find("/..") == std::string::npos;
-    // A group outside the mounted one cannot be looked at: the mounted one is the nearest that can.
-    std::string group = below ? path.substr(mount->group.size()) : "";
-    while (!group.empty() && group.back() == '/') group.pop_back();
-    for (bool own = true;; own = false) {
-        const std::string folder = root + mount->point + group, name = mount->group + group;
-        if (own || unified || !alone(folder))
-            add_group(folder, name.empty() ? "/" : name, unified ? version2 : version1, limits);
-        if (group.empty()) return;
-        group.erase(group.rfind('/'));
-    }
-}
 
 }  // namespace
 
@@ -157,15 +95,9 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
     add_node(root, limits);
     add_of_process(root, "Max address space", "VmSize:", "ulimit -v", true, limits);
     add_of_process(root, "Max data size", "VmData:", "ulimit -d", false, limits);
-    // "4:memory:/slurm/job_7", or "0::/slurm/job_7"
-    for (const std::string& line : lines_of(root + "/proc/self/cgroup")) {
-        const size_t first = line.find(':'), second = line.find(':', first + 1);
-        if (first == std::string::npos || second == std::string::npos) continue;
-        const std::string controllers = line.substr(first + 1, second - first - 1);
-        const bool unified = line.starts_with("0::");
-        if (unified || contains(split(controllers, ','), "memory"))
-            add_groups(root, line.substr(second + 1), unified, limits);
-    }
+    for (const std::vector<ControlGroup>& nested : control_groups(root, "memory"))
+        for (const ControlGroup& group : nested)
+            if (&group == &nested.front() || group.unified || !alone(group.folder)) add_group(group, limits);
     return limits;
 }
 

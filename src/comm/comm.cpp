@@ -10,9 +10,11 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
+#include "base/cpu_quota.h"
 #include "base/folder.h"
 #include "base/memory_limits.h"
 #include "comm/native.h"
@@ -227,12 +229,15 @@ void Comm::or_abort(const std::function<void()>& work) {
     }
 }
 
-int Comm::fair_threads() {
+namespace {
+
+/// The cores of each of which this rank has a part, summed up.
+double fair_cores(MPI_Comm node, int ranks) {
     cpu_set_t mine;
     CPU_ZERO(&mine);
-    if (sched_getaffinity(0, sizeof mine, &mine) != 0) return 1;
-    std::vector<cpu_set_t> all(local_size());
-    MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, native_->node);
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_SET(0, &mine);
+    std::vector<cpu_set_t> all(static_cast<size_t>(ranks));
+    MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node);
     // In units of 1/360360 of a core, so that shares of up to 15 ranks add up without rounding.
     constexpr int64_t unit = 360360;
     int64_t share = 0;
@@ -240,7 +245,24 @@ int Comm::fair_threads() {
         if (CPU_ISSET(cpu, &mine))
             share += unit /
                      std::count_if(all.begin(), all.end(), [&](const cpu_set_t& set) { return CPU_ISSET(cpu, &set); });
-    return int(std::max<int64_t>(1, (share + unit / 1000) / unit));
+    return double(share) / unit;
+}
+
+}  // namespace
+
+int Comm::fair_threads(std::string* why) {
+    const double cores = fair_cores(native_->node, local_size());
+    const std::vector<CpuQuota> quotas = cpu_quotas();
+    std::ostringstream mine;
+    for (const CpuQuota& quota : quotas) mine << quota.group << '\n';
+    std::vector<std::string> groups;
+    for (const std::string& text : gather_node(mine.str())) {
+        std::istringstream in(text);
+        for (std::string group; std::getline(in, group);) groups.push_back(group);
+    }
+    const std::optional<CpuShare> share = share_of_quotas(quotas, groups);
+    if (why) *why = is_narrower(share, cores) ? share->why : "";
+    return threads_for(cores, share);
 }
 
 void Comm::abort(Exit code, const std::string& message) {

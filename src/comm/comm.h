@@ -54,8 +54,9 @@ public:
     void or_abort(const std::function<void()>& work);
 
     /// This rank's fair share of the cores its launcher lets it use: each core is divided by the
-    /// local ranks bound to it.
-    int fair_threads();
+    /// local ranks bound to it. No more than its share of a control group's quota. `why`, if given,
+    /// is set to the quota that limits it, or to "".
+    int fair_threads(std::string* why = nullptr);
 
     /// Prints "convoy: rank R on HOST: message" and ends every rank with `code`. Does not return.
     [[noreturn]] void abort(Exit code, const std::string& message);

@@ -237,9 +237,10 @@ Versions cpu_versions() { return {{"onednn", cpu::onednn_version()}}; }
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, Comm& comm) {
     BackendOptions own = options;
-    const std::string placement = bind_rank(comm, "", options.bind);
-    const int fair = comm.fair_threads();
+    std::string placement = bind_rank(comm, "", options.bind), quota;
+    const int fair = comm.fair_threads(&quota);
     if (own.threads == 0) own.threads = fair;
+    if (options.threads == 0 && !quota.empty()) placement += ", limited by " + quota;
     const MemoryBudget budget = memory_budget(comm);
     std::unique_ptr<Backend> backend;
     comm.together([&] {
