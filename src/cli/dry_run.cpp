@@ -105,7 +105,10 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     comm.together([&] {
         if (!o.log_dir.empty()) check_folder(o.log_dir, "--log-dir");
         if (!comm.root()) return;
-        check_run_folder(place.folder, place.goes_on, place.overwrite);
+        if (o.output.empty())  // the training makes a new one
+            check_folder(place.folder, "--output");
+        else
+            check_run_folder(place.folder, place.goes_on, place.overwrite);
         find_resume_point(place, trainer->state(), identity_of(o, train_info, d.setup, d.placed),
                           trainer->total_steps());
         check_metrics(place);

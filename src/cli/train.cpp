@@ -170,7 +170,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, train_data, test_data.get(), d.setup, requests,
                                             std::move(d.earlier));
     });
-    const RunPlace place = plan_in_place(comm, *backend, o, *trainer);
+    RunPlace place = plan_in_place(comm, *backend, o, *trainer);
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size());
@@ -178,6 +178,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     build_programs(comm, *backend, o, *trainer);
 
     // 5. Run folder, and where to go on
+    make_default_folder(comm, o, place);
     watchdog.report_to(place.folder + "/stalled");
     Recorder recorder(comm, *backend, trainer->state(), console,
                       describe_run(parsed, args, d, train_data.info(), *trainer, *backend, place, comm.size()));

@@ -114,6 +114,14 @@ RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, Trai
     return place;
 }
 
+void make_default_folder(Comm& comm, const TrainOptions& o, RunPlace& place) {
+    if (!o.output.empty()) return;
+    comm.together([&] {
+        if (comm.root()) place.folder = make_run_folder(place.folder);
+    });
+    place.folder = comm.broadcast(place.folder);
+}
+
 void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
     const size_t copy = checkpoint_bytes(trainer.state(), trainer.logical_ranks());
     comm.together([&] {

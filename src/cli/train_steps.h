@@ -36,6 +36,9 @@ Description describe_training(Comm&, const Backend&, const ParsedOptions&, std::
 /// training will leave there, Exit::bad_input if the checkpoint to go on from cannot be opened.
 RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, Trainer&);
 
+/// Collective. Makes the folder of a run that has no --output, under a name that no other run has.
+void make_default_folder(Comm&, const TrainOptions&, RunPlace&);
+
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for
 /// checkpoints, do not fit.
 void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);

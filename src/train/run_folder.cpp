@@ -1,6 +1,7 @@
 #include "train/run_folder.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,6 +71,15 @@ void check_can_create(const std::string& folder, const std::string& path, const 
 }
 
 }  // namespace
+
+std::string make_run_folder(const std::string& path) {
+    make_folder_of(path);
+    for (int64_t n = 1;; ++n) {
+        const std::string name = n == 1 ? path : path + "-" + std::to_string(n);
+        if (::mkdir(name.c_str(), 0777) == 0) return name;
+        if (errno != EEXIST) fail_to_make(name, {errno, std::generic_category()});
+    }
+}
 
 RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     std::error_code error;

@@ -10,6 +10,10 @@ namespace convoy {
 
 /// "output/resnet18-20260131-120000"
 std::string default_run_folder(const std::string& model);
+/// Makes the folder `path` or, where it is there already, the first of `path`-2, `path`-3, … that
+/// is not. Any number of runs may ask for the same name at once: each gets a folder. Returns its
+/// path. Throws Exit::io.
+std::string make_run_folder(const std::string& path);
 
 /// Holds the folder for this process; a second run that asks for it is refused. Released at exit,
 /// also after kill -9.
