@@ -79,10 +79,10 @@ void check_stream(const SplitReader& reader, const Placed& placed, const TrainSe
 
 }  // namespace
 
-int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_point> deadline, Terminal& terminal) {
+int dry_run(Comm& comm, const ParsedOptions& parsed, const TimeLimit& limit, Terminal& terminal) {
     const TrainOptions& o = parsed.options;
     const std::unique_ptr<Backend> backend = backend_to_plan_on(comm, o);
-    const Description d = describe_training(comm, *backend, parsed, deadline);
+    const Description d = describe_training(comm, *backend, parsed, limit.deadline);
     const SplitInfo train_info = d.train->info(), test_info = first_images(*d.test, o.eval_images);
     if (o.chip.empty()) check_room(comm, d.placed);  // else this host need not be the one that trains
     if (d.placed.placement == Placement::stream) comm.together([&] { check_stream(*d.train, d.placed, d.setup); });
@@ -102,6 +102,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, std::optional<Clock::time_p
     build_programs(comm, *backend, o, *trainer);
     print_device(terminal, o, *backend, comm.size());
     if (!d.placed.why.empty()) terminal.line("images    " + d.placed.why);
+    print_limit(terminal, limit);
     comm.together([&] {
         if (!o.log_dir.empty()) check_folder(o.log_dir, "--log-dir");
         if (!comm.root()) return;

@@ -1,9 +1,7 @@
 // convoy train --dry-run: takes the steps of a training up to the first image, on a backend that
 // counts memory and takes none.
 #pragma once
-#include <optional>
-
-#include "base/clock.h"
+#include "cli/time_limit.h"
 #include "cli/train_options.h"
 
 namespace convoy {
@@ -13,6 +11,6 @@ class Terminal;
 
 /// Collective. Prints the plan and refuses what a training would, with its message and exit code.
 /// Reads manifests, headers of shards and checkpoints, and leaves nothing on disk.
-int dry_run(Comm&, const ParsedOptions&, std::optional<Clock::time_point> deadline, Terminal&);
+int dry_run(Comm&, const ParsedOptions&, const TimeLimit&, Terminal&);
 
 }  // namespace convoy

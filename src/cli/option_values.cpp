@@ -1,9 +1,7 @@
 #include "cli/option_values.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <sstream>
 
 #include "base/error.h"
@@ -15,18 +13,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& option, const std::string& text, const std::string& why) {
     fail(Exit::usage, "--" + option + " " + text + ": " + why);
-}
-
-/// Seconds that are left of a Slurm job; 0 outside one.
-double seconds_left_of_job() {
-    const char* variable = std::getenv("SLURM_JOB_END_TIME");  // seconds since 1970
-    if (!variable) return 0;
-    char* end = nullptr;
-    const double seconds = std::strtod(variable, &end);
-    if (end == variable || *end || !std::isfinite(seconds))
-        fail(Exit::usage,
-             std::string("SLURM_JOB_END_TIME=") + variable + " is not a time in seconds since 1970; give --time-limit");
-    return std::clamp(seconds - double(std::time(nullptr)), 1.0, longest_duration);
 }
 
 }  // namespace
@@ -175,7 +161,7 @@ CheckpointClock parse_checkpoint_clock(const std::string& option, const std::str
 }
 
 double parse_time_limit(const std::string& option, const std::string& text) {
-    if (text.empty()) return seconds_left_of_job();
+    if (text.empty()) return 0;
     const double seconds = parse_duration(text).value_or(0);
     if (seconds <= 0) refuse(option, text, "write a time to 8760h, as in 1h50m, 90m or 300s");
     return seconds;

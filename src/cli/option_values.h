@@ -67,7 +67,6 @@ struct CheckpointClock {
 CheckpointClock parse_checkpoint_clock(const std::string& option, const std::string& text);
 
 // Seconds. 0: no limit, no watchdog.
-/// If the text is empty: until SLURM_JOB_END_TIME, if that is set.
 double parse_time_limit(const std::string& option, const std::string& text);
 double parse_watchdog(const std::string& option, const std::string& text);
 double parse_publish_every(const std::string& option, const std::string& text);

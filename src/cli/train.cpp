@@ -87,7 +87,7 @@ void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& termi
 
 /// Collective: trains to the end, or until a rank is asked to stop.
 void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& recorder, Console& console,
-                Requests& requests, const std::string& folder) {
+                Requests& requests, const std::string& folder, const std::string& limit) {
     const auto say = [&](const std::string& signal, int64_t step) {
         recorder.record_termination(step, signal + ", in the middle of a step or an evaluation");
         console.print_termination(signal, step, folder);
@@ -109,7 +109,7 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
     });
     comm.together([&] {
         const char* signal = signal_received();
-        const std::string stopped_by = signal ? signal : "a request of another rank or the time limit";
+        const std::string stopped_by = signal ? signal : "a request of another rank or " + limit;
         if (comm.root()) recorder.finish(trainer, stopped_by);
         console.print_end(folder, stopped_by);
     });
@@ -130,12 +130,10 @@ std::string train_help() { return parse_train_options({"--help"}).help; }
 int train(Comm& comm, const std::vector<std::string>& args) {
     // 1. Options
     ParsedOptions parsed;
-    std::optional<Clock::time_point> deadline;
+    TimeLimit limit;
     comm.together([&] {
         parsed = parse_train_options(args);
-        if (const double seconds = parsed.options.time_limit; seconds > 0)
-            deadline =
-                Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+        if (comm.root()) limit = time_limit_of(parsed.options.time_limit);
     });
     const TrainOptions& o = parsed.options;
     if (o.print_config) {
@@ -149,7 +147,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     // A dry run for a chip waits in no rank; cuDNN may list its plans for minutes.
     Watchdog watchdog(comm, o.chip.empty() ? o.watchdog : 0);
     check_same_program(comm);
-    if (o.dry_run) return dry_run(comm, parsed, deadline, terminal);
+    if (o.dry_run) return dry_run(comm, parsed, limit, terminal);
     open_log(comm, o.log_dir, terminal);
     static Requests requests;  // a signal may come until the process ends
     stop_on_signals(requests);
@@ -158,7 +156,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
 
     // 3. Data and model: what they are, before any image is read
-    Description d = describe_training(comm, *backend, parsed, deadline);
+    Description d = describe_training(comm, *backend, parsed, limit.deadline);
     const DataSet train_data(comm, *backend, *d.train, 0, d.placed);
     const std::unique_ptr<DataSet> test_data =
         o.no_eval ? nullptr : std::make_unique<DataSet>(comm, *backend, *d.test, o.eval_images, d.placed);
@@ -175,6 +173,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
                     make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size());
     print_ways(terminal, d.placed, *backend);
+    print_limit(terminal, limit);
     build_programs(comm, *backend, o, *trainer);
 
     // 5. Run folder, and where to go on
@@ -185,7 +184,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     begin_run(comm, *trainer, recorder, terminal, place.folder);
 
     // 6. Training
-    run_to_end(comm, *trainer, *backend, recorder, console, requests, place.folder);
+    run_to_end(comm, *trainer, *backend, recorder, console, requests, place.folder, limit.name);
     return exit_code(comm, *trainer);
 }
 

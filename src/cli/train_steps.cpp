@@ -122,6 +122,11 @@ void make_default_folder(Comm& comm, const TrainOptions& o, RunPlace& place) {
     place.folder = comm.broadcast(place.folder);
 }
 
+void print_limit(Terminal& terminal, const TimeLimit& limit) {
+    if (!limit.note.empty()) terminal.line("time      " + limit.note);
+    if (!limit.warning.empty()) terminal.warning(limit.warning);
+}
+
 void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
     const size_t copy = checkpoint_bytes(trainer.state(), trainer.logical_ranks());
     comm.together([&] {

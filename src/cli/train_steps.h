@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "cli/terminal.h"
+#include "cli/time_limit.h"
 #include "cli/train_options.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
@@ -38,6 +40,9 @@ RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, Trainer&);
 
 /// Collective. Makes the folder of a run that has no --output, under a name that no other run has.
 void make_default_folder(Comm&, const TrainOptions&, RunPlace&);
+
+/// Says which end the environment sets, or why it is not obeyed.
+void print_limit(Terminal&, const TimeLimit&);
 
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for
 /// checkpoints, do not fit.

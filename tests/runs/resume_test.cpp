@@ -249,6 +249,8 @@ TEST_F(Resume, TrainingStopsBeforeSlurmsJobEnds) {
                               " --batch-size 20 --epochs 10000000 --eval-every 0 --output " + dir_.path("run");
     const Finished f = run("export SLURM_JOB_END_TIME=$(($(date +%s) + 9)); " + with_limit(train, 60));
     EXPECT_EQ(f.code, int(Exit::requeue)) << f.err;
+    EXPECT_EQ(count(f.out, "\ntime      checkpoints and stops in 0m"), 1) << f.out;
+    EXPECT_EQ(count(f.out, " or the time limit (SLURM_JOB_END_TIME) after step "), 1) << f.out;
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 // model, watchdog and time limit.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <ctime>
 #include <set>
 #include <sstream>
 
@@ -224,15 +222,9 @@ std::string difference(const Fields& is, const Fields& expected) {
     return text;
 }
 
-class Setup : public testing::Test {
-protected:
-    void SetUp() override { unsetenv("SLURM_JOB_END_TIME"); }
-    void TearDown() override { unsetenv("SLURM_JOB_END_TIME"); }
-};
+TEST(Setup, IsTheStandardWithoutOptions) { EXPECT_EQ("", difference(resolved(""), standard_fields())); }
 
-TEST_F(Setup, IsTheStandardWithoutOptions) { EXPECT_EQ("", difference(resolved(""), standard_fields())); }
-
-TEST_F(Setup, HasEachOptionInItsFieldAndNowhereElse) {
+TEST(Setup, HasEachOptionInItsFieldAndNowhereElse) {
     for (const Case& c : all_cases()) {
         Fields expected = standard_fields();
         for (const auto& [name, value] : c.changed) {
@@ -244,7 +236,7 @@ TEST_F(Setup, HasEachOptionInItsFieldAndNowhereElse) {
 }
 
 // Fails when an option is added that no case above sets.
-TEST_F(Setup, HasACaseForEveryOption) {
+TEST(Setup, HasACaseForEveryOption) {
     // What these do is not in the setup: which files and device are used, where images are, what
     // the run folder keeps, and which test images are read (Run.EvaluationsCanBeShortOrLeftOut).
     std::set<std::string> covered = {"--data",        "--output",    "--overwrite",      "--resume",
@@ -254,17 +246,6 @@ TEST_F(Setup, HasACaseForEveryOption) {
         for (const std::string& word : words_of(c.line)) covered.insert(word);
     for (const auto& [name, value] : parse_train_options({"--data", "x", "--batch-size", "1"}).resolved)
         EXPECT_TRUE(covered.contains("--" + name)) << "--" << name << " has no case here";
-}
-
-TEST_F(Setup, EndsBeforeSlurmsJobDoes) {
-    const auto limit = [](const std::string& line) { return std::stod(resolved(line).at("time_limit")); };
-    setenv("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 5000).c_str(), 1);
-    EXPECT_NEAR(limit(""), 5000, 30) << "the clock goes on while this test runs";
-    EXPECT_EQ(limit("--time-limit 90s"), 90) << "what is given wins";
-    setenv("SLURM_JOB_END_TIME", "1e20", 1);
-    EXPECT_EQ(limit(""), 365 * 86400) << "what no clock holds is no nearer than a year";
-    setenv("SLURM_JOB_END_TIME", "soon", 1);
-    EXPECT_EQ("", problem_of_error(Exit::usage, {"SLURM_JOB_END_TIME=soon", "--time-limit"}, [&] { limit(""); }));
 }
 
 }  // namespace
