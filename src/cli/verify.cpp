@@ -124,7 +124,8 @@ int verify(const std::vector<std::string>& args) {
     }
     const std::string dir = required_value(values, "dir");
     std::error_code error;
-    if (fs::exists(dir, error) && !fs::is_directory(dir, error))
+    const fs::file_type type = fs::status(dir, error).type();
+    if (type != fs::file_type::directory && type != fs::file_type::none)  // none: files_in() says why
         fail(Exit::bad_input, dir + ": is not a folder; give the folder of a data set");
     files_in(dir, "give the folder of a data set");
     const std::vector<ManifestEntry> manifest = read_manifest(dir);
