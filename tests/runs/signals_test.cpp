@@ -80,8 +80,8 @@ TEST_F(Signals, AnInterruptAfterTheReaderOfTheOutputDiedLeavesACheckpoint) {
     EXPECT_EQ(f.code, 130) << f.out << f.err;
     EXPECT_EQ(count(f.out, "\n"), 1) << f.out;
     expect_checkpoint("piped");
-    record_fault("the reader of the output dies (`| tee log`), then SIGINT",
-                 "trains on without; exit 130 with a checkpoint", "as promised", 1);
+    record_fault("the reader of its output (`tee`) dies, then SIGINT", "trains on without; exit 130 with a checkpoint",
+                 "as promised", 1);
 }
 
 TEST_F(Signals, CommandsThatOnlyPrintEndQuietlyWithTheirReader) {
