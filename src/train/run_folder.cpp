@@ -90,8 +90,8 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     if (!lock_file(lock_)) fail_as_busy(path);
     if (errno != 0)
         std::fprintf(stderr,
-                     "warning: %s: its file system has no locks (%s): start no second run there, it is not "
-                     "refused\n",
+                     "warning: %s: this file system has no locks (%s), so a second run there would not be refused; "
+                     "start none\n",
                      printable(path).c_str(), std::strerror(errno));
     for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
         for (const fs::path& entry : entries_of(path + folder, error)) {
