@@ -1,5 +1,7 @@
 #include "base/folder.h"
 
+#include "base/file_error.h"
+
 namespace convoy {
 namespace fs = std::filesystem;
 
@@ -9,6 +11,14 @@ std::vector<fs::path> entries_of(const fs::path& folder, std::error_code& error)
         paths.push_back(entry->path());
     if (error) paths.clear();
     return paths;
+}
+
+std::vector<std::string> files_in(const std::string& folder, const std::string& advice) {
+    std::error_code error;
+    std::vector<std::string> names;
+    for (const fs::path& path : entries_of(folder, error)) names.push_back(path.filename());
+    if (error) cannot_read(folder, error.value(), advice);
+    return names;
 }
 
 bool is_there(const fs::path& path) {

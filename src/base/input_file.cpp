@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -68,17 +67,6 @@ std::vector<std::string> lines_of_input(const std::string& path, size_t most, co
         lines.push_back(std::move(line));
     }
     return lines;
-}
-
-std::vector<std::string> files_in(const std::string& folder, const std::string& advice) {
-    namespace fs = std::filesystem;
-    std::vector<std::string> names;
-    std::error_code error;
-    fs::directory_iterator entry(folder, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error))
-        names.push_back(entry->path().filename());
-    if (error) cannot_read(folder, error.value(), advice);
-    return names;
 }
 
 std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice) {

@@ -21,10 +21,6 @@ std::string plain_text(std::string text, const std::string& where, const std::st
 /// that users write is read here.
 std::string text_of_input(const std::string& path, size_t most, const std::string& advice);
 
-/// Returns the names of what is in a folder, in any order. Throws Inaccessible, ending with
-/// `advice`, if it cannot be listed to its end.
-std::vector<std::string> files_in(const std::string& folder, const std::string& advice);
-
 /// Returns the lines of a text file without the blanks at their ends: line n is element n - 1.
 /// Throws as text_of_input() does, also for a zero byte.
 std::vector<std::string> lines_of_input(const std::string& path, size_t most, const std::string& advice);

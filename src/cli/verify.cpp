@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/input_file.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/folder.h"
 #include "data/image_names.h"
 
 namespace convoy {
@@ -24,12 +25,7 @@ int64_t changed_at(const struct stat& about) {
 
 /// Sorted, so that the same link is always the one that is followed.
 std::vector<std::string> names_in(const std::string& folder, const std::string& advice) {
-    std::vector<std::string> names;
-    std::error_code error;
-    for (fs::directory_iterator entries(folder, error); !error && entries != fs::directory_iterator();
-         entries.increment(error))
-        names.push_back(entries->path().filename());
-    if (error) fail(Exit::bad_input, folder + ": " + error.message() + "; " + advice);
+    std::vector<std::string> names = files_in(folder, advice);
     std::sort(names.begin(), names.end());
     return names;
 }

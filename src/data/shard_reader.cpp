@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/folder.h"
 #include "base/input_file.h"
 #include "base/shell_word.h"
 #include "data/digest.h"

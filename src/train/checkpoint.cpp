@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/durable.h"
 #include "base/file_error.h"
-#include "base/input_file.h"
+#include "base/folder.h"
 #include "data/digest.h"
 
 namespace convoy {

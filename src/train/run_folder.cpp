@@ -53,7 +53,8 @@ bool replaces_run(const std::string& path, bool resume, bool overwrite) {
     return true;
 }
 
-/// Returns `path`, or the nearest path above it at which there is something or nothing can be known.
+/// Returns `path`, or the nearest path above it at which there is something or nothing can be
+/// known.
 std::string nearest_folder(const std::string& path) {
     std::error_code error;
     fs::path nearest = fs::absolute(path, error);
