@@ -43,9 +43,10 @@ RPATHS = -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../$(ONEDNN)/lib:$(call in_quotes,$(abspa
 # Within single quotes of a shell.
 in_quotes = $(subst ','\'',$1)
 
-# ---- CUDA: src/backend/cuda and kernels/ are libconvoy_cuda.so, where the toolkit, cuDNN, NCCL and
-# cuda_loaded.cpp opens it beside the executable, which so starts where CUDA's libraries are not.
-# Without a toolkit: cuda_absent.cpp.
+# ---- CUDA ----------------------------------------------------------------------------------------
+# Where the toolkit, cuDNN, NCCL and cudnn-frontend's headers are, src/backend/cuda and kernels/
+# become libconvoy_cuda.so. cuda_loaded.cpp opens it beside the executable, which therefore starts
+# where CUDA's libraries are missing. Without a toolkit: cuda_absent.cpp.
 CUDA_NEEDS := $(if $(CUDA),$(CUDA)/bin/nvcc $(CUDA)/include/cudnn.h $(CUDA)/include/nccl.h $(CUDNN_FRONTEND)/include/cudnn_frontend.h)
 CUDA_LACKS := $(filter-out $(wildcard $(CUDA_NEEDS)),$(CUDA_NEEDS))
 CUDA_ON    := $(if $(CUDA_NEEDS),$(if $(CUDA_LACKS),,yes))

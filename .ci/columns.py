@@ -1,6 +1,6 @@
 """Columns: lines that are only a comment end by column 100, so do paragraphs of Markdown (tables,
 code and headings may be longer); code in C++ ends by 120. Prints what is longer, and ends with 1.
-`--fill` fills such comments and paragraphs anew instead."""
+`--fill` fills such comments and paragraphs instead, and ends with 1 if that would lose a word."""
 
 import re
 import sys
@@ -20,6 +20,12 @@ def wrap(text, first, rest):
     )
 
 
+def fit_ruler(body, columns):
+    """A ruler with fewer dashes at its end, four at least: its words stay, also where they are too many."""
+    words = body.rstrip("-")
+    return words + "-" * max(4, min(len(body), columns) - len(words))
+
+
 def fill_comment(indent, marker, lines):
     """The lines of one comment, its paragraphs filled; lists, tables and indented lines as they are."""
     filled, paragraph = [], []
@@ -32,7 +38,7 @@ def fill_comment(indent, marker, lines):
     for line in lines:
         body = line[1:].rstrip()
         if RULER.match(body):
-            body = body[: PROSE - len(indent) - len(marker) - 1]
+            body = fit_ruler(body, PROSE - len(indent) - len(marker) - 1)
         if (
             not body
             or "  " in body
@@ -127,7 +133,10 @@ def main(arguments):
         lines = text.split("\n")
         if fill:
             filled = "\n".join(fill_prose(lines) if name.endswith(".md") else fill_code(comment_of(name), lines))
-            if filled != text:
+            if re.findall(r"\w+", filled) != re.findall(r"\w+", text):
+                print(f"{name}: filling it would lose words; it is left as it is", file=sys.stderr)
+                wrong += 1
+            elif filled != text:
                 with open(name, "w") as f:
                     f.write(filled)
             continue

@@ -29,10 +29,15 @@ clang_format() {
   sources | xargs "$bin/clang-format/bin/clang-format" "$@"
 }
 
+# How often each word stands in all sources and prose.
+words() { { sources; others; } | xargs cat | grep -oE '[[:alnum:]_]+' | sort | uniq -c; }
+
 case ${1:-} in
   format)
+    before=$(words)
     { sources; others; } | xargs "$PYTHON" .ci/columns.py --fill
     clang_format -i
+    diff <(echo "$before") <(words) || { echo "make format has changed these words; git diff shows where" >&2; exit 1; }
     ;;
   check)
     code=0
