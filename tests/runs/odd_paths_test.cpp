@@ -43,7 +43,7 @@ TEST_F(OddPaths, OfRunFoldersAreNamedWithTheReason) {
         for (const bool resume : {false, true}) {
             const std::vector<std::string> words = {odd.name + ": cannot be created: " + odd.reason, "--output"};
             EXPECT_EQ("", problem_of_error(Exit::io, words, [&] { RunFolder(odd.name, resume, !resume); }));
-            EXPECT_EQ("", problem_of_error(Exit::io, words, [&] { check_run_folder(odd.name, resume, !resume); }));
+            EXPECT_EQ("", problem_of_error(Exit::io, words, [&] { check_can_write(odd.name); }));
         }
 }
 
@@ -53,6 +53,8 @@ TEST_F(OddPaths, OfTrainingsEndThem) {
             EXPECT_EQ("", refusal(convoy_alone(train("--epochs 1 --output " + odd.name + more)), Exit::io,
                                   {odd.name + ": cannot be created: " + odd.reason, "--output"}))
                 << more;
+    record_fault("a path that the system refuses: a name of 256 letters, a link in a loop, below a file",
+                 "one line with the path and the reason, exit 5, by `--dry-run` too", "as promised", 4);
 }
 
 TEST_F(OddPaths, OfBenchmarksAndPicturesEndThem) {
@@ -74,6 +76,8 @@ TEST_F(OddPaths, TheCurrentFolderMayBeGone) {
         EXPECT_EQ(f.code, int(Exit::io)) << f.err;
         EXPECT_EQ(count(f.err, "convoy: run: cannot be created: No such file or directory"), 1) << f.err;
     }
+    record_fault("the current folder is gone", "an absolute `--output` is trained into; a relative one: exit 5",
+                 "as promised", 3);
 }
 
 // What a run prints at its end is pasted into a shell: nothing but the run's files comes of it.
