@@ -26,7 +26,8 @@ source jobs/outer_job.sh
 # values that hold such come in base64.
 packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* || $1 == " "* || $1 == *" " ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
 unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
-for name in CONVOY_ARGS CONVOY_SUBMIT CONVOY_OUTPUT CONVOY_DATA; do
+passed_names="CONVOY_SITE CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS"
+for name in CONVOY_ARGS CONVOY_SUBMIT $passed_names; do
   [[ -z ${!name:-} ]] || printf -v "$name" %s "$(unpacked "${!name}")"
 done
 

@@ -27,7 +27,7 @@ done
 CONVOY_ARGS=$(packed "$(quoted "$@")") CONVOY_SUBMIT=$(packed "$(quoted "${kept[@]}")")
 export CONVOY_ARGS CONVOY_SUBMIT
 passed=CONVOY_ARGS,CONVOY_SUBMIT
-for name in CONVOY_SITE CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS; do
+for name in $passed_names; do
   [[ -z ${!name:-} ]] || { export "$name=$(packed "${!name}")" && passed+=,$name; }
 done
 # shellcheck disable=SC2086

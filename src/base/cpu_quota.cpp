@@ -63,9 +63,8 @@ bool is_narrower(const std::optional<CpuShare>& quota, double cores) {
     return quota && quota->processors < cores - rounding;
 }
 
-// A part of a processor is worth a thread, though all are halted for a part of the time: with a
-// quota of 1.5, two threads trained resnet18 at 122 and 160 images/s, one at 106 and 113. A whole
-// thread too many costs: with a quota of 1, two had 89 and 107, and one 107 and 112.
+// Rounded up: with a quota of 1.5 processors, two threads are faster than one; with a quota of 1,
+// one is faster (tests/RESULTS.md).
 int threads_for(double cores, const std::optional<CpuShare>& quota) {
     const int whole = std::max(1, int(cores + rounding));
     return is_narrower(quota, cores) ? std::clamp(int(std::ceil(quota->processors - rounding)), 1, whole) : whole;

@@ -13,11 +13,10 @@ struct CpuQuota {
     std::string group;      ///< the same text in all processes that share the quota
 };
 
-/// Every quota there is on this process. `root` stands before /proc and the mount points, for
-/// tests.
+/// Returns all CPU quotas of this process. `root` precedes /proc and the mount points, for tests.
 std::vector<CpuQuota> cpu_quotas(const std::string& root = "");
 
-/// What a rank may use of the narrowest quota.
+/// A rank's share of the narrowest quota.
 struct CpuShare {
     double processors = 0;
     std::string why;  ///< "the quota of 2 processors of control group /docker/abc, for 2 ranks"

@@ -21,7 +21,7 @@ std::string own_advice(int code) {
         case ENOLCK:
         case EOPNOTSUPP:
         case ENOSYS:
-        case no_nfs_operation: return "this file system has no locks: set HDF5_USE_FILE_LOCKING=FALSE, and start again";
+        case no_nfs_operation: return "this file system does not support it: choose a folder on another one";
         case EROFS: return "this file system is mounted read-only: choose a folder on another one";
         case EMFILE: return "this process may not open more files: raise the limit (ulimit -n), and start again";
         case ENFILE: return "all processes of this host have too many files open: end some, and start again";

@@ -10,15 +10,15 @@
 
 namespace convoy {
 
-/// The paths in `folder`, in no order; of none if it is no folder that can be read to its end, and
-/// then `error` says why.
+/// Returns the paths in `folder`, unsorted. Empty, with `error` set, if it cannot be listed
+/// completely.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder, std::error_code& error);
 /// Returns the names of what is in a folder, in any order. Throws Inaccessible (base/file_error.h),
 /// ending with `advice`, if it cannot be listed to its end.
 std::vector<std::string> files_in(const std::string& folder, const std::string& advice);
 /// Whether there is something at `path`; false, too, if that cannot be known.
 bool is_there(const std::filesystem::path& path);
-/// What a call without an error code threw, in the user's words: the path, and the reason.
+/// Converts the exception of a std::filesystem call to an Error: the path and the reason.
 Error error_at_path(const std::filesystem::filesystem_error& thrown);
 
 }  // namespace convoy

@@ -5,8 +5,8 @@
 
 namespace convoy {
 
-/// `text` as one word of a shell; plain words stay as they are. What a terminal must not show is
-/// spelled as $'\x0a', which bash and zsh read.
+/// Returns `text` quoted as one word of a shell; plain words are unchanged. Unprintable bytes
+/// become $'\x0a', which bash and zsh read.
 std::string shell_word(std::string_view text);
 
 }  // namespace convoy

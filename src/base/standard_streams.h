@@ -3,8 +3,8 @@
 
 namespace convoy {
 
-/// Opens /dev/null for each of descriptors 0 to 2 that is closed. Else the next file that is opened
-/// gets its number, and what is printed is written into that file. For the first line of main.
+/// Opens /dev/null for each closed descriptor from 0 to 2. Otherwise the next file that is opened
+/// gets that number and receives the output. Call it first in main.
 void open_standard_streams();
 
 }  // namespace convoy

@@ -175,7 +175,7 @@ void store_arguments(const Options& options, const std::vector<std::string>& arg
                     fail(Exit::usage, "'" + option.value.at(0) + "' is one argument too many; see --help");
                 option.string_key = positional.name_for_position(position);
             }
-            // as of a variable of the user's shell that is not set
+            // as --data "$UNSET" gives
             if (std::find(option.value.begin(), option.value.end(), "") != option.value.end())
                 fail(Exit::usage,
                      "--" + option.string_key + ": its value is missing; " + allowed(options, option.string_key));

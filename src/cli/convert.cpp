@@ -130,7 +130,7 @@ int64_t images_to_read(const Source& source) {
 /// Images of each class that were read, by split; what is read twice counts twice.
 using ClassCounts = std::map<std::string, std::vector<int64_t>>;
 
-/// From now on what is read of the source moves the activity on, and is counted in `counts`.
+/// Wraps the source's readers: they report progress to `activity`, and count images in `counts`.
 void count_images(Source& source, Activity& activity, ClassCounts& counts) {
     const auto done = std::make_shared<int64_t>(0);
     for (Split& split : source.splits) {

@@ -20,7 +20,7 @@
 namespace convoy {
 namespace {
 
-/// What rank 0 found, and all ranks work from.
+/// The plan of the conversion: made by rank 0, used by all ranks.
 struct Work {
     ImagePlan plan;
     Source source;         ///< classes and provenance
@@ -81,24 +81,28 @@ void check_class_name(const std::string& name) try {
     fail(Exit::bad_input, "class '" + name + "' is no UTF-8; rename it, or name it with --classes");
 }
 
-/// Fewer rows than these in a shard might all be images that cannot be read.
-constexpr int64_t few_rows = 16;
+/// A shard with fewer rows could consist of unreadable images only.
+constexpr double few_rows = 16;
 
-/// Whether a shard of these lists may have so few rows.
-bool has_few_rows(const ImageList& train, const ImageList& test, const PlanOptions& o) {
-    const auto rows = double(train.images.size());
-    const double in_test = test.images.empty() ? rows * o.test_share : double(test.images.size());
-    return std::min(in_test, rows / double(std::max<int64_t>(1, o.train_shards))) < double(few_rows);
+/// Returns the lists of which a shard could have so few rows.
+std::vector<ImageList*> lists_with_few_rows(ImageList& train, ImageList& test, const PlanOptions& o) {
+    const bool drawn = test.images.empty();
+    const double rows = double(train.images.size()), in_shard = rows / double(std::max<int64_t>(1, o.train_shards));
+    std::vector<ImageList*> lists;
+    if (in_shard < few_rows || (drawn && rows * o.test_share < few_rows)) lists.push_back(&train);
+    if (!drawn && double(test.images.size()) < few_rows) lists.push_back(&test);
+    return lists;
 }
 
-/// Where a shard has few rows, they are drawn among the images that can be read.
-void leave_out_unreadable(const ImageOptions& o, ImageList& train, ImageList& test, ImageTally& tally,
-                          Activity& activity) {
-    if (o.rules.strict || !has_few_rows(train, test, o.plan)) return;
-    const auto images = int64_t(train.images.size() + test.images.size());
-    int64_t done = 0;
+/// Removes unreadable images before rows are drawn, where a shard could have few rows.
+void remove_unreadable(const ImageOptions& o, ImageList& train, ImageList& test, ImageTally& tally,
+                       Activity& activity) {
+    if (o.rules.strict) return;
+    const std::vector<ImageList*> lists = lists_with_few_rows(train, test, o.plan);
+    int64_t images = 0, done = 0;
+    for (const ImageList* list : lists) images += int64_t(list->images.size());
     const Phase phase(activity, "looking at the images", "image", 0, images);
-    for (ImageList* list : {&train, &test}) {
+    for (ImageList* list : lists) {
         ImageTally of_list;
         const size_t before = list->images.size();
         leave_out_unreadable(*list, o.rules, of_list, [&] { activity.advance(++done); });
@@ -125,7 +129,7 @@ Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& act
     if (!test.images.empty()) find_classes(test, classes);
     work.found = summary_of(train, test);
     if (o.rules.strict) check_nothing_is_lost(work.found);
-    leave_out_unreadable(o, train, test, work.found.unreadable, activity);
+    remove_unreadable(o, train, test, work.found.unreadable, activity);
     work.plan = plan_shards(std::move(train), std::move(test), o.plan, o.rules);
     work.source.class_names = classes.names;
     for (const std::string& path : work.plan.sources) work.source.files.push_back(name_of(path));
@@ -167,8 +171,7 @@ public:
             const bool there = work_.finished[size_t(shard - work_.plan.shards.data())] == 'y';
             std::optional<ShardRecord> record;
             if (there) record = folder_.finished(shard->name());
-            // what could not be opened may be readable by now, and no file shows that it was
-            // changed
+            // an unreadable file may be readable now: a changed mode does not change its date
             const bool may_be_better = record && (record->tally.faults[size_t(ImageFault::unreadable)] > 0 ||
                                                   (options_.rules.strict && record->tally.left_out() > 0));
             if (record && !may_be_better) {

@@ -24,7 +24,7 @@ template <size_t n> std::string listed(const std::array<int64_t, n>& counts, con
     return all;
 }
 
-/// What each source gave; of many, the first ones and the range.
+/// Prints the images per source. Of more than 20 sources: the first ten, the fewest and the most.
 void print_given(Terminal& out, const std::vector<GivenImages>& given) {
     const size_t shown = given.size() > most_sources ? most_sources / 2 : given.size();
     for (size_t i = 0; i < shown; ++i) out.line("  from " + given[i].path + ": " + counted(given[i].images, "image"));
@@ -119,8 +119,8 @@ void check_nothing_is_lost(const ListSummary& found) {
     const SkippedCount& dead = found.skipped[size_t(Skipped::dead_link)];
     if (dead.count > 0)
         fail(Exit::bad_input, dead.examples.at(0) +
-                                  ": is a link that leads nowhere; mend or remove it, or leave out --strict to have "
-                                  "such links passed over");
+                                  ": is a link whose target does not exist or may not be read; repair or remove it, "
+                                  "or omit --strict to pass over such links");
 }
 
 std::string classes_without_images(const std::string& split, const std::vector<std::string>& class_names,

@@ -1,5 +1,5 @@
-// What a conversion of image files says at its end: what each source gave, what became of it, and
-// what was left out.
+// The summary that a conversion of images prints: images per source, skipped files, and images that
+// could not be read.
 #pragma once
 #include <string>
 #include <vector>
@@ -22,15 +22,15 @@ struct ListSummary {
 std::string counted(int64_t count, const std::string& what, const char* several = "s");
 
 ListSummary summary_of(const ImageList& train, const ImageList& test);
-/// Throws Exit::bad_input for links that lead nowhere: of --strict.
+/// For --strict: throws Exit::bad_input if a link has no target that can be read.
 void check_nothing_is_lost(const ListSummary&);
 
 /// `converted`: images of this run, in `seconds`.
 void print_summary(Terminal&, const ImageOptions&, const ListSummary&, const std::vector<std::string>& class_names,
                    const std::vector<ShardRecord>&, double seconds, int64_t converted);
 
-/// Names the classes of which a split has no image; nothing if it has all. `counts`: images of each
-/// class, up to the last that has one.
+/// Returns a line that names the classes without an image in `split`; empty if there are none.
+/// `counts`: images of each class, up to the last that has one.
 std::string classes_without_images(const std::string& split, const std::vector<std::string>& class_names,
                                    const std::vector<int64_t>& counts);
 

@@ -1,4 +1,4 @@
-// When a training has to have stopped: --time-limit, or the end of the Slurm job that it runs in.
+// The deadline of a training: --time-limit, or the end of its Slurm job.
 #pragma once
 #include <optional>
 #include <string>

@@ -41,7 +41,7 @@ RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, Trainer&);
 /// Collective. Makes the folder of a run that has no --output, under a name that no other run has.
 void make_default_folder(Comm&, const TrainOptions&, RunPlace&);
 
-/// Says which end the environment sets, or why it is not obeyed.
+/// Prints the deadline that the environment sets, or a warning why it is ignored.
 void print_limit(Terminal&, const TimeLimit&);
 
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for

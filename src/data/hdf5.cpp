@@ -193,7 +193,7 @@ bool has(hid_t file, const std::string& name) {
     silence();
     const auto linked = [&](const std::string& part) {
         H5L_info_t link;
-        return is_there(H5Lexists(file, part.c_str(), H5P_DEFAULT), file, part) &&
+        return exists_in(H5Lexists(file, part.c_str(), H5P_DEFAULT), file, part) &&
                H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD;
     };
     for (size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))

@@ -50,8 +50,7 @@ std::unique_lock<std::mutex> exclusive();
 
 /// File access in which HDF5 takes no lock, unless HDF5_USE_FILE_LOCKING asks for it: a file that
 /// is open elsewhere for reading, or on a file system without locks, can be read all the same.
-/// Writers need none either, because Convoy writes files that nobody else knows yet, and renames
-/// them.
+/// Writing needs no lock: Convoy writes a temporary file and renames it.
 Handle access_without_lock();
 /// Opens a file read-only. Throws Exit::bad_input naming `path` if it is truncated, damaged or not
 /// HDF5; Inaccessible (base/file_error.h) if it is missing, cannot be opened, or is open for

@@ -125,7 +125,7 @@ void set_checked_attribute(hid_t object, const std::string& name, const std::vec
 }
 
 bool has_attribute(hid_t object, const std::string& name) {
-    return is_there(H5Aexists(object, name.c_str()), object, "attribute " + name);
+    return exists_in(H5Aexists(object, name.c_str()), object, "attribute " + name);
 }
 
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path) {

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/file_error.h"
+#include "base/shell_word.h"
 #include "data/hdf5_superblock.h"
 
 namespace convoy::h5 {
@@ -131,8 +132,8 @@ void fail_to_open(const std::string& path, uint64_t bytes) {
     if (is_open_for_writing(path))
         throw Inaccessible(path +
                            ": is open for writing elsewhere, or the program that wrote to it was killed; close it "
-                           "there; if no program has it open, 'h5clear -s " +
-                           path + "' takes that mark away");
+                           "there or, if no program has it open, clear that mark: h5clear -s " +
+                           shell_word(path));
     if (failure.minor == H5E_TRUNCATED)
         fail(Exit::bad_input, path + ": is truncated (" + std::to_string(bytes) + " bytes are left); make it again");
     fail(Exit::bad_input, path + ": cannot be opened: it is damaged" + words_of(failure, path) + "; make it again");
@@ -145,10 +146,10 @@ void fail_to_create(const std::string& path) {
     fail(Exit::io, path + (refusal.empty() ? ": cannot be created" + words_of(failure, "") + "; " + advice : refusal));
 }
 
-bool is_there(htri_t answer, hid_t object, const std::string& name) {
+bool exists_in(htri_t answer, hid_t object, const std::string& name) {
     if (answer < 0) {
         const Failure failure = innermost_error();
-        if (failure.system != 0) fail_if_refused(failure, path_of(object) + ": " + name);
+        fail_if_refused(failure, path_of(object) + ": " + name);
     }
     return answer > 0;
 }

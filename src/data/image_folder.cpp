@@ -38,7 +38,7 @@ struct Entry {
 
 /// Throws Exit::bad_input if it cannot be looked at.
 Entry look_at(const std::string& path) {
-    const auto failed = [&] { fail(Exit::bad_input, path + ": " + std::strerror(errno) + "; check its permissions"); };
+    const auto failed = [&] { cannot_read(path, errno, "check its permissions"); };
     Entry entry{Entry::Kind::special};
     if (::lstat(path.c_str(), &entry.about) != 0) failed();
     const bool link = S_ISLNK(entry.about.st_mode);
@@ -61,7 +61,7 @@ public:
 
     /// Returns the archives in the root, by name.
     std::vector<std::string> add_all() {
-        source_ = to_.add_source(root_, root_);
+        source_ = to_.add_source(root_, root_, root_);
         const size_t before = to_.images.size();
         struct stat about{};
         if (::stat(root_.c_str(), &about) == 0) seen_.insert({about.st_dev, about.st_ino});
@@ -114,7 +114,8 @@ private:
         const Entry entry = look_at(root_ + "/" + path);
         switch (entry.kind) {
             case Entry::Kind::folder:
-                // what is not reached by a link is there only once, whatever its number says
+                // only links can reach a folder twice; inode numbers may repeat on network file
+                // systems
                 return seen_.insert({entry.about.st_dev, entry.about.st_ino}).second || !following_;
             case Entry::Kind::link_to_folder: links_.emplace_back(label, path); return false;
             case Entry::Kind::dead: to_.skip(Skipped::dead_link, path); return false;
@@ -140,7 +141,7 @@ private:
         if (!seen_.insert({entry.about.st_dev, entry.about.st_ino}).second) return to_.skip(Skipped::loop, path);
         walk(label, path);
     }
-    /// Of nested folders the outermost is named.
+    /// Records folders without an image: only the outermost of nested ones.
     void note_empty_folders(size_t before) {
         std::set<std::string> full = {""};
         for (size_t i = before; i < to_.images.size(); ++i)
@@ -187,6 +188,7 @@ std::vector<std::string> add_folder(const std::string& root, ImageList& to) {
              root + ": holds neither a folder a class nor tar archives; name the images' classes in a list");
     if (archives.empty()) return {};
     to.sources.pop_back();  // its archives are the sources
+    to.origins.pop_back();
     to.given.pop_back();
     for (std::string& name : archives) name = root + "/" + name;
     return archives;

@@ -53,7 +53,7 @@ bool are_numbers(const std::vector<ListLine>& lines) {
 /// Files of folder `root`, as list `shown` names them.
 void add_listed_files(const std::string& root, const std::vector<ListLine>& lines, const std::string& shown,
                       ImageList& to) {
-    const int32_t source = to.add_source(root, shown);
+    const int32_t source = to.add_source(root, root, shown);
     for (const ListLine& line : lines) {
         const SourceFile file = look_at_source(fs::path(root) / line.path);
         to.images.push_back(
@@ -131,8 +131,7 @@ std::string folder_of(const std::string& path) {
     return parent.empty() ? "." : parent.string();
 }
 
-/// Calls `add` for each path, also after one that is bad input, so that the user hears of all of
-/// them at once. Throws Exit::bad_input then.
+/// Calls `add` for each path, collects all bad inputs, and throws them as one Exit::bad_input.
 void add_each(const std::vector<std::string>& paths, const std::function<void(const std::string&)>& add) {
     constexpr size_t most_told = 10;
     std::vector<std::string> problems;
@@ -218,7 +217,7 @@ bool same_label(const std::string& a, const std::string& b, bool numbered) {
 /// Keeps one image of each file, whatever lists and sources name it. Throws Exit::bad_input if
 /// their labels differ.
 void keep_one_of_each(ImageList& list) {
-    const SourceIds ids(list.sources);
+    const SourceIds ids(list.origins);
     std::unordered_map<std::string, size_t> places;
     places.reserve(list.images.size());
     std::vector<ListedImage> kept;
@@ -265,8 +264,9 @@ void SkippedCount::add(const SkippedCount& other) {
         if (examples.size() < most_examples) examples.push_back(name);
 }
 
-int32_t ImageList::add_source(const std::string& path, const std::string& shown) {
+int32_t ImageList::add_source(const std::string& path, const std::string& origin, const std::string& shown) {
     sources.push_back(path);
+    origins.push_back(origin);
     given.push_back({shown});
     return int32_t(sources.size() - 1);
 }

@@ -59,15 +59,17 @@ struct GivenImages {
 
 struct ImageList {
     std::vector<std::string> sources;  ///< folders and archives, as they are read
-    std::vector<GivenImages> given;    ///< [sources]
+    std::vector<std::string> origins;  ///< [sources], before they were unpacked
+    std::vector<GivenImages> given;    ///< [sources]; take_test_images() leaves only those with images
     std::vector<ListedImage> images;   ///< sorted by class and name
     bool numbered = false;             ///< labels are numbers from 0, of a list or of .cls members
     bool placed = true;                ///< labels are those of the folders that images lie in
     std::vector<int32_t> labelled{};   ///< sources whose labels are .cls members
     std::array<SkippedCount, skipped_kinds> skipped{};
 
-    /// Adds a source that is read at `path`; its index.
-    int32_t add_source(const std::string& path, const std::string& shown);
+    /// Adds a source that is read at `path` and was unpacked from `origin`, if that is another
+    /// file. `shown`: its path as the user gave it. Returns its index.
+    int32_t add_source(const std::string& path, const std::string& origin, const std::string& shown);
     void skip(Skipped why, const std::string& name) { skipped[size_t(why)].add(name); }
     const SkippedCount& count(Skipped why) const { return skipped[size_t(why)]; }
     /// Sorts by class, name and place.

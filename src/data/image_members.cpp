@@ -81,7 +81,7 @@ std::vector<TarPlace> last_of_each(std::vector<TarPlace> members, ImageList& to)
 class Archive {
 public:
     Archive(const std::string& path, const std::string& shown, ImageList& to)
-        : file_(path), to_(to), source_(to.add_source(path, shown)), members_(members_in(0, file_.size())) {}
+        : file_(path), to_(to), source_(to.add_source(path, shown, shown)), members_(members_in(0, file_.size())) {}
 
     void add_all() {
         const bool labelled = has_labels();
@@ -96,7 +96,7 @@ public:
     }
 
 private:
-    /// Links, and files that are nobody's, are skipped.
+    /// Returns the members of an archive without links and hidden files.
     std::vector<TarPlace> members_in(int64_t offset, int64_t bytes) {
         std::vector<TarPlace> members;
         index_tar(file_, offset, bytes, [&](const TarPlace& member) {

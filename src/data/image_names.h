@@ -1,4 +1,4 @@
-// What the names of files say: images, archives, and what programs leave beside people's files.
+// Recognizes images, archives and system files by their names.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,8 +11,8 @@ std::string lower(std::string text);
 bool is_image_name(const std::string& name);
 /// Whether a file's name is that of an archive: .tar, .tar.gz, .zip and the like.
 bool is_archive_name(const std::string& name);
-/// Whether a file or folder of this name is nobody's image: it begins with a dot (.git, macOS's
-/// ._x.jpg), or a system makes it (__MACOSX, @eaDir, lost+found).
+/// Whether a file or folder is hidden (.git, macOS's ._x.jpg), or made by a system (__MACOSX,
+/// @eaDir, lost+found).
 bool is_hidden(const std::string& name);
 /// Whether a part of a normal path is_hidden().
 bool has_hidden_part(const std::string& path);

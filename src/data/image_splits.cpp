@@ -75,7 +75,7 @@ std::map<int32_t, Layout> layouts_of(const std::vector<ListedImage>& images) {
 
 enum class Part { train, test, third, loose };
 
-/// By which names images are dealt to splits.
+/// The names of the folders or archives of each split.
 struct SplitNames {
     std::string train, test;
     bool found() const { return !train.empty() && !test.empty(); }
@@ -94,7 +94,7 @@ std::string name_of_source(const std::string& path) {
     return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
 }
 
-/// Deals the images of sources that are called as splits are, or have folders that are.
+/// Assigns each image to a split.
 class Splitter {
 public:
     explicit Splitter(const ImageList& list) : layouts_(layouts_of(list.images)) {
@@ -175,6 +175,7 @@ std::optional<ImageList> take_test_images(ImageList& train) {
     if (!splitter.found()) return std::nullopt;
     ImageList test;
     test.sources = train.sources;
+    test.origins = train.origins;
     test.given = train.given;
     std::vector<ListedImage> images = std::move(train.images);
     train.images.clear();
@@ -190,7 +191,7 @@ std::optional<ImageList> take_test_images(ImageList& train) {
 }
 
 SkippedCount count_in_both(const ImageList& train, const ImageList& test) {
-    const SourceIds train_ids(train.sources), test_ids(test.sources);
+    const SourceIds train_ids(train.origins), test_ids(test.origins);
     std::unordered_set<std::string> keys;
     for (const ListedImage& image : train.images) keys.insert(train_ids.key(image));
     SkippedCount both;

@@ -1,4 +1,4 @@
-// Which images are the same, and which are test images by where they lie.
+// Finds identical images, and assigns images to splits by the names of folders and archives.
 #pragma once
 #include <optional>
 #include <string>
@@ -19,14 +19,13 @@ private:
     std::vector<std::string> paths_;  // [sources], without links
 };
 
-/// Passes over images of archives that lie beside the folders that hold all others, as it is in a
-/// folder: they are of no class.
+/// Skips images that lie beside the class folders of an archive: they have no class.
 void skip_loose_members(ImageList&);
 
-/// Takes the test images out of sources that have folders "train" and "val" (or "test") above their
-/// classes, as torchvision's layout has them, or that are called so themselves, as WebDataset's
-/// train-0000.tar and val-0000.tar are. Images of a third split are skipped. Returns nothing, and
-/// changes nothing, if there are no such folders and names.
+/// Moves the test images out of `train`: those in folders "val" or "test" beside a folder "train"
+/// (torchvision's layout), or in archives of such names (WebDataset's train-0000.tar,
+/// val-0000.tar). Skips images of a third split. Returns nothing, and changes nothing, without such
+/// names.
 std::optional<ImageList> take_test_images(ImageList& train);
 
 /// Whether a class has the name of a split: the user may have meant one.

@@ -29,9 +29,10 @@ void InputBytes::read(int64_t offset, int64_t bytes, void* to) const {
     for (int64_t done = 0; done < bytes;) {
         const ssize_t got = ::pread(fd_, static_cast<char*>(to) + done, size_t(bytes - done), offset + done);
         if (got < 0 && errno == EINTR) continue;
-        const std::string place = path_ + ": at byte " + std::to_string(offset + done);
-        if (got < 0) cannot_read(place, errno, "check the file system");
-        if (got == 0) fail(Exit::bad_input, place + ": ends too early; it is truncated");
+        const int code = errno;
+        const auto place = [&] { return path_ + ": at byte " + std::to_string(offset + done); };
+        if (got < 0) cannot_read(place(), code, "check the file system");
+        if (got == 0) fail(Exit::bad_input, place() + ": ends too early; it is truncated, get it again");
         done += got;
     }
 }

@@ -63,7 +63,7 @@ struct ShardPixels {
 
 /// Opens every shard of one split read-only and checks them against each other and the manifest
 /// before anything is allocated. Checksums are compared when rows are read; only `verify` reads
-/// everything. Keeps so many shards open, and opens the others again as they are read.
+/// everything. Keeps a limited number of shards open, and reopens the others when they are read.
 class SplitReader {
 public:
     /// Throws Exit::bad_input: no such folder or split, a missing or surplus shard, a shard of

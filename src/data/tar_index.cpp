@@ -36,14 +36,14 @@ public:
     }
     char type() const { return bytes_[156]; }
     bool is_link() const { return type() == '1' || type() == '2'; }
-    /// Links, devices, folders and pipes, whose size may be that of what they stand for.
+    /// Links, devices, folders and pipes; their size field may be that of the target.
     bool is_without_content() const { return type() >= '1' && type() <= '6'; }
     /// Also one of a type that no standard names: POSIX has it read as a regular file.
     bool is_file() const {
         constexpr std::string_view others = "123456ADEIKLMNSVXgx";
         return others.find(type()) == std::string_view::npos;
     }
-    /// What stands before a member's own header and is about it.
+    /// Whether the header describes the next member (long name, pax).
     bool is_extension() const {
         constexpr std::string_view types = "KLXgx";
         return types.find(type()) != std::string_view::npos;
@@ -159,9 +159,8 @@ private:
             if (end_ - at_ >= block && Header(file_, at_).sums_up()) return true;
             at_ = at + (found - part.begin());
             fail(Exit::bad_input, file_.path() + ": at byte " + std::to_string(at_) +
-                                      ": bytes that are no archive follow the mark of its end; get it again or, if "
-                                      "they mean nothing, keep the first " +
-                                      std::to_string(mark + 2 * block) + " bytes");
+                                      ": bytes that are no archive follow the mark of its end; get the archive again, "
+                                      "or unpack it with tar and give the folder");
         }
         return false;
     }

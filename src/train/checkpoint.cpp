@@ -166,7 +166,7 @@ double estimated_seconds(const std::string& folder, size_t bytes) {
     const size_t count = std::clamp<size_t>(bytes, trial_bytes, size_t(32) << 20) / sizeof(float);
     std::vector<float> values(count);
     for (size_t i = 0; i < count; ++i) values[i] = float(i);
-    std::string own = folder + trial_pattern;  // a killed run's is removed by the next
+    std::string own = folder + trial_pattern;  // in a run folder, RunFolder removes what a killed run left
     if (!::mkdtemp(own.data())) cannot_write(folder);
     const auto remove = [&] {
         std::error_code ignored;
@@ -296,7 +296,13 @@ std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t ste
 void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest) {
     std::error_code ignored;
     int64_t kept = 0;
-    for (const std::string& path : checkpoints_of(run_dir)) {
+    std::vector<std::string> paths;
+    try {
+        paths = checkpoints_of(run_dir);
+    } catch (const Inaccessible&) {
+        return;  // the newest is written, and the old ones take no more than room
+    }
+    for (const std::string& path : paths) {
         const int64_t step = step_of_checkpoint(path);
         if (step != newest.step && step != newest.best_step && kept >= keep) fs::remove(path, ignored);
         ++kept;

@@ -15,6 +15,7 @@
 #include "base/durable.h"
 #include "base/file_error.h"
 #include "base/folder.h"
+#include "base/shell_word.h"
 #include "train/metrics_file.h"
 
 namespace convoy {
@@ -152,12 +153,13 @@ bool is_within(const std::string& file, const std::string& folder) {
 
 namespace {
 
-/// Ends a run that should go on from checkpoint `i` of `paths`, newest first: nobody knows whether
-/// it is damaged, so the ones before it are not taken in its place.
+/// Throws for checkpoint `i` of `paths` (newest first), which cannot be opened. An older one is not
+/// used instead, because this one may be sound.
 [[noreturn]] void fail_as_inaccessible(const std::vector<std::string>& paths, size_t i, const Inaccessible& reason) {
     const bool others = i + 1 < paths.size();
-    throw Inaccessible(reason.what() + (others ? "; or go on from an older checkpoint: --resume " + paths[i + 1]
-                                               : "; no older checkpoint is left"s));
+    throw Inaccessible(reason.what() +
+                       (others ? "; or go on from an older checkpoint: --resume " + shell_word(paths[i + 1])
+                               : "; no older checkpoint is left"s));
 }
 
 }  // namespace
@@ -227,12 +229,16 @@ std::string renew_best_model(const std::string& run_dir, const ResumePoint& resu
                              const Identity& identity) {
     const Checkpoint& here = resume.checkpoint;
     const std::string model = best_model_path(run_dir);
-    if (!here.is_best() && !branched && is_there(model)) return "";
+    std::error_code unknown;
+    const auto is_missing = [&](const std::string& path) {
+        return fs::status(path, unknown).type() == fs::file_type::not_found;
+    };
+    if (!here.is_best() && !branched && !is_missing(model)) return "";
     const std::string best = checkpoint_path(fs::path(resume.path).parent_path().parent_path(), here.best_step);
     try {
         if (here.is_best())
             save_model(model, here, state);
-        else if (here.best_accuracy >= 0 && is_there(best))
+        else if (here.best_accuracy >= 0 && !is_missing(best))
             save_model(model, read_checkpoint(best, state, identity), state);
         else
             fs::remove(model);

@@ -9,7 +9,7 @@ namespace {
 struct StopSignal {
     int number;
     const char* name;
-    bool ends;  ///< whoever sends it does not wait long for the end
+    bool ends;  ///< a SIGKILL may follow soon
 };
 constexpr StopSignal stop_signals[] = {{SIGUSR1, "SIGUSR1", false}, {SIGUSR2, "SIGUSR2", false},
                                        {SIGINT, "SIGINT", false},   {SIGTERM, "SIGTERM", true},

@@ -6,7 +6,7 @@
 namespace convoy {
 
 /// From now on these signals set `requests.stop`, but SIGHUP does nothing if the process was
-/// started with it ignored (nohup). Output that nobody reads any more does not end the process.
+/// started with it ignored (nohup). A stdout that lost its reader does not end the process.
 /// Call once; `requests` must live as long as the process.
 void stop_on_signals(Requests& requests);
 /// Whether a SIGCONT came since the last call.

@@ -38,10 +38,10 @@ protected:
     Finished while_open(const std::string& files, const std::string& commands) const {
         return run(python_with("h5py") +
                    " -c \"import h5py, sys, time; f = [h5py.File(p, 'r+') for p in sys.argv[1:]]; "
-                   "print('open', flush=True); time.sleep(60)\" " +
-                   files + " >" + dir_.path("notebook") + " & notebook=$!\nfor i in $(seq 500); do grep -q open " +
+                   "print('open', flush=True); time.sleep(120)\" " +
+                   files + " >" + dir_.path("notebook") + " & notebook=$!\nfor i in $(seq 3000); do grep -q open " +
                    dir_.path("notebook") + " 2>/dev/null && break; sleep 0.02; done\n" + commands +
-                   "; code=$?; kill -9 $notebook; exit $code");
+                   "; code=$?; kill -9 $notebook; wait $notebook 2>/dev/null; exit $code");
     }
     std::string resume(const std::string& more = "") const {
         return with_limit(sibling("convoy") + " " + train("--epochs 3 --resume auto " + more), 60);

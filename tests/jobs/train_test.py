@@ -8,14 +8,10 @@ import tempfile
 import time
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from words import ROOT, lines_of
+
 ENTRY = f"{ROOT}/jobs/container/entry.sh"
 HELP = "usage: convoy COMMAND [options]\n  convert   make\n  train     train a model\n  info      print\nexit codes: 0 done\n"
-
-
-def words_of(path):
-    with open(path) as f:
-        return f.read().splitlines()
 
 
 class Stubs(unittest.TestCase):
@@ -90,12 +86,12 @@ class Train(Stubs):
         self.stub(f"{os.path.basename(odd)}/build/convoy", f'printf "%s\\n" "$@" >{self.dir}/words; echo done')
         done = self.started([f"{odd}/jobs/train.sh"], CONVOY_DATA=f"{odd}/my data", CONVOY_LOGS=f"{odd}/lo gs", CONVOY_ARGS="--log-dir 'a b' --init-from * '$x'")
         self.assertEqual(done.returncode, 0, done.stderr)
-        given = words_of(f"{self.dir}/words")
+        given = lines_of(f"{self.dir}/words")
         self.assertEqual(given[:3], ["train", "--config", f"{odd}/input/recipes/tests/resnet50.cfg"])
         self.assertEqual(given[given.index("--data") + 1], f"{odd}/my data")
         self.assertEqual(given[given.index("--output") + 1], f"{odd}/lo gs/benchmark_log/cnns/resnet50_1node_bz128/1n1c_real")
         self.assertEqual(given[-5:], ["--log-dir", "a b", "--init-from", "*", "$x"])
-        self.assertEqual(words_of(given[given.index("--output") + 1] + ".log"), ["done"])
+        self.assertEqual(lines_of(given[given.index("--output") + 1] + ".log"), ["done"])
 
     def test_a_command_of_several_words(self):
         self.stub("bin/in-a-container", 'echo "container: $*"')

@@ -121,7 +121,7 @@ TEST_F(Hdf5Access, EveryErrnoHasItsOwnAdvice) {
         all.insert(words.substr(words.find(';')));
     }
     EXPECT_EQ(all.size(), codes.size()) << "advice is given twice";
-    EXPECT_TRUE(has(reason_and_advice(524, ""), "no locks"));  // ENOTSUPP, as NFS says it
+    EXPECT_TRUE(has(reason_and_advice(524, ""), "does not support"));  // ENOTSUPP, as NFS says it
 }
 
 }  // namespace

@@ -175,6 +175,8 @@ TEST_F(ImageSources, AnImageHasOneLabel) {
     EXPECT_EQ(contents(list), wanted_) << "an archive that is named twice";
     EXPECT_EQ(list.count(Skipped::repeated).count, 6);
     EXPECT_EQ(list.given.at(0).images + list.given.at(1).images, 6);
+    ASSERT_EQ(run("gzip -k " + archive).code, 0);
+    EXPECT_EQ(listed({archive + ".gz", archive + ".gz"}).images.size(), 6u) << "unpacked twice";
 }
 
 TEST_F(ImageSources, TextOfOtherEditorsNamesImagesAndClasses) {

@@ -17,8 +17,10 @@ protected:
     }
     /// `make ARGUMENTS`, which is not a part of the make that runs the tests.
     static Finished make(const std::string& arguments) {
-        return run("env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u BUILD -u CUDA make --no-print-directory -n " +
-                   arguments);
+        return run(
+            "env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u BUILD -u CUDA -u ONEDNN -u CUDNN_FRONTEND make "
+            "--no-print-directory -n " +
+            arguments);
     }
 };
 

@@ -145,7 +145,6 @@ TEST_F(TarIndex, PaxRecordsMayBeFilledWithZeros) {
 TEST_F(TarIndex, ALongNameIsOfItsMemberAlone) {
     const std::string name(120, 'n');
     for (const char type : {'1', '2', '5', '6'}) {
-        const std::string pax = "132 path=" + name.substr(0, 121) + "\n";
         const std::string record = std::to_string(4 + 5 + name.size() + 1) + " path=" + name + "\n";
         EXPECT_EQ(files_of(member("././@LongLink", name + '\0', 'L') + member("cut", "", type) + two_ + end_mark),
                   "b/two=second")
