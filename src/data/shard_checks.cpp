@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 
 #include "base/input_file.h"
 #include "data/shard_format.h"
 
 namespace convoy {
-namespace fs = std::filesystem;
 namespace {
 
 constexpr hsize_t max_chunk_bytes = hsize_t(512) << 20;
