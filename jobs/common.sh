@@ -97,12 +97,14 @@ supervise() {
 
 source jobs/requeue.sh
 
-# Convoy stops in time for this; Slurm before 23.02 does not say it to a job.
+# Convoy stops in time for this. Slurm is asked first: before 23.02 it does not set the variable in
+# a job, and one of an outer job would stay.
 slurm_end_time() {
-  local end=${SLURM_JOB_END_TIME:-}
-  [[ -n $end ]] || end=$(SLURM_TIME_FORMAT=standard squeue -h -j "$(job_id)" -o %e) || return 0
+  local end
+  end=$(SLURM_TIME_FORMAT=standard squeue -h -j "$(job_id)" -o %e 2>/dev/null) || end=''
+  [[ -n $end ]] || end=${SLURM_JOB_END_TIME:-}
   [[ $end != *T* ]] || end=$(date -d "$end" +%s) || return 0
-  [[ ! $end =~ ^[0-9]+$ ]] || export SLURM_JOB_END_TIME=$end
+  if [[ $end =~ ^[0-9]+$ ]]; then export SLURM_JOB_END_TIME=$end; else unset SLURM_JOB_END_TIME; fi
 }
 
 # Seconds until PBS ends the job, less two minutes, or less a quarter of a time under eight minutes;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <map>
 #include <new>
 #include <optional>
@@ -147,6 +148,16 @@ int run(Comm& comm, const Arguments& args) {
     }
 }
 
+/// Returns the exit code of a command: Exit::io if its output could not be written. What a training
+/// is for is in its files.
+int after_printing(int code, const std::string& command) {
+    if (code != 0 || command == "train") return code;
+    std::cout.flush();
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return code;
+    std::fprintf(stderr, "convoy: stdout cannot be written; check where it leads, and free space\n");
+    return int(Exit::io);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -156,8 +167,8 @@ int main(int argc, char** argv) {
     if (command == "train" || command == "bench" || command == "evaluate" || command == "demo") wait_briefly(argv);
     const Arguments args = spelled_out({argv + 1, argv + argc});
     try {
-        if (answered(args)) return 0;
-        if (const std::optional<int> code = run_without_mpi(args)) return *code;
+        if (answered(args)) return after_printing(0, command);
+        if (const std::optional<int> code = run_without_mpi(args)) return after_printing(*code, command);
     } catch (const std::filesystem::filesystem_error& error) {
         std::fprintf(stderr, "convoy: %s\n", error_at_path(error).what());
         return int(Exit::io);
@@ -180,5 +191,5 @@ int main(int argc, char** argv) {
         comm.barrier();
         code = int(error.code);
     }
-    return code;
+    return after_printing(code, command);
 }

@@ -30,7 +30,11 @@ struct Descriptor {
 }  // namespace
 
 void cannot_write(const std::string& path) {
-    if (errno == ELOOP) fail(Exit::io, path + ": is a symbolic link, which is not written through; remove it");
+    const int code = errno;
+    std::error_code unknown;
+    if (code == ELOOP && std::filesystem::is_symlink(std::filesystem::symlink_status(path, unknown)))
+        fail(Exit::io, path + ": is a symbolic link, which is not written through; remove it");
+    errno = code;
     fail(Exit::io,
          path + ": cannot be written: " + reason_and_advice(errno, "check the folder, its permissions and free space"));
 }

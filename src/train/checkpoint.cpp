@@ -8,8 +8,6 @@
 
 #include "base/clock.h"
 #include "base/durable.h"
-#include "base/file_error.h"
-#include "base/folder.h"
 #include "data/digest.h"
 
 namespace convoy {
@@ -254,59 +252,6 @@ Identity read_identity(const std::string& path) {
 std::string read_choices(const std::string& path) {
     const auto lock = h5::exclusive();
     return read_choices(h5::open(path), path);
-}
-
-std::string checkpoint_path(const std::string& run_dir, int64_t step) {
-    char name[64];
-    std::snprintf(name, sizeof name, "/checkpoints/step-%012lld.h5", (long long)step);
-    return run_dir + name;
-}
-
-std::string best_model_path(const std::string& run_dir) { return run_dir + "/model-best.h5"; }
-
-std::vector<std::string> checkpoints_of(const std::string& run_dir) {
-    const std::string folder = run_dir + "/checkpoints";
-    std::error_code error;
-    if (fs::status(folder, error).type() == fs::file_type::not_found) return {};
-    std::vector<std::string> paths;
-    for (const std::string& name : files_in(folder, "check the run folder"))
-        if (name.starts_with("step-") && name.ends_with(".h5")) paths.push_back(folder + "/" + name);
-    std::sort(paths.rbegin(), paths.rend());
-    return paths;
-}
-
-int64_t step_of_checkpoint(const std::string& path) {
-    const std::string name = fs::path(path).filename();
-    return std::strtoll(name.c_str() + std::strlen("step-"), nullptr, 10);
-}
-
-std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step) {
-    std::vector<std::string> moved;
-    for (const std::string& path : checkpoints_of(run_dir)) {
-        if (step_of_checkpoint(path) <= step) continue;
-        std::error_code error;
-        fs::rename(path, moved.emplace_back(path + ".old"), error);
-        if (error)
-            fail(Exit::io, path + ": is later than the checkpoint to go on from, and cannot be renamed: " +
-                               reason_and_advice(error.value(), "check the folder and its permissions"));
-    }
-    return moved;
-}
-
-void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest) {
-    std::error_code ignored;
-    int64_t kept = 0;
-    std::vector<std::string> paths;
-    try {
-        paths = checkpoints_of(run_dir);
-    } catch (const Inaccessible&) {
-        return;  // the newest is written, and the old ones take no more than room
-    }
-    for (const std::string& path : paths) {
-        const int64_t step = step_of_checkpoint(path);
-        if (step != newest.step && step != newest.best_step && kept >= keep) fs::remove(path, ignored);
-        ++kept;
-    }
 }
 
 }  // namespace convoy

@@ -1,4 +1,5 @@
 // A run's folder and checkpoints, how the run ends, and what to do if something cannot be written.
+#include "base/folder.h"
 #include "base/text.h"
 #include "train/recorder.h"
 
@@ -11,6 +12,9 @@ std::optional<Checkpoint> Recorder::open_folder(int64_t total_steps) {
     std::optional<ResumePoint> resume = find_resume_point(place, state_, identity, total_steps);
     check_metrics(place);  // before anything is renamed
     if (!resume) return std::nullopt;
+    if (place.goes_on && !is_there(place.folder + "/metrics.h5"))
+        observer_.warning(place.folder + "/metrics.h5 is missing; the new one begins after step " +
+                          std::to_string(resume->checkpoint.step));
     std::vector<std::string> later;
     if (place.goes_on) later = set_aside_after(place.folder, resume->checkpoint.step);
     for (const std::string& path : later)

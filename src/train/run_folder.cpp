@@ -59,9 +59,25 @@ bool replaces_run(const std::string& path, bool resume, bool overwrite) {
 std::string nearest_folder(const std::string& path) {
     std::error_code error;
     fs::path nearest = fs::absolute(path, error);
-    while (fs::status(nearest, error).type() == fs::file_type::not_found && nearest != nearest.parent_path())
+    while (fs::symlink_status(nearest, error).type() == fs::file_type::not_found && nearest != nearest.parent_path())
         nearest = nearest.parent_path();
     return nearest;
+}
+
+/// Checks the files that a run writes or replaces, if they are there: folders and files of others
+/// would end it after its last step.
+void check_can_replace(const std::string& path) {
+    for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5"})
+        for (const char* ending : {"", ".partial"}) {
+            std::error_code error;
+            const std::string name = path + "/" + file + ending;
+            if (fs::symlink_status(name, error).type() == fs::file_type::directory)
+                fail(Exit::io, name + ": is a folder, where the run writes a file; move it away");
+        }
+    const std::string lines = path + "/metrics.jsonl";
+    const int file = ::open(lines.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 && errno != ENOENT) cannot_write(lines);
+    if (file >= 0) ::close(file);
 }
 
 /// Makes a folder in `folder` and removes it: permission bits do not tell of read-only file
@@ -102,9 +118,15 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
         }
     fs::remove_all(path + "/stalled", error);  // reports of a watchdog
     if (!replaces_run(path, resume, overwrite)) return;
-    for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png"})
-        fs::remove(path + "/" + file, error);
-    fs::remove_all(path + "/checkpoints", error);
+    // the checkpoints first: without them nothing goes on from a run of which a part is gone
+    for (const char* name :
+         {"checkpoints", "metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png"}) {
+        fs::remove_all(path + "/" + name, error);
+        if (error)
+            fail(Exit::io, path + "/" + name +
+                               ": belongs to the run that --overwrite replaces, and cannot be removed: " +
+                               reason_and_advice(error.value(), "choose another --output"));
+    }
 }
 
 void check_folder(const std::string& path, const std::string& option) {
@@ -125,6 +147,7 @@ void check_can_write(const std::string& path) {
             fail(Exit::io, folder + ": a trial checkpoint cannot be written there: " + refused.what() +
                                "; or choose another --output");
         }
+    check_can_replace(path);
 }
 
 void check_run_folder(const std::string& path, bool resume, bool overwrite) {
@@ -189,6 +212,12 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const State&
         resume = ResumePoint{read_checkpoint(place.checkpoint, state, identity), place.checkpoint};
     else if (place.goes_on)
         resume = newest_checkpoint(place.folder, state, identity);
+    if (!resume && place.goes_on)
+        for (const std::string& model : {place.folder + "/model.h5", best_model_path(place.folder)})
+            if (is_there(model))
+                fail(Exit::bad_input, model +
+                                          ": is there, but no checkpoint to go on from: put the folder checkpoints "
+                                          "back, or start from the beginning in another --output");
     if (resume && resume->checkpoint.step > total_steps)
         fail(Exit::usage, resume->path + ": was taken after step " + std::to_string(resume->checkpoint.step) +
                               ", but this run ends at step " + std::to_string(total_steps) +
@@ -199,7 +228,15 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const State&
 void check_metrics(const RunPlace& place) {
     const std::string path = place.folder + "/metrics.h5";
     std::error_code error;
-    if (place.goes_on && fs::status(path, error).type() != fs::file_type::not_found) read_metrics(path);
+    if (!place.goes_on || fs::symlink_status(path, error).type() == fs::file_type::not_found) return;
+    try {
+        read_metrics(path);
+    } catch (const Inaccessible&) {
+        throw;
+    } catch (const Error& damage) {
+        fail(damage.code, std::string(damage.what()) +
+                              "; or move it away: the run then goes on without its rows, which metrics.jsonl has too");
+    }
 }
 
 /// What `read` gives of the first checkpoint that is sound as far as it is read.
@@ -225,6 +262,14 @@ std::string choices_to_go_on_with(const RunPlace& place) {
     return read_ahead(place, [](const std::string& path) { return read_choices(path); });
 }
 
+/// Renames a model that may be of evaluations after the point from which the run goes on. Returns
+/// what was done.
+static std::string set_model_aside(const std::string& model) {
+    const std::string aside = model + ".old";
+    fs::rename(model, aside);
+    return "its checkpoint is gone, and the file of before is now " + aside;
+}
+
 std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State& state,
                              const Identity& identity) {
     const Checkpoint& here = resume.checkpoint;
@@ -234,27 +279,21 @@ std::string renew_best_model(const std::string& run_dir, const ResumePoint& resu
         return fs::status(path, unknown).type() == fs::file_type::not_found;
     };
     if (!here.is_best() && !branched && !is_missing(model)) return "";
-    const std::string best = checkpoint_path(fs::path(resume.path).parent_path().parent_path(), here.best_step);
+    // of a run that was copied or branched, in the folder that it goes on from
+    std::string best = checkpoint_path(run_dir, here.best_step);
+    if (is_missing(best)) best = checkpoint_path(fs::path(resume.path).parent_path().parent_path(), here.best_step);
     try {
         if (here.is_best())
             save_model(model, here, state);
         else if (here.best_accuracy >= 0 && !is_missing(best))
             save_model(model, read_checkpoint(best, state, identity), state);
-        else
-            fs::remove(model);
+        else if (!is_missing(model))
+            return set_model_aside(model);
     } catch (const std::exception& error) {
         return error.what();
     }
     return "";
 }
-
-namespace {
-std::string mib(size_t bytes) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f MiB", double(bytes) / (1 << 20));
-    return text;
-}
-}  // namespace
 
 void check_room(const std::string& folder, size_t bytes, const std::string& what_for) {
     std::error_code error;
@@ -269,8 +308,10 @@ void check_room(const std::string& folder, size_t bytes, const std::string& what
     for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
         if (std::error_code unseen; entry->is_regular_file(unseen)) space.available += entry->file_size(unseen);
     if (space.available < bytes)
-        fail(Exit::io, folder + ": needs " + mib(bytes) + " for " + what_for + ", but " + mib(space.available) +
-                           " are free there; free space, lower --keep, or choose another --output");
+        fail(Exit::io, folder + formatted(": needs %.1f MiB for ", double(bytes) / (1 << 20)) + what_for +
+                           formatted(", but %.1f MiB are free there; free space, lower --keep, or choose another "
+                                     "--output",
+                                     double(space.available) / (1 << 20)));
 }
 
 }  // namespace convoy

@@ -73,7 +73,7 @@ std::string choices_to_go_on_with(const RunPlace&);
 
 /// Makes RUN/model-best.h5 the model of the best evaluation that a run knows which goes on from
 /// `resume`, if its checkpoint is still there. `branched`: the file may be of evaluations after
-/// that point, and goes if it cannot be made anew. Returns what failed.
+/// that point, and is renamed to .old if its checkpoint is gone. Returns what people should know.
 std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State&,
                              const Identity&);
 

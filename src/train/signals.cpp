@@ -49,6 +49,14 @@ const bool hangups_ignored = is_ignored(SIGHUP);
 
 }  // namespace
 
+/// A parent that blocks signals, as some servers do, hands that on.
+static void unblock_stop_signals() {
+    sigset_t all;
+    sigemptyset(&all);
+    for (const StopSignal& signal : stop_signals) sigaddset(&all, signal.number);
+    pthread_sigmask(SIG_UNBLOCK, &all, nullptr);
+}
+
 void stop_on_signals(Requests& requests) {
     flags = &requests;
     struct sigaction action{};
@@ -58,6 +66,7 @@ void stop_on_signals(Requests& requests) {
         if (s.number != SIGHUP || !hangups_ignored) sigaction(s.number, &action, nullptr);
     action.sa_handler = on_continue;
     sigaction(SIGCONT, &action, nullptr);
+    unblock_stop_signals();
     std::signal(SIGPIPE, SIG_IGN);  // a write to a pipe without reader fails, as one to a full disk does
 }
 

@@ -95,6 +95,13 @@ TEST_F(Signals, CommandsThatOnlyPrintEndQuietlyWithTheirReader) {
     EXPECT_EQ(read_file(dir_.path("code")), std::to_string(128 + SIGPIPE) + "\n");
 }
 
+TEST_F(Signals, CommandsThatOnlyPrintSayThatTheyCannot) {
+    for (const char* command : {"info", "report --help", "predict --help", "--version"})
+        EXPECT_EQ(
+            "", refusal(run(sibling("convoy") + " " + command + " >/dev/full"), Exit::io, {"stdout cannot be written"}))
+            << command;
+}
+
 // Otherwise files and MPI's pipes would get these numbers and receive the output.
 TEST_F(Signals, StreamsThatTheShellClosedAreNotTakenByFiles) {
     const std::string process = "$(pgrep -n -f '^[^ ]*convoy train .*" + dir_.path("closed") + "')";

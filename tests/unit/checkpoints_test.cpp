@@ -175,8 +175,11 @@ TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
         if (c.best_is_there)
             write_checkpoint(checkpoint_path(dir.path(), c.best_step), checkpoint(c.best_step, c.best_step), state);
         if (c.file_before > 0) save_model(best_model_path(dir.path()), checkpoint(c.file_before, c.file_before), state);
-        EXPECT_EQ("", renew_best_model(dir.path(), {here, checkpoint_path(dir.path(), c.step)}, c.branched, state, {}))
-            << c.what;
+        const std::string said =
+            renew_best_model(dir.path(), {here, checkpoint_path(dir.path(), c.step)}, c.branched, state, {});
+        const bool aside = fs::exists(best_model_path(dir.path()) + ".old");
+        EXPECT_EQ(aside, c.file_before > 0 && c.file_after == 0) << c.what;
+        EXPECT_EQ(said.find("model-best.h5.old") != std::string::npos, aside) << said;
         if (!fs::exists(best_model_path(dir.path()))) {
             EXPECT_EQ(0, c.file_after) << c.what;
             continue;
