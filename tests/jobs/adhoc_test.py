@@ -47,7 +47,7 @@ class Adhoc(unittest.TestCase):
         return checkout.read("output/adhoc.log")
 
     def test_ranks_on_all_hosts_and_resume(self):
-        training = LONG.replace("--epochs 20", "--epochs 200")  # 20 end before a signal comes on fast processors
+        training = LONG.replace("--epochs 20", "--epochs 60")  # 20 end before a signal comes on fast processors
         said = self.run_to_end(training + " --output output/whole")
         self.assertEqual(checkout.read("output/whole.log"), said)
         self.assertIn("done: test accuracy", said)
