@@ -7,7 +7,7 @@
 mpirun=(mpirun --bind-to none)
 unset OMP_NUM_THREADS
 
-# OpenMPI 5's launcher reads these settings under names of its own.
+# OpenMPI 5's launcher reads these settings under other names.
 for_openmpi_5() {
   [[ -z ${OMPI_MCA_plm_rsh_agent:-} ]] || export PRTE_MCA_plm_ssh_agent=$OMPI_MCA_plm_rsh_agent
   [[ -z ${OMPI_MCA_oob_tcp_if_include:-} ]] || export PRTE_MCA_prte_if_include=$OMPI_MCA_oob_tcp_if_include

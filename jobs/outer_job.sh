@@ -10,8 +10,8 @@ outer='SLURM_(CPU|MEM|GPU|TRES)_BIND'
 outer+='|SLURM_MEM_PER_(CPU|GPU|NODE)$'
 # The outer job's share of GPUs, tasks and threads; without them, a step has all of its job's GPUs.
 outer+='|SLURM_(CPUS_PER_GPU|GPUS|GRES|TRES_PER_TASK|NTASKS_PER_(CORE|GPU|SOCKET|TRES)|THREADS_PER_CORE)'
-# Which variables reach the ranks: sbatch does not replace the outer job's. NONE would keep the site
-# file's settings from the ranks.
+# The list of variables that reach the ranks: sbatch does not replace the outer job's. NONE would
+# keep the site file's settings from the ranks.
 outer+='|SLURM_EXPORT_ENV$'
 outer+='|SLURM_(STEP_|STEPID$|HET_)'
 # A rank's place in a world that is not this job's; mpirun refuses to start inside another one.

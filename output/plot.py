@@ -245,7 +245,7 @@ def draw(runs, title, out):
 
 
 def main():
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly with whoever reads its output
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly when its reader is gone
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("runs", metavar="RUN", nargs="+", help="run folder, or metrics.h5")
     parser.add_argument("--out", metavar="FILE.png",

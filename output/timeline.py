@@ -98,7 +98,7 @@ def draw(ranks, about, out):
 
 
 def main():
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly with whoever reads its output
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly when its reader is gone
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1])
     p.add_argument("trace")
     p.add_argument("--out", default="")

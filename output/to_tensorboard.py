@@ -96,7 +96,7 @@ def write(run, folder):
 
 
 def main():
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly with whoever reads its output
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly when its reader is gone
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--out", metavar="DIR")

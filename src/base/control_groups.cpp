@@ -21,7 +21,7 @@ bool contains(const std::vector<std::string>& list, const std::string& item) {
     return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-/// Where a hierarchy of control groups is mounted, and which of its groups is seen there.
+/// The mount point of a hierarchy of control groups, and the group that it shows.
 struct Mount {
     std::string point, group;
 };

@@ -12,7 +12,7 @@ std::string reason(int code) {
     return code == no_nfs_operation ? "Operation not supported (error 524)" : std::strerror(code);
 }
 
-/// Empty if the errno needs no advice of its own.
+/// Returns the advice for this errno; empty if it has none.
 std::string own_advice(int code) {
     switch (code) {
         case EAGAIN:

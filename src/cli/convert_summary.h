@@ -10,7 +10,7 @@
 
 namespace convoy {
 
-/// What listing the images showed.
+/// The result of listing the images.
 struct ListSummary {
     std::vector<GivenImages> given;
     std::array<SkippedCount, skipped_kinds> skipped{};

@@ -7,7 +7,7 @@
 namespace convoy::h5 {
 
 /// Writes the checksum of an image's superblock again. H5Fget_file_image clears the flag "open for
-/// writing" but leaves the checksum as it was, and nobody could open the file.
+/// writing" but leaves the checksum as it was, so that the file could not be opened.
 void seal_superblock(std::vector<unsigned char>& bytes);
 
 /// Whether a program that opened the file for writing has left its mark there and not taken it away

@@ -81,7 +81,7 @@ void check_image_size(int64_t height, int64_t width, const std::string& verb, Im
 
 namespace {
 
-/// What a file is that is neither JPEG nor PNG, by its first bytes; empty if that is not known.
+/// Names the format of a file that is neither JPEG nor PNG, by its first bytes; empty if unknown.
 std::string other_format(FileBytes bytes) {
     struct Format {
         size_t at;

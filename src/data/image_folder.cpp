@@ -30,7 +30,7 @@ std::vector<std::string> names_in(const std::string& folder, const std::string& 
     return names;
 }
 
-/// What a name in a folder stands for.
+/// The kind of a directory entry, and its status.
 struct Entry {
     enum class Kind { folder, link_to_folder, file, special, dead } kind;
     struct stat about{};

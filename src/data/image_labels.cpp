@@ -82,7 +82,7 @@ std::string plain_label(const std::string& label) {
     return is_number(label) ? std::to_string(number_of(label)) : label;
 }
 
-/// Which class an id or a name means; -1: several.
+/// Maps each id and each name to its class index; -1 if several classes share it.
 std::map<std::string, int32_t> meanings_of(const ClassTable& classes) {
     std::map<std::string, int32_t> ids, meanings;
     for (size_t i = 0; i < classes.ids.size(); ++i) {

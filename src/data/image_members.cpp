@@ -216,7 +216,7 @@ private:
     const std::vector<TarPlace> members_;
 };
 
-/// What a file is by its first bytes, if it is an archive that is not read; else nothing.
+/// Names the kind of an archive that Convoy does not read, by its first bytes; else empty.
 std::string_view archive_kind(const InputBytes& file) {
     using Kind = std::pair<std::string_view, std::string_view>;
     constexpr Kind kinds[] = {{"PK\3\4", "a zip archive"},

@@ -45,7 +45,7 @@ Names folders_above(const ListedImage& image) {
     return folders;
 }
 
-/// What the images of one source have in common.
+/// The common folders of the images of one source.
 struct Layout {
     size_t depth = SIZE_MAX;          ///< folders that are above all of them
     Names common{};                   ///< [depth]

@@ -50,7 +50,7 @@ class RaggedRows {
 public:
     /// Throws what RaggedTable does.
     RaggedRows(hid_t file, const std::string& codec, const std::string& path);
-    /// Of a shard that is opened again, with its table from before.
+    /// For a shard that is reopened: reuses its table.
     RaggedRows(hid_t file, std::shared_ptr<const RaggedTable>, const std::string& path);
 
     const RaggedTable& table() const { return *table_; }

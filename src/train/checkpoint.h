@@ -42,8 +42,8 @@ void check_identity(const std::string& path, const Identity& checkpoint, const I
 
 /// Writes one file, durably. `state` gives names and places of the tensors. Throws Exit::io.
 void write_checkpoint(const std::string& path, const Checkpoint&, const State& state);
-/// Seconds that a checkpoint of so many bytes is likely to take in this folder. Measures: writes at
-/// most 32 MiB in a folder of its own, and removes it. Throws Exit::io if HDF5 files cannot be
+/// Estimates the seconds that a checkpoint of `bytes` takes in this folder. Measures: writes at
+/// most 32 MiB in a temporary folder, and removes it. Throws Exit::io if HDF5 files cannot be
 /// made, synced and renamed there.
 double estimated_seconds(const std::string& folder, size_t bytes);
 /// Whether a file of this name was left by a killed estimated_seconds().

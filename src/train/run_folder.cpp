@@ -118,7 +118,7 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
         }
     fs::remove_all(path + "/stalled", error);  // reports of a watchdog
     if (!replaces_run(path, resume, overwrite)) return;
-    // the checkpoints first: without them nothing goes on from a run of which a part is gone
+    // checkpoints first: if a later removal fails, no run can resume from half a run
     for (const char* name :
          {"checkpoints", "metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png"}) {
         fs::remove_all(path + "/" + name, error);
@@ -234,8 +234,9 @@ void check_metrics(const RunPlace& place) {
     } catch (const Inaccessible&) {
         throw;
     } catch (const Error& damage) {
-        fail(damage.code, std::string(damage.what()) +
-                              "; or move it away: the run then goes on without its rows, which metrics.jsonl has too");
+        fail(damage.code,
+             std::string(damage.what()) +
+                 "; or move it away: the run then continues without its rows, which metrics.jsonl has too");
     }
 }
 
@@ -262,8 +263,7 @@ std::string choices_to_go_on_with(const RunPlace& place) {
     return read_ahead(place, [](const std::string& path) { return read_choices(path); });
 }
 
-/// Renames a model that may be of evaluations after the point from which the run goes on. Returns
-/// what was done.
+/// Renames a model that may belong to evaluations after the resume point. Returns what was done.
 static std::string set_model_aside(const std::string& model) {
     const std::string aside = model + ".old";
     fs::rename(model, aside);
@@ -279,7 +279,7 @@ std::string renew_best_model(const std::string& run_dir, const ResumePoint& resu
         return fs::status(path, unknown).type() == fs::file_type::not_found;
     };
     if (!here.is_best() && !branched && !is_missing(model)) return "";
-    // of a run that was copied or branched, in the folder that it goes on from
+    // a run that was branched from another folder has its best checkpoint there
     std::string best = checkpoint_path(run_dir, here.best_step);
     if (is_missing(best)) best = checkpoint_path(fs::path(resume.path).parent_path().parent_path(), here.best_step);
     try {

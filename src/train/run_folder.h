@@ -61,7 +61,7 @@ struct RunPlace {
 /// one.
 std::optional<ResumePoint> find_resume_point(const RunPlace&, const State&, const Identity&, int64_t total_steps);
 
-/// Throws Exit::bad_input if the metrics of a run that goes on cannot be read.
+/// Throws Exit::bad_input if the metrics of a run that is resumed cannot be read.
 void check_metrics(const RunPlace&);
 
 /// The checkpoint that a run is likely to go on from, before it is read as a whole: its identity;

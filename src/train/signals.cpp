@@ -44,7 +44,7 @@ bool is_ignored(int signal) {
     return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-// Asked before main: a library of MPI may set a handler of its own.
+// Asked before main, because a library of MPI may set another handler.
 const bool hangups_ignored = is_ignored(SIGHUP);
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_F(FaultsOfOpening, MoreShardsThanFilesMayBeOpen) {
     record_fault("200 shards, `ulimit -n 64`", "trained, streamed, evaluated and verified", "as promised", 4);
 }
 
-// What to do then must not cost what may still be of use.
+// The advice must not delete usable files.
 TEST_F(FaultsOfOpening, NoAdviceDeletesDamagedCheckpoints) {
     make_run();
     for (const int step : {3, 4, 6}) write_file(checkpoint(step), "damaged");

@@ -22,7 +22,7 @@ protected:
     std::string checkpoint(int step) const { return checkpoint_path(output_, step); }
 };
 
-// As where the file system that a link leads to is not mounted.
+// For example, scratch is not mounted.
 TEST_F(MissingParts, ALinkToCheckpointsThatLeadsNowhereIsNamed) {
     fs::rename(output_ + "/checkpoints", dir_.path("scratch"));
     fs::create_directory_symlink(dir_.path("scratch"), output_ + "/checkpoints");

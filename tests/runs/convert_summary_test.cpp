@@ -1,4 +1,4 @@
-// What convoy convert says at its end of images, classes and files, on sources as people have them.
+// The summary of convoy convert: images, classes and files, on sources as people have them.
 #include "cli/convert_summary.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class ConvertSummary : public testing::Test {
 protected:
-    /// What converting with these arguments prints.
+    /// Returns what a conversion with these arguments prints.
     std::string said(std::vector<std::string> args) {
         args.insert(args.end(), {"--to", out_, "--size", "8x8", "--force"});
         testing::internal::CaptureStdout();
@@ -175,7 +175,7 @@ TEST_F(ConvertSummary, DeadLinksEndAStrictConversion) {
               lacks(said({"--from", root_, "--strict"}), {"exit 3: n00000002", "target does not exist", "--strict"}));
 }
 
-// As a user who downloads digits and keeps some of them.
+// A user downloads digits and keeps some of them.
 TEST_F(ConvertSummary, OtherSourcesNameClassesWithoutImages) {
     const auto big_endian = [](uint32_t value) {
         std::string text;

@@ -80,7 +80,7 @@ TEST_F(OddPaths, TheCurrentFolderMayBeGone) {
                  "as promised", 3);
 }
 
-// What a run prints at its end is pasted into a shell: nothing but the run's files comes of it.
+// The lines that a run prints at its end can be pasted into a shell.
 TEST_F(OddPaths, OfPrintedCommandsAreQuoted) {
     const std::string name = dir_.path("it's a $run; é");
     const Finished done = convoy_alone(train("--epochs 1 --output " + shell_word(name)));

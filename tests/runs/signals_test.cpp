@@ -87,7 +87,7 @@ TEST_F(Signals, AnInterruptAfterTheReaderOfTheOutputDiedLeavesACheckpoint) {
 TEST_F(Signals, CommandsThatOnlyPrintEndQuietlyWithTheirReader) {
     ASSERT_EQ("", failure(convoy_alone(train("run", {{"max-steps", "2"}}))));
     const std::string report = sibling("convoy") + " report --format json " + dir_.path("run");
-    // The reader is gone before the report begins; whoever runs the tests may ignore the signal.
+    // The reader is gone before the report begins. The parent of the tests may ignore the signal.
     const std::string pipe = dir_.path("pipe");
     const Finished f = run("mkfifo " + pipe + "; { exec 3<" + pipe + "; } & exec 4>" + pipe +
                            "; wait; env --default-signal=PIPE " + report + " >&4; echo $? >" + dir_.path("code"));

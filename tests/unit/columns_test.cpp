@@ -8,7 +8,7 @@ namespace {
 
 class Columns : public testing::Test {
 protected:
-    /// What a file becomes; its name says what kind of text it is.
+    /// Returns the filled text; the file name selects the kind of text.
     std::string filled(const std::string& name, const std::string& text) {
         write_file(dir_.path(name), text);
         last_ = run("${PYTHON:-/usr/bin/python3} -B .ci/columns.py --fill " + dir_.path(name));

@@ -70,7 +70,7 @@ TEST_F(FewFiles, TheSoftLimitIsRaisedToTheHardOne) {
     EXPECT_GT(files_to_keep_open(), 8u);
 }
 
-// What the command has raised it to is what its children inherit: PYTHON is one.
+// Child processes (PYTHON) inherit the raised limit.
 TEST_F(FewFiles, CommandsRaiseTheLimit) {
     write_file(dir_.path("python"), "#!/bin/bash\nulimit -Sn >>" + dir_.path("limits") + "\n");
     fs::permissions(dir_.path("python"), fs::perms::owner_all);

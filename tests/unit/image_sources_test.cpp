@@ -225,7 +225,7 @@ TEST_F(ImageSources, LinksToPlacesOfOthersAreNamed) {
     EXPECT_EQ("", refusal(f, Exit::bad_input, {"n01/theirs.jpg", "--strict"}));
 }
 
-// As files called img.000.jpg: a key of WebDataset ends at the first dot.
+// A key of WebDataset ends at the first dot: img.000.jpg has the key img.
 TEST_F(ImageSources, AKeyHasOneLabel) {
     const std::string sets = dir_.path("sets");
     const auto pack = [&](const std::vector<std::pair<std::string, std::string>>& files) {

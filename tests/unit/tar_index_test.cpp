@@ -1,5 +1,5 @@
 // Archives whose bytes are made here, header by header: what writers other than GNU tar leave.
-// What is expected is what GNU tar lists of the same bytes, where it reads them.
+// The expected lists are those of GNU tar for the same bytes, where it reads them.
 #include "data/tar_index.h"
 
 #include <gtest/gtest.h>

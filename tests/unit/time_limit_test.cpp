@@ -71,7 +71,7 @@ TEST_F(TimeLimits, AnEndThatIsPastIsNamedAndNotObeyed) {
     setenv("SLURM_JOB_END_TIME", "0", 1);
     EXPECT_EQ(left(limit()), -1);
     EXPECT_NE(limit().warning, "");
-    EXPECT_EQ(limit(90).warning, "") << "with a limit of its own a run does not look at it";
+    EXPECT_EQ(limit(90).warning, "") << "--time-limit wins over the variable";
 }
 
 TEST_F(TimeLimits, TheEndOfAnotherJobIsNamedAndNotObeyed) {
@@ -86,7 +86,7 @@ TEST_F(TimeLimits, TheEndOfAnotherJobIsNamedAndNotObeyed) {
     }
 }
 
-// As in a tmux or JupyterHub that was started in a job: it ended with 85 after two steps.
+// A tmux or JupyterHub that was started in a job keeps its variable.
 TEST_F(TimeLimits, ALeftOverVariableEndsNoTraining) {
     make_data(root_.path("data"), 60, 20, "28x28x1");
     const std::string end = set_end(-3600), train = "train --model mnist-linear --batch-size 20 --max-steps 3 --data " +
