@@ -112,7 +112,7 @@ rehearse-slot: deps ## tests/gpu_slot.sh in a bare Debian (root; debootstrap)
 
 test-faults: deps ## long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
-	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*:ImageFolderKills*:ImageSources*:ConvertSummary*:Signals*:OddPaths*'
+	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*:ImageFolderKills*:ImageSources*:ConvertSummary*:Signals*:OddPaths*:MissingParts*'
 
 # The whole suite with address and undefined-behaviour checks; a part of it, slowly, for leaks; the
 # threads that Convoy starts (checkpoints, watchdog, sampler) with the thread sanitizer.
