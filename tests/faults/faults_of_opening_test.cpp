@@ -96,7 +96,7 @@ TEST_F(FaultsOfOpening, ACheckpointThatCannotBeOpenedIsNotSkipped) {
     const Finished older = while_refused("open:13:" + newest, train("--epochs 3 --resume " + checkpoint(4)));
     EXPECT_EQ("", failure(older)) << "the one that was named can be opened";
     record_fault("the newest checkpoint cannot be opened (EACCES, EIO, EMFILE, ESTALE)",
-                 "refused, exit 3, by --dry-run too; nothing is renamed; an older one that is named is taken",
+                 "refused, exit 3, by `--dry-run` too; nothing is renamed; an older one that is named is taken",
                  "as promised", 9);
 }
 
@@ -167,7 +167,7 @@ TEST_F(FaultsOfOpening, WhatCheckpointsNeedIsTriedBeforeTheFirstStep) {
     refused_alike("fsync:5:" + dir_.path("elsewhere"), Exit::io, {output_ + "/checkpoints", "trial checkpoint"},
                   "--overwrite");
     record_fault("HDF5 files cannot be made, synced, renamed or read where the run or its checkpoints go",
-                 "refused before the first step, exit 5, by --dry-run too; no file is left", "as promised", 8);
+                 "refused before the first step, exit 5, by `--dry-run` too; no file is left", "as promised", 8);
 }
 
 TEST_F(FaultsOfOpening, MoreShardsThanFilesMayBeOpen) {

@@ -70,6 +70,16 @@ class OuterJob(words.Words):
             self.assertIn("--hostfile hosts", words.lines_of(f"{self.dir}/words")[0])
             self.assertFalse({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID"} & set(seen), "mpirun would go to that job's nodes only")
 
+    def end_time(self, squeue):
+        self.stub("bin/squeue", squeue)
+        seen = self.seen_by("srun", "source jobs/common.sh; train_on cpu --data data", SLURM_JOB_ID="7", SLURM_JOB_END_TIME="1893456000", TZ="UTC")
+        return seen.get("SLURM_JOB_END_TIME")
+
+    def test_the_end_of_a_job_is_what_slurm_says_of_it(self):
+        self.assertEqual(self.end_time("echo 2030-01-02T00:00:00"), "1893542400", "the outer job ends a day before")
+        self.assertIsNone(self.end_time("echo N/A"), "a job without an end")
+        self.assertEqual(self.end_time("exit 1"), "1893456000", "Slurm does not answer")
+
     def job_id(self, job, says=None):
         if says is not None:
             self.stub("bin/squeue", f"printf '{says}'")

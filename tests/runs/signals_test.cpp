@@ -73,6 +73,17 @@ TEST_F(Signals, AHangupThatNohupIgnoresEndsNothing) {
     expect_checkpoint("kept");
 }
 
+// Some servers start their jobs with signals blocked, and a process inherits that.
+TEST_F(Signals, ThatTheParentBlockedAreAnswered) {
+    const std::string blocked =
+        "${PYTHON:-/usr/bin/python3} -c 'import os, signal, sys; "
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); "
+        "os.execv(sys.argv[1], sys.argv[1:])' ";
+    const Finished f = interrupted(endless_alone("blocked", blocked), "blocked", 5, send("USR1", "blocked"));
+    EXPECT_EQ(f.code, int(Exit::requeue)) << f.out << f.err;
+    expect_checkpoint("blocked");
+}
+
 // `convoy train … | tee log`, then Ctrl-C: tee ends first.
 TEST_F(Signals, AnInterruptAfterTheReaderOfTheOutputDiedLeavesACheckpoint) {
     const Finished f =
