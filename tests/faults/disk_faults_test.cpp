@@ -123,25 +123,28 @@ TEST_F(DiskFaults, FullDiskAtACheckpointLeavesNoHalfFile) {
                               run + " --overwrite --keep 1 ";
     const SmallDisk disk(dir_.path("disk"), 400 << 10);  // room for a model of 43 MiB and its checkpoints
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
-    // As soon as there are metrics, all but a little is taken away.
+    // As soon as there are metrics, all but 4 MiB of what is free then is taken away. A checkpoint
+    // that is being written changes how much that is, so the shell tries again until it succeeds.
     const auto on_a_disk_that_fills = [&](const std::string& command) {
         fs::remove_all(run);
-        const Finished f =
-            test::run("( " + command + " ) & job=$!; for i in $(seq 1000); do [ -e " + run +
-                      "/metrics.h5 ] && break; sleep 0.01; done\n" + "fallocate -l 396M " + dir_.path("disk") +
-                      "/filler || exit 98; wait $job; code=$?; rm " + dir_.path("disk") + "/filler; exit $code");
+        const std::string folder = dir_.path("disk");
+        const Finished f = test::run(
+            "( " + command + " ) & job=$!; for i in $(seq 1000); do [ -e " + run +
+            "/metrics.h5 ] && break; sleep 0.01; done\n" + "until fallocate -l $(($(df --output=avail -B1 " + folder +
+            " | tail -n1) - (4 << 20))) " + folder + "/filler 2>/dev/null; do kill -0 $job || exit 98; done\n" +
+            "wait $job; code=$?; rm " + folder + "/filler; exit $code");
         EXPECT_EQ(f.code, int(Exit::io)) << f.out << f.err;
         for (const fs::directory_entry& entry : fs::recursive_directory_iterator(run))
             EXPECT_NE(entry.path().extension(), ".partial") << "half a file: " << entry.path();
         EXPECT_FALSE(column(run, "train/step").empty()) << "the metrics must survive";
         return f.err;
     };
-    const std::string lost = on_a_disk_that_fills(launch_command(2, train + "--epochs 10 --checkpoint-every 3"));
+    const std::string lost = on_a_disk_that_fills(launch_command(2, train + "--epochs 40 --checkpoint-every 3"));
     EXPECT_NE(lost.find("warning: no checkpoint: " + run + "/checkpoints/step-"), std::string::npos) << lost;
     EXPECT_NE(lost.find("convoy: " + run + "/model.h5"), std::string::npos) << lost;
     // Asked to stop, with nowhere to put the checkpoint: that must not look like a success.
     const std::string stopped = on_a_disk_that_fills(
-        launch_command(1, train + "--epochs 10000 --checkpoint-every none --eval-every 0 --time-limit 8s"));
+        launch_command(1, train + "--epochs 10000 --checkpoint-every none --eval-every 0 --time-limit 10s"));
     EXPECT_NE(stopped.find("the checkpoint could not be written"), std::string::npos) << stopped;
     record_fault("disk full in the middle of a checkpoint", "a warning, no half file, metrics intact, exit 5",
                  "as promised", 2);
