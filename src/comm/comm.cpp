@@ -17,6 +17,7 @@
 #include "base/cpu_quota.h"
 #include "base/folder.h"
 #include "base/memory_limits.h"
+#include "comm/launcher.h"
 #include "comm/native.h"
 #include "comm/segments.h"
 
@@ -51,7 +52,10 @@ void leave_no_segments(Comm::Native& n) {
 Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
     Native& n = *native_;
     int provided = 0;
-    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    {
+        const SingleProcess single;
+        MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    }
     MPI_Errhandler handler;
     MPI_Comm_create_errhandler(on_mpi_error, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);  // those made from it inherit it

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace convoy {
 
@@ -22,10 +23,36 @@ Grace launcher_grace() {
     return launcher_grace(text);
 }
 
-int launched_rank() {
+namespace {
+
+/// What the launcher calls this process, or null without a launcher.
+const char* rank_in_environment() {
     for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-        if (const char* rank = std::getenv(variable)) return std::atoi(rank);
-    return 0;
+        if (const char* rank = std::getenv(variable)) return rank;
+    return nullptr;
+}
+
+}  // namespace
+
+int launched_rank() {
+    const char* rank = rank_in_environment();
+    return rank ? std::atoi(rank) : 0;
+}
+
+SingleProcess::SingleProcess() {
+    if (rank_in_environment()) return;
+    // Such processes all have the same job number, so they must not share a folder of that name.
+    for (const auto& [name, value] : {std::pair("OMPI_MCA_ess_singleton_isolated", "1"),
+                                      {"OMPI_MCA_orte_create_session_dirs", "0"},
+                                      {"OMPI_MCA_pml", "ob1"}}) {
+        if (std::getenv(name)) continue;
+        setenv(name, value, 1);
+        set_.push_back(name);
+    }
+}
+
+SingleProcess::~SingleProcess() {
+    for (const char* name : set_) unsetenv(name);
 }
 
 }  // namespace convoy

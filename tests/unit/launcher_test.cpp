@@ -1,9 +1,15 @@
 // What is known of the launchers of OpenMPI 4 and 5.
 #include <gtest/gtest.h>
 
-#include "comm/launcher.h"
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
 
-namespace convoy {
+#include "comm/launcher.h"
+#include "tests/support/support.h"
+
+namespace convoy::test {
 namespace {
 
 TEST(Launcher, TimeUntilTheKillIsThatOfTheVersion) {
@@ -24,5 +30,85 @@ TEST(Launcher, TheLibraryThatRunsIsAsked) {
     EXPECT_TRUE(to_kill == 2 || to_kill == 0.5) << to_kill;
 }
 
+constexpr const char* isolated = "OMPI_MCA_ess_singleton_isolated";
+constexpr const char* folders = "OMPI_MCA_orte_create_session_dirs";
+constexpr const char* messages = "OMPI_MCA_pml";
+constexpr const char* ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+
+/// Starts every test without these variables, and puts them back.
+class LauncherEnvironment : public testing::Test {
+protected:
+    LauncherEnvironment() {
+        for (const char* name : {isolated, folders, messages, ranks[0], ranks[1], ranks[2], ranks[3]}) {
+            if (const char* value = std::getenv(name))
+                before_[name] = value;
+            else
+                before_[name] = std::nullopt;
+            unsetenv(name);
+        }
+    }
+    ~LauncherEnvironment() override {
+        for (const auto& [name, value] : before_) {
+            if (value)
+                setenv(name.c_str(), value->c_str(), 1);
+            else
+                unsetenv(name.c_str());
+        }
+    }
+    static std::string value(const char* name) {
+        const char* text = std::getenv(name);
+        return text ? text : "not set";
+    }
+
+private:
+    std::map<std::string, std::optional<std::string>> before_;
+};
+
+TEST_F(LauncherEnvironment, AProcessWithoutALauncherStartsAlone) {
+    {
+        const SingleProcess single;
+        EXPECT_EQ(value(isolated), "1");
+        EXPECT_EQ(value(folders), "0");
+        EXPECT_EQ(value(messages), "ob1");
+    }
+    for (const char* name : {isolated, folders, messages})
+        EXPECT_EQ(value(name), "not set") << name << ": what this process starts must not inherit it";
+}
+
+TEST_F(LauncherEnvironment, ALaunchedRankIsLeftToItsLauncher) {
+    for (const char* rank : ranks) {
+        setenv(rank, "0", 1);
+        const SingleProcess single;
+        for (const char* name : {isolated, folders, messages}) EXPECT_EQ(value(name), "not set") << rank;
+        unsetenv(rank);
+    }
+}
+
+TEST_F(LauncherEnvironment, WhatTheUserChoseStays) {
+    setenv(isolated, "0", 1);
+    setenv(messages, "ucx", 1);
+    for (int before_and_after = 0; before_and_after < 2; ++before_and_after) {
+        EXPECT_EQ(value(isolated), "0");
+        EXPECT_EQ(value(messages), "ucx");
+        const SingleProcess single;
+        EXPECT_EQ(value(isolated), "0");
+        EXPECT_EQ(value(messages), "ucx");
+    }
+}
+
+// Single processes have one job number in common, so those that start at the same moment would
+// make and remove one folder.
+TEST(Launcher, ASingleProcessMakesNoFolderForItsJob) {
+    if (launcher_grace().to_term != 1) GTEST_SKIP() << "not OpenMPI 4, whose folder this is";
+    const TempDir dir;
+    write_file(dir.path("file"), "");
+    const std::string convert = "TMPDIR=" + dir.path("file") + " " + sibling("convoy") +
+                                " convert synthetic --images 10 --test-images 2 --size 8x8x3 --classes 2 --to ";
+    const Finished f = run(convert + dir.path("data"));
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_NE(run("OMPI_MCA_orte_create_session_dirs=1 " + convert + dir.path("other")).code, 0)
+        << "OpenMPI makes no folder in TMPDIR any more: this test needs another way to see one";
+}
+
 }  // namespace
-}  // namespace convoy
+}  // namespace convoy::test
