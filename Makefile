@@ -52,7 +52,7 @@ CUDA_LACKS := $(filter-out $(wildcard $(CUDA_NEEDS)),$(CUDA_NEEDS))
 CUDA_ON    := $(if $(CUDA_NEEDS),$(if $(CUDA_LACKS),,yes))
 # A toolkit that is there but not complete is worth a word; no toolkit at all is not.
 ifneq ($(and $(CUDA_LACKS),$(wildcard $(CUDA)/bin/nvcc)),)
-ifeq ($(filter deps info clean help run data test test-all test-gpu bench-gpu bench-peers bench-data validate-predict predict-cpu record-cpu bundle,$(MAKECMDGOALS)),)
+ifeq ($(filter deps info clean help run data check test test-all test-gpu bench-gpu bench-peers bench-data validate-predict predict-cpu record-cpu bundle,$(MAKECMDGOALS)),)
 $(warning CUDA is left out: $(CUDA_LACKS) is missing (make deps fetches cudnn-frontend))
 endif
 endif
@@ -87,7 +87,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all deps info run tensorboard test test-rest test-all test-fresh test-container rehearse-slot test-programs emulated test-faults test-sanitized fuzz test-jobs test-pbs acceptance test-gpu bench-gpu bench-peers bench-data validate-predict predict-cpu record-cpu sass bundle data format check-format tidy clean help FORCE
+.PHONY: all deps info run tensorboard check test test-rest test-all test-fresh test-container rehearse-slot test-programs emulated test-faults test-sanitized fuzz test-jobs test-pbs acceptance test-gpu bench-gpu bench-peers bench-data validate-predict predict-cpu record-cpu sass bundle data format check-format tidy clean help FORCE
 ##@ Build and run
 all: $(BUILD)/convoy ## build/convoy; with CUDA also build/libconvoy_cuda.so, its backend for GPUs
 

@@ -1,11 +1,10 @@
-"""Runs tests and ends with "N passed, N failed, N skipped": `run.py [short|rest|all|bare|PATTERN]`.
+"""Runs tests and ends with "N passed, N failed, N skipped": `run.py [check|short|rest|all|bare|PATTERN]`.
 
-`short` leaves out what tiers.txt calls long, `rest` is that, in the order of its lines; `bare` is
-`short` without what tiers.txt calls alike. Without a pattern the emulated device's program runs
-too, where it was built. Several processes take turns at chunks of the tests, $JOBS or one more than
-cores up to four, because most tests wait more than they compute."""
+selection.py says which tests these are. With $SINCE, a commit, only those run that what changed
+since then can break. Several processes take turns at chunks of the tests, $JOBS or one more than
+cores up to four, because most tests wait more than they compute. The tests that took longest the
+last time start first."""
 
-import fnmatch
 import json
 import os
 import queue
@@ -15,54 +14,31 @@ import sys
 import threading
 import time
 
-BUILD = os.environ.get("BUILD", "build")
-PROGRAM, EMULATED = f"{BUILD}/convoy_tests", f"{BUILD}/emulated/convoy_tests"
-# What needs a GPU and takes no more than some seconds on the emulated device: all but the largest
-# models, and what only a real one can show.
-ON_EMULATED = (
-    "CudaAgreement.*:CudaBackends.*:CudaBranches.*:CudaChips.*:CudaDevice.*:CudaEnvironment.*:CudaGpuScript.*:CudaOrder.*"
-    ":CudaRuns.*:CudaTuning.*:CudaVirtualRanks.*:PlacementOnGpus.*"
-    ":CudaVersions.*:*CudaDeviceSteps*:*/cuda*"
-    "-*ADeviceThatIs*:*pyramidnet*:*_cifar*:*CudaDeviceSteps*resnet*"
-    ":*resnet50*kernels:*resnet50*plans"
-)
-TIERS = ("long", "alone", "alike")
-# Tests of one start: few enough that no process has the last ones to itself for long.
+from selection import BUILD, EMULATED, PROGRAM, choose
+
+# For tests, many of which share few cores: threads that wait sleep at once, and OpenMPI does not
+# search for network cards at each start, which takes 0.2 s. Whoever sets these keeps what they set.
+ENVIRONMENT = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_pml": "ob1"}
+# Seconds that the tests of one start take together: few enough that no process has the last ones to
+# itself for long. What a test takes is known from the last time, in TIMES.
 CHUNK = 8
+TIMES = f"{BUILD}/test-times.json"
 
 
-def tiers(path="tests/tiers.txt"):
-    """{tier: patterns} of the lines "tier: PATTERN  # reason"."""
-    with open(path) as file:
-        lines = [line.split("#")[0].partition(": ") for line in file]
-    return {tier: [pattern.strip() for name, _, pattern in lines if name == tier] for tier in TIERS}
+def read_times():
+    """{PROGRAM NAME: seconds} of the last time that each test ran."""
+    try:
+        with open(TIMES) as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return {}
 
 
-def is_one_of(test, patterns):
-    return any(fnmatch.fnmatchcase(test, pattern) for pattern in patterns)
-
-
-def with_instances(pattern):
-    """The pattern, and the same for tests with parameters: "Ops*" is "All/Ops.Forward/…" too."""
-    wanted, _, unwanted = pattern.partition("-")
-    wider = ":".join(f"{part}:*/{part}" for part in wanted.split(":") if part)
-    return wider + (f"-{unwanted}" if unwanted else "")
-
-
-def list_tests(program, pattern):
-    """The names of the tests that match a pattern of GoogleTest, in their order."""
-    listed = subprocess.run(
-        [program, "--gtest_list_tests", f"--gtest_filter={pattern}"], capture_output=True, text=True, check=True
-    )
-    tests, suite = [], ""
-    for line in listed.stdout.split("\n"):
-        name = line.split("  #")[0].rstrip()
-        if line.startswith("  ") and suite:
-            if ".DISABLED_" not in suite + name.strip() and not name.strip().startswith("DISABLED_"):
-                tests.append(suite + name.strip())
-        elif name.endswith(".") and " " not in name:
-            suite = name
-    return tests
+def write_times(cases):
+    times = read_times() | {f'{case["program"]} {case["name"]}': case["seconds"] for case in cases}
+    with open(f"{TIMES}.partial", "w") as file:
+        json.dump(times, file, indent=1)
+    os.replace(f"{TIMES}.partial", TIMES)
 
 
 class Runner:
@@ -72,13 +48,27 @@ class Runner:
         self.chunks, self.lock = queue.SimpleQueue(), threading.Lock()
         self.cases, self.total, self.done = [], 0, 0
 
-    def add(self, program, tests):
+    def add(self, tests, times):
+        """Cuts the tests into chunks of one program each, and starts with what takes longest."""
         # Tests with parameters are many, and most are short.
-        with_value = [test for test in tests if "/" in test]
-        for kind, most in (([t for t in tests if "/" not in t], CHUNK), (with_value, 3 * CHUNK)):
-            for first in range(0, len(kind), most):
-                self.chunks.put((program, kind[first : first + most]))
-                self.total += 1
+        def seconds(test):
+            return times.get(f"{test.program} {test.name}", CHUNK / 24 if "/" in test.name else CHUNK / 8)
+
+        chunks = []
+        for program in (EMULATED, PROGRAM):
+            length = CHUNK
+            for test in sorted((test for test in tests if test.program == program), key=seconds, reverse=True):
+                if length + seconds(test) > CHUNK:
+                    chunks.append((program, []))
+                    length = 0
+                chunks[-1][1].append(test)
+                length += seconds(test)
+        for program, chunk in sorted(chunks, key=lambda chunk: -sum(map(seconds, chunk[1]))):
+            self.put(program, [test.name for test in chunk])
+
+    def put(self, program, names):
+        self.chunks.put((program, names))
+        self.total += 1
 
     def run(self, jobs):
         workers = [threading.Thread(target=self.work, args=(number,)) for number in range(jobs)]
@@ -97,7 +87,7 @@ class Runner:
 
     def run_chunk(self, number, program, tests):
         report = f"{program}-{number}.json"
-        environment = dict(os.environ) | {"XDG_CACHE_HOME": os.path.abspath(f"{BUILD}/cache")}
+        environment = ENVIRONMENT | dict(os.environ) | {"XDG_CACHE_HOME": os.path.abspath(f"{BUILD}/cache")}
         if program == EMULATED:
             environment |= {"XDG_CACHE_HOME": os.path.abspath(f"{BUILD}/emulated/cache/{number}"), "EMULATED_GPUS": "2"}
         if os.path.exists(report):
@@ -127,7 +117,8 @@ class Runner:
         """The program ended early: the test that it was in failed, those after it get another start."""
         begun = [line.split("] ")[1].strip() for line in ended.stdout.split("\n") if line.startswith("[ RUN      ] ")]
         failed = [test for test in begun[-1:] if test in tests] or tests
-        self.add(program, [test for test in tests if test not in failed])
+        if rest := [test for test in tests if test not in failed]:
+            self.put(program, rest)
         said = f"ended early with {ended.returncode}"
         return [{"name": test, "result": "failed", "seconds": 0, "program": program, "said": said} for test in failed]
 
@@ -157,6 +148,7 @@ def read_cases(report, program):
             "name": f'{test["classname"]}.{test["name"]}',
             "result": result,
             "seconds": float(test["time"].rstrip("s")),
+            "processor_seconds": float(test.get("processor_seconds", 0)),
             "program": program,
         }
         cases.append(case | {key: value for key, value in test.items() if key.startswith("fault")})
@@ -173,42 +165,20 @@ def print_faults(cases):
         print()
 
 
-def choose(what, by_tier):
-    """The tests as (program, test); those of `rest` in the order of their lines in tiers.txt."""
-    pattern = "*" if what in ("short", "rest", "all", "bare") else with_instances(what)
-    wanted = {
-        "short": lambda test: not is_one_of(test, by_tier["long"]),
-        "rest": lambda test: is_one_of(test, by_tier["long"]),
-        "bare": lambda test: not is_one_of(test, by_tier["long"] + by_tier["alike"]),
-    }
-    programs = [(PROGRAM, pattern)]
-    if pattern == "*" and os.path.exists(EMULATED):
-        programs.append((EMULATED, ON_EMULATED))
-    listed = [(program, test) for program, filtered in programs for test in list_tests(program, filtered)]
-    tests = [chosen for chosen in listed if wanted.get(what, bool)(chosen[1])]
-    if what == "rest":
-        tests.sort(key=lambda chosen: [is_one_of(chosen[1], [line]) for line in by_tier["long"]].index(True))
-    return tests
-
-
 def main(what):
-    by_tier = tiers()
-    tests = choose(what, by_tier)
-    alone = [(program, test) for program, test in tests if is_one_of(test, by_tier["alone"])]
-    together = [chosen for chosen in tests if chosen not in alone]
-    runner = Runner()
+    tests, alone = choose(what, os.environ.get("SINCE", ""))
+    if not tests:
+        print("0 passed, 0 failed, 0 skipped")
+        return 0 if os.environ.get("SINCE") else 1
+    runner, times = Runner(), read_times()
     shutil.rmtree(f"{BUILD}/emulated/cache", ignore_errors=True)
-    if what == "rest":
-        for program, test in together:
-            runner.add(program, [test])
-    else:
-        for program in (EMULATED, PROGRAM):  # the chunks of the first take longest
-            runner.add(program, [test for of, test in together if of == program])
     start = time.monotonic()
+    runner.add([test for test in tests if test not in alone], times)
     runner.run(int(os.environ.get("JOBS") or min(4, os.cpu_count() + 1)))
-    for program, test in alone:
-        runner.add(program, [test])
+    for test in alone:
+        runner.put(test.program, [test.name])
     runner.run(1)
+    write_times(runner.cases)
     with open(f"{BUILD}/tests.json", "w") as file:
         json.dump(runner.cases, file, indent=1)
     for case in sorted(runner.cases, key=lambda case: -case["seconds"])[:5]:

@@ -72,20 +72,23 @@ $(BUILD)/tests/%.o: CXXFLAGS += -O1
 
 # ---- commands ----
 ##@ Test
-RUN_TESTS := BUILD='$(BUILD)' PYTHON='$(PYTHON)' $(PYTHON) tests/run.py
+SINCE ?=
+RUN_TESTS := BUILD='$(BUILD)' PYTHON='$(PYTHON)' SINCE='$(SINCE)' $(PYTHON) tests/run.py
 # Made by another make: only after deps is it known whether there is all that CUDA needs.
 test-programs: $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),emulated)
+TIER_check := check
 TIER_test := short
 TIER_test-rest := rest
 TIER_test-all := all
-test: ## what a change usually breaks; T='Resume.*' for some tests
-test-rest: ## the long tests, which make test leaves out
+check: ## what to run after each edit: a minute
+test: ## what a change usually breaks; T='Resume.*' for some, SINCE=main for what changed since
+test-rest: ## the long tests, which make test leaves out, and a third of the nightly ones
 test-all: ## every test
 test-rest test-all: tensorboard
 tensorboard: deps
 	@PYTHON='$(PYTHON)' bash .ci/deps.sh tensorboard
-test test-rest test-all: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) test-programs
+check test test-rest test-all: deps
+	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(filter check,$@),$(BUILD)/convoy $(BUILD)/convoy_tests,test-programs)
 	@$(RUN_TESTS) '$(if $(filter *,$(T)),$(TIER_$@),$(T))'
 
 # A bare Debian of each release, from `make run` on: tests/fresh.sh says what else can be set.

@@ -150,23 +150,48 @@ def suites():
                 yield f"{path} {suite}", f"suites of this file start with {wanted}"
 
 
-def tiers():
-    """Each line of tests/tiers.txt names a test that there is, and a reason."""
-    named = re.compile(r"^TEST(_F|_P)?\((\w+),\s*(\w+)\)", re.M)
-    tests = {"": [], "*/": []}  # by what a pattern of theirs begins with
+def test_names():
+    """({file: names}, of tests without parameters; the same of tests with them, that begin with */)."""
+    named = re.compile(r"^(?:TYPED_)?TEST(_F|_P)?\((\w+),\s*(\w+)\)", re.M)
+    plain, with_parameters = {}, {}
     for path in cpp_files("tests/"):
         for kind, suite, name in named.findall(read(path)):
-            tests["*/" if kind == "_P" else ""].append(f"{suite}.{name}")
+            (with_parameters if kind == "_P" else plain).setdefault(path, []).append(f"{suite}.{name}")
+    return plain, with_parameters
+
+
+def tiers():
+    """Each line of tests/tiers.txt names a test that there is, or a file of tests, and a reason."""
+    plain, with_parameters = test_names()
+    tests = {"": sum(plain.values(), []), "*/": sum(with_parameters.values(), [])}
     for line in read("tests/tiers.txt").split("\n"):
-        if found := re.match(r"(?:long|alone|alike): ((?:\*/)?)([^/\s]+)\S*(  # \S.*)?$", line):
-            suite_and_name = found[2] if "." in found[2] else found[2] + ".*"
-            if not fnmatch.filter(tests[found[1]], suite_and_name):
+        if found := re.match(r"(?:check|unchecked|long|nightly|alone|alike): (tests/\S+)?((?:\*/)?)([^/\s]*)\S*(  # \S.*)?$", line):
+            suite_and_name = found[3] if "." in found[3] else found[3] + ".*"
+            if not fnmatch.filter([*plain, *with_parameters] if found[1] else tests[found[2]], found[1] or suite_and_name):
                 yield line, "no such test"
-            if not found[3]:
+            if not found[4]:
                 yield line, "no reason"
 
 
-RULES = {rule.__name__: rule for rule in (files, functions, types, symbols, cycles, suites, tiers)}
+def since():
+    """Each line of tests/since.txt names files and tests that there are; each folder of sources has one."""
+    plain, with_parameters = test_names()
+    tests = sum(plain.values(), []) + [f"All/{name}/cuda" for name in sum(with_parameters.values(), [])]
+    paths = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split("\n")
+    lines = [line.partition(": ") for line in read("tests/since.txt").split("\n")]
+    lines = [(pattern, names.split()) for pattern, _, names in lines if names and " " not in pattern]
+    for pattern, names in lines:
+        if not fnmatch.filter(paths, pattern):
+            yield pattern, "no such file"
+        for name in names:
+            if not fnmatch.filter(tests, name):
+                yield f"{pattern}: {name}", "no such test"
+    for path in paths:
+        if path.startswith(("src/", "kernels/")) and not any(fnmatch.fnmatchcase(path, line[0]) for line in lines):
+            yield path, "no line of tests/since.txt says which tests it can break"
+
+
+RULES = {rule.__name__: rule for rule in (files, functions, types, symbols, cycles, suites, tiers, since)}
 
 
 def allowed(rule):

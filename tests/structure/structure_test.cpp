@@ -55,6 +55,8 @@ TEST_F(Structure, SuitesAreCalledAsTheirFiles) { EXPECT_EQ(offenders("suites"), 
 
 TEST_F(Structure, TiersNameTestsThatThereAre) { EXPECT_EQ(offenders("tiers"), ""); }
 
+TEST_F(Structure, ChangedFilesHaveTests) { EXPECT_EQ(offenders("since"), ""); }
+
 TEST_F(Structure, LinesKeepTheirColumns) {
     const Finished f =
         run("git ls-files -z --cached --others --exclude-standard '*.cpp' '*.h' '*.cu' '*.cuh' '*.md' |"

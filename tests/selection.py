@@ -1,0 +1,182 @@
+"""Which tests a command of run.py runs: by tier (tiers.txt), by name, or by what changed (since.txt)."""
+
+import fnmatch
+import json
+import os
+import subprocess
+import tempfile
+from typing import NamedTuple
+
+BUILD = os.environ.get("BUILD", "build")
+PROGRAM, EMULATED = f"{BUILD}/convoy_tests", f"{BUILD}/emulated/convoy_tests"
+# What needs a GPU and takes no more than some seconds on the emulated device: all but the largest
+# models, and what only a real one can show.
+ON_EMULATED = (
+    "CudaAgreement.*:CudaBackends.*:CudaBranches.*:CudaChips.*:CudaDevice.*:CudaEnvironment.*:CudaGpuScript.*:CudaOrder.*"
+    ":CudaRuns.*:CudaTuning.*:CudaVirtualRanks.*:PlacementOnGpus.*"
+    ":CudaVersions.*:*CudaDeviceSteps*:*/cuda*"
+    "-*ADeviceThatIs*:*pyramidnet*:*_cifar*:*CudaDeviceSteps*resnet*"
+    ":*resnet50*kernels:*resnet50*plans"
+)
+TIERS = ("check", "unchecked", "long", "nightly", "alone", "alike")
+# Each commit runs one of so many shares of the nightly tests.
+SHARES = 3
+
+
+class Test(NamedTuple):
+    program: str
+    name: str  # All/SUITE.NAME/PARAMETER
+    file: str  # tests/FOLDER/NAME_test.cpp
+
+
+def tiers(path="tests/tiers.txt"):
+    """{tier: patterns} of the lines "tier: PATTERN  # reason"."""
+    with open(path) as file:
+        lines = [line.split("#")[0].partition(": ") for line in file]
+    return {tier: [pattern.strip() for name, _, pattern in lines if name == tier] for tier in TIERS}
+
+
+def is_one_of(test, patterns):
+    """Whether a test has one of these names; a pattern that begins with "tests/" is of files."""
+    return any(
+        fnmatch.fnmatchcase(test.file if pattern.startswith("tests/") else test.name, pattern) for pattern in patterns
+    )
+
+
+def with_instances(pattern):
+    """The pattern, and the same for tests with parameters: "Ops*" is "All/Ops.Forward/…" too."""
+    wanted, _, unwanted = pattern.partition("-")
+    wider = ":".join(f"{part}:*/{part}" for part in wanted.split(":") if part)
+    return wider + (f"-{unwanted}" if unwanted else "")
+
+
+def list_tests(program, pattern="*"):
+    """The tests that match a pattern of GoogleTest, in their order."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        command = [program, "--gtest_list_tests", f"--gtest_filter={pattern}", f"--gtest_output=json:{report.name}"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        suites = json.load(report)["testsuites"]
+    tests = [
+        Test(program, f'{suite["name"]}.{test["name"]}', test["file"]) for suite in suites for test in suite["testsuite"]
+    ]
+    return [test for test in tests if "DISABLED_" not in test.name]
+
+
+# ---- what changed files can break ----------------------------------------------------------------
+def changed_since(commit):
+    """Paths that differ from a commit, and files that git does not know yet."""
+    paths = []
+    for command in (["diff", "--name-only", commit, "--"], ["ls-files", "--others", "--exclude-standard"]):
+        said = subprocess.run(["git", *command], capture_output=True, text=True)
+        if said.returncode:
+            raise SystemExit(f"SINCE={commit}: {said.stderr.strip().splitlines()[0]}; name a commit or a branch")
+        paths += said.stdout.splitlines()
+    return sorted(set(paths))
+
+
+def table(path="tests/since.txt"):
+    """[(pattern of paths, patterns of tests)] of the lines "PATHS: TESTS…"."""
+    with open(path) as file:
+        lines = [line.split("#")[0].partition(": ") for line in file]
+    return [(paths, names.split()) for paths, _, names in lines if names and " " not in paths]
+
+
+def headers_of(source):
+    """The headers that declare what a source defines: of its name, else those of its folder that it includes."""
+    header = os.path.splitext(source)[0] + ".h"
+    if not source.endswith(".cpp") or os.path.exists(header):
+        return {header}
+    folder = os.path.dirname(source)
+    try:
+        with open(source) as file:
+            included = [line.split('"')[1] for line in file if line.startswith('#include "')]
+    except OSError:
+        return set()  # deleted
+    return {f"src/{name}" for name in included if os.path.dirname(f"src/{name}") == folder}
+
+
+def included_by(test_file):
+    """What the compiler says that a test's source includes; None if it was not compiled yet."""
+    try:
+        with open(f"{BUILD}/{os.path.splitext(test_file)[0]}.d") as file:
+            return set(file.read().replace("\\\n", " ").split())
+    except OSError:
+        return None
+
+
+def named_for(changed):
+    """The patterns of tests that since.txt names for each changed path; "*" for a path without a line."""
+    lines = table()
+    found = [[names for paths, names in lines if fnmatch.fnmatchcase(path, paths)] or [["*"]] for path in changed]
+    return [name for of_path in found for names in of_path for name in names]
+
+
+def breakable(tests, changed):
+    """Those of the tests that the changed files can break."""
+    names = named_for(changed)
+    if "*" in names:
+        return list(tests)
+    sources = set(changed).union(*(headers_of(path) for path in changed if path.startswith("src/")))
+    reached = {}
+    for file in {test.file for test in tests}:
+        included = included_by(file)
+        reached[file] = included is None or bool(included & sources)
+    return [test for test in tests if reached[test.file] or is_one_of(test, names)]
+
+
+def print_left_out(tests, chosen):
+    """One line for the suites of which no test runs."""
+    suites = [sorted({test.name.split(".")[0].split("/")[-1] for test in group}) for group in (tests, chosen)]
+    left_out = [suite for suite in suites[0] if suite not in suites[1]]
+    print(f"runs {len(chosen)} of {len(tests)} tests; left out: {' '.join(left_out) or 'no suite'}", flush=True)
+
+
+# ---- shares of the nightly tests -----------------------------------------------------------------
+def commit_number():
+    said = subprocess.run(["git", "rev-list", "--count", "HEAD"], capture_output=True, text=True)
+    return int(said.stdout) if said.returncode == 0 else 0
+
+
+def yesterday():
+    """The last commit that is a day older than the newest one, or an empty string."""
+    when = subprocess.run(["git", "log", "-1", "--format=%ct"], capture_output=True, text=True).stdout.strip()
+    if not when:
+        return ""
+    command = ["git", "log", "-1", "--format=%H", f"--before={int(when) - 86400}"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def share(tests, patterns, number):
+    """Those of the nightly tests that commit `number` runs: every third line of tiers.txt."""
+    return [test for test in tests if is_one_of(test, patterns[number % SHARES :: SHARES])]
+
+
+# ---- all together --------------------------------------------------------------------------------
+def choose(what, since=""):
+    """The tests of a tier or a pattern; with `since`, only those that what changed can break."""
+    by_tier = tiers()
+    slow = by_tier["long"] + by_tier["nightly"]
+    wanted = {
+        "check": lambda test: is_one_of(test, by_tier["check"]) and not is_one_of(test, slow + by_tier["unchecked"]),
+        "short": lambda test: not is_one_of(test, slow),
+        "rest": lambda test: is_one_of(test, slow),
+        "all": lambda test: True,
+        "bare": lambda test: not is_one_of(test, slow + by_tier["alike"]),
+    }
+    tests = list_tests(PROGRAM, "*" if what in wanted else with_instances(what))
+    if what in wanted and what != "check" and os.path.exists(EMULATED):
+        tests += list_tests(EMULATED, ON_EMULATED)
+    tests = [test for test in tests if wanted.get(what, bool)(test)]
+    if what == "rest":
+        nightly = [test for test in tests if not is_one_of(test, by_tier["long"])]
+        chosen = share(nightly, by_tier["nightly"], commit_number())
+        if last := yesterday():
+            names = [name for name in named_for(changed_since(last)) if name != "*"]
+            chosen += [test for test in nightly if test not in chosen and is_one_of(test, names)]
+        tests = [test for test in tests if test not in nightly or test in chosen]
+        tests.sort(key=lambda test: [is_one_of(test, [line]) for line in slow].index(True))
+    if since:
+        chosen = breakable(tests, changed_since(since))
+        print_left_out(tests, chosen)
+        tests = chosen
+    return tests, [test for test in tests if is_one_of(test, by_tier["alone"])]

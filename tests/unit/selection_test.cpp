@@ -1,0 +1,97 @@
+// tests/selection.py: which tests make test SINCE= and the nightly shares run.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+
+class Selection : public testing::Test {
+protected:
+    /// Runs lines of Python in the checkout; `s` is the module, `tests` are three made-up tests.
+    Finished python(const std::string& lines) {
+        write_file(dir_.path("build/tests/unit/a_test.d"), "a.o: tests/unit/a_test.cpp \\\n src/plan/memory.h\n");
+        write_file(dir_.path("build/tests/unit/b_test.d"), "b.o: tests/unit/b_test.cpp src/train/trainer.h\n");
+        write_file(dir_.path("build/tests/runs/ranks_test.d"), "r.o: tests/runs/ranks_test.cpp src/base/text.h\n");
+        write_file(dir_.path("script.py"),
+                   "import os, sys\nsys.path.insert(0, 'tests')\nimport selection as s\n"
+                   "names = lambda tests: ' '.join(test.name for test in tests)\n"
+                   "tests = [s.Test(s.PROGRAM, 'A.X', 'tests/unit/a_test.cpp'), s.Test(s.PROGRAM, 'B.X', "
+                   "'tests/unit/b_test.cpp'), s.Test(s.PROGRAM, 'Ranks.X', 'tests/runs/ranks_test.cpp')]\n" +
+                       lines);
+        return run("BUILD=" + dir_.path("build") + " ${PYTHON:-/usr/bin/python3} -B " + dir_.path("script.py"));
+    }
+    /// The names of the three tests that a changed file can break.
+    std::string broken_by(const std::string& path) {
+        const Finished f = python("print(names(s.breakable(tests, ['" + path + "'])), end='')\n");
+        return f.out + f.err;
+    }
+    TempDir dir_;
+};
+
+TEST_F(Selection, AChangedFileRunsTheTestsThatIncludeItsHeader) {
+    EXPECT_EQ(broken_by("src/base/text.cpp"), "Ranks.X");
+    EXPECT_EQ(broken_by("src/base/text.h"), "Ranks.X");
+    EXPECT_EQ(broken_by("tests/unit/a_test.cpp"), "A.X");
+}
+
+TEST_F(Selection, ABodyWithoutAHeaderOfItsNameCountsForThoseThatItIncludes) {
+    ASSERT_FALSE(std::filesystem::exists("src/train/trainer_loop.h")) << "choose another file for this test";
+    EXPECT_EQ(broken_by("src/train/trainer_loop.cpp"), "B.X Ranks.X");
+}
+
+TEST_F(Selection, AChangedFileRunsTheTestsThatItsFolderNames) {
+    EXPECT_EQ(broken_by("src/plan/memory.cpp"), "A.X Ranks.X");
+    EXPECT_EQ(broken_by("src/comm/comm.cpp"), "Ranks.X");
+}
+
+TEST_F(Selection, AFileWithoutALineRunsEverything) {
+    for (const char* path : {"Makefile", "tests/main.cpp", "tests/support/support.h", "new.file"})
+        EXPECT_EQ(broken_by(path), "A.X B.X Ranks.X") << path;
+}
+
+TEST_F(Selection, ATestThatWasNotCompiledYetRuns) {
+    const Finished f = python(
+        "new = s.Test(s.PROGRAM, 'New.X', 'tests/unit/new_test.cpp')\n"
+        "print(names(s.breakable([new], ['LICENSE'])), end='')\n");
+    EXPECT_EQ(f.out, "New.X") << f.err;
+}
+
+TEST_F(Selection, ChangesAreThoseOfCommitsTheTreeAndNewFiles) {
+    const std::string git = "git -c user.name=n -c user.email=e -c init.defaultBranch=main";
+    write_file(dir_.path("repository/committed"), "1");
+    write_file(dir_.path("repository/changed"), "1");
+    write_file(dir_.path("repository/same"), "1");
+    const Finished made =
+        run("cd " + dir_.path("repository") + " && " + git + " init -q && git add . && " + git +
+            " commit -qm a && echo 2 >committed && " + git + " commit -qam b && echo 2 >changed && echo 1 >new");
+    ASSERT_EQ(made.code, 0) << made.err;
+    const std::string there = "os.chdir('" + dir_.path("repository") + "')\n";
+    const Finished f = python(there + "print(*s.changed_since('HEAD~1'), end='')\n");
+    EXPECT_EQ(f.out, "changed committed new") << f.err;
+    const Finished unknown = python(there + "s.changed_since('nowhere')\n");
+    EXPECT_EQ(unknown.code, 1);
+    EXPECT_EQ(unknown.err.find("SINCE=nowhere: "), 0u) << unknown.err;
+    EXPECT_EQ(unknown.err.find('\n'), unknown.err.size() - 1) << "one line: " << unknown.err;
+}
+
+TEST_F(Selection, ThreeCommitsInARowRunEachNightlyTest) {
+    const Finished f = python(
+        "nightly = [s.Test(s.PROGRAM, f'N.{i}', '') for i in range(10)]\n"
+        "patterns = [test.name for test in nightly]\n"
+        "for first in (0, 1, 7):\n"
+        "    run = [s.share(nightly, patterns, number) for number in range(first, first + s.SHARES)]\n"
+        "    assert sorted(sum(run, [])) == nightly, run\n"
+        "    assert max(map(len, run)) <= 4, run\n");
+    EXPECT_EQ(f.code, 0) << f.err;
+}
+
+TEST_F(Selection, WhatIsLeftOutIsNamed) {
+    const Finished f = python("s.print_left_out(tests, tests[:1])\n");
+    EXPECT_EQ(f.out, "runs 1 of 3 tests; left out: B Ranks\n") << f.err;
+}
+
+}  // namespace
+}  // namespace convoy::test
