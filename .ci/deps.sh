@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it
-# prints what is missing and the module that usually provides it), `install jobs`, `install fuzz`
-# and `install fresh` also what `make test-jobs`, `make fuzz` and `make test-fresh` need; `peers`
+# prints what is missing and the module that usually provides it), `install jobs`, `install fuzz`,
+# `install fresh` and `install ci` also what `make test-jobs`, `make fuzz`, `make test-fresh` and
+# .ci/run need; `peers`
 # fetches PyTorch for `make bench-peers`, `tensorboard` what the tests of output/to_tensorboard.py
 # read with; `info` prints what was found and where. Running `install` again changes nothing.
 set -euo pipefail
@@ -81,6 +82,9 @@ TABLE
 
 # For `make test-fresh`.
 fresh_needs() { echo "debootstrap|debootstrap|a Debian of your own|PATH=\$PATH:/usr/sbin command -v debootstrap"; }
+
+# For .ci/run, which builds the same sources twice.
+ci_needs() { echo "ccache|ccache|module load ccache|command -v ccache"; }
 
 # The CPU backend's library, as Intel publishes it for GNU OpenMP (Debian 12 has only 2.6).
 install_onednn() (

@@ -51,6 +51,14 @@ unpack() { # RELEASE: sets `tree`, a system that reaches the network as this one
   echo 'Acquire::Retries "3";' >>"$tree/etc/apt/apt.conf.d/99here"
 }
 
+# Installs ccache in `tree`, with the cache of this system in /ccache; nothing without CCACHE_DIR.
+share_compilations() {
+  [[ -n ${CCACHE_DIR:-} ]] || return 0
+  mkdir -p "$CCACHE_DIR" "$tree/ccache"
+  inside root 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ccache' \
+    >"$logs/ccache.log" 2>&1 || tail -n 3 "$logs/ccache.log"
+}
+
 drop_tree() {
   rm -rf --one-file-system "$tree"
   tree=''
@@ -63,6 +71,13 @@ inside() { # USER LINE
   for name in $(compgen -e | grep -iE '^((https?|no)_proxy|PIP_(CERT|INDEX_URL|PROXY)|SSL_CERT_(FILE|DIR)|CURL_CA_BUNDLE)$'); do
     settings+=("$name=${!name}")
   done
+  local path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  if [[ -d $tree/ccache ]]; then
+    path=/usr/lib/ccache:$path
+    for name in $(compgen -e | grep '^CCACHE_'); do settings+=("$name=${!name}"); done
+    settings+=(CCACHE_DIR=/ccache)
+  fi
+  settings+=(PATH="$path")
   # shellcheck disable=SC2016
   unshare --mount --pid --fork --kill-child bash -c '
     tree=$1 user=$2 line=$3
@@ -71,11 +86,12 @@ inside() { # USER LINE
     mount -t sysfs sys "$tree/sys"
     mount --rbind /dev "$tree/dev"
     mount -t tmpfs -o mode=1777 shm "$tree/dev/shm"
+    [ ! -d "$tree/ccache" ] || mount --bind "$CCACHE_DIR" "$tree/ccache"
     # Process numbers start anew with each namespace, and mpirun names its folder there by its own.
     rm -rf "$tree"/tmp/*
     home=$(chroot "$tree" getent passwd "$user" | cut -d: -f6)
     exec chroot "$tree" setpriv --reuid "$user" --regid "$user" --init-groups \
-      env -i HOME="$home" USER="$user" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@" bash -c "$line"
+      env -i HOME="$home" USER="$user" "$@" bash -c "$line"
   ' inside "$tree" "$1" "$2" "${settings[@]}" </dev/null &
   child=$!
   local code=0

@@ -2,7 +2,8 @@
 # What a newcomer does, in a bare Debian of each release in RELEASES: `make run`, then `make test`.
 # In the first one also as an ordinary user, with libraries in prefixes of their own, as modules
 # have them (USER_TOO= leaves that out). T=bare: without tests that compute alike here. Tests what
-# is committed. Needs root and debootstrap. What stays, tests/bare.sh says.
+# is committed. Needs root and debootstrap. What stays, tests/bare.sh says. With CCACHE_DIR set, what
+# was compiled before by the same compiler is taken from that cache.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RELEASES=${RELEASES:-bookworm trixie} USER_TOO=${USER_TOO-yes} logs=${BUILD:-build}/fresh
@@ -53,6 +54,7 @@ for release in $RELEASES; do
     continue
   fi
   unpack "$release"
+  share_compilations
   git clone --quiet "file://$PWD" "$tree/root/convoy"
   chmod 755 "$tree/root" # the ordinary user clones it
   if try "$release" root "make run" && try "$release" root "$make_test" && [[ -n $USER_TOO ]]; then

@@ -156,7 +156,7 @@ def read_cases(report, program):
 
 
 def print_faults(cases):
-    """The table of faults of tests/README.md, in the long form of the fault tests."""
+    """The table of faults of tests/faults/README.md, in the long form of the fault tests."""
     rows = [(case, key) for case in cases for key in case if key.startswith("fault")]
     if os.environ.get("CONVOY_LONG") and rows:
         print("\n| fault | promised | observed | runs |\n|---|---|---|---|")

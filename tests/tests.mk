@@ -66,7 +66,15 @@ $(BUILD)/convoy_tests: $(TESTED) $(CUDA_OBJECTS) $(TEST_OBJECTS)
 $(BUILD)/tests/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 
 # Tests are many, and what must be fast in them is in src.
-$(BUILD)/tests/%.o: CXXFLAGS += -O1
+$(BUILD)/tests/%.o $(BUILD)/tests/googletest.h.gch: CXXFLAGS += -O1
+# Each of them includes GoogleTest, which takes the compiler longer to read than most tests.
+$(TEST_OBJECTS): $(BUILD)/tests/googletest.h.gch
+$(TEST_OBJECTS): CPPFLAGS += -Winvalid-pch -include $(BUILD)/tests/googletest.h
+$(BUILD)/tests/googletest.h.gch: $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo '#include <gtest/gtest.h>' >$(BUILD)/tests/googletest.h
+	@echo c++ gtest/gtest.h
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header -o $@ $(BUILD)/tests/googletest.h
 
 -include $(TEST_OBJECTS:.o=.d)
 
