@@ -21,7 +21,8 @@ public:
     void update(const Update& u, Tape& tape) override {
         tape.push_back({{.name = "poison"}, Lane::compute, [this, u] {
                             const int64_t step = u.counters->step + 1;
-                            if (step == poisoned_step && (poison_again || std::exchange(last_poisoned_, step) != step))
+                            const auto first_time = [&] { return std::exchange(last_poisoned_, step) != step; };
+                            if ((step == poisoned_step && (poison_again || first_time())) || (poisons && poisons(step)))
                                 u.gradients[stats_elements] = NAN;
                         }});
         cpu::CpuBackend::update(u, tape);
@@ -58,6 +59,7 @@ public:
     };
     std::vector<Wait> waits;  ///< of the host for the device
     int64_t poisoned_step = 0;
+    std::function<bool(int64_t)> poisons;  ///< further steps, each time
 
 private:
     int64_t last_poisoned_ = 0;

@@ -231,6 +231,29 @@ TEST_F(TrainerLoop, NotFiniteSkipsOneUpdate) {
     EXPECT_NE(odd.losses()[13], plain.losses()[13]) << "the update of step 13 must be missing";
 }
 
+// 16 in a row are too many; scattered ones are not counted up.
+TEST_F(TrainerLoop, OnlySkippedStepsInARowStop) {
+    setup_.on_nan = OnNan::skip;
+    setup_.epochs = 4;
+    for (const bool asynchronous : {false, true}) {
+        backend_.asynchronous = asynchronous;
+        setup_.log_interval = asynchronous ? 7 : 1;
+        backend_.poisons = [](int64_t step) { return step % 2 == 0; };
+        Recorder scattered;
+        train(scattered);
+        EXPECT_EQ(scattered.records.size(), 40u);
+        backend_.poisons = [](int64_t step) { return step != 17; };  // 16 before it
+        EXPECT_EQ("", problem_of_error(Exit::not_finite, {"step 16"}, [&] {
+                      Recorder recorder;
+                      train(recorder);
+                  }));
+        backend_.poisons = [](int64_t step) { return step % 16 != 0; };  // 15 at most
+        Recorder fifteen;
+        train(fifteen);
+        EXPECT_EQ(fifteen.records.size(), 40u);
+    }
+}
+
 TEST_F(TrainerLoop, NotFiniteGoesBack) {
     setup_.on_nan = OnNan::rollback;
     setup_.checkpoint_steps = 4;
@@ -262,6 +285,12 @@ TEST_F(TrainerLoop, NotFiniteAgainAndAgainStopsInTheEnd) {
     backend_.poison_again = true;
     backend_.poisoned_step = 5;
     EXPECT_NE(failure_of_training().find("step 5"), std::string::npos);
+    Recorder recorder;
+    EXPECT_EQ("", problem_of_error(Exit::not_finite, {"learning rate 0.000195"}, [&] { train(recorder); }))
+        << "the rate may fall to a 256th";
+    EXPECT_EQ(
+        std::count_if(recorder.records.begin(), recorder.records.end(), [](const StepRecord& r) { return r.skipped; }),
+        1 + 8);
 }
 
 }  // namespace
