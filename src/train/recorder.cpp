@@ -109,7 +109,7 @@ void Recorder::open_metrics(const Trainer& trainer) {
 }
 
 void Recorder::start(int64_t step) {
-    sampler_.emplace(comm_.rank(), [this] { return backend_.sample(); });
+    sampler_.emplace(comm_.rank(), [this] { return backend_.sample(); }, run_.pace);
     const std::vector<std::string> hosts = comm_.gather_all(comm_.host()),
                                    devices = comm_.gather_all(backend_.device()),
                                    kinds = comm_.gather_all(backend_.kind()),

@@ -47,6 +47,7 @@ struct RunDescription {
     double publish_every = 5;   ///< seconds between two versions of metrics.h5
     bool strict_io = false;     ///< what cannot be written ends the run; else a warning
     bool logical = false;       ///< the ranks compute logical ranks (--virtual-ranks)
+    SystemSampler::Pace pace{};
 };
 
 /// What people are told of a training, by its training thread. Notes and warnings are those of

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
+#include "data/hdf5.h"
 #include "tests/support/cluster.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
@@ -63,6 +66,11 @@ TEST(Recorder, TellsTheObserverAndFillsTheFolder) {
     EXPECT_TRUE(notes.warnings.empty());
     EXPECT_EQ(notes.last_step, 6);
     EXPECT_EQ(column(dir.path("run"), "train/step"), (std::vector<double>{2, 4, 6})) << "every second step is kept";
+    const std::vector<double> accuracies = column(dir.path("run"), "eval/accuracy");
+    ASSERT_EQ(accuracies.size(), 2u);
+    const h5::Handle file = h5::open(dir.path("run/metrics.h5")), attributes(H5Gopen2(file, "run", H5P_DEFAULT));
+    EXPECT_EQ(h5::int_attribute(attributes, "best_epoch", "x"), accuracies[1] > accuracies[0] ? 2 : 1);
+    EXPECT_EQ(h5::double_attributes(attributes, "best_accuracy", "x").at(0), std::max(accuracies[0], accuracies[1]));
     EXPECT_TRUE(fs::exists(dir.path("run/model.h5")));
     EXPECT_TRUE(fs::exists(checkpoint_path(dir.path("run"), 6)));
 }
@@ -93,6 +101,37 @@ TEST(Recorder, WhatCannotBeWrittenIsAWarning) {
             EXPECT_NE(notes.warnings[0].find("no checkpoint"), std::string::npos) << notes.warnings[0];
         }
     }
+}
+
+/// Counts how often it is sampled.
+class SampledBackend final : public CpuBackend {
+public:
+    SampledBackend() : CpuBackend({1, false}, test_comm()) {}
+    SystemSample sample() override {
+        ++samples;
+        return CpuBackend::sample();
+    }
+    std::atomic<int> samples = 0;
+};
+
+// An epoch that is interrupted has no end that would gather them.
+TEST(Recorder, ACheckpointHasTheRowsOfTheSystem) {
+    const TempDir dir;
+    SampledBackend backend;
+    const Samples samples = draw_samples(30, 21);
+    Training training(backend, linear_graph(), samples, nullptr, plain_setup(10, 1));
+    Notes notes;
+    RunDescription run = description(dir.path("run"));
+    run.pace.every = 0.001;
+    Recorder recorder(test_comm(), backend, training.trainer.state(), notes, run);
+    recorder.open_folder(training.trainer.total_steps());
+    recorder.open_metrics(training.trainer);
+    recorder.start(0);
+    while (backend.samples < 4) std::this_thread::yield();  // the first is dropped, and two are rows by now
+    training.requests.stop = 1;
+    training.trainer.run(recorder);
+    recorder.finish(training.trainer, "SIGUSR1");
+    EXPECT_GE(column(dir.path("run"), "system/time").size(), 2u);
 }
 
 TEST(Recorder, SaysWhichRanksComputeWhichLogicalRanks) {
