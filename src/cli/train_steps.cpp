@@ -26,16 +26,6 @@ bool takes_checkpoints(const TrainOptions& o) {
     return o.checkpoint.steps > 0 || o.checkpoint.epochs > 0 || o.checkpoint.seconds > 0;
 }
 
-/// What the run folder will hold at most, in bytes. Checkpoints: the newest, the best, one being
-/// written. Models: the last, the best, one being written. Metrics.
-size_t planned_bytes(const TrainOptions& o, const Trainer& t, int64_t ranks) {
-    const State& state = t.state();
-    const size_t model = state.weights().bytes() + state.running().bytes();
-    const int64_t every = steps_between_rows(t.total_steps(), o.metrics_every);
-    const size_t metrics = bytes_of_metrics(t.total_steps() / every, t.total_steps() / t.steps_per_epoch() + 1, ranks);
-    return 3 * model + checkpoint_bytes(state, ranks) * size_t(takes_checkpoints(o) ? o.keep + 2 : 2) + metrics;
-}
-
 constexpr const char *order_of_samples = "order of samples (--data-placement, --stream-block-mib)",
                      *order_of_a_stream = "stream, blocks of %zu bytes";
 
@@ -65,6 +55,14 @@ void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
 }
 
 }  // namespace
+
+size_t planned_bytes(const TrainOptions& o, const Trainer& t, int64_t ranks) {
+    const State& state = t.state();
+    const size_t model = state.weights().bytes() + state.running().bytes();
+    const int64_t every = steps_between_rows(t.total_steps(), o.metrics_every);
+    const size_t metrics = bytes_of_metrics(t.total_steps() / every, t.total_steps() / t.steps_per_epoch() + 1, ranks);
+    return 3 * model + checkpoint_bytes(state, ranks) * size_t(takes_checkpoints(o) ? o.keep + 2 : 2) + metrics;
+}
 
 void check_same_program(Comm& comm) {
     Versions programs = library_versions();

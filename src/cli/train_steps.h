@@ -33,6 +33,10 @@ struct Description {
 /// model, too.
 Description describe_training(Comm&, const Backend&, const ParsedOptions&, std::optional<Clock::time_point> deadline);
 
+/// What the run folder will hold at most, in bytes. Checkpoints: the newest, the best, one being
+/// written. Models: the last, the best, one being written. Metrics.
+size_t planned_bytes(const TrainOptions&, const Trainer&, int64_t ranks);
+
 /// Collective: where the run writes, and what it goes on from, whose choices the programs are then
 /// planned with. Throws Exit::io if the folder cannot be written or has no room for what the
 /// training will leave there, Exit::bad_input if the checkpoint to go on from cannot be opened.

@@ -34,6 +34,20 @@ TEST(RunFolder, ThatCannotBeMadeIsNamed) {
                                    [&] { make_run_folder(dir.path("output/linear-1")); }));
 }
 
+// What a run that is resumed or replaced has is its room.
+TEST(RunFolder, ItsOwnFilesAreRoomForItsNextOnes) {
+    const TempDir dir;
+    constexpr size_t TiB = size_t(1) << 40;
+    const size_t free = fs::space(dir.path()).available;
+    write_file(dir.path("run/checkpoints/step-000000000001.h5"), "");
+    fs::resize_file(dir.path("run/checkpoints/step-000000000001.h5"), 2 * TiB);  // a hole
+    EXPECT_NO_THROW(check_room(dir.path("run"), free + TiB, "checkpoints"));
+    EXPECT_EQ("", problem_of_error(Exit::io, {dir.path("run"), "for checkpoints, but", "--keep"},
+                                   [&] { check_room(dir.path("run"), free + 3 * TiB, "checkpoints"); }));
+    EXPECT_EQ("", problem_of_error(Exit::io, {dir.path("new/run")},
+                                   [&] { check_room(dir.path("new/run"), free + TiB, "checkpoints"); }));
+}
+
 /// "output/mnist-linear-20260131-120000" of each of the next seconds.
 std::vector<std::string> names_of_the_next(int seconds) {
     std::vector<std::string> names;
