@@ -167,6 +167,18 @@ TEST(Clocks, TextsOfCheckpointEvery) {
     EXPECT_EQ(clock("2e").steps, 0);
 }
 
+TEST(Clocks, TimesAreSaidInHoursFromAnHourOn) {
+    for (const auto& [seconds, text] : {std::pair{0.4, "0m00s"},
+                                        {59.6, "1m00s"},
+                                        {3599.4, "59m59s"},
+                                        {3599.6, "1h00m"},
+                                        {3600.0, "1h00m"},
+                                        {3659.0, "1h00m"},
+                                        {3660.0, "1h01m"},
+                                        {90000.0, "25h00m"}})
+        EXPECT_EQ(duration_text(seconds), text) << seconds;
+}
+
 TEST(Clocks, TextsThatAreNoTimeAreRefused) {
     const std::vector<std::string> wrong = {"1h1h",
                                             "1s1h",

@@ -44,6 +44,22 @@ TEST(Schedule, EachKindAtKnownPoints) {
     EXPECT_DOUBLE_EQ(rate(s, 99), 0);
 }
 
+// 29 % of 100 steps are 28.999999999999996 in double, and 7 % are 7.000000000000001.
+TEST(Schedule, PointsInPercentAreAtWholeSteps) {
+    Schedule s;
+    s.base = 0.4;
+    s.kind = Schedule::linear;
+    s.points_of_run = true;
+    for (const int percent : {7, 29, 57, 58}) {
+        s.points = {{0, 0.5}, {percent / 100.0, 1}, {1, 0}};
+        EXPECT_DOUBLE_EQ(rate(s, percent), 0.4) << percent;
+        EXPECT_LT(rate(s, percent - 1), 0.4) << percent;
+        EXPECT_LT(rate(s, percent + 1), 0.4) << percent;
+    }
+    s.points = {{0, 0.5}, {0.295, 1}, {1, 0}};
+    EXPECT_DOUBLE_EQ(rate(s, 29), 0.4) << "the last whole step before it";
+}
+
 TEST(Schedule, WarmUpIsLinearAndMultiplies) {
     Schedule s;
     s.base = 0.4;

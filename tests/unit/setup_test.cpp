@@ -248,5 +248,44 @@ TEST(Setup, HasACaseForEveryOption) {
         EXPECT_TRUE(covered.contains("--" + name)) << "--" << name << " has no case here";
 }
 
+// A recipe's option that a flag makes pointless stands in --print-config as if it were not there.
+TEST(SetupOfRecipes, WhatAFlagMakesPointlessIsThatOfTheDefault) {
+    const TempDir dir;
+    write_file(dir.path("recipe"), "crop-pad = 2\ncrop-mode = reflect\nmomentum = 0.5\n");
+    const auto value = [&](const std::string& option, std::vector<std::string> more) {
+        more.insert(more.end(), {"--data", "x", "--batch-size", "8", "--config", dir.path("recipe")});
+        for (const auto& [name, text] : parse_train_options(more).resolved)
+            if (name == option) return text;
+        return std::string("missing");
+    };
+    EXPECT_EQ(value("crop-mode", {}), "reflect");
+    EXPECT_EQ(value("crop-mode", {"--crop-pad", "0"}), "zero");
+    EXPECT_EQ(value("momentum", {"--optimizer", "adam"}), value("momentum", {"--optimizer", "adam", "--beta1", "0.5"}));
+    EXPECT_EQ(value("momentum", {}), "0.5");
+    EXPECT_NE(value("momentum", {"--optimizer", "adam"}), "0.5");
+    write_file(dir.path("recipe"), "crop-mode = reflect\n");
+    EXPECT_EQ("", problem_of_error(Exit::usage, {dir.path("recipe"), "crop-mode: has no effect without --crop-pad"},
+                                   [&] { value("crop-mode", {}); }))
+        << "no flag says so";
+}
+
+// Of 64 pixels alone a resnet would have the stem for CIFAR, and other weights.
+TEST(SetupOfImageSizes, AllHaveTheStemOfTheLast) {
+    SplitInfo data = data_of_test();
+    for (const auto& [sizes, stem] :
+         {std::pair{"64:0,96:1", "imagenet"}, {"32:0,48:1,64:2", "cifar"}, {"96:0,64:1", "cifar"}}) {
+        const TrainOptions o =
+            parse_train_options({"--data", "x", "--batch-size", "8", "--model", "resnet18", "--image-size", sizes})
+                .options;
+        const Graph last = build_model(model_of(o, data));
+        const auto earlier =
+            earlier_graphs(o, data, last, [](const ModelOptions& model) { return build_model(model); });
+        EXPECT_EQ(earlier.size(), o.image_size.earlier.size());
+        const int kernel = std::string(stem) == "cifar" ? 3 : 7;
+        for (const EarlierGraph& e : earlier) EXPECT_EQ(e.graph.params[0].shape.h, kernel) << sizes;
+        EXPECT_EQ(last.params[0].shape.h, kernel) << sizes;
+    }
+}
+
 }  // namespace
 }  // namespace convoy::test

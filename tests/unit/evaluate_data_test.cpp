@@ -1,0 +1,47 @@
+// Which data sets a model file can be measured on.
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "cli/commands.h"
+#include "data/decode.h"
+#include "data/shard.h"
+#include "model/models.h"
+#include "tests/support/support.h"
+#include "tests/support/test_comm.h"
+#include "train/model_file.h"
+
+namespace convoy::test {
+namespace {
+
+TEST(EvaluateData, IsOfTheModelsImagesAndClasses) {
+    const TempDir dir;
+    cpu::CpuBackend backend({1, false}, test_comm());
+    const ModelFile file{{"mnist-linear", 28, 28, 1, 10},
+                         {{0.5f}, {0.25f}},
+                         make_synthetic({.images = 1, .height = 1, .width = 1, .channels = 1}).class_names};
+    const Graph graph = build_model(file.model);
+    const State state(graph, backend, nullptr);
+    save_model(dir.path("model.h5"), file, state, backend);
+    const auto problem = [&](const Source& source, const std::string& word) {
+        write_data_set(source, dir.path("data"), 1, true);
+        return problem_of_error(Exit::bad_input, {dir.path("model.h5"), dir.path("data"), word}, [&] {
+            evaluate(test_comm(), {"--model-file", dir.path("model.h5"), "--data", dir.path("data"), "--device", "cpu",
+                                   "--threads", "1"});
+        });
+    };
+    SyntheticShape shape{.images = 4, .test_images = 4, .height = 28, .width = 28, .channels = 1, .classes = 10};
+    const std::string other = "size, channels or classes differ";
+    for (int SyntheticShape::* number :
+         {&SyntheticShape::height, &SyntheticShape::width, &SyntheticShape::channels, &SyntheticShape::classes}) {
+        SyntheticShape changed = shape;
+        ++(changed.*number);
+        EXPECT_EQ("", problem(make_synthetic(changed), other)) << changed.height << "x" << changed.width;
+    }
+    EXPECT_EQ("", problem(make_normal(shape), "was trained on images"));
+    Source renamed = make_synthetic(shape);
+    renamed.class_names[7] = "another";
+    EXPECT_EQ("", problem(renamed, "class 7 is 'class 7'"));
+}
+
+}  // namespace
+}  // namespace convoy::test
