@@ -85,6 +85,20 @@ TEST(KernelExactSums, AskForTheStepAgainOnlyWhereAllIsFinite) {
     }
 }
 
+TEST(KernelExactSums, InfinitiesOfBothSignsAreNoNumber) {
+    for (const size_t place : {size_t(0), size_t(5), size_t(16 + 700)}) {
+        Arena arena;
+        for (const float v : {INFINITY, -INFINITY}) {
+            Floats g(arena.count());
+            g[place] = v;
+            arena.deposit(g, 0, arena.count());
+        }
+        const Floats sums = arena.withdraw();
+        EXPECT_EQ(std::isnan(sums[0]), place < 16) << place;
+        EXPECT_EQ(std::isnan(sums[16]), place >= 16) << place;
+    }
+}
+
 TEST(KernelExactSums, RefuseWhatIsNotAligned) {
     Arena arena;
     const Floats g(arena.count() + 4);

@@ -173,6 +173,15 @@ TEST(KernelStep, RecordsWhatHappened) {
     kernels::StepTimes times;
     BatchStats stats{.loss_sum = 30, .correct = 12, .top5 = 14, .skipped = 1}, own;
     const std::vector<int> requests = {0, 1, 1};
+    for (int asked = 0; asked < 3; ++asked) {  // each by itself
+        std::vector<int> one(3);
+        one[size_t(asked)] = 1;
+        BatchStats of_one;
+        kernels::request(one.data(), &of_one, nullptr, nullptr);
+        EXPECT_EQ(of_one.stop, float(asked == 0));
+        EXPECT_EQ(of_one.checkpoint, float(asked == 1));
+        EXPECT_EQ(of_one.hold, float(asked == 2));
+    }
     kernels::mark(&times.started, nullptr);  // a microsecond passes at every look at the clock
     kernels::mark(&times.gathered, nullptr);
     kernels::mark(&times.wait_began, nullptr);

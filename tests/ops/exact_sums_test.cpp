@@ -156,6 +156,25 @@ TEST_P(ExactSumsOn, WhatIsNotFiniteLeavesZerosAfterATensor) {
     for (size_t i = all - 5; i < all; ++i) EXPECT_EQ(sums[i], 0) << i;
 }
 
+// As integers they add up to zero, which is no trace of them.
+TEST_P(ExactSumsOn, InfinitiesOfBothSignsAreNoNumber) {
+    constexpr float infinite = std::numeric_limits<float>::infinity();
+    summed(of_all_ranks());  // else no exponent is known, and what is infinite is no number at once
+    for (const size_t place : {size_t(0), size_t(5), first_tensor - 1, first_tensor + 77}) {
+        std::vector<Floats> addends(2, Floats(all));
+        addends[0][place] = infinite;
+        addends[1][place] = -infinite;
+        const Floats sums = summed(addends);
+        const bool in_first = place < first_tensor;
+        const auto numbers = [&](size_t begin, size_t end) {
+            return std::none_of(sums.begin() + ptrdiff_t(begin), sums.begin() + ptrdiff_t(end),
+                                [](float v) { return std::isnan(v); });
+        };
+        EXPECT_EQ(numbers(0, first_tensor), !in_first) << place;
+        EXPECT_EQ(numbers(first_tensor, all), in_first) << place;
+    }
+}
+
 TEST_P(ExactSumsOn, WhatIsNotFiniteIsNoNumberAndNotDoneAgain) {
     const std::vector<Floats> sound = of_all_ranks();
     summed(sound);

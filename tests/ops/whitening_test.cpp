@@ -38,6 +38,24 @@ TEST(Whitening, EigenvaluesOfAKnownMatrix) {
     EXPECT_EQ(symmetric_eigen({3}, 1).values, std::vector<double>{3});
 }
 
+// The sign of an eigenvector is free; filters are the same bits on every machine because it is set.
+TEST(Whitening, TheLargestPartOfAVectorIsPositive) {
+    for (const int n : {2, 5, 12}) {
+        const Floats drawn = normals(size_t(n * n), uint64_t(n));
+        std::vector<double> a(size_t(n * n));
+        for (int i = 0; i < n; ++i)
+            for (int j = 0; j < n; ++j)
+                a[size_t(i * n + j)] = double(drawn[size_t(i * n + j)]) + drawn[size_t(j * n + i)];
+        const Eigen e = symmetric_eigen(a, n);
+        for (int k = 0; k < n; ++k) {
+            const auto begin = e.vectors.begin() + k * n;
+            const auto [least, most] = std::minmax_element(begin, begin + n);
+            EXPECT_GT(*most, -*least) << n << ", " << k;
+        }
+    }
+    EXPECT_EQ(symmetric_eigen({2, 0, 0, 1}, 2).vectors, (std::vector<double>{1, 0, 0, 1}));
+}
+
 TEST(Whitening, FiltersMakePatchesWhite) {
     constexpr int images = 40, side = 9, channels = 3, kernel = 2, n = kernel * kernel * channels;
     std::vector<uint8_t> pixels(images * side * side * channels);
