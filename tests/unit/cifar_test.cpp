@@ -106,6 +106,17 @@ TEST_F(Cifar, TakesTheFirstImagesOfEachBatch) {
 }
 
 // A pickle may call anything: Python's own reader does, this one must not.
+// As `tar -r` leaves it where a file was there already.
+TEST_F(Cifar, ABatchThatIsThereTwiceIsRefused) {
+    unpacked();
+    ASSERT_EQ(run("cd " + dir_.path() +
+                  " && mkdir twice && tar -cf twice/a.tar cifar-10-batches-py && tar -rf twice/a.tar "
+                  "cifar-10-batches-py/data_batch_2 && gzip -c twice/a.tar >twice/cifar-10-python.tar.gz")
+                  .code,
+              0);
+    expect_refusal("twice/cifar-10-python.tar.gz", {"data_batch_2: occurs twice"});
+}
+
 TEST_F(Cifar, PicklesThatWantACommandRunNothing) {
     const std::string batch = unpacked() + "/data_batch_3", marker = dir_.path("run-by-pickle"),
                       command = "touch " + marker;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "data/digest.h"
 #include "tests/support/images.h"
 #include "tests/support/support.h"
 
@@ -63,6 +64,23 @@ TEST_F(ConversionFolders, AShardThatWasBeingCompletedIsMadeAgain) {
     folder_.remember(made());
     EXPECT_TRUE(folder_.finished(record.name));
     EXPECT_EQ(folder_.seal(record, statistics_).sha256, entry.sha256);
+}
+
+// Another image may be in it by then, and the digest of before would be put into the manifest.
+TEST_F(ConversionFolders, AForgottenShardIsCompletedAnew) {
+    const ShardRecord before = made();
+    folder_.remember(before);
+    const ManifestEntry old = folder_.seal(before, statistics_);
+    folder_.forget(before.name);
+    EXPECT_FALSE(folder_.finished(before.name));
+    write_file(dir_.path("in/x.jpg"), jpeg_of(pattern(64, 48, 2)));
+    const ShardRecord record = made();
+    folder_.remember(record);
+    EXPECT_TRUE(folder_.finished(record.name));
+    const ManifestEntry entry = folder_.seal(record, statistics_);
+    EXPECT_NE(entry.sha256, old.sha256);
+    EXPECT_EQ(entry.sha256, digest_of_file(Digest::Kind::sha256, folder_.shard_path(record.name)));
+    EXPECT_EQ(entry.bytes, int64_t(fs::file_size(folder_.shard_path(record.name))));
 }
 
 TEST_F(ConversionFolders, WhatIsLeftOfAnotherConversionIsRemoved) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/decode.h"
+#include "data/shard.h"
 #include "model/models.h"
 #include "tests/ops/op_harness.h"
 #include "tests/support/file_calls.h"
@@ -77,6 +79,29 @@ TEST_F(Durable, EveryPublishOfMetricsIsSyncedAndRenamed) {
         metrics.publish();
     }
     EXPECT_EQ("", problem_of(log.calls, dir_.path("metrics.h5")));
+}
+
+// Its files are in a folder that is renamed to the data set's.
+TEST_F(Durable, DataSetsAreSyncedAndRenamed) {
+    CallLog log;
+    write_data_set(make_synthetic({.images = 20, .test_images = 10, .height = 4, .width = 4}), dir_.path("data"), 2,
+                   false);
+    const auto renamed =
+        std::find_if(log.calls.begin(), log.calls.end(), [](const Call& c) { return c.kind == Call::rename; });
+    ASSERT_NE(renamed, log.calls.end());
+    EXPECT_EQ(renamed->to, real_path(dir_.path("data")));
+    const auto is_synced = [](auto begin, auto end, const std::string& path) {
+        return std::any_of(begin, end, [&](const Call& c) { return c.kind == Call::sync && c.path == path; });
+    };
+    int files = 0;
+    for (const auto& entry : fs::directory_iterator(dir_.path("data"))) {
+        const std::string name = entry.path().filename();
+        EXPECT_TRUE(is_synced(log.calls.begin(), renamed, renamed->path + "/" + name)) << name;
+        ++files;
+    }
+    EXPECT_EQ(files, 4) << "three shards and the manifest";
+    EXPECT_TRUE(is_synced(log.calls.begin(), renamed, renamed->path)) << "the folder";
+    EXPECT_TRUE(is_synced(renamed, log.calls.end(), real_path(dir_.path()))) << "the folder of the folder";
 }
 
 // The log itself: what is done the wrong way round is told from what is right.

@@ -36,6 +36,18 @@ TEST_F(ImageLists, WithNothingInThemAreRefused) {
     EXPECT_EQ("", problem({tar("n02/notes.txt")}, {"all.tar", "holds no .jpg"}));
 }
 
+// Ten are named.
+TEST_F(ImageLists, AllBadSourcesAreCounted) {
+    std::vector<std::string> from;
+    for (int i = 0; i < 10; ++i) write_file(from.emplace_back(dir_.path("bad" + std::to_string(i) + ".tar")), "PK\3\4");
+    EXPECT_EQ("", problem(from, {"bad0.tar: is a zip archive", "; " + from.back() + ": is"}));
+    EXPECT_NE("", problem(from, {" more"}));
+    for (int i = 10; i < 13; ++i)
+        write_file(from.emplace_back(dir_.path("bad" + std::to_string(i) + ".tar")), "PK\3\4");
+    EXPECT_EQ("", problem(from, {"bad9.tar: is a zip archive", "; and 3 more"}));
+    EXPECT_NE("", problem(from, {"bad10.tar"}));
+}
+
 TEST_F(ImageLists, AnArchiveOfFoldersIsTheFolder) {
     for (const char* format : {"v7", "ustar", "gnu", "oldgnu", "pax"})
         for (const char* what : {"n01 n02 n10", "./n10 ./n02 ./n01", "--transform 's,^,some/train/,' n02 n10 n01"}) {

@@ -242,6 +242,14 @@ TEST_F(ImageSources, AKeyHasOneLabel) {
         "", problem({pack({{"a.jpg", "a"}, {"a.cls", "-1"}, {"b.jpg", "b"}, {"b.cls", "1"}})}, {"label -1", "from 0"}));
     EXPECT_EQ(contents(listed({pack({{"cat/a.jpg", "a"}, {"dog/b.jpg", "b"}, {"doc/style.cls", "LaTeX"}})})),
               (Names{"cat a.jpg: a", "dog b.jpg: b"}));
+    const auto is_numbered = [&](const std::string& first, const std::string& second) {
+        const std::string one = pack({{"a.jpg", "a"}, {"a.cls", first}}), other = dir_.path("web2.tar");
+        fs::rename(one, other);
+        return listed({other, pack({{"b.jpg", "b"}, {"b.cls", second}})}).numbered;
+    };
+    EXPECT_TRUE(is_numbered("1", "2"));
+    EXPECT_FALSE(is_numbered("cat", "2")) << "labels are names where any of an archive is one";
+    EXPECT_FALSE(is_numbered("1", "cat"));
     const std::string labelled = pack({{"a.jpg", "a"}, {"a.cls", "1"}});
     EXPECT_EQ("", problem({labelled, tar("n01")}, {"all.tar: has no labels", "web.tar has"}));
 }

@@ -11,6 +11,7 @@
 #include "data/shard.h"
 #include "tests/support/cluster.h"
 #include "tests/support/images.h"
+#include "train/data_set.h"
 
 namespace convoy::test {
 namespace {
@@ -113,6 +114,20 @@ TEST_P(Ragged, AnyRangeIsWhatWasWritten) {
     check_same_shape(info, test.info(), data_);
 }
 
+// As --eval-images takes them.
+TEST_P(Ragged, TheFirstImagesHaveTheirBytes) {
+    const SplitReader reader(data_, "train");
+    size_t bytes = 0;
+    for (int i = 0; i < 40; ++i) {
+        if (i > 0) {
+            EXPECT_EQ(first_images(reader, i).image_bytes(), bytes) << i;
+            EXPECT_EQ(first_images(reader, i).images, i);
+        }
+        bytes += expected(i).size();
+    }
+    for (const int64_t all : {0, 40, 41}) EXPECT_EQ(first_images(reader, all).image_bytes(), bytes) << all;
+}
+
 // Mean and deviation by the formula over all pixels of the training images.
 TEST_P(Ragged, StatisticsAreThoseOfAllPixels) {
     double sum = 0, squares = 0, count = 0;
@@ -127,7 +142,12 @@ TEST_P(Ragged, StatisticsAreThoseOfAllPixels) {
     const double mean = sum / count;
     EXPECT_NEAR(info.mean[1], mean / 255, 1e-6);  // floats, of sums in double
     EXPECT_NEAR(info.stddev[1], std::sqrt(squares / count - mean * mean) / 255, 1e-6);
-    EXPECT_NE(verified().find("every checksum matches"), std::string::npos) << verified();
+    uintmax_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(data_))
+        if (entry.path().extension() == ".h5") bytes += fs::file_size(entry.path());
+    EXPECT_NE(verified().find("ok, 3 files, " + std::to_string(bytes) + " bytes, every checksum matches"),
+              std::string::npos)
+        << verified();
 }
 
 TEST_P(Ragged, IsDeclaredForOtherPrograms) {
@@ -206,6 +226,7 @@ TEST_P(Ragged, ContradictionsAreNamed) {
     EXPECT_EQ("", with("/width", 4, 16'385, {first_, "row 4", "16385"}));
     EXPECT_EQ("", with("/width", 4, 16'384, {first_, "row 4", "claims 36x16384"}));
     EXPECT_EQ("", with("/height", 4, 9, {first_, "row 4"}));
+    EXPECT_EQ("", with("/width", 4, 9, {first_, "row 4"}));
     EXPECT_EQ("", with("/labels", 4, 3, {first_, "row 4 of /labels is 3"}));
 }
 

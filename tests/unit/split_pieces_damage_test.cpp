@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "data/shard.h"
+#include "data/shard_checks.h"
 #include "data/split_pieces.h"
 #include "tests/support/file_calls.h"
 #include "tests/support/images.h"
@@ -92,6 +93,18 @@ TEST_F(SplitPiecesDamage, NumbersThatAreNotFiniteAreNamed) {
         EXPECT_EQ("", problem(pieces, 0, {first_ + ": row 13 of /images holds a number that is not finite"}));
         EXPECT_EQ("", problem(pieces, 0, {by_hdf5()}));
     }
+}
+
+// Rows are those of the shard, whichever were read.
+TEST(SplitPiecesDamageOfRows, ThatAreNotFiniteAreNamedByTheirPlaceInTheShard) {
+    float rows[4][2] = {{1, 2}, {3, 4}, {5, INFINITY}, {NAN, 8}};
+    const auto* bytes = reinterpret_cast<const uint8_t*>(rows);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"shard.h5: row 102 of /images"},
+                                   [&] { check_finite(bytes, 100, 4, sizeof rows[0], "shard.h5"); }));
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"shard.h5: row 7 of /images"}, [&] {
+                  check_finite(bytes + sizeof rows[0] * 3, 7, 1, sizeof rows[0], "shard.h5");
+              }));
+    EXPECT_NO_THROW(check_finite(bytes, 100, 2, sizeof rows[0], "shard.h5"));
 }
 
 TEST_F(SplitPiecesDamage, FilesThatCannotBeDecodedAreNamed) {
