@@ -72,14 +72,17 @@ TEST(CommTest, BandwidthTableHasEverySize) {
     ASSERT_EQ("", failure(f));
     std::vector<size_t> sizes;
     std::istringstream in(f.out);
+    double all_bus = 0, mean = -1;
     for (std::string line; std::getline(in, line);) {
         size_t bytes, count;
         double time, algorithm, bus;
         long long wrong;
+        (void)std::sscanf(line.c_str(), "# mean bus bandwidth: %lf GB/s", &mean);
         if (std::sscanf(line.c_str(), "%zu %zu float sum %lf %lf %lf %lld", &bytes, &count, &time, &algorithm, &bus,
                         &wrong) != 6)
             continue;
         sizes.push_back(bytes);
+        all_bus += bus;
         EXPECT_EQ(count * 4, bytes);
         EXPECT_GT(time, 0);
         EXPECT_EQ(bus, algorithm) << "two ranks send as much as they reduce";
@@ -87,6 +90,7 @@ TEST(CommTest, BandwidthTableHasEverySize) {
         EXPECT_EQ(wrong, 0);
     }
     EXPECT_EQ(sizes, (std::vector<size_t>{1000, 2000, 4000, 8000, 16000, 32000, 64000})) << f.out;
+    EXPECT_NEAR(mean, all_bus / 7, 0.001) << "of printed figures";
     EXPECT_EQ(count(f.out, "reduced sum"), 0) << "one test at a time, unless both are asked for";
     EXPECT_EQ("", failure(launch(1, "comm-test --device cpu --bytes 4 --steps 1")));
 }

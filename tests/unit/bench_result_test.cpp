@@ -30,6 +30,7 @@ TEST(BenchResult, TablesAreAligned) {
     EXPECT_EQ(as_markdown(table), "| who   |  n |\n|---|---:|\n| ä, b  |  1 |\n| c \"d\" | 23 |\n");
     EXPECT_EQ(as_markdown({{"a"}, {{"x|y"}}}), "| a    |\n|---|\n| x\\|y |\n");
     EXPECT_EQ(as_csv(table), "who,n\n\"ä, b\",1\n\"c \"\"d\"\"\",23\n");
+    EXPECT_EQ(as_csv({{"a"}, {{"two\nlines"}, {"plain"}}}), "a\n\"two\nlines\"\nplain\n");
 }
 
 // One 3x3 convolution of 2 to 4 channels on 6x6, a ReLU, and a linear layer of 144 to 3, on 5

@@ -145,6 +145,11 @@ TEST_F(ClusterFile, TablesLieBesideTheFile) {
     const Cluster c = read_cluster(
         file(text + "all-reduce-table = tables/two.json\nall-reduce-table = " + dir.path("one.json") + "\n"));
     ASSERT_EQ(c.sums.size(), 3u);
+    file(table("[1024; 1e-5]", 4, 2, 2), "narrow.json");
+    const std::string more = "all-reduce-table = tables/two.json\nall-reduce-table = ";
+    EXPECT_EQ(read_cluster(file(text + more + "narrow.json\n")).sums.size(), 3u) << "of fewer ranks on as many hosts";
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"8 ranks on 2 hosts, too"},
+                                   [&] { read_cluster(file(text + more + "tables/two.json\n")); }));
     EXPECT_EQ(c.sums[0].nodes, 2);
     EXPECT_EQ(c.sums[0].ranks_per_node, 4);
     EXPECT_EQ(c.sums[0].bytes, 1024);

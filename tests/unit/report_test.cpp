@@ -61,6 +61,33 @@ TEST_F(Report, SummaryOfARun) {
 }
 
 // What bench writes is what report reads.
+// Rows of several ranks stand in the order of time.
+TEST_F(Report, ARankIsAsBusyAsItsOwnRowsSay) {
+    Metrics m(dir_.path());
+    m.run_attribute("model", std::string("mnist-conv"));
+    for (int r = 0; r < 2; ++r) m.add(RankRow{.rank = r, .host = "node", .device = "CPU"});
+    const std::tuple<double, int, double> rows[] = {{100, 0, 0.5},  {100.5, 1, 0.125}, {102, 0, 0.25},
+                                                    {106, 1, 0.75}, {107, 0, 1},       {107.5, 1, 0.5}};
+    for (const auto& [time, rank, busy] : rows) m.add(SystemRow{.time = time, .rank = rank, .utilisation = busy});
+    m.publish();
+    const RunSummary s = summarise(dir_.path());
+    ASSERT_EQ(s.of_ranks.size(), 2u);
+    EXPECT_DOUBLE_EQ(s.of_ranks[0].utilisation, (1 * 0.5 + 2 * 0.25 + 5 * 1) / 8);
+    EXPECT_DOUBLE_EQ(s.of_ranks[1].utilisation, (1 * 0.125 + 5.5 * 0.75 + 1.5 * 0.5) / 8);
+}
+
+// Ranks computed for 2 and 4 seconds: the median is 3.
+TEST_F(Report, TheSlowestRankIsComparedWithTheMedian) {
+    write_training(dir_.path("run"));
+    const RunSummary s = summarise(dir_.path("run"));
+    const std::string line = "rank 1 on node1 computes longest, 33.3 % longer than the median rank\n";
+    EXPECT_NE(summaries_as({s}, Format::text).find("  slowest        " + line), std::string::npos);
+    EXPECT_NE(summaries_as({s}, Format::markdown).find("\n\n" + line), std::string::npos);
+    RunSummary one = s;
+    one.of_ranks.pop_back();
+    EXPECT_EQ(summaries_as({one}, Format::text).find("computes longest"), std::string::npos);
+}
+
 TEST_F(Report, ReadsWhatBenchWrites) {
     const Finished f = launch(
         2, "bench --model mnist-linear --batch-per-rank 4 --warmup 1 --steps 9 --threads 1 --output " + dir_.path("b"));

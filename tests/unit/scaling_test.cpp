@@ -27,6 +27,32 @@ TEST_F(Scaling, ScalingTablesAreThoseOfTheGoldenFiles) {
         expect_golden(name, std::string("--scaling m/* --format ") + format);
 }
 
+// A run that ended for lack of memory may know little of itself.
+TEST_F(Scaling, ARunWithoutMemoryStandsInTheTableOfItsLikes) {
+    ScalingRun ran{"Convoy", "resnet50", "bf16", "224x224x3", 64, 1, 1, 400};
+    ran.stem = "imagenet";
+    ran.classes = 1000;
+    ran.device = "gpu";
+    ScalingRun other = ran;
+    other.batch = 128;
+    other.classes = 10;
+    other.model = "resnet18";
+    ScalingRun ended;
+    ended.batch = 64;
+    ended.nodes = 1;
+    ended.ranks = 2;
+    ended.out_of_memory = true;
+    const std::vector<ScalingCell> cells = scaling_cells({other, ran, ended}, {});
+    ASSERT_EQ(cells.size(), 3u);
+    const auto cell = std::find_if(cells.begin(), cells.end(), [](const ScalingCell& c) { return c.run.ranks == 2; });
+    ASSERT_NE(cell, cells.end());
+    EXPECT_TRUE(cell->run.out_of_memory);
+    EXPECT_TRUE(same_table(cell->run, ran)) << work_text(cell->run);
+    EXPECT_EQ(cell->run.classes, 1000);
+    EXPECT_EQ(cell->run.device, "gpu");
+    EXPECT_EQ(work_text(cell->run), "224x224x3 images, 1,000 classes, imagenet stem");
+}
+
 TEST_F(Scaling, PublishedSpeedUps) {
     const auto published = read_published("output/published/resnet50-v100.csv");
     EXPECT_EQ(published.size(), 5 * 4 * 6u);  // sources, batches, numbers of GPUs

@@ -132,6 +132,18 @@ TEST(StepFit, RunsOnANodeGiveItsLoss) {
     EXPECT_NEAR(fit(steps).model.host_loss.value, 0.07, near);
 }
 
+// The line is drawn through them: they say nothing more.
+TEST(StepFit, RunsThatTheLineIsFromGiveNoLossOfTheNode) {
+    StepModel m = usual_factors();
+    m.alone = truth().alone;
+    m.ranks_of_times = 2;
+    const FittedStep f = fit({measured(m, 2, 64), measured(m, 8, 256)});
+    EXPECT_FALSE(f.model.host_loss.measured());
+    EXPECT_NEAR(f.model.alone.fixed, 0.012, near);
+    // one of the same batch as the first is not on the line
+    EXPECT_TRUE(fit({measured(m, 2, 64), measured(m, 8, 64)}).model.host_loss.measured());
+}
+
 TEST(StepFit, ANodeThatIsQuickerThanOneRankLosesNothing) {
     EXPECT_NEAR(fit({single(128, 0.2), {.nodes = 1, .ranks = 8, .batch = 128, .seconds = 0.15}}).model.host_loss.value,
                 0, near);

@@ -127,6 +127,8 @@ TEST(StepPrediction, AFullNodeLosesItsPartOfH) {
     m.ranks_of_times = 4;
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 4).step, 0.034, rounding);
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030 / 1.06, rounding);
+    EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 1).fixed, 0.010 / 1.06, rounding);
+    EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 1).compute, 0.020 / 1.06, rounding);
     // so a larger h makes one rank faster, and the worst step is that with the smallest
     EXPECT_NEAR(worst_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030, rounding);
     EXPECT_NEAR(best_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030 / (1 + 0.5 * 3 / 7), rounding);
