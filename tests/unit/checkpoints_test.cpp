@@ -68,6 +68,23 @@ TEST(Checkpoints, TheNewestAndTheBestStay) {
     }
 }
 
+// A run may go back behind the same step several times.
+TEST(Checkpoints, LaterOnesAreRenamedAndNoneIsLost) {
+    const TempDir dir;
+    const std::string later = "step-000000000030.h5";
+    for (const std::string content : {"first", "second", "third"}) {
+        for (const char* name : {"step-000000000010.h5", "step-000000000020.h5"})
+            write_file(dir.path("checkpoints/") + name, "sound");
+        write_file(dir.path("checkpoints/" + later), content);
+        EXPECT_EQ(set_aside_after(dir.path(), 20).size(), 1u) << "the one to go on from stays";
+    }
+    EXPECT_EQ(files_in(dir.path("checkpoints")), (Names{"step-000000000010.h5", "step-000000000020.h5", later + ".old",
+                                                        later + ".old-2", later + ".old-3"}));
+    for (const auto& [ending, content] : {std::pair{".old", "first"}, {".old-2", "second"}, {".old-3", "third"}})
+        EXPECT_EQ(slurp(dir.path("checkpoints/" + later + ending)), content);
+    EXPECT_TRUE(set_aside_after(dir.path(), 20).empty());
+}
+
 TEST(Checkpoints, ReadAsAModelHaveTheMeanOfTheRanksRunningStatistics) {
     const TempDir dir;
     cpu::CpuBackend backend({1, false}, test_comm());

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/winograd.h"
 #include "model/models.h"
+#include "tests/support/test_comm.h"
 
 namespace convoy::cpu {
 namespace {
@@ -213,6 +215,21 @@ TEST_F(ConvWays, LargeTilesAreThoseThatFit) {
     ways.convs = {{.forward = ConvBy::winograd_large, .h = 15, .w = 7}};
     EXPECT_DOUBLE_EQ(ways.products(0, StepPhase::forward).of_direct, 200 / (9.0 * 15 * 7));
     EXPECT_TRUE(ways.products(0, StepPhase::forward).in_f32);
+}
+
+// A checkpoint has a section for each kind of processor that the run was on.
+TEST(ConvWaysOfACheckpoint, AreThoseOfThisProcessor) {
+    CpuBackend backend({1, false}, test_comm());
+    const std::string mine = "[" + backend.kind() + "]\nours = direct 5\n",
+                      other = "[Another processor]\ntheirs = direct 7\n";
+    for (const std::string& text : {mine, mine + other, other + mine}) {
+        backend.take_choices(text);
+        EXPECT_EQ(backend.choices(), mine) << text;
+    }
+    for (const std::string& text : {other, std::string("theirs = direct 7\n"), std::string()}) {
+        backend.take_choices(text);
+        EXPECT_EQ(backend.choices(), "") << text << ": nothing is left of what was taken before";
+    }
 }
 
 TEST_F(ConvWays, TheFirstConvolutionHasNoDataGradient) {

@@ -69,6 +69,33 @@ bool eventually(const std::function<bool()>& holds) {
     return holds();
 }
 
+// A failure is told once, and so is its end, however often it comes back.
+TEST_F(RunWriting, EachFailureOfTheMetricsAndItsEndAreToldOnce) {
+    RunWriter::Settings rarely = settings();
+    rarely.publish_every = rarely.lines_every = 1000;  // only with checkpoints
+    RunWriter writer(rarely, state_, metrics_);
+    const std::string in_the_way = dir_.path("metrics.h5.partial");
+    int64_t step = 0;
+    const auto told = [&] {
+        for (int i = 0; i < 2; ++i) {
+            metrics_.add(TrainRow{.step = ++step});
+            writer.write(checkpoint(step));
+            writer.wait();
+        }
+        return writer.metrics_changes();
+    };
+    EXPECT_TRUE(told().empty());
+    for (int round = 0; round < 2; ++round) {
+        fs::create_directory(in_the_way);
+        const std::vector<std::string> failures = told();
+        ASSERT_EQ(failures.size(), 1u);
+        EXPECT_NE(failures[0].find("metrics.h5"), std::string::npos) << failures[0];
+        fs::remove(in_the_way);
+        EXPECT_EQ(told(), std::vector<std::string>{""}) << "written again";
+        EXPECT_TRUE(told().empty());
+    }
+}
+
 TEST_F(RunWriting, WaitsOnlyForTheThirdCheckpoint) {
     RunWriter writer(settings(), state_, metrics_);
     std::future<void> third;
