@@ -106,6 +106,19 @@ TEST_F(Cifar, TakesTheFirstImagesOfEachBatch) {
 }
 
 // A pickle may call anything: Python's own reader does, this one must not.
+TEST_F(Cifar, LinesOfNamesMayEndAsOnWindows) {
+    ASSERT_EQ(run("cd " + dir_.path() +
+                  " && tar -xzf binary/cifar-10-binary.tar.gz && "
+                  "sed -i 's/$/ \\r/; 3a\\\r' cifar-10-batches-bin/batches.meta.txt")
+                  .code,
+              0);
+    const std::vector<std::string> names =
+        SplitReader(converted("cifar-10-batches-bin", "names"), "train").info().class_names;
+    ASSERT_EQ(names.size(), 10u);
+    EXPECT_EQ(names[0], "kind 0");
+    EXPECT_EQ(names[9], "kind 9");
+}
+
 // As `tar -r` leaves it where a file was there already.
 TEST_F(Cifar, ABatchThatIsThereTwiceIsRefused) {
     unpacked();

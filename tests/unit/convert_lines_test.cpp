@@ -66,6 +66,23 @@ TEST_F(ConvertLines, SkippedFilesAreNamedAndMoreAreHinted) {
     EXPECT_TRUE(has("  passed over: 1,006 hidden or system files or folders (.0, .1, .2, .3, .4, …)")) << printed();
 }
 
+TEST_F(ConvertLines, ASummaryHasWhatBothSplitsPassedOver) {
+    ImageList train, test;
+    train.given = {{"a", 3}};
+    test.given = {{"b", 2}};
+    train.skip(Skipped::other, "x");
+    test.skip(Skipped::other, "y");
+    test.skip(Skipped::dead_link, "z");
+    const ListSummary s = summary_of(train, test);
+    EXPECT_EQ(s.skipped[size_t(Skipped::other)].count, 2);
+    EXPECT_EQ(s.skipped[size_t(Skipped::other)].examples, (std::vector<std::string>{"x", "y"}));
+    EXPECT_EQ(s.skipped[size_t(Skipped::dead_link)].count, 1);
+    ASSERT_EQ(s.given.size(), 2u);
+    EXPECT_EQ(s.given[1].path, "b");
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"z", "--strict"}, [&] { check_nothing_is_lost(s); }));
+    EXPECT_NO_THROW(check_nothing_is_lost(summary_of(train, {})));
+}
+
 TEST_F(ConvertLines, CountsAndRatesAreThoseOfTheRun) {
     EXPECT_TRUE(printed().starts_with("data: 1,200 train images, 1 test image, ")) << printed();
     EXPECT_NE(printed().find(", 1 class, 2 shards, 0.5 s, 1200 images/s\n"), std::string::npos) << printed();

@@ -2,7 +2,9 @@
 // output/plot.py.
 #include <random>
 
+#include "tests/support/support.h"
 #include "tests/unit/metrics_folder.h"
+#include "train/metrics_file.h"
 
 namespace convoy::test {
 namespace {
@@ -201,6 +203,20 @@ TEST_F(MetricsFiles, PlotDrawsAPictureAndItsErrorsAreOneLine) {
     };
     EXPECT_GE(big_endian(16), 1000) << "width in pixels";
     EXPECT_GE(big_endian(20), 700) << "height in pixels";
+}
+
+// metrics.h5 keeps 1000 bytes of a text.
+TEST(MetricsTexts, OfAThousandBytesAreWhole) {
+    const TempDir dir;
+    Metrics m(dir.path());
+    const std::string whole(1000, 'x'), wide = std::string(998, 'x') + "ü" + "y";
+    for (const std::string& text : {whole, whole + "x", wide}) m.event(1, "note", text);
+    m.publish();
+    const std::vector<EventRow> rows = read_metrics(dir.path("metrics.h5")).rows<EventRow>();
+    ASSERT_EQ(rows.size(), 3u);
+    EXPECT_EQ(rows[0].message, whole);
+    EXPECT_EQ(rows[1].message, whole.substr(0, 997) + "…");
+    EXPECT_EQ(rows[2].message, whole.substr(0, 997) + "…");
 }
 
 }  // namespace

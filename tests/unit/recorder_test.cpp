@@ -103,6 +103,29 @@ TEST(Recorder, WhatCannotBeWrittenIsAWarning) {
     }
 }
 
+// Whatever --metrics-every says.
+TEST(Recorder, SkippedStepsAndTheLastOneHaveRows) {
+    const TempDir dir;
+    CpuBackend backend({1, false}, test_comm());
+    const Samples samples = draw_samples(30, 21);
+    Training training(backend, linear_graph(), samples, nullptr, plain_setup(10, 3));  // 9 steps
+    Notes notes;
+    RunDescription run = description(dir.path("run"));
+    run.metrics_every = 4;
+    Recorder recorder(test_comm(), backend, training.trainer.state(), notes, run);
+    recorder.open_folder(training.trainer.total_steps());
+    recorder.open_metrics(training.trainer);
+    recorder.start(0);
+    std::vector<StepRecord> records(9);
+    for (size_t i = 0; i < records.size(); ++i) records[i].step = int64_t(i) + 1;
+    records[5].skipped = true;
+    recorder.on_steps(1, records);
+    recorder.record_failure(9, "the end of the test");
+    EXPECT_EQ(column(dir.path("run"), "train/step"), (std::vector<double>{4, 6, 8, 9}));
+    ASSERT_EQ(notes.warnings.size(), 1u);
+    EXPECT_NE(notes.warnings[0].find("step 6 is not finite"), std::string::npos) << notes.warnings[0];
+}
+
 /// Counts how often it is sampled.
 class SampledBackend final : public CpuBackend {
 public:

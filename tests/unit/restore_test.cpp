@@ -73,6 +73,21 @@ TEST_F(Restore, TheBestAccuracyStaysTheBest) {
     EXPECT_EQ(seen.checkpoints[0].best_step, 4);
 }
 
+// A run that was stopped before an evaluation has a checkpoint of this step already, without it.
+TEST_F(Restore, ADueEvaluationIsFollowedByACheckpointOfTheSameStep) {
+    Checkpoint c = trained(2);
+    c.evaluation_due = true;
+    Training training(backend_, graph_, samples_, &tests_, plain_setup(10, 2));
+    training.trainer.restore(through_a_file(std::move(c), training.trainer.state()));
+    KeepingListener seen;
+    training.trainer.run(seen);
+    EXPECT_TRUE(seen.records.empty());
+    EXPECT_EQ(seen.bests.size(), 1u);
+    ASSERT_EQ(seen.checkpoints.size(), 1u);
+    EXPECT_EQ(seen.checkpoints[0].step, 6);
+    EXPECT_FALSE(seen.checkpoints[0].evaluation_due);
+}
+
 TEST_F(Restore, TheLastAccuracyIsKeptUntilTheNext) {
     Checkpoint c = trained(2);
     c.last_accuracy = 0.4375;

@@ -34,6 +34,24 @@ TEST(RunFolder, ThatCannotBeMadeIsNamed) {
                                    [&] { make_run_folder(dir.path("output/linear-1")); }));
 }
 
+TEST(RunFolder, WhatAKilledRunWasWritingIsRemoved) {
+    const TempDir dir;
+    const std::string run = dir.path("run");
+    for (const char* name : {"/metrics.h5.partial", "/checkpoints/step-000000000007.h5.partial", "/stalled/rank-0.txt",
+                             "/checkpoints/step-000000000006.h5", "/mine.txt"})
+        write_file(run + name, "x");
+    for (const std::string& folder : {run, run + "/checkpoints"}) {
+        estimated_seconds(folder, 0);  // makes a trial and removes it
+        for (const auto& entry : fs::directory_iterator(folder)) EXPECT_FALSE(is_trial(entry.path().filename()));
+        write_file(folder + "/.convoy-left/x", "x");
+    }
+    ASSERT_TRUE(is_trial(".convoy-left")) << "the name of what a killed run leaves";
+    const RunFolder folder(run, true, false);
+    std::set<std::string> left;
+    for (const auto& entry : fs::recursive_directory_iterator(run)) left.insert(entry.path().filename());
+    EXPECT_EQ(left, (std::set<std::string>{"checkpoints", "step-000000000006.h5", "mine.txt", "lock"}));
+}
+
 // What a run that is resumed or replaced has is its room.
 TEST(RunFolder, ItsOwnFilesAreRoomForItsNextOnes) {
     const TempDir dir;
