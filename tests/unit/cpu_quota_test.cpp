@@ -72,6 +72,8 @@ TEST_F(CpuQuotas, AreSharedByTheRanksOfAGroup) {
 
 TEST_F(CpuQuotas, ArePartsOfProcessorsThatEachHaveAThread) {
     const auto threads = [](double cores, double quota) { return threads_for(cores, CpuShare{quota, "all"}); };
+    EXPECT_EQ(threads(8, 2.0005), 2) << "what is rounded is no part of a processor";
+    EXPECT_EQ(threads(8, 2.002), 3);
     EXPECT_EQ(threads_for(8, std::nullopt), 8);
     EXPECT_EQ(threads_for(2.5, std::nullopt), 2);
     EXPECT_EQ(threads_for(0.4, std::nullopt), 1);

@@ -70,6 +70,7 @@ TEST(Host, TheJobIsThatOfTheScheduler) {
 TEST(Host, KnowsItsOwnNames) {
     for (const char* name : {"localhost", "127.0.0.1", "127.5.5.5", "node7", "node7.cluster"})
         EXPECT_TRUE(is_this_host(name, "node7.cluster")) << name;
+    for (const char* loop : {"127.0.0.1", "127.1.2.3", "::1"}) EXPECT_TRUE(is_this_host(loop, "node7")) << loop;
     for (const std::string& address : own_addresses()) EXPECT_TRUE(is_this_host(address, "node7")) << address;
     for (const char* name : {"node8", "192.0.2.7", "nobody.invalid"}) EXPECT_FALSE(is_this_host(name, "node7")) << name;
 }

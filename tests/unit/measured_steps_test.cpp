@@ -44,5 +44,20 @@ TEST(MeasuredSteps, OfARunHaveTheSpreadOfItsRanks) {
                                    [&] { read_measured_steps(dir.path("four"), "resnet50"); }));
 }
 
+TEST(MeasuredSteps, APredictionIsNoMeasurement) {
+    const TempDir dir;
+    const std::string header = "source,nodes,gpus,batch_per_gpu,images_per_s\n";
+    const auto read = [&](const std::string& row) {
+        write_file(dir.path("table.csv"), header + row + "\n");
+        return read_measured_steps(dir.path("table.csv"), "resnet18").steps.at(0);
+    };
+    EXPECT_DOUBLE_EQ(read("measured,2,8,32,512").seconds, 0.5);
+    EXPECT_EQ(read("measured,2,8,32,512").ranks, 8);
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"table.csv:2", "is a prediction"},
+                                   [&] { read("predicted,2,8,32,512"); }));
+    for (const char* row : {"measured,3,8,32,512", "measured,2,1,32,512", "measured,2,8,0,512", "measured,2,8,32,0"})
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, {"table.csv:2", "whole numbers"}, [&] { read(row); })) << row;
+}
+
 }  // namespace
 }  // namespace convoy::test

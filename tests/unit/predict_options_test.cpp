@@ -31,6 +31,19 @@ TEST(PredictOptions, RanksThatFillNoNodesAreRefused) {
     for (const char* text : {"0", "1,x", "1,,2", "1048577"}) EXPECT_EQ("", problem(text, {"is no number of ranks"}));
 }
 
+TEST(PredictOptions, BucketsHaveALeastSize) {
+    const auto mib = [](const char* text) {
+        return parse_predict({"--model", "resnet50", "--batch-per-rank", "8", "--cluster", "x", "--step", "31ms",
+                              "--bucket-mib", text})
+            .bucket_mib;
+    };
+    EXPECT_EQ(mib("0"), 0);
+    EXPECT_EQ(mib("0.001"), 0.001);
+    EXPECT_EQ(mib("4096"), 4096);
+    for (const char* text : {"0.0009", "4097", "-1"})
+        EXPECT_EQ("", problem_of_error(Exit::usage, {"--bucket-mib"}, [&] { mib(text); })) << text;
+}
+
 TEST(PredictOptions, StepsHaveTheirUnits) {
     const auto seconds = [](const std::string& text) { return parse_steps(text, 32).at(0).seconds; };
     EXPECT_DOUBLE_EQ(seconds("31ms"), 0.031);

@@ -61,6 +61,17 @@ TEST_F(Report, SummaryOfARun) {
 }
 
 // What bench writes is what report reads.
+// The rows of /train may lack the last ones; the event that ended the run has its step.
+TEST_F(Report, StepsAreThoseOfTheLastRowOrEvent) {
+    write_training(dir_.path("run"));
+    {
+        Metrics m(dir_.path("run"), MetricsResume{4, 2, false});
+        m.event(7, "stop", "SIGUSR1");
+        m.publish();
+    }
+    EXPECT_EQ(summarise(dir_.path("run")).steps, 7);
+}
+
 // Rows of several ranks stand in the order of time.
 TEST_F(Report, ARankIsAsBusyAsItsOwnRowsSay) {
     Metrics m(dir_.path());

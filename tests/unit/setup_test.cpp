@@ -269,6 +269,27 @@ TEST(SetupOfRecipes, WhatAFlagMakesPointlessIsThatOfTheDefault) {
         << "no flag says so";
 }
 
+TEST(SetupOfRecipes, CannotNameRecipesOrAskForHelp) {
+    const TempDir dir;
+    for (const std::string key : {"config", "help", "no-such-option"}) {
+        write_file(dir.path("recipe"), "seed = 3\n" + key + " = x\n");
+        EXPECT_EQ("",
+                  problem_of_error(Exit::usage, {dir.path("recipe") + ":2: ", "there is no key '" + key + "'"}, [&] {
+                      parse_train_options({"--data", "x", "--batch-size", "8", "--config", dir.path("recipe")});
+                  }));
+    }
+}
+
+// Scripts that name every option go on working.
+TEST(SetupOfRecipes, APointlessOptionMayHaveItsDefault) {
+    const auto parse = [](const char* mode) {
+        parse_train_options({"--data", "x", "--batch-size", "8", "--crop-mode", mode});
+    };
+    EXPECT_NO_THROW(parse("zero"));
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--crop-mode: has no effect without --crop-pad"},
+                                   [&] { parse("reflect"); }));
+}
+
 // Of 64 pixels alone a resnet would have the stem for CIFAR, and other weights.
 TEST(SetupOfImageSizes, AllHaveTheStemOfTheLast) {
     SplitInfo data = data_of_test();
