@@ -42,12 +42,12 @@ struct RunDescription {
     RunPlace place;
     ModelFile model;
     RunAttributes attributes;
-    int64_t metrics_every = 1;  ///< steps between two rows of /train
-    int64_t keep = 1;           ///< as prune_checkpoints
-    double publish_every = 5;   ///< seconds between two versions of metrics.h5
-    bool strict_io = false;     ///< what cannot be written ends the run; else a warning
-    bool logical = false;       ///< the ranks compute logical ranks (--virtual-ranks)
-    SystemSampler::Pace pace{};
+    int64_t metrics_every = 1;   ///< steps between two rows of /train
+    int64_t keep = 1;            ///< as prune_checkpoints
+    double publish_every = 5;    ///< seconds between two versions of metrics.h5
+    bool strict_io = false;      ///< what cannot be written ends the run; else a warning
+    bool logical = false;        ///< the ranks compute logical ranks (--virtual-ranks)
+    SystemSampler::Pace pace{};  ///< of /system
 };
 
 /// What people are told of a training, by its training thread. Notes and warnings are those of
