@@ -2,8 +2,8 @@
 # What a newcomer does, in a bare Debian of each release in RELEASES: `make run`, then `make test`.
 # In the first one also as an ordinary user, with libraries in prefixes of their own, as modules
 # have them (USER_TOO= leaves that out). T=bare: without tests that compute alike here. Tests what
-# is committed. Needs root and debootstrap. What stays, tests/bare.sh says. With CCACHE_DIR set, what
-# was compiled before by the same compiler is taken from that cache.
+# is committed. Needs root and debootstrap. What stays, tests/bare.sh says. With CCACHE_DIR set,
+# what was compiled before by the same compiler is taken from that cache.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RELEASES=${RELEASES:-bookworm trixie} USER_TOO=${USER_TOO-yes} logs=${BUILD:-build}/fresh

@@ -67,11 +67,14 @@ $(BUILD)/tests/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 
 # Tests are many, and what must be fast in them is in src.
 $(BUILD)/tests/%.o $(BUILD)/tests/googletest.h.gch: CXXFLAGS += -O1
-# Each of them includes GoogleTest, which takes the compiler longer to read than most tests.
-$(TEST_OBJECTS): $(BUILD)/tests/googletest.h.gch
+# The loops that ops are compared with take most of the time of those tests.
+$(BUILD)/tests/ops/op_reference.o: CXXFLAGS += -O3
+# Each of the others includes GoogleTest, which takes the compiler longer to read than most tests.
+WITH_GOOGLETEST := $(filter-out %/op_reference.o,$(TEST_OBJECTS))
+$(WITH_GOOGLETEST): $(BUILD)/tests/googletest.h.gch
 # GCC 12 takes std::string of such a header for code of ours, and warns of its own (bug 105651).
-$(TEST_OBJECTS): CXXFLAGS += $(if $(WNO),-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
-$(TEST_OBJECTS): CPPFLAGS += -Winvalid-pch -include $(BUILD)/tests/googletest.h
+$(WITH_GOOGLETEST): CXXFLAGS += $(if $(WNO),-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+$(WITH_GOOGLETEST): CPPFLAGS += -Winvalid-pch -include $(BUILD)/tests/googletest.h
 $(BUILD)/tests/googletest.h.gch: $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '#include <gtest/gtest.h>' >$(BUILD)/tests/googletest.h
@@ -126,6 +129,10 @@ rehearse-slot: deps ## tests/gpu_slot.sh in a bare Debian (root; debootstrap)
 test-faults: deps ## long form of the fault tests: 50 killed ranks, 40 signals, 500 damaged files
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*:ImageFolderKills*:ImageSources*:ConvertSummary*:Signals*:OddPaths*:MissingParts*'
+
+# One build with all the mistakes of tests/mistakes/mistakes.txt, each of which a variable turns on.
+mistakes: deps ## which tests notice planted mistakes; ONLY=3,17 FAST=yes
+	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' $(PYTHON) tests/mistakes/run.py --only '$(ONLY)' $(if $(FAST),--fast-only)
 
 # The whole suite with address and undefined-behaviour checks; a part of it, slowly, for leaks; the
 # threads that Convoy starts (checkpoints, watchdog, sampler) with the thread sanitizer.
