@@ -38,7 +38,7 @@ TEST_F(ImageFolderKills, GoesOnAfterAKillWithTheShardsThatAreThere) {
     std::vector<std::string> finished;
     for (const auto& entry : fs::directory_iterator(records))
         if (entry.path().extension() == ".h5") finished.push_back(entry.path().filename());
-    ASSERT_GE(finished.size(), 4u);
+    ASSERT_GE(finished.size(), 3u) << "of five, each of the two ranks may have been writing one";
     fs::create_directories(dir_.path("links"));
     for (const std::string& name : finished)
         fs::create_hard_link(out_ + ".partial/shards/" + name, dir_.path("links/" + name));

@@ -65,7 +65,8 @@ TEST_F(Waiting, RanksStayThoseOfTheirLauncher) {
     EXPECT_EQ("", failure(f));
     EXPECT_NE(f.out.find("\"ranks\":2"), std::string::npos) << f.out;
     const Finished named =
-        run("(env -u GOMP_SPINCOUNT bash -c 'echo $$ >" + dir.path("pid") + "; exec " + sibling("convoy") +
+        run("(env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY bash -c 'echo $$ >" + dir.path("pid") + "; exec " +
+            sibling("convoy") +
             " bench --model linear --batch-per-rank 4 --steps 1000000 --threads 1' >/dev/null 2>&1 &); "
             "for i in $(seq 100); do sleep 0.1; p=$(cat " +
             dir.path("pid") +
