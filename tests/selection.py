@@ -152,29 +152,41 @@ def share(tests, patterns, number):
 
 
 # ---- all together --------------------------------------------------------------------------------
-def choose(what, since=""):
-    """The tests of a tier or a pattern; with `since`, only those that what changed can break."""
-    by_tier = tiers()
+WHOLE_TIERS = ("check", "short", "rest", "all", "bare")
+
+
+def is_in(tier, by_tier):
+    """Whether a test belongs to one of WHOLE_TIERS; a pattern of names takes all that it matches."""
     slow = by_tier["long"] + by_tier["nightly"]
-    wanted = {
+    return {
         "check": lambda test: is_one_of(test, by_tier["check"]) and not is_one_of(test, slow + by_tier["unchecked"]),
         "short": lambda test: not is_one_of(test, slow),
         "rest": lambda test: is_one_of(test, slow),
-        "all": lambda test: True,
         "bare": lambda test: not is_one_of(test, slow + by_tier["alike"]),
-    }
-    tests = list_tests(PROGRAM, "*" if what in wanted else with_instances(what))
-    if what in wanted and what != "check" and os.path.exists(EMULATED):
+    }.get(tier, lambda test: True)
+
+
+def of_this_commit(tests, by_tier):
+    """The long tests, and those of the nightly ones that this commit runs, in the order of tiers.txt."""
+    nightly = [test for test in tests if not is_one_of(test, by_tier["long"])]
+    chosen = share(nightly, by_tier["nightly"], commit_number())
+    if last := yesterday():
+        names = [name for name in named_for(changed_since(last)) if name != "*"]
+        chosen += [test for test in nightly if test not in chosen and is_one_of(test, names)]
+    lines = by_tier["long"] + by_tier["nightly"]
+    tests = [test for test in tests if test not in nightly or test in chosen]
+    return sorted(tests, key=lambda test: [is_one_of(test, [line]) for line in lines].index(True))
+
+
+def choose(what, since=""):
+    """(tests, those of them that run alone) of a tier or a pattern; `since`: only what changed can break."""
+    by_tier = tiers()
+    tests = list_tests(PROGRAM, "*" if what in WHOLE_TIERS else with_instances(what))
+    if what in WHOLE_TIERS and what != "check" and os.path.exists(EMULATED):
         tests += list_tests(EMULATED, ON_EMULATED)
-    tests = [test for test in tests if wanted.get(what, bool)(test)]
+    tests = list(filter(is_in(what, by_tier), tests))
     if what == "rest":
-        nightly = [test for test in tests if not is_one_of(test, by_tier["long"])]
-        chosen = share(nightly, by_tier["nightly"], commit_number())
-        if last := yesterday():
-            names = [name for name in named_for(changed_since(last)) if name != "*"]
-            chosen += [test for test in nightly if test not in chosen and is_one_of(test, names)]
-        tests = [test for test in tests if test not in nightly or test in chosen]
-        tests.sort(key=lambda test: [is_one_of(test, [line]) for line in slow].index(True))
+        tests = of_this_commit(tests, by_tier)
     if since:
         chosen = breakable(tests, changed_since(since))
         print_left_out(tests, chosen)

@@ -1,10 +1,10 @@
 """Plants the mistakes of mistakes.txt and says which tests notice each:
-`run.py [--only N,N] [--fast PATTERN] [--most SECONDS] [--fast-only]`.
+`run.py [--only N,N] [--fast-only]`.
 
 All mistakes are in one build of a copy of the sources, in $BUILD/mistakes/tree; $CONVOY_MISTAKE
-chooses one at run time. First every fast test runs without any, and notes the places that it comes
-to: only tests that come to a mistake's place can notice it. Then they run with each mistake, and
-where all pass, the slower ones and the suites that mistakes.txt names."""
+chooses one at run time. First the tests of `make check` run without any, and note the places that
+they come to: only tests that come to a mistake's place can notice it. Then they run with each
+mistake, and where all pass, the other unit tests and the suites that mistakes.txt names."""
 
 import argparse
 import collections
@@ -20,12 +20,15 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, f"{ROOT}/tests")
+import selection  # noqa: E402
+from run import ENVIRONMENT  # noqa: E402
+
 BUILD = os.path.abspath(os.environ.get("BUILD", f"{ROOT}/build"))
 PLACE = f"{BUILD}/mistakes"
 TREE = f"{PLACE}/tree"
-# Suites of these folders are fast, but for tests that take longer than --most.
-FAST_FOLDERS = ("unit", "ops", "kernels", "golden")
-MOST_SECONDS = 1.0
+# Where make check misses a mistake, all tests of these folders run.
+UNIT_FOLDERS = ("unit", "ops", "kernels", "golden")
 MOST_WAITED = 900  # seconds for all tests that come to a mistake
 JOBS = int(os.environ.get("JOBS") or min(4, os.cpu_count() + 1))
 Mistake = collections.namedtuple("Mistake", "number file before right after wrong suites")
@@ -153,7 +156,7 @@ class Program:
         os.makedirs(cache, exist_ok=True)
         if "CONVOY_MISTAKE" in variables:  # what it leaves there is no other's
             cache = shutil.copytree(cache, f"{place}.cache")
-        environment = dict(os.environ) | {"XDG_CACHE_HOME": cache} | variables
+        environment = ENVIRONMENT | dict(os.environ) | {"XDG_CACHE_HOME": cache} | variables
         if os.geteuid() == 0:  # mpirun refuses root unless it is told
             environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         how = ""
@@ -208,17 +211,10 @@ def suites_of(folders):
     return ":".join(f"{suite}.*:*/{suite}.*" for suite in sorted(suites))
 
 
-def list_tests(pattern):
-    """The names of the tests that match a pattern."""
-    command = ["build/convoy_tests", "--gtest_list_tests", f"--gtest_filter={pattern}"]
-    tests, suite = [], ""
-    for line in subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=True).stdout.split("\n"):
-        name = line.split("  #")[0].rstrip()
-        if line.startswith("  ") and suite and "DISABLED_" not in suite + name:
-            tests.append(suite + name.strip())
-        elif name.endswith(".") and " " not in name:
-            suite = name
-    return tests
+def list_tests(pattern="*"):
+    """The tests that match a pattern, without those of the sources themselves: the copy is no checkout."""
+    tests = selection.list_tests(f"{TREE}/build/convoy_tests", pattern)
+    return [test for test in tests if not test.file.startswith("tests/structure/")]
 
 
 def look(program, pool, tests):
@@ -285,18 +281,16 @@ def main(o):
         print(f"left out, because their files are not compiled here: {absent}")
     start = time.monotonic()
     program, pool = Program(), concurrent.futures.ThreadPoolExecutor(JOBS)
-    reached, times = look(program, pool, list_tests(o.fast or suites_of(FAST_FOLDERS)))
-    fast = {test: seconds for test, seconds in times.items() if o.fast or seconds <= o.most}
-    print(f"{len(fast)} fast tests, {sum(fast.values()):.0f} s one after the other", flush=True)
+    is_fast = selection.is_in("check", selection.tiers(f"{ROOT}/tests/tiers.txt"))
+    reached, fast = look(program, pool, [test.name for test in list_tests() if is_fast(test)])
+    print(f"{len(fast)} tests of make check, {sum(fast.values()):.0f} s one after the other", flush=True)
     by_fast = notice(program, pool, wanted, reached, fast)
     left = [number for number in wanted if not by_fast[number]]
     by_other = dict.fromkeys(wanted, "")
     if left and not o.fast_only:
-        others = {test: seconds for test, seconds in times.items() if test not in fast}
-        by_other |= notice(program, pool, left, reached, others)
-        left = [number for number in left if not by_other[number]]
-        suites, wide = look(program, pool, list_tests(wider_pattern([mistakes[number] for number in left])))
-        by_other |= notice(program, pool, left, suites, wide)
+        pattern = f"{suites_of(UNIT_FOLDERS)}:{wider_pattern([mistakes[number] for number in left])}"
+        others = [test.name for test in list_tests(pattern) if test.name not in fast]
+        by_other |= notice(program, pool, left, *look(program, pool, others))
     report(mistakes, wanted, by_fast, by_other)
     print(f"{time.monotonic() - start:.0f} s without the build")
 
@@ -308,13 +302,11 @@ def report(mistakes, wanted, by_fast, by_other):
         print(f"| {number} | {mistakes[number].file} | {who} |")
     fast = sum(bool(by_fast[number]) for number in wanted)
     slow = sum(bool(by_other[number]) for number in wanted)
-    print(f"\n{len(wanted)} mistakes: {fast} noticed by fast tests, {slow} by others, {len(wanted) - fast - slow} by none")
+    print(f"\n{len(wanted)} mistakes: {fast} noticed by make check, {slow} by other tests, {len(wanted) - fast - slow} by none")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="numbers of mistakes, as in 3,17")
-    parser.add_argument("--fast", default="", help="the fast tests, as a pattern of GoogleTest")
-    parser.add_argument("--most", type=float, default=MOST_SECONDS, help="seconds of a fast test")
-    parser.add_argument("--fast-only", action="store_true", help="leave out slower tests")
+    parser.add_argument("--fast-only", action="store_true", help="only the tests of make check")
     main(parser.parse_args())
