@@ -6,6 +6,7 @@ cores up to four, because most tests wait more than they compute. The tests that
 last time start first."""
 
 import json
+import math
 import os
 import queue
 import shutil
@@ -48,15 +49,16 @@ class Runner:
         self.chunks, self.lock = queue.SimpleQueue(), threading.Lock()
         self.cases, self.total, self.done = [], 0, 0
 
-    def add(self, tests, times):
+    def add(self, tests, times, are_long):
         """Cuts the tests into chunks of one program each, and starts with what takes longest."""
         # Tests with parameters are many, and most are short.
         def seconds(test):
-            return times.get(f"{test.program} {test.name}", CHUNK / 24 if "/" in test.name else CHUNK / 8)
+            unknown = CHUNK if are_long else CHUNK / 24 if "/" in test.name else CHUNK / 8
+            return times.get(f"{test.program} {test.name}", unknown)
 
         chunks = []
         for program in (EMULATED, PROGRAM):
-            length = CHUNK
+            length = math.inf  # the first one begins a chunk
             for test in sorted((test for test in tests if test.program == program), key=seconds, reverse=True):
                 if length + seconds(test) > CHUNK:
                     chunks.append((program, []))
@@ -173,7 +175,7 @@ def main(what):
     runner, times = Runner(), read_times()
     shutil.rmtree(f"{BUILD}/emulated/cache", ignore_errors=True)
     start = time.monotonic()
-    runner.add([test for test in tests if test not in alone], times)
+    runner.add([test for test in tests if test not in alone], times, are_long=what == "rest")
     runner.run(int(os.environ.get("JOBS") or min(4, os.cpu_count() + 1)))
     for test in alone:
         runner.put(test.program, [test.name])

@@ -93,5 +93,23 @@ TEST_F(Selection, WhatIsLeftOutIsNamed) {
     EXPECT_EQ(f.out, "runs 1 of 3 tests; left out: B Ranks\n") << f.err;
 }
 
+TEST_F(Selection, TestsAreCutIntoChunksOfOneProgramWithTheLongestFirst) {
+    const Finished f = python(
+        "import run\n"
+        "def chunks(tests, times, are_long=False):\n"
+        "    runner = run.Runner()\n"
+        "    runner.add(tests, times, are_long)\n"
+        "    return [runner.chunks.get() for _ in range(runner.total)]\n"
+        "named = lambda program, *names: [s.Test(program, name, '') for name in names]\n"
+        "times = {'p A': 0.0, 'p B': 20, 'p C': 5, 'p D': 2, 'p E': 2}\n"
+        "s_, e = s.PROGRAM, s.EMULATED\n"
+        "times = {name.replace('p ', s_ + ' '): value for name, value in times.items()} | {e + ' A': 0.0}\n"
+        "got = chunks(named(s_, 'A', 'B', 'C', 'D', 'E') + named(e, 'A'), times)\n"
+        "assert got == [(s_, ['B']), (s_, ['C', 'D']), (s_, ['E', 'A']), (e, ['A'])], got\n"
+        "got = chunks(named(s_, 'X', 'Y', 'Z'), {}, are_long=True)\n"
+        "assert got == [(s_, ['X']), (s_, ['Y']), (s_, ['Z'])], got\n");
+    EXPECT_EQ(f.code, 0) << f.err;
+}
+
 }  // namespace
 }  // namespace convoy::test
