@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it
-# prints what is missing and the module that usually provides it), `install jobs`, `install fuzz`,
-# `install fresh` and `install ci` also what `make test-jobs`, `make fuzz`, `make test-fresh` and
-# .ci/run need; `peers`
-# fetches PyTorch for `make bench-peers`, `tensorboard` what the tests of output/to_tensorboard.py
-# read with; `info` prints what was found and where. Running `install` again changes nothing.
+# prints what is missing and the module that usually provides it). `install jobs`, `install fuzz`,
+# `install fresh` and `install ci` also install what `make test-jobs`, `make fuzz`, `make
+# test-fresh` and .ci/run need. `peers` fetches PyTorch for `make bench-peers`, `tensorboard` what
+# the tests of output/to_tensorboard.py read with. `info` prints what was found and where. Running
+# `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}

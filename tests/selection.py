@@ -1,6 +1,7 @@
 """Which tests a command of run.py runs: by tier (tiers.txt), by name, or by what changed (since.txt)."""
 
 import fnmatch
+import glob
 import json
 import os
 import subprocess
@@ -66,7 +67,7 @@ def list_tests(program, pattern="*"):
 def changed_since(commit):
     """Paths that differ from a commit, and files that git does not know yet."""
     paths = []
-    for command in (["diff", "--name-only", commit, "--"], ["ls-files", "--others", "--exclude-standard"]):
+    for command in (["diff", "--no-renames", "--name-only", "--end-of-options", commit, "--"], ["ls-files", "--others", "--exclude-standard"]):
         said = subprocess.run(["git", *command], capture_output=True, text=True)
         if said.returncode:
             raise SystemExit(f"SINCE={commit}: {said.stderr.strip().splitlines()[0]}; name a commit or a branch")
@@ -95,28 +96,39 @@ def headers_of(source):
     return {f"src/{name}" for name in included if os.path.dirname(f"src/{name}") == folder}
 
 
-def included_by(test_file):
-    """What the compiler says that a test's source includes; None if it was not compiled yet."""
+def included_by(source):
+    """What the compiler says that a source includes; None if it was not compiled yet."""
     try:
-        with open(f"{BUILD}/{os.path.splitext(test_file)[0]}.d") as file:
+        with open(f"{BUILD}/{os.path.splitext(source)[0]}.d") as file:
             return set(file.read().replace("\\\n", " ").split())
     except OSError:
         return None
 
 
 def named_for(changed):
-    """The patterns of tests that since.txt names for each changed path; "*" for a path without a line."""
+    """The patterns of tests that since.txt names for each changed path, also of tests with parameters; "*" for a
+    path without a line."""
     lines = table()
     found = [[names for paths, names in lines if fnmatch.fnmatchcase(path, paths)] or [["*"]] for path in changed]
-    return [name for of_path in found for names in of_path for name in names]
+    names = [name for of_path in found for names in of_path for name in names]
+    return names + [f"*/{name}" for name in names if name != "*"]
+
+
+def users_of(headers):
+    """The sources in src/ that include one of these headers, as the compiler said."""
+    found = glob.glob(f"{BUILD}/src/**/*.d", recursive=True)
+    bodies = [f"{os.path.splitext(os.path.relpath(path, BUILD))[0]}.cpp" for path in found]
+    return [body for body in bodies if included_by(body) & headers]
 
 
 def breakable(tests, changed):
-    """Those of the tests that the changed files can break."""
+    """Those of the tests that the changed files can break: what includes a changed header or the header of a source
+    that uses it, and what since.txt names."""
     names = named_for(changed)
     if "*" in names:
         return list(tests)
     sources = set(changed).union(*(headers_of(path) for path in changed if path.startswith("src/")))
+    sources = sources.union(*(headers_of(user) for user in users_of(sources)))
     reached = {}
     for file in {test.file for test in tests}:
         included = included_by(file)
@@ -133,8 +145,10 @@ def print_left_out(tests, chosen):
 
 # ---- shares of the nightly tests -----------------------------------------------------------------
 def commit_number():
+    """The number of commits up to this one; None where git does not know it, as in a shallow clone."""
+    shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], capture_output=True, text=True)
     said = subprocess.run(["git", "rev-list", "--count", "HEAD"], capture_output=True, text=True)
-    return int(said.stdout) if said.returncode == 0 else 0
+    return int(said.stdout) if shallow.stdout.strip() == "false" and said.returncode == 0 else None
 
 
 def yesterday():
@@ -147,7 +161,9 @@ def yesterday():
 
 
 def share(tests, patterns, number):
-    """Those of the nightly tests that commit `number` runs: every third line of tiers.txt."""
+    """Those of the nightly tests that commit `number` runs: every third line of tiers.txt, or all without a number."""
+    if number is None:
+        return list(tests)
     return [test for test in tests if is_one_of(test, patterns[number % SHARES :: SHARES])]
 
 
@@ -169,10 +185,13 @@ def is_in(tier, by_tier):
 def of_this_commit(tests, by_tier):
     """The long tests, and those of the nightly ones that this commit runs, in the order of tiers.txt."""
     nightly = [test for test in tests if not is_one_of(test, by_tier["long"])]
-    chosen = share(nightly, by_tier["nightly"], commit_number())
+    number = commit_number()
+    chosen = share(nightly, by_tier["nightly"], number)
     if last := yesterday():
         names = [name for name in named_for(changed_since(last)) if name != "*"]
         chosen += [test for test in nightly if test not in chosen and is_one_of(test, names)]
+    which = "all, without a number of commits" if number is None else f"share {number % SHARES + 1} of {SHARES}"
+    print(f"nightly tests: {which}, and those of folders changed since {last[:12] or 'never'}: {len(chosen)}", flush=True)
     lines = by_tier["long"] + by_tier["nightly"]
     tests = [test for test in tests if test not in nightly or test in chosen]
     return sorted(tests, key=lambda test: [is_one_of(test, [line]) for line in lines].index(True))

@@ -47,6 +47,18 @@ TEST_F(Selection, AChangedFileRunsTheTestsThatItsFolderNames) {
     EXPECT_EQ(broken_by("src/comm/comm.cpp"), "Ranks.X");
 }
 
+TEST_F(Selection, AChangedFileRunsTheTestsOfTheSourcesThatUseIt) {
+    write_file(dir_.path("build/src/train/trainer.d"), "t.o: src/train/trainer.cpp src/base/folder.h\n");
+    EXPECT_EQ(broken_by("src/base/folder.cpp"), "B.X");
+}
+
+TEST_F(Selection, ALineNamesTestsWithParametersToo) {
+    const Finished f = python(
+        "tests[0] = s.Test(s.PROGRAM, 'All/KernelOps.X/pool', 'tests/unit/a_test.cpp')\n"
+        "print(names(s.breakable(tests, ['kernels/pool.cu'])), end='')\n");
+    EXPECT_EQ(f.out, "All/KernelOps.X/pool") << f.err;
+}
+
 TEST_F(Selection, AFileWithoutALineRunsEverything) {
     for (const char* path : {"Makefile", "tests/main.cpp", "tests/support/support.h", "new.file"})
         EXPECT_EQ(broken_by(path), "A.X B.X Ranks.X") << path;
