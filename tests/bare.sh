@@ -72,7 +72,7 @@ inside() { # USER LINE
     settings+=("$name=${!name}")
   done
   local path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-  if [[ -d $tree/ccache && $1 = root ]]; then # nobody else may write there
+  if [[ -d $tree/ccache && $1 = root ]]; then # the cache belongs to root
     path=/usr/lib/ccache:$path
     for name in $(compgen -e | grep '^CCACHE_'); do settings+=("$name=${!name}"); done
     settings+=(CCACHE_DIR=/ccache)

@@ -33,8 +33,8 @@ struct Description {
 /// model, too.
 Description describe_training(Comm&, const Backend&, const ParsedOptions&, std::optional<Clock::time_point> deadline);
 
-/// What the run folder will hold at most, in bytes. Checkpoints: the newest, the best, one being
-/// written. Models: the last, the best, one being written. Metrics.
+/// Returns the most that the run folder will hold [bytes]: the checkpoints that are kept and one
+/// that is being written, three files of the model, and the metrics.
 size_t planned_bytes(const TrainOptions&, const Trainer&, int64_t ranks);
 
 /// Collective: where the run writes, and what it goes on from, whose choices the programs are then

@@ -25,7 +25,7 @@ Grace launcher_grace() {
 
 namespace {
 
-/// What the launcher calls this process, or null without a launcher.
+/// Returns this process's rank as the launcher set it; null without a launcher.
 const char* rank_in_environment() {
     for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
         if (const char* rank = std::getenv(variable)) return rank;

@@ -123,8 +123,8 @@ TEST_F(DiskFaults, FullDiskAtACheckpointLeavesNoHalfFile) {
                               run + " --overwrite --keep 1 ";
     const SmallDisk disk(dir_.path("disk"), 400 << 10);  // room for a model of 43 MiB and its checkpoints
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
-    // As soon as there are metrics, all but 4 MiB of what is free then is taken away. A checkpoint
-    // that is being written changes how much that is, so the shell tries again until it succeeds.
+    // Fills the disk up to 4 MiB once there are metrics. A checkpoint may be growing at that
+    // moment, so the shell tries again until it succeeds.
     const auto on_a_disk_that_fills = [&](const std::string& command) {
         fs::remove_all(run);
         const std::string folder = dir_.path("disk");

@@ -17,7 +17,7 @@ namespace convoy::mistakes {
 constexpr int most = 1000;
 inline const int chosen = std::getenv("CONVOY_MISTAKE") ? std::atoi(std::getenv("CONVOY_MISTAKE")) : 0;
 inline const char* const reached_file = std::getenv("CONVOY_MISTAKES_REACHED");
-/// Of this process; those of the processes that it starts are told by $CONVOY_MISTAKES_TEST.
+/// Counts the tests that this process has begun. Its children read $CONVOY_MISTAKES_TEST instead.
 inline std::atomic<int> tests_begun = 1;
 inline std::array<std::atomic<int>, most> reached_in{};  ///< the test that last came to a place
 

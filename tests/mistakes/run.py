@@ -124,7 +124,7 @@ def build():
     """The programs, without the CUDA backend; kernels are compiled for the host where CUDA's headers are."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "BUILD"}
     targets = ["build/convoy", "build/convoy_tests"]
-    flags = ["CUDNN_FRONTEND=none", f"-j{os.cpu_count()}"]
+    flags = ["CUDA_ON=", f"-j{os.cpu_count()}"]
     if subprocess.run(["make", "--no-print-directory", *flags, *targets], cwd=TREE, env=environment).returncode:
         sys.exit("the copy with the mistakes cannot be built")
 
