@@ -110,6 +110,10 @@ class Runner:
             env=environment,
         )
         cases = read_cases(report, program) if os.path.exists(report) else self.crashed(program, tests, ended)
+        if ended.returncode and not any(case["result"] == "failed" for case in cases):
+            # A leak that a sanitizer found, or a library that crashed when it was closed.
+            said = f"ended with {ended.returncode}, though each test passed: {' '.join(tests)}"
+            cases.append({"name": "Program.EndsWell", "result": "failed", "seconds": 0, "program": program, "said": said})
         with self.lock:
             self.cases += cases
             self.done += 1

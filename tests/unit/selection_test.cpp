@@ -105,6 +105,28 @@ TEST_F(Selection, WhatIsLeftOutIsNamed) {
     EXPECT_EQ(f.out, "runs 1 of 3 tests; left out: B Ranks\n") << f.err;
 }
 
+TEST_F(Selection, AProgramThatFailsAfterItsLastTestFails) {
+    for (const int code : {0, 23}) {
+        write_file(dir_.path("program"),
+                   "#!/bin/sh\nreport=$(echo \"$2\" | cut -d: -f2)\n"
+                   "echo '{\"testsuites\": [{\"testsuite\": [{\"classname\": \"A\", \"name\": \"X\", \"result\": "
+                   "\"COMPLETED\", \"time\": \"1s\"}]}]}' >$report\nexit " +
+                       std::to_string(code) + "\n");
+        const Finished f = python(
+            "import run\n"
+            "os.chmod('" +
+            dir_.path("program") +
+            "', 0o755)\n"
+            "runner = run.Runner()\n"
+            "runner.run_chunk(0, '" +
+            dir_.path("program") +
+            "', ['A.X'])\n"
+            "print(*(case['name'] + ' ' + case['result'] for case in runner.cases), sep=',', end='')\n");
+        const std::string passed = "A.X passed", failed = ",Program.EndsWell failed";
+        EXPECT_EQ(f.out.substr(f.out.find("A.X passed")), code ? passed + failed : passed) << f.err << f.out;
+    }
+}
+
 TEST_F(Selection, TestsAreCutIntoChunksOfOneProgramWithTheLongestFirst) {
     const Finished f = python(
         "import run\n"
