@@ -113,7 +113,8 @@ class Runner:
         if ended.returncode and not any(case["result"] == "failed" for case in cases):
             # A leak that a sanitizer found, or a library that crashed when it was closed.
             said = f"ended with {ended.returncode}, though each test passed: {' '.join(tests)}"
-            cases.append({"name": "Program.EndsWell", "result": "failed", "seconds": 0, "program": program, "said": said})
+            failed = {"name": "Program.EndsWell", "result": "failed", "seconds": 0}
+            cases.append(failed | {"program": program, "said": said})
         with self.lock:
             self.cases += cases
             self.done += 1

@@ -57,9 +57,8 @@ def list_tests(program, pattern="*"):
         command = [program, "--gtest_list_tests", f"--gtest_filter={pattern}", f"--gtest_output=json:{report.name}"]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
         suites = json.load(report)["testsuites"]
-    tests = [
-        Test(program, f'{suite["name"]}.{test["name"]}', test["file"]) for suite in suites for test in suite["testsuite"]
-    ]
+    listed = [(suite["name"], test) for suite in suites for test in suite["testsuite"]]
+    tests = [Test(program, f'{suite}.{test["name"]}', test["file"]) for suite, test in listed]
     return [test for test in tests if "DISABLED_" not in test.name]
 
 
@@ -67,7 +66,8 @@ def list_tests(program, pattern="*"):
 def changed_since(commit):
     """Paths that differ from a commit, and files that git does not know yet."""
     paths = []
-    for command in (["diff", "--no-renames", "--name-only", "--end-of-options", commit, "--"], ["ls-files", "--others", "--exclude-standard"]):
+    differs = ["diff", "--no-renames", "--name-only", "--end-of-options", commit, "--"]
+    for command in (differs, ["ls-files", "--others", "--exclude-standard"]):
         said = subprocess.run(["git", *command], capture_output=True, text=True)
         if said.returncode:
             raise SystemExit(f"SINCE={commit}: {said.stderr.strip().splitlines()[0]}; name a commit or a branch")
@@ -110,7 +110,7 @@ def named_for(changed):
     path without a line."""
     lines = table()
     found = [[names for paths, names in lines if fnmatch.fnmatchcase(path, paths)] or [["*"]] for path in changed]
-    names = [name for of_path in found for names in of_path for name in names]
+    names = sorted({name for of_path in found for names in of_path for name in names})
     return names + [f"*/{name}" for name in names if name != "*"]
 
 
@@ -191,7 +191,7 @@ def of_this_commit(tests, by_tier):
         names = [name for name in named_for(changed_since(last)) if name != "*"]
         chosen += [test for test in nightly if test not in chosen and is_one_of(test, names)]
     which = "all, without a number of commits" if number is None else f"share {number % SHARES + 1} of {SHARES}"
-    print(f"nightly tests: {which}, and those of folders changed since {last[:12] or 'never'}: {len(chosen)}", flush=True)
+    print(f"nightly tests: {len(chosen)} ({which}; also of folders changed since {last[:12] or 'never'})", flush=True)
     lines = by_tier["long"] + by_tier["nightly"]
     tests = [test for test in tests if test not in nightly or test in chosen]
     return sorted(tests, key=lambda test: [is_one_of(test, [line]) for line in lines].index(True))

@@ -302,7 +302,8 @@ def report(mistakes, wanted, by_fast, by_other):
         print(f"| {number} | {mistakes[number].file} | {who} |")
     fast = sum(bool(by_fast[number]) for number in wanted)
     slow = sum(bool(by_other[number]) for number in wanted)
-    print(f"\n{len(wanted)} mistakes: {fast} noticed by make check, {slow} by other tests, {len(wanted) - fast - slow} by none")
+    none = len(wanted) - fast - slow
+    print(f"\n{len(wanted)} mistakes: {fast} noticed by make check, {slow} by other tests, {none} by none")
 
 
 if __name__ == "__main__":

@@ -164,10 +164,12 @@ def tiers():
     """Each line of tests/tiers.txt names a test that there is, or a file of tests, and a reason."""
     plain, with_parameters = test_names()
     tests = {"": sum(plain.values(), []), "*/": sum(with_parameters.values(), [])}
+    tier = r"(?:check|unchecked|long|nightly|alone|alike)"
     for line in read("tests/tiers.txt").split("\n"):
-        if found := re.match(r"(?:check|unchecked|long|nightly|alone|alike): (tests/\S+)?((?:\*/)?)([^/\s]*)\S*(  # \S.*)?$", line):
+        if found := re.match(tier + r": (tests/\S+)?((?:\*/)?)([^/\s]*)\S*(  # \S.*)?$", line):
             suite_and_name = found[3] if "." in found[3] else found[3] + ".*"
-            if not fnmatch.filter([*plain, *with_parameters] if found[1] else tests[found[2]], found[1] or suite_and_name):
+            names = [*plain, *with_parameters] if found[1] else tests[found[2]]
+            if not fnmatch.filter(names, found[1] or suite_and_name):
                 yield line, "no such test"
             if not found[4]:
                 yield line, "no reason"
