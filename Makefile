@@ -33,8 +33,11 @@ WNO += $(if $(SANITIZE),-Wno-maybe-uninitialized)
 WNO += $(if $(findstring clang,$(CXX)),-Wno-pass-failed -Wno-unknown-warning-option)
 # Not -isystem /usr/include, which would hide the C library from the C++ library's own includes.
 CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) $(if $(filter-out /usr,$(ONEDNN)),-isystem $(ONEDNN)/include)
-CXXFLAGS += -std=c++20 $(OPT) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
-LDFLAGS  += $(OPT) -fopenmp -L$(ONEDNN)/lib
+# Overflows of buffers end the program, and addresses of functions cannot be overwritten. Some
+# compilers define _FORTIFY_SOURCE themselves; it needs an optimizing build.
+HARDEN := $(if $(DEBUG)$(SANITIZE),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) -fstack-protector-strong
+CXXFLAGS += -std=c++20 $(OPT) $(HARDEN) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
+LDFLAGS  += $(OPT) -fopenmp -Wl,-z,relro,-z,now -L$(ONEDNN)/lib
 LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -ljpeg -lpng -lcrypto -lz -ldl
 # Where programs look for oneDNN: beside themselves, in a checkout that was moved as a whole, and
 # where it was when they were built. Not in LDFLAGS: a checkout that is copied is not to be built
