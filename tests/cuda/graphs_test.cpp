@@ -1,5 +1,6 @@
 // What is asked of cuDNN for each kind of plan, operand by operand: the graphs that are built equal
-// those of graphs.txt, which a person has read. No GPU is needed.
+// those of graphs.txt, which a person has read. And which engines it names for exact f32. No GPU is
+// needed.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,7 +9,9 @@
 #include "backend/chips.h"
 #include "backend/cuda/chips.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/plan_table.h"
 #include "backend/cuda/plans.h"
+#include "tests/cuda/graphs.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -103,6 +106,26 @@ TEST(CudaGraphs, HaveTheOperandsThatPlansAreRunWith) {
         for (const Slot slot : operands_of(spec)) expected[int(slot)] = operand_bytes(spec, slot);
         EXPECT_EQ(bytes, expected) << spec.key();
     }
+}
+
+// cuDNN lists engines with tensor cores first, which exact f32 does not take. They are left out, so
+// that they do not use up the tries.
+TEST(CudaGraphs, ForExactF32SeveralEnginesAreTried) {
+    load_driver_or_stub();
+    const Cudnn cudnn = Cudnn::of_chip(chip_description("h100"));
+    size_t specs = 0, alone = 0;
+    for (const NamedPlan& plan :
+         plans_of(cuda_graph("resnet50", 224, 3, 1000, Precision::f32), 256, {Precision::f32})) {
+        if (plan.spec.is_norm() || plan.spec.add) continue;  // these are compiled for the device
+        int good = 0;
+        for (const auto& [candidate, attempt] : build_candidates(cudnn, plan.spec, "", false, {}).attempts)
+            good += attempt.built;
+        ++specs;
+        alone += good < 2;
+        EXPECT_GE(good, 1) << plan.spec.key();
+    }
+    EXPECT_GT(specs, 60u);
+    EXPECT_EQ(alone, 0u) << "of " << specs << " specs";
 }
 
 }  // namespace

@@ -225,13 +225,27 @@ private:
     const PlanSpec& s_;
 };
 
+class NotedGraph : public fg::Graph {
+public:
+    /// The plans that have none of these notes, as indices in cuDNN's order. Builds none.
+    std::vector<int> plans_without(const std::vector<fe::NumericalNote_t>& notes) const {
+        std::vector<int> found;
+        for (const auto& has : plans.numeric_notes)
+            if (std::find_first_of(has.begin(), has.end(), notes.begin(), notes.end()) == has.end())
+                found.push_back(int(&has - plans.numeric_notes.data()));
+        return found;
+    }
+};
+
 }  // namespace
 
 struct CudnnGraph::Native {
     const Cudnn::Native& cudnn;
-    fg::Graph graph;
-    int candidates = 0;
+    NotedGraph graph;
+    std::vector<int> candidates;  // indices of cuDNN's plans
     std::string reason;
+
+    int64_t plan(int candidate) const { return candidates.at(size_t(candidate)); }
 
     fe::error_t make(const PlanSpec& spec, BuildWith with) {
         const bool by_handle = cudnn.handle && with == BuildWith::handle;
@@ -246,27 +260,27 @@ struct CudnnGraph::Native {
         if (e.is_good()) e = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
         if (e.is_bad()) return e;
         // The same run twice gives the same bits; and f32 means f32.
-        graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+        std::vector<fe::NumericalNote_t> unwanted = {fe::NumericalNote_t::NONDETERMINISTIC};
         if (spec.exact)
-            graph.deselect_numeric_notes({fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
-                                          fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION,
-                                          fe::NumericalNote_t::WINOGRAD, fe::NumericalNote_t::FFT});
-        candidates = int(graph.get_execution_plan_count());
+            unwanted.insert(unwanted.end(), {fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS,
+                                             fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION,
+                                             fe::NumericalNote_t::WINOGRAD, fe::NumericalNote_t::FFT});
+        candidates = graph.plans_without(unwanted);
         return e;
     }
 };
 
 CudnnGraph::CudnnGraph(const Cudnn& cudnn, const PlanSpec& spec, BuildWith with)
-    : native_(new Native{cudnn.native(), {}, 0, ""}) {
+    : native_(new Native{cudnn.native(), {}, {}, ""}) {
     if (fe::error_t e = native_->make(spec, with); e.is_bad()) native_->reason = e.get_message();
 }
 CudnnGraph::~CudnnGraph() = default;
-int CudnnGraph::candidates() const { return native_->candidates; }
+int CudnnGraph::candidates() const { return int(native_->candidates.size()); }
 const std::string& CudnnGraph::reason() const { return native_->reason; }
 
 std::string CudnnGraph::name(int candidate) const {
     std::string text;
-    (void)native_->graph.get_plan_name_at_index(candidate, text);
+    (void)native_->graph.get_plan_name_at_index(native_->plan(candidate), text);
     return text;
 }
 
@@ -278,18 +292,18 @@ std::string CudnnGraph::text() const {
 
 bool CudnnGraph::compiles(int candidate) const {
     std::vector<fe::BehaviorNote_t> notes;
-    (void)native_->graph.get_behavior_notes_for_plan_at_index(candidate, notes);
+    (void)native_->graph.get_behavior_notes_for_plan_at_index(native_->plan(candidate), notes);
     return std::find(notes.begin(), notes.end(), fe::BehaviorNote_t::RUNTIME_COMPILATION) != notes.end();
 }
 
 bool CudnnGraph::build(int candidate, std::string& why) {
-    fe::error_t e = native_->graph.build_plan_at_index(candidate);
+    fe::error_t e = native_->graph.build_plan_at_index(native_->plan(candidate));
     if (e.is_bad()) why = e.get_message();
     return e.is_good();
 }
 
 size_t CudnnGraph::workspace(int candidate) const {
-    return size_t(native_->graph.get_workspace_size_plan_at_index(candidate));
+    return size_t(native_->graph.get_workspace_size_plan_at_index(native_->plan(candidate)));
 }
 
 void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& operands, void* workspace,
@@ -298,7 +312,8 @@ void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& o
     for (const auto& [slot, data] : operands) pack.emplace(int64_t(slot), data);
     if (const cudnnStatus_t status = cudnnSetStream(native_->cudnn.handle, stream); status != CUDNN_STATUS_SUCCESS)
         throw std::runtime_error(std::string("cuDNN cannot use a stream: ") + cudnnGetErrorString(status));
-    fe::error_t e = native_->graph.execute_plan_at_index(native_->cudnn.handle, pack, workspace, candidate);
+    fe::error_t e =
+        native_->graph.execute_plan_at_index(native_->cudnn.handle, pack, workspace, native_->plan(candidate));
     if (e.is_bad()) throw std::runtime_error("cuDNN could not run a plan it had built: " + e.get_message());
 }
 

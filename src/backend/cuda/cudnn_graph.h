@@ -40,8 +40,8 @@ enum class BuildWith { handle, properties };
 
 class CudnnGraph {
 public:
-    /// Asks heuristics A, then the fallback list. A graph that no engine supports has no
-    /// candidates.
+    /// Asks heuristics A, then the fallback list. Engines that are not deterministic, or not as
+    /// exact as the spec asks for, are no candidates. A graph that no engine supports has none.
     CudnnGraph(const Cudnn&, const PlanSpec&, BuildWith = BuildWith::handle);
     ~CudnnGraph();
 

@@ -9,8 +9,9 @@ namespace convoy::cuda {
 namespace {
 
 // Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down.
-// Some are compiled for the device, up to two seconds each.
-constexpr int most_timed = 6, most_failed = 12;
+// Those of fused graphs are compiled for the device, up to two seconds each; the others are built
+// in less than a millisecond.
+constexpr int most_timed = 12, most_timed_compiled = 6, most_failed = 12;
 constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer where there is nothing else
 constexpr auto poll_every = std::chrono::milliseconds(5);
 
@@ -20,8 +21,8 @@ Search::Search(const PlanSpec& s, bool in_a_hurry)
     : needed(!(s.is_norm() || s.add || s.statistics || s.normalise)), hurried(in_a_hurry) {}
 
 bool Search::enough() const {
-    return (good > 0 && hurried) || good == most_timed || (good > 0 && failed >= most_failed) ||
-           seconds > (good > 0 || !needed ? patience : patience_without_any);
+    return (good > 0 && hurried) || good == (needed ? most_timed : most_timed_compiled) ||
+           (good > 0 && failed >= most_failed) || seconds > (good > 0 || !needed ? patience : patience_without_any);
 }
 
 BuiltGraph build_candidates(const Cudnn& cudnn, const PlanSpec& spec, const std::string& engine, bool hurried,
