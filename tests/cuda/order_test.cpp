@@ -187,6 +187,25 @@ TEST_F(CudaOrder, TheDefaultStreamIsForbiddenWhileAStreamThatBlocksIsCaptured) {
     EXPECT_EQ(values(a, nullptr), std::set{1});
 }
 
+// The copy has no edge to the second fill, which was captured before it. It comes first all the
+// same, because its stream has a high priority: all-reduces start as soon as they can.
+TEST_F(CudaOrder, AReplayKeepsThePrioritiesOfItsStreams) {
+    if (!emulated()) GTEST_SKIP() << "a GPU promises no order";
+    const Stream compute, communication(true);
+    const DeviceMemory a(bytes), b(bytes);
+    const Event begun, ended;
+    const cuda::ExecutableGraph step = cuda::capture(compute.get(), [&] {
+        fill(a, 1, compute.get());
+        follow(communication.get(), compute.get(), begun);
+        fill(a, 2, compute.get());
+        copy(b, a, communication.get());
+        follow(compute.get(), communication.get(), ended);
+    });
+    ASSERT_EQ(cudaGraphLaunch(step.get(), compute.get()), cudaSuccess);
+    EXPECT_EQ(values(b, compute.get()), std::set{1});
+    EXPECT_EQ(values(a, compute.get()), std::set{2});
+}
+
 // Started by the next test. Nothing orders the two streams: what the copies read is left to the
 // device.
 TEST_F(CudaOrder, DISABLED_ForgetsAnEdge) {

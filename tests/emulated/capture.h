@@ -55,6 +55,7 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
     std::vector<convoy::test::Node> nodes;
+    bool node_priorities = false;        // else every node has the priority of the launch's stream
     convoy::test::Pending::Id last = 0;  // launches of one follow one another
 };
 

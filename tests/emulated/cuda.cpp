@@ -109,7 +109,9 @@ cudaError_t Device::launch(CUgraphExec_st& graph, CUstream_st& s) {
     for (const Node& node : graph.nodes) {
         std::vector<Pending::Id> after = {s.last};
         for (const size_t before : node.after) after.push_back(ids[before]);
-        ids.push_back(pending_.put(node.work, after));
+        Work work = node.work;
+        if (!graph.node_priorities) work.urgent = s.urgent;
+        ids.push_back(pending_.put(std::move(work), after));
     }
     ids.push_back(s.last);
     s.last = graph.last = pending_.put({nothing, s.urgent}, ids);
@@ -305,8 +307,9 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode) {
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
     return said(device.captures.end(&device.stream(s), graph));
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-    return *exec = new CUgraphExec_st{graph->nodes}, cudaSuccess;
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
+    const bool node_priorities = (flags & cudaGraphInstantiateFlagUseNodePriority) != 0;
+    return *exec = new CUgraphExec_st{graph->nodes, node_priorities}, cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
     return said(device.launch(*exec, device.stream(s)));

@@ -39,7 +39,9 @@ ExecutableGraph capture(cudaStream_t stream, const std::function<void()>& work) 
     check(cudaStreamEndCapture(stream, &captured), "capturing a step");
     const CapturedGraph owner(captured);
     cudaGraphExec_t executable = nullptr;
-    check(cudaGraphInstantiate(&executable, captured, 0), "making a graph of a step");
+    // Without this flag all-reduces would have the priority of the stream that launches the graph.
+    check(cudaGraphInstantiate(&executable, captured, cudaGraphInstantiateFlagUseNodePriority),
+          "making a graph of a step");
     return ExecutableGraph(executable);
 }
 
