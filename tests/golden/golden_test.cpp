@@ -200,8 +200,8 @@ const std::map<std::string, LowErrors> bf16_errors = {
     {"pyramidnet110", {2.2e-2, 3.2e-2, 5.6e-1, 5.1e-3}},
 };
 
-// The same in f16 (make_golden.py --f16), of those for which PyTorch takes no hours on a CPU; the
-// others are held to bf16's. tf32 has as many digits as f16.
+// The same in f16 (make_golden.py --f16), where PyTorch takes no hours on a CPU; the others are held
+// to bf16's. tf32 has f16's digits, but cuts off where f16 rounds: its error is at most twice.
 const std::map<std::string, LowErrors> f16_errors = {
     {"linear", {3.9e-4, 0, 3.4e-4, 6.3e-5}},
     {"mnist-linear", {4.1e-4, 0, 3.3e-4, 4.8e-5}},
@@ -234,7 +234,7 @@ TEST_P(GoldenLowValues, AreNear) {
             farthest = d >= 0 ? std::max(farthest, d) : INFINITY;  // a NaN
         }
         worst_[kind] = std::max(worst_[kind], farthest);
-        EXPECT_LE(farthest, 2 * error + (fine ? 0x1p-14 : 0x1p-11)) << kind;
+        EXPECT_LE(farthest, (precision == Precision::tf32 ? 2 : 1) * (2 * error + (fine ? 0x1p-14 : 0x1p-11))) << kind;
     };
     near("logits", widened(run.logits()), file_.read("logits").values, theirs.logits);
     // How far logits are from the truth is PyTorch's distance or twice that; how far one number
