@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -13,6 +14,7 @@
 #include "backend/gpu/plan_list.h"
 #include "backend/gpu/planning_backend.h"
 #include "tests/cuda/graphs.h"
+#include "tests/support/cluster.h"
 #include "tests/support/step_runner.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
@@ -208,6 +210,28 @@ TEST_F(CudaTuning, ADryRunPlansTheMemoryOfTrainingInTheWayThatIsNamed) {
                 EXPECT_EQ(all.size(), 3u) << "ways take the same: the case is none";
             }
         }
+}
+
+// An engine that faults takes the process with it. The next process reads which it was.
+TEST_F(CudaTuning, AnEngineThatEndedAProcessIsNotTriedAgain) {
+    if (!is_emulated()) GTEST_SKIP() << "only the emulated device has an engine that kills";
+    const std::string key = "conv-weight-gradient f16 n2 12x12x16", cache = dir_.path("convoy");
+    const std::string bench = "env XDG_CACHE_HOME=" + dir_.path() + " EMULATED_FATAL_PLAN='" + key + "' " +
+                              sibling("convoy") + " bench --device cuda --model mnist-conv --image-size 28x28x1 " +
+                              "--precision f16 --batch-per-rank 2 --warmup 1 --steps 1 --profile-steps 0";
+    EXPECT_EQ(run(bench).code, 128 + SIGKILL);
+    std::set<std::string> left;
+    for (const auto& entry : std::filesystem::directory_iterator(cache))
+        if (entry.path().string().find(".trying-") != std::string::npos) left.insert(entry.path());
+    ASSERT_EQ(left.size(), 1u);
+    EXPECT_EQ(slurp(*left.begin()).find(key), 0u) << slurp(*left.begin());
+    const Finished next = run(bench);
+    EXPECT_EQ("", failure(next));
+    EXPECT_EQ(count(next.err, "cuDNN's engine broken is not tried for '" + key), 1) << next.err;
+    EXPECT_NE(next.err.find("remove " + *left.begin()), std::string::npos) << next.err;
+    std::filesystem::remove(*left.begin());
+    for (const auto& entry : std::filesystem::directory_iterator(cache)) std::filesystem::remove(entry);
+    EXPECT_EQ(run(bench).code, 128 + SIGKILL) << "without the file it is tried again";
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr double most_wait = 120;  // seconds for plans of one spec: longer, and
 }  // namespace
 
 Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, Options options)
-    : cudnn_(cudnn), stream_(stream), options_(std::move(options)), builder_(options_.threads) {
+    : cudnn_(cudnn), stream_(stream), options_(std::move(options)), trials_(options_.path), builder_(options_.threads) {
     check(cudaGetDevice(&device_), "asking for the device");
     std::ifstream file(options_.path);
     std::ostringstream text;
@@ -215,8 +215,25 @@ float Plans::time(const KernelSpec& spec) {
     }
 }
 
-std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec,
-                                           bool timed) try {
+std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec, bool timed) {
+    const std::string key = spec.key(), engine = graph.name(candidate);
+    if (trials_.ended_one(key, engine)) return std::nullopt;
+    std::optional<float> time;
+    trials_.begin(key, engine);
+    try {
+        time = run_candidate(graph, candidate, spec, timed);
+    } catch (const std::bad_alloc&) {
+        time = untimed;  // no room to try it: heuristics decide
+    } catch (const std::runtime_error&) {
+        // If the device itself has failed, this says so, and the trial does not end.
+        cudaGetLastError();
+        check(cudaStreamSynchronize(stream_), ("timing cuDNN's engine " + engine + " for '" + key + "'").c_str());
+    }
+    trials_.end();
+    return time;
+}
+
+float Plans::run_candidate(const CudnnGraph& graph, int candidate, const PlanSpec& spec, bool timed) {
     std::vector<DeviceMemory> memory;
     const DeviceMemory workspace(std::max<size_t>(graph.workspace(candidate), 1));
     std::vector<std::function<void()>> works;
@@ -234,13 +251,6 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
     works[0]();  // some are built and then cannot run
     check(cudaStreamSynchronize(stream_), "trying a plan");
     return untimed;
-} catch (const std::bad_alloc&) {
-    return untimed;  // no room to try it: heuristics decide
-} catch (const std::runtime_error&) {
-    // If the device itself has failed, this says so.
-    cudaGetLastError();
-    check(cudaStreamSynchronize(stream_), "timing a plan");
-    return std::nullopt;
 }
 
 size_t turns(size_t bytes, size_t cache) { return std::min(2 * cache / std::max<size_t>(bytes, 1) + 1, most_turns); }

@@ -14,6 +14,7 @@
 #include "backend/cuda/handles.h"
 #include "backend/cuda/plan_builder.h"
 #include "backend/cuda/plan_choices.h"
+#include "backend/cuda/trial_log.h"
 #include "backend/gpu/ways.h"
 #include "base/clock.h"
 
@@ -69,6 +70,8 @@ public:
     /// Exit::usage.
     void take(const PlanChoices&, bool binding);
     int unmet() const { return unmet_; }
+    /// A line for each engine that is left out because it ended an earlier process.
+    const std::set<std::string>& left_out() const { return trials_.notes(); }
     /// Writes the cache if something was measured; a cache that cannot be written is not an error.
     void save();
     /// Whether to write it at all; one rank of those that share it does.
@@ -79,8 +82,10 @@ public:
 private:
     Plan choose(const PlanSpec&);
     Plan fastest(const PlanSpec&, const BuiltGraph&, Search&);
-    /// Nothing if it cannot run after all; `untimed` if it is only tried.
+    /// Nothing if it cannot run after all, or ended an earlier process; `untimed` if it is only
+    /// tried. Throws if the device fails: the next process will leave the candidate out.
     std::optional<float> time_candidate(const CudnnGraph&, int candidate, const PlanSpec&, bool timed);
+    float run_candidate(const CudnnGraph&, int candidate, const PlanSpec&, bool timed);
     /// Of one of `works`, which do the same on memory of their own, by turns.
     float measure(const std::vector<std::function<void()>>& works);
 
@@ -101,6 +106,7 @@ private:
     const Cudnn& cudnn_;
     cudaStream_t stream_;
     const Options options_;
+    TrialLog trials_;
     PlanChoices cached_, given_, chosen_;
     std::set<std::string> binding_;  // keys of given_
     int unmet_ = 0;
