@@ -222,7 +222,7 @@ bench_on() {
         7) mkdir -p "$partial" && touch "$partial/oom" ;;
         *) finish ;;
       esac
-      mv "$partial" "$cell"
+      mv -T "$partial" "$cell"
       echo "convoy job: $cell$([[ $code -eq 0 ]] || echo ': out of memory')"
     done
   done

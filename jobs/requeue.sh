@@ -49,8 +49,9 @@ requeue_slurm() { # WHY
 # PBS lets only operators call qrerun, so a copy of the job takes over. After a TERM (qdel, or PBS
 # requeues by itself) it does not.
 requeue_pbs() { # WHY
-  local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs options=${CONVOY_SUBMIT:+$CONVOY_SUBMIT } by_hand id
-  by_hand="CONVOY_OUTPUT=$(quoted "$output") jobs/submit.sh $options${again:-$script ${CONVOY_ARGS:-}}"
+  local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs options=${CONVOY_SUBMIT:+$CONVOY_SUBMIT } by_hand word id
+  word=$(quoted "$script")
+  by_hand="CONVOY_OUTPUT=$(quoted "$output") jobs/submit.sh $options${again:-$word ${CONVOY_ARGS:-}}"
   [[ -z ${CELL:-} ]] || by_hand='call scaling.sh again'
   export CONVOY_OUTPUT=$output CONVOY_FIRST_JOB=${CONVOY_FIRST_JOB:-$(job_id)}
   if [[ $asked == TERM ]]; then
@@ -58,7 +59,7 @@ requeue_pbs() { # WHY
   elif jobs/shield.sh qrerun "$PBS_JOBID" 2>/dev/null; then # its TERM comes to all processes of the job
     echo "convoy job: $1; back into the queue"
   elif [[ -z ${PBS_ARRAY_INDEX:-}${CELL:-} && -e $script ]]; then
-    if id=$(eval "jobs/submit.sh $options-W depend=afterany:$PBS_JOBID $script ${CONVOY_ARGS:-}"); then
+    if id=$(eval "jobs/submit.sh $options-W depend=afterany:$PBS_JOBID $word ${CONVOY_ARGS:-}"); then
       echo "convoy job: $1; goes on as job $id"
     else
       echo "convoy job: $1, but it could not be submitted from here. To go on: $by_hand"
@@ -100,16 +101,21 @@ answers() { # HOST: whether a command starts there within 30 s
 # Counts in the run folder, which requeued jobs and copies share. Each line has the number that the
 # job had at first, so that a run that its user submits again has all its tries.
 retry_left() {
-  local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries
+  local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries new
   ((retries > 0)) || return 1
   mkdir -p "$output"
-  touch "$counted"
-  tries=$(awk -v job="$first" '$1 == job' "$counted" | wc -l)
+  # Others may be able to write there: a new file takes the place of a link.
+  new=$(mktemp "$counted-XXXXXX") || return 1
+  [[ -L $counted || ! -f $counted ]] || cat "$counted" >"$new"
+  tries=$(awk -v job="$first" '$1 == job' "$new" | wc -l)
   if ((tries >= retries)); then
+    rm -f "$new"
     echo "convoy job: exit $code, $lost; was put back $tries times and is not again (CONVOY_RETRIES=$retries)"
     return 1
   fi
-  echo "$first $(date +%FT%T) exit $code, $lost" >>"$counted"
+  echo "$first $(date +%FT%T) exit $code, $lost" >>"$new"
+  chmod "=rw" "$new" # less what umask takes away
+  mv -fT "$new" "$counted"
 }
 
 # Slurm gives a requeued job fewer nodes only if it asked for no number of tasks. The ranks of a

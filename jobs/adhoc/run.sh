@@ -16,6 +16,9 @@ hostfile=${HOSTFILE:-jobs/adhoc/hostfile}
 [[ -e $hostfile ]] || fail "there is no $hostfile: copy jobs/adhoc/hostfile.example to it and write your machines into it"
 mapfile -t hosts < <(sed -E 's/#.*//; /^[[:space:]]*$/d; s/^[[:space:]]*([^[:space:]]+).*/\1/' "$hostfile")
 [[ ${#hosts[@]} -gt 0 ]] || fail "$hostfile names no host"
+for host in "${hosts[@]}"; do
+  [[ $host != -* ]] || fail "$hostfile: $host is no host name, but an option of ssh: correct that line"
+done
 agent=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes -o ConnectTimeout=10}
 for host in "${hosts[@]}"; do
   # shellcheck disable=SC2086
@@ -32,8 +35,15 @@ log=$(value_of output)
 log=${log:-$CONVOY_OUTPUT}
 if ! given dry-run && ! given help; then
   mkdir -p "$(dirname "$log")"
-  exec > >(exec tee -ia "${log%/}.log") 2>&1 # -i: a Ctrl-C is for the training
+  log=${log%/}.log
+  # Others may be able to write in that folder: nothing goes through a link of theirs.
+  no_log="$log is a link, or no plain file: move it away, or choose another --output"
+  [[ ! -L $log && (! -e $log || -f $log) ]] || fail "$no_log"
+  exec 9>>"$log"
+  [[ ! -L $log && $log -ef /dev/fd/9 ]] || fail "$no_log"
+  exec > >(exec tee -ia /dev/fd/9) 2>&1 # -i: a Ctrl-C is for the training
   log_writer=$!
+  exec 9>&-
   trap 'exec >&- 2>&-; wait "$log_writer" || true' EXIT
 fi
 train_on auto "$@"

@@ -109,6 +109,29 @@ class Text(unittest.TestCase):
                 text = "\n".join(line for line in lines_of(path) if not line.startswith(("#!", "#PBS -S")))
                 self.assertNotRegex(text, r"(?<![\w.}$])/(home|root|work|mnt|scratch|opt|usr)/|RUN_AS_ROOT")
 
+    def test_an_image_gets_what_is_tracked_and_nothing_else(self):
+        """By Docker's rules: a pattern takes a path or a folder above it, and the last one decides."""
+        patterns = [line for line in lines_of(f"{ROOT}/.dockerignore") if line and not line.startswith("#")]
+
+        def left_out(path):
+            steps = ["/".join(path.split("/")[:n]) for n in range(1, path.count("/") + 2)]
+            out = False
+            for pattern in patterns:
+                keep, pattern = pattern.startswith("!"), pattern.removeprefix("!")
+                form = "(.*/)?" * pattern.startswith("**/") + re.escape(pattern.removeprefix("**/")).replace(r"\*", "[^/]*")
+                if any(re.fullmatch(form, step) for step in steps):
+                    out = not keep
+            return out
+
+        tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+        self.assertGreater(len(tracked), 500)
+        self.assertEqual([path for path in tracked if left_out(path)], [])
+        for path in (".git/config", "jobs/site/mine.env", "jobs/adhoc/hostfile", "output/run/metrics.h5", "output/convoy-7.log", "output/a.json",
+                     "input/private/manifest.json", "build/convoy", "build-old/convoy", ".deps/onednn/x", "tests/jobs/__pycache__/x.pyc",
+                     "input/private.partial/x", "output/sweep/lr-1/model.h5"):  # fmt: skip
+            with self.subTest(path):
+                self.assertTrue(left_out(path))
+
     def test_the_table_names_every_script(self):
         readme = "\n".join(lines_of(f"{JOBS}/README.md"))
         for path in ALL:
@@ -213,6 +236,28 @@ class Words(words.Words):
         said = self.bash(launch)[1].splitlines()
         self.assertEqual(shlex.split(said[0])[7:], ["env", "build/convoy", "train", "--data", "it's data", "--output", "my run", "--resume", "auto", "--device", "cpu"])
         self.assertEqual(said[1], "convoy job: checkpointed; the same command with --output 'my run' goes on")
+
+    def test_a_copy_of_a_job_is_submitted_by_words_that_can_be_pasted(self):
+        name = "convoy-1gpu;touch pwned"
+        script = f"jobs/pbs/{name.removeprefix('convoy-')}.pbs"
+        again = f"""source jobs/common.sh; PBS_JOBID=7 PBS_JOBNAME={shlex.quote(name)} CONVOY_ARGS="--data 'my data;touch pwned'" CONVOY_SUBMIT= asked='' code=85
+            output='my run'; requeue_pbs checkpointed"""
+        self.stub("bin/qrerun", "exit 1")
+        said = self.bash(again)[1]
+        words = shlex.split(said.split("To go on: ")[1])
+        self.assertEqual(words, ["CONVOY_OUTPUT=my run", "jobs/submit.sh", script, "--data", "my data;touch pwned"])
+        self.stub(script, "")
+        self.stub("jobs/submit.sh", "printf '%s|' \"$@\"")
+        self.assertIn(f"goes on as job -W|depend=afterany:7|{script}|--data|my data;touch pwned|", self.bash(again)[1])
+        self.assertFalse(os.path.exists(f"{self.dir}/pwned"))
+
+    def test_a_sweeps_element_goes_on_by_words_that_can_be_pasted(self):
+        self.stub("bin/qrerun", "exit 1")
+        self.stub("build/convoy", "exit 85")
+        os.rename(f"{self.dir}/data", f"{self.dir}/my data;touch pwned")
+        out = self.bash("""source jobs/common.sh; scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0; find_launcher() { launch=(env) convoy=(build/convoy); }
+            sweep_on cpu lr=0.1 --data 'my data;touch pwned'""")[1]
+        self.assertEqual(shlex.split(out.split("To go on: ")[1])[1:], ["jobs/submit.sh", "jobs/pbs/1gpu.pbs", "--data", "my data;touch pwned", "--lr", "0.1"])
 
     def test_retries_are_a_number(self):
         self.refused("CONVOY_RETRIES=often is not a number", "source jobs/common.sh; launch=(env); train_on auto --data data", CONVOY_RETRIES="often")

@@ -32,6 +32,10 @@ class Words(unittest.TestCase):
             f.write(f"#!/bin/bash\n{body}\n")
         os.chmod(path, 0o755)
 
+    def write(self, name, text):
+        with open(f"{self.dir}/{name}", "w") as f:
+            f.write(text)
+
     def site(self, name, text):
         with open(f"{self.dir}/jobs/site/{name}.env", "w") as f:
             f.write(text + "\n")

@@ -1,0 +1,71 @@
+"""What the job scripts write into folders that others may write, and what they take from a host file. Needs neither root nor a scheduler."""
+import os
+import subprocess
+import unittest
+
+import words
+from words import lines_of
+
+
+class SharedFolders(words.Words):
+    """Others may be able to write where a job writes: nothing goes through a link of theirs."""
+
+    def setUp(self):
+        super().setUp()
+        self.stub("bin/ssh", 'printf "%s\\n" "$@" >>ssh.txt; echo found')
+        self.stub("bin/mpirun", "echo said")
+        self.write("jobs/adhoc/hostfile", "m1 slots=1\n")
+
+    def test_retries_are_counted_in_no_file_that_a_link_leads_to(self):
+        count = "source jobs/common.sh; scheduler=slurm output=run retries=2 code=6 lost='no answer from a'; export CONVOY_FIRST_JOB=7; retry_left && echo back"
+        self.write("victim", "mine\n7 of another file\n7 of another file\n")
+        os.makedirs(f"{self.dir}/run")
+        os.symlink(f"{self.dir}/victim", f"{self.dir}/run/retries")
+        for tries in (1, 2):
+            self.assertEqual(self.bash(count)[1], "back\n")
+            self.assertFalse(os.path.islink(f"{self.dir}/run/retries"))
+            self.assertEqual([line.split()[0] for line in lines_of(f"{self.dir}/run/retries")], ["7"] * tries)
+        self.assertIn("was put back 2 times and is not again", self.bash(count)[1])
+        self.assertEqual(self.bash(count.replace("JOB=7", "JOB=8"))[1], "back\n")
+        self.assertEqual([line.split()[0] for line in lines_of(f"{self.dir}/run/retries")], ["7", "7", "8"])
+        self.assertEqual(os.listdir(f"{self.dir}/run"), ["retries"])
+        self.assertEqual(lines_of(f"{self.dir}/victim"), ["mine", "7 of another file", "7 of another file"])
+        self.bash(f"umask 027; {count.replace('JOB=7', 'JOB=9')}")
+        self.assertEqual(os.stat(f"{self.dir}/run/retries").st_mode & 0o777, 0o640)
+        os.remove(f"{self.dir}/run/retries")
+        os.mkfifo(f"{self.dir}/run/retries")
+        self.assertEqual(self.bash(count)[1], "back\n")
+
+    def test_a_cell_takes_no_place_of_a_link(self):
+        os.makedirs(f"{self.dir}/victim")
+        os.makedirs(f"{self.dir}/out")
+        self.stub("build/convoy", "mkdir -p out/.1n1g-b8-r1; ln -sfn ../victim out/1n1g-b8-r1")  # while it runs
+        code, _, err = self.bash("source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out")
+        self.assertNotEqual(code, 0)
+        self.assertEqual(os.listdir(f"{self.dir}/victim"), [], err)
+
+    def test_a_host_is_no_option_of_ssh(self):
+        for host in ("-oProxyCommand=touch${IFS}pwned", "--", "-h"):
+            with self.subTest(host):
+                self.write("jobs/adhoc/hostfile", f"m1\n {host} slots=2\n")
+                self.refused(f"jobs/adhoc/hostfile: {host} is no host name", "jobs/adhoc/run.sh --data data")
+                self.assertFalse(os.path.exists(f"{self.dir}/ssh.txt"), "not even the first host is asked")
+
+    def test_the_log_is_kept(self):
+        for told in (1, 2):
+            code, out, err = self.bash("jobs/adhoc/run.sh --data data --dry-run --output my/run; jobs/adhoc/run.sh --data data --output my/run")
+            self.assertEqual(lines_of(f"{self.dir}/my/run.log").count("said"), told, (code, out, err))
+
+    def test_the_log_is_no_link_and_no_pipe(self):
+        self.write("victim", "mine\n")
+        os.makedirs(f"{self.dir}/my")
+        for make in (lambda path: os.symlink("../victim", path), lambda path: os.symlink("../new", path), os.mkfifo, os.mkdir):
+            make(f"{self.dir}/my/run.log")
+            self.refused("my/run.log is a link, or no plain file", "jobs/adhoc/run.sh --data data --output my/run/")
+            self.assertEqual(lines_of(f"{self.dir}/victim"), ["mine"])
+            self.assertFalse(os.path.exists(f"{self.dir}/new"))
+            subprocess.run(["rm", "-r", f"{self.dir}/my/run.log"], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
