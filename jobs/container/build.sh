@@ -11,7 +11,7 @@ if [[ -e $cuda ]]; then # NVIDIA's packages put these beside the toolkit, and Co
 fi
 make clean
 make deps
-make -j"$(nproc)" all
+make -j"$(nproc)" all ${COMMIT:+COMMIT="$COMMIT"} # .git is not in every image
 ln -sf "$PWD/build/convoy" /usr/local/bin/convoy
 rm -rf /var/lib/apt/lists/*
 convoy info
