@@ -8,19 +8,17 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include "comm/stall_reports.h"
+
 namespace convoy {
 namespace {
 
-namespace fs = std::filesystem;
 constexpr double longest_warning = 30;  // seconds
-
-std::string report_of(const std::string& folder, int rank) { return folder + "/rank-" + std::to_string(rank) + ".txt"; }
 
 std::string where(const Activity& a) {
     std::ostringstream text;
@@ -118,21 +116,19 @@ void Watchdog::end(const std::string& folder) {
     std::ostringstream message;
     message << "no progress for " << limit_ << " s (--watchdog): ";
     if (folder.empty()) comm_.abort(Exit::comm, message.str() + mine);
-
     // If the link is dead, ranks see no more of each other than files: each writes its report, and
     // the lowest one speaks for all.
-    std::error_code ignored;
-    fs::create_directories(folder, ignored);
-    std::ofstream(report_of(folder, comm_.rank())) << mine << "\n";
+    const StallReports all(folder);
+    if (!all.usable()) comm_.abort(Exit::comm, message.str() + mine);
+    all.write(comm_.rank(), mine);
     std::this_thread::sleep_for(std::chrono::seconds(2));
     std::vector<int> silent;
     std::vector<std::string> reports;
     for (int r = 0; r < comm_.size(); ++r) {
-        std::ifstream file(report_of(folder, r));
-        if (std::string line; std::getline(file, line)) {
+        if (std::string line = all.read(r); !line.empty()) {
             // until its abort
             if (reports.empty() && r < comm_.rank()) std::this_thread::sleep_for(std::chrono::hours(1));
-            reports.push_back(line);
+            reports.push_back(std::move(line));
         } else {
             silent.push_back(r);
         }

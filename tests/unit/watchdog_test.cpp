@@ -2,10 +2,13 @@
 #include "comm/watchdog.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
+#include "comm/stall_reports.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
 
@@ -53,6 +56,38 @@ TEST(Watchdog, WarnsOncePerStall) {
         EXPECT_EQ(said.warnings(), stall);
     }
     test_comm().activity().enter("host code between operations");
+}
+
+// Others may be able to write in the run folder.
+TEST(WatchdogReports, FollowNoLinkAndWaitForNoPipe) {
+    const TempDir dir;
+    write_file(dir.path("victim"), "mine\n");
+    std::filesystem::create_directories(dir.path("run/stalled"));
+    std::filesystem::create_symlink(dir.path("victim"), dir.path("run/stalled/rank-0.txt"));
+    std::filesystem::create_symlink(dir.path("victim"), dir.path("run/stalled/rank-1.txt"));
+    ASSERT_EQ(::mkfifo(dir.path("run/stalled/rank-2.txt").c_str(), 0666), 0);
+    const StallReports reports(dir.path("run/stalled"));
+    ASSERT_TRUE(reports.usable());
+    reports.write(0, "rank 0 on a is in 'x'");
+    reports.write(0, "rank 0 on a is in 'y'");
+    EXPECT_EQ(read_file(dir.path("run/stalled/rank-0.txt")), "rank 0 on a is in 'y'\n");
+    EXPECT_EQ(reports.read(0), "rank 0 on a is in 'y'");
+    EXPECT_EQ(reports.read(1), "") << "a link";
+    EXPECT_EQ(reports.read(2), "") << "a pipe";
+    EXPECT_EQ(reports.read(3), "") << "none";
+    EXPECT_EQ(read_file(dir.path("victim")), "mine\n");
+}
+
+TEST(WatchdogReports, AreNotInAFolderThatIsALink) {
+    const TempDir dir;
+    std::filesystem::create_directories(dir.path("victim"));
+    std::filesystem::create_directories(dir.path("run"));
+    std::filesystem::create_directory_symlink(dir.path("victim"), dir.path("run/stalled"));
+    const StallReports reports(dir.path("run/stalled"));
+    EXPECT_FALSE(reports.usable());
+    reports.write(0, "x");
+    EXPECT_EQ(reports.read(0), "");
+    EXPECT_TRUE(std::filesystem::is_empty(dir.path("victim")));
 }
 
 }  // namespace
