@@ -29,6 +29,7 @@ int count_of(const nlohmann::json& of, const char* name, const std::string& path
 }
 
 nlohmann::json table_of(const std::string& path) {
+    size_of_input(path, advice);  // a cluster file names it, which may be somebody else's
     const std::string text = text_of_input(path, 16 << 20, advice);
     const nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
     const auto table = all.is_object() ? all.find("all_reduce") : all.end();

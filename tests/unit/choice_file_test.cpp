@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 
+#include "base/cache_folder.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -68,6 +71,26 @@ TEST_F(ChoiceFiles, HaveNoHalfLines) {
     EXPECT_EQ(read_file(path()), "whole = 1\n");
     write_file(path(), "whole = 1\nhal");
     EXPECT_EQ(ChoiceFile(kind_).read(), "whole = 1\n");
+}
+
+// Others may be able to write in the folder of a cache; what is in it can be made again.
+TEST_F(ChoiceFiles, AreRegularAndOfAFewMegabytes) {
+    write_file(path(), "whole = 1\n");
+    std::filesystem::remove(path());
+    ASSERT_EQ(::mkfifo(path().c_str(), 0666), 0);
+    EXPECT_FALSE(ChoiceFile(kind_).usable()) << "reading a pipe would wait for ever";
+    EXPECT_EQ(text_of_cache(path()), "");
+    std::filesystem::remove(path());
+    write_file(path(), "whole = 1\n");
+    std::filesystem::resize_file(path(), (16 << 20) + 1);
+    EXPECT_FALSE(ChoiceFile(kind_).usable());
+    EXPECT_EQ(text_of_cache(path()), "");
+    std::filesystem::resize_file(path(), 16 << 20);
+    EXPECT_TRUE(ChoiceFile(kind_).usable());
+    EXPECT_EQ(text_of_cache(path()).size(), size_t(16) << 20);
+    EXPECT_EQ(text_of_cache(path()).substr(0, 10), "whole = 1\n");
+    EXPECT_EQ(text_of_cache(dir_.path()), "") << "a folder";
+    EXPECT_EQ(text_of_cache(dir_.path("none")), "");
 }
 
 TEST_F(ChoiceFiles, NeedAPlace) {

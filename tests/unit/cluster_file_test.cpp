@@ -3,6 +3,7 @@
 #include "report/cluster_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -246,6 +247,13 @@ TEST_F(ClusterFile, ShippedMachinesAreWhatTheirNamesSay) {
     EXPECT_EQ(h100.gpu, GpuGeneration::hopper);
     EXPECT_GT(h100.switch_bandwidth, h100.node_bandwidth);
     EXPECT_LT(h100.network_bandwidth(), 8 * 50e9) << "eight adapters of 400 Gb/s";
+}
+
+TEST_F(ClusterFile, ATableThatIsAPipeIsRefused) {
+    ASSERT_EQ(::mkfifo(dir.path("table.json").c_str(), 0666), 0);
+    const std::string cluster = file(least + "all-reduce-table = table.json\n");
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {dir.path("table.json"), "not a regular file"},
+                                   [&] { read_cluster(cluster); }));
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ ChoiceFile::ChoiceFile(const std::string& kind) {
     try {
         std::filesystem::create_directories(folder);
         file_ = open_to_write(folder + "/convolutions-1-" + name + ".txt", O_RDWR | O_CREAT | O_APPEND);
+        if (is_cache_file(file_)) return;
+        ::close(file_);
+        file_ = -1;
     } catch (const std::exception&) {
         file_ = -1;
     }
@@ -43,10 +46,7 @@ bool ChoiceFile::lock() {
 }
 
 std::string ChoiceFile::read() const {
-    std::string text;
-    char block[4096];
-    ::lseek(file_, 0, SEEK_SET);
-    for (ssize_t n; (n = ::read(file_, block, sizeof block)) > 0;) text.append(block, size_t(n));
+    const std::string text = text_of_cache(file_);
     return text.substr(0, text.rfind('\n') + 1);  // a line may be cut off, of a full disk
 }
 

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/kernel_trial.h"
 #include "backend/cuda/random_memory.h"
+#include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/durable.h"
 
@@ -24,10 +23,7 @@ constexpr double most_wait = 120;  // seconds for plans of one spec: longer, and
 Plans::Plans(const Cudnn& cudnn, cudaStream_t stream, Options options)
     : cudnn_(cudnn), stream_(stream), options_(std::move(options)), trials_(options_.path), builder_(options_.threads) {
     check(cudaGetDevice(&device_), "asking for the device");
-    std::ifstream file(options_.path);
-    std::ostringstream text;
-    if (file) text << file.rdbuf();
-    cached_ = parse_choices(text.str());
+    cached_ = parse_choices(text_of_cache(options_.path));
 }
 
 void Plans::take(const PlanChoices& choices, bool binding) {
