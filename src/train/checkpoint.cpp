@@ -1,10 +1,12 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/durable.h"
@@ -70,7 +72,7 @@ template <class C, class F> void each_tensor(C& c, const State& state, F f) {
 }
 
 constexpr size_t trial_bytes = size_t(1) << 16;
-constexpr const char *trial_prefix = ".convoy-", *trial_pattern = "/.convoy-XXXXXX";
+constexpr const char* trial_pattern = "/.convoy-XXXXXX";  // as of mkdtemp(3)
 
 std::vector<std::string> column(const Identity& identity, bool values) {
     std::vector<std::string> texts;
@@ -180,7 +182,13 @@ double estimated_seconds(const std::string& folder, size_t bytes) {
     }
 }
 
-bool is_trial(const std::string& name) { return name.starts_with(trial_prefix); }
+bool is_trial(const std::string& name) {
+    const std::string_view pattern = trial_pattern + 1;
+    const size_t drawn = pattern.find('X');
+    const auto is_drawn = [](unsigned char c) { return std::isalnum(c) != 0; };
+    return name.size() == pattern.size() && name.starts_with(pattern.substr(0, drawn)) &&
+           std::all_of(name.begin() + ptrdiff_t(drawn), name.end(), is_drawn);
+}
 
 void save_model(const std::string& path, const Checkpoint& c, const State& state) {
     save_model(path, c.model, state, [&](const Tensor& tensor) -> const float* {

@@ -61,6 +61,8 @@ std::string read_choices(const std::string& path);
 
 /// "RUN/checkpoints/step-000000001200.h5"
 std::string checkpoint_path(const std::string& run_dir, int64_t step);
+/// Whether checkpoint_path() makes such names: copies that users make have others.
+bool is_checkpoint_name(const std::string& name);
 /// "RUN/model-best.h5"
 std::string best_model_path(const std::string& run_dir);
 /// Checkpoint files of a run, newest first. Throws Inaccessible if their folder cannot be listed.

@@ -21,8 +21,7 @@ std::string checkpoint_path(const std::string& run_dir, int64_t step) {
 
 std::string best_model_path(const std::string& run_dir) { return run_dir + "/model-best.h5"; }
 
-/// Whether checkpoint_path() makes such names: copies that users make have others.
-static bool is_checkpoint_name(const std::string& name) {
+bool is_checkpoint_name(const std::string& name) {
     constexpr std::string_view begin = "step-", end = ".h5";
     constexpr size_t digits = 12;
     if (!name.starts_with(begin) || !name.ends_with(end) || name.size() < begin.size() + digits + end.size())

@@ -16,7 +16,9 @@
 #include "base/file_error.h"
 #include "base/folder.h"
 #include "base/shell_word.h"
+#include "base/text.h"
 #include "train/metrics_file.h"
+#include "train/run_leftovers.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -38,6 +40,10 @@ namespace {
 }
 [[noreturn]] void fail_as_busy(const std::string& path) {
     fail(Exit::usage, path + ": another run is writing there; choose another --output");
+}
+
+void warn(const std::string& message) {
+    if (!message.empty()) std::fprintf(stderr, "warning: %s\n", printable(message).c_str());
 }
 
 /// Whether there is a run that is to be overwritten. Throws Exit::usage if there is one that is not
@@ -77,7 +83,11 @@ void check_can_replace(const std::string& path) {
     const std::string lines = path + "/metrics.jsonl";
     const int file = ::open(lines.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 && errno != ENOENT) cannot_write(lines);
-    if (file >= 0) ::close(file);
+    if (file < 0) return;
+    struct stat status{};
+    const bool plain = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+    ::close(file);
+    if (!plain) fail(Exit::io, lines + ": is a pipe or a device, where the run writes a file; move it away");
 }
 
 /// Makes a folder in `folder` and removes it: permission bits do not tell of read-only file
@@ -101,32 +111,18 @@ std::string make_run_folder(const std::string& path) {
 
 RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
     std::error_code error;
-    fs::create_directories(path, error);
+    const bool made = fs::create_directories(path, error);
     std::error_code unseen;
     if (!fs::is_directory(path, unseen)) fail_to_make(path, error ? error : unseen);
+    warn(check_checkpoints_link(path));
+    if (!made) warn(warning_of_owner(path));
     lock_ = open_to_write(path + "/lock", O_RDWR);
     if (!lock_file(lock_)) fail_as_busy(path);
     if (errno != 0)
-        std::fprintf(stderr,
-                     "warning: %s: this file system has no locks (%s), so a second run there would not be refused; "
-                     "start none\n",
-                     printable(path).c_str(), std::strerror(errno));
-    for (const char* folder : {"", "/checkpoints"})  // what a killed run was just writing
-        for (const fs::path& entry : entries_of(path + folder, error)) {
-            if (entry.extension() == ".partial") fs::remove(entry, error);
-            if (is_trial(entry.filename())) fs::remove_all(entry, error);
-        }
-    fs::remove_all(path + "/stalled", error);  // reports of a watchdog
-    if (!replaces_run(path, resume, overwrite)) return;
-    // checkpoints first: if a later removal fails, no run can resume from half a run
-    for (const char* name :
-         {"checkpoints", "metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png"}) {
-        fs::remove_all(path + "/" + name, error);
-        if (error)
-            fail(Exit::io, path + "/" + name +
-                               ": belongs to the run that --overwrite replaces, and cannot be removed: " +
-                               reason_and_advice(error.value(), "choose another --output"));
-    }
+        warn(path + ": this file system has no locks (" + std::strerror(errno) +
+             "), so a second run there would not be refused; start none");
+    remove_leftovers(path);
+    if (replaces_run(path, resume, overwrite)) remove_run(path);
 }
 
 void check_folder(const std::string& path, const std::string& option) {
@@ -139,6 +135,7 @@ void check_folder(const std::string& path, const std::string& option) {
 }
 
 void check_can_write(const std::string& path) {
+    check_checkpoints_link(path);
     check_folder(path, "--output");
     for (const std::string& folder : {path, path + "/checkpoints"}) try {
             const std::string place = nearest_folder(folder);
@@ -153,6 +150,7 @@ void check_can_write(const std::string& path) {
 void check_run_folder(const std::string& path, bool resume, bool overwrite) {
     std::error_code error;
     if (!fs::exists(path, error)) return;
+    check_checkpoints_link(path);
     const int file = ::open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 && errno != ENOENT) cannot_write(path + "/lock");
     struct flock whole{};

@@ -1,10 +1,14 @@
 // Folders of runs that are given none: each gets its own, however many start at once.
 #include "train/run_folder.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -43,13 +47,167 @@ TEST(RunFolder, WhatAKilledRunWasWritingIsRemoved) {
     for (const std::string& folder : {run, run + "/checkpoints"}) {
         estimated_seconds(folder, 0);  // makes a trial and removes it
         for (const auto& entry : fs::directory_iterator(folder)) EXPECT_FALSE(is_trial(entry.path().filename()));
-        write_file(folder + "/.convoy-left/x", "x");
+        write_file(folder + "/.convoy-k1LLed/trial.h5.partial", "x");
     }
-    ASSERT_TRUE(is_trial(".convoy-left")) << "the name of what a killed run leaves";
+    ASSERT_TRUE(is_trial(".convoy-k1LLed")) << "the name of what a killed run leaves";
     const RunFolder folder(run, true, false);
     std::set<std::string> left;
     for (const auto& entry : fs::recursive_directory_iterator(run)) left.insert(entry.path().filename());
     EXPECT_EQ(left, (std::set<std::string>{"checkpoints", "step-000000000006.h5", "mine.txt", "lock"}));
+}
+
+/// Every path below a folder; folders end with "/", links with "@".
+std::set<std::string> paths_in(const std::string& folder) {
+    std::set<std::string> paths;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+        const char* kind = entry.is_symlink() ? "@" : entry.is_directory() ? "/" : "";
+        paths.insert(entry.path().lexically_relative(folder).string() + kind);
+    }
+    return paths;
+}
+
+const std::set<std::string> files_of_users = {"thesis.pdf.partial",
+                                              "step-7.h5.partial",
+                                              "metrics.h5.partial.mine",
+                                              ".convoy-notes/",
+                                              ".convoy-notes/trial.h5",
+                                              ".convoy-A1b2C3/",
+                                              ".convoy-A1b2C3/mine.txt",
+                                              "stalled/",
+                                              "stalled/rank-0.txt.mine",
+                                              "stalled/notes.txt",
+                                              "checkpoints/",
+                                              "checkpoints/big.iso.partial",
+                                              "checkpoints/mine.h5",
+                                              "checkpoints/step-000000000006.h5.old.mine",
+                                              "checkpoints/.convoy-notes/",
+                                              "checkpoints/.convoy-notes/x"};
+
+void write_files_of_users(const std::string& folder) {
+    for (const std::string& path : files_of_users)
+        if (!path.ends_with("/")) write_file(folder + "/" + path, "a user's");
+}
+
+// A download that is under way ends with .partial, too.
+TEST(RunFolder, FilesThatConvoyDoesNotMakeStay) {
+    const TempDir dir;
+    write_files_of_users(dir.path("run"));
+    for (const char* name : {"model-best.h5.partial", "oom.partial", "stalled/rank-12.txt", ".convoy-A1b2C3/trial.h5"})
+        write_file(dir.path("run/") + name, "Convoy's");
+    {
+        const RunFolder folder(dir.path("run"), true, false);
+    }
+    std::set<std::string> left = paths_in(dir.path("run"));
+    EXPECT_EQ(left.erase("lock"), 1u);
+    EXPECT_EQ(left, files_of_users);
+}
+
+TEST(RunFolder, ThatIsReplacedKeepsTheFilesOfUsers) {
+    const TempDir dir;
+    const std::string run = dir.path("run");
+    write_files_of_users(run);
+    for (const char* name :
+         {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5", "metrics.png", "checkpoints/step-000000000006.h5",
+          "checkpoints/step-000000000007.h5.old", "checkpoints/step-000000000007.h5.old-2"})
+        write_file(run + "/" + name, "the run's");
+    {
+        const RunFolder folder(run, false, true);
+    }
+    std::set<std::string> left = paths_in(run);
+    EXPECT_EQ(left.erase("lock"), 1u);
+    EXPECT_EQ(left, files_of_users);
+    write_file(dir.path("plain/metrics.h5"), "x");
+    write_file(dir.path("plain/checkpoints/step-000000000006.h5"), "x");
+    const RunFolder folder(dir.path("plain"), false, true);
+    EXPECT_EQ(paths_in(dir.path("plain")), (std::set<std::string>{"lock"}));
+}
+
+/// Runs `action` and returns what it says on stderr.
+std::string said(const std::function<void()>& action) {
+    testing::internal::CaptureStderr();
+    action();
+    return testing::internal::GetCapturedStderr();
+}
+
+// Somebody may hand on a run folder that holds such a link.
+TEST(RunFolder, WhoseCheckpointsAreALinkIntoAnotherRunIsRefused) {
+    const TempDir dir;
+    write_file(dir.path("other/metrics.h5"), "another run");
+    write_file(dir.path("other/checkpoints/step-000000000002.h5"), "its checkpoint");
+    write_file(dir.path("other/checkpoints/step-000000000004.h5.partial"), "is being written");
+    write_file(dir.path("run/metrics.h5"), "a run");
+    const std::set<std::string> before = paths_in(dir.path("other"));
+    for (const char* target : {"other/checkpoints", "other"}) {
+        fs::remove(dir.path("run/checkpoints"));
+        fs::create_directory_symlink(dir.path(target), dir.path("run/checkpoints"));
+        const std::vector<std::string> words = {dir.path("run/checkpoints"), "link into another run",
+                                                dir.path("other")};
+        EXPECT_EQ("", problem_of_error(Exit::io, words, [&] { RunFolder(dir.path("run"), true, false); }));
+        EXPECT_EQ("", problem_of_error(Exit::io, words, [&] { RunFolder(dir.path("run"), false, true); }));
+        EXPECT_EQ("", problem_of_error(Exit::io, words, [&] { check_can_write(dir.path("run")); }));
+        EXPECT_EQ("", problem_of_error(Exit::io, words, [&] { check_run_folder(dir.path("run"), true, false); }));
+    }
+    EXPECT_EQ(paths_in(dir.path("other")), before);
+    EXPECT_EQ(paths_in(dir.path("run")), (std::set<std::string>{"metrics.h5", "checkpoints@"}));
+}
+
+TEST(RunFolder, SaysWhereALinkOfItsCheckpointsLeads) {
+    const TempDir dir;
+    write_file(dir.path("scratch/step-000000000002.h5.partial"), "x");
+    write_file(dir.path("scratch/step-000000000002.h5"), "x");
+    write_file(dir.path("scratch/thesis.partial"), "x");
+    fs::create_directory(dir.path("run"));
+    fs::create_directory_symlink(dir.path("scratch"), dir.path("run/checkpoints"));
+    EXPECT_NO_THROW(check_can_write(dir.path("run")));
+    EXPECT_EQ(said([&] { RunFolder(dir.path("run"), true, false); }),
+              "warning: " + dir.path("run/checkpoints") + ": is a link: checkpoints are written and removed in " +
+                  dir.path("scratch") + "\n");
+    EXPECT_EQ(paths_in(dir.path("scratch")), (std::set<std::string>{"step-000000000002.h5", "thesis.partial"}));
+    said([&] { RunFolder(dir.path("run"), false, true); });
+    EXPECT_EQ(paths_in(dir.path("scratch")), (std::set<std::string>{"thesis.partial"}));
+    EXPECT_TRUE(fs::is_symlink(dir.path("run/checkpoints"))) << "the next run has its checkpoints there, too";
+    fs::remove(dir.path("run/checkpoints"));
+    fs::create_directory_symlink("elsewhere", dir.path("run/checkpoints"));
+    fs::create_directory(dir.path("run/elsewhere"));
+    EXPECT_EQ(count(said([&] { RunFolder(dir.path("run"), true, false); }), dir.path("run/elsewhere")), 1)
+        << "in the run itself";
+}
+
+TEST(RunFolder, WhoseCheckpointsAreALinkOfAnotherUserIsRefused) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make links of another user";
+    const TempDir dir;
+    write_file(dir.path("run/metrics.h5"), "a run");
+    write_file(dir.path("victim/step-000000000002.h5"), "x");
+    fs::create_directory_symlink(dir.path("victim"), dir.path("run/checkpoints"));
+    ASSERT_EQ(::lchown(dir.path("run/checkpoints").c_str(), 65534, 65534), 0);
+    EXPECT_EQ("", problem_of_error(Exit::io, {dir.path("run/checkpoints"), "a link that another user made"},
+                                   [&] { RunFolder(dir.path("run"), true, false); }));
+    EXPECT_EQ(paths_in(dir.path("victim")), (std::set<std::string>{"step-000000000002.h5"}));
+    EXPECT_FALSE(fs::exists(dir.path("run/lock")));
+}
+
+TEST(RunFolder, OfAnotherUserOrOpenToAllIsNamed) {
+    const TempDir dir;
+    const auto start = [&] { return said([&] { RunFolder(dir.path("run"), false, false); }); };
+    EXPECT_EQ(start(), "") << "it is made";
+    EXPECT_EQ(start(), "");
+    fs::permissions(dir.path("run"), fs::perms::all);
+    EXPECT_EQ(count(start(), "warning: " + dir.path("run") + ": every user of this machine can change"), 1);
+    fs::permissions(dir.path("run"), fs::perms(0775));
+    EXPECT_EQ(start(), "") << "a group that shares a folder knows it";
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make folders of another user";
+    ASSERT_EQ(::chown(dir.path("run").c_str(), 65534, 65534), 0);
+    EXPECT_EQ(count(start(), "warning: " + dir.path("run") + ": belongs to another user (uid 65534)"), 1);
+}
+
+TEST(RunFolder, WhoseLinesAreAPipeIsRefused) {
+    const TempDir dir;
+    fs::create_directory(dir.path("run"));
+    ASSERT_EQ(::mkfifo(dir.path("run/metrics.jsonl").c_str(), 0666), 0);
+    const int reader = ::open(dir.path("run/metrics.jsonl").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    EXPECT_EQ("", problem_of_error(Exit::io, {dir.path("run/metrics.jsonl"), "a pipe or a device"},
+                                   [&] { check_can_write(dir.path("run")); }));
+    ::close(reader);
 }
 
 // What a run that is resumed or replaced has is its room.
