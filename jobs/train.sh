@@ -47,9 +47,13 @@ fi
 device=(--device cuda --devices "$gpus")
 [[ ${CONVOY_DEVICE:-cuda} == cuda ]] || device=(--device "$CONVOY_DEVICE")
 mkdir -p "$folder"
+rm -f "$log"
+set -C # a link that another user puts there now is not followed
+exec 9>"$log"
+set +C
 code=0
 mpirun --bind-to none --oversubscribe -np "$ranks" "${convoy[@]}" train --config "$root/input/recipes/tests/resnet50.cfg" \
   --model "$model" --data "$data" --batch-size "$total" --lr "$rate" --log-format imagenet \
-  --checkpoint-every none --output "${log%.log}" --overwrite "${device[@]}" "${more[@]}" 2>&1 | tee "$log" || code=$?
+  --checkpoint-every none --output "${log%.log}" --overwrite "${device[@]}" "${more[@]}" 2>&1 9>&- | tee /dev/fd/9 || code=$?
 echo "Writting log to $log"
 exit "$code"

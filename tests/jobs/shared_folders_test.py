@@ -66,6 +66,18 @@ class SharedFolders(words.Words):
             self.assertFalse(os.path.exists(f"{self.dir}/new"))
             subprocess.run(["rm", "-r", f"{self.dir}/my/run.log"], check=True)
 
+    def test_the_log_of_a_benchmark_takes_the_place_of_a_link(self):
+        folder = f"{self.dir}/logs/benchmark_log/cnns/resnet50_1node_bz128"
+        os.makedirs(folder)
+        self.write("victim", "mine\n")
+        for make in (lambda path: os.symlink(f"{self.dir}/victim", path), lambda path: os.symlink(f"{self.dir}/new", path), os.mkfifo):
+            make(f"{folder}/1n1c_real.log")
+            code, _, err = self.bash("jobs/train.sh", CONVOY_LOGS=f"{self.dir}/logs", CONVOY_DATA="/data")
+            self.assertEqual(code, 0, err)
+            self.assertEqual((lines_of(f"{folder}/1n1c_real.log"), lines_of(f"{self.dir}/victim")), (["said"], ["mine"]))
+            self.assertFalse(os.path.islink(f"{folder}/1n1c_real.log") or os.path.exists(f"{self.dir}/new"))
+            os.remove(f"{folder}/1n1c_real.log")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
