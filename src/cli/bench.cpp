@@ -249,6 +249,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         if (cluster) require_network(*cluster, int(hosts));
     });
+    print_paths_of_recipe(terminal, parsed);
     const auto on_failure = [&](const Error& error) {
         if (error.code == Exit::out_of_memory && folder) write_oom(o.output, o, b, comm.size(), hosts, error.what());
     };

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/shell_word.h"
 #include "cli/foreign_options.h"
 
 namespace convoy {
@@ -110,9 +111,20 @@ bool replaced(const std::string& key, const std::vector<std::set<std::string>>& 
     });
 }
 
+/// Throws for a line of a file whose option only the command line may have. --print-config used to
+/// print switches that are off.
+void check_not_only_flag(const Options& options, const std::string& where, const std::string& key,
+                         const std::string& value, const std::set<std::string>& only_flags) {
+    if (!only_flags.contains(key) || value == "false") return;
+    const bool is_switch = options.find(key, false).semantic()->min_tokens() == 0;
+    fail(Exit::usage, where + key + ": a recipe may not say what Convoy writes or replaces; take the line out, and " +
+                          "type --" + key + (is_switch ? "" : " " + shell_word(value)));
+}
+
 /// Stores the lines of `path` into `result`, where the command line's values are already.
 void store_config(const Options& options, const std::string& path,
-                  const std::vector<std::set<std::string>>& alternatives, ConfiguredValues& result) {
+                  const std::vector<std::set<std::string>>& alternatives, const std::set<std::string>& only_flags,
+                  ConfiguredValues& result) {
     const po::variables_map command_line = result.values;
     std::istringstream in(recipe_text(path));
     std::set<std::string> seen;
@@ -134,6 +146,7 @@ void store_config(const Options& options, const std::string& path,
                                   did_you_mean(key, known, "keys are the long option names of --help"));
         }
         if (value.empty()) fail(Exit::usage, where + key + ": its value is missing; " + allowed(options, key));
+        check_not_only_flag(options, where, key, value, only_flags);
         if (!seen.insert(key).second) fail(Exit::usage, where + key + ": is given more than once");
         po::parsed_options one(&options);
         one.options.emplace_back(key, std::vector<std::string>{value});
@@ -195,12 +208,14 @@ po::variables_map parse(const Options& options, const std::vector<std::string>& 
 }
 
 ConfiguredValues parse_with_config(const Options& options, const Options& own, const std::vector<std::string>& args,
-                                   const std::vector<std::set<std::string>>& alternatives) {
+                                   const std::vector<std::set<std::string>>& alternatives,
+                                   const std::set<std::string>& only_flags) {
     ConfiguredValues result;
     po::variables_map& values = result.values;
     store_arguments(own, args, {}, values);
     store_arguments(options, {}, {}, values);  // the others' defaults
-    if (values.count("config")) store_config(options, values["config"].as<std::string>(), alternatives, result);
+    if (values.count("config"))
+        store_config(options, values["config"].as<std::string>(), alternatives, only_flags, result);
     translate(options, "", "--", [&] { po::notify(values); });
     return result;
 }

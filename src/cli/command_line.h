@@ -24,12 +24,14 @@ struct ConfiguredValues {
 /// As parse, for options of which one is `config`, a file of lines `key = value`. Keys are the long
 /// option names; `#` starts a comment. Options on the command line win over the file. Of the
 /// options in an `alternatives` set only one can be given: one on the command line replaces the
-/// file's others. `own` are those of `options` that the command line may have. An unreadable file
-/// is Exit::bad_input; a mistake in it is Exit::usage and names file and line.
+/// file's others. `own` are those of `options` that the command line may have, `only_flags` those
+/// that a file may not have, but as `false`. An unreadable file is Exit::bad_input; a mistake in it
+/// is Exit::usage and names file and line.
 ConfiguredValues parse_with_config(const boost::program_options::options_description& options,
                                    const boost::program_options::options_description& own,
                                    const std::vector<std::string>& args,
-                                   const std::vector<std::set<std::string>>& alternatives = {});
+                                   const std::vector<std::set<std::string>>& alternatives = {},
+                                   const std::set<std::string>& only_flags = {});
 
 /// The value of each option that has a default.
 boost::program_options::variables_map defaults_of(const boost::program_options::options_description& options);

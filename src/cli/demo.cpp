@@ -130,6 +130,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] { check_world(comm); });
     Terminal progress(stderr, comm.root());  // stdout is the demo's
     const Heartbeat heartbeat(comm.activity(), progress);
+    print_paths_of_recipe(progress, parsed);
     Watchdog watchdog(comm, o.watchdog);
     check_same_program(comm);
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);

@@ -81,6 +81,7 @@ void check_stream(const SplitReader& reader, const Placed& placed, const TrainSe
 
 int dry_run(Comm& comm, const ParsedOptions& parsed, const TimeLimit& limit, Terminal& terminal) {
     const TrainOptions& o = parsed.options;
+    print_paths_of_recipe(terminal, parsed);
     const std::unique_ptr<Backend> backend = backend_to_plan_on(comm, o);
     const Description d = describe_training(comm, *backend, parsed, limit.deadline);
     const SplitInfo train_info = d.train->info(), test_info = first_images(*d.test, o.eval_images);

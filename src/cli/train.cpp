@@ -60,10 +60,12 @@ void print_ways(Terminal& terminal, const Placed& placed, const Backend& backend
 }
 
 /// Collective. Throws as LogFile.
-void open_log(Comm& comm, const std::string& folder, Terminal& terminal) {
+void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
     comm.together([&] {
+        const std::string& folder = parsed.options.log_dir;
         if (!folder.empty()) terminal.log_to(log_path(folder, comm.rank()));
     });
+    print_paths_of_recipe(terminal, parsed);
 }
 
 /// Collective: opens the run folder, and puts the trainer where the run begins or goes on.
@@ -148,7 +150,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     Watchdog watchdog(comm, o.chip.empty() ? o.watchdog : 0);
     check_same_program(comm);
     if (o.dry_run) return dry_run(comm, parsed, limit, terminal);
-    open_log(comm, o.log_dir, terminal);
+    open_log(comm, parsed, terminal);
     static Requests requests;  // a signal may come until the process ends
     stop_on_signals(requests);
 

@@ -22,7 +22,7 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.choice("stem", o.stem, "auto",
              Choices<std::string>{{"auto", "auto", "by image size"}, {"imagenet", "imagenet"}, {"cifar", "cifar"}},
              "KIND", "of the resnets: {}");
-    t.config("config", "FILE", "recipe: a file of key = value lines, whose keys are these options; flags win over it");
+    t.config("config", "FILE", "recipe: key = value lines; keys are options that write nothing; flags win over it");
     t.text("output", o.output, "", "DIR", command.output);
     t.flag("overwrite", o.overwrite, "replace the run that is in --output");
     t.parsed("resume", o.resume, "none", parse_resume, "WHAT",
@@ -284,7 +284,8 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
         if (const std::string name = arg.substr(0, arg.find('=')); name.starts_with("--") && left_out(name.substr(2)))
             fail(Exit::usage, name + ": has no meaning for " + command.command + "; leave it out, or see --help");
     const po::options_description own = command.without.empty() ? all : table.description(command.without);
-    const ConfiguredValues configured = parse_with_config(all, own, args, {{"batch-size", "batch-per-rank"}});
+    const ConfiguredValues configured =
+        parse_with_config(all, own, args, {{"batch-size", "batch-per-rank"}}, writing_options());
     const po::variables_map& values = configured.values;
     if (o.help) {
         std::ostringstream out;

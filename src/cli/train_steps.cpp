@@ -64,6 +64,23 @@ size_t planned_bytes(const TrainOptions& o, const Trainer& t, int64_t ranks) {
     return 3 * model + checkpoint_bytes(state, ranks) * size_t(takes_checkpoints(o) ? o.keep + 2 : 2) + metrics;
 }
 
+std::vector<std::string> paths_of(const ParsedOptions& parsed) {
+    std::vector<std::string> paths;
+    for (const char* option : {"data", "output", "log-dir", "resume", "config", "cluster", "timeline"})
+        if (const auto given = parsed.given.find(option); given != parsed.given.end())
+            paths.push_back(given->second.value);
+    return paths;
+}
+
+void print_paths_of_recipe(Terminal& terminal, const ParsedOptions& parsed) {
+    for (const char* option : {"data", "resume", "cluster"}) {
+        const auto given = parsed.given.find(option);
+        if (given == parsed.given.end() || given->second.file.empty()) continue;
+        const auto& [file, value, standard] = given->second;
+        if (value != "none" && value != "auto") terminal.line("recipe    " + file + ": " + option + " = " + value);
+    }
+}
+
 void check_same_program(Comm& comm) {
     Versions programs = library_versions();
     programs.emplace_back("Convoy", std::string(version) + " " + commit());

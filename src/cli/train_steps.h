@@ -12,6 +12,11 @@
 
 namespace convoy {
 
+/// The files and folders that options name.
+std::vector<std::string> paths_of(const ParsedOptions&);
+/// Says which data set, checkpoint and other files a recipe names: it may be somebody else's.
+void print_paths_of_recipe(Terminal&, const ParsedOptions&);
+
 /// Collective. Throws Exit::usage if another rank runs another Convoy, or with other libraries.
 void check_same_program(Comm&);
 

@@ -10,9 +10,15 @@
 
 namespace convoy {
 
+const std::set<std::string>& writing_options() {
+    static const std::set<std::string> options = {"output", "overwrite", "log-dir", "timeline"};
+    return options;
+}
+
 std::string config_text(const ConfigPairs& pairs) {
     std::string text;
-    for (const auto& [key, value] : pairs) text += (value.empty() ? "# " : "") + key + " = " + value + "\n";
+    for (const auto& [key, value] : pairs)
+        text += (value.empty() || writing_options().contains(key) ? "# " : "") + key + " = " + value + "\n";
     return text;
 }
 
@@ -46,8 +52,9 @@ namespace {
 std::string changes(const std::string& before, const ConfigPairs& now) {
     std::map<std::string, std::string> old;
     std::istringstream lines(before);
-    for (std::string line; std::getline(lines, line);)
-        if (const size_t equals = line.find(" = "); equals != std::string::npos && !line.starts_with('#'))
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("# ")) line.erase(0, 2);
+        if (const size_t equals = line.find(" = "); equals != std::string::npos)
             old[line.substr(0, equals)] = line.substr(equals + 3);
     const auto shown = [](const std::string& value) { return value.empty() ? "(none)" : value; };
     std::string text;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,11 @@
 namespace convoy {
 
 using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
-/// "key = value" lines, readable by --config.
+/// Options that make Convoy write or delete files. A recipe may not hold them: it may be somebody
+/// else's.
+const std::set<std::string>& writing_options();
+/// "key = value" lines, readable by --config: options without a value, and writing_options(), are
+/// comments.
 std::string config_text(const ConfigPairs&);
 
 /// What every command that writes metrics says of itself and its run, as attributes of /run.

@@ -21,7 +21,7 @@ TEST(Options, PrintedConfigReadsBack) {
     const std::string given =
         "train --data some/where --model mnist-conv --batch-size 48 --lr 0.123456789 --weight-decay 5e-4 --nesterov "
         "--lr-schedule linear --lr-points 0:0.2,2:1,8:0 --mean 0.1307 --stddev 0.3081 --label-smoothing 1e-7 --flip "
-        "--seed 123456789";
+        "--seed 123456789 --output some/run --log-dir some/logs --overwrite";
     const Finished first = convoy_alone(given + " --print-config");
     ASSERT_EQ("", failure(first));
     EXPECT_EQ(value_in(first.out, "lr"), "0.123456789");
@@ -29,8 +29,12 @@ TEST(Options, PrintedConfigReadsBack) {
     EXPECT_EQ(value_in(first.out, "nesterov"), "true");
     EXPECT_EQ(value_in(first.out, "lr-points"), "0:0.2,2:1,8:0");
     EXPECT_EQ(value_in(first.out, "seed"), "123456789");
+    for (const char* line : {"\n# output = some/run\n", "\n# log-dir = some/logs\n", "\n# overwrite = true\n"})
+        EXPECT_NE(first.out.find(line), std::string::npos) << line;
     write_file(dir.path("resolved.cfg"), first.out);
-    const Finished second = launch(2, "train --print-config --config " + dir.path("resolved.cfg"));
+    const Finished second =
+        launch(2, "train --output some/run --log-dir some/logs --overwrite --print-config --config " +
+                      dir.path("resolved.cfg"));
     ASSERT_EQ("", failure(second));
     EXPECT_EQ(second.out, first.out);
 }
@@ -99,6 +103,7 @@ TEST(Options, WhatHasNoEffectIsRefused) {
         EXPECT_EQ("", problem_of_error(Exit::usage, {"--" + option + ": has no effect", p.words},
                                        [&] { parse_train_options(with({flag, off})); }));
         EXPECT_NO_THROW(parse_train_options(with({flag, "--" + remedy}))) << option;
+        if (option == "overwrite") continue;  // never in a file
         // In a file: refused as well, but not if a flag took the effect away.
         const std::string file = dir.path("a.cfg");
         write_file(file, option + " = " + p.value + "\n" + by + " = " + without + "\n");

@@ -105,6 +105,75 @@ TEST(Recipes, AFlagOfTwoThatExcludeOneAnotherReplacesTheFilesOther) {
               }));
 }
 
+// A recipe may be somebody else's.
+TEST(Recipes, CannotSayWhatConvoyWritesOrReplaces) {
+    const TempDir dir;
+    const std::string recipe = dir.path("theirs.cfg");
+    for (const auto& [line, instead] : {std::pair{"output = my run", "type --output 'my run'"},
+                                        {"overwrite = true", "type --overwrite"},
+                                        {"overwrite=yes", "type --overwrite"},
+                                        {"log-dir = logs", "type --log-dir logs"}}) {
+        write_file(recipe, std::string("batch-size = 8\n\n") + line + "\n");
+        const std::string key = std::string(line).substr(0, std::string(line).find_first_of(" ="));
+        EXPECT_EQ("", problem_of_error(Exit::usage, {recipe + ":3: " + key + ": a recipe may not", instead},
+                                       [&] { parse_train_options({"--data", "x", "--config", recipe}); }));
+        EXPECT_EQ("",
+                  problem_of_error(Exit::usage, {recipe + ":3: " + key},
+                                   [&] { parse_train_options({"--data", "x", "--output", "y", "--config", recipe}); }))
+            << "also where a flag would win";
+    }
+    write_file(recipe, "timeline = t.json\n");
+    EXPECT_EQ("", refusal(convoy_alone("bench --model linear --batch-size 4 --config " + recipe), Exit::usage,
+                          {recipe + ":1: timeline: a recipe may not", "type --timeline t.json"}));
+    write_file(recipe, "overwrite = false\nbatch-size = 8\n");  // as --print-config of version 0.2 has it
+    EXPECT_NO_THROW(parse_train_options({"--data", "x", "--output", "y", "--overwrite", "--config", recipe}));
+}
+
+TEST(Recipes, ReplaceNoRun) {
+    const TempDir dir;
+    make_data(dir.path("data"), 20, 10, "28x28x1", 1);
+    write_file(dir.path("run/metrics.h5"), "a run");
+    write_file(dir.path("run/checkpoints/step-000000000002.h5"), "its checkpoint");
+    write_file(dir.path("theirs.cfg"), "model = mnist-linear\nbatch-size = 8\nlog-dir = " + dir.path("logs") +
+                                           "\noverwrite = true\noutput = " + dir.path("run") + "\n");
+    const std::string train = "train --max-steps 1 --data " + dir.path("data") + " --config " + dir.path("theirs.cfg");
+    EXPECT_EQ("", refusal(convoy_alone(train), Exit::usage, {"theirs.cfg:3: log-dir"}));
+    EXPECT_EQ(read_file(dir.path("run/metrics.h5")), "a run");
+    EXPECT_EQ(read_file(dir.path("run/checkpoints/step-000000000002.h5")), "its checkpoint");
+    EXPECT_FALSE(fs::exists(dir.path("logs")));
+    EXPECT_EQ(std::distance(fs::directory_iterator(dir.path("run")), fs::directory_iterator()), 2);
+}
+
+// Each option whose value is a path either only reads, or is for the command line alone.
+TEST(Recipes, NoOtherOptionWrites) {
+    const std::set<std::string> reads = {"data", "config", "cluster"};
+    const std::string help = convoy_alone("train --help").out + convoy_alone("bench --help").out;
+    std::set<std::string> paths;
+    std::istringstream in(help);
+    for (std::string line; std::getline(in, line);)
+        if (const size_t name = line.find("--"), end = line.find(' ', name);
+            end != std::string::npos && (line.substr(end, 5).find("DIR") == 1 || line.substr(end, 5).find("FILE") == 1))
+            paths.insert(line.substr(name + 2, end - name - 2));
+    std::set<std::string> expected = {"output", "log-dir", "timeline"};
+    for (const std::string& path : expected) EXPECT_TRUE(writing_options().contains(path)) << path;
+    expected.insert(reads.begin(), reads.end());
+    EXPECT_EQ(paths, expected) << "does the new option write? then a recipe may not have it";
+}
+
+TEST(Recipes, SayWhichFilesTheyName) {
+    const TempDir dir;
+    make_data(dir.path("data"), 20, 10, "28x28x1", 1);
+    const std::string recipe = dir.path("theirs.cfg"), line = "recipe    " + recipe + ": data = " + dir.path("data");
+    write_file(recipe, "model = mnist-linear\nbatch-size = 8\nresume = none\ndata = " + dir.path("data") + "\n");
+    const Finished f = convoy_alone("train --dry-run --config " + recipe);
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ(count(f.out, line + "\n"), 1) << f.out;
+    EXPECT_EQ(count(f.out, "recipe    "), 1) << f.out;
+    const Finished own = convoy_alone("train --dry-run --config " + recipe + " --data " + dir.path("data"));
+    ASSERT_EQ("", failure(own));
+    EXPECT_EQ(count(own.out, "recipe    "), 0) << "a flag says it: " << own.out;
+}
+
 TEST(Recipes, Parse) {
     ASSERT_FALSE(recipes().empty());
     for (const fs::path& recipe : recipes()) {
