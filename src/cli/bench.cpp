@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/durable.h"
+#include "base/redaction.h"
 #include "bench/made_up.h"
 #include "bench/measure.h"
 #include "cli/command_line.h"
@@ -147,7 +148,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
     const ModelOptions seen = model_of(o, info);
     known.image_size = formatted("%dx%dx%d", seen.h, seen.w, seen.c);
     known.versions = versions_of_run(*backend);
-    known.environment = environment_of_run(*backend);
+    if (!o.no_environment) known.environment = environment_of_run(*backend);
     return measure_steps(comm, *backend, graph, data, setup, b.steps, std::move(known), on_failure);
 }
 
@@ -171,11 +172,26 @@ void expect(BenchResult& r, const Cluster& cluster, const TrainOptions& o) {
     r.expected_limit = name_of(p.limit);
 }
 
-void write_metrics(const std::string& dir, const Measured& all, const std::vector<std::string>& args,
+/// What --no-environment takes out of texts; nothing without it.
+Redaction redaction_of(const ParsedOptions& parsed, const std::vector<std::string>& hosts) {
+    Redaction hide;
+    if (!parsed.options.no_environment) return hide;
+    for (const std::string& path : paths_of(parsed)) hide.add_path(path);
+    hide.add_hosts(hosts);
+    return hide;
+}
+
+void redact(const Redaction& hide, Measured& all) {
+    all.result.data = hide(all.result.data);
+    all.timeline = hide(all.timeline);
+    for (RankRow& row : all.ranks) row.host = hide(row.host);
+}
+
+void write_metrics(const std::string& dir, const Measured& all, const std::string& command_line,
                    const ConfigPairs& config) {
     const BenchResult& r = all.result;
     Metrics metrics(dir);
-    const RunAttributes run{.command_line = command_line_of("bench", args),
+    const RunAttributes run{.command_line = command_line,
                             .configuration = config,
                             .ranks = r.ranks,
                             .device_kind = r.device_kind,
@@ -233,6 +249,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     const TrainOptions& o = parsed.options;
     comm.together([&] { check_world(comm); });
     Terminal terminal(stderr, comm.root());  // stdout is the result's
+    print_paths_of_recipe(terminal, parsed);
     const Heartbeat heartbeat(comm.activity(), terminal);
     Watchdog watchdog(comm, o.watchdog);
     check_same_program(comm);
@@ -249,9 +266,10 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         if (cluster) require_network(*cluster, int(hosts));
     });
-    print_paths_of_recipe(terminal, parsed);
+    const Redaction hide = redaction_of(parsed, names);
     const auto on_failure = [&](const Error& error) {
-        if (error.code == Exit::out_of_memory && folder) write_oom(o.output, o, b, comm.size(), hosts, error.what());
+        if (error.code == Exit::out_of_memory && folder)
+            write_oom(o.output, o, b, comm.size(), hosts, hide(error.what()));
     };
     Measured all;
     try {
@@ -268,7 +286,9 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
         else if (cluster)
             std::fprintf(stderr, "warning: nothing is expected: these sums go by MPI, and %s has no all-reduce-table\n",
                          b.cluster.c_str());
-        if (folder) write_metrics(o.output, all, args, parsed.resolved);
+        redact(hide, all);
+        for (auto& [option, value] : parsed.resolved) value = hide(value);
+        if (folder) write_metrics(o.output, all, hide(command_line_of("bench", args)), parsed.resolved);
         std::printf("%s\n%s\n", bench_text(all.result).c_str(), bench_json(all.result).c_str());
         if (!b.timeline.empty()) replace_file(b.timeline, {all.timeline.begin(), all.timeline.end()});
     });

@@ -28,7 +28,7 @@ struct CommTestOptions {
     std::string device, bytes, format, json, cluster;
     int64_t steps = 0, seed = 0, iterations = 0;
     double sleep = 0;
-    bool share = false;
+    bool share = false, no_environment = false;
     std::vector<size_t> sizes;
     SumLines lines = SumLines::plain;
     std::string text;  ///< of --help
@@ -57,6 +57,8 @@ CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
         ("device", po::value<std::string>(&o.device)->default_value("auto")->value_name("KIND"),
          "auto, cuda (NCCL) or cpu (MPI)")                                                                           //
         ("share-device", po::bool_switch(&o.share), "let several ranks use one GPU; sums then go through the host")  //
+        ("no-environment", po::bool_switch(&o.no_environment),
+         "--json without what says where this runs: addresses, job, system, memory, processor, GPU serial number")  //
         ("help", po::bool_switch(), "print this");
     const po::variables_map values = parse(options, args);
     o.text = (std::ostringstream() << options).str();
@@ -69,6 +71,8 @@ CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
     o.lines = choose("log-format", o.format, formats);
     if (o.lines == SumLines::toy && !o.bytes.empty())
         fail(Exit::usage, "--log-format toy is of the sums of small numbers; leave it out, or leave out --bytes");
+    if (o.no_environment && o.json.empty())
+        fail(Exit::usage, "--no-environment: has no effect without --json; leave it out");
     for (const auto& [option, given] : {std::pair("--json", !o.json.empty()), {"--cluster", !o.cluster.empty()}})
         if (given && o.sizes.empty())
             fail(Exit::usage, std::string(option) + ": is of the times that --bytes measures; add --bytes 1M..1G");
@@ -146,7 +150,7 @@ void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layou
                                         .device_kind = backend.synchronous() ? "cpu" : "gpu",
                                         .transport = way.empty() ? "MPI" : way,
                                         .versions = versions_of_run(backend),
-                                        .environment = environment_of_run(backend),
+                                        .environment = o.no_environment ? Facts() : environment_of_run(backend),
                                         .sizes = times}) +
                              "\n";
     comm.or_abort([&] { replace_file(o.json, {json.begin(), json.end()}); });

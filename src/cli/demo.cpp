@@ -33,6 +33,7 @@ const std::vector<std::string> training_options = {"output",
                                                    "metrics-every",
                                                    "log-format",
                                                    "log-dir",
+                                                   "no-environment",
                                                    "dry-run",
                                                    "chip",
                                                    "print-config",
@@ -129,8 +130,8 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     const TrainOptions& o = parsed.options;
     comm.together([&] { check_world(comm); });
     Terminal progress(stderr, comm.root());  // stdout is the demo's
-    const Heartbeat heartbeat(comm.activity(), progress);
     print_paths_of_recipe(progress, parsed);
+    const Heartbeat heartbeat(comm.activity(), progress);
     Watchdog watchdog(comm, o.watchdog);
     check_same_program(comm);
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);

@@ -38,6 +38,8 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
     run.publish_every = o.publish_every;
     run.strict_io = o.strict_io;
     run.logical = d.setup.logical_ranks > 0;
+    run.no_environment = o.no_environment;
+    run.paths = paths_of(parsed);
     return run;
 }
 

@@ -88,6 +88,9 @@ void add_reports(OptionTable& t, TrainOptions& o) {
     t.text("log-dir", o.log_dir, "", "DIR", "also write each rank's lines to a file there: rank-0000.log, ...");
     t.whole("metrics-every", o.metrics_every, 0, {0, 1'000'000'000}, "STEPS",
             "keep the metrics of every N-th step; 0: of every step, or of as many as make a million rows");
+    t.flag("no-environment", o.no_environment,
+           "record no addresses, job, system and serial numbers; hosts are host-1, ..., paths their last part; kinds "
+           "of devices, versions, options and times stay");
     t.flag("dry-run", o.dry_run,
            "print model, memory, buckets and steps, refuse what a training would, and stop: reads no image, writes "
            "nothing");

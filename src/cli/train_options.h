@@ -36,7 +36,7 @@ struct TrainOptions {
     CheckpointClock checkpoint;
     double time_limit, watchdog, publish_every;  ///< seconds; the first two: 0 for none
     int64_t keep;
-    bool strict_io;
+    bool strict_io, no_environment;
     OnNan on_nan;
 
     int64_t batch_per_rank, batch_size;  ///< exactly one is positive

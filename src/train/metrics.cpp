@@ -65,6 +65,8 @@ Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume
 
 void Metrics::load(const MetricsResume& resume) {
     const MetricsFile file = read_metrics(path_);
+    if (const auto found = file.run.find("configuration"); found != file.run.end())
+        configuration_before_ = found->second;
     std::apply([&](const auto&... rows) { tables_ = GrowingTables(Rows(rows)...); }, file.tables);
     drop_after(resume, tables_);
     std::get<Rows<RankRow>>(tables_) = {};  // who takes part is said anew
@@ -89,7 +91,16 @@ void Metrics::event(int64_t step, const std::string& kind, const std::string& me
     ::gmtime_r(&seconds, &utc);
     char iso[32] = "";
     std::strftime(iso, sizeof iso, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    add(EventRow{std::chrono::duration<double>(now.time_since_epoch()).count(), iso, step, kind, message});
+    const std::string shown = [&] {
+        const std::lock_guard lock(mutex_);
+        return redaction_(message);
+    }();
+    add(EventRow{std::chrono::duration<double>(now.time_since_epoch()).count(), iso, step, kind, shown});
+}
+
+void Metrics::redact(const Redaction& redaction) {
+    const std::lock_guard lock(mutex_);
+    redaction_ = redaction;
 }
 
 void Metrics::go_back(const MetricsResume& to) {

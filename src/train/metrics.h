@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/redaction.h"
 #include "train/metrics_file.h"
 #include "train/metrics_lines.h"
 #include "train/metrics_rows.h"
@@ -55,6 +56,11 @@ public:
     /// "event".
     void event(int64_t step, const std::string& kind, const std::string& message);
 
+    /// From now on events do not say what this takes out.
+    void redact(const Redaction&);
+    /// The options of an earlier start whose rows are kept, as config_text() has them; else empty.
+    const std::string& configuration_before() const { return configuration_before_; }
+
     /// Forgets the rows after this point: the run goes on from there. Events stay.
     void go_back(const MetricsResume& to);
 
@@ -77,11 +83,13 @@ private:
     Snapshot snapshot() const;
     void load(const MetricsResume& resume);
 
-    const std::string path_;    // metrics.h5
-    mutable std::mutex mutex_;  // of the next three
+    const std::string path_;  // metrics.h5
+    std::string configuration_before_;
+    mutable std::mutex mutex_;  // of the next four
     GrowingTables tables_;
     MetricsAttributes attributes_;
-    int64_t changes_ = 0;         // counts them
+    int64_t changes_ = 0;  // counts them
+    Redaction redaction_;
     mutable std::mutex writing_;  // of what follows; taken before mutex_
     MetricsLines lines_;
     int64_t published_ = -1, in_lines_ = -1;  // the count of changes that each file has

@@ -56,6 +56,7 @@ std::string changes(const std::string& before, const ConfigPairs& now) {
         if (line.starts_with("# ")) line.erase(0, 2);
         if (const size_t equals = line.find(" = "); equals != std::string::npos)
             old[line.substr(0, equals)] = line.substr(equals + 3);
+    }
     const auto shown = [](const std::string& value) { return value.empty() ? "(none)" : value; };
     std::string text;
     for (const auto& [key, value] : now)
@@ -97,13 +98,14 @@ void Recorder::open_metrics(const Trainer& trainer) {
     std::optional<MetricsResume> resume;
     if (run_.place.goes_on) resume = MetricsResume{step, step / steps_per_epoch_, trainer.evaluation_due()};
     metrics_ = std::make_unique<Metrics>(folder(), resume);
+    leave_environment_out(configuration_before_.empty() ? metrics_->configuration_before() : configuration_before_);
     add_attributes(*metrics_, run_.attributes);
     metrics_->run_attribute("total_steps", total_steps_);
     metrics_->run_attribute("steps_per_epoch", steps_per_epoch_);
     metrics_->run_attribute("metrics_every", run_.metrics_every);
     if (trainer.best_accuracy() >= 0) note_best(trainer.best_accuracy(), trainer.best_step());
     if (!resumed_from_.empty()) {
-        const std::string changed = changes(configuration_before_, run_.attributes.configuration);
+        const std::string changed = changes(redaction_(configuration_before_), run_.attributes.configuration);
         const std::string message = "from " + resumed_from_ + (changed.empty() ? "" : "; changed: " + changed);
         observer_.note("resume", "at step " + std::to_string(step) + " " + message);
         metrics_->event(step, "restart", message);
@@ -137,6 +139,11 @@ void Recorder::start(int64_t step) {
     }
     observer_.on_start(ranks, step);
     if (!comm_.root()) return;
+    if (run_.no_environment) {
+        redaction_.add_hosts(hosts);
+        metrics_->redact(redaction_);
+        for (RankRow& row : ranks) row.host = redaction_(row.host);
+    }
     for (const RankRow& row : ranks) metrics_->add(row);
     if (run_.logical) metrics_->event(step, "dealing", dealing_text(ranks));
     note_kinds(step, kinds);

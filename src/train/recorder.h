@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/redaction.h"
 #include "train/metrics.h"
 #include "train/run_folder.h"
 #include "train/run_writer.h"
@@ -47,12 +48,14 @@ struct RunDescription {
     RunPlace place;
     ModelFile model;
     RunAttributes attributes;
-    int64_t metrics_every = 1;   ///< steps between two rows of /train
-    int64_t keep = 1;            ///< as prune_checkpoints
-    double publish_every = 5;    ///< seconds between two versions of metrics.h5
-    bool strict_io = false;      ///< what cannot be written ends the run; else a warning
-    bool logical = false;        ///< the ranks compute logical ranks (--virtual-ranks)
-    SystemSampler::Pace pace{};  ///< of /system
+    int64_t metrics_every = 1;         ///< steps between two rows of /train
+    int64_t keep = 1;                  ///< as prune_checkpoints
+    double publish_every = 5;          ///< seconds between two versions of metrics.h5
+    bool strict_io = false;            ///< what cannot be written ends the run; else a warning
+    bool logical = false;              ///< the ranks compute logical ranks (--virtual-ranks)
+    bool no_environment = false;       ///< nothing says where the run ran
+    std::vector<std::string> paths{};  ///< that its texts may name
+    SystemSampler::Pace pace{};        ///< of /system
 };
 
 /// What people are told of a training, by its training thread. Notes and warnings are those of
@@ -107,6 +110,9 @@ public:
 
 private:
     const std::string& folder() const { return run_.place.folder; }
+    /// From now on nothing of this run says where it runs, as it was asked to be, or began.
+    /// `before`: the options of an earlier start.
+    void leave_environment_out(const std::string& before);
     /// What a checkpoint of this run has besides the trainer's state.
     void complete(Checkpoint&) const;
     void note_best(double accuracy, int64_t step);
@@ -129,7 +135,8 @@ private:
     Backend& backend_;
     const State& state_;
     RunObserver& observer_;
-    const RunDescription run_;
+    RunDescription run_;
+    Redaction redaction_;  // empty, but for --no-environment
     int64_t total_steps_ = 0, steps_per_epoch_ = 1;
     std::string resumed_from_, configuration_before_;  // the checkpoint's path and options, or empty
     std::vector<std::string> kinds_before_, kinds_;    // of the checkpoint; of this start

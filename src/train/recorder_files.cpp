@@ -27,6 +27,23 @@ std::optional<Checkpoint> Recorder::open_folder(int64_t total_steps) {
     return std::move(resume->checkpoint);
 }
 
+void Recorder::leave_environment_out(const std::string& before) {
+    const bool earlier = ("\n" + before).find("\nno-environment = true\n") != std::string::npos;
+    if (!run_.no_environment && !earlier) return;
+    if (!run_.no_environment) observer_.note("metrics", "do not say where this runs, as before (--no-environment)");
+    if (!earlier && !before.empty())
+        observer_.warning(folder() + ": what earlier starts of this run recorded stays there (--no-environment)");
+    run_.no_environment = true;
+    for (const std::string& path : run_.paths) redaction_.add_path(path);
+    redaction_.add_path(folder());
+    redaction_.add_hosts({comm_.host()});
+    RunAttributes& all = run_.attributes;
+    all.environment.clear();
+    all.command_line = redaction_(all.command_line);
+    for (auto& [option, value] : all.configuration) value = option == "no-environment" ? "true" : redaction_(value);
+    metrics_->redact(redaction_);
+}
+
 void Recorder::before_checkpoint() {
     if (!comm_.root()) return;
     const Doing doing(comm_.activity(), "waiting for earlier checkpoints to be written");

@@ -1,8 +1,11 @@
 // Where a run ran stands in its metrics, in a benchmark's JSON and in `convoy info`, the same in
 // each; and a run of seconds already has rows of /system.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "comm/host.h"
 #include "tests/support/cluster.h"
@@ -37,6 +40,93 @@ TEST_F(Environment, IsRecordedEverywhere) {
             << info.out;
     }
     EXPECT_FALSE(run.contains("environment_gpu"));
+}
+
+/// Every string in a run's files that says where it ran: hosts, folders, addresses, the system.
+std::vector<std::string> telling(const std::string& folder) {
+    std::vector<std::string> words = {folder, std::filesystem::current_path(), "environment_"};
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    words.emplace_back(host);
+    for (const std::string& address : own_addresses()) words.push_back(address);
+    for (const auto& [name, text] : facts_of_host())
+        if (name == "kernel" || name == "os" || name == "memory") words.push_back(text);
+    return words;
+}
+
+/// The words that a file of `run` holds, with the file's name.
+std::set<std::string> told_by(const std::string& run, const std::vector<std::string>& words) {
+    std::set<std::string> told;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(run))
+        if (entry.is_regular_file())
+            for (const std::string& word : words)
+                if (read_file(entry.path()).find(word) != std::string::npos)
+                    told.insert(entry.path().filename().string() + ": " + word);
+    return told;
+}
+
+TEST_F(Environment, IsLeftOutOfARunAndItsContinuations) {
+    const std::vector<std::string> words = telling(dir_.path());
+    ASSERT_EQ("", failure(launch(2, train("--no-environment --max-steps 2 --log-format plain"))));
+    const std::string run = dir_.path("run");
+    EXPECT_EQ(told_by(run, words), std::set<std::string>());
+    const auto first = read_metrics(run + "/metrics.h5");
+    EXPECT_NE(first.run.at("command_line").find("--data data --output run --no-environment"), std::string::npos);
+    EXPECT_NE(first.run.at("configuration").find("data = data\n"), std::string::npos);
+    ASSERT_EQ(first.rows<RankRow>().size(), 2u);
+    EXPECT_EQ(first.rows<RankRow>()[1].host, "host-1");
+    EXPECT_NE(first.run.at("kinds"), "");
+    const Finished report = convoy_alone("report --format json " + run);
+    ASSERT_EQ("", failure(report));
+    EXPECT_EQ(nlohmann::json::parse(report.out).at(0).at("hosts"), 1) << report.out;
+
+    // goes on without the option, in the folder and in another one
+    const Finished second = launch(2, train("--resume auto --epochs 2"));
+    ASSERT_EQ("", failure(second));
+    EXPECT_NE(second.out.find("do not say where this runs, as before"), std::string::npos) << second.out;
+    const std::string from = run + "/checkpoints/step-000000000002.h5";
+    std::string elsewhere = train("--epochs 2 --resume " + from);
+    elsewhere.replace(elsewhere.find("/run "), 5, "/other ");
+    ASSERT_EQ("", failure(launch(1, elsewhere)));
+    EXPECT_EQ(told_by(run, words), std::set<std::string>());
+    EXPECT_EQ(told_by(dir_.path("other"), words), std::set<std::string>());
+    EXPECT_EQ(read_file(run + "/metrics.jsonl").find("changed: data"), std::string::npos);
+    EXPECT_NE(read_file(run + "/metrics.jsonl").find("from run/checkpoints/step-000000000002.h5"), std::string::npos);
+}
+
+TEST_F(Environment, IsLeftOutOfARunThatWasKilledBeforeItsFirstCheckpoint) {
+    ASSERT_EQ("", failure(launch(1, train("--no-environment --max-steps 1"))));
+    for (const char* name : {"checkpoints", "model.h5", "model-best.h5"})
+        std::filesystem::remove_all(dir_.path("run/") + name);
+    ASSERT_EQ("", failure(launch(1, train("--resume auto --max-steps 1"))));
+    EXPECT_EQ(told_by(dir_.path("run"), telling(dir_.path())), std::set<std::string>());
+}
+
+TEST_F(Environment, OfEarlierStartsIsSaidToStay) {
+    ASSERT_EQ("", failure(launch(1, train("--max-steps 1"))));
+    const Finished f = launch(1, train("--no-environment --resume auto --max-steps 2"));
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.err.find(dir_.path("run") + ": what earlier starts of this run recorded stays there"),
+              std::string::npos)
+        << f.err;
+    EXPECT_FALSE(read_metrics(dir_.path("run/metrics.h5")).run.contains("environment_kernel"));
+}
+
+TEST_F(Environment, IsLeftOutOfMeasurements) {
+    const std::vector<std::string> words = telling(dir_.path());
+    const Finished bench = launch(1, "bench --no-environment --model mnist-linear --data " + dir_.path("data") +
+                                         " --batch-per-rank 4 --warmup 0 --steps 2 --profile-steps 0 --device cpu "
+                                         "--timeline " +
+                                         dir_.path("out/t.json") + " --output " + dir_.path("out/run"));
+    ASSERT_EQ("", failure(bench));
+    const auto json = nlohmann::json::parse(bench.out.substr(bench.out.rfind("\n{") + 1));
+    EXPECT_FALSE(json.contains("environment"));
+    EXPECT_EQ(json.at("data"), "data");
+    EXPECT_TRUE(json.contains("versions"));
+    ASSERT_EQ("", failure(launch(
+                      2, "comm-test --device cpu --bytes 1K --no-environment --json " + dir_.path("out/sums.json"))));
+    EXPECT_EQ(told_by(dir_.path("out"), words), std::set<std::string>());
+    EXPECT_EQ("", refusal(convoy_alone("comm-test --no-environment"), Exit::usage, {"--no-environment", "--json"}));
 }
 
 TEST_F(Environment, ARunOfSecondsHasRowsOfItsSystem) {

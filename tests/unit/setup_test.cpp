@@ -239,9 +239,10 @@ TEST(Setup, HasEachOptionInItsFieldAndNowhereElse) {
 TEST(Setup, HasACaseForEveryOption) {
     // What these do is not in the setup: which files and device are used, where images are, what
     // the run folder keeps, and which test images are read (Run.EvaluationsCanBeShortOrLeftOut).
-    std::set<std::string> covered = {"--data",        "--output",    "--overwrite",      "--resume",
-                                     "--keep",        "--strict-io", "--device",         "--batch-per-rank",
-                                     "--eval-images", "--no-eval",   "--data-placement", "--stream-block-mib"};
+    std::set<std::string> covered = {
+        "--data",      "--output",         "--overwrite",       "--resume",         "--keep",
+        "--strict-io", "--device",         "--batch-per-rank",  "--no-environment", "--eval-images",
+        "--no-eval",   "--data-placement", "--stream-block-mib"};
     for (const Case& c : all_cases())
         for (const std::string& word : words_of(c.line)) covered.insert(word);
     for (const auto& [name, value] : parse_train_options({"--data", "x", "--batch-size", "1"}).resolved)

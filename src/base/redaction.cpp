@@ -1,0 +1,69 @@
+#include "base/redaction.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; }
+
+std::string without_slashes(std::string path) {
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    return path;
+}
+
+}  // namespace
+
+void Redaction::add(Entry entry) {
+    if (entry.text.size() < 2 || entry.text == entry.instead) return;
+    const auto shorter = [&](const Entry& other) { return other.text.size() < entry.text.size(); };
+    entries_.insert(std::find_if(entries_.begin(), entries_.end(), shorter), std::move(entry));
+}
+
+void Redaction::add_path(const std::string& path) {
+    std::error_code unknown;
+    const std::string given = without_slashes(path);
+    const fs::path whole = fs::absolute(given, unknown).lexically_normal();
+    const fs::path real = fs::weakly_canonical(whole, unknown);
+    const std::string last = real.filename(), instead = last.empty() ? "." : last;
+    for (const std::string& form : {given, whole.string(), real.string()})
+        if (form != "." && form != "..") add({without_slashes(form), instead});
+    if (const char* home = std::getenv("HOME")) add({without_slashes(home), "~"});
+    add({fs::current_path(unknown), "."});
+}
+
+void Redaction::add_hosts(const std::vector<std::string>& of_ranks) {
+    std::map<std::string, std::string> known;
+    for (const std::string& host : of_ranks) {
+        const auto [at, is_new] = known.emplace(host, "host-" + std::to_string(known.size() + 1));
+        if (!is_new) continue;
+        add({host, at->second, true});
+        add({host.substr(0, host.find('.')), at->second, true});
+    }
+}
+
+std::string Redaction::operator()(std::string text) const {
+    for (size_t at = 0; at < text.size();) {
+        const bool begins = at == 0 || (!is_of_word(text[at - 1]) && text[at - 1] != '/' && text[at - 1] != '.');
+        const auto matches = [&](const Entry& e) {
+            const size_t end = at + e.text.size();
+            return text.compare(at, e.text.size(), e.text) == 0 &&
+                   (!e.whole_word || end >= text.size() || !is_of_word(text[end]));
+        };
+        const auto found = begins ? std::find_if(entries_.begin(), entries_.end(), matches) : entries_.end();
+        if (found == entries_.end()) {
+            ++at;
+            continue;
+        }
+        text.replace(at, found->text.size(), found->instead);
+        at += std::max<size_t>(found->instead.size(), 1);
+    }
+    return text;
+}
+
+}  // namespace convoy
