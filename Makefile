@@ -140,6 +140,10 @@ OF_COMMIT := $(BUILD)/src/base/version.o $(BUILD)/src/backend/cuda/entry.o
 $(OF_COMMIT): CPPFLAGS += -DCONVOY_COMMIT='"$(COMMIT)"'
 $(OF_COMMIT): $(BUILD)/commit
 
+# Where the executable looks for its scripts if it is built, or was copied, elsewhere. A checkout
+# that is copied is not to be built anew for it.
+$(BUILD)/src/base/project.o: CPPFLAGS += -DCONVOY_SOURCES='"$(call in_quotes,$(subst ",\",$(subst \,\\,$(CURDIR))))"'
+
 -include $(OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d)
 
 # ---- what it needs -------------------------------------------------------------------------------

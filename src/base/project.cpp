@@ -1,23 +1,54 @@
 #include "base/project.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
+#include <set>
 
 namespace convoy {
 namespace fs = std::filesystem;
 namespace {
+
+/// Where the sources of this executable were when it was built.
+#ifndef CONVOY_SOURCES
+#define CONVOY_SOURCES ""
+#endif
 
 fs::path executable() {
     std::error_code unknown;
     return fs::read_symlink("/proc/self/exe", unknown);
 }
 
+/// Whether `home`/`relative` is there, and it and the folders between belong to `owners`.
+bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& relative) {
+    fs::path path = home;
+    struct stat status{};
+    for (const fs::path& part : relative) {
+        path /= part;
+        if (::stat(path.c_str(), &status) != 0 || !owners.contains(status.st_uid)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 std::string project_file(const std::string& relative) {
     std::error_code unseen;
-    for (const fs::path& path : {executable().parent_path().parent_path() / relative, fs::path(relative)})
-        if (fs::exists(path, unseen)) return path.string();
-    return "";
+    if (const char* home = std::getenv("CONVOY_HOME"); home && *home) {
+        const fs::path path = fs::path(home) / relative;
+        return fs::exists(path, unseen) ? path.string() : "";
+    }
+    const fs::path self = executable(), checkout = self.parent_path().parent_path(), sources = CONVOY_SOURCES;
+    std::set<uid_t> owners{0, ::geteuid()};
+    struct stat status{};
+    if (::stat(self.c_str(), &status) == 0) owners.insert(status.st_uid);
+    std::set<uid_t> of_checkout = owners;
+    // Whoever owns the folder around the executable's could replace the executable, too.
+    if (::stat(checkout.c_str(), &status) == 0) of_checkout.insert(status.st_uid);
+    if (is_of(of_checkout, checkout, relative)) return (checkout / relative).string();
+    return is_of(owners, sources.parent_path(), sources.filename() / relative) ? (sources / relative).string() : "";
 }
 
 std::string own_command() {

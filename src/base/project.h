@@ -4,8 +4,10 @@
 
 namespace convoy {
 
-/// A file of the checkout, as "output/plot.py": next to the executable's folder, else in the
-/// current one. Empty if it is in neither.
+/// Returns the path of a file of the checkout, as "src/plot/plot.py": in $CONVOY_HOME if that is
+/// set, else next to the executable's folder, else in the folder that it was built from. Empty if
+/// it is in none. The current folder never counts, and files of other users do not: an executable
+/// may be copied into a folder where others make names, or be built in one.
 std::string project_file(const std::string& relative);
 
 /// What starts this executable from the current folder: "build/convoy", or its whole path.

@@ -1,5 +1,5 @@
 // The timeline of a benchmark: one training step on every rank as a trace in Chrome's format, which
-// chrome://tracing, Perfetto and output/timeline.py show.
+// chrome://tracing, Perfetto and src/plot/timeline.py show.
 #pragma once
 #include <string>
 #include <vector>

@@ -46,7 +46,7 @@ void add_options(OptionTable& t, BenchOptions& b) {
            "say, too, what the machines of this cluster file should give (jobs/site/*.cluster)");
     t.text(
         "timeline", b.timeline, "", "FILE",
-        "write the median of 5 further steps as a trace of every rank: for Perfetto, or output/timeline.py; on CPUs");
+        "write the median of 5 further steps as a trace of every rank: for Perfetto, or src/plot/timeline.py; on CPUs");
 }
 
 /// Logical ranks run side by side, their sums are integers: neither the clock of single operations

@@ -28,7 +28,7 @@ int bench(Comm& comm, const std::vector<std::string>& args);
 int comm_test(Comm& comm, const std::vector<std::string>& args);
 /// Sums up runs from their metric files.
 int report(const std::vector<std::string>& args);
-/// Draws runs, or how they scale, with output/plot.py.
+/// Draws runs, or how they scale, with src/plot/plot.py.
 int plot(const std::vector<std::string>& args);
 /// Draws cells of the scaling table, as JSON, into a file.
 int plot_cells(const std::string& json, const std::string& out);

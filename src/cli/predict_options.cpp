@@ -124,7 +124,7 @@ PredictOptions parse_predict(const std::vector<std::string>& args) {
              "of images (default: 224x224x3 for resnets, else the model's usual)");
     t.whole("classes", o.classes, 0, {0, 1 << 20}, "N", "(default: 1000 for resnets, else 10)");
     t.choice("format", o.format, "text", formats(), "KIND", "{}");
-    t.text("plot", o.plot, "", "FILE.png", "draw the prediction, too, with output/plot.py");
+    t.text("plot", o.plot, "", "FILE.png", "draw the prediction, too, with src/plot/plot.py");
     t.flag("explain", o.explain, "print every term, and every bucket's sum");
     t.flag("help", o.help, "print this");
     po::options_description options = t.description();

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${BUILD:-build} out=${BUILD:-build}/convoy-bundle
-rm -rf "$out" && mkdir -p "$out/build" "$out/lib" "$out/openmpi" "$out/tests/cuda" "$out/input" "$out/output"
+rm -rf "$out" && mkdir -p "$out/build" "$out/lib" "$out/openmpi" "$out/tests/cuda" "$out/input" "$out/src/plot"
 
 for program in convoy convoy_tests; do cp "$build/$program" "$out/build/" && strip "$out/build/$program"; done
 backend=$build/libconvoy_cuda.so
@@ -14,7 +14,7 @@ cp -r tests/golden tests/peers "$out/tests/"
 cp tests/cuda/gpu.sh tests/cuda/graphs.txt "$out/tests/cuda/"
 cp tests/gpu_slot.sh "$out/tests/"
 cp -r input/recipes input/cifar10-sample input/mnist-sample "$out/input/" 2>/dev/null || true
-cp output/plot*.py output/requirements.txt "$out/output/"
+cp src/plot/*.py src/plot/requirements.txt "$out/src/plot/"
 mkdir -p "$out/output/published"
 cp output/published/*.csv "$out/output/published/"
 cp LICENSE README.md "$out/"

@@ -18,7 +18,7 @@ try:
 except ImportError as missing:
     sys.exit(
         f"record_cpu: {sys.executable} has no {missing.name}; use /usr/bin/python3, which make deps fills, or {sys.executable} -m pip install "
-        "-r output/requirements.txt"
+        "-r src/plot/requirements.txt"
     )
 
 from bench_peers import Failed, convoy_versions, machine, run

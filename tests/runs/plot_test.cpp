@@ -1,5 +1,5 @@
-// convoy plot and output/plot.py where python3 is not the one that make deps filled: they find one
-// that is, or say in one line what is missing. Run from the repository's root.
+// convoy plot and src/plot/plot.py where python3 is not the one that make deps filled: they find
+// one that is, or say in one line what is missing. Run from the repository's root.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -59,12 +59,12 @@ TEST_F(Plot, EndsQuietlyWithItsReader) {
 TEST_F(Plot, APythonThatIsNamedIsTakenOrRefused) {
     EXPECT_EQ("", failure(elsewhere(convoy_ + " plot " + run_, "/usr/bin/python3")));
     EXPECT_EQ("", refusal(elsewhere(convoy_ + " plot " + run_, bare_), Exit::usage,
-                          {bare_, "h5py, matplotlib and numpy", "output/requirements.txt", "PYTHON="}));
+                          {bare_, "h5py, matplotlib and numpy", "src/plot/requirements.txt", "PYTHON="}));
 }
 
 // Packages that the message names are those of the file it names.
 TEST_F(Plot, TheScriptSaysWhatItsPythonLacks) {
-    const Finished f = elsewhere("python3 output/plot.py " + run_);
+    const Finished f = elsewhere("python3 src/plot/plot.py " + run_);
     EXPECT_EQ(f.code, 2);
     EXPECT_EQ(f.out, "");
     EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
@@ -74,14 +74,14 @@ TEST_F(Plot, TheScriptSaysWhatItsPythonLacks) {
         std::regex("^plot.py: (\\S+) has no (\\w+), (\\w+), (\\w+); use (\\S+), .* -m pip install -r (\\S+)\n")))
         << f.err;
     EXPECT_EQ(m[1], bare_);
-    EXPECT_EQ("", failure(run(m[5].str() + " output/plot.py " + run_))) << "the Python that it recommends";
+    EXPECT_EQ("", failure(run(m[5].str() + " src/plot/plot.py " + run_))) << "the Python that it recommends";
     expect_picture();
     const std::string requirements = "\n" + read_file(m[6]);
     for (int i = 2; i <= 4; ++i) EXPECT_NE(requirements.find("\n" + m[i].str()), std::string::npos) << m[i];
-    const Finished trace = elsewhere("python3 output/timeline.py none.json");
+    const Finished trace = elsewhere("python3 src/plot/timeline.py none.json");
     EXPECT_NE(trace.code, 0);
     EXPECT_EQ(count(trace.err, "\n"), 1) << trace.err;
-    EXPECT_EQ(count(trace.err, bare_ + " has no matplotlib"), 1) << trace.err;
+    EXPECT_EQ(count(trace.err, bare_ + " has no h5py, matplotlib, numpy"), 1) << trace.err;
 }
 
 // What a training says to do next works where it was said.

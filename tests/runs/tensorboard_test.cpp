@@ -1,4 +1,4 @@
-// output/to_tensorboard.py, read back by TensorBoard's own reader. It takes a Python that has the
+// src/plot/to_tensorboard.py, read back by TensorBoard's own reader. It takes a Python that has the
 // package: .deps/tensorboard (bash .ci/deps.sh tensorboard), or any that is called python3.
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ protected:
         m.publish();
     }
     Finished convert(const std::string& arguments) const {
-        return run(python_ + " output/to_tensorboard.py " + arguments);
+        return run(python_ + " src/plot/to_tensorboard.py " + arguments);
     }
     /// {tag: [[step, value, wall time], …]} of a folder, as TensorBoard reads it.
     nlohmann::json read(const std::string& folder) const {
@@ -108,10 +108,35 @@ TEST_F(Tensorboard, RefusalsAreOneLine) {
     }
 }
 
+// A run may come from a stranger.
+TEST_F(Tensorboard, NoLinkIsFollowed) {
+    namespace fs = std::filesystem;
+    const std::string other = dir_.path("other"), events = other + "/events.out.tfevents.1.convoy";
+    write_file(events, "precious");
+    fs::create_directory_symlink(other, dir_.path("one/tensorboard"));
+    const Finished f = convert(dir_.path("one"));
+    EXPECT_EQ(f.code, 3);
+    EXPECT_EQ(count(f.err, "\n"), 1) << f.err;
+    EXPECT_NE(f.err.find("is a link"), std::string::npos) << f.err;
+    EXPECT_EQ(read_file(events), "precious");
+    EXPECT_EQ(std::distance(fs::directory_iterator(other), {}), 1);
+    EXPECT_EQ(std::distance(fs::directory_iterator(dir_.path("one")), {}), 3) << "metrics and the link";
+    EXPECT_EQ("", failure(convert(dir_.path("one") + " --out " + dir_.path("board"))));
+    ASSERT_EQ(run(python_ + " -c \"import h5py; f = h5py.File('" + dir_.path("one/metrics.h5") +
+                  "', 'r+'); del f['train/loss']; f['train/loss'] = h5py.ExternalLink('" + dir_.path("pipe") +
+                  "', '/x')\" && mkfifo " + dir_.path("pipe"))
+                  .code,
+              0);
+    const Finished hostile = convert(dir_.path("one") + " --out " + dir_.path("second"));
+    EXPECT_EQ(hostile.code, 3);
+    EXPECT_NE(hostile.err.find("/train/loss is a link"), std::string::npos) << hostile.err;
+    EXPECT_FALSE(fs::exists(dir_.path("second")));
+}
+
 TEST(TensorboardMissing, IsSaidInOneLine) {
     const TempDir dir;  // a package of that name that cannot be imported
     write_file(dir.path("tensorboard/__init__.py"), "raise ModuleNotFoundError('none', name='tensorboard')\n");
-    const Finished f = run("PYTHONPATH=" + dir.path() + " /usr/bin/python3 output/to_tensorboard.py x");
+    const Finished f = run("PYTHONPATH=" + dir.path() + " /usr/bin/python3 src/plot/to_tensorboard.py x");
     if (f.err.find("h5py") != std::string::npos) GTEST_SKIP() << "/usr/bin/python3 has no h5py";
     EXPECT_EQ(f.code, 2);
     EXPECT_EQ(count(f.err, "\n"), 1) << f.err;

@@ -1,5 +1,5 @@
 // The metric files: what is written is what is read, by HDF5, h5ls, h5dump, h5py and
-// output/plot.py.
+// src/plot/plot.py.
 #include <random>
 
 #include "tests/support/support.h"
@@ -171,7 +171,7 @@ TEST_F(MetricsFiles, TheirSizeIsKnownBeforehand) {
 }
 
 TEST_F(MetricsFiles, PlotDrawsAPictureAndItsErrorsAreOneLine) {
-    const fs::path script = "output/plot.py";
+    const fs::path script = "src/plot/plot.py";
     const std::string python = python_with("h5py, numpy, matplotlib");
     if (python.empty()) GTEST_SKIP() << "no python3 with h5py, numpy and matplotlib";
     const std::string plot = python + " " + fs::absolute(script).string() + " ";

@@ -250,18 +250,18 @@ TEST_F(Scaling, ScalingIsDrawn) {
     if (run("/usr/bin/python3 -c 'import h5py, numpy, matplotlib'").code != 0)
         GTEST_SKIP() << "no python3 with h5py, numpy and matplotlib";
     const auto plot = [](const std::string& arguments) {
-        return run("/usr/bin/python3 output/plot.py --scaling " + arguments);
+        return run("/usr/bin/python3 src/plot/plot.py --scaling " + arguments);
     };
     const std::string picture = dir_.path("scaling.png");
     EXPECT_EQ("", failure(plot("- --out " + picture + " < tests/golden/report/scaling.json")));
     EXPECT_EQ(read_file(picture).substr(1, 3), "PNG");
     // Every word of the picture, of GPUs and of ranks on CPUs.
     write_file(dir_.path("words.py"), R"(import sys
-sys.path.insert(0, "output")
-import plot_scaling
+sys.path.insert(0, "src/plot")
+import convoy_plot_scaling
 from matplotlib.text import Text
-plot_scaling.save = lambda figure, out: print("\n".join(text.get_text() for text in figure.findobj(Text)))
-plot_scaling.draw_scaling(plot_scaling.read_cells(sys.argv[1]), None, None)
+convoy_plot_scaling.save = lambda figure, out: print("\n".join(text.get_text() for text in figure.findobj(Text)))
+convoy_plot_scaling.draw_scaling(convoy_plot_scaling.read_cells(sys.argv[1]), None, None)
 )");
     const std::string gpus = read_file("tests/golden/report/scaling.json");
     write_file(dir_.path("gpus.json"), gpus);

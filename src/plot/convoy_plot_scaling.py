@@ -1,16 +1,23 @@
 """Draws how runs scale, from what convoy report --scaling, or predict, prints as JSON."""
 import json
-import sys
+import os
 
-from plot_base import BAD_INPUT, colors, fail, plt, save
+from convoy_plot_base import colors, plain, plt, save
+from convoy_plot_files import BAD_INPUT, fail
+
+LONGEST = 16 << 20  # bytes of JSON that are read
 
 
 def read_cells(path):
     """The array that convoy report --scaling --format json prints; from a file, or - for stdin."""
     try:
-        cells = json.load(sys.stdin if path == "-" else open(path, encoding="utf-8"))
+        with open(os.dup(0) if path == "-" else path, "rb") as file:
+            text = file.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            raise ValueError(f"it is longer than {LONGEST >> 20} MiB")
+        cells = json.loads(text)
         return [cell for cell in cells if not cell["out_of_memory"] and cell["samples_per_second"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         fail(BAD_INPUT, f"{path}: is not what 'convoy report --scaling --format json' prints: {error}")
 
 
@@ -32,7 +39,7 @@ def draw_scaling(cells, title, out):
         style = {"color": color, "marker": "o", "markersize": 4, "linestyle": "-" if source == "Convoy" else "--"}
         label = f"{source}: {model}, {precision}, {size}, batch {batch} a {'GPU' if device == 'gpu' else 'rank'}"
         label += f" on {by_ranks[ranks[0]]['cluster']}" if "cluster" in by_ranks[ranks[0]] else ""
-        rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=label, **style)
+        rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=plain(label), **style)
         efficiency.plot(ranks, [100 * by_ranks[n]["efficiency"] for n in ranks], **style)
         if all("samples_per_second_low" in by_ranks[n] for n in ranks):  # a prediction: what may come
             bounds = [[by_ranks[n][f"samples_per_second_{end}"] for n in ranks] for end in ("low", "high")]
@@ -53,5 +60,5 @@ def draw_scaling(cells, title, out):
     rate.set(title="Throughput", ylabel=f"samples/s, all {unit}s")
     rate.legend(fontsize=8)
     efficiency.set(title="Efficiency", ylabel=f"speed-up per {unit} (%)", ylim=(0, None))
-    figure.suptitle(title or "How it scales", fontsize=13)
+    figure.suptitle(plain(title or "How it scales"), fontsize=13)
     save(figure, out)

@@ -8,27 +8,28 @@ epochs/images_per_second. They go into RUN/tensorboard, or DIR/NAME of each run;
 before. Then: tensorboard --logdir RUN/tensorboard, or DIR. Times are those of training alone, from the run's start.
 Exit codes as Convoy's own: 0 written, 2 usage, 3 a file that cannot be used, 5 the events cannot be written.
 """
-import argparse
-import glob
-import os
-import shlex
-import signal
 import sys
 
-USAGE, BAD_INPUT, IO = 2, 3, 5
-SUFFIX = ".convoy"  # of the event files that are ours to replace
+# Modules are Python's own, else installed ones, else those beside this script: none of the
+# current folder, which may be a stranger's.
+if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]  # this script's folder
+import posix
 
+sys.path[:] = [place for place in sys.path if place.startswith("/") and place != posix.readlink("/proc/self/cwd")]
+import os
 
-def fail(code, message):
-    text = " ".join(str(message).split())
-    sys.stderr.write("to_tensorboard.py: " + "".join(c if c.isprintable() else "?" for c in text) + "\n")
-    sys.exit(code)
+sys.path.append(os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True  # no __pycache__ in a checkout
+import argparse
+import shlex
+import signal
+import tempfile
 
+from convoy_plot_files import BAD_INPUT, IO, USAGE, fail, say
 
-# HDF5 reads without a lock: a run may be on a file system that has none.
-os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 try:
-    import h5py
+    import h5py  # noqa: F401  (the package whose lack is said here)
     import numpy as np
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
@@ -36,6 +37,9 @@ try:
 except ImportError as missing:
     package = (missing.name or "tensorboard").split(".")[0]
     fail(USAGE, f"{sys.executable} has no {package}; install it: {shlex.quote(sys.executable)} -m pip install {package}")
+from convoy_plot_metrics import MetricsFile
+
+SUFFIX = ".convoy"  # of the event files that are ours to replace
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,17 +49,10 @@ class Parser(argparse.ArgumentParser):
 
 def read(run):
     """{table: {column: values}} of a run's metrics.h5, when it started, and its steps in an epoch."""
-    path = os.path.join(run, "metrics.h5")
-    if not os.path.isfile(path):
-        fail(BAD_INPUT, f"{path}: no such file; give the folder of a run")
-    try:
-        with h5py.File(path, "r") as file:
-            tables = {table: {name: column[()] for name, column in file[table].items()}
-                      for table in ("train", "eval", "epochs")}
-            times = file["events/time"][()]
-            steps = int(file["run"].attrs.get("steps_per_epoch", 0))
-    except (OSError, KeyError, ValueError) as error:
-        fail(BAD_INPUT, f"{path}: cannot be read as a metric file: {error}")
+    with MetricsFile(os.path.join(run, "metrics.h5")) as file:
+        tables = {table: file.table(table) for table in ("train", "eval", "epochs")}
+        times = file.column("events/time")
+        steps = file.attribute("run", "steps_per_epoch", 0)
     return tables, (times[0] if len(times) else 0.0), steps
 
 
@@ -76,22 +73,40 @@ def scalars(tables, started, steps_per_epoch):
                     yield float(wall), int(step), f"{table}/{name}", float(value)
 
 
+def write_events(rows, folder):
+    """Writes the event file of one run into a new folder; returns how many scalars it has."""
+    writer = EventFileWriter(folder, filename_suffix=SUFFIX)
+    count = 0
+    for wall, step, tag, value in rows:
+        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+        writer.add_event(Event(wall_time=wall, step=step, summary=summary))
+        count += 1
+    writer.close()
+    return count
+
+
 def write(run, folder):
-    """Replaces the events of one run; returns how many scalars they have."""
-    tables, started, steps_per_epoch = read(run)
+    """Replaces the events of one run; returns how many scalars they have. Follows no link: a run may be a stranger's."""
+    columns = read(run)
     try:
-        os.makedirs(folder, exist_ok=True)
-        for old in glob.glob(os.path.join(glob.escape(folder), "events.out.tfevents.*" + SUFFIX)):
-            os.remove(old)
-        writer = EventFileWriter(folder, filename_suffix=SUFFIX)
-        count = 0
-        for wall, step, tag, value in scalars(tables, started, steps_per_epoch):
-            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
-            writer.add_event(Event(wall_time=wall, step=step, summary=summary))
-            count += 1
-        writer.close()
+        above = os.path.dirname(os.path.abspath(folder))
+        os.makedirs(above, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".tensorboard-", dir=above) as new:
+            count = write_events(scalars(*columns), new)
+            if os.path.islink(folder):
+                fail(BAD_INPUT, f"{folder}: is a link, and events are not written through it; name another folder: --out DIR")
+            os.makedirs(folder, exist_ok=True)
+            there = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            for old in os.listdir(there):
+                if old.startswith("events.out.tfevents.") and old.endswith(SUFFIX):
+                    os.remove(old, dir_fd=there)
+            for name in os.listdir(new):
+                os.replace(os.path.join(new, name), name, dst_dir_fd=there)
+            os.close(there)
     except OSError as error:
         fail(IO, f"{folder}: cannot be written: {error.strerror}")
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+        fail(BAD_INPUT, f"{run}: has values that cannot be written: {error}")
     return count
 
 
@@ -106,7 +121,7 @@ def main():
         fail(USAGE, "two runs have the same name; write them into folders of their own")
     for run, name in zip(options.runs, names):
         folder = os.path.join(options.out, name) if options.out else os.path.join(run, "tensorboard")
-        print(f"{folder}: {write(run, folder)} scalars")
+        say(f"{folder}: {write(run, folder)} scalars")
 
 
 if __name__ == "__main__":

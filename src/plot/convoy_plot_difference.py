@@ -1,5 +1,6 @@
 """Draws how far the training losses of two runs are apart, step by step: plot.py RUN RUN --difference."""
-from plot_base import BAD_INPUT, colors, fail, np, plt, save
+from convoy_plot_base import colors, np, plain, plt, save
+from convoy_plot_files import BAD_INPUT, fail
 
 
 def difference(run, other):
@@ -15,17 +16,18 @@ def draw_difference(run, other, title, out):
     step, apart = difference(run, other)
     figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(12, 7), constrained_layout=True)
     first, second = colors((run, other))
-    above.plot(run.train["step"], run.train["loss"], color=first, linewidth=3, alpha=0.5, label=run.name)
-    above.plot(other.train["step"], other.train["loss"], color=second, linewidth=1, label=other.name)
+    name, other_name = plain(run.name), plain(other.name)
+    above.plot(run.train["step"], run.train["loss"], color=first, linewidth=3, alpha=0.5, label=name)
+    above.plot(other.train["step"], other.train["loss"], color=second, linewidth=1, label=other_name)
     above.set(ylabel="training loss (nat)")
     below.plot(step, apart, color=second, linewidth=1)
-    below.set(xlabel="optimizer step", ylabel=f"{other.name} - {run.name} (nat)")
+    below.set(xlabel="optimizer step", ylabel=f"{other_name} - {name} (nat)")
     for axes in (above, below):
         axes.grid(alpha=0.3)
         for number, at in enumerate(other.restarts):
-            label = f"{other.name} goes on" if axes is above and number == 0 else None
+            label = f"{other_name} goes on" if axes is above and number == 0 else None
             axes.axvline(at, color="0.4", linestyle=":", label=label)
     above.legend(fontsize=8)
-    figure.suptitle(title or f"{other.name} beside {run.name}", fontsize=13)
+    figure.suptitle(plain(title) if title else f"{other_name} beside {name}", fontsize=13)
     save(figure, out)
     return f"largest difference of train/loss: {np.max(np.abs(apart)):g} nat over {len(step)} steps"

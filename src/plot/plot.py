@@ -5,25 +5,37 @@ time went.
 build/convoy plot RUN... [--out FILE.png] [--title TEXT]    RUN: a run folder, or a metrics.h5; may still be running.
 build/convoy plot RUN RUN --difference    the losses of two runs, and how far the second is from the first
 build/convoy report --scaling --format json RUN... | build/convoy plot --scaling - [--out scaling.png]
-(python3 output/plot.py does the same, if that python3 has what output/requirements.txt names.)
+(python3 src/plot/plot.py does the same, if that python3 has what src/plot/requirements.txt names.)
 Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
 """
-import argparse
-import os
-import signal
 import sys
 
-sys.dont_write_bytecode = True  # no __pycache__ in output/
-# First: it says which libraries are missing.
-from plot_base import BAD_INPUT, RUN_COLORS, USAGE, colors, fail, h5py, np, plt, save
-from plot_difference import draw_difference
-from plot_scaling import draw_scaling, read_cells
+# Modules are Python's own, else installed ones, else those beside this script: none of the
+# current folder, which may be a stranger's.
+if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]  # this script's folder
+import posix
+
+sys.path[:] = [place for place in sys.path if place.startswith("/") and place != posix.readlink("/proc/self/cwd")]
+import os
+
+sys.path.append(os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True  # no __pycache__ in a checkout
+import argparse
+import signal
+
+from convoy_plot_files import BAD_INPUT, USAGE, fail, say
+from convoy_plot_metrics import MetricsFile
+from convoy_plot_base import RUN_COLORS, colors, np, plain, plt, save
+from convoy_plot_difference import draw_difference
+from convoy_plot_scaling import draw_scaling, read_cells
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 PART_COLORS = {"data wait": "#E69F00", "compute": "#0072B2", "exposed communication": "#D55E00",
                "collective wait": "#D55E00"}
 BINS = 120  # points a time split is averaged to
+MOST_RANKS = 4096  # that are drawn, each as three bars
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,28 +46,19 @@ class Parser(argparse.ArgumentParser):
 class Run:
     """The columns of one metrics.h5: run.train["loss"], run.eval["step"], ... as arrays; a table may be empty."""
 
-    TABLES = ("train", "eval", "epochs", "ranks", "rank_epochs")
+    TABLES = {"train": ("step", "loss", "accuracy", "step_seconds", "data_seconds", "comm_exposed_seconds"),
+              "eval": ("step", "loss", "accuracy"), "epochs": ("epoch", "images_per_second"), "ranks": ("rank", "host"),
+              "rank_epochs": ("rank", "data_seconds", "compute_seconds", "collective_wait_seconds")}
 
     def __init__(self, argument):
         path = os.path.join(argument, "metrics.h5") if os.path.isdir(argument) else argument
-        if not os.path.exists(path):
-            fail(BAD_INPUT, f"{path}: no such file; give the folder of a run, or its metrics.h5")
-        if not os.path.isfile(path):  # a pipe may never begin
-            fail(BAD_INPUT, f"{path}: is not a regular file; give the folder of a run, or its metrics.h5")
+        with MetricsFile(path) as file:
+            for table, columns in self.TABLES.items():
+                setattr(self, table, file.table(table, columns))
+            events = file.table("events", ("kind", "step"))
         self.folder = os.path.dirname(os.path.abspath(path))
         self.name = os.path.basename(self.folder)
-        try:
-            with h5py.File(path, "r") as file:
-                kind = file.attrs.get("format", "")
-                kind = kind.decode() if isinstance(kind, bytes) else kind
-                if kind != "convoy-metrics":
-                    fail(BAD_INPUT, f"{path}: not a metric file of Convoy (format is '{kind}')")
-                for table in self.TABLES:
-                    setattr(self, table, {name: column[()] for name, column in file[table].items()})
-                kinds = file["events/kind"][()]
-                self.restarts = [step for kind, step in zip(kinds, file["events/step"][()]) if kind == b"restart"]
-        except (OSError, KeyError) as error:
-            fail(BAD_INPUT, f"{path}: cannot be read as a metric file: {error}")
+        self.restarts = [step for kind, step in zip(events["kind"], events["step"]) if kind == b"restart"]
         if not (len(self.train["step"]) or len(self.eval["step"]) or len(self.epochs["epoch"])):
             fail(BAD_INPUT, f"{path}: the run has no rows yet")
 
@@ -152,7 +155,8 @@ def draw_time(axes, runs):
         # The first row includes warm-up; where there are more, it does not count.
         means = {part: [p[part][min(1, len(s) - 1):].mean() if len(s) else 0 for s, p in splits] for part in parts}
         names = [run.name for run in runs] if len(runs) > 1 else [f"step {step[0]}"]
-        stacked_bars(axes, [name if len(name) <= 20 else name[:9] + "…" + name[-9:] for name in names], means)
+        names = [name if len(name) <= 20 else name[:9] + "…" + name[-9:] for name in names]
+        stacked_bars(axes, [plain(name) for name in names], means)
     axes.set_ylabel("time of a step (ms)")
     legend_above_data(axes)
 
@@ -160,11 +164,13 @@ def draw_time(axes, runs):
 def draw_ranks(axes, run):
     """The time of each rank, mean over the epochs: a straggler computes longer and waits less in collectives."""
     table, ranks = run.rank_epochs, np.unique(run.rank_epochs["rank"])
+    if len(ranks) > MOST_RANKS:
+        return note(axes, f"{len(ranks):,} ranks are too many to draw")
     columns = {"data wait": "data_seconds", "compute": "compute_seconds", "collective wait": "collective_wait_seconds"}
     means = {part: [np.nan_to_num(table[c][table["rank"] == rank]).mean() for rank in ranks]
              for part, c in columns.items()}
     axes.set_title("Time of each rank: a straggler computes longer, and the others wait for it")
-    hosts = {rank: host.decode() for rank, host in zip(run.ranks["rank"], run.ranks["host"])}
+    hosts = {rank: plain(host.decode("utf-8", "replace")) for rank, host in zip(run.ranks["rank"], run.ranks["host"])}
     names = [f"{rank}\n{hosts[rank]}" if rank in hosts and len(ranks) <= 8 else str(rank) for rank in ranks]
     stacked_bars(axes, names, means)
     axes.set(xlabel="rank", ylabel="time in an epoch, mean (s)")
@@ -210,7 +216,7 @@ def note(axes, text):
 
 
 def summary(run):
-    words = [run.name]
+    words = [plain(run.name)]
     if len(run.ranks["rank"]):
         words.append(f"{len(run.ranks['rank'])} rank" + "s" * (len(run.ranks["rank"]) > 1))
     if len(run.eval["accuracy"]):
@@ -240,8 +246,23 @@ def draw(runs, title, out):
         axes.axis("off")
         handles = [Line2D([], [], color=color, linewidth=3, label=label) for label, color in zip(labels, colors(runs))]
         axes.legend(handles=handles, loc="center", ncol=columns, frameon=False, fontsize=9, borderaxespad=0)
-    figure.suptitle(title or ("Convoy runs" if legend_rows else labels[0]), fontsize=13)
+    figure.suptitle(plain(title) if title else ("Convoy runs" if legend_rows else labels[0]), fontsize=13)
     save(figure, out)
+
+
+def draw_as_asked(arguments):
+    """Returns the picture's name."""
+    if arguments.scaling:
+        out = arguments.out or "scaling.png"
+        draw_scaling(read_cells(arguments.runs[0]), arguments.title, out)
+        return out
+    runs = load_runs(arguments.runs)
+    out = arguments.out or os.path.join(runs[0].folder, "metrics.png")
+    if arguments.difference:
+        print(draw_difference(*runs, arguments.title, out))
+    else:
+        draw(runs, arguments.title, out)
+    return out
 
 
 def main():
@@ -255,22 +276,14 @@ def main():
                         help="RUN is what convoy report --scaling --format json printed; - for stdin")
     parser.add_argument("--difference", action="store_true", help="of the training losses of two runs, step by step")
     arguments = parser.parse_args()
-    if arguments.scaling:
-        if len(arguments.runs) != 1:
-            fail(USAGE, "--scaling takes one file, or - for stdin: what convoy report --scaling --format json printed")
-        out = arguments.out or "scaling.png"
-        draw_scaling(read_cells(arguments.runs[0]), arguments.title, out)
-        print(out)
-        return
+    if arguments.scaling and len(arguments.runs) != 1:
+        fail(USAGE, "--scaling takes one file, or - for stdin: what convoy report --scaling --format json printed")
     if arguments.difference and len(arguments.runs) != 2:
         fail(USAGE, "--difference takes two runs")
-    runs = load_runs(arguments.runs)
-    out = arguments.out or os.path.join(runs[0].folder, "metrics.png")
-    if arguments.difference:
-        print(draw_difference(*runs, arguments.title, out))
-    else:
-        draw(runs, arguments.title, out)
-    print(out)
+    try:
+        say(draw_as_asked(arguments))
+    except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+        fail(BAD_INPUT, f"{' '.join(arguments.runs)}: has values that cannot be drawn: {error}")
 
 
 if __name__ == "__main__":

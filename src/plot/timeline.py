@@ -7,18 +7,29 @@ A rank has two lanes: what its threads did, by class of operation, and the all-r
 until it was seen to be complete. Red is what the all-reduces cost the step: waiting for them and, paler, starting them
 and moving them on between operations, which in MPI the computing thread has to do. The sums of --sync-bn are part of
 batch norm. The title has the shares of the rank where they are largest.
+Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
 """
-import argparse, collections, json, os, shlex, signal, sys
+import sys
 
-try:
-    import matplotlib
+# Modules are Python's own, else installed ones, else those beside this script: none of the
+# current folder, which may be a stranger's.
+if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]  # this script's folder
+import posix
 
-    matplotlib.use("Agg")  # draws without a display
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import Patch
-except ImportError as missing:
-    sys.exit(f"timeline: {sys.executable} has no {missing.name}; use /usr/bin/python3, which make deps fills, or "
-             f"{shlex.quote(sys.executable)} -m pip install -r output/requirements.txt")
+sys.path[:] = [place for place in sys.path if place.startswith("/") and place != posix.readlink("/proc/self/cwd")]
+import os
+
+sys.path.append(os.path.dirname(os.path.realpath(__file__)))
+sys.dont_write_bytecode = True  # no __pycache__ in a checkout
+import argparse
+import collections
+import json
+import signal
+
+from convoy_plot_files import BAD_INPUT, USAGE, fail, refuse_special, say
+from convoy_plot_base import plain, plt, save
+from matplotlib.patches import Patch
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; red is kept for communication.
 COLORS = {"forward convolution": "#0072B2", "data gradient": "#56B4E9", "weight gradient": "#009E73",
@@ -42,7 +53,8 @@ def kind_of(event):
 
 def read(path):
     """The ranks of a trace, in order, and what was measured."""
-    with open(path) as file:
+    refuse_special(path, "give what convoy bench --timeline FILE wrote")
+    with open(path, encoding="utf-8") as file:
         trace = json.load(file)
     ranks = {}
     began = {}
@@ -66,6 +78,14 @@ def cost(rank):
     return wait + move, wait
 
 
+def kind_of_picture(out):
+    """The ending of the picture's name, which says its format: png if it has none."""
+    kind = os.path.splitext(out)[1][1:].lower() or "png"
+    if kind not in plt.gcf().canvas.get_supported_filetypes():
+        fail(USAGE, f"{out}: '{kind}' is no kind of picture; name it FILE.png")
+    return kind
+
+
 def draw(ranks, about, out):
     figure, axes = plt.subplots(figsize=(14, 1.6 + 1.5 * len(ranks)), layout="constrained")
     labels = []
@@ -78,7 +98,7 @@ def draw(ranks, about, out):
             place = (-2.5 * r - 1.45 + 0.225 * (i % 4), 0.19)
             axes.broken_barh([(at, long)], place, color=COLORS["all-reduce in flight"], edgecolor="#B07030",
                              linewidth=0.4)
-        labels += [(-2.5 * r, f"{rank.name[0]}\ncompute"), (-2.5 * r - 1, "all-reduces")]
+        labels += [(-2.5 * r, f"{plain(rank.name[0])}\ncompute"), (-2.5 * r - 1, "all-reduces")]
     axes.set_yticks([at for at, _ in labels], [text for _, text in labels])
     axes.set_xlabel("ms since the step began")
     axes.set_xlim(0, max(at + long for rank in ranks for _, at, long in rank.spans))
@@ -87,26 +107,32 @@ def draw(ranks, about, out):
     said = (f"all-reduces take {100 * exposed:.1f} % of a step of {step:,.0f} ms: {100 * wait:.1f} % waiting, "
             "the rest starting and moving them")
     threads = f"{about['threads']} thread{'s' if about['threads'] > 1 else ''}"
-    axes.set_title(f"{about['bench']} {about['precision']}, {about['image_size']}, "
-                   f"batch {about['batch_per_rank']} a rank, "
-                   f"{len(ranks)} ranks × {threads}\n{said}")
+    what = f"{about['bench']} {about['precision']}, {about['image_size']}, batch {about['batch_per_rank']} a rank"
+    axes.set_title(f"{plain(what)}, {len(ranks)} ranks × {threads}\n{said}")
     patches = [Patch(color=color, label=kind) for kind, color in COLORS.items()]
     below = -0.25 / len(ranks) - 0.12
     axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, below), ncol=5, frameon=False)
-    figure.savefig(out, dpi=150)
-    print(f"{out}: {said}")
+    save(figure, out, dpi=150, kind=kind_of_picture(out))
+    say(f"{out}: {said}")
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        fail(USAGE, f"{message}; usage: timeline.py TRACE.json [--out FILE.png]")
 
 
 def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends quietly when its reader is gone
-    p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1])
+    p = Parser(usage=__doc__.split("\n\n")[1])
     p.add_argument("trace")
     p.add_argument("--out", default="")
     a = p.parse_args()
     try:
         draw(*read(a.trace), a.out or os.path.splitext(a.trace)[0] + ".png")
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        sys.exit(f"timeline: {a.trace} is no trace that can be drawn: {error!r}")
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError,
+            ValueError) as error:
+        fail(BAD_INPUT, f"{a.trace}: is no trace that can be drawn: {error!r}")
 
 
-main()
+if __name__ == "__main__":
+    main()

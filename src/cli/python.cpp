@@ -1,0 +1,113 @@
+// The python3 that comes first in PATH is often not the one that `make deps` filled (pyenv, conda).
+#include "cli/python.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/shell_word.h"
+
+namespace convoy {
+namespace {
+
+/// Looks for the modules, which takes a tenth of the time that importing them does; not in the
+/// current folder, which `python -c` would search first.
+constexpr const char* has_all =
+    "import sys; sys.path[:] = [p for p in sys.path if p[:1] == '/']; import importlib.util as u; "
+    "sys.exit(not all(u.find_spec(m) for m in ('h5py', 'matplotlib', 'numpy')))";
+
+/// The absolute entries of a list of folders. All others mean the current folder, or one in it.
+std::vector<std::string> absolute_entries(const std::string& list) {
+    std::vector<std::string> entries;
+    std::istringstream stream(list);
+    for (std::string entry; std::getline(stream, entry, ':');)
+        if (entry.starts_with('/')) entries.push_back(entry);
+    return entries;
+}
+
+/// Returns the path of a program in PATH; a name with a slash is returned as it is. Empty if there
+/// is none.
+std::string program(const std::string& name) {
+    if (name.find('/') != std::string::npos) return name;
+    const char* path = std::getenv("PATH");
+    std::error_code unseen;
+    for (const std::string& folder : absolute_entries(path ? path : "/usr/bin:/bin")) {
+        const std::string file = folder + "/" + name;
+        if (std::filesystem::is_regular_file(file, unseen) && ::access(file.c_str(), X_OK) == 0) return file;
+    }
+    return "";
+}
+
+/// This process's environment, with no relative entry in PATH and PYTHONPATH.
+std::vector<std::string> environment() {
+    std::vector<std::string> all;
+    for (char** entry = environ; *entry; ++entry) {
+        const std::string variable = *entry, key = variable.substr(0, variable.find('=') + 1);
+        all.push_back(key == "PATH=" || key == "PYTHONPATH=" ? key : variable);
+        if (all.back() == variable) continue;
+        for (const std::string& folder : absolute_entries(variable.substr(key.size())))
+            all.back() += (all.back() == key ? "" : ":") + folder;
+    }
+    return all;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+    std::vector<char*> all;
+    for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));
+    all.push_back(nullptr);
+    return all;
+}
+
+/// Replaces a forked child by the program; only calls that are safe after fork().
+[[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& variables, pid_t parent,
+                         int input, bool silent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(127);
+    const int nothing = silent ? ::open("/dev/null", O_RDWR) : -1;
+    for (int descriptor = 0; silent && descriptor <= 2; ++descriptor) ::dup2(nothing, descriptor);
+    if (input >= 0) ::dup2(input, 0);
+    ::execve(arguments[0], arguments.data(), variables.data());
+    ::_exit(127);
+}
+
+int run(const std::vector<std::string>& words, int input, bool silent) {
+    const std::vector<std::string> kept = environment();
+    const std::vector<char*> arguments = pointers(words), variables = pointers(kept);
+    const pid_t parent = ::getpid(), child = ::fork();
+    if (child == 0) become(arguments, variables, parent, input, silent);
+    int status = 0;
+    if (child < 0) return 127;
+    while (::waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return 127;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+std::string python_for_plots(const std::string& requirements) {
+    const char* named = std::getenv("PYTHON");
+    std::vector<std::string> candidates = {"python3", "/usr/bin/python3"};
+    if (named && *named) candidates = {named};  // taken or refused, but never replaced
+    std::string tried;
+    for (const std::string& candidate : candidates) {
+        const std::string path = program(candidate);
+        if (!path.empty() && run({path, "-c", has_all}, -1, /*silent=*/true) == 0) return path;
+        tried += (tried.empty() ? "" : " and ") + candidate;
+    }
+    fail(Exit::usage, "plot: " + tried + " cannot import h5py, matplotlib and numpy; " + shell_word(candidates[0]) +
+                          " -m pip install -r " + shell_word(requirements) +
+                          " (Debian: apt install python3-h5py python3-matplotlib), or name a Python that has them: "
+                          "PYTHON=/path/to/python");
+}
+
+int run_python(const std::vector<std::string>& words, int input) { return run(words, input, /*silent=*/false); }
+
+}  // namespace convoy

@@ -1,0 +1,44 @@
+"""What the scripts that draw share: matplotlib, colours, text that is shown as it is, and saving a picture."""
+import os
+import sys
+import warnings
+
+from convoy_plot_files import IO, fail, fail_for_packages, printable, replace_file
+
+# A matplotlibrc of the current folder would come before the user's own.
+here = os.open(".", os.O_PATH | os.O_CLOEXEC)
+os.chdir("/")
+try:
+    import matplotlib
+    import numpy as np
+
+    matplotlib.use("Agg")  # draws without a display
+    import matplotlib.pyplot as plt
+except ImportError as missing:
+    fail_for_packages(missing)
+finally:
+    os.fchdir(here)
+    os.close(here)
+matplotlib.rcParams["text.usetex"] = False  # names in a file are no programs for TeX
+if not sys.warnoptions:
+    warnings.simplefilter("ignore")  # a letter that the font lacks is not worth two lines
+
+# Okabe and Ito's colours, which stay apart for colour-blind readers.
+RUN_COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+
+
+def colors(runs):
+    return [RUN_COLORS[i % len(RUN_COLORS)] for i in range(len(runs))]
+
+
+def plain(text):
+    """A text as a picture shows it: on one line, and without what matplotlib would take for mathematics."""
+    return printable(str(text)).replace("$", r"\$")
+
+
+def save(figure, out, dpi=110, kind="png"):
+    """Writes the picture beside its place, then puts it there."""
+    try:
+        replace_file(out, lambda file: figure.savefig(file, dpi=dpi, format=kind))
+    except OSError as error:
+        fail(IO, f"{out}: cannot be written: {error.strerror}")

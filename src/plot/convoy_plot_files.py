@@ -1,0 +1,94 @@
+"""What the scripts of this folder share that needs no package: refusals, and files that are replaced as a whole."""
+import importlib.util
+import os
+import shlex
+import stat
+import subprocess
+import sys
+
+USAGE, BAD_INPUT, IO = 2, 3, 5  # exit codes, as Convoy's own
+# Settings of HDF5, which it reads when h5py is imported. It takes no lock: a run may be on a file
+# system that has none.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+# A metric file needs no plug-in, so none is loaded.
+os.environ["HDF5_PLUGIN_PRELOAD"] = "::"
+for plugin in ("HDF5_VOL_CONNECTOR", "HDF5_DRIVER"):
+    os.environ.pop(plugin, None)
+PACKAGES = ("h5py", "matplotlib", "numpy")
+
+
+def printable(text):
+    """What files say, without anything that could steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def say(line):
+    """Prints a line with names of files: as they are for a program that reads it, else as a terminal may show them."""
+    sys.stdout.reconfigure(errors="surrogateescape")  # a path need not be UTF-8
+    print(printable(line) if sys.stdout.isatty() else line)
+
+
+def fail(code, message):
+    """Ends the script with one line of at most 1,000 characters."""
+    text = printable(" ".join(str(message).split()))
+    name = os.path.basename(sys.argv[0])
+    sys.stderr.write(f"{name}: {text if len(text) <= 1000 else text[:999] + '…'}\n")
+    sys.exit(code)
+
+
+def fail_for_packages(error):
+    """Says which packages this Python lacks, and how to get one that has them."""
+    lacks = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    line = f"{sys.executable}: {' '.join(str(error).split())[:200]}"
+    if lacks:
+        line = f"{sys.executable} has no {', '.join(lacks)}"
+    deps = "/usr/bin/python3"  # what make deps fills on Debian and Ubuntu
+    # From /, because the current folder may have modules of these names.
+    has_them = [deps, "-c", f"import {', '.join(PACKAGES)}"]
+    there = sys.executable != deps and os.path.exists(deps)
+    if there and subprocess.run(has_them, capture_output=True, cwd="/").returncode == 0:
+        line += f"; use {deps}, which has what it takes, or"
+    else:
+        line += "; install them: apt install python3-h5py python3-matplotlib (Debian, Ubuntu), or"
+    requirements = os.path.join(os.path.dirname(os.path.realpath(__file__)), "requirements.txt")
+    fail(USAGE, f"{line} {shlex.quote(sys.executable)} -m pip install -r {shlex.quote(requirements)}")
+
+
+def is_stream(path):
+    """Whether the user named a device or an open file, as /dev/stdout, which cannot be replaced."""
+    folder = os.path.realpath(os.path.dirname(path) or ".")
+    return folder == "/dev" or (folder + "/").startswith("/proc/")
+
+
+def replace_file(path, write):
+    """Calls `write` with an open file, and puts what it wrote at `path`. A link there is replaced, not followed.
+
+    On failure `path` stays as it was. Raises OSError.
+    """
+    if is_stream(path):
+        with open(path, "wb") as file:
+            write(file)
+        return
+    if os.path.isdir(path) and not os.path.islink(path):
+        raise IsADirectoryError(0, "is a folder", path)
+    part = os.path.join(os.path.dirname(path), f".plot-{os.urandom(6).hex()}.partial")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
+            write(file)
+        os.replace(part, path)
+    except BaseException:
+        if os.path.lexists(part):
+            os.remove(part)
+        raise
+
+
+def refuse_special(path, advice):
+    """Ends the script if `path` is no regular file: a pipe may never begin, and a device never end."""
+    try:
+        kind = os.stat(path).st_mode
+    except FileNotFoundError:
+        fail(BAD_INPUT, f"{path}: no such file; {advice}")
+    except (OSError, ValueError) as error:
+        fail(BAD_INPUT, f"{path}: cannot be read: {getattr(error, 'strerror', error)}")
+    if not stat.S_ISREG(kind):
+        fail(BAD_INPUT, f"{path}: is not a regular file; {advice}")

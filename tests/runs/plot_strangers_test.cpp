@@ -1,0 +1,229 @@
+// Plotting in folders, and of runs, that a stranger made: none of their code runs, no other file is
+// read or written. Run from the repository's root.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/support/cluster.h"
+#include "train/metrics.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+class PlotStrangers : public testing::Test {
+protected:
+    void SetUp() override {
+        if (run(python_ + " -c 'import h5py, matplotlib, numpy'").code != 0)
+            GTEST_SKIP() << python_ << " lacks h5py or matplotlib";
+        write_run("run");
+        fs::create_directories(here_);
+    }
+    void write_run(const std::string& name) {
+        fs::create_directories(dir_.path(name));
+        Metrics m(dir_.path(name));
+        m.run_attribute("steps_per_epoch", int64_t(3));
+        m.add(RankRow{0, "a$\\frac{$b", "CPU", 1});
+        for (int step = 1; step <= 3; ++step) m.add(TrainRow{step, 1, 2.0 / step, 0.5, 0.1, 0.02, 0.001, 0.004});
+        m.add(EvalRow{3, 1, 1.5, 0.4, 0.3});
+        for (int rank = 0; rank < 2; ++rank) m.add(RankEpochRow{1, rank, 0.1, 1.0, 0.5});
+        m.event(3, "restart", "1 rank");
+        m.publish();
+    }
+    /// Runs a command in the stranger's folder.
+    Finished there(const std::string& command) {
+        return run("cd '" + here_ + "' && " + with_limit("env -u PYTHON " + command, 60));
+    }
+    /// Python that says who ran it.
+    std::string mark(const std::string& who) const {
+        return "open('" + ran_ + "', 'a').write('" + who + "\\n')\nraise SystemExit(9)\n";
+    }
+    void expect_picture(const std::string& path) {
+        ASSERT_TRUE(fs::is_regular_file(fs::symlink_status(path))) << path;
+        EXPECT_EQ(read_file(path).substr(1, 3), "PNG");
+    }
+    /// A trace as `convoy bench --timeline` writes it.
+    std::string trace() {
+        write_file(dir_.path("trace.json"),
+                   R"({"otherData": {"bench": "m", "precision": "f32", "image_size": "8x8", "batch_per_rank": 1,
+                       "threads": 1}, "traceEvents": [
+                       {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "rank $\\frac{$"}},
+                       {"ph": "X", "name": "conv", "cat": "conv forward", "pid": 0, "ts": 0, "dur": 9}]})");
+        return dir_.path("trace.json");
+    }
+
+    TempDir dir_;
+    const std::string python_ = "/usr/bin/python3", convoy_ = fs::absolute(sibling("convoy")).string();
+    const std::string scripts_ = fs::absolute("src/plot").string();
+    const std::string run_ = dir_.path("run"), here_ = dir_.path("here"), ran_ = dir_.path("ran");
+};
+
+// Modules lie in the current folder as files, and beside the scripts as folders, as runs would.
+TEST_F(PlotStrangers, NoModuleOfTheirsIsImported) {
+    const std::string copy = dir_.path("scripts");
+    fs::copy(scripts_, copy);
+    for (const std::string name : {"random",           "json",          "statistics",  "importlib",
+                                   "argparse",         "secrets",       "trace",       "signal",
+                                   "tempfile",         "warnings",      "h5py",        "numpy",
+                                   "matplotlib",       "PIL",           "os",          "posix",
+                                   "sitecustomize",    "usercustomize", "tensorboard", "convoy_plot_base",
+                                   "convoy_plot_files"}) {
+        write_file(here_ + "/" + name + ".py", mark(name));
+        if (!name.starts_with("convoy") && name != "tensorboard")
+            write_file(copy + "/" + name + "/__init__.py", mark(name + " beside the script"));
+    }
+    const std::string plot = " " + run_ + " --out " + dir_.path("a.png");
+    EXPECT_EQ("", failure(there(convoy_ + " plot" + plot)));
+    EXPECT_EQ("", failure(there("PYTHONPATH=.: " + convoy_ + " plot" + plot)));
+    EXPECT_EQ("", failure(there(python_ + " " + copy + "/plot.py" + plot)));
+    EXPECT_EQ("", failure(there(python_ + " " + copy + "/timeline.py " + trace())));
+    there(python_ + " " + copy + "/to_tensorboard.py " + run_);
+    EXPECT_FALSE(fs::exists(ran_)) << read_file(ran_);
+    expect_picture(dir_.path("a.png"));
+    expect_picture(dir_.path("trace.png"));
+}
+
+// matplotlib runs fc-list where it does not know the machine's fonts yet.
+TEST_F(PlotStrangers, NoProgramOfTheCurrentFolderIsRun) {
+    for (const std::string name : {"python3", "fc-list"}) {
+        write_file(here_ + "/" + name, "#!/bin/sh\necho " + name + " >>" + ran_ + "\nexit 0\n");
+        fs::permissions(here_ + "/" + name, fs::perms::all);
+    }
+    EXPECT_EQ("", failure(there("PATH=.::$PATH MPLCONFIGDIR=" + dir_.path("fonts") + " " + convoy_ + " plot " + run_)));
+    EXPECT_FALSE(fs::exists(ran_)) << read_file(ran_);
+    EXPECT_EQ("", failure(there("PYTHON=./python3 " + convoy_ + " plot " + run_))) << "what the user names is run";
+    EXPECT_TRUE(fs::exists(ran_));
+}
+
+TEST_F(PlotStrangers, TheirMatplotlibrcIsNotObeyed) {
+    const auto picture = [&](const std::string& settings) {
+        EXPECT_EQ("", failure(there(settings + convoy_ + " plot " + run_)));
+        return read_file(run_ + "/metrics.png");
+    };
+    const std::string before = picture("");
+    write_file(here_ + "/matplotlibrc", "figure.facecolor: red\ntext.usetex: True\n");
+    EXPECT_TRUE(picture("") == before);
+    EXPECT_FALSE(picture("MATPLOTLIBRC=" + here_ + "/matplotlibrc ") == before) << "the user's own is";
+}
+
+// An executable that was copied, or built elsewhere, has no checkout around it.
+TEST_F(PlotStrangers, ScriptsAreThoseOfTheExecutablesOwnCheckout) {
+    for (const std::string script : {"src/plot/plot.py", "output/plot.py"})
+        write_file(here_ + "/" + script, mark(script));
+    fs::create_directories(dir_.path("bin"));
+    const std::string copy = dir_.path("bin/convoy");
+    fs::copy(convoy_, copy);
+    EXPECT_EQ("", failure(there(copy + " plot " + run_)));
+    expect_picture(run_ + "/metrics.png");
+    EXPECT_FALSE(fs::exists(ran_)) << read_file(ran_);
+    EXPECT_EQ("", refusal(there("CONVOY_HOME=/nowhere " + copy + " plot " + run_), Exit::bad_input,
+                          {"src/plot/plot.py", "CONVOY_HOME="}));
+    EXPECT_EQ(there("CONVOY_HOME=" + here_ + " " + copy + " plot " + run_).code, 9) << "what the user names is run";
+}
+
+// As in /tmp or /scratch, where an executable's folder may lie beside other users' folders.
+TEST_F(PlotStrangers, ScriptsOfAnotherUserAreNotRun) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's files";
+    fs::create_directories(dir_.path("bin"));
+    const std::string copy = dir_.path("bin/convoy"), script = dir_.path("src/plot/plot.py");
+    fs::copy(convoy_, copy);
+    write_file(script, mark("another user"));
+    for (const std::string& path : {dir_.path("src"), dir_.path("src/plot"), script}) {
+        ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+        EXPECT_EQ("", failure(there(copy + " plot " + run_))) << path;
+        ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
+    }
+    EXPECT_FALSE(fs::exists(ran_));
+    expect_picture(run_ + "/metrics.png");
+    EXPECT_EQ(there(copy + " plot " + run_).code, 9) << "the user's own is run";
+}
+
+// Each is read by a process of its own, because it may crash.
+TEST_F(PlotStrangers, MetricsThatConvoyDoesNotWriteAreRefused) {
+    fs::create_directories(dir_.path("hostile"));
+    const Finished made =
+        run(python_ + " tests/support/hostile_metrics.py " + run_ + "/metrics.h5 " + dir_.path("hostile"));
+    ASSERT_EQ("", failure(made));
+    write_file(dir_.path("read.py"), R"(import os, resource, sys
+sys.dont_write_bytecode = True
+sys.argv[0] = "plot.py"
+sys.path.append("src/plot")
+sys.path.insert(0, "")
+import plot
+plot.Run(sys.argv[2])  # the sound one
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+for kind in sys.argv[3:]:
+    print(kind, end=": ", flush=True)
+    if os.fork() == 0:
+        os.dup2(1, 2)
+        plot.Run(os.path.join(sys.argv[1], kind))
+    code = os.wait()[1]
+    print("ends with", code >> 8 if code & 127 == 0 else -code, flush=True)
+)");
+    std::string kinds = made.out;
+    std::replace(kinds.begin(), kinds.end(), '\n', ' ');
+    const Finished f = run(
+        with_limit(python_ + " " + dir_.path("read.py") + " " + dir_.path("hostile") + " " + run_ + " " + kinds, 60));
+    ASSERT_EQ("", failure(f));
+    EXPECT_GE(count(kinds, " "), 30);
+    EXPECT_EQ(count(f.out, "ends with 3\n"), count(kinds, " ")) << f.out;
+    EXPECT_EQ(count(f.out, "\n"), 2 * count(kinds, " ")) << "one line each: " << f.out;
+    EXPECT_EQ(count(f.out, "secret"), 0);
+    EXPECT_EQ(count(f.out, "metrics.h5: "), count(kinds, " ")) << f.out;
+}
+
+TEST_F(PlotStrangers, APictureTakesThePlaceOfALink) {
+    const std::string precious = dir_.path("precious"), picture = run_ + "/metrics.png";
+    write_file(precious, "precious");
+    fs::create_symlink(precious, picture);
+    EXPECT_EQ("", failure(there(convoy_ + " plot " + run_)));
+    expect_picture(picture);
+    fs::remove(picture);
+    ASSERT_EQ(::mkfifo(picture.c_str(), 0600), 0);
+    EXPECT_EQ("", failure(there(convoy_ + " plot " + run_)));
+    expect_picture(picture);
+    const std::string timeline = trace();
+    fs::create_symlink(precious, dir_.path("trace.png"));
+    EXPECT_EQ("", failure(there(python_ + " " + scripts_ + "/timeline.py " + timeline)));
+    expect_picture(dir_.path("trace.png"));
+    EXPECT_EQ(read_file(precious), "precious");
+    // What cannot be replaced is left, and nothing beside it.
+    fs::remove(picture);
+    fs::create_directories(picture);
+    EXPECT_EQ(there(convoy_ + " plot " + run_).code, 5);
+    for (const auto& entry : fs::directory_iterator(run_))
+        EXPECT_EQ(entry.path().string().find("partial"), std::string::npos);
+    EXPECT_EQ(there("bash -c '" + convoy_ + " plot " + run_ + " --out /dev/stdout | cat'").out.substr(1, 3), "PNG");
+}
+
+TEST_F(PlotStrangers, NamesAreDrawnAsTheyAre) {
+    for (const std::string name : {"a$\\frac{$b", "new\nline", "bad\xff utf"}) {
+        fs::copy(run_, dir_.path(name));
+        const std::string quoted = "$'" + dir_.path() + "/" + (name[0] == 'a' ? "a$\\\\frac{$b" : name) + "'";
+        EXPECT_EQ("", failure(there(convoy_ + " plot " + quoted + " " + run_ + " --out " + dir_.path("a.png"))))
+            << name;
+        expect_picture(dir_.path("a.png"));
+    }
+    const std::string odd = "'" + dir_.path("a$\\frac{$b") + "'";
+    EXPECT_EQ("", failure(there(convoy_ + " plot " + odd)));
+    EXPECT_EQ("", failure(there(convoy_ + " plot " + odd + " " + run_ + " --difference --title 'x$^$'")));
+    expect_picture(dir_.path("a$\\frac{$b/metrics.png"));
+}
+
+// It waits for a pipe that nobody opens.
+TEST_F(PlotStrangers, PythonEndsWithConvoy) {
+    const std::string pipe = dir_.path("pipe");
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    const Finished f =
+        run(convoy_ + " plot --scaling " + pipe + " & convoy=$!; for i in $(seq 200); do sleep 0.05; " +
+            "python=$(pgrep -f -- \"[p]lot.py --scaling " + pipe + "\") && break; done; kill -9 $convoy; " +
+            "for i in $(seq 100); do kill -0 $python 2>/dev/null || { echo ended; exit; }; sleep 0.05; " +
+            "done; kill -9 $python");
+    EXPECT_EQ(f.out, "ended\n") << f.err;
+}
+
+}  // namespace
+}  // namespace convoy::test
