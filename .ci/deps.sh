@@ -3,13 +3,14 @@
 # prints what is missing and the module that usually provides it). `install jobs`, `install fuzz`,
 # `install fresh` and `install ci` also install what `make test-jobs`, `make fuzz`, `make
 # test-fresh` and .ci/run need. `peers` fetches PyTorch for `make bench-peers`, `tensorboard` what
-# the tests of output/to_tensorboard.py read with. `info` prints what was found and where. Running
+# the tests of src/plot/to_tensorboard.py read with. `info` prints what was found and where. Running
 # `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}
 CUDA=${CUDA-/usr/local/cuda} CUDNN_FRONTEND=${CUDNN_FRONTEND:-.deps/cudnn-frontend} CUDA_ARCHS=${CUDA_ARCHS:-80 90}
 export DEBIAN_FRONTEND=noninteractive
+export PYTHONSAFEPATH=1 # else -m and -c import from the current folder first
 
 header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2>&1; }
 mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
@@ -90,7 +91,7 @@ ci_needs() { echo "ccache|ccache|module load ccache|command -v ccache"; }
 install_onednn() (
   tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
   echo "fetching oneDNN into $ONEDNN"
-  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
+  "$PYTHON" -m pip download --quiet --no-deps --dest "$tmp" --only-binary=:all: onednn-cpu-gomp==2023.2.0 onednn-devel-cpu-gomp==2023.2.0
   (cd "$tmp" && sha256sum --check --quiet - <<'SUMS'
 2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb  onednn_cpu_gomp-2023.2.0-py2.py3-none-manylinux1_x86_64.whl
 9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284  onednn_devel_cpu_gomp-2023.2.0-py2.py3-none-manylinux1_x86_64.whl
@@ -129,17 +130,18 @@ peers() {
   "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null && return 0
   echo "fetching PyTorch, the newest on PyPI, into $venv: 5 GB and some minutes (PEER_PYTHON=/path/to/python takes one that is there)"
   "$PYTHON" -m venv --without-pip "$venv"
-  "$PYTHON" -m pip --python "$venv/bin/python" install --quiet torch numpy ||
+  "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: torch numpy ||
     { echo "PyTorch could not be installed into $venv; give a Python that has it: make bench-peers PEER_PYTHON=/path/to/python" >&2; exit 1; }
 }
 
-# For tests of output/to_tensorboard.py. Nothing else uses it, and those tests are skipped without.
+# For tests of src/plot/to_tensorboard.py. Nothing else uses it, and those tests are skipped
+# without.
 tensorboard() {
   local venv=.deps/tensorboard
   "$venv/bin/python" -c 'import tensorboard, h5py' 2>/dev/null && return 0
   echo "fetching TensorBoard into $venv (150 MB)"
   "$PYTHON" -m venv --without-pip "$venv" &&
-    "$PYTHON" -m pip --python "$venv/bin/python" install --quiet tensorboard h5py ||
+    "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: tensorboard h5py ||
     echo "TensorBoard could not be installed: its tests are skipped" >&2
 }
 

@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} BUILD=${BUILD:-build}
 bin=.deps/style
+export PYTHONSAFEPATH=1 # else -m imports from the current folder first
 
 fetch() { # fetch NAME VERSION SHA256
   [ "$(cat "$bin/$1.version" 2>/dev/null)" = "$2" ] && return

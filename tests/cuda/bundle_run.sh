@@ -5,7 +5,7 @@
 # and NCCL.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cuda=${CONVOY_CUDA:-/usr/local/cuda
-$(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null || true)}
+$(python3 -c 'import sys; sys.path[:] = [p for p in sys.path if p[:1] == "/"]; import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null || true)}
 path=$here/lib
 while read -r root; do
   for dir in "$root"/lib64 "$root"/lib "$root"/*/lib; do [ -z "$root" ] || [ ! -d "$dir" ] || path=$path:$dir; done

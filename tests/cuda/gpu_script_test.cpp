@@ -74,13 +74,16 @@ TEST(CudaGpuScript, ABundleFindsTheLibrariesOfPythonsWheels) {
         std::filesystem::create_directories(dir.path(std::string("site/nvidia/") + wheel + "/lib"));
     std::filesystem::create_directories(dir.path("build"));
     stand_in(dir.path("build/convoy"), "echo \":$LD_LIBRARY_PATH:\"");
-    const Finished f = run("cp tests/cuda/bundle_run.sh " + dir.path("run") + " && PYTHONPATH=" + dir.path("site") +
-                           " LD_LIBRARY_PATH=/theirs bash " + dir.path("run") + " info");
+    write_file(dir.path("here/nvidia/__init__.py"), "open('" + dir.path("ran") + "', 'w')\n");
+    const Finished f =
+        run("cp tests/cuda/bundle_run.sh " + dir.path("run") + " && cd " + dir.path("here") +
+            " && PYTHONPATH=" + dir.path("site") + " LD_LIBRARY_PATH=/theirs bash " + dir.path("run") + " info");
     ASSERT_EQ("", failure(f));
     for (const char* wheel : {"cudnn", "nccl", "cu13"})
         EXPECT_EQ(count(f.out, ":" + dir.path(std::string("site/nvidia/") + wheel + "/lib") + ":"), 1) << f.out;
     EXPECT_EQ(f.out.find(":" + dir.path("lib") + ":"), 0u) << "the bundle's own come first: " << f.out;
     EXPECT_NE(f.out.find(":/theirs:"), std::string::npos) << f.out;
+    EXPECT_FALSE(std::filesystem::exists(dir.path("ran"))) << "a module of the current folder was imported";
 }
 
 TEST(CudaGpuScript, TheSlotIsRehearsed) {

@@ -2,6 +2,10 @@
 // the repository's root.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <regex>
+#include <sstream>
+
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -33,6 +37,31 @@ TEST(Deps, WithAToolkitItsHeadersAreWanted) {
     write_file(dir.path("bin/nvcc"), "#!/bin/sh\n");
     ASSERT_EQ(run("chmod +x " + dir.path("bin/nvcc")).code, 0);
     EXPECT_TRUE(misses(info_with_toolkit_in(dir.path()), "cudnn-frontend"));
+}
+
+// A source package's setup.py would run before anything is compared with its SHA-256.
+TEST(Deps, PipTakesWheelsOnly) {
+    int calls = 0;
+    for (const char* script : {".ci/deps.sh", ".ci/style.sh"}) {
+        std::istringstream lines(std::regex_replace(read_file(script), std::regex("\\\\\n *"), ""));
+        for (std::string line; std::getline(lines, line);) {
+            if (!std::regex_search(line, std::regex("-m pip .*(download|install) "))) continue;
+            EXPECT_NE(line.find("--only-binary=:all:"), std::string::npos) << script << ": " << line;
+            ++calls;
+        }
+    }
+    EXPECT_EQ(calls, 5);
+}
+
+TEST(Deps, NoModuleOfTheCheckoutsFolderIsImported) {
+    if (run("/usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'").code != 0)
+        GTEST_SKIP() << "this Python cannot leave out the current folder";
+    const TempDir dir;
+    for (const char* name : {"h5py", "matplotlib", "pip", "PIL", "json"})
+        write_file(dir.path(std::string(name) + ".py"), "open('" + dir.path("ran") + "', 'w')\n");
+    ASSERT_EQ(run("cp -r .ci " + dir.path()).code, 0);
+    EXPECT_NE(run("bash " + dir.path(".ci/deps.sh") + " info").out.find("h5py"), std::string::npos);
+    EXPECT_FALSE(std::filesystem::exists(dir.path("ran")));
 }
 
 }  // namespace
