@@ -63,8 +63,10 @@ def bomb(file):
     for name in ("step", "loss", "accuracy"):
         del file[f"train/{name}"]
         kind = "<i8" if name == "step" else "<f8"
-        made_of = file.create_dataset(f"train/{name}", (500_000_000,), kind, chunks=(1 << 20,), compression="gzip", fletcher32=True)
-        made_of[0] = 1
+        rows = file.create_dataset(
+            f"train/{name}", (500_000_000,), kind, chunks=(1 << 20,), compression="gzip", fletcher32=True
+        )
+        rows[0] = 1
 
 
 def rows_without_chunks(file):
@@ -80,7 +82,7 @@ def short_chunk(file):
 def unchecked_chunk(file):
     """Its filter is left out."""
     set = made(file, np.zeros(ROWS))
-    set.id.write_direct_chunk((0,), bytes(8 * ROWS), 1)
+    set.id.write_direct_chunk((0,), bytes(8 * ROWS + 4), 1)
 
 
 def damaged_chunk(file):
@@ -104,11 +106,26 @@ def integer_with_an_offset(file):
     low_level(file, "train/step", kind)
 
 
-def low_level(file, name, kind):
+def gzip_after_the_checksum(file):
+    low_level(file, "train/step", h5py.h5t.STD_I64LE, gzip=True)
+
+
+def same_values(file):
+    """All columns of a table are one, so that they take more memory than the file has bytes."""
+    made(file, np.arange(100_000.0))
+    for name in file["train"]:
+        if name != "loss":
+            del file[f"train/{name}"]
+            file[f"train/{name}"] = file["train/loss"]
+
+
+def low_level(file, name, kind, gzip=False):
     del file[name]
     layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     layout.set_chunk((ROWS,))
     layout.set_fletcher32()
+    if gzip:
+        layout.set_deflate(1)
     h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple((ROWS,)), layout)
 
 
@@ -175,10 +192,11 @@ def format_with_escapes(file):
     file.attrs["format"] = np.bytes_("\x1b[2J\n\u202e".encode())
 
 
-KINDS = [external_storage, virtual, external_link, link_of_a_group, pipe, soft_link, gzip, bomb, rows_without_chunks,
-         short_chunk, unchecked_chunk, damaged_chunk, without_checksum, not_in_chunks, integer_with_an_offset, other_float,
-         text_for_numbers, structure, texts_of_any_length, two_dimensions, group_for_a_column, type_for_a_column,
-         missing_column, missing_table, unequal_columns, many_names, long_format, format_of_integers, format_with_escapes]
+KINDS = [external_storage, virtual, external_link, link_of_a_group, pipe, soft_link, gzip,
+         gzip_after_the_checksum, bomb, same_values, rows_without_chunks, short_chunk, unchecked_chunk,
+         damaged_chunk, without_checksum, not_in_chunks, integer_with_an_offset, other_float, text_for_numbers,
+         structure, texts_of_any_length, two_dimensions, group_for_a_column, type_for_a_column, missing_column,
+         missing_table, unequal_columns, many_names, long_format, format_of_integers, format_with_escapes]
 
 
 def old_format(path):
