@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/shorten.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -21,7 +22,7 @@ void check_class_names(const std::string& path, const std::vector<std::string>& 
                        const std::vector<std::string>& data) {
     const auto [ours, theirs] = std::mismatch(model.begin(), model.end(), data.begin(), data.end());
     if (ours == model.end() && theirs == data.end()) return;
-    const auto quoted = [](auto at, auto end) { return at == end ? "missing" : "'" + *at + "'"; };
+    const auto quoted = [](auto at, auto end) { return at == end ? "missing" : "'" + shortened(*at) + "'"; };
     fail(Exit::bad_input, path + ": class " + std::to_string(ours - model.begin()) + " is " +
                               quoted(ours, model.end()) + ", in " + data_dir + " it is " + quoted(theirs, data.end()) +
                               "; give the data set that the model was trained on, or one of its classes");

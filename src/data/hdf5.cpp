@@ -10,6 +10,7 @@
 #include "base/input_file.h"
 #include "data/hdf5_failure.h"
 #include "data/hdf5_superblock.h"
+#include "data/hdf5_untrusted.h"
 
 #define CONVOY_HDF5_LOCKS_BY_FILE (H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0)))
 
@@ -17,9 +18,10 @@ namespace convoy::h5 {
 namespace {
 
 /// Must come before the first HDF5 call of the process. After a failed write (disk full) HDF5's own
-/// clean-up at exit crashes, so it is turned off: h5::close is what completes a file.
+/// clean-up at exit crashes, so it is turned off: h5::close is what completes a file. No file may
+/// have HDF5 load a library of filters.
 void silence() {
-    [[maybe_unused]] static const herr_t once = H5dont_atexit();
+    [[maybe_unused]] static const herr_t once = H5dont_atexit(), no_plugins = H5PLset_loading_state(0);
 #if !CONVOY_HDF5_LOCKS_BY_FILE
     [[maybe_unused]] static const int no_locks = ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", /*overwrite=*/0);
 #endif
@@ -36,6 +38,17 @@ Handle file_access() {
 
 /// Names of data sets are shown as absolute paths.
 std::string shown(const std::string& name) { return name.starts_with('/') ? name : "/" + name; }
+
+Element element_of(hid_t type) {
+    const auto is = [&](hid_t little, hid_t big) { return H5Tequal(type, little) > 0 || H5Tequal(type, big) > 0; };
+    if (is(H5T_STD_U8LE, H5T_STD_U8BE)) return Element::u8;
+    if (is(H5T_STD_I32LE, H5T_STD_I32BE)) return Element::i32;
+    if (is(H5T_STD_I64LE, H5T_STD_I64BE)) return Element::i64;
+    if (is(H5T_IEEE_F32LE, H5T_IEEE_F32BE)) return Element::f32;
+    if (is(H5T_IEEE_F64LE, H5T_IEEE_F64BE)) return Element::f64;
+    const bool is_text = H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0;
+    return is_text ? Element::text : Element::other;
+}
 
 /// Selects rows [first, first + rows) of the file space and makes the matching memory space.
 std::pair<Handle, Handle> select_rows(hid_t dataset, hsize_t first, hsize_t rows) {
@@ -86,9 +99,11 @@ Handle open(const std::string& path) {
     const uint64_t bytes = size_of_input(path, "check the path: was the file moved or removed?");
     if (H5Fis_hdf5(path.c_str()) == 0)
         fail(Exit::bad_input, path + ": is not an HDF5 file (or its first bytes are damaged); make it again");
+    check_superblock(path);
     const Handle access = access_without_lock();
     Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
     if (!file.valid()) fail_to_open(path, bytes);
+    check_object(file, "/", path);
     return file;
 }
 
@@ -134,27 +149,15 @@ void close(Handle file, const std::string& path) {
 }
 
 Extent extent(hid_t file, const std::string& dataset, const std::string& path) {
-    const Handle set = open_dataset(file, dataset, path);
-    const Handle space(H5Dget_space(set)), type(H5Dget_type(set)), layout(H5Dget_create_plist(set));
-    if (!space.valid() || !type.valid() || !layout.valid()) fail_to_read(path, shown(dataset), "make it again");
-    Extent result;
-    const int rank = H5Sget_simple_extent_ndims(space);
-    if (rank < 0) fail(Exit::bad_input, path + ": " + shown(dataset) + " has no simple extent");
-    result.dims.resize(static_cast<size_t>(rank));
-    H5Sget_simple_extent_dims(space, result.dims.data(), nullptr);
-    result.type_class = H5Tget_class(type);
-    result.type_size = H5Tget_size(type);
-    result.is_signed = H5Tget_sign(type) == H5T_SGN_2;
-    result.filters = H5Pget_nfilters(layout);
-    result.stored_bytes = H5Dget_storage_size(set);
-    if (H5Pget_layout(layout) != H5D_CHUNKED) return result;
-    result.checksummed =
-        H5Pget_filter_by_id2(layout, H5Z_FILTER_FLETCHER32, nullptr, nullptr, nullptr, 0, nullptr, nullptr) >= 0;
-    result.chunk.resize(result.dims.size());
-    H5Pget_chunk(layout, rank, result.chunk.data());
-    result.chunk_bytes = result.type_size;
-    for (const hsize_t side : result.chunk) result.chunk_bytes *= side;  // HDF5 keeps a chunk below 4 GiB
-    return result;
+    const Handle set = open_dataset(file, dataset, path), type(H5Dget_type(set));
+    ChunkLayout chunks = checked_chunks(set, shown(dataset), path);
+    if (!type.valid()) fail_to_read(path, shown(dataset), "make it again");
+    return {.dims = std::move(chunks.dims),
+            .element = element_of(type),
+            .element_bytes = H5Tget_size(type),
+            .chunk = std::move(chunks.chunk),
+            .chunk_bytes = chunks.bytes,
+            .stored_bytes = H5Dget_storage_size(set)};
 }
 
 Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims,
@@ -184,7 +187,9 @@ void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, c
 
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path) {
     if (rows == 0) return;
+    const ChunkLayout chunks = checked_chunks(dataset, name_of(dataset), path);
     const auto [in_file, in_memory] = select_rows(dataset, first, rows);
+    check_stored_chunks(dataset, chunks, first, rows, path);
     if (H5Dread(dataset, memory_type, in_memory, in_file, H5P_DEFAULT, to) >= 0) return;
     fail_to_read_rows(dataset, path);
 }
@@ -193,8 +198,11 @@ bool has(hid_t file, const std::string& name) {
     silence();
     const auto linked = [&](const std::string& part) {
         H5L_info_t link;
-        return exists_in(H5Lexists(file, part.c_str(), H5P_DEFAULT), file, part) &&
-               H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) >= 0 && link.type == H5L_TYPE_HARD;
+        if (!exists_in(H5Lexists(file, part.c_str(), H5P_DEFAULT), file, part) ||
+            H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD)
+            return false;
+        check_object(file, part, path_of(file));
+        return true;
     };
     for (size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))
         if (!linked(name.substr(0, slash))) return false;
@@ -207,6 +215,7 @@ Handle open_dataset(hid_t file, const std::string& name, const std::string& path
         fail(Exit::bad_input, path + ": has no data set " + shown(name) + "; was this file made by convoy?");
     Handle set(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
     if (!set.valid()) fail_to_read(path, shown(name), "make it again");
+    checked_chunks(set, shown(name), path);
     return set;
 }
 

@@ -52,9 +52,9 @@ std::unique_lock<std::mutex> exclusive();
 /// is open elsewhere for reading, or on a file system without locks, can be read all the same.
 /// Writing needs no lock: Convoy writes a temporary file and renames it.
 Handle access_without_lock();
-/// Opens a file read-only. Throws Exit::bad_input naming `path` if it is truncated, damaged or not
-/// HDF5; Inaccessible (base/file_error.h) if it is missing, cannot be opened, or is open for
-/// writing.
+/// Opens a file read-only. Throws Exit::bad_input naming `path` if it is truncated, damaged, not
+/// HDF5 or of a format older than V110; Inaccessible (base/file_error.h) if it is missing, cannot
+/// be opened, or is open for writing.
 Handle open(const std::string& path);
 /// When chunks go to disk. From the cache they go when their data set is closed; if the disk is
 /// full then, HDF5 1.14 keeps an identifier of freed memory, and the next flush of any file
@@ -70,18 +70,20 @@ std::vector<unsigned char> image(hid_t file);
 /// Throws Exit::io.
 void close(Handle file, const std::string& path);
 
+/// The type of a data set's elements, bit for bit HDF5's standard one, of either byte order. HDF5
+/// reads beyond its buffers for integers and floats whose bits lie elsewhere.
+enum class Element { other, u8, i32, i64, f32, f64, text };
+
 /// What a data set is, checked before anything is allocated for it.
 struct Extent {
     std::vector<hsize_t> dims;
-    H5T_class_t type_class = H5T_NO_CLASS;
-    size_t type_size = 0;        ///< bytes an element
-    bool is_signed = false;      ///< integers only
-    bool checksummed = false;    ///< chunked with Fletcher-32
-    int filters = 0;             ///< how many filters a chunk passes through, Fletcher-32 included
-    std::vector<hsize_t> chunk;  ///< dims of a chunk; empty if not chunked
-    hsize_t chunk_bytes = 0;     ///< what reading one chunk allocates; 0 if not chunked
-    hsize_t stored_bytes = 0;    ///< what the file really holds; chunks that were never written read as zeros
+    Element element = Element::other;
+    size_t element_bytes = 0;    ///< of one element; of a text: its fixed width
+    std::vector<hsize_t> chunk;  ///< dims of a chunk
+    hsize_t chunk_bytes = 0;     ///< what reading one chunk allocates, without its checksum
+    hsize_t stored_bytes = 0;    ///< what the file really holds, checksums included
 };
+/// Throws Exit::bad_input as open_dataset() does.
 Extent extent(hid_t file, const std::string& dataset, const std::string& path);
 
 /// Creates a chunked, Fletcher-32 data set; `chunk` is clipped to `dims`. Missing parent groups are
@@ -89,14 +91,18 @@ Extent extent(hid_t file, const std::string& dataset, const std::string& path);
 Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims,
                       std::vector<hsize_t> chunk, const std::string& path);
 /// Writes or reads rows [first, first + rows) of the leading dimension. Read failures are
-/// Exit::bad_input, write failures Exit::io.
+/// Exit::bad_input, write failures Exit::io. Reading refuses a chunk that is missing or stored in
+/// another size than it must have: HDF5 would read beyond the end of a short one.
 void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from,
                 const std::string& path);
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path);
 
 /// Whether the file itself holds `name`. Soft and external links do not count: they may lead to any
-/// file, or to a pipe that never ends.
+/// file, or to a pipe that never ends. Throws Exit::bad_input for an object that HDF5 must not
+/// decode (data/hdf5_untrusted.h).
 bool has(hid_t file, const std::string& name);
+/// Opens a data set in plain chunks with Fletcher-32. Throws Exit::bad_input for any other:
+/// external storage and virtual data sets may lead to any file.
 Handle open_dataset(hid_t file, const std::string& name, const std::string& path);
 
 void set_attribute(hid_t object, const std::string& name, const std::string& value);
@@ -111,8 +117,9 @@ void set_attribute(hid_t object, const std::string& name, const std::vector<std:
 void set_checked_attribute(hid_t object, const std::string& name, const std::string& value);
 void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
 
-/// Readers (of both kinds of strings) throw Exit::bad_input naming `path` and the attribute if it
-/// is missing or of another type.
+/// Readers throw Exit::bad_input naming `path` and the attribute if it is missing, of another type
+/// or too large. A single string may be of fixed or variable length; several are of fixed length,
+/// because each of a thousand variable ones may be the same megabyte of the file.
 bool has_attribute(hid_t object, const std::string& name);
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path);
 int64_t int_attribute(hid_t object, const std::string& name, const std::string& path);

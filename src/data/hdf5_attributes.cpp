@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "data/hdf5_failure.h"
+#include "data/hdf5_untrusted.h"
 
 namespace convoy::h5 {
 namespace {
@@ -49,6 +50,29 @@ struct Opened {
     fail_to_read(path, "attribute " + name, "make it again");
 }
 
+/// Whether `type` is, bit for bit, one of these little-endian standard types or its big-endian
+/// twin.
+bool is_one_of(hid_t type, std::initializer_list<std::pair<hid_t, hid_t>> pairs) {
+    return std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
+        return H5Tequal(type, pair.first) > 0 || H5Tequal(type, pair.second) > 0;
+    });
+}
+
+/// HDF5 reads beyond its buffers for numbers whose bits lie elsewhere than those of standard types.
+bool is_standard(hid_t type, H5T_class_t type_class) {
+    if (H5Tcommitted(type) > 0) return false;
+    if (type_class == H5T_FLOAT)
+        return is_one_of(type, {{H5T_IEEE_F32LE, H5T_IEEE_F32BE}, {H5T_IEEE_F64LE, H5T_IEEE_F64BE}});
+    return type_class == H5T_STRING || is_one_of(type, {{H5T_STD_I8LE, H5T_STD_I8BE},
+                                                        {H5T_STD_I16LE, H5T_STD_I16BE},
+                                                        {H5T_STD_I32LE, H5T_STD_I32BE},
+                                                        {H5T_STD_I64LE, H5T_STD_I64BE},
+                                                        {H5T_STD_U8LE, H5T_STD_U8BE},
+                                                        {H5T_STD_U16LE, H5T_STD_U16BE},
+                                                        {H5T_STD_U32LE, H5T_STD_U32BE},
+                                                        {H5T_STD_U64LE, H5T_STD_U64BE}});
+}
+
 Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted, const std::string& path) {
     if (!has_attribute(object, name))
         fail(Exit::bad_input, path + ": attribute " + name + " is missing; was this file made by convoy?");
@@ -57,7 +81,7 @@ Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted,
     opened.type = Handle(H5Aget_type(opened.attribute));
     const Handle space(H5Aget_space(opened.attribute));
     const hssize_t count = H5Sget_simple_extent_npoints(space);
-    if (H5Tget_class(opened.type) != wanted)
+    if (H5Tget_class(opened.type) != wanted || !is_standard(opened.type, wanted))
         fail(Exit::bad_input, path + ": attribute " + name + " has an unexpected type");
     constexpr hssize_t limit = 1 << 20;
     if (count < 0 || count > limit || H5Tget_size(opened.type) > size_t(limit))
@@ -66,23 +90,15 @@ Opened open_attribute(hid_t object, const std::string& name, H5T_class_t wanted,
     return opened;
 }
 
-std::vector<std::string> variable_strings(const Opened& opened, const std::string& name, const std::string& path) {
-    std::vector<char*> pointers(opened.count, nullptr);
-    Handle memory(H5Tcopy(H5T_C_S1));
-    H5Tset_size(memory, H5T_VARIABLE);
-    H5Tset_cset(memory, H5Tget_cset(opened.type));
-    if (opened.count > 0 && H5Aread(opened.attribute, memory, pointers.data()) < 0) unreadable_attribute(name, path);
-    std::vector<std::string> values;
-    for (char* pointer : pointers) {
-        values.emplace_back(pointer ? pointer : "");
-        H5free_memory(pointer);
-    }
-    return values;
+std::string variable_string(const Opened& opened, const std::string& name, const std::string& path) {
+    const std::optional<std::string> text = variable_text(opened.attribute, name, path);
+    if (!text) fail(Exit::bad_input, path + ": the text of attribute " + name + " is damaged; make the file again");
+    return *text;
 }
 
 std::vector<std::string> fixed_strings(const Opened& opened, const std::string& name, const std::string& path) {
     const size_t width = H5Tget_size(opened.type);
-    if (width == 0 || opened.count * width > (size_t(64) << 20))
+    if (width == 0 || opened.count * width > (size_t(16) << 20))
         fail(Exit::bad_input, path + ": attribute " + name + " has an impossible size");
     std::vector<char> bytes(opened.count * width);
     if (opened.count > 0 && H5Aread(opened.attribute, opened.type, bytes.data()) < 0) unreadable_attribute(name, path);
@@ -129,9 +145,10 @@ bool has_attribute(hid_t object, const std::string& name) {
 }
 
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path) {
-    const std::vector<std::string> values = string_attributes(object, name, path);
-    if (values.size() != 1) fail(Exit::bad_input, path + ": attribute " + name + " is not one string");
-    return values[0];
+    const Opened opened = open_attribute(object, name, H5T_STRING, path);
+    if (opened.count != 1) fail(Exit::bad_input, path + ": attribute " + name + " is not one string");
+    return H5Tis_variable_str(opened.type) > 0 ? variable_string(opened, name, path)
+                                               : fixed_strings(opened, name, path)[0];
 }
 
 int64_t int_attribute(hid_t object, const std::string& name, const std::string& path) {
@@ -152,8 +169,10 @@ std::vector<double> double_attributes(hid_t object, const std::string& name, con
 
 std::vector<std::string> string_attributes(hid_t object, const std::string& name, const std::string& path) {
     const Opened opened = open_attribute(object, name, H5T_STRING, path);
-    return H5Tis_variable_str(opened.type) > 0 ? variable_strings(opened, name, path)
-                                               : fixed_strings(opened, name, path);
+    if (H5Tis_variable_str(opened.type) > 0)
+        fail(Exit::bad_input,
+             path + ": attribute " + name + " holds strings of variable length; write them as bytes (input/README.md)");
+    return fixed_strings(opened, name, path);
 }
 
 }  // namespace convoy::h5

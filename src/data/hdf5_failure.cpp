@@ -92,16 +92,16 @@ std::string words_of(const Failure& failure, const std::string& reading) {
     return reason.empty() ? "" : " (HDF5: " + reason + ")";
 }
 
+}  // namespace
+
+std::string because(const std::string& reading) { return words_of(innermost_error(), reading); }
+
 std::string path_of(hid_t object) {
     const ssize_t length = H5Fget_name(object, nullptr, 0);
     std::string path(length > 0 ? size_t(length) : 0, '\0');
     if (length > 0) H5Fget_name(object, path.data(), path.size() + 1);
     return path;
 }
-
-}  // namespace
-
-std::string because(const std::string& reading) { return words_of(innermost_error(), reading); }
 
 std::string name_of(hid_t object) {
     char name[256] = "";

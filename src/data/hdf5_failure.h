@@ -16,6 +16,9 @@ namespace convoy::h5 {
 /// the name clears it.
 [[noreturn]] void fail_to_read_rows(hid_t dataset, const std::string& path);
 
+/// The path of the file that an object lies in.
+std::string path_of(hid_t object);
+
 /// The name of a data set, for people.
 std::string name_of(hid_t object);
 

@@ -6,6 +6,15 @@
 
 namespace convoy::h5 {
 
+/// Advice for a file of an older format.
+constexpr const char* write_as_v110 = "write it again, as h5py does with libver='v110' (input/README.md)";
+
+/// Refuses a file whose superblock is not what Convoy writes, before HDF5 opens it: of an older
+/// version, with an extension or a user block, or with a root group of an older version. One that
+/// does not match its checksum is left to HDF5. Throws Exit::bad_input; Inaccessible if the file
+/// cannot be opened or read.
+void check_superblock(const std::string& path);
+
 /// Writes the checksum of an image's superblock again. H5Fget_file_image clears the flag "open for
 /// writing" but leaves the checksum as it was, so that the file could not be opened.
 void seal_superblock(std::vector<unsigned char>& bytes);

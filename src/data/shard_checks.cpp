@@ -9,8 +9,6 @@
 namespace convoy {
 namespace {
 
-constexpr hsize_t max_chunk_bytes = hsize_t(512) << 20;
-
 /// Of float32 numbers [bytes / 4]. Looks at all of them, because such a loop is vectorised.
 bool all_finite(const uint8_t* numbers, size_t bytes) {
     constexpr uint32_t exponent = 0x7f800000;  // of infinities and of what is no number
@@ -23,6 +21,15 @@ bool all_finite(const uint8_t* numbers, size_t bytes) {
     return wrong == 0;
 }
 
+const char* name_of(h5::Element type) {
+    switch (type) {
+        case h5::Element::u8: return stored_name(DType::u8);
+        case h5::Element::i32: return stored_name(DType::i32);
+        case h5::Element::f32: return stored_name(DType::f32);
+        default: return "int64";
+    }
+}
+
 }  // namespace
 
 int checked_range(int64_t value, int64_t low, int64_t high, const std::string& what, const std::string& path) {
@@ -32,26 +39,16 @@ int checked_range(int64_t value, int64_t low, int64_t high, const std::string& w
     return int(value);
 }
 
-StoredType stored_as(DType type) {
-    const H5T_class_t type_class = type == DType::f32 ? H5T_FLOAT : H5T_INTEGER;
-    return {type_class, size_of(type), type == DType::i32, stored_name(type)};
+h5::Element stored_as(DType type) {
+    if (type == DType::i32) return h5::Element::i32;
+    return type == DType::f32 ? h5::Element::f32 : h5::Element::u8;
 }
 
-h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, const StoredType& type,
-                          const std::string& path) {
+h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, h5::Element type, const std::string& path) {
     const h5::Extent extent = h5::extent(file, name, path);
-    const std::string set = path + ": " + name;
-    const bool fits =
-        extent.type_class == type.type_class && (type.type_class == H5T_FLOAT || extent.is_signed == type.is_signed);
-    if (extent.dims.size() != rank || !fits || extent.type_size != type.bytes)
-        fail(Exit::bad_input, set + " is not of rank " + std::to_string(rank) + " and type " + type.name +
-                                  "; was this file made by 'convoy convert'?");
-    if (!extent.checksummed || extent.filters != 1)
-        fail(Exit::bad_input,
-             set + " is not stored in plain chunks with Fletcher-32 checksums; make it with 'convoy convert'");
-    if (extent.chunk_bytes == 0 || extent.chunk_bytes > max_chunk_bytes)
-        fail(Exit::bad_input,
-             set + " has chunks of " + std::to_string(extent.chunk_bytes) + " bytes; make it with 'convoy convert'");
+    if (extent.dims.size() != rank || extent.element != type)
+        fail(Exit::bad_input, path + ": " + name + " is not of rank " + std::to_string(rank) + " and type " +
+                                  name_of(type) + "; was this file made by 'convoy convert'?");
     return extent;
 }
 

@@ -11,15 +11,7 @@ namespace convoy {
 // No honest data set is beyond these; with them, no product of extents overflows int64_t.
 constexpr int64_t max_side = 4096, max_channels = 16, max_classes = 1'000'000, max_images = 1'000'000'000;
 
-/// Of the elements of a data set.
-struct StoredType {
-    H5T_class_t type_class;
-    size_t bytes;
-    bool is_signed;    ///< integers only
-    const char* name;  ///< for people
-};
-StoredType stored_as(DType);
-constexpr StoredType stored_offset{H5T_INTEGER, 8, true, "int64"};
+h5::Element stored_as(DType);
 
 constexpr const char* was_it_moved = "was the data set moved or removed?";  ///< advice for a file that is gone
 /// The text of DIR/manifest.json.
@@ -28,9 +20,8 @@ std::string manifest_text(const std::string& dir);
 // Each throws Exit::bad_input naming `path`.
 /// `value`, if it is within [low, high].
 int checked_range(int64_t value, int64_t low, int64_t high, const std::string& what, const std::string& path);
-/// The extent of a data set in plain chunks with Fletcher-32, of that rank and type.
-h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, const StoredType& type,
-                          const std::string& path);
+/// The extent of a data set of that rank and type.
+h5::Extent checked_extent(hid_t file, const std::string& name, size_t rank, h5::Element type, const std::string& path);
 /// If the file cannot hold the `bytes` that data set `name` claims.
 void check_stored(const h5::Extent& extent, uint64_t bytes, const std::string& name, const std::string& path);
 /// If one of these float32 vectors holds a number that is not finite: `rows` of `bytes` each, the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/shorten.h"
 #include "data/shard_checks.h"
 
 namespace convoy {
@@ -16,12 +17,11 @@ constexpr int64_t group_bytes = 16 << 20;
 }
 
 template <class T>
-std::vector<T> column(hid_t file, const std::string& name, const StoredType& type, hid_t native,
-                      const std::string& path) {
+std::vector<T> column(hid_t file, const std::string& name, h5::Element type, hid_t native, const std::string& path) {
     const h5::Extent extent = checked_extent(file, name, 1, type, path);
     const int64_t count = int64_t(std::min<hsize_t>(extent.dims[0], INT64_MAX));
     checked_range(count, 1, max_images + 1, "the length of " + name, path);
-    check_stored(extent, uint64_t(count) * type.bytes, name, path);
+    check_stored(extent, uint64_t(count) * sizeof(T), name, path);
     std::vector<T> values(static_cast<size_t>(count));
     h5::read_rows(h5::open_dataset(file, name, path), native, 0, hsize_t(count), values.data(), path);
     return values;
@@ -32,11 +32,12 @@ std::vector<T> column(hid_t file, const std::string& name, const StoredType& typ
 RaggedTable::RaggedTable(hid_t file, const std::string& codec, const std::string& path)
     : path_(path),
       files_(codec == "jpeg"),
-      offsets_(column<int64_t>(file, "/offset", stored_offset, H5T_NATIVE_INT64, path)),
+      offsets_(column<int64_t>(file, "/offset", h5::Element::i64, H5T_NATIVE_INT64, path)),
       heights_(column<int32_t>(file, "/height", stored_as(DType::i32), H5T_NATIVE_INT32, path)),
       widths_(column<int32_t>(file, "/width", stored_as(DType::i32), H5T_NATIVE_INT32, path)) {
     if (codec != "raw" && codec != "jpeg")
-        fail(Exit::bad_input, path + ": its codec is '" + codec + "', allowed is raw or jpeg; convert it again");
+        fail(Exit::bad_input,
+             path + ": its codec is '" + shortened(codec) + "', allowed is raw or jpeg; convert it again");
     if (widths_.size() != heights_.size() || offsets_.size() != heights_.size() + 1)
         fail(Exit::bad_input, path + ": /height, /width and /offset are not of as many rows; convert it again");
     const h5::Extent pixels = checked_extent(file, "/pixels", 1, stored_as(DType::u8), path);

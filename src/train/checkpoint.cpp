@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/durable.h"
+#include "base/shorten.h"
 #include "data/digest.h"
 
 namespace convoy {
@@ -41,8 +42,7 @@ void write_choices(hid_t file, const std::string& text, const std::string& path)
 std::string read_choices(hid_t file, const std::string& path) {
     if (!h5::has(file, choices_set)) return "";
     const h5::Extent e = h5::extent(file, choices_set, path);
-    if (e.dims.size() != 1 || e.type_class != H5T_INTEGER || e.type_size != 1 || !e.checksummed || e.filters != 1 ||
-        e.stored_bytes < e.dims[0])
+    if (e.dims.size() != 1 || e.element != h5::Element::u8 || e.stored_bytes < e.dims[0])
         fail(Exit::bad_input, path + ": data set " + choices_set + " is not text; the file is damaged");
     std::string text(e.dims[0], '\0');
     h5::read_rows(h5::open_dataset(file, choices_set, path), H5T_NATIVE_UINT8, 0, e.dims[0], text.data(), path);
@@ -84,7 +84,8 @@ std::vector<std::string> column(const Identity& identity, bool values) {
 
 void check_identity(const std::string& path, const Identity& checkpoint, const Identity& run) {
     const auto differs = [&](const std::string& name, const std::string& before, const std::string& now) {
-        fail(Exit::usage, path + ": " + name + " was " + before + ", this run has " + now +
+        fail(Exit::usage, path + ": " + shortened(name) + " was " + shortened(before) + ", this run has " +
+                              shortened(now) +
                               "; resume with what it was, or start from the beginning in another --output");
     };
     for (const auto& [name, value] : run) {

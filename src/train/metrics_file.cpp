@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/shorten.h"
 #include "data/hdf5.h"
 #include "train/metrics_tables.h"
 
@@ -16,14 +17,6 @@ namespace {
 constexpr size_t longest_text = 1000;  // bytes of a text that metrics.h5 keeps; metrics.jsonl has it whole
 constexpr const char* format = "convoy-metrics";
 constexpr int64_t version = 1;
-
-/// At most longest_text bytes, cut between characters and marked with an ellipsis.
-std::string shortened(const std::string& text) {
-    if (text.size() <= longest_text) return text;
-    size_t end = longest_text - 3;  // the ellipsis is three bytes in UTF-8
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-    return text.substr(0, end) + "…";
-}
 
 h5::Handle text_type(size_t width) {
     h5::Handle type(H5Tcopy(H5T_C_S1));
@@ -48,7 +41,7 @@ h5::Handle write_column(hid_t file, const Rows<Row>& rows, const Column<Row>& co
         std::vector<std::string> values;
         size_t width = 1;  // HDF5 has no text of width zero
         for (size_t i = 0; i < rows.size(); ++i)
-            width = std::max(width, values.emplace_back(shortened(rows[i].**text)).size());
+            width = std::max(width, values.emplace_back(shortened(rows[i].**text, longest_text)).size());
         std::string padded;
         for (const std::string& value : values) padded += value + std::string(width - value.size(), '\0');
         const h5::Handle type = text_type(width);
@@ -82,17 +75,17 @@ void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, 
     const h5::Extent extent = h5::extent(file, name, path);
     const auto* text = std::get_if<std::string Row::*>(&column.field);
     const auto* integer = std::get_if<int64_t Row::*>(&column.field);
-    const H5T_class_t wanted = text ? H5T_STRING : integer ? H5T_INTEGER : H5T_FLOAT;
-    if (extent.dims != std::vector<hsize_t>{rows.size()} || extent.type_class != wanted ||
-        (text && extent.type_size > longest_text))
+    const h5::Element wanted = text ? h5::Element::text : integer ? h5::Element::i64 : h5::Element::f64;
+    if (extent.dims != std::vector<hsize_t>{rows.size()} || extent.element != wanted ||
+        (text && extent.element_bytes > longest_text) || extent.stored_bytes / extent.element_bytes < rows.size())
         fail(Exit::bad_input,
              path + ": /" + name + " does not fit its table; move the file away to go on without its rows");
     if (text) {
-        std::string padded(rows.size() * extent.type_size, '\0');
-        h5::read_rows(set, text_type(extent.type_size), 0, rows.size(), padded.data(), path);
+        const size_t width = extent.element_bytes;
+        std::string padded(rows.size() * width, '\0');
+        h5::read_rows(set, h5::Handle(H5Dget_type(set)), 0, rows.size(), padded.data(), path);
         for (size_t i = 0; i < rows.size(); ++i)
-            rows[i].** text =
-                std::string(padded, i * extent.type_size, strnlen(&padded[i * extent.type_size], extent.type_size));
+            rows[i].** text = std::string(padded, i * width, strnlen(&padded[i * width], width));
     } else if (integer) {
         std::vector<int64_t> values(rows.size());
         h5::read_rows(set, H5T_NATIVE_INT64, 0, rows.size(), values.data(), path);
@@ -112,11 +105,30 @@ template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const s
     const h5::Extent extent = h5::extent(file, scale, path);
     hsize_t bytes = 0;
     H5Fget_filesize(file, &bytes);
-    if (extent.dims.size() != 1 || extent.dims[0] > bytes / sizeof(int64_t))
+    if (extent.dims.size() != 1 || extent.dims[0] > std::min(bytes, extent.stored_bytes) / sizeof(int64_t))
         fail(Exit::bad_input, path + ": /" + scale + " is damaged");
     rows.resize(extent.dims[0]);
     for (const Column<Row>& column : Table<Row>::columns)
         if (h5::has(file, group + "/" + column.name)) read_column(file, rows, column, path);
+}
+
+/// Reads those attributes of /run that are text.
+void read_run(hid_t file, std::map<std::string, std::string>& texts, const std::string& path) {
+    constexpr int most = 4096;  // Convoy writes less than a hundred
+    const std::string advice = "move the file away to go on without its rows";
+    if (!h5::has(file, "run")) fail(Exit::bad_input, path + ": has no group /run; " + advice);
+    const h5::Handle run(H5Gopen2(file, "run", H5P_DEFAULT));
+    const int count = run.valid() ? H5Aget_num_attrs(run) : -1;
+    if (count < 0) h5::fail_to_read(path, "/run", advice);
+    if (count > most) fail(Exit::bad_input, path + ": /run has " + std::to_string(count) + " attributes; " + advice);
+    for (int i = 0; i < count; ++i) {
+        const h5::Handle attribute(
+            H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
+        const h5::Handle type(attribute.valid() ? H5Aget_type(attribute) : H5I_INVALID_HID);
+        char name[256] = "";
+        if (type.valid() && H5Tget_class(type) == H5T_STRING && H5Aget_name(attribute, sizeof name, name) > 0)
+            texts[name] = h5::string_attribute(run, name, path);
+    }
 }
 
 }  // namespace
@@ -145,16 +157,7 @@ MetricsFile read_metrics(const std::string& path) {
              path + ": is not a metric file of this version; give the folder of another run, or move it away");
     MetricsFile read;
     std::apply([&](auto&... rows) { (read_table(file, rows, path), ...); }, read.tables);
-    const h5::Handle run(H5Gopen2(file, "run", H5P_DEFAULT));
-    if (!run.valid()) h5::fail_to_read(path, "/run", "move it away to go on without its rows");
-    for (int i = 0, count = H5Aget_num_attrs(run); i < count; ++i) {
-        const h5::Handle attribute(
-            H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
-        const h5::Handle type(attribute.valid() ? H5Aget_type(attribute) : H5I_INVALID_HID);
-        char name[256] = "";
-        if (type.valid() && H5Tget_class(type) == H5T_STRING && H5Aget_name(attribute, sizeof name, name) > 0)
-            read.run[name] = h5::string_attribute(run, name, path);
-    }
+    read_run(file, read.run, path);
     return read;
 }
 

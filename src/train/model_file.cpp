@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/durable.h"
+#include "base/shorten.h"
 #include "base/version.h"
 #include "data/hdf5.h"
 #include "data/shard_format.h"
@@ -29,8 +30,8 @@ DType read_trained_on(hid_t file, const std::string& path) {
     const std::string format = h5::string_attribute(file, trained_on, path);
     for (const DType type : {DType::u8, DType::f32})
         if (format == format_of(type)) return type;
-    fail(Exit::bad_input, path + ": attribute " + trained_on + " is '" + format + "', not convoy-images or " +
-                              "convoy-vectors; use the Convoy that wrote it");
+    fail(Exit::bad_input, path + ": attribute " + trained_on + " is '" + shortened(format) +
+                              "', not convoy-images or " + "convoy-vectors; use the Convoy that wrote it");
 }
 
 std::vector<double> doubles(const std::vector<float>& v) { return {v.begin(), v.end()}; }
@@ -68,8 +69,8 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
         fail(Exit::bad_input, path + ": has file version " + std::to_string(v) + ", this Convoy reads " +
                                   std::to_string(file_version) + "; use the Convoy that wrote it");
     ModelFile m;
-    m.model.name = h5::string_attribute(file, "model", path);
-    m.model.stem = h5::string_attribute(file, "stem", path);
+    m.model.name = shortened(h5::string_attribute(file, "model", path));  // messages name it
+    m.model.stem = shortened(h5::string_attribute(file, "stem", path));
     m.model.h = size("height", 1, most_side);
     m.model.w = size("width", 1, most_side);
     m.model.c = size("channels", 1, 16);
@@ -104,7 +105,7 @@ void read_tensor(hid_t file, const std::string& name, Shape shape, float* values
         fail(Exit::bad_input, path + ": tensor " + name + " is missing; the file is not of this model");
     const h5::Extent extent = h5::extent(file, dataset_of(name), path);
     const std::vector<hsize_t> dims = dims_of(shape);
-    if (extent.dims != dims || extent.type_class != H5T_FLOAT || !extent.checksummed || extent.filters != 1)
+    if (extent.dims != dims || extent.element != h5::Element::f32)
         fail(Exit::bad_input,
              path + ": tensor " + name + " has another shape than the model's; the file is not of this model");
     if (extent.stored_bytes < shape.count() * sizeof(float))

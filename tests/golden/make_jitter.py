@@ -94,7 +94,7 @@ def changed(picture, factors, order):
 
 def main():
     pictures = images()
-    with h5py.File(Path(__file__).parent / "jitter.h5", "w") as file:
+    with h5py.File(Path(__file__).parent / "jitter.h5", "w", libver=("v110", "v110")) as file:
         for n, picture in enumerate(pictures):
             # Factors that float32 has, as Convoy's are.
             own = [([float(np.float32(f)) for f in factors], order) for of, factors, order in cases() if of == n]

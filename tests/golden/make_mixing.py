@@ -68,7 +68,7 @@ def main():
     }
     for n, smoothing in enumerate((0.0, 0.1)):
         sets[f"loss_{n}"], sets[f"gradient_{n}"] = losses(logits, labels, partners, shares, smoothing)
-    with h5py.File(Path(__file__).parent / "mixing.h5", "w") as file:
+    with h5py.File(Path(__file__).parent / "mixing.h5", "w", libver=("v110", "v110")) as file:
         for name, values in sets.items():
             data = file.create_dataset(name, data=np.asarray(values, dtype=np.float64))
             data.attrs["f32_error"] = 0.0

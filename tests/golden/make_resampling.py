@@ -48,7 +48,7 @@ def write(group, number, make, **attributes):
 
 
 def main():
-    with h5py.File(Path(__file__).parent / "resampling.h5", "w") as file:
+    with h5py.File(Path(__file__).parent / "resampling.h5", "w", libver=("v110", "v110")) as file:
         for n, (height, width, window, rows, columns) in enumerate(WINDOWS):
             write(
                 file.require_group("windows"),

@@ -54,9 +54,8 @@ TEST_F(MetricsFiles, EveryColumnIsDescribedAndHasADimensionScale) {
     metrics.publish();
     expect_described_tables(h5());
     const h5::Handle file = h5::open(h5());
-    EXPECT_EQ(h5::string_attribute(h5::open_dataset(file, "train/step_seconds", h5()), "units", h5()), "s");
-    EXPECT_EQ(h5::string_attribute(h5::open_dataset(file, "epochs/images_per_second", h5()), "units", h5()),
-              "images/s");
+    EXPECT_EQ(described(h5::open_dataset(file, "train/step_seconds", h5()), "units"), "s");
+    EXPECT_EQ(described(h5::open_dataset(file, "epochs/images_per_second", h5()), "units"), "images/s");
 }
 
 TEST_F(MetricsFiles, TheUsersToolsOpenTheFileWhileTheRunGoesOn) {

@@ -79,7 +79,9 @@ TEST_F(Pictures, OfGreyAreAPageEach) {
               line("CLASS", "IMAGE") + line("IMAGE_SUBCLASS", "IMAGE_GRAYSCALE") + line("IMAGE_VERSION", "1.2"));
     const h5::Handle file = h5::open(shard_);
     EXPECT_EQ(H5IMis_image(file, "/pictures"), 1);
-    EXPECT_EQ(h5::extent(file, "/pictures", shard_).dims, (std::vector<hsize_t>{12, height, width}));
+    std::vector<hsize_t> dims(3);
+    ASSERT_GE(H5LTget_dataset_info(file, "/pictures", dims.data(), nullptr, nullptr), 0);
+    EXPECT_EQ(dims, (std::vector<hsize_t>{12, height, width}));
     std::vector<uint8_t> pages(pixels_.size());
     ASSERT_GE(H5LTread_dataset(file, "/pictures", H5T_NATIVE_UINT8, pages.data()), 0);
     EXPECT_EQ(pages, pixels_);
@@ -98,7 +100,7 @@ TEST_F(Pictures, AreTheSameBytesEveryTime) {
 TEST_F(Pictures, CostNoPixels) {
     make(100, 3);
     const auto bytes = [&](const char* set) {
-        const h5::Handle file = h5::open(shard_), opened = h5::open_dataset(file, set, shard_);
+        const h5::Handle file = h5::open(shard_), opened(H5Dopen2(file, set, H5P_DEFAULT));
         return H5Dget_storage_size(opened);
     };
     EXPECT_GE(bytes("/images"), pixels_.size());

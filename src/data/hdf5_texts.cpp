@@ -1,0 +1,144 @@
+// Reads texts of variable length. Attributes hold 16 bytes of each: its length (4), the address of
+// a heap (8) and an index in that heap (4). Neither HDF5's heaps nor these references have
+// checksums.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/file_error.h"
+#include "data/hdf5_failure.h"
+#include "data/hdf5_untrusted.h"
+
+namespace convoy::h5 {
+namespace {
+
+constexpr uint64_t heap_header = 16, object_header = 16, most_heap_bytes = 16 << 20;
+// An attribute in its file, as HDF5's format specification has it (version 3, a scalar): header,
+// name, type, extent, reference.
+constexpr size_t message_header = 9, most_name = 256, most_type = 64, extent_bytes = 4, reference_bytes = 16;
+constexpr size_t longest_message = message_header + most_name + most_type + extent_bytes + reference_bytes;
+
+template <class T> T number(std::string_view bytes, size_t at) {
+    T value{};
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    return value;
+}
+
+/// The file that HDF5 has open.
+class OpenBytes {
+public:
+    OpenBytes(hid_t file, const std::string& path) : path_(path) {
+        void* fd = nullptr;
+        if (H5Fget_vfd_handle(file, H5P_DEFAULT, &fd) < 0) fail_to_read(path, "its bytes", "make it again");
+        fd_ = *static_cast<int*>(fd);
+    }
+    /// Up to `bytes` from `at` on; less at the end of the file.
+    std::string read(uint64_t at, size_t bytes) const {
+        std::string all(bytes, '\0');
+        size_t done = 0;
+        while (done < bytes) {
+            const ssize_t got = ::pread(fd_, all.data() + done, bytes - done, off_t(at + done));
+            if (got < 0 && errno == EINTR) continue;
+            if (got < 0) cannot_read(path_, errno, "check the file system");
+            if (got == 0) break;
+            done += size_t(got);
+        }
+        all.resize(done);
+        return all;
+    }
+    /// Calls visit(bytes) for blocks that overlap by less than the longest message.
+    void each_block(const std::function<void(std::string_view)>& visit) const {
+        constexpr size_t block = 1 << 20, with_overlap = block + longest_message - 1;
+        for (uint64_t at = 0;; at += block) {
+            const std::string bytes = read(at, with_overlap);
+            visit(bytes);
+            if (bytes.size() < with_overlap) return;
+        }
+    }
+
+private:
+    const std::string& path_;
+    int fd_ = -1;
+};
+
+/// The text that `reference` names; none unless heap and reference agree.
+std::optional<std::string> text_of(const OpenBytes& file, const std::string& reference) {
+    const auto length = number<uint32_t>(reference, 0), index = number<uint32_t>(reference, 12);
+    const auto address = number<uint64_t>(reference, 4);
+    if (length == 0 && address == 0) return "";
+    const std::string header = file.read(address, heap_header);
+    if (header.size() < heap_header || !header.starts_with("GCOL") || header[4] != 1) return std::nullopt;
+    const auto bytes = number<uint64_t>(header, 8);
+    if (bytes < heap_header || bytes > most_heap_bytes) return std::nullopt;
+    const std::string heap = file.read(address, bytes);
+    if (heap.size() < bytes) return std::nullopt;
+    for (uint64_t at = heap_header; bytes - at >= object_header;) {
+        const auto object = number<uint16_t>(heap, at);
+        const auto size = number<uint64_t>(heap, at + 8);
+        if (object == 0 || size > bytes - at - object_header) return std::nullopt;  // free space comes last
+        if (object == index)
+            return size == length ? std::optional(heap.substr(at + object_header, size)) : std::nullopt;
+        at += object_header + (size + 7) / 8 * 8;
+        if (at > bytes) return std::nullopt;
+    }
+    return std::nullopt;
+}
+
+using References = std::map<std::string, std::set<std::string>>;  // by the name of an attribute
+
+/// Notes what begins at `bytes` if it is an attribute that holds one text of variable length.
+void note_attribute(std::string_view bytes, References& found) {
+    if (bytes.size() < message_header || bytes[0] != 3 || bytes[1] != 0 || number<uint16_t>(bytes, 6) != extent_bytes)
+        return;
+    const size_t name_bytes = number<uint16_t>(bytes, 2), type_bytes = number<uint16_t>(bytes, 4);
+    if (name_bytes < 2 || name_bytes > most_name || type_bytes < 8 || type_bytes > most_type) return;
+    const size_t type = message_header + name_bytes, extent = type + type_bytes, reference = extent + extent_bytes;
+    if (bytes.size() < reference + reference_bytes) return;
+    const std::string_view name = bytes.substr(message_header, name_bytes - 1);
+    const bool is_text = (bytes[type] & 0x0f) == H5T_VLEN && (bytes[type + 1] & 0x0f) == 1;
+    if (name.find('\0') != name.npos || bytes[type - 1] != 0 || !is_text || number<uint32_t>(bytes, extent) != 2)
+        return;
+    found[std::string(name)].emplace(bytes.substr(reference, reference_bytes));
+}
+
+/// Of the whole file; of one that was looked at last, what was found then.
+const References& references_in(const OpenBytes& file, unsigned long file_number) {
+    static unsigned long known = 0;  // HDF5 numbers the files of a process from 1
+    static References found;
+    if (file_number == known) return found;
+    found.clear();
+    file.each_block([&](std::string_view bytes) {
+        for (; !bytes.empty(); bytes.remove_prefix(1))
+            if (bytes[0] == 3) note_attribute(bytes, found);
+    });
+    known = file_number;
+    return found;
+}
+
+}  // namespace
+
+std::optional<std::string> variable_text(hid_t attribute, const std::string& name, const std::string& path) {
+    const Handle file(H5Iget_file_id(attribute));
+    ObjectInfo root{};
+    if (H5Oget_info_by_name2(file, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) < 0)
+        fail_to_read(path, "/", "make it again");
+    const OpenBytes bytes(file, path);
+    const References& all = references_in(bytes, root.fileno);
+    const auto found = all.find(name);
+    if (found == all.end()) return std::nullopt;
+    std::set<std::string> texts;  // attributes of the same name may be in several places
+    for (const std::string& reference : found->second) {
+        const std::optional<std::string> text = text_of(bytes, reference);
+        if (!text) return std::nullopt;
+        texts.insert(text->substr(0, text->find('\0')));
+    }
+    return texts.size() == 1 ? std::optional(*texts.begin()) : std::nullopt;
+}
+
+}  // namespace convoy::h5

@@ -1,0 +1,108 @@
+#include "data/hdf5_untrusted.h"
+
+#include <algorithm>
+
+#include "data/fletcher32.h"
+#include "data/hdf5_failure.h"
+#include "data/hdf5_superblock.h"
+
+namespace convoy::h5 {
+namespace {
+
+constexpr hsize_t most_chunk_bytes = hsize_t(512) << 20;
+
+/// Numbers of header messages in HDF5's format specification. Not among them: symbol tables, old
+/// fill values and modification times, lists of external files, and messages that HDF5 does not
+/// know.
+constexpr unsigned allowed_messages[] = {
+    0x00,  // nothing
+    0x01,  // dataspace
+    0x02,  // links of a group
+    0x03,  // datatype
+    0x05,  // fill value
+    0x06,  // link
+    0x08,  // layout
+    0x0a,  // how many links lie in a group's header
+    0x0b,  // filters
+    0x0c,  // attribute
+    0x10,  // header goes on elsewhere
+    0x15,  // attributes outside the header
+    0x16,  // number of links to the object
+};
+
+constexpr uint64_t bits_of_allowed_messages() {
+    uint64_t bits = 0;
+    for (const unsigned message : allowed_messages) bits |= uint64_t(1) << message;
+    return bits;
+}
+
+[[noreturn]] void unusual(const std::string& path, const std::string& what) {
+    fail(Exit::bad_input, path + ": " + what + "; was this file made by convoy?");
+}
+
+}  // namespace
+
+void check_object(hid_t file, const std::string& name, const std::string& path) {
+    constexpr size_t most_messages = 4096;  // Convoy's largest header has some twenty
+    ObjectInfo info{};
+    if (H5Oget_info_by_name2(file, name.c_str(), &info, H5O_INFO_BASIC | H5O_INFO_HDR, H5P_DEFAULT) < 0)
+        fail_to_read(path, name, "make it again");
+    if (info.hdr.version != 2)
+        fail(Exit::bad_input, path + ": " + name + " is in an old format of HDF5, without checksums; " + write_as_v110);
+    if ((info.hdr.mesg.present & ~bits_of_allowed_messages()) != 0 || info.hdr.mesg.shared != 0 ||
+        info.hdr.nmesgs > most_messages)
+        unusual(path, name + " has parts that no file of Convoy has, such as external storage");
+}
+
+ChunkLayout checked_chunks(hid_t dataset, const std::string& name, const std::string& path) {
+    const Handle layout(H5Dget_create_plist(dataset));
+    if (!layout.valid()) fail_to_read(path, name, "make it again");
+    if (H5Pget_layout(layout) != H5D_CHUNKED || H5Pget_nfilters(layout) != 1 ||
+        H5Pget_filter_by_id2(layout, H5Z_FILTER_FLETCHER32, nullptr, nullptr, nullptr, 0, nullptr, nullptr) < 0)
+        unusual(path, name + " is not stored in plain chunks with Fletcher-32 checksums");
+    const Handle space(H5Dget_space(dataset)), type(H5Dget_type(dataset));
+    if (!space.valid() || !type.valid()) fail_to_read(path, name, "make it again");
+    hsize_t sides[H5S_MAX_RANK] = {};
+    const int rank = H5Sget_simple_extent_ndims(space), chunk_rank = H5Pget_chunk(layout, H5S_MAX_RANK, sides);
+    if (H5Sget_simple_extent_type(space) != H5S_SIMPLE || rank < 1 || rank > H5S_MAX_RANK || chunk_rank != rank)
+        unusual(path, name + " has no simple extent");
+    ChunkLayout chunks{.dims = std::vector<hsize_t>(size_t(rank)), .chunk = {sides, sides + rank}};
+    H5Sget_simple_extent_dims(space, chunks.dims.data(), nullptr);
+    chunks.bytes = H5Tget_size(type);
+    for (const hsize_t side : chunks.chunk) {
+        if (side == 0 || chunks.bytes == 0 || side > most_chunk_bytes / chunks.bytes)
+            unusual(path, name + " has chunks of no bytes, or of more than 512 MiB");
+        chunks.bytes *= side;
+    }
+    return chunks;
+}
+
+void check_stored_chunks(hid_t dataset, const ChunkLayout& chunks, hsize_t first, hsize_t rows,
+                         const std::string& path) {
+    const std::vector<hsize_t>& side = chunks.chunk;
+    std::vector<hsize_t> at(side.size(), 0);
+    const hsize_t from = first / side[0] * side[0];
+    at[0] = from;
+    const auto next = [&] {  // like the digits of a number, the last one first; false after the last chunk
+        for (size_t i = at.size(); i-- > 0;) {
+            const hsize_t end = i == 0 ? first + rows : chunks.dims[i];
+            if (end - at[i] > side[i]) {
+                at[i] += side[i];
+                return true;
+            }
+            at[i] = i == 0 ? from : 0;
+        }
+        return false;
+    };
+    do {
+        hsize_t stored = 0;
+        if (H5Dget_chunk_storage_size(dataset, at.data(), &stored) < 0) fail_to_read_rows(dataset, path);
+        if (stored != chunks.bytes + fletcher32_bytes)
+            fail(Exit::bad_input, path + ": the chunk at row " + std::to_string(at[0]) + " of " + name_of(dataset) +
+                                      " is stored in " + std::to_string(stored) + " bytes instead of " +
+                                      std::to_string(chunks.bytes + fletcher32_bytes) +
+                                      ": the file is damaged; make it again");
+    } while (next());
+}
+
+}  // namespace convoy::h5

@@ -1,0 +1,95 @@
+// A metrics.h5 from elsewhere leads to no other file: what it names is neither read nor copied.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "data/hdf5.h"
+#include "tests/support/support.h"
+#include "tests/unit/metrics_folder.h"
+#include "train/metrics_file.h"
+
+namespace convoy::test {
+namespace {
+
+class MetricsUntrusted : public MetricsFolder {
+protected:
+    void SetUp() override {
+        MetricsFolder::SetUp();
+        secret_ = dir + "/secret";
+        Metrics metrics(dir);
+        fill(metrics);
+        metrics.publish();
+        write_file(secret_, std::string(5000, 'S'));
+    }
+    /// How the file is refused after an edit, which is undone.
+    template <class Edit> std::string refusal(const std::vector<std::string>& words, Edit edit) const {
+        const std::string whole = read_file(h5());
+        {
+            const h5::Handle file(H5Fopen(h5().c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+            edit(hid_t(file));
+        }
+        const std::string problem = problem_of_error(Exit::bad_input, words, [&] {
+            const MetricsFile read = read_metrics(h5());
+            for (const EventRow& event : read.rows<EventRow>()) EXPECT_EQ(event.message.find('S'), std::string::npos);
+        });
+        write_file(h5(), whole);
+        EXPECT_EQ(read_metrics(h5()).rows<EvalRow>().empty(), false) << "as it was";
+        return problem;
+    }
+    /// Replaces a column by one of `rows` rows with another layout.
+    static void replace(hid_t file, const char* name, hid_t type, hsize_t rows, hid_t layout) {
+        H5Ldelete(file, name, H5P_DEFAULT);
+        const h5::Handle space(H5Screate_simple(1, &rows, nullptr));
+        ASSERT_TRUE(h5::Handle(H5Dcreate2(file, name, type, space, H5P_DEFAULT, layout, H5P_DEFAULT)).valid());
+    }
+
+    std::string secret_;
+};
+
+TEST_F(MetricsUntrusted, ColumnsInOtherFilesAreRefused) {
+    const hsize_t events = read_metrics(h5()).rows<EventRow>().size();
+    const h5::Handle text(H5Tcopy(H5T_C_S1)), layout(H5Pcreate(H5P_DATASET_CREATE));
+    H5Tset_size(text, 100);
+    H5Pset_external(layout, secret_.c_str(), 0, H5F_UNLIMITED);
+    EXPECT_EQ("", refusal({h5(), "events/message", "external storage"},
+                          [&](hid_t file) { replace(file, "events/message", text, events, layout); }));
+    const h5::Handle space(H5Screate_simple(1, &events, nullptr)), mapped(H5Pcreate(H5P_DATASET_CREATE));
+    H5Pset_virtual(mapped, space, secret_.c_str(), "/x", space);
+    EXPECT_EQ("", refusal({h5(), "events/message", "plain chunks"},
+                          [&](hid_t file) { replace(file, "events/message", text, events, mapped); }));
+    EXPECT_EQ("", refusal({h5(), "events/time"}, [&](hid_t file) {
+                  H5Ldelete(file, "events/message", H5P_DEFAULT);
+                  H5Lcreate_external(secret_.c_str(), "/x", file, "events/message", H5P_DEFAULT, H5P_DEFAULT);
+                  H5Ldelete(file, "events/time", H5P_DEFAULT);  // the column that gives the number of rows
+              }));
+}
+
+TEST_F(MetricsUntrusted, ARunInAnotherFileIsRefused) {
+    const std::string pipe = dir + "/pipe";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    for (const std::string& target : {pipe, secret_, h5()})
+        EXPECT_EQ("", refusal({h5(), "no group /run"}, [&](hid_t file) {
+                      H5Ldelete(file, "run", H5P_DEFAULT);
+                      H5Lcreate_external(target.c_str(), "/run", file, "run", H5P_DEFAULT, H5P_DEFAULT);
+                  }));
+    EXPECT_EQ("", refusal({h5(), "no group /run"}, [&](hid_t file) { H5Ldelete(file, "run", H5P_DEFAULT); }));
+    EXPECT_EQ("", refusal({h5(), "/run"}, [&](hid_t file) {
+                  H5Ldelete(file, "run", H5P_DEFAULT);
+                  H5Lcreate_hard(file, "train/loss", file, "run", H5P_DEFAULT, H5P_DEFAULT);
+              }));
+}
+
+TEST_F(MetricsUntrusted, ColumnsThatTheFileDoesNotHoldAreRefused) {
+    const hsize_t events = read_metrics(h5()).rows<EventRow>().size(), chunk = 1;
+    const h5::Handle layout(H5Pcreate(H5P_DATASET_CREATE));
+    H5Pset_chunk(layout, 1, &chunk);
+    H5Pset_fletcher32(layout);
+    EXPECT_EQ("", refusal({h5(), "events/step", "does not fit its table"},
+                          [&](hid_t file) { replace(file, "events/step", H5T_STD_I64LE, events, layout); }));
+    EXPECT_EQ("", refusal({h5(), "events/step", "does not fit its table"},
+                          [&](hid_t file) { replace(file, "events/step", H5T_STD_I32LE, events, layout); }));
+    EXPECT_EQ("", refusal({h5(), "events/time", "damaged"},
+                          [&](hid_t file) { replace(file, "events/time", H5T_IEEE_F64LE, 1 << 28, layout); }));
+}
+
+}  // namespace
+}  // namespace convoy::test
