@@ -5,34 +5,13 @@
 #include <vector>
 
 #include "data/hdf5.h"
+#include "tests/fuzz/choices.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
 namespace {
 
 using h5::Handle;
-
-/// Numbers out of bytes; zeros when there are no more.
-class Choices {
-public:
-    explicit Choices(std::span<const uint8_t> bytes) : bytes_(bytes) {}
-    uint64_t number(int bytes) {
-        uint64_t value = 0;
-        for (int i = 0; i < bytes; ++i) value = value << 8 | take();
-        return value;
-    }
-    size_t below(size_t count) { return size_t(take()) % count; }
-    bool yes() { return take() & 1; }
-
-private:
-    uint8_t take() {
-        if (bytes_.empty()) return 0;
-        const uint8_t first = bytes_.front();
-        bytes_ = bytes_.subspan(1);
-        return first;
-    }
-    std::span<const uint8_t> bytes_;
-};
 
 Handle a_type(Choices& c) {
     switch (c.below(12)) {
@@ -165,6 +144,13 @@ bool replace_data_set(hid_t file, Choices& c) {
 }
 
 }  // namespace
+
+void make_hostile_of_kind(size_t kind, const std::string& path, std::span<const uint8_t> bytes) {
+    constexpr decltype(&make_hostile) kinds[] = {make_chunks_hostile, make_types_hostile, make_old_hostile,
+                                                 make_structure_hostile};
+    static_assert(std::size(kinds) == hdf5_kinds);
+    kinds[kind](path, bytes);
+}
 
 void make_hostile(const std::string& path, std::span<const uint8_t> bytes) {
     Choices c(bytes);

@@ -3,9 +3,11 @@
 // tests/fuzz/inputs; `make fuzz READER=shard` looks for more.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <random>
 
+#include "tests/fuzz/hdf5.h"
 #include "tests/fuzz/readers.h"
 #include "tests/support/cluster.h"
 
@@ -40,6 +42,7 @@ TEST_P(HostileFiles, OfEveryKindAreReadOrRefused) {
     for (int i = 0; i < files; ++i) {
         std::vector<uint8_t> bytes(random() % 64);
         for (uint8_t& byte : bytes) byte = uint8_t(random());
+        if (!bytes.empty()) bytes[0] %= first_kind;  // the other kinds have a test of their own
         const TempDir dir;
         try {
             refused += !feed(GetParam(), dir.path(), bytes).empty();
@@ -52,6 +55,40 @@ TEST_P(HostileFiles, OfEveryKindAreReadOrRefused) {
     record_fault("hostile " + GetParam() + " files", "read or refused in one line; no crash, no hang",
                  std::to_string(refused) + " refused", files);
 }
+
+/// Readers of HDF5 files, with each kind of hostile file that tests/fuzz/hdf5.h names.
+class HostileFilesOfHdf5 : public testing::TestWithParam<std::tuple<std::string, size_t>> {};
+
+TEST_P(HostileFilesOfHdf5, AreReadOrRefused) {
+    const auto& [reader, kind] = GetParam();
+    const int files = long_form() ? 20000 : 150;
+    const char* seed = std::getenv("CONVOY_FUZZ_SEED");  // another run, other files
+    std::mt19937 random(uint32_t(seed ? std::atoi(seed) : 7));
+    int refused = 0;
+    for (int i = 0; i < files; ++i) {
+        std::vector<uint8_t> bytes(64);
+        for (uint8_t& byte : bytes) byte = uint8_t(random());
+        bytes[0] = uint8_t(first_kind + 4 * kind + bytes[0] % 4);
+        const TempDir dir;
+        try {
+            refused += !feed(reader, dir.path(), bytes).empty();
+        } catch (const std::exception& error) {
+            ADD_FAILURE() << "file " << i << ": " << error.what();
+        }
+    }
+    std::printf("%d files, %d refused\n", files, refused);
+    EXPECT_GT(refused, 0);
+    record_fault("hostile HDF5 of kind " + std::to_string(kind) + ", read as " + reader,
+                 "read or refused in one line; no crash, no hang", std::to_string(refused) + " refused", files);
+}
+
+constexpr const char* kind_names[hdf5_kinds] = {"Chunks", "Types", "OldFormat", "Structure"};
+INSTANTIATE_TEST_SUITE_P(Readers, HostileFilesOfHdf5,
+                         testing::Combine(testing::Values("shard", "ragged", "checkpoint", "model", "metrics"),
+                                          testing::Range<size_t>(0, 3)),
+                         [](const auto& test) {
+                             return std::get<0>(test.param) + kind_names[std::get<1>(test.param)];
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Readers, HostileFiles, testing::ValuesIn(fuzz_reader_names()),
                          [](const auto& reader) { return reader.param; });

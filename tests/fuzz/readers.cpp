@@ -20,6 +20,7 @@
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
 #include "train/checkpoint.h"
+#include "train/metrics_file.h"
 
 namespace convoy::test {
 namespace {
@@ -31,7 +32,9 @@ std::string text(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 void write_hostile(const std::string& path, const std::string& good, Bytes bytes) {
     if (!bytes.empty() && bytes[0] == 1) return write_file(path, text(bytes.subspan(1)));
     write_file(path, good);
-    if (!bytes.empty()) make_hostile(path, bytes.subspan(1));
+    if (bytes.empty()) return;
+    bytes[0] < first_kind ? make_hostile(path, bytes.subspan(1))
+                          : make_hostile_of_kind((bytes[0] - first_kind) / 4, path, bytes.subspan(1));
 }
 
 /// What `make(folder)` leaves in a fresh folder, as content by file name.
@@ -179,6 +182,23 @@ void read_a_model(const std::string& dir, Bytes bytes) {
     load_model(dir + "/model.h5", t.state, *t.backend);
 }
 
+void read_metrics_file(const std::string& dir, Bytes bytes) {
+    static const std::string good = [] {
+        GrowingTables tables;
+        auto& [train, tests, epochs, ranks, rank_epochs, system, events] = tables;
+        for (int64_t step = 1; step <= 5; ++step) train.push_back({.step = step, .epoch = 1, .loss = 0.5});
+        epochs.push_back({.epoch = 1, .images = 50});
+        ranks.push_back({.rank = 0, .host = "host", .device = "cpu"});
+        events.push_back({.time = 1, .iso_time = "now", .step = 5, .kind = "checkpoint", .message = "written"});
+        MetricsAttributes run{{"ranks", int64_t(1)}, {"rate", 0.1}};
+        for (const char name : std::string("abcdefghij")) run.emplace_back(std::string(1, name), "a text");
+        return text(metrics_image(tables, run, "metrics.h5"));
+    }();
+    write_hostile(dir + "/metrics.h5", good, bytes);
+    mkfifo((dir + "/pipe").c_str(), 0600);
+    read_metrics(dir + "/metrics.h5");
+}
+
 std::string idx(std::vector<uint8_t> dims, size_t bytes) {
     std::string file{0, 0, 8, char(dims.size())};
     for (uint8_t side : dims) file += std::string{0, 0, 0, char(side)};
@@ -268,7 +288,7 @@ const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {
     {"shard", read_shard},     {"ragged", read_ragged},           {"image", read_image},
     {"archive", read_archive}, {"checkpoint", read_a_checkpoint}, {"model", read_a_model},
     {"idx", read_idx},         {"cifar10", read_cifar10},         {"pickle", read_pickle},
-    {"recipe", read_recipe}};
+    {"recipe", read_recipe},   {"metrics", read_metrics_file}};
 
 }  // namespace
 

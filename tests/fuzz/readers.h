@@ -2,10 +2,12 @@
 // READER=shard` lets libFuzzer choose them, and fuzz_test.cpp replays what it found
 // (tests/fuzz/inputs/READER/) and many pseudo-random ones.
 //
-// - shard, checkpoint, model: the first byte 1: the rest is the file. Else a good file: the bytes
-//   choose what becomes of it: attributes and data sets replaced by others of any type, extent,
-//   layout and filter, by links, groups and types; then single bytes changed and the end cut off.
-//   No bytes at all leave it good. The first byte's second bit makes that shard one of vectors.
+// - shard, checkpoint, model, metrics: the first byte 1: the rest is the file. Else a good file:
+//   the bytes choose what becomes of it. First byte below first_kind: attributes and data sets are
+//   replaced by others of any type, extent, layout and filter, by links, groups and types; then
+//   single bytes are changed and the end is cut off. From there on, four values each: chunks,
+//   types, the oldest format, structure (tests/fuzz/hdf5.h). No bytes at all leave it good. The
+//   first byte's second bit makes that shard one of vectors.
 // - ragged: as shard; that bit makes it one of JPEG files, else of pixels.
 // - image, archive: with the first byte's last bit the rest is the JPEG, PNG or tar file; else it
 //   changes bytes of a good one.
@@ -22,6 +24,9 @@
 namespace convoy::test {
 
 using Bytes = std::span<const uint8_t>;
+
+/// First bytes of hostile HDF5 files: kind k has the four from first_kind + 4 * k on.
+constexpr uint8_t first_kind = 0xf0;
 
 const std::vector<std::string>& fuzz_reader_names();
 

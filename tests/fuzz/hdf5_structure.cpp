@@ -1,0 +1,136 @@
+// Changes the structure of an HDF5 file of format V110 and seals it again. It finds the parts that
+// have a checksum without knowing their layout: each begins with four letters, and ends where
+// Jenkins' lookup3 of what lies between is what follows.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "tests/fuzz/choices.h"
+#include "tests/fuzz/hdf5.h"
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+
+uint32_t word(const char* at) {
+    uint32_t value = 0;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+}
+
+uint32_t lookup3(std::string_view bytes) {
+    uint32_t a = 0xdeadbeef + uint32_t(bytes.size()), b = a, c = a;
+    const auto mix = [](uint32_t& to, uint32_t& from, uint32_t& other, int turn) {
+        to -= from;
+        to ^= std::rotl(from, turn);
+        from += other;
+    };
+    for (; bytes.size() > 12; bytes.remove_prefix(12)) {
+        a += word(bytes.data());
+        b += word(bytes.data() + 4);
+        c += word(bytes.data() + 8);
+        mix(a, c, b, 4), mix(b, a, c, 6), mix(c, b, a, 8), mix(a, c, b, 16), mix(b, a, c, 19), mix(c, b, a, 4);
+    }
+    if (bytes.empty()) return c;
+    char last[12] = {};
+    std::memcpy(last, bytes.data(), bytes.size());
+    a += word(last);
+    b += word(last + 4);
+    c += word(last + 8);
+    const auto finish = [](uint32_t& to, uint32_t from, int turn) {
+        to ^= from;
+        to -= std::rotl(from, turn);
+    };
+    finish(c, b, 14), finish(a, c, 11), finish(b, a, 25), finish(c, b, 16), finish(a, c, 4), finish(b, a, 14);
+    finish(c, b, 24);
+    return c;
+}
+
+/// A part of the file. Its checksum lies at `sum` and is of all its bytes before that; where
+/// `inside` of all its bytes, with zeros in place of the checksum.
+struct Part {
+    size_t first, bytes;
+    std::optional<size_t> sum;
+    bool inside = false;
+};
+
+uint32_t sum_of(const std::string& file, const Part& part) {
+    std::string bytes = file.substr(part.first, part.bytes);
+    if (part.inside) std::memset(&bytes[*part.sum - part.first], 0, 4);
+    return lookup3(bytes);
+}
+
+/// Blocks of fractal heaps have their checksum after an offset of 1 to 8 bytes.
+std::optional<Part> heap_block(const std::string& file, size_t first) {
+    for (size_t bytes = 512; bytes <= file.size() - first; bytes *= 2)
+        for (size_t offset = 1; offset <= 8; ++offset) {
+            const Part part{first, bytes, first + 13 + offset, true};
+            if (sum_of(file, part) == word(&file[*part.sum])) return part;
+        }
+    return std::nullopt;
+}
+
+std::optional<Part> part_at(const std::string& file, size_t first) {
+    constexpr size_t longest = 1 << 14;
+    const std::string_view name = std::string_view(file).substr(first, 4);
+    if (name == "GCOL") return Part{first, std::min<size_t>(256, file.size() - first), std::nullopt};
+    if (name == "FHDB") return heap_block(file, first);
+    for (size_t bytes = 8; bytes < longest && first + bytes + 4 <= file.size(); ++bytes)
+        if (word(&file[first + bytes]) == lookup3(std::string_view(file).substr(first, bytes)))
+            return Part{first, bytes, first + bytes};
+    return std::nullopt;
+}
+
+std::vector<Part> parts_of(const std::string& file) {
+    constexpr std::string_view names[] = {"\x89HDF", "OHDR", "OCHK", "FRHP", "FHDB", "FHIB", "BTHD", "BTIN",
+                                          "BTLF",    "FAHD", "FADB", "EAHD", "EAIB", "EASB", "EADB", "GCOL"};
+    std::vector<Part> parts;
+    for (size_t at = 0; at + 8 < file.size(); ++at)
+        if (std::find(std::begin(names), std::end(names), std::string_view(file).substr(at, 4)) != std::end(names))
+            if (const std::optional<Part> part = part_at(file, at)) parts.push_back(*part);
+    return parts;
+}
+
+uint64_t odd_number(const std::string& file, const std::vector<Part>& parts, Choices& c) {
+    switch (c.below(8)) {
+        case 0: return 0;
+        case 1: return ~uint64_t(0);
+        case 2: return file.size() - c.number(1);
+        case 3: return parts[c.below(parts.size())].first;
+        case 4: return uint64_t(1) << c.below(64);
+        case 5: return (uint64_t(1) << c.below(64)) - 1;
+        default: return c.number(2);
+    }
+}
+
+}  // namespace
+
+void make_structure_hostile(const std::string& path, std::span<const uint8_t> bytes) {
+    Choices c(bytes);
+    std::string file = read_file(path);
+    const std::vector<Part> parts = parts_of(file);
+    require(parts.size() > 3, "a file of format V110 has a superblock, a root group and more");
+    for (size_t edits = c.below(6) + 1; edits > 0; --edits) {
+        const Part& part = parts[c.below(parts.size())];
+        const size_t at = part.first + c.number(2) % part.bytes;
+        const size_t width = std::min<size_t>(size_t(1) << c.below(4), part.first + part.bytes - at);
+        uint64_t value = c.yes() ? odd_number(file, parts, c) : c.number(1);
+        if (c.yes()) {
+            uint64_t old = 0;
+            std::memcpy(&old, &file[at], width);
+            value = old + (c.yes() ? value : -value);
+        }
+        std::memcpy(&file[at], &value, width);
+    }
+    for (const Part& part : parts)
+        if (part.sum) {
+            const uint32_t sum = sum_of(file, part);
+            std::memcpy(&file[*part.sum], &sum, sizeof sum);
+        }
+    write_file(path, file);
+}
+
+}  // namespace convoy::test
