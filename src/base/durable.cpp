@@ -1,24 +1,18 @@
 #include "base/durable.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 
+#include "base/descriptor.h"
 #include "base/file_error.h"
 
 namespace convoy {
 namespace {
-
-/// The descriptor's owner, for a file or folder that is open only for a moment.
-struct Descriptor {
-    int fd;
-    ~Descriptor() {
-        if (fd >= 0) ::close(fd);
-    }
-};
 
 [[noreturn]] void discard(const std::string& partial, const std::string& path) {
     const int reason = errno;
@@ -30,19 +24,27 @@ struct Descriptor {
 }  // namespace
 
 void cannot_write(const std::string& path) {
-    const int code = errno;
-    std::error_code unknown;
-    if (code == ELOOP && std::filesystem::is_symlink(std::filesystem::symlink_status(path, unknown)))
+    int code = errno;
+    struct stat about{};
+    const bool in_the_way = (code == ELOOP || code == EEXIST) && ::lstat(path.c_str(), &about) == 0;
+    if (in_the_way && S_ISLNK(about.st_mode))
         fail(Exit::io, path + ": is a symbolic link, which is not written through; remove it");
-    errno = code;
+    if (in_the_way && S_ISDIR(about.st_mode)) code = EISDIR;
     fail(Exit::io,
-         path + ": cannot be written: " + reason_and_advice(errno, "check the folder, its permissions and free space"));
+         path + ": cannot be written: " + reason_and_advice(code, "check the folder, its permissions and free space"));
 }
 
 int open_to_write(const std::string& path, int flags) {
     const int file = ::open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file < 0) cannot_write(path);
     return file;
+}
+
+int create_to_write(const std::string& path) {
+    struct stat about{};
+    const bool there = ::lstat(path.c_str(), &about) == 0;
+    if (there && !S_ISLNK(about.st_mode) && !S_ISDIR(about.st_mode)) ::unlink(path.c_str());
+    return open_to_write(path, O_WRONLY | O_EXCL);
 }
 
 bool lock_file(int fd) {
@@ -72,22 +74,22 @@ void replace_file(const std::string& path, const std::vector<unsigned char>& byt
     make_folder_of(path);
     const std::string partial = path + ".partial";
     {
-        const Descriptor file{open_to_write(partial, O_WRONLY | O_TRUNC)};
-        if (!write_all(file.fd, bytes.data(), bytes.size())) discard(partial, path);
+        const Descriptor file(create_to_write(partial));
+        if (!write_all(file.fd(), bytes.data(), bytes.size())) discard(partial, path);
     }
     publish_file(partial, path);
 }
 
 void publish_file(const std::string& partial, const std::string& path) {
     {
-        const Descriptor file{::open(partial.c_str(), O_RDONLY | O_CLOEXEC)};
-        if (file.fd < 0 || ::fsync(file.fd) != 0) discard(partial, path);
+        const Descriptor file(::open(partial.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+        if (!file.valid() || ::fsync(file.fd()) != 0) discard(partial, path);
     }
     if (std::rename(partial.c_str(), path.c_str()) != 0) discard(partial, path);
     const size_t slash = path.rfind('/');
     const std::string parent = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    const Descriptor folder{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    if (folder.fd < 0 || ::fsync(folder.fd) != 0) cannot_write(path);
+    const Descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder.valid() || ::fsync(folder.fd()) != 0) cannot_write(path);
 }
 
 }  // namespace convoy

@@ -2,11 +2,13 @@
 // then its folder is synced.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "base/durable.h"
 #include "data/decode.h"
 #include "data/shard.h"
 #include "model/models.h"
@@ -102,6 +104,26 @@ TEST_F(Durable, DataSetsAreSyncedAndRenamed) {
     EXPECT_EQ(files, 4) << "three shards and the manifest";
     EXPECT_TRUE(is_synced(log.calls.begin(), renamed, renamed->path)) << "the folder";
     EXPECT_TRUE(is_synced(renamed, log.calls.end(), real_path(dir_.path()))) << "the folder of the folder";
+}
+
+// What was put under the name of the partial file, by whomever: a pipe would wait for a reader.
+TEST_F(Durable, AFileInTheWayIsReplacedAndNotWrittenTo) {
+    const std::string path = dir_.path("file"), partial = path + ".partial", mine = dir_.path("mine");
+    const std::vector<unsigned char> bytes = {'n', 'e', 'w'};
+    write_file(mine, "mine");
+    fs::create_hard_link(mine, partial);
+    replace_file(path, bytes);
+    EXPECT_EQ(read_file(path), "new");
+    EXPECT_EQ(read_file(mine), "mine");
+    ASSERT_EQ(::mkfifo(partial.c_str(), 0600), 0);
+    replace_file(path, bytes);
+    EXPECT_EQ(read_file(path), "new");
+    fs::create_symlink(mine, partial);
+    EXPECT_EQ("", problem_of_error(Exit::io, {partial + ": is a symbolic link"}, [&] { replace_file(path, bytes); }));
+    fs::remove(partial);
+    write_file(partial + "/deep/x", "mine");
+    EXPECT_EQ("", problem_of_error(Exit::io, {partial, "Is a directory"}, [&] { replace_file(path, bytes); }));
+    EXPECT_EQ(read_file(mine) + read_file(partial + "/deep/x"), "minemine");
 }
 
 // The log itself: what is done the wrong way round is told from what is right.

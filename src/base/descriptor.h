@@ -1,0 +1,31 @@
+// The owner of a file descriptor.
+#pragma once
+#include <unistd.h>
+
+#include <utility>
+
+namespace convoy {
+
+/// Closes its descriptor at the end of its life; a negative one is none.
+class Descriptor {
+public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    ~Descriptor() {
+        if (fd_ >= 0) ::close(fd_);
+    }
+
+    int fd() const { return fd_; }
+    /// Gives the descriptor to somebody else, who closes it.
+    int release() { return std::exchange(fd_, -1); }
+    bool valid() const { return fd_ >= 0; }
+
+private:
+    int fd_;
+};
+
+}  // namespace convoy
