@@ -1,5 +1,12 @@
 #include "base/folder.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "base/descriptor.h"
 #include "base/file_error.h"
 
 namespace convoy {
@@ -11,6 +18,18 @@ std::vector<fs::path> entries_of(const fs::path& folder, std::error_code& error)
         paths.push_back(entry->path());
     if (error) paths.clear();
     return paths;
+}
+
+std::vector<std::string> names_in(int folder, std::error_code& error) {
+    std::vector<std::string> names;
+    Descriptor own(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(own.fd()), ::closedir);
+    if (open) own.release();
+    errno = open ? 0 : errno;
+    for (const dirent* entry = nullptr; open && (entry = ::readdir(open.get()));)
+        if (const std::string name = entry->d_name; name != "." && name != "..") names.push_back(name);
+    error.assign(errno, std::generic_category());
+    return names;
 }
 
 std::vector<std::string> files_in(const std::string& folder, const std::string& advice) {
