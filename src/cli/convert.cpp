@@ -196,7 +196,7 @@ int convert(const std::vector<std::string>& args) {
     ClassCounts counts;
     count_images(source, activity, counts);
     for (const std::string& warning : source.warnings) terminal.warning(warning);
-    write_data_set(source, to, shards, force);
+    if (const std::string kept = write_data_set(source, to, shards, force); !kept.empty()) terminal.warning(kept);
     terminal.close();
     std::string made = to + ": ";
     for (const Split& split : source.splits) made += std::to_string(split.images) + " " + split.name + " images, ";

@@ -119,9 +119,9 @@ void remove_unreadable(const ImageOptions& o, ImageList& train, ImageList& test,
 Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& activity) {
     const Doing doing(activity, "listing the images");
     Work work;
-    ImageList train = list_images({o.train.from, o.train.list, unpacked + "/train"}), test;
+    ImageList train = list_images({o.train.from, o.train.list, unpacked + "-train"}), test;
     if (!o.test.from.empty())
-        test = list_images({o.test.from, o.test.list, unpacked + "/test"});
+        test = list_images({o.test.from, o.test.list, unpacked + "-test"});
     else if (std::optional<ImageList> own = take_test_images(train))
         test = std::move(*own);
     const ClassTable classes = name_classes(train, o.classes);
@@ -287,6 +287,9 @@ int convert_images(Comm& comm, const std::vector<std::string>& args) {
         folder = std::make_unique<ConversionFolder>(destination_of(o.to));
         if (comm.root()) begin(comm, o, *folder, work, terminal);
     });
+    comm.together([&] {
+        if (!comm.root()) folder->join();
+    });
     share_work(comm, work);
     Mine mine(comm, o, work, *folder);
     each_alone(comm, [&] { mine.convert(); });
@@ -297,10 +300,12 @@ int convert_images(Comm& comm, const std::vector<std::string>& args) {
     std::vector<ManifestEntry> sealed;
     each_alone(comm, [&] { sealed = mine.seal(pixels.statistics()); });
     const std::vector<ManifestEntry> manifest = gather(comm, sealed);
+    std::string kept;
     comm.together([&] {
-        if (comm.root()) folder->publish(manifest);
+        if (comm.root()) kept = folder->publish(manifest, o.force);
     });
     const int64_t converted = comm.sum(mine.converted());
+    if (!kept.empty()) terminal.warning(kept);
     terminal.close();
     if (comm.root()) {
         Terminal out(stdout, true);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t most_record_bytes = 64 << 20;
 constexpr const char* identity_file = "conversion.json";
+constexpr const char* advice = "choose another --to";
 
 void write_text(const std::string& path, const std::string& text) { replace_file(path, {text.begin(), text.end()}); }
 
@@ -24,13 +25,7 @@ std::string text_at(const std::string& path) {
     std::error_code error;
     const fs::file_type type = fs::status(path, error).type();
     const bool readable = type == fs::file_type::regular || type == fs::file_type::none;  // none: why will be said
-    return readable ? text_of_input(path, most_record_bytes, "choose another --to") : "";
-}
-
-void make_folder(const fs::path& path) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) fail(Exit::io, path.string() + ": cannot be created (" + error.message() + "); check --to");
+    return readable ? text_of_input(path, most_record_bytes, advice) : "";
 }
 
 int64_t bytes_of(const std::string& path) {
@@ -51,12 +46,12 @@ ConversionFolder::~ConversionFolder() {
     if (lock_ < 0) return;
     std::error_code error;
     const bool begun = fs::status(partial_ / identity_file, error).type() != fs::file_type::not_found;
-    if (!begun) fs::remove_all(partial_, error);
+    if (!begun) own_->remove();
     ::close(lock_);
 }
 
 void ConversionFolder::take() {
-    make_folder(partial_);
+    own_ = OwnFolder::make_or_take(partial_, advice);
     const int lock = open_to_write(partial_ / "lock", O_WRONLY);
     if (!lock_file(lock)) {
         ::close(lock);
@@ -66,8 +61,11 @@ void ConversionFolder::take() {
     lock_ = lock;
 }
 
+void ConversionFolder::join() { own_ = OwnFolder::existing(partial_, advice); }
+
 ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) const {
     const std::string path = partial_ / identity_file, before = text_at(path);
+    own_->check();
     if (before != identity) {
         for (const fs::path& old : {fs::path(path), shards_, records_}) {  // in this order: half of it is nothing
             std::error_code error;
@@ -76,8 +74,7 @@ ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) 
         }
         write_text(path, identity);
     }
-    make_folder(shards_);
-    make_folder(records_);
+    for (const fs::path& folder : {shards_, records_}) own_->subfolder(folder.filename());
     if (before.empty()) return Before::nothing;
     return before == identity ? Before::same : Before::other;
 }
@@ -100,6 +97,7 @@ std::optional<ShardRecord> ConversionFolder::finished(const std::string& name) c
 }
 
 void ConversionFolder::forget(const std::string& name) const {
+    own_->check();
     std::error_code ignored;
     for (const char* ending : {"", ".open", ".done"}) fs::remove(record_path(name) + ending, ignored);
 }
@@ -109,6 +107,7 @@ void ConversionFolder::remember(const ShardRecord& record) const {
 }
 
 ManifestEntry ConversionFolder::seal(const ShardRecord& record, const PixelStatistics& statistics) const {
+    own_->check();
     const std::string path = shard_path(record.name), record_file = record_path(record.name);
     ManifestEntry entry{record.name, record.split, record.tally.images, 0, ""};
     if (const std::string done = text_at(record_file + ".done"); !done.empty()) {
@@ -125,13 +124,14 @@ ManifestEntry ConversionFolder::seal(const ShardRecord& record, const PixelStati
     return entry;
 }
 
-void ConversionFolder::publish(const std::vector<ManifestEntry>& entries) {
+std::string ConversionFolder::publish(const std::vector<ManifestEntry>& entries, bool force) {
+    own_->check();
     write_manifest(shards_ / "manifest.json", entries);
-    put_in_place(shards_, destination_);
-    std::error_code ignored;
-    fs::remove_all(partial_, ignored);
+    std::string kept = put_in_place(shards_, destination_, force);
+    own_->remove();
     if (lock_ >= 0) ::close(lock_);
     lock_ = -1;  // the folder may be another conversion's from now on
+    return kept;
 }
 
 }  // namespace convoy

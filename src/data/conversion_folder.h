@@ -2,7 +2,7 @@
 // one. A conversion that was killed goes on there. Several processes work in it, each at its own
 // shards.
 //
-//   unpacked/           archives that were compressed
+//   unpacked-SPLIT-N/   archives that were compressed
 //   shards/NAME         becomes OUT in the end
 //   records/NAME        a ShardRecord, of a shard that is complete but for mean and deviation
 //   records/NAME.open   these are being added: a shard that was left like this is made again
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/own_folder.h"
 #include "data/shard_conversion.h"
 
 namespace convoy {
@@ -26,8 +27,10 @@ public:
     ConversionFolder(const ConversionFolder&) = delete;
 
     /// On one rank, before all else: makes the folder and takes it for this process. Throws
-    /// Exit::usage if another process has it.
+    /// Exit::usage if another process has it, or another user (OwnFolder).
     void take();
+    /// On the other ranks, after that.
+    void join();
     std::string unpacked() const { return (partial_ / "unpacked").string(); }
     /// What was there before this conversion.
     enum class Before { nothing, same, other };
@@ -43,13 +46,15 @@ public:
     void remember(const ShardRecord&) const;
     /// Adds mean and deviation to a shard that has a record; its line of the manifest.
     ManifestEntry seal(const ShardRecord&, const PixelStatistics&) const;
-    /// On one rank, when all are sealed: the shards become the data set.
-    void publish(const std::vector<ManifestEntry>&);
+    /// On one rank, when all are sealed: the shards become the data set. `force` and the line that
+    /// is returned are those of put_in_place().
+    std::string publish(const std::vector<ManifestEntry>&, bool force);
 
 private:
     std::string record_path(const std::string& name) const { return (records_ / name).string(); }
 
     std::filesystem::path destination_, partial_, shards_, records_;
+    std::optional<OwnFolder> own_;  ///< partial_; none until it was taken
     int lock_ = -1;
 };
 

@@ -119,7 +119,7 @@ void take_listed_members(const std::vector<ListLine>& lines, const std::string& 
 bool add_if_archive(const std::string& path, const std::string& unpacked, ImageList& to) {
     const size_t before = to.images.size();
     std::string plain = path;
-    if (!is_archive(plain, unpacked + "/" + std::to_string(to.sources.size()))) return false;
+    if (!is_archive(plain, unpacked + "-" + std::to_string(to.sources.size()))) return false;
     const int64_t changed = look_at_source(path).changed;
     add_archive(plain, path, to);
     for (size_t i = before; i < to.images.size(); ++i) to.images[i].changed = changed;

@@ -80,7 +80,7 @@ struct ImageList {
 struct ImageSource {
     std::vector<std::string> from;  ///< a folder, tar archives, or a list of lines "path label"
     std::string list;               ///< labels of the images in these, by path or name; or empty
-    std::string unpacked{};         ///< folder for archives that are compressed: ranks read at any place
+    std::string unpacked{};         ///< begin of the names of folders for archives that are compressed
 };
 
 /// Lists the images of a source:

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string_view>
@@ -14,10 +13,10 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
-#include "data/gzip.h"
 #include "data/image_folder.h"
 #include "data/image_names.h"
 #include "data/tar_index.h"
+#include "data/unpack.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -38,27 +37,6 @@ std::string parent_of(const std::string& name) {
 std::string key_of(const std::string& member) {
     const std::string name = normal_name(member);
     return name.substr(0, name.find('.', name.rfind('/') + 1));
-}
-
-/// "a.tar" of "a.tar.gz" and "a.tgz"; "a" of "a.gz".
-std::string name_unpacked(const std::string& path) {
-    const std::string stem = stem_of(path);
-    return lower(path).ends_with(".tgz") ? stem + ".tar" : stem;
-}
-
-/// Writes the content of a gzipped file to `folder`; its path there.
-std::string unpack(const std::string& path, const std::string& folder) {
-    std::error_code error;
-    fs::create_directories(folder, error);
-    const std::string to = folder + "/" + name_unpacked(path);
-    GzipReader reader(path);
-    std::ofstream out(to, std::ios::binary | std::ios::trunc);
-    std::vector<char> buffer(1 << 20);
-    while (const size_t bytes = reader.read(buffer.data(), buffer.size()))
-        out.write(buffer.data(), std::streamsize(bytes));
-    out.close();
-    if (!out) fail(Exit::io, to + ": cannot be written; is the disk full? " + path + " is unpacked there");
-    return to;
 }
 
 /// The last of all members of the same name, in their order; the others are skipped.
@@ -245,10 +223,8 @@ bool is_archive(std::string& path, const std::string& unpacked) {
     unsigned char magic[2] = {};
     if (file.size() >= 2) file.read(0, 2, magic);
     if (magic[0] == 0x1f && magic[1] == 0x8b) {
-        const std::string packed = path;
-        path = unpack(packed, unpacked);
-        if (const InputBytes plain(path); is_tar(plain, 0, plain.size())) return true;
-        fail(Exit::bad_input, packed + ": is gzipped, but holds no tar archive; get it again");
+        path = unpack_tar(path, unpacked);
+        return true;
     }
     if (const std::string_view kind = archive_kind(file); !kind.empty())
         fail(Exit::bad_input,

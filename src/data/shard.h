@@ -115,14 +115,15 @@ private:
 void check_same_shape(const SplitInfo& train, const SplitInfo& test, const std::string& dir);
 
 /// Throws Exit::usage if `dir` exists and is not empty, unless `force` is given and it holds
-/// nothing but a data set.
+/// nothing but a data set. Also for a link, and for another user's folder in one as /tmp.
 void check_destination(const std::string& dir, bool force);
 
 /// Writes `source` as a data set of `train_shards` training shards (other splits: one) to `dir`.
 /// Writes a folder next to it and renames it at the end: `dir` is complete or untouched. With
-/// `force` it replaces a data set that is there (see check_destination). Write failures are
+/// `force` it replaces a data set that is there (see check_destination). Returns a line that says
+/// where what was there is kept, if anything else came into it; else empty. Write failures are
 /// Exit::io.
-void write_data_set(const Source& source, const std::string& dir, int train_shards, bool force);
+std::string write_data_set(const Source& source, const std::string& dir, int train_shards, bool force);
 
 /// Of all pixels of `split`. Vectors are taken as they are: 0 and 1.
 PixelStatistics pixel_statistics(const Split& split);

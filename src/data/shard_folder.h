@@ -10,8 +10,10 @@ namespace convoy {
 
 /// `dir` without a slash at its end. Throws Exit::usage for what cannot be replaced: "", ".", "..".
 std::filesystem::path destination_of(const std::string& dir);
-/// Renames the finished folder `partial` to `to`, in place of what is there. Throws Exit::io.
-void put_in_place(const std::filesystem::path& partial, const std::filesystem::path& to);
+/// Renames the finished folder `partial` to `to`, in place of the folder that is there. That one is
+/// deleted with `force` if it holds a data set and nothing else, or if it is empty. Else it is kept
+/// beside `to`, and a line that says so is returned. Throws Exit::io.
+std::string put_in_place(const std::filesystem::path& partial, const std::filesystem::path& to, bool force);
 /// Waits until a file or folder is on disk. Throws Exit::io.
 void sync_path(const std::string& path);
 

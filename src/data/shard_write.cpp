@@ -1,11 +1,10 @@
 // Writes a data set into a folder next to its destination and renames it at the end, so that a
 // failed conversion leaves nothing half-written. The same source gives the same bytes: no time
 // stamps, no compression whose version could matter.
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 
+#include "base/own_folder.h"
 #include "data/digest.h"
 #include "data/shard.h"
 #include "data/shard_folder.h"
@@ -30,25 +29,26 @@ int64_t rows_per_chunk(int64_t rows, int64_t row_bytes) {
 /// destination.
 class Partial {
 public:
-    explicit Partial(const fs::path& dir) : dir_(dir), partial_(dir.string() + ".partial-" + std::to_string(getpid())) {
-        std::error_code error;
-        fs::remove_all(partial_, error);
-        fs::create_directories(partial_, error);
-        if (error) fail(Exit::io, partial_.string() + ": cannot be created (" + error.message() + "); check --to");
-    }
-    ~Partial() {
-        std::error_code ignored;
-        fs::remove_all(partial_, ignored);
-    }
+    explicit Partial(const fs::path& dir)
+        : dir_(dir), working_(OwnFolder::unique(dir.string() + ".partial-", "choose another --to")) {}
+    ~Partial() { working_.remove(); }
     Partial(const Partial&) = delete;
     Partial& operator=(const Partial&) = delete;
 
-    std::string file(const std::string& name) const { return (partial_ / name).string(); }
+    std::string file(const std::string& name) const {
+        working_.check();
+        return shards_ + "/" + name;
+    }
 
-    void move_into_place() { put_in_place(partial_, dir_); }
+    std::string move_into_place(bool force) {
+        working_.check();
+        return put_in_place(shards_, dir_, force);
+    }
 
 private:
-    fs::path dir_, partial_;
+    fs::path dir_;
+    OwnFolder working_;
+    const std::string shards_ = working_.subfolder("shards");
 };
 
 /// Writes rows [first, last) of `split` as one shard.
@@ -101,7 +101,7 @@ PixelStatistics pixel_statistics(const Split& split) {
     return counts.statistics();
 }
 
-void write_data_set(const Source& source, const std::string& dir, int train_shards, bool force) {
+std::string write_data_set(const Source& source, const std::string& dir, int train_shards, bool force) {
     const fs::path destination = destination_of(dir);
     require(!source.splits.empty() && source.splits[0].name == "train", "the training split comes first");
     if (train_shards < 1 || train_shards > 99'999 || train_shards > source.splits[0].images)
@@ -122,7 +122,7 @@ void write_data_set(const Source& source, const std::string& dir, int train_shar
         }
     }
     write_manifest(partial.file("manifest.json"), manifest);
-    partial.move_into_place();
+    return partial.move_into_place(force);
 }
 
 }  // namespace convoy

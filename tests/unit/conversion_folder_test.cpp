@@ -2,6 +2,7 @@
 #include "data/conversion_folder.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -119,6 +120,63 @@ TEST_F(ConversionFolders, BelongToOneConversionAtATime) {
     EXPECT_EQ("", problem_of_error(Exit::usage, {"set.partial", "another conversion"}, [&] { second.take(); }));
 }
 
+TEST_F(ConversionFolders, OfAnotherUserOrOpenToOthersAreRefused) {
+    const std::string partial = dir_.path("other.partial");
+    write_file(partial + "/shards/x", "theirs");
+    const auto refused = [&](const std::string& why) {
+        ConversionFolder other(dir_.path("other"));
+        EXPECT_EQ("", problem_of_error(Exit::usage, {partial + ": " + why}, [&] { other.take(); }));
+        EXPECT_EQ("", problem_of_error(Exit::usage, {partial + ": " + why}, [&] { other.join(); }));
+    };
+    fs::permissions(partial, fs::perms::group_all, fs::perm_options::add);
+    refused("others may write to it; choose another --to");
+    fs::permissions(partial, fs::perms::group_write, fs::perm_options::remove);
+    if (::geteuid() == 0) {
+        ASSERT_EQ(::chown(partial.c_str(), 65534, 65534), 0);
+        refused("belongs to another user; choose another --to");
+    }
+    EXPECT_EQ(read_file(partial + "/shards/x"), "theirs");
+}
+
+// Another member of a group may rename the folder away in the group's folder.
+TEST_F(ConversionFolders, AreNotWrittenToWhenAnotherIsInTheirPlace) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    const std::string partial = dir_.path("set.partial"), moved = dir_.path("moved"), mine = dir_.path("mine/");
+    write_file(mine + "manifest.json", "mine");
+    write_file(mine + record.name, "mine");
+    fs::rename(partial, moved);
+    fs::create_directories(partial + "/records");
+    fs::create_directory_symlink(mine, partial + "/shards");
+    const auto refused = [&](const std::function<void()>& action) {
+        EXPECT_EQ("", problem_of_error(Exit::io, {partial, "another folder is in its place"}, action));
+    };
+    refused([&] { folder_.forget(record.name); });
+    refused([&] { folder_.seal(record, statistics_); });
+    refused([&] { folder_.publish({}, true); });
+    refused([&] { folder_.prepare("other"); });
+    EXPECT_EQ(read_file(mine + "manifest.json") + read_file(mine + record.name), "minemine");
+    fs::remove_all(partial);
+    fs::rename(moved, partial);
+    EXPECT_TRUE(folder_.finished(record.name));
+}
+
+TEST_F(ConversionFolders, HaveAManifestThatIsNoLink) {
+    const ShardRecord record = made();
+    folder_.remember(record);
+    const ManifestEntry entry = folder_.seal(record, statistics_);
+    write_file(dir_.path("mine"), "mine");
+    const std::string manifest = folder_.shard_path("manifest.json");
+    fs::create_symlink(dir_.path("mine"), manifest);
+    EXPECT_EQ(
+        "", problem_of_error(Exit::io, {manifest + ": is a symbolic link"}, [&] { folder_.publish({entry}, false); }));
+    fs::remove(manifest);
+    fs::create_hard_link(dir_.path("mine"), manifest);
+    EXPECT_EQ(folder_.publish({entry}, false), "");
+    EXPECT_EQ(read_file(dir_.path("mine")), "mine");
+    EXPECT_NE(read_file(dir_.path("set/manifest.json")), "mine");
+}
+
 // A folder where something is mounted cannot be removed, by root either.
 TEST_F(ConversionFolders, WhatCannotBeRemovedIsAnError) {
     const ShardRecord record = made();
@@ -142,7 +200,7 @@ TEST_F(ConversionFolders, OnceItIsPublishedTheFolderIsTheNextOnes) {
         first.take();
         first.prepare("this");
         fs::copy(folder_.shard_path(record.name), first.shard_path(record.name));
-        first.publish({entry});
+        EXPECT_EQ(first.publish({entry}, false), "");
         EXPECT_TRUE(fs::exists(dir_.path("other/") + record.name));
         write_file(dir_.path("other.partial/shards/x"), "another conversion's");
     }

@@ -1,0 +1,93 @@
+#include "data/unpack.h"
+
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/durable.h"
+#include "base/error.h"
+#include "base/input_file.h"
+#include "base/own_folder.h"
+#include "data/gzip.h"
+#include "data/image_names.h"
+#include "data/tar_index.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr uint64_t block = 512;  // a header of tar
+constexpr uint64_t mib = 1 << 20, piece = 1 * mib;
+// Images are compressed already, by more than gzip can; gzip's limit is 1032 times.
+constexpr uint64_t most_growth = 200, always_allowed = 64 * mib;
+// What is left to other programs of a disk: a twentieth, or this.
+constexpr uint64_t most_spared = 1024 * mib;
+
+/// "a.tar" of "a.tar.gz" and "a.tgz"; "a" of "a.gz".
+std::string name_unpacked(const std::string& path) {
+    const std::string stem = fs::path(path).stem();
+    return lower(path).ends_with(".tgz") ? stem + ".tar" : stem;
+}
+
+/// The plain file while it grows; removed unless it was kept.
+class Unpacked {
+public:
+    Unpacked(const std::string& from, const std::string& path)
+        : from_(from), path_(path), file_(create_to_write(path)) {}
+    ~Unpacked() {
+        if (!kept_) ::unlink(path_.c_str());
+    }
+    Unpacked(const Unpacked&) = delete;
+
+    /// Throws Exit::io if the disk has no room for as many bytes.
+    void check_room(uint64_t bytes) const {
+        struct statvfs disk{};
+        if (::fstatvfs(file_.fd(), &disk) != 0 || disk.f_blocks == 0) return;
+        const uint64_t unit = disk.f_frsize, room = disk.f_bavail * unit;
+        if (room < bytes + std::min(most_spared, disk.f_blocks * unit / 20))
+            fail(Exit::io, path_ + ": only " + std::to_string(room / mib) + " MiB are free there, too few to unpack " +
+                               from_ + "; make room, or choose another --to");
+    }
+    void write(const char* data, size_t bytes) {
+        if (!write_all(file_.fd(), data, bytes)) cannot_write(path_);
+    }
+    void keep() { kept_ = true; }
+
+private:
+    const std::string from_, path_;
+    const Descriptor file_;
+    bool kept_ = false;
+};
+
+}  // namespace
+
+std::string unpack_tar(const std::string& path, const std::string& folder) {
+    const OwnFolder own = OwnFolder::make_or_take(folder, "choose another --to");
+    const std::string to = own.path() + "/" + name_unpacked(path);
+    const uint64_t packed = size_of_input(path, "check the path"),
+                   most = std::max(always_allowed, most_growth * packed);
+    GzipReader reader(path);
+    Unpacked file(path, to);
+    file.check_room(packed);
+    std::vector<char> buffer(piece);
+    size_t bytes = reader.read(buffer.data(), block);
+    file.write(buffer.data(), bytes);
+    if (const InputBytes begin(to); !is_tar(begin, 0, begin.size()))
+        fail(Exit::bad_input, path + ": is gzipped, but holds no tar archive; get it again");
+    while ((bytes = reader.read(buffer.data(), buffer.size())) > 0) {
+        if (reader.offset() > most)
+            fail(Exit::bad_input, path + ": unpacks to more than " + std::to_string(most_growth) +
+                                      " times its size, which images do not; if it is sound, unpack it and give its "
+                                      "folder");
+        file.check_room(bytes);
+        file.write(buffer.data(), bytes);
+    }
+    file.keep();
+    return to;
+}
+
+}  // namespace convoy

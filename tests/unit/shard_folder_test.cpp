@@ -1,0 +1,148 @@
+// How a data set takes the place of another: what came into the folder meanwhile is kept, and what
+// the destination's links lead to is left alone.
+#include "data/shard_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "data/decode.h"
+#include "tests/support/images.h"
+#include "tests/support/support.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+class ShardFolders : public testing::Test {
+protected:
+    /// Writes a data set of `images` images and calls `meanwhile` while it is written.
+    std::string write(int images, bool force, const std::function<void()>& meanwhile = [] {}) const {
+        Source source = make_synthetic({.images = images, .test_images = 2, .height = 4, .width = 4});
+        Split& train = source.splits[0];
+        train.read = [read = train.read, meanwhile](int64_t first, int64_t rows, uint8_t* pixels, int32_t* labels) {
+            meanwhile();
+            read(first, rows, pixels, labels);
+        };
+        return write_data_set(source, to_, 1, force);
+    }
+    int64_t images() const { return SplitReader(to_, "train").info().images; }
+    /// The paths in the folder of the data set whose names begin with "data".
+    std::vector<std::string> beside() const {
+        std::vector<std::string> paths;
+        for (const auto& entry : fs::directory_iterator(dir_.path()))
+            if (entry.path() != to_ && entry.path().filename().string().starts_with("data"))
+                paths.push_back(entry.path());
+        return paths;
+    }
+
+    TempDir dir_;
+    const std::string to_ = dir_.path("data");
+};
+
+TEST_F(ShardFolders, AreReplacedWithForceAndLeaveNothing) {
+    EXPECT_EQ(write(5, false), "");
+    EXPECT_EQ(write(6, true), "");
+    EXPECT_EQ(images(), 6);
+    EXPECT_TRUE(beside().empty());
+}
+
+TEST_F(ShardFolders, KeepWhatCameInMeanwhile) {
+    const auto kept = [&](const std::string& said, const std::string& name) {
+        const std::vector<std::string> left = beside();
+        ASSERT_EQ(left.size(), 1u);
+        EXPECT_TRUE(said.starts_with(to_ + ": what was there before holds ")) << said;
+        EXPECT_TRUE(said.ends_with("it is kept as " + left[0])) << said;
+        EXPECT_EQ(read_file(left[0] + "/" + name), "years of work");
+        fs::remove_all(left[0]);
+    };
+    write(5, false);
+    const size_t files = files_in(to_).size();
+    kept(write(6, true, [&] { write_file(to_ + "/notes.txt", "years of work"); }), "notes.txt");
+    EXPECT_EQ(images(), 6);
+    kept(write(7, true, [&] { write_file(to_ + "/train-00000-of-00002.h5/deep/x", "years of work"); }),
+         "train-00000-of-00002.h5/deep/x");
+    fs::remove_all(to_);
+    kept(write(8, false, [&] { write_file(to_ + "/manifest.json", "years of work"); }), "manifest.json");
+    EXPECT_EQ(images(), 8);
+    EXPECT_EQ(files_in(to_).size(), files);
+    EXPECT_EQ(write(9, true, [&] { write_file(to_ + "/train-00004-of-00005.h5", "a shard"); }), "");
+    EXPECT_TRUE(beside().empty());
+}
+
+TEST_F(ShardFolders, AreNotForceIfTheyHoldAFolder) {
+    write_file(to_ + "/manifest.json/thesis", "years of work");
+    EXPECT_EQ("", problem_of_error(Exit::usage, {to_ + ": holds manifest.json, which is not part of a data set"},
+                                   [&] { check_destination(to_, true); }));
+}
+
+TEST_F(ShardFolders, DoNotFollowALinkAsDestination) {
+    fs::create_directory(dir_.path("elsewhere"));
+    for (const std::string& target : {dir_.path("elsewhere"), std::string("nowhere"), std::string("data")}) {
+        fs::create_symlink(target, to_);
+        for (const std::string& to : {to_, to_ + "/"})
+            for (const bool force : {false, true})
+                EXPECT_EQ("", problem_of_error(Exit::usage, {to + ": is a symbolic link to " + target},
+                                               [&] { check_destination(to, force); }));
+        EXPECT_EQ("", problem_of_error(Exit::usage, {"is a symbolic link"}, [&] { write(5, true); }));
+        EXPECT_EQ(fs::read_symlink(to_), target);
+        fs::remove(to_);
+    }
+    EXPECT_TRUE(fs::is_empty(dir_.path("elsewhere")));
+    // it may also appear while the data set is written
+    const auto link = [&] {
+        if (!fs::is_symlink(to_)) fs::create_symlink(dir_.path("elsewhere"), to_);
+    };
+    EXPECT_EQ("", problem_of_error(Exit::io, {to_ + ": cannot be put in place"}, [&] { write(5, true, link); }));
+    EXPECT_TRUE(fs::is_empty(dir_.path("elsewhere")));
+    EXPECT_TRUE(fs::is_symlink(to_));
+    EXPECT_TRUE(beside().empty());
+}
+
+TEST_F(ShardFolders, ArePutInPlaceWhateverNamesWereMadeBefore) {
+    write(5, false);
+    const std::string pid = std::to_string(::getpid());
+    write_file(to_ + ".replaced-" + pid + "/x", "");
+    write_file(to_ + ".partial-" + pid + "/x", "");
+    EXPECT_EQ(write(6, true), "");
+    EXPECT_EQ(images(), 6);
+    EXPECT_EQ(beside().size(), 2u) << "both are still there";
+}
+
+TEST_F(ShardFolders, AreForWhomTheUmaskSays) {
+    for (const mode_t umask : {002, 022, 027}) {
+        const mode_t before = ::umask(umask);
+        write(5, true);
+        ::umask(before);
+        struct stat about{};
+        ASSERT_EQ(::stat(to_.c_str(), &about), 0);
+        EXPECT_EQ(about.st_mode & 07777, 0777u & ~umask);
+        for (const auto& entry : fs::directory_iterator(to_)) {
+            ASSERT_EQ(::stat(entry.path().c_str(), &about), 0);
+            EXPECT_EQ(about.st_mode & 07777, 0666u & ~umask) << entry.path();
+        }
+    }
+}
+
+TEST_F(ShardFolders, WhoseWorkingFolderIsReplacedTouchNothingElse) {
+    fs::create_directory(dir_.path("elsewhere"));
+    const auto replace = [&] {
+        if (beside().size() != 1) return;
+        const std::string working = beside()[0];
+        fs::rename(working, dir_.path("data-moved"));
+        write_file(working + "/theirs", "theirs");
+        fs::create_directory_symlink(dir_.path("elsewhere"), working + "/shards");
+    };
+    EXPECT_EQ("", problem_of_error(Exit::io, {".partial-", "another folder is in its place"},
+                                   [&] { write(5, false, replace); }));
+    EXPECT_TRUE(fs::is_empty(dir_.path("elsewhere")));
+    EXPECT_FALSE(fs::exists(to_));
+    EXPECT_EQ(beside().size(), 2u);
+    for (const std::string& path : beside())
+        EXPECT_TRUE(path.ends_with("moved") || read_file(path + "/theirs") == "theirs") << path;
+}
+
+}  // namespace
+}  // namespace convoy::test
