@@ -48,6 +48,13 @@ void print_notes(Terminal& out, const ImageTally& all) {
     if (const std::string noted = listed(all.noted, names); !noted.empty()) out.line("  among them: " + noted);
 }
 
+/// " (a, b, …)"
+std::string named(const SkippedCount& of) {
+    std::string names;
+    for (const std::string& name : of.examples) names += (names.empty() ? " (" : ", ") + name;
+    return names + (of.count > int64_t(of.examples.size()) ? ", …)" : ")");
+}
+
 void print_skipped(Terminal& out, const ListSummary& found) {
     // [Skipped]: of one, and of several
     constexpr std::array<std::pair<const char*, const char*>, skipped_kinds> texts = {{
@@ -69,12 +76,8 @@ void print_skipped(Terminal& out, const ListSummary& found) {
     for (size_t i = 0; i < skipped_kinds; ++i) {
         const SkippedCount& skipped = found.skipped[i];
         if (skipped.count == 0) continue;
-        std::string names;
-        for (const std::string& name : skipped.examples) names += (names.empty() ? "" : ", ") + name;
-        if (skipped.count > int64_t(skipped.examples.size())) names += ", …";
-        const bool one = skipped.count == 1;
-        out.line("  passed over: " + grouped(size_t(skipped.count)) + " " + (one ? texts[i].first : texts[i].second) +
-                 " (" + names + ")");
+        out.line("  passed over: " + grouped(size_t(skipped.count)) + " " +
+                 (skipped.count == 1 ? texts[i].first : texts[i].second) + named(skipped));
     }
 }
 
@@ -110,6 +113,8 @@ ListSummary summary_of(const ImageList& train, const ImageList& test) {
         summary.skipped[i] = train.skipped[i];
         summary.skipped[i].add(test.skipped[i]);
     }
+    summary.outside = train.outside;
+    summary.outside.add(test.outside);
     summary.in_both = count_in_both(train, test);
     summary.own_test = !test.images.empty();
     return summary;
@@ -158,6 +163,9 @@ void print_summary(Terminal& out, const ImageOptions& o, const ListSummary& foun
     if (const std::string hint = split_hint(class_names); !found.own_test && !hint.empty()) out.line("  " + hint);
     if (found.in_both.count > 0)
         out.line("  in both splits: " + counted(found.in_both.count, "image") + " (" + found.in_both.examples[0] + ")");
+    if (found.outside.count > 0)
+        out.line("  outside of the folder that names them: " + counted(found.outside.count, "image") +
+                 named(found.outside));
     print_skipped(out, found);
     print_left_out(out, all);
 }

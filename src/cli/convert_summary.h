@@ -15,6 +15,7 @@ struct ListSummary {
     std::vector<GivenImages> given;
     std::array<SkippedCount, skipped_kinds> skipped{};
     SkippedCount in_both;     ///< images of both splits
+    SkippedCount outside;     ///< ImageList::outside
     bool own_test = false;    ///< the test images are the source's own, not drawn
     ImageTally unreadable{};  ///< images that were left out before rows were drawn
 };

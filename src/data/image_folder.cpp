@@ -34,6 +34,7 @@ std::vector<std::string> names_in(const std::string& folder, const std::string& 
 struct Entry {
     enum class Kind { folder, link_to_folder, file, special, dead } kind;
     struct stat about{};
+    bool link = false;
 };
 
 /// Throws Exit::bad_input if it cannot be looked at.
@@ -41,12 +42,12 @@ Entry look_at(const std::string& path) {
     const auto failed = [&] { cannot_read(path, errno, "check its permissions"); };
     Entry entry{Entry::Kind::special};
     if (::lstat(path.c_str(), &entry.about) != 0) failed();
-    const bool link = S_ISLNK(entry.about.st_mode);
-    if (link && ::stat(path.c_str(), &entry.about) != 0) {
+    entry.link = S_ISLNK(entry.about.st_mode);
+    if (entry.link && ::stat(path.c_str(), &entry.about) != 0) {
         if (errno != ENOENT && errno != ELOOP && errno != ENOTDIR && errno != EACCES) failed();
         entry.kind = Entry::Kind::dead;
     } else if (S_ISDIR(entry.about.st_mode)) {
-        entry.kind = link ? Entry::Kind::link_to_folder : Entry::Kind::folder;
+        entry.kind = entry.link ? Entry::Kind::link_to_folder : Entry::Kind::folder;
     } else if (S_ISREG(entry.about.st_mode)) {
         entry.kind = Entry::Kind::file;
     }
@@ -57,7 +58,7 @@ Entry look_at(const std::string& path) {
 /// one that is read.
 class FolderWalk {
 public:
-    FolderWalk(const std::string& root, ImageList& to) : root_(root), to_(to) {}
+    FolderWalk(const std::string& root, ImageList& to) : root_(root), outside_(root), to_(to) {}
 
     /// Returns the archives in the root, by name.
     std::vector<std::string> add_all() {
@@ -122,6 +123,8 @@ private:
             default: break;
         }
         const bool file = entry.kind == Entry::Kind::file;
+        if (is_image_name(path) && file && (entry.link || following_) && outside_.holds(root_ + "/" + path))
+            to_.outside.add(path);
         if (is_image_name(path) && file)
             to_.images.push_back({.label = label,
                                   .name = path,
@@ -154,6 +157,7 @@ private:
     }
 
     const std::string root_;
+    Outside outside_;
     ImageList& to_;
     int32_t source_ = 0;
     std::vector<std::string> labels_, folders_, archives_, loose_images_;
@@ -163,6 +167,23 @@ private:
 };
 
 }  // namespace
+
+Outside::Outside(const std::string& root) {
+    std::error_code unknown;
+    root_ = fs::canonical(root, unknown);
+}
+
+bool Outside::holds(const std::string& path) {
+    std::error_code unknown;
+    const fs::path file = path, folder = file.parent_path();
+    if (folder != folder_) {
+        folder_ = folder;
+        real_folder_ = fs::canonical(folder, unknown);
+    }
+    const bool link = fs::is_symlink(fs::symlink_status(file, unknown));
+    const fs::path real = link ? fs::canonical(file, unknown) : real_folder_;
+    return std::mismatch(root_.begin(), root_.end(), real.begin(), real.end()).first != root_.end();
+}
 
 SourceFile look_at_source(const std::string& path) {
     struct stat status{};

@@ -54,8 +54,11 @@ bool are_numbers(const std::vector<ListLine>& lines) {
 void add_listed_files(const std::string& root, const std::vector<ListLine>& lines, const std::string& shown,
                       ImageList& to) {
     const int32_t source = to.add_source(root, root, shown);
+    Outside outside(root);
     for (const ListLine& line : lines) {
-        const SourceFile file = look_at_source(fs::path(root) / line.path);
+        const fs::path path = fs::path(root) / line.path;
+        const SourceFile file = look_at_source(path);
+        if (outside.holds(path)) to.outside.add(line.path);
         to.images.push_back(
             {.label = line.label, .name = line.path, .source = source, .bytes = file.bytes, .changed = file.changed});
     }

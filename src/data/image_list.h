@@ -40,7 +40,7 @@ enum class Skipped : uint8_t {
 };
 constexpr size_t skipped_kinds = 14;
 
-/// How many were skipped, and the names of the first ones.
+/// How many were skipped, or deserve a word, and the names of the first ones.
 struct SkippedCount {
     static constexpr size_t most_examples = 5;
 
@@ -66,6 +66,7 @@ struct ImageList {
     bool placed = true;                ///< labels are those of the folders that images lie in
     std::vector<int32_t> labelled{};   ///< sources whose labels are .cls members
     std::array<SkippedCount, skipped_kinds> skipped{};
+    SkippedCount outside{};  ///< images that a folder or list names and that lie elsewhere; they are taken
 
     /// Adds a source that is read at `path` and was unpacked from `origin`, if that is another
     /// file. `shown`: its path as the user gave it. Returns its index.

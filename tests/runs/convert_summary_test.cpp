@@ -65,6 +65,18 @@ TEST_F(ConvertSummary, OddTailsOfScanHeadersAreTakenAndCounted) {
         EXPECT_EQ("", lacks(said(args), {"7 train images, 1 test image", "4 with odd headers"}));
 }
 
+TEST_F(ConvertSummary, ImagesFromElsewhereAreNamed) {
+    for (uint32_t i = 0; i < 4; ++i) write_file(root_ + formatted("/cat/%u.jpg", i), picture(i));
+    const std::string none = said({"--from", root_});
+    EXPECT_EQ(none.find("outside"), std::string::npos) << none;
+    write_file(dir_.path("private/a.jpg"), picture(8));
+    write_file(root_ + "/list.txt", "cat/0.jpg 0\ncat/1.jpg 1\ncat/2.jpg 1\n../private/a.jpg 1\n");
+    const std::string named = "  outside of the folder that names them: 1 image (";
+    EXPECT_EQ("", lacks(said({"--from", root_ + "/list.txt"}), {named + "../private/a.jpg)", "3 train images"}));
+    fs::create_symlink("../../private/a.jpg", root_ + "/cat/mine.jpg");
+    EXPECT_EQ("", lacks(said({"--from", root_}), {named + "cat/mine.jpg)", "from " + root_ + ": 5 images"}));
+}
+
 TEST_F(ConvertSummary, EachReasonToLeaveAnImageOutIsCounted) {
     for (uint32_t i = 0; i < 8; ++i) write_file(root_ + formatted("/cat/%u.jpg", i), picture(i));
     const std::string good = picture(1);

@@ -186,6 +186,40 @@ TEST_F(ImageLists, AListSaysPathsAndLabels) {
     EXPECT_EQ("", problem({path}, {"list.txt", "is empty"}));
 }
 
+TEST_F(ImageLists, ImagesThatLieElsewhereAreTakenAndCounted) {
+    const auto outside = [](const ImageList& list) {
+        std::vector<std::string> names = list.outside.examples;
+        std::sort(names.begin(), names.end());
+        return names;
+    };
+    using Names = std::vector<std::string>;
+    write_file(dir_.path("private/a.jpg"), "a");
+    write_file(dir_.path("root2/b.jpg"), "b");
+    const std::string path = root_ + "/list.txt", absolute = dir_.path("private/a.jpg");
+    write_file(path, "n01/x.jpg 0\n" + root_ + "/n02/a.png 1\nn01/../n10/z.jpeg 1\n./n10/w.Png 1\n");
+    EXPECT_EQ(outside(listed({path})), Names()) << "absolute paths into the folder, and back into it";
+    write_file(path, "n01/x.jpg 0\n../private/a.jpg 1\n../root2/b.jpg 1\n");
+    EXPECT_EQ(outside(listed({path})), (Names{"../private/a.jpg", "../root2/b.jpg"}));
+    EXPECT_EQ(contents(listed({path})).size(), 3u);
+    write_file(path, "n01/x.jpg 0\n" + absolute + " 1\n");
+    EXPECT_EQ(outside(listed({path})), Names{absolute});
+    EXPECT_EQ(outside(listed({root_}, path)), Names{absolute});
+    fs::remove(path);
+
+    EXPECT_EQ(outside(listed({root_})), Names());
+    fs::create_symlink("../n02/a.png", root_ + "/n01/within.png");
+    fs::create_symlink(absolute, root_ + "/n01/one.jpg");
+    fs::create_directory_symlink("../private", root_ + "/n03");
+    fs::create_directory_symlink("../../root2", root_ + "/n02/deep");
+    const ImageList list = listed({root_});
+    EXPECT_EQ(outside(list), (Names{"n01/one.jpg", "n02/deep/b.jpg", "n03/a.jpg"}));
+    EXPECT_EQ(list.outside.count, 3);
+    fs::create_directory_symlink(root_, dir_.path("link"));
+    EXPECT_EQ(listed({dir_.path("link")}).outside.count, 3) << "a link to the source is the source";
+    write_file(root_ + "/list.txt", "n03/a.jpg 0\nn01/within.png 1\n");
+    EXPECT_EQ(outside(listed({dir_.path("link/list.txt")})), Names{"n03/a.jpg"}) << "the list's own folder";
+}
+
 // ILSVRC's validation images: 50,000 without a folder, whose labels a list says.
 TEST_F(ImageLists, AListSaysTheLabelsOfAFolderOrArchive) {
     for (const char* name : {"v1", "v2", "v3"}) write_file(dir_.path("val/") + name + ".JPEG", name);
