@@ -84,6 +84,8 @@ TEST_F(PlotStrangers, NoModuleOfTheirsIsImported) {
     EXPECT_FALSE(fs::exists(ran_)) << read_file(ran_);
     expect_picture(dir_.path("a.png"));
     expect_picture(dir_.path("trace.png"));
+    record_fault("Python modules in the current folder and beside a run", "none is imported by `plot` and its scripts",
+                 "as promised", 5);
 }
 
 // matplotlib runs fc-list where it does not know the machine's fonts yet.
@@ -139,6 +141,7 @@ TEST_F(PlotStrangers, ScriptsOfAnotherUserAreNotRun) {
     EXPECT_FALSE(fs::exists(ran_));
     expect_picture(run_ + "/metrics.png");
     EXPECT_EQ(there(copy + " plot " + run_).code, 9) << "the user's own is run";
+    record_fault("scripts of another user beside the executable's folder", "not run", "as promised", 3);
 }
 
 // Each is read by a process of its own, because it may crash.
@@ -173,6 +176,8 @@ for kind in sys.argv[3:]:
     EXPECT_EQ(count(f.out, "\n"), 2 * count(kinds, " ")) << "one line each: " << f.out;
     EXPECT_EQ(count(f.out, "secret"), 0);
     EXPECT_EQ(count(f.out, "metrics.h5: "), count(kinds, " ")) << f.out;
+    record_fault("metric files with links, foreign storage, filters, short chunks or impossible sizes",
+                 "`plot`: one line, exit 3; nothing of another file is read", "all refused", count(kinds, " "));
 }
 
 TEST_F(PlotStrangers, APictureTakesThePlaceOfALink) {
@@ -190,6 +195,7 @@ TEST_F(PlotStrangers, APictureTakesThePlaceOfALink) {
     EXPECT_EQ("", failure(there(python_ + " " + scripts_ + "/timeline.py " + timeline)));
     expect_picture(dir_.path("trace.png"));
     EXPECT_EQ(read_file(precious), "precious");
+    record_fault("a link or a pipe where a picture goes", "replaced; what it leads to stays", "as promised", 3);
     // What cannot be replaced is left, and nothing beside it.
     fs::remove(picture);
     fs::create_directories(picture);
@@ -223,6 +229,7 @@ TEST_F(PlotStrangers, PythonEndsWithConvoy) {
             "for i in $(seq 100); do kill -0 $python 2>/dev/null || { echo ended; exit; }; sleep 0.05; " +
             "done; kill -9 $python");
     EXPECT_EQ(f.out, "ended\n") << f.err;
+    record_fault("kill -9 of `convoy plot`", "its Python ends", "as promised", 1);
 }
 
 }  // namespace
