@@ -96,18 +96,18 @@ void replace_with_odd_set(hid_t file, const std::string& path, Choices& c) {
     H5Dwrite(fresh, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
 }
 
-void replace_with_odd_attribute(hid_t file, Choices& c) {
-    const int count = H5Aget_num_attrs(file);
+void replace_with_odd_attribute(hid_t object, Choices& c) {
+    const int count = H5Aget_num_attrs(object);
     if (count <= 0) return;
     char name[256] = "";
     {
         const Handle old(
-            H5Aopen_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, c.below(size_t(count)), H5P_DEFAULT, H5P_DEFAULT));
+            H5Aopen_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, c.below(size_t(count)), H5P_DEFAULT, H5P_DEFAULT));
         H5Aget_name(old, sizeof name, name);
     }
-    const Handle old(H5Aopen(file, name, H5P_DEFAULT)), space(H5Aget_space(old)), type = odd_type(c);
-    H5Adelete(file, name);
-    const Handle fresh(H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
+    const Handle old(H5Aopen(object, name, H5P_DEFAULT)), space(H5Aget_space(old)), type = odd_type(c);
+    H5Adelete(object, name);
+    const Handle fresh(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
     const hssize_t elements = H5Sget_simple_extent_npoints(space);
     const std::vector<uint8_t> values(size_t(std::max<hssize_t>(1, elements)) * H5Tget_size(type),
                                       uint8_t(c.number(1)));
@@ -131,24 +131,26 @@ void make_types_hostile(const std::string& path, std::span<const uint8_t> bytes)
     const Handle file = opened_to_edit(path);
     const std::vector<std::string> sets = paths_in(file, true);
     for (size_t edits = c.below(4) + 1; edits > 0; --edits)
-        if (c.yes() && !sets.empty())
+        if (c.yes() && !sets.empty()) {
             replace_with_odd_set(file, sets[c.below(sets.size())], c);
-        else
-            replace_with_odd_attribute(file, c);
+        } else {
+            const bool run = c.yes() && H5Lexists(file, "run", H5P_DEFAULT) > 0;  // of metric files
+            replace_with_odd_attribute(Handle(H5Gopen2(file, run ? "run" : "/", H5P_DEFAULT)), c);
+        }
 }
 
 void make_old_hostile(const std::string& path, std::span<const uint8_t> bytes) {
     Choices c(bytes);
     {
-        const Handle from = opened_to_edit(path),
+        const Handle from = opened_to_edit(path), root(H5Gopen2(from, "/", H5P_DEFAULT)),
                      to(H5Fcreate((path + ".old").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
         const Handle how(H5Pcreate(H5P_OBJECT_COPY));
         H5Pset_copy_object(how, H5O_COPY_WITHOUT_ATTR_FLAG);  // HDF5 1.10 crashes when it copies many texts
         for (const std::string& name : paths_in(from, false))
             if (name.find('/') == std::string::npos) H5Ocopy(from, name.c_str(), to, name.c_str(), how, H5P_DEFAULT);
-        for (int i = 0; i < H5Aget_num_attrs(from); ++i) {
+        for (int i = 0; i < H5Aget_num_attrs(root); ++i) {
             char name[256] = "";
-            const Handle a(H5Aopen_by_idx(from, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
+            const Handle a(H5Aopen_by_idx(root, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
             H5Aget_name(a, sizeof name, name);
             const Handle type(H5Aget_type(a)), space(H5Aget_space(a));
             const Handle copy(H5Acreate2(to, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
