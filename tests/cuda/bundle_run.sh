@@ -19,6 +19,14 @@ export OPAL_PKGDATADIR=$here/openmpi/help OPAL_BINDIR=$here/openmpi OMPI_MCA_ort
 export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader,tcp} OMPI_MCA_pml=${OMPI_MCA_pml:-ob1}
 command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node needs none
 [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# OpenMPI starts nothing where no network interface is up, and some machines leave even `lo` down.
+if [ "$(id -u)" -eq 0 ]; then
+  ip link set lo up 2>/dev/null || python3 - 2>/dev/null <<'PYTHON' || true
+import fcntl, socket, struct
+up = struct.pack("16sH14s", b"lo", 1, b"")  # struct ifreq: the name, IFF_UP
+fcntl.ioctl(socket.socket(), 0x8914, up)  # SIOCSIFFLAGS
+PYTHON
+fi
 case ${1:-info} in
   test-gpu | bench-gpu) cd "$here" && BUILD=build exec bash tests/cuda/gpu.sh "${1%-gpu}" "${@:2}" ;;
   gpu-slot) exec bash "$here/tests/gpu_slot.sh" "${@:2}" ;;

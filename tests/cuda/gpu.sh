@@ -60,6 +60,7 @@ sanitize() {
     look "$tool" step 'CudaDevice.ANaNLeavesTheWeightsAlone'
     look "$tool" norms 'All/Ops.RepeatBitForBit/cuda_norm_*'
     look "$tool" pooling 'All/Ops.RepeatBitForBit/cuda_max*:All/Ops.RepeatBitForBit/cuda_average*'
+    look "$tool" images 'All/ResampleOn.*/cuda:All/JitteredOn.*/cuda:All/MixedOn.*/cuda:All/ExactSumsOn.*/cuda'
     look "$tool" muon 'All/MuonOn.StepsAlongOrthogonalMatrices/cuda'
   done
   [ "$looked" -gt 0 ] || { echo "gpu.sh: there is no check '$wanted'" >&2; return 2; }

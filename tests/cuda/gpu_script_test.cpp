@@ -47,7 +47,7 @@ TEST(CudaGpuScript, NamesTestsThatThereAre) {
         subjects.push_back((*at)[1]);
         EXPECT_GT(expect_tests_of_each_part((*at)[2]), 0);
     }
-    EXPECT_EQ(subjects, (std::vector<std::string>{"step", "norms", "pooling", "muon"}));
+    EXPECT_EQ(subjects, (std::vector<std::string>{"step", "norms", "pooling", "images", "muon"}));
 }
 
 // With stand-ins for what the stages start: Convoy, its tests, which write down what they are to
