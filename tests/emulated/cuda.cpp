@@ -103,18 +103,16 @@ cudaError_t Device::put(CUstream_st& s, Work work, Pending::Id after) {
 cudaError_t Device::launch(CUgraphExec_st& graph, CUstream_st& s) {
     if (s.capture) return Captures::refuse(*s.capture, cudaErrorNotSupported);
     if (s.timed) return failed;
-    const auto nothing = [] {};
-    if (const cudaError_t e = put(s, {nothing}, graph.last); e != cudaSuccess) return e;
+    if (const cudaError_t e = put(s, {[] {}}, graph.last); e != cudaSuccess) return e;
     std::vector<Pending::Id> ids;
     for (const Node& node : graph.nodes) {
         std::vector<Pending::Id> after = {s.last};
         for (const size_t before : node.after) after.push_back(ids[before]);
-        Work work = node.work;
-        if (!graph.node_priorities) work.urgent = s.urgent;
-        ids.push_back(pending_.put(std::move(work), after));
+        const auto& [run, urgent, collective] = node.work;
+        ids.push_back(pending_.put({run, graph.node_priorities ? urgent : s.urgent, collective}, after));
     }
     ids.push_back(s.last);
-    s.last = graph.last = pending_.put({nothing, s.urgent}, ids);
+    s.last = graph.last = pending_.put({[] {}, s.urgent}, ids);
     return cudaSuccess;
 }
 
@@ -308,8 +306,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
     return said(device.captures.end(&device.stream(s), graph));
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
-    const bool node_priorities = (flags & cudaGraphInstantiateFlagUseNodePriority) != 0;
-    return *exec = new CUgraphExec_st{graph->nodes, node_priorities}, cudaSuccess;
+    return *exec = new CUgraphExec_st{graph->nodes, flags == cudaGraphInstantiateFlagUseNodePriority}, cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
     return said(device.launch(*exec, device.stream(s)));

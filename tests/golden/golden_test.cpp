@@ -201,7 +201,7 @@ const std::map<std::string, LowErrors> bf16_errors = {
 };
 
 // The same in f16 (make_golden.py --f16), where PyTorch takes no hours on a CPU; the others are held
-// to bf16's. tf32 has f16's digits, but cuts off where f16 rounds: its error is at most twice.
+// to bf16's. tf32 has f16's digits, but cuts off where f16 rounds: twice the error at most.
 const std::map<std::string, LowErrors> f16_errors = {
     {"linear", {3.9e-4, 0, 3.4e-4, 6.3e-5}},
     {"mnist-linear", {4.1e-4, 0, 3.3e-4, 4.8e-5}},

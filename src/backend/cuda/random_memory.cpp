@@ -8,12 +8,21 @@
 
 namespace convoy::cuda {
 
-DeviceMemory random_memory(size_t bytes, cudaStream_t stream) {
+namespace {
+
+std::vector<uint32_t> random_words() {
     // The two halves of a word are f16 or bf16 of magnitude below 1, and so is the whole as f32.
     constexpr uint32_t sign_and_fraction = 0x83ff83ff, exponents = 0x38003800;
-    std::vector<uint32_t> block(std::min<size_t>((bytes + 3) / 4, size_t(1) << 16));
-    for (size_t i = 0; i < block.size(); ++i)
-        block[i] = (philox(1, uint32_t(i), 0, 0, 0).word[0] & sign_and_fraction) | exponents;
+    std::vector<uint32_t> words(size_t(1) << 16);
+    for (size_t i = 0; i < words.size(); ++i)
+        words[i] = (philox(1, uint32_t(i), 0, 0, 0).word[0] & sign_and_fraction) | exponents;
+    return words;
+}
+
+}  // namespace
+
+DeviceMemory random_memory(size_t bytes, cudaStream_t stream) {
+    static const std::vector<uint32_t> block = random_words();  // half a millisecond to draw
     DeviceMemory memory(bytes);
     auto* to = static_cast<char*>(memory.get());
     size_t filled = std::min(bytes, 4 * block.size());
