@@ -1,5 +1,4 @@
 // convoy comm-test: are sums over ranks right, and how fast are they?
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -116,7 +115,7 @@ std::optional<Cluster> cluster_of(const CommTestOptions& o, const Layout& l) {
 void check_writable(const std::string& path) {
     const std::string partial = path + ".partial";  // as replace_file
     make_folder_of(path);
-    ::close(open_to_write(partial, O_WRONLY));
+    ::close(create_to_write(partial));
     ::unlink(partial.c_str());
 }
 
