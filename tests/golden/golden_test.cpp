@@ -200,7 +200,7 @@ const std::map<std::string, LowErrors> bf16_errors = {
     {"pyramidnet110", {2.2e-2, 3.2e-2, 5.6e-1, 5.1e-3}},
 };
 
-// The same in f16 (make_golden.py --f16), where PyTorch takes no hours on a CPU; the others are held
+// The same in f16 (make_golden.py --f16), where PyTorch takes no hours on a CPU. Others are held
 // to bf16's. tf32 has f16's digits, but cuts off where f16 rounds: twice the error at most.
 const std::map<std::string, LowErrors> f16_errors = {
     {"linear", {3.9e-4, 0, 3.4e-4, 6.3e-5}},
