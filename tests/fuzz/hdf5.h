@@ -18,8 +18,10 @@ void make_hostile_of_kind(size_t kind, const std::string& path, std::span<const 
 /// Fletcher-32 may be right.
 void make_chunks_hostile(const std::string& path, std::span<const uint8_t> choices);
 
-/// Replaces data sets and attributes by integers and floats whose bits lie anywhere in them.
+/// Replaces data sets and attributes by integers and floats whose bits lie anywhere in them, or,
+/// as HDF5's API refuses, beyond them.
 void make_types_hostile(const std::string& path, std::span<const uint8_t> choices);
+void move_bits_of_types(const std::string& path, std::span<const uint8_t> choices);
 
 /// Copies everything into a file of the oldest format, then changes up to six bytes.
 void make_old_hostile(const std::string& path, std::span<const uint8_t> choices);

@@ -127,7 +127,8 @@ void make_chunks_hostile(const std::string& path, std::span<const uint8_t> bytes
 }
 
 void make_types_hostile(const std::string& path, std::span<const uint8_t> bytes) {
-    Choices c(bytes);
+    if (!bytes.empty() && (bytes[0] & 1)) return move_bits_of_types(path, bytes.subspan(1));
+    Choices c(bytes.empty() ? bytes : bytes.subspan(1));
     const Handle file = opened_to_edit(path);
     const std::vector<std::string> sets = paths_in(file, true);
     for (size_t edits = c.below(4) + 1; edits > 0; --edits)

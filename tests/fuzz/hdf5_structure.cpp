@@ -106,7 +106,41 @@ uint64_t odd_number(const std::string& file, const std::vector<Part>& parts, Cho
     }
 }
 
+void seal(std::string& file, const std::vector<Part>& parts) {
+    for (const Part& part : parts)
+        if (part.sum) {
+            const uint32_t sum = sum_of(file, part);
+            std::memcpy(&file[*part.sum], &sum, sizeof sum);
+        }
+}
+
+/// Whether the encoding of an integer or a float begins at `at`, of all its bits: class and version,
+/// flags (3), bytes (4), offset (2) and precision (2); for floats, places and sizes of its fields.
+bool is_number_type(const std::string& file, size_t at) {
+    const uint32_t bytes = word(&file[at + 4]), bits = word(&file[at + 8]);
+    const bool is_number = (file[at] & 0x0e) == 0 && (file[at] & 0xf0) <= 0x30 && file[at + 3] == 0;
+    return is_number && (file[at] & 0xf0) != 0 && bytes >= 1 && bytes <= 8 && bits == bytes * 8 << 16;
+}
+
 }  // namespace
+
+void move_bits_of_types(const std::string& path, std::span<const uint8_t> bytes) {
+    Choices c(bytes);
+    std::string file = read_file(path);
+    const std::vector<Part> parts = parts_of(file);
+    std::vector<size_t> types;
+    for (const Part& part : parts)
+        for (size_t at = part.first; at + 20 < part.first + part.bytes; ++at)
+            if (is_number_type(file, at)) types.push_back(at);
+    for (size_t edits = c.below(3) + 1; edits > 0 && !types.empty(); --edits) {
+        const size_t type = types[c.number(2) % types.size()];
+        const size_t field = c.yes() ? 8 : 10 + c.below((file[type] & 1) ? 10 : 2);
+        const uint64_t value = c.yes() ? uint64_t(file[type + 10]) : c.number(c.yes() ? 1 : 2);
+        std::memcpy(&file[type + field], &value, field == 8 ? 2 : 1);
+    }
+    seal(file, parts);
+    write_file(path, file);
+}
 
 void make_structure_hostile(const std::string& path, std::span<const uint8_t> bytes) {
     Choices c(bytes);
@@ -125,11 +159,7 @@ void make_structure_hostile(const std::string& path, std::span<const uint8_t> by
         }
         std::memcpy(&file[at], &value, width);
     }
-    for (const Part& part : parts)
-        if (part.sum) {
-            const uint32_t sum = sum_of(file, part);
-            std::memcpy(&file[*part.sum], &sum, sizeof sum);
-        }
+    seal(file, parts);
     write_file(path, file);
 }
 
