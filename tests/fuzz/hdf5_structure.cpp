@@ -114,8 +114,9 @@ void seal(std::string& file, const std::vector<Part>& parts) {
         }
 }
 
-/// Whether the encoding of an integer or a float begins at `at`, of all its bits: class and version,
-/// flags (3), bytes (4), offset (2) and precision (2); for floats, places and sizes of its fields.
+/// Whether the encoding of an integer or a float begins at `at`, of all its bits: class and
+/// version, flags (3), bytes (4), offset (2) and precision (2); for floats, places and sizes of its
+/// fields.
 bool is_number_type(const std::string& file, size_t at) {
     const uint32_t bytes = word(&file[at + 4]), bits = word(&file[at + 8]);
     const bool is_number = (file[at] & 0x0e) == 0 && (file[at] & 0xf0) <= 0x30 && file[at + 3] == 0;

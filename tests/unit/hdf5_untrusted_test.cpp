@@ -223,6 +223,14 @@ TEST_F(Hdf5Untrusted, TextsOfAnotherLengthThanTheirHeapSaysAreRefused) {
     EXPECT_EQ(h5::string_attribute(h5::open(path_), "text", path_), text);
 }
 
+TEST_F(Hdf5Untrusted, NoFileLoadsALibraryOfFilters) {
+    make([](hid_t) {});
+    h5::open(path_);
+    unsigned kinds = ~0u;
+    ASSERT_GE(H5PLget_loading_state(&kinds), 0);
+    EXPECT_EQ(kinds, 0u);
+}
+
 // A thousand references may name the same megabyte.
 TEST_F(Hdf5Untrusted, ListsOfVariableTextsAreRefused) {
     make([](hid_t file) {
