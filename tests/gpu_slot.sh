@@ -7,8 +7,8 @@
 # the results until then: log.txt, stages.txt with `name code seconds` per stage, bench.jsonl, the
 # clocks in dmon.txt, and the times of cuDNN's plans. The next call in the same unpacked bundle
 # starts with those times; elsewhere it takes them from $OUT or from SLOT_CACHE=folder.
-# SLOT_CIFAR10: a data set, or what `convoy convert cifar10` takes; without it airbench94 is timed on
-# made-up images. SLOT_ONLY="name name": only these stages. SLOT_LIMIT: seconds that no stage may
+# SLOT_CIFAR10: a data set, or what `convoy convert cifar10` takes; without it made-up images time
+# airbench94. SLOT_ONLY="name name": only these stages. SLOT_LIMIT: seconds that no stage may
 # exceed. SLOT_REHEARSAL: models and steps of a device that is not there.
 set -uo pipefail
 script=$(readlink -f "${BASH_SOURCE[0]}")
