@@ -104,9 +104,9 @@ retry_left() {
   local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries new
   ((retries > 0)) || return 1
   mkdir -p "$output"
-  # Others may be able to write there: a new file takes the place of a link.
+  # Others may be able to write there: a link is not read, and a new file takes its place.
   new=$(mktemp "$counted-XXXXXX") || return 1
-  [[ -L $counted || ! -f $counted ]] || cat "$counted" >"$new"
+  [[ ! -f $counted ]] || dd if="$counted" of="$new" iflag=nofollow,nonblock bs=64K count=1 2>/dev/null || true
   tries=$(awk -v job="$first" '$1 == job' "$new" | wc -l)
   if ((tries >= retries)); then
     rm -f "$new"

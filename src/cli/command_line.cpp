@@ -115,8 +115,8 @@ bool replaced(const std::string& key, const std::vector<std::set<std::string>>& 
 /// print switches that are off.
 void check_not_only_flag(const Options& options, const std::string& where, const std::string& key,
                          const std::string& value, const std::set<std::string>& only_flags) {
-    if (!only_flags.contains(key) || value == "false") return;
     const bool is_switch = options.find(key, false).semantic()->min_tokens() == 0;
+    if (!only_flags.contains(key) || (is_switch && value == "false")) return;
     fail(Exit::usage, where + key + ": a recipe may not say what Convoy writes or replaces; take the line out, and " +
                           "type --" + key + (is_switch ? "" : " " + shell_word(value)));
 }

@@ -46,7 +46,7 @@ ConversionFolder::~ConversionFolder() {
     if (lock_ < 0) return;
     std::error_code error;
     const bool begun = fs::status(partial_ / identity_file, error).type() != fs::file_type::not_found;
-    if (!begun) own_->remove();
+    if (!begun) error = own_->remove();
     ::close(lock_);
 }
 
@@ -128,7 +128,7 @@ std::string ConversionFolder::publish(const std::vector<ManifestEntry>& entries,
     own_->check();
     write_manifest(shards_ / "manifest.json", entries);
     std::string kept = put_in_place(shards_, destination_, force);
-    own_->remove();
+    [[maybe_unused]] const std::error_code ignored = own_->remove();
     if (lock_ >= 0) ::close(lock_);
     lock_ = -1;  // the folder may be another conversion's from now on
     return kept;

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 
+#include "base/durable.h"
 #include "base/input_file.h"
 #include "data/hdf5_failure.h"
 #include "data/hdf5_superblock.h"
@@ -111,8 +113,9 @@ Handle create(const std::string& path, Chunks chunks) {
     const Handle access = file_access(), creation(H5Pcreate(H5P_FILE_CREATE));
     H5Pset_obj_track_times(creation, false);  // the same content gives the same bytes
     if (chunks == Chunks::at_once) H5Pset_cache(access, 0, 0, 0, 0);
-    ::unlink(path.c_str());  // a link that somebody put there would be followed
-    Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access));
+    // A link that somebody puts there would be followed: the file is a new one or none.
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) cannot_write(path);
+    Handle file(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation, access));
     if (!file.valid()) fail_to_create(path);
     return file;
 }
@@ -121,7 +124,7 @@ Handle create_in_memory() {
     const Handle access = file_access();
     constexpr size_t growth = 1 << 20;  // bytes the image grows by
     H5Pset_fapl_core(access, growth, /*backing_store=*/false);
-    Handle file(H5Fcreate("convoy-in-memory.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access));
+    Handle file(H5Fcreate("/dev/null/convoy-in-memory", H5F_ACC_TRUNC, H5P_DEFAULT, access));
     if (!file.valid()) fail(Exit::io, "cannot create an HDF5 file in memory" + because());
     return file;
 }

@@ -31,7 +31,7 @@ class Partial {
 public:
     explicit Partial(const fs::path& dir)
         : dir_(dir), working_(OwnFolder::unique(dir.string() + ".partial-", "choose another --to")) {}
-    ~Partial() { working_.remove(); }
+    ~Partial() { [[maybe_unused]] const std::error_code ignored = working_.remove(); }
     Partial(const Partial&) = delete;
     Partial& operator=(const Partial&) = delete;
 

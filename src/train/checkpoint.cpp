@@ -169,18 +169,21 @@ double estimated_seconds(const std::string& folder, size_t bytes) {
     for (size_t i = 0; i < count; ++i) values[i] = float(i);
     std::string own = folder + trial_pattern;  // in a run folder, RunFolder removes what a killed run left
     if (!::mkdtemp(own.data())) cannot_write(folder);
-    const auto remove = [&] {
-        std::error_code ignored;
-        fs::remove_all(own, ignored);
-    };
     try {
         const double seconds = seconds_of_trial(own, values);
-        remove();
+        remove_trial(own);
         return seconds * std::max(1.0, double(bytes) / double(count * sizeof(float)));
     } catch (...) {
-        remove();
+        remove_trial(own);
         throw;
     }
+}
+
+void remove_trial(const std::string& folder) {
+    std::error_code ignored;
+    if (fs::symlink_status(folder, ignored).type() != fs::file_type::directory) return;
+    for (const char* name : {"/trial.h5", "/trial.h5.partial"}) fs::remove(folder + name, ignored);
+    fs::remove(folder, ignored);
 }
 
 bool is_trial(const std::string& name) {

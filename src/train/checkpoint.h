@@ -48,6 +48,8 @@ void write_checkpoint(const std::string& path, const Checkpoint&, const State& s
 double estimated_seconds(const std::string& folder, size_t bytes);
 /// Whether a file of this name was left by a killed estimated_seconds().
 bool is_trial(const std::string& name);
+/// Removes what a trial checkpoint left in `folder`, and the folder if nothing else is in it.
+void remove_trial(const std::string& folder);
 /// Writes the model of a checkpoint, with the running statistics of its rank 0 (equal on all ranks
 /// after an evaluation). Throws Exit::io.
 void save_model(const std::string& path, const Checkpoint&, const State& state);

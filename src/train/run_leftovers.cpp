@@ -48,14 +48,6 @@ bool is_of_checkpoint(const std::string& name) {
            (rest.empty() || rest == ".old" || is_numbered(rest, ".old-", ""));
 }
 
-/// Removes the folder of a trial checkpoint.
-void remove_trial(const fs::path& folder) {
-    std::error_code ignored;
-    if (fs::symlink_status(folder, ignored).type() != fs::file_type::directory) return;
-    for (const char* name : {"trial.h5", "trial.h5.partial"}) fs::remove(folder / name, ignored);
-    fs::remove(folder, ignored);
-}
-
 void remove_reports(const fs::path& folder) {
     std::error_code ignored;
     if (fs::symlink_status(folder, ignored).type() != fs::file_type::directory) return;

@@ -112,6 +112,7 @@ TEST(Recipes, CannotSayWhatConvoyWritesOrReplaces) {
     for (const auto& [line, instead] : {std::pair{"output = my run", "type --output 'my run'"},
                                         {"overwrite = true", "type --overwrite"},
                                         {"overwrite=yes", "type --overwrite"},
+                                        {"output = false", "type --output false"},
                                         {"log-dir = logs", "type --log-dir logs"}}) {
         write_file(recipe, std::string("batch-size = 8\n\n") + line + "\n");
         const std::string key = std::string(line).substr(0, std::string(line).find_first_of(" ="));

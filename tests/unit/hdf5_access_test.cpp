@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -122,6 +124,27 @@ TEST_F(Hdf5Access, EveryErrnoHasItsOwnAdvice) {
     }
     EXPECT_EQ(all.size(), codes.size()) << "advice is given twice";
     EXPECT_TRUE(has(reason_and_advice(524, ""), "does not support"));  // ENOTSUPP, as NFS says it
+}
+
+// In a folder with the sticky bit nobody but its owner can remove the link, so it is still there when
+// the file is created.
+TEST_F(Hdf5Access, NoFileIsCreatedThroughALink) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    const std::string folder = dir_.path("shared"), link = folder + "/model.h5", victim = dir_.path("victim");
+    write_file(victim, "mine");
+    ASSERT_EQ(::chown(victim.c_str(), 1000, 1000), 0);
+    fs::create_directories(folder);
+    fs::create_symlink(victim, link);
+    ASSERT_EQ(::lchown(link.c_str(), 65534, 65534), 0);
+    ASSERT_EQ(::chown(folder.c_str(), 65534, 65534), 0);
+    ASSERT_EQ(::chmod(folder.c_str(), 01777), 0);
+    ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
+    ::setfsuid(1000);
+    const std::string problem = problem_of_error(Exit::io, {link + ": cannot be written"}, [&] { h5::create(link); });
+    ::setfsuid(0);
+    EXPECT_EQ("", problem);
+    EXPECT_EQ(read_file(victim), "mine");
+    EXPECT_TRUE(fs::is_symlink(link));
 }
 
 }  // namespace

@@ -226,6 +226,18 @@ TEST_F(RunWriting, ATrialOnAFullDiskLeavesNothingBehind) {
     EXPECT_EQ(files(), (std::set<std::string>{"metrics.h5", "metrics.jsonl"}));
 }
 
+// Others who may rename in the folder could put one of the user's folders at the trial's name.
+TEST_F(RunWriting, OnlyATrialsOwnFilesAreRemovedWithIt) {
+    write_file(dir_.path("trial/trial.h5"), "a trial");
+    write_file(dir_.path("trial/thesis.tex"), "not a trial");
+    remove_trial(dir_.path("trial"));
+    EXPECT_FALSE(fs::exists(dir_.path("trial/trial.h5")));
+    EXPECT_EQ(read_file(dir_.path("trial/thesis.tex")), "not a trial");
+    fs::remove(dir_.path("trial/thesis.tex"));
+    remove_trial(dir_.path("trial"));
+    EXPECT_FALSE(fs::exists(dir_.path("trial")));
+}
+
 TEST_F(RunWriting, ACheckpointThatTakesTooLongForATermIsKnownAtTheStart) {
     constexpr size_t huge = size_t(1) << 40;
     const double small = estimated_seconds(dir_.path(), 1000), large = estimated_seconds(dir_.path(), huge);
