@@ -8,8 +8,8 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
+#include <vector>
 
 #include "base/file_error.h"
 #include "data/hdf5_failure.h"
@@ -90,7 +90,7 @@ std::optional<std::string> text_of(const OpenBytes& file, const std::string& ref
     return std::nullopt;
 }
 
-using References = std::map<std::string, std::set<std::string>>;  // by the name of an attribute
+using References = std::map<std::string, std::vector<std::string>>;  // by the name of an attribute
 
 /// Notes what begins at `bytes` if it is an attribute that holds one text of variable length.
 void note_attribute(std::string_view bytes, References& found) {
@@ -104,7 +104,7 @@ void note_attribute(std::string_view bytes, References& found) {
     const bool is_text = (bytes[type] & 0x0f) == H5T_VLEN && (bytes[type + 1] & 0x0f) == 1;
     if (name.find('\0') != name.npos || bytes[type - 1] != 0 || !is_text || number<uint32_t>(bytes, extent) != 2)
         return;
-    found[std::string(name)].emplace(bytes.substr(reference, reference_bytes));
+    found[std::string(name)].emplace_back(bytes.substr(reference, reference_bytes));
 }
 
 /// Of the whole file; of one that was looked at last, what was found then.
@@ -132,13 +132,10 @@ std::optional<std::string> variable_text(hid_t attribute, const std::string& nam
     const References& all = references_in(bytes, root.fileno);
     const auto found = all.find(name);
     if (found == all.end()) return std::nullopt;
-    std::set<std::string> texts;  // attributes of the same name may be in several places
-    for (const std::string& reference : found->second) {
-        const std::optional<std::string> text = text_of(bytes, reference);
-        if (!text) return std::nullopt;
-        texts.insert(text->substr(0, text->find('\0')));
-    }
-    return texts.size() == 1 ? std::optional(*texts.begin()) : std::nullopt;
+    for (auto reference = found->second.rbegin(); reference != found->second.rend(); ++reference)
+        if (const std::optional<std::string> text = text_of(bytes, *reference))
+            return text->substr(0, text->find('\0'));
+    return std::nullopt;
 }
 
 }  // namespace convoy::h5

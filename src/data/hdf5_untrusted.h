@@ -32,8 +32,8 @@ void check_stored_chunks(hid_t dataset, const ChunkLayout&, hsize_t first, hsize
 
 /// The text of an attribute of variable length, read from the file's bytes: HDF5 1.10 takes memory
 /// for the length that the attribute has, and writes into it what the heap has. None if heap and
-/// attribute differ, or if objects have attributes of this name with several texts. The file must
-/// lie on disk.
+/// attribute differ. Of several attributes of this name, that were deleted or are of other objects,
+/// it is the last one in the file. The file must lie on disk.
 std::optional<std::string> variable_text(hid_t attribute, const std::string& name, const std::string& path);
 
 }  // namespace convoy::h5

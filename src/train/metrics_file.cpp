@@ -125,9 +125,10 @@ void read_run(hid_t file, std::map<std::string, std::string>& texts, const std::
         const h5::Handle attribute(
             H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
         const h5::Handle type(attribute.valid() ? H5Aget_type(attribute) : H5I_INVALID_HID);
-        char name[256] = "";
-        if (type.valid() && H5Tget_class(type) == H5T_STRING && H5Aget_name(attribute, sizeof name, name) > 0)
-            texts[name] = h5::string_attribute(run, name, path);
+        char name[256] = "";  // Convoy writes no longer one
+        const bool is_text = type.valid() && H5Tget_class(type) == H5T_STRING;
+        const ssize_t length = is_text ? H5Aget_name(attribute, sizeof name, name) : 0;
+        if (length > 0 && size_t(length) < sizeof name) texts[name] = h5::string_attribute(run, name, path);
     }
 }
 

@@ -91,5 +91,18 @@ TEST_F(MetricsUntrusted, ColumnsThatTheFileDoesNotHoldAreRefused) {
                           [&](hid_t file) { replace(file, "events/time", H5T_IEEE_F64LE, 1 << 28, layout); }));
 }
 
+// Notebooks add notes, and change them: HDF5 leaves the older text in the file.
+TEST_F(MetricsUntrusted, TextsThatOthersAddedAreRead) {
+    for (const char* note : {"first", "a second, longer note"}) {
+        const h5::Handle file(H5Fopen(h5().c_str(), H5F_ACC_RDWR, H5P_DEFAULT)),
+            run(H5Gopen2(file, "run", H5P_DEFAULT));
+        h5::set_attribute(run, "note", note);
+        h5::set_attribute(run, std::string(300, 'n'), note);
+    }
+    const MetricsFile read = read_metrics(h5());
+    EXPECT_EQ(read.run.at("note"), "a second, longer note");
+    EXPECT_FALSE(read.run.contains(std::string(255, 'n')));
+}
+
 }  // namespace
 }  // namespace convoy::test
