@@ -33,15 +33,20 @@ std::string view_text(const TrainSetup& s, const Graph& graph, const std::vector
     std::string text = "squares of ";
     for (const EarlierGraph& e : earlier)
         text += formatted("%d pixels until epoch %lld, of ", e.graph.values[e.graph.input].h, (long long)e.until);
-    text += formatted("%d pixels; in training ", graph.values[graph.input].h);
+    text += formatted("%d pixels; ", graph.values[graph.input].h);
     const Augment& a = s.augment;
-    text += a.crop == Crop::random_resized ? formatted("random windows of %g to %g %% of the area",
-                                                       100 * double(a.scale_low), 100 * double(a.scale_high))
-                                           : "the centre";
+    const bool windows = a.crop == Crop::random_resized;
+    if (windows)
+        text += formatted("in training random windows of %g to %g %% of the area, resized; in evaluations ",
+                          100 * double(a.scale_low), 100 * double(a.scale_high));
+    else
+        text += "in training and in evaluations ";
     if (s.preprocessing.short_side > 0)
-        text += formatted("; in evaluations the centre of the image resized to a short side of %d",
-                          s.preprocessing.short_side);
-    return text;
+        text +=
+            formatted("the image resized to a short side of %d, and its centre cut out", s.preprocessing.short_side);
+    else
+        text += "the image as it is";
+    return earlier.empty() || windows ? text : text + "; smaller squares show as much of it, resized";
 }
 
 }  // namespace
@@ -75,7 +80,8 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     terminal_.line(formatted("convoy %s (%s), %d rank%s", version, commit(), ranks, ranks == 1 ? "" : "s"));
     print_options(config);
     print_data(data_dir, train, test);
-    if (s.augment.crop != Crop::shifted) note("view", view_text(s, graph, trainer_.earlier()));
+    if (s.augment.crop != Crop::shifted || !trainer_.earlier().empty())
+        note("view", view_text(s, graph, trainer_.earlier()));
     note("model",
          formatted("%s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)", graph.model.c_str(),
                    grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9));
