@@ -147,6 +147,9 @@ value_of() { # of an option in `args`
 # one.
 model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
 
+# Whether the last thing that the run recorded is that it was done.
+is_done() { tail -n 1 "$output/metrics.jsonl" 2>/dev/null | grep -q '"done"'; }
+
 # train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, going on
 # from the newest checkpoint.
 train_on() {
@@ -167,8 +170,9 @@ train_on() {
   echo "convoy job: $(job_name) $(job_id) in $output: $(quoted "${launch[@]}" "${convoy[@]}" train "${args[@]}")"
   before=$(model_written)
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
-  # When a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0.
-  if ((code == 0)) && [[ ${launch[0]} == mpirun && $(model_written) == "$before" ]] && ! given dry-run && ! given help; then
+  # When a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0. A run that was done
+  # before, and kept no checkpoint, writes nothing.
+  if ((code == 0)) && [[ ${launch[0]} == mpirun && $(model_written) == "$before" ]] && ! given dry-run && ! given help && ! is_done; then
     echo "convoy job: mpirun ended with 0, but the training has written no model: a host or a connection is lost"
     code=$daemon_lost
   fi
@@ -176,6 +180,7 @@ train_on() {
 }
 
 # sweep_on DEVICE OPTION=V,V,... [RECIPE.cfg] [options]: this array element's value of the option.
+# A run that is done keeps no checkpoint, unless --keep says so.
 sweep_on() {
   local device=$1 option=${2:-} index=${SLURM_ARRAY_TASK_ID:-${PBS_ARRAY_INDEX:-0}} values id
   [[ $option == *=* ]] || fail "the first argument is what to vary, as in lr=0.05,0.1,0.2"
@@ -184,6 +189,8 @@ sweep_on() {
   shift 2
   [[ $index -lt ${#values[@]} ]] || { echo "convoy job: $option has ${#values[@]} values; nothing for element $index"; exit 0; }
   id=$(job_id)
+  read_arguments "$@"
+  given keep || set -- "$@" --keep 0
   CONVOY_OUTPUT=output/$(job_name)-${id%%[_[]*}/$option-${values[index]}
   again="jobs/pbs/1gpu.pbs $(quoted "$@" "--$option" "${values[index]}")"
   train_on "$device" "$@" "--$option" "${values[index]}"

@@ -10,6 +10,7 @@
 #include "cli/console.h"
 #include "cli/train_setup.h"
 #include "cli/train_steps.h"
+#include "train/finished_run.h"
 #include "train/stream.h"
 
 namespace convoy {
@@ -111,6 +112,8 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, const TimeLimit& limit, Ter
             check_folder(place.folder, "--output");
         else
             check_run_folder(place.folder, place.goes_on, place.overwrite);
+        if (is_finished(place, trainer->total_steps()))
+            return terminal.line("dry run   the run is done already, and kept no checkpoint");
         find_resume_point(place, trainer->state(), identity_of(o, train_info, d.setup, d.placed),
                           trainer->total_steps());
         check_metrics(place);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include "cli/train_setup.h"
 namespace convoy {
 namespace {
 
@@ -56,6 +57,10 @@ void check_effects(ParsedOptions& parsed) {
     const std::vector<Need> needs = {
         of_schedule("lr-milestones", multistep, "multistep"),
         of_schedule("lr-points", o.lr_schedule == Schedule::linear, "linear"),
+    if (o.on_nan == OnNan::rollback && !takes_checkpoints(o))
+        fail(Exit::usage,
+             "--on-nan rollback goes back to a checkpoint, and --checkpoint-every none takes none; leave "
+             "one of them out");
         of_schedule("lr-step-epochs", step, "step"),
         of_schedule("lr-gamma", step || multistep, "step or multistep"),
         of_optimizer("momentum", sgd, "sgd or muon"),

@@ -2,6 +2,8 @@
 // ends on all ranks alike.
 #include <cstdio>
 
+#include "base/shell_word.h"
+#include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -13,6 +15,7 @@
 #include "comm/preflight.h"
 #include "comm/watchdog.h"
 #include "train/last_resort.h"
+#include "train/finished_run.h"
 #include "train/recorder.h"
 #include "train/signals.h"
 
@@ -131,6 +134,16 @@ int exit_code(Comm& comm, const Trainer& trainer) {
 
 std::string train_help() { return parse_train_options({"--help"}).help; }
 
+/// Collective: says so if the run is done, and left nothing to go on from.
+bool ends_finished_run(Comm& comm, const RunPlace& place, const Trainer& trainer, Terminal& terminal) {
+    bool finished = false;
+    comm.together([&] { finished = comm.root() && is_finished(place, trainer.total_steps()); });
+    if (finished)
+        terminal.line(formatted("done: already, after %lld steps, and no checkpoint was kept; model in %s",
+                                (long long)trainer.total_steps(), shell_word(place.folder + "/model.h5").c_str()));
+    return comm.max(int64_t(finished)) > 0;
+}
+
 int train(Comm& comm, const std::vector<std::string>& args) {
     // 1. Options
     ParsedOptions parsed;
@@ -181,6 +194,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     build_programs(comm, *backend, o, *trainer);
 
     // 5. Run folder, and where to go on
+    if (ends_finished_run(comm, place, *trainer, terminal)) return 0;
     make_default_folder(comm, o, place);
     watchdog.report_to(place.folder + "/stalled");
     Recorder recorder(comm, *backend, trainer->state(), console,

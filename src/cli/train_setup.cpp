@@ -22,6 +22,10 @@ BackendOptions backend_options_of(const TrainOptions& o) {
     return b;
 }
 
+bool takes_checkpoints(const TrainOptions& o) {
+    return o.checkpoint.steps > 0 || o.checkpoint.epochs > 0 || o.checkpoint.seconds > 0;
+}
+
 PlacementWish placement_of(const TrainOptions& o) {
     return {o.placement, size_t(o.stream_block_mib * (1 << 20)), o.chip.empty()};
 }
@@ -155,6 +159,7 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks,
     s.checkpoint_steps = o.checkpoint.steps;
     s.checkpoint_epochs = o.checkpoint.epochs;
     s.checkpoint_seconds = o.checkpoint.seconds;
+    s.checkpoint_at_end = takes_checkpoints(o);
     s.deadline = deadline;
     s.on_nan = o.on_nan;
     return s;

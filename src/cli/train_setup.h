@@ -17,6 +17,8 @@ int64_t asked_batch(const TrainOptions&, int ranks);
 /// Throws Exit::usage where options do not fit the data or the ranks.
 TrainSetup setup_of(const TrainOptions&, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline);
 
+/// Whether checkpoints are taken that nobody asks for.
+bool takes_checkpoints(const TrainOptions&);
 BackendOptions backend_options_of(const TrainOptions&);
 PlacementWish placement_of(const TrainOptions&);
 OptimizerSpec optimizer_of(const TrainOptions&);

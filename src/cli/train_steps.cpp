@@ -1,5 +1,6 @@
 #include "cli/train_steps.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -20,10 +21,6 @@ namespace {
 /// What one checkpoint holds, in bytes.
 size_t checkpoint_bytes(const State& state, int64_t ranks) {
     return state.weights().bytes() + state.optimizer_block().bytes() + state.running().bytes() * size_t(ranks);
-}
-
-bool takes_checkpoints(const TrainOptions& o) {
-    return o.checkpoint.steps > 0 || o.checkpoint.epochs > 0 || o.checkpoint.seconds > 0;
 }
 
 constexpr const char *order_of_samples = "order of samples (--data-placement, --stream-block-mib)",
@@ -61,7 +58,9 @@ size_t planned_bytes(const TrainOptions& o, const Trainer& t, int64_t ranks) {
     const size_t model = state.weights().bytes() + state.running().bytes();
     const int64_t every = steps_between_rows(t.total_steps(), o.metrics_every);
     const size_t metrics = bytes_of_metrics(t.total_steps() / every, t.total_steps() / t.steps_per_epoch() + 1, ranks);
-    return 3 * model + checkpoint_bytes(state, ranks) * size_t(takes_checkpoints(o) ? o.keep + 2 : 2) + metrics;
+    return 3 * model +
+           checkpoint_bytes(state, ranks) * size_t(takes_checkpoints(o) ? std::max<int64_t>(o.keep, 1) + 2 : 2) +
+           metrics;
 }
 
 std::vector<std::string> paths_of(const ParsedOptions& parsed) {

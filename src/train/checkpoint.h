@@ -32,6 +32,8 @@ struct Checkpoint {
     std::vector<int32_t> exponents{};  ///< LogicalRanks::exponents(); none without logical ranks
     std::vector<std::string> kinds{};  ///< Backend::kind() of all ranks, each once, in order; none in older files
 
+    bool only_model = false;  ///< not for a file: the state of the best model, if that is all that is kept
+
     /// Whether no evaluation was better than the one of these weights.
     bool is_best() const { return best_accuracy >= 0 && best_step == step && !evaluation_due; }
 };
@@ -78,3 +80,5 @@ std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t ste
 void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest);
 
 }  // namespace convoy
+/// Removes all checkpoints of a run that needs none any longer, as far as that is possible.
+void remove_checkpoints(const std::string& run_dir);

@@ -62,20 +62,32 @@ std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t ste
     return moved;
 }
 
+namespace {
+
+/// Returns the checkpoints of a run; none if their folder cannot be listed.
+std::vector<std::string> checkpoints_to_remove(const std::string& run_dir) {
+    try {
+        return checkpoints_of(run_dir);
+    } catch (const Inaccessible&) {
+        return {};  // old ones take no more than room
+    }
+}
+
+}  // namespace
+
 void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest) {
     std::error_code ignored;
     int64_t kept = 0;
-    std::vector<std::string> paths;
-    try {
-        paths = checkpoints_of(run_dir);
-    } catch (const Inaccessible&) {
-        return;  // the newest is written, and the old ones take no more than room
-    }
-    for (const std::string& path : paths) {
+    for (const std::string& path : checkpoints_to_remove(run_dir)) {
         const int64_t step = step_of_checkpoint(path);
         if (step != newest.step && step != newest.best_step && kept >= keep) fs::remove(path, ignored);
         ++kept;
     }
+}
+
+void remove_checkpoints(const std::string& run_dir) {
+    std::error_code ignored;
+    for (const std::string& path : checkpoints_to_remove(run_dir)) fs::remove(path, ignored);
 }
 
 }  // namespace convoy

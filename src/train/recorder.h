@@ -49,7 +49,7 @@ struct RunDescription {
     ModelFile model;
     RunAttributes attributes;
     int64_t metrics_every = 1;         ///< steps between two rows of /train
-    int64_t keep = 1;                  ///< as prune_checkpoints
+    int64_t keep = 1;                  ///< as prune_checkpoints; 0: none once the run is done
     double publish_every = 5;          ///< seconds between two versions of metrics.h5
     bool strict_io = false;            ///< what cannot be written ends the run; else a warning
     bool logical = false;              ///< the ranks compute logical ranks (--virtual-ranks)

@@ -109,7 +109,9 @@ void Recorder::finish_checkpoints() {
 void Recorder::note_written() {
     for (const std::string& failure : writer_->metrics_changes()) note_metrics(failure);
     for (const RunWriter::Written& c : writer_->written()) {
-        if (c.failure.empty()) {
+        if (c.path.empty()) {
+            // no checkpoint was due
+        } else if (c.failure.empty()) {
             saved_step_ = std::max(saved_step_, c.step);
             metrics_->event(c.step, "checkpoint", formatted("%s, written in %.2f s", c.path.c_str(), c.seconds));
         } else if (run_.strict_io) {
@@ -171,6 +173,7 @@ void Recorder::finish(const Trainer& t, const std::string& stopped_by) {
     const double accuracy = t.last_accuracy();
     metrics_->event(t.step(), "done", accuracy >= 0 ? formatted("test accuracy %.4f", accuracy) : "no evaluation");
     metrics_->publish();
+    if (run_.keep == 0) remove_checkpoints(folder());
 }
 
 void Recorder::finish_stopped(int64_t step, const std::string& why) {

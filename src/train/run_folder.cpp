@@ -215,7 +215,8 @@ std::optional<ResumePoint> find_resume_point(const RunPlace& place, const State&
             if (is_there(model))
                 fail(Exit::bad_input, model +
                                           ": is there, but no checkpoint to go on from: put the folder checkpoints "
-                                          "back, or start from the beginning in another --output");
+                                          "back (--keep 0 and --checkpoint-every none leave none), or start from "
+                                          "the beginning in another --output");
     if (resume && resume->checkpoint.step > total_steps)
         fail(Exit::usage, resume->path + ": was taken after step " + std::to_string(resume->checkpoint.step) +
                               ", but this run ends at step " + std::to_string(total_steps) +

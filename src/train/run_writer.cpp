@@ -88,15 +88,15 @@ void RunWriter::run() {
 RunWriter::Written RunWriter::finish(const Task& task) {
     publish();
     const Checkpoint& c = task.checkpoint;
-    Written written{c.step, checkpoint_path(settings_.run_dir, c.step)};
-    try {
-        write_checkpoint(written.path, c, state_);
-        written.seconds = seconds_since(task.since);
-        newest_ = std::max<int64_t>(newest_, c.step);
-        prune_checkpoints(settings_.run_dir, settings_.keep, c);
-    } catch (const std::exception& error) {
-        written.failure = error.what();
-    }
+    Written written{c.step, c.only_model ? "" : checkpoint_path(settings_.run_dir, c.step)};
+    if (!c.only_model) try {
+            write_checkpoint(written.path, c, state_);
+            written.seconds = seconds_since(task.since);
+            newest_ = std::max<int64_t>(newest_, c.step);
+            prune_checkpoints(settings_.run_dir, settings_.keep, c);
+        } catch (const std::exception& error) {
+            written.failure = error.what();
+        }
     try {
         if (c.is_best()) save_model(best_model_path(settings_.run_dir), c, state_);
     } catch (const std::exception& error) {

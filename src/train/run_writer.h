@@ -27,7 +27,7 @@ public:
     /// What became of a checkpoint.
     struct Written {
         int64_t step = 0;
-        std::string path;
+        std::string path;             ///< empty: only the best model was due
         std::string failure{};        ///< empty: the file is there, durably
         std::string model_failure{};  ///< of model-best.h5; empty: it was not due, or is there
         double seconds = 0;           ///< from when it was handed over to that

@@ -44,10 +44,10 @@ struct TrainSetup {
     size_t bucket_bytes = 0;    ///< least size of a gradient bucket; 0: Backend::bucket_bytes()
     uint64_t seed = 1;
     OnNan on_nan = OnNan::stop;
-    // When to take a checkpoint; 0: not by this clock. Also at the end, when asked, and after the
-    // best evaluation.
+    // When to take a checkpoint; 0: not by this clock. Also when asked, and before a stop.
     int64_t checkpoint_steps = 0, checkpoint_epochs = 0;
     double checkpoint_seconds = 0;
+    bool checkpoint_at_end = true;              ///< also at the end, and after the best evaluation
     std::optional<Clock::time_point> deadline;  ///< checkpoint and stop before this
 
     Dealing dealing(int ranks) const { return {logical_ranks > 0 ? logical_ranks : ranks, ranks}; }
@@ -240,6 +240,8 @@ private:
     /// Collective: see held().
     void hold();
     void take_checkpoint(TrainListener&);
+    /// As take_checkpoint(), but only for the model of the best evaluation.
+    void hand_over_best(TrainListener&);
     /// Collective: those of all logical ranks in order, on rank 0.
     std::vector<float> running_statistics();
     /// Of [n][count] values, in the order of rows.

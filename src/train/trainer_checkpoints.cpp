@@ -63,6 +63,14 @@ void Trainer::take_checkpoint(TrainListener& listener) {
     listener.on_checkpoint(std::move(c));
 }
 
+void Trainer::hand_over_best(TrainListener& listener) {
+    listener.before_checkpoint();
+    Checkpoint c = position();
+    c.only_model = true;
+    if (comm_.root()) copy_out(backend_, state_, c);
+    listener.on_checkpoint(std::move(c));
+}
+
 void Trainer::restore(Checkpoint from) {
     held_.drop();
     const auto writing = held_.begin_change();

@@ -186,7 +186,11 @@ void Trainer::end_epoch(int64_t epoch, TrainListener& listener) {
     const bool by_clock = requests_.checkpoint.load() > 0 ||
                           (setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0) ||
                           (setup_.checkpoint_epochs > 0 && (epoch + 1) % setup_.checkpoint_epochs == 0);
-    if (comm_.max(int64_t(by_clock)) > 0 || stopped_ || last || best_accuracy_ > best) take_checkpoint(listener);
+    const bool better = best_accuracy_ > best, at_end = setup_.checkpoint_at_end && (last || better);
+    if (comm_.max(int64_t(by_clock)) > 0 || stopped_ || at_end)
+        take_checkpoint(listener);
+    else if (better)
+        hand_over_best(listener);
 }
 
 void Trainer::watch_clocks(double margin) {

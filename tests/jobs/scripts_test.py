@@ -257,7 +257,10 @@ class Words(words.Words):
         os.rename(f"{self.dir}/data", f"{self.dir}/my data;touch pwned")
         out = self.bash("""source jobs/common.sh; scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0; find_launcher() { launch=(env) convoy=(build/convoy); }
             sweep_on cpu lr=0.1 --data 'my data;touch pwned'""")[1]
-        self.assertEqual(shlex.split(out.split("To go on: ")[1])[1:], ["jobs/submit.sh", "jobs/pbs/1gpu.pbs", "--data", "my data;touch pwned", "--lr", "0.1"])
+        self.assertEqual(shlex.split(out.split("To go on: ")[1])[1:], ["jobs/submit.sh", "jobs/pbs/1gpu.pbs", "--data", "my data;touch pwned", "--keep", "0", "--lr", "0.1"])
+        kept = self.bash("""source jobs/common.sh; scheduler=pbs PBS_JOBID=7[0] PBS_JOBNAME=convoy-sweep PBS_ARRAY_INDEX=0; find_launcher() { launch=(env) convoy=(build/convoy); }
+            sweep_on cpu lr=0.1 --data 'my data;touch pwned' --keep=3""")[1]
+        self.assertNotIn("--keep 0", kept)
 
     def test_retries_are_a_number(self):
         self.refused("CONVOY_RETRIES=often is not a number", "source jobs/common.sh; launch=(env); train_on auto --data data", CONVOY_RETRIES="often")

@@ -88,7 +88,7 @@ Fields fields_of(const TrainSetup& setup) {
                  linear_rate, muon, whitening_bias_epochs, look_ahead, look_ahead_decay, tta, augment, preprocessing,
                  epochs, global_batch, max_steps, eval_every, log_interval, metrics_every, drop_last, sync_bn,
                  logical_ranks, bucket_bytes, seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds,
-                 deadline] = setup;
+                 checkpoint_at_end, deadline] = setup;
     const auto& [mean, stddev, short_side] = preprocessing;
     Fields f;
     add_optimizer(f, optimizer);
@@ -105,9 +105,10 @@ Fields fields_of(const TrainSetup& setup) {
         "logical_ranks bucket_bytes seed "
         "on_nan "
         "checkpoint_steps "
-        "checkpoint_epochs checkpoint_seconds deadline",
+        "checkpoint_epochs checkpoint_seconds checkpoint_at_end deadline",
         epochs, global_batch, max_steps, eval_every, log_interval, metrics_every, drop_last, sync_bn, logical_ranks,
-        bucket_bytes, seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, deadline);
+        bucket_bytes, seed, on_nan, checkpoint_steps, checkpoint_epochs, checkpoint_seconds, checkpoint_at_end,
+        deadline);
     return f;
 }
 

@@ -74,6 +74,7 @@ Fields standard_fields() {
             {"checkpoint_steps", "0"},
             {"checkpoint_epochs", "0"},
             {"checkpoint_seconds", "600"},
+            {"checkpoint_at_end", "true"},
             {"deadline", "77"},
             {"backend.threads", "0"},
             {"backend.sync_bn", "false"},

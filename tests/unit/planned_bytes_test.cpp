@@ -27,6 +27,7 @@ TEST(PlannedBytes, AreThoseOfCheckpointsModelsAndMetrics) {
             EXPECT_EQ(planned({"--checkpoint-every", clock, "--keep", std::to_string(keep)}),
                       3 * model + (keep + 2) * checkpoint + metrics)
                 << clock << ": one is the best, one is being written";
+    EXPECT_EQ(planned({"--keep", "0"}), planned({"--keep", "1"})) << "while the run trains";
     EXPECT_EQ(planned({"--checkpoint-every", "none", "--metrics-every", "6"}),
               3 * model + 2 * checkpoint + bytes_of_metrics(2, 5, 1));
 }

@@ -129,7 +129,7 @@ std::vector<Case> run_cases() {
             {"--on-nan rollback", {{"on_nan", number(OnNan::rollback)}}},
             {"--checkpoint-every 500", {{"checkpoint_steps", "500"}, no_time}},
             {"--checkpoint-every 2e", {{"checkpoint_epochs", "2"}, no_time}},
-            {"--checkpoint-every none", {no_time}},
+            {"--checkpoint-every none", {no_time, {"checkpoint_at_end", "false"}}},
             {"--checkpoint-every 2h", {{"checkpoint_seconds", "7200"}}},
             {"--checkpoint-every 3m", {{"checkpoint_seconds", "180"}}},
             {"--checkpoint-every 45s", {{"checkpoint_seconds", "45"}}},

@@ -1,0 +1,19 @@
+#include "train/finished_run.h"
+
+#include "base/folder.h"
+#include "train/checkpoint.h"
+#include "train/metrics_file.h"
+
+namespace convoy {
+
+bool is_finished(const RunPlace& place, int64_t total_steps) {
+    const std::string metrics = place.folder + "/metrics.h5";
+    if (!place.goes_on || !place.checkpoint.empty() || !is_there(place.folder + "/model.h5") || !is_there(metrics) ||
+        !checkpoints_of(place.folder).empty())
+        return false;
+    const MetricsFile file = read_metrics(metrics);
+    const std::vector<EventRow>& events = file.rows<EventRow>();
+    return !events.empty() && events.back().kind == "done" && events.back().step == total_steps;
+}
+
+}  // namespace convoy
