@@ -155,7 +155,7 @@ void store_config(const Options& options, const std::string& path,
             po::store(one, scratch);
             if (replaced(key, alternatives, command_line)) return;
             po::store(one, result.values);
-            if (!command_line.count(key) || command_line[key].defaulted()) result.from_file.insert(key);
+            if (!command_line.count(key) || command_line[key].defaulted()) result.from_file[key] = path;
         });
     }
 }
@@ -218,6 +218,25 @@ ConfiguredValues parse_with_config(const Options& options, const Options& own, c
         store_config(options, values["config"].as<std::string>(), alternatives, only_flags, result);
     translate(options, "", "--", [&] { po::notify(values); });
     return result;
+}
+
+std::vector<std::string> store_recorded(const Options& options, const std::string& path,
+                                        const std::vector<std::pair<std::string, std::string>>& recorded,
+                                        const std::vector<std::set<std::string>>& alternatives,
+                                        ConfiguredValues& result) {
+    const po::variables_map given = result.values;
+    std::vector<std::string> unknown;
+    for (const auto& [key, value] : recorded) {
+        if (!known_option(options, key)) unknown.push_back(key);
+        const bool is_given = given.count(key) > 0 && !given[key].defaulted();
+        if (value.empty() || is_given || !known_option(options, key) || replaced(key, alternatives, given)) continue;
+        po::parsed_options one(&options);
+        one.options.emplace_back(key, std::vector<std::string>{value});
+        translate(options, path + ": ", "", [&] { po::store(one, result.values); });
+        result.from_file[key] = path;
+    }
+    translate(options, path + ": ", "", [&] { po::notify(result.values); });
+    return unknown;
 }
 
 po::variables_map defaults_of(const Options& options) {

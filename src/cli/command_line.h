@@ -3,8 +3,10 @@
 // is allowed.
 #pragma once
 #include <boost/program_options.hpp>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/nearest_name.h"
@@ -19,7 +21,7 @@ boost::program_options::variables_map parse(
 
 struct ConfiguredValues {
     boost::program_options::variables_map values;
-    std::set<std::string> from_file;  ///< options whose value is the file's
+    std::map<std::string, std::string> from_file{};  ///< the file that an option's value is from
 };
 /// As parse, for options of which one is `config`, a file of lines `key = value`. Keys are the long
 /// option names; `#` starts a comment. Options on the command line win over the file. Of the
@@ -32,6 +34,13 @@ ConfiguredValues parse_with_config(const boost::program_options::options_descrip
                                    const std::vector<std::string>& args,
                                    const std::vector<std::set<std::string>>& alternatives = {},
                                    const std::set<std::string>& only_flags = {});
+
+/// Stores what a run recorded in `path`, as (name, value), where nothing else was given; an empty
+/// value counts as none. Returns the names that are no options, and left out. Throws Exit::usage.
+std::vector<std::string> store_recorded(const boost::program_options::options_description& options,
+                                        const std::string& path,
+                                        const std::vector<std::pair<std::string, std::string>>& recorded,
+                                        const std::vector<std::set<std::string>>& alternatives, ConfiguredValues&);
 
 /// The value of each option that has a default.
 boost::program_options::variables_map defaults_of(const boost::program_options::options_description& options);

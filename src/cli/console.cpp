@@ -27,21 +27,20 @@ void Console::on_start(const std::vector<RankRow>& ranks, int64_t done) {
     lines_->on_start(done);
 }
 
-void Console::print_termination(const std::string& signal, int64_t checkpoint, const std::string& folder) {
+void Console::print_termination(const std::string& signal, int64_t checkpoint, const std::string& folder,
+                                const std::string& again) {
     terminal_.line(
         formatted("stopped by %s in the middle of a step or an evaluation; the checkpoint of step %lld is in "
-                  "%s; go on with --resume auto --output %s",
-                  signal.c_str(), (long long)checkpoint, shell_word(folder + "/checkpoints").c_str(),
-                  shell_word(folder).c_str()));
+                  "%s; continue with: %s",
+                  signal.c_str(), (long long)checkpoint, shell_word(folder + "/checkpoints").c_str(), again.c_str()));
 }
 
-void Console::print_end(const std::string& folder, const std::string& stopped_by) {
+void Console::print_end(const std::string& folder, const std::string& stopped_by, const std::string& again) {
     const auto word = [&](const char* file) { return shell_word(folder + file); };
     const auto step = (long long)trainer_.step();
     if (trainer_.stopped()) {
-        terminal_.line(
-            formatted("stopped by %s after step %lld; the checkpoint is in %s; go on with --resume auto --output %s",
-                      stopped_by.c_str(), step, word("/checkpoints").c_str(), word("").c_str()));
+        terminal_.line(formatted("stopped by %s after step %lld; the checkpoint is in %s; continue with: %s",
+                                 stopped_by.c_str(), step, word("/checkpoints").c_str(), again.c_str()));
         return;
     }
     const std::string accuracy = trainer_.last_accuracy() >= 0

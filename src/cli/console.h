@@ -19,10 +19,12 @@ public:
                     const Graph&, const TrainSetup&, int ranks);
     /// No step follows.
     void end_progress() { lines_->on_end(); }
-    /// The run ended by itself, or was stopped, and left everything in `folder`.
-    void print_end(const std::string& folder, const std::string& stopped_by);
+    /// The run ended by itself, or was stopped, and left everything in `folder`. `again` is the
+    /// command that continues it.
+    void print_end(const std::string& folder, const std::string& stopped_by, const std::string& again);
     /// A signal is about to end the job in the middle of a step; any thread.
-    void print_termination(const std::string& signal, int64_t checkpoint, const std::string& folder);
+    void print_termination(const std::string& signal, int64_t checkpoint, const std::string& folder,
+                           const std::string& again);
     /// Takes the status line away: an error follows.
     void clear() { terminal_.clear(); }
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <functional>
 
+#include "backend/chips.h"
 #include "base/error.h"
-
 #include "cli/train_setup.h"
+
 namespace convoy {
 namespace {
 
@@ -44,8 +45,22 @@ void check_flags(const ParsedOptions& parsed, const std::vector<Need>& needs) {
 
 }  // namespace
 
+void check_chip(const TrainOptions& o) {
+    if (o.chip.empty()) return;
+    if (!o.dry_run)
+        fail(Exit::usage,
+             "--chip is for --dry-run: a training takes a GPU that is there; leave it out, or add --dry-run");
+    if (o.device == "cpu")
+        fail(Exit::usage, "--chip " + o.chip + " is a GPU, and --device cpu has none; leave one of them out");
+    find_chip(o.chip);
+}
+
 void check_effects(ParsedOptions& parsed) {
     const TrainOptions& o = parsed.options;
+    if (o.on_nan == OnNan::rollback && !takes_checkpoints(o))
+        fail(Exit::usage,
+             "--on-nan rollback goes back to a checkpoint, and --checkpoint-every none takes none; leave "
+             "one of them out");
     const bool adam = o.optimizer == OptimizerChoice::adam, sgd = !adam;
     const bool step = o.lr_schedule == Schedule::step, multistep = o.lr_schedule == Schedule::multistep;
     const auto of_schedule = [&](const char* option, bool holds, const char* kind) {
@@ -57,10 +72,6 @@ void check_effects(ParsedOptions& parsed) {
     const std::vector<Need> needs = {
         of_schedule("lr-milestones", multistep, "multistep"),
         of_schedule("lr-points", o.lr_schedule == Schedule::linear, "linear"),
-    if (o.on_nan == OnNan::rollback && !takes_checkpoints(o))
-        fail(Exit::usage,
-             "--on-nan rollback goes back to a checkpoint, and --checkpoint-every none takes none; leave "
-             "one of them out");
         of_schedule("lr-step-epochs", step, "step"),
         of_schedule("lr-gamma", step || multistep, "step or multistep"),
         of_optimizer("momentum", sgd, "sgd or muon"),

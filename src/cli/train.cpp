@@ -9,13 +9,14 @@
 #include "cli/console.h"
 #include "cli/dry_run.h"
 #include "cli/progress_lines.h"
+#include "cli/recorded_options.h"
 #include "cli/train_setup.h"
 #include "cli/train_steps.h"
 #include "cli/versions.h"
 #include "comm/preflight.h"
 #include "comm/watchdog.h"
-#include "train/last_resort.h"
 #include "train/finished_run.h"
+#include "train/last_resort.h"
 #include "train/recorder.h"
 #include "train/signals.h"
 
@@ -64,6 +65,17 @@ void print_ways(Terminal& terminal, const Placed& placed, const Backend& backend
     if (const std::string way = backend.transport(); !way.empty()) terminal.line("sums      over ranks by " + way);
 }
 
+/// Collective: also what the run recorded that they continue, and rank 0's time limit.
+ParsedOptions read_options(Comm& comm, const std::vector<std::string>& args, TimeLimit& limit) {
+    const OptionsOf options{.recorded = recorded_options(comm, args)};
+    ParsedOptions parsed;
+    comm.together([&] {
+        parsed = parse_train_options(args, options);
+        if (comm.root()) limit = time_limit_of(parsed.options.time_limit);
+    });
+    return parsed;
+}
+
 /// Collective. Throws as LogFile.
 void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
     comm.together([&] {
@@ -94,10 +106,10 @@ void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& termi
 
 /// Collective: trains to the end, or until a rank is asked to stop.
 void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& recorder, Console& console,
-                Requests& requests, const std::string& folder, const std::string& limit) {
+                Requests& requests, const std::string& folder, const std::string& limit, const std::string& again) {
     const auto say = [&](const std::string& signal, int64_t step) {
         recorder.record_termination(step, signal + ", in the middle of a step or an evaluation");
-        console.print_termination(signal, step, folder);
+        console.print_termination(signal, step, folder, again);
     };
     comm.or_abort([&] {
         try {
@@ -118,8 +130,18 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
         const char* signal = signal_received();
         const std::string stopped_by = signal ? signal : "a request of another rank or " + limit;
         if (comm.root()) recorder.finish(trainer, stopped_by);
-        console.print_end(folder, stopped_by);
+        console.print_end(folder, stopped_by, again);
     });
+}
+
+/// Collective: says so if the run is done, and left nothing to go on from.
+bool ends_finished_run(Comm& comm, const RunPlace& place, const Trainer& trainer, Terminal& terminal) {
+    bool finished = false;
+    comm.together([&] { finished = comm.root() && is_finished(place, trainer.total_steps()); });
+    if (finished)
+        terminal.line(formatted("done: already, after %lld steps, and no checkpoint was kept; model in %s",
+                                (long long)trainer.total_steps(), shell_word(place.folder + "/model.h5").c_str()));
+    return comm.max(int64_t(finished)) > 0;
 }
 
 /// Collective.
@@ -134,24 +156,10 @@ int exit_code(Comm& comm, const Trainer& trainer) {
 
 std::string train_help() { return parse_train_options({"--help"}).help; }
 
-/// Collective: says so if the run is done, and left nothing to go on from.
-bool ends_finished_run(Comm& comm, const RunPlace& place, const Trainer& trainer, Terminal& terminal) {
-    bool finished = false;
-    comm.together([&] { finished = comm.root() && is_finished(place, trainer.total_steps()); });
-    if (finished)
-        terminal.line(formatted("done: already, after %lld steps, and no checkpoint was kept; model in %s",
-                                (long long)trainer.total_steps(), shell_word(place.folder + "/model.h5").c_str()));
-    return comm.max(int64_t(finished)) > 0;
-}
-
 int train(Comm& comm, const std::vector<std::string>& args) {
     // 1. Options
-    ParsedOptions parsed;
     TimeLimit limit;
-    comm.together([&] {
-        parsed = parse_train_options(args);
-        if (comm.root()) limit = time_limit_of(parsed.options.time_limit);
-    });
+    const ParsedOptions parsed = read_options(comm, args, limit);
     const TrainOptions& o = parsed.options;
     if (o.print_config) {
         if (comm.root()) std::fputs(printable(config_text(parsed.resolved), "\n").c_str(), stdout);
@@ -186,6 +194,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
                                             std::move(d.earlier));
     });
     RunPlace place = plan_in_place(comm, *backend, o, *trainer);
+    if (ends_finished_run(comm, place, *trainer, terminal)) return 0;
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size());
@@ -194,7 +203,6 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     build_programs(comm, *backend, o, *trainer);
 
     // 5. Run folder, and where to go on
-    if (ends_finished_run(comm, place, *trainer, terminal)) return 0;
     make_default_folder(comm, o, place);
     watchdog.report_to(place.folder + "/stalled");
     Recorder recorder(comm, *backend, trainer->state(), console,
@@ -202,7 +210,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     begin_run(comm, *trainer, recorder, terminal, place.folder);
 
     // 6. Training
-    run_to_end(comm, *trainer, *backend, recorder, console, requests, place.folder, limit.name);
+    run_to_end(comm, *trainer, *backend, recorder, console, requests, place.folder, limit.name,
+               continuing_command(parsed, args, place.folder, comm.size()));
     return exit_code(comm, *trainer);
 }
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <sstream>
 
-#include "backend/chips.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command_line.h"
 #include "cli/option_effects.h"
+#include "cli/recorded_options.h"
 
 namespace convoy {
 namespace po = boost::program_options;
@@ -26,7 +26,7 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.text("output", o.output, "", "DIR", command.output);
     t.flag("overwrite", o.overwrite, "replace the run that is in --output");
     t.parsed("resume", o.resume, "none", parse_resume, "WHAT",
-             "none, auto (the newest sound checkpoint in --output, if any), or a checkpoint file");
+             "none, auto (newest sound checkpoint in --output; alone, with the run's options), or a checkpoint file");
     t.parsed("checkpoint-every", o.checkpoint, "10m", parse_checkpoint_clock, "WHEN",
              "500 (steps), 10m or 1h30m (time), 2e (epochs), then also at the end and after the best evaluation; or "
              "none: only before a stop");
@@ -239,16 +239,6 @@ void check_present(TrainOptions& o, const OptionsOf& command) {
         fail(Exit::usage, "give exactly one of --batch-per-rank and --batch-size, a positive number of samples");
 }
 
-void check_chip(const TrainOptions& o) {
-    if (o.chip.empty()) return;
-    if (!o.dry_run)
-        fail(Exit::usage,
-             "--chip is for --dry-run: a training takes a GPU that is there; leave it out, or add --dry-run");
-    if (o.device == "cpu")
-        fail(Exit::usage, "--chip " + o.chip + " is a GPU, and --device cpu has none; leave one of them out");
-    find_chip(o.chip);
-}
-
 /// Options that need another one, or contradict it.
 void check_together(const TrainOptions& o) {
     if (o.resume.newest && o.output.empty())
@@ -275,6 +265,14 @@ void check_together(const TrainOptions& o) {
 
 }  // namespace
 
+ConfigPairs default_options() {
+    TrainOptions unused;
+    ConfigPairs pairs;
+    for (const auto& [name, value] : defaults_of(table_of(unused, {}).description()))
+        pairs.emplace_back(name, shortest_text(value.value()));
+    return pairs;
+}
+
 ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& command) {
     ParsedOptions parsed;
     TrainOptions& o = parsed.options;
@@ -287,8 +285,8 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
         if (const std::string name = arg.substr(0, arg.find('=')); name.starts_with("--") && left_out(name.substr(2)))
             fail(Exit::usage, name + ": has no meaning for " + command.command + "; leave it out, or see --help");
     const po::options_description own = command.without.empty() ? all : table.description(command.without);
-    const ConfiguredValues configured =
-        parse_with_config(all, own, args, {{"batch-size", "batch-per-rank"}}, writing_options());
+    const std::vector<std::set<std::string>> alternatives = {{"batch-size", "batch-per-rank"}};
+    ConfiguredValues configured = parse_with_config(all, own, args, alternatives, writing_options());
     const po::variables_map& values = configured.values;
     if (o.help) {
         std::ostringstream out;
@@ -296,13 +294,15 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
         parsed.help = out.str();
         return parsed;
     }
+    if (o.data.empty() || (o.batch_per_rank == 0 && o.batch_size == 0))
+        parsed.note = take_recorded(command.recorded, all, o, alternatives, configured);
     const po::variables_map standard = defaults_of(all);
     const std::set<std::string> not_resolved = {"help", "print-config", "dry-run", "chip", "config"};
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
         if (left_out(name)) continue;
         if (const auto& v = values[name]; !v.empty() && !v.defaulted())
-            parsed.given[name] = {.file = configured.from_file.contains(name) ? values["config"].as<std::string>() : "",
+            parsed.given[name] = {.file = configured.from_file[name],
                                   .value = shortest_text(v.value()),
                                   .standard = standard.count(name) > 0 ? shortest_text(standard[name].value()) : ""};
         if (!not_resolved.contains(name)) parsed.resolved.emplace_back(name, shortest_text(values[name].value()));

@@ -86,7 +86,14 @@ struct ParsedOptions {
     /// (name, value) in the order of --help; a valid --config
     ConfigPairs resolved;
     std::string help;                    ///< set if --help was given
+    std::string note{};                  ///< on options that a run recorded; empty: none were taken
     std::map<std::string, Given> given;  ///< by the option's name
+};
+/// What a run recorded of its options, for a start that goes on with it.
+struct RecordedOptions {
+    std::string path{};     ///< the file that says it; empty: not asked for
+    std::string options{};  ///< as config_text() has them; empty: there is no run
+    std::string failure{};  ///< why the file could not be read
 };
 /// How another command's options differ from those of train.
 struct OptionsOf {
@@ -101,8 +108,11 @@ struct OptionsOf {
     /// refused on the command line; in a recipe they may stand, and do nothing
     std::vector<std::string> without{};
     bool needs_data = true;
+    RecordedOptions recorded{};  ///< stand for what is not given, where data or batch are missing
 };
 /// Parses and checks everything that needs no data. Throws Exit::usage.
 ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& = {});
+/// The options of `convoy train` as they are if none is given.
+ConfigPairs default_options();
 
 }  // namespace convoy

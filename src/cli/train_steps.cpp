@@ -72,6 +72,7 @@ std::vector<std::string> paths_of(const ParsedOptions& parsed) {
 }
 
 void print_paths_of_recipe(Terminal& terminal, const ParsedOptions& parsed) {
+    if (!parsed.note.empty()) terminal.line("options   " + parsed.note);
     for (const char* option : {"data", "resume", "cluster"}) {
         const auto given = parsed.given.find(option);
         if (given == parsed.given.end() || given->second.file.empty()) continue;

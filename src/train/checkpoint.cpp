@@ -261,6 +261,11 @@ Identity read_identity(const std::string& path) {
     return read_identity(h5::open(path), path);
 }
 
+std::string read_configuration(const std::string& path) {
+    const auto lock = h5::exclusive();
+    return h5::string_attribute(h5::open(path), "configuration", path);
+}
+
 std::string read_choices(const std::string& path) {
     const auto lock = h5::exclusive();
     return read_choices(h5::open(path), path);

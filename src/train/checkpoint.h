@@ -15,7 +15,7 @@ using Identity = std::vector<std::pair<std::string, std::string>>;
 struct Checkpoint {
     ModelFile model;
     Identity identity;
-    std::string configuration;    ///< "key = value" lines, to log what changed
+    std::string configuration;    ///< as config_text() has the options
     int64_t step = 0;             ///< optimizer steps done
     int64_t epoch = 0;            ///< of the next step, from 0
     int64_t offset = 0;           ///< samples of that epoch already seen by all ranks together
@@ -60,6 +60,8 @@ void save_model(const std::string& path, const Checkpoint&, const State& state);
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
 /// Checkpoint::identity alone. Throws Exit::bad_input.
 Identity read_identity(const std::string& path);
+/// Checkpoint::configuration alone. Throws Exit::bad_input.
+std::string read_configuration(const std::string& path);
 /// Checkpoint::choices alone, before there is a state. Throws Exit::bad_input.
 std::string read_choices(const std::string& path);
 
@@ -78,7 +80,7 @@ int64_t step_of_checkpoint(const std::string& path);
 std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step);
 /// Removes old ones: the newest `keep`, that of `newest` and that of the best step stay.
 void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest);
-
-}  // namespace convoy
 /// Removes all checkpoints of a run that needs none any longer, as far as that is possible.
 void remove_checkpoints(const std::string& run_dir);
+
+}  // namespace convoy

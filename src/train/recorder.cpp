@@ -4,23 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <sstream>
 
 #include "base/version.h"
 
 namespace convoy {
-
-const std::set<std::string>& writing_options() {
-    static const std::set<std::string> options = {"output", "overwrite", "log-dir", "timeline"};
-    return options;
-}
-
-std::string config_text(const ConfigPairs& pairs) {
-    std::string text;
-    for (const auto& [key, value] : pairs)
-        text += (value.empty() || writing_options().contains(key) ? "# " : "") + key + " = " + value + "\n";
-    return text;
-}
 
 void add_attributes(Metrics& metrics, const RunAttributes& run) {
     metrics.run_attribute("command_line", run.command_line);
@@ -51,12 +38,7 @@ namespace {
 /// "lr = 0.1 -> 0.05, epochs = 10 -> 20"; empty if nothing changed.
 std::string changes(const std::string& before, const ConfigPairs& now) {
     std::map<std::string, std::string> old;
-    std::istringstream lines(before);
-    for (std::string line; std::getline(lines, line);) {
-        if (line.starts_with("# ")) line.erase(0, 2);
-        if (const size_t equals = line.find(" = "); equals != std::string::npos)
-            old[line.substr(0, equals)] = line.substr(equals + 3);
-    }
+    for (const auto& [key, value] : config_pairs(before)) old[key] = value;
     const auto shown = [](const std::string& value) { return value.empty() ? "(none)" : value; };
     std::string text;
     for (const auto& [key, value] : now)

@@ -4,12 +4,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/redaction.h"
+#include "train/configuration.h"
 #include "train/metrics.h"
 #include "train/run_folder.h"
 #include "train/run_writer.h"
@@ -17,14 +16,6 @@
 #include "train/trainer.h"
 
 namespace convoy {
-
-using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
-/// Options that make Convoy write or delete files. A recipe may not hold them: it may be somebody
-/// else's.
-const std::set<std::string>& writing_options();
-/// "key = value" lines, readable by --config: options without a value, and writing_options(), are
-/// comments.
-std::string config_text(const ConfigPairs&);
 
 /// What every command that writes metrics says of itself and its run, as attributes of /run.
 struct RunAttributes {

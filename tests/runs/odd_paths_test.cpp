@@ -99,11 +99,11 @@ TEST_F(OddPaths, OfAStoppedRunAreQuoted) {
     const std::string name = dir_.path("it's a run");
     const Finished stopped = convoy_alone(train("--epochs 1000000 --time-limit 1s --output " + shell_word(name)));
     ASSERT_EQ(stopped.code, int(Exit::requeue)) << stopped.err;
-    const std::string before = "go on with ";
+    const std::string before = "continue with: ";
     const size_t at = stopped.out.find(before);
     ASSERT_NE(at, std::string::npos) << stopped.out;
-    EXPECT_EQ(run("printf '%s|' " + stopped.out.substr(at + before.size())).out,
-              "--resume|auto|--output|" + name + "|");
+    const std::string command = run("printf '%s|' " + stopped.out.substr(at + before.size())).out;
+    EXPECT_TRUE(command.ends_with("convoy|train|--resume|auto|--output|" + name + "|")) << command;
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST_F(Resume, AfterASignalBitForBit) {
         const Finished stopped =
             interrupted(launch_command(2, train(signal)), signal, steps, signal_to_the_newest_rank(signal, signal));
         EXPECT_EQ(stopped.code, int(Exit::requeue)) << stopped.out << stopped.err;
-        EXPECT_NE(stopped.out.find("go on with --resume auto"), std::string::npos) << stopped.out;
+        EXPECT_NE(stopped.out.find("convoy train --resume auto --output "), std::string::npos) << stopped.out;
         EXPECT_LT(column(dir_.path(signal), "train/step").size(), 400u);
         const Finished again = launch(2, train(signal, resumed()));
         ASSERT_EQ("", failure(again));

@@ -1,0 +1,127 @@
+#include "cli/recorded_options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "base/error.h"
+#include "base/folder.h"
+#include "base/project.h"
+#include "base/shell_word.h"
+#include "train/checkpoint.h"
+#include "train/configuration.h"
+#include "train/metrics_file.h"
+
+namespace convoy {
+namespace {
+
+/// Returns the value of an option on a command line; empty if it is not there.
+std::string value_of(const std::vector<std::string>& args, const std::string& option) {
+    for (size_t i = 0; i < args.size(); ++i) {
+        if (args[i] == option) return i + 1 < args.size() ? args[i + 1] : "";
+        if (args[i].starts_with(option + "=")) return args[i].substr(option.size() + 1);
+    }
+    return "";
+}
+
+/// Whether a recipe is still to say what the command line leaves open.
+bool may_be_incomplete(const std::vector<std::string>& args) {
+    const auto given = [&](const char* option) { return !value_of(args, option).empty(); };
+    return !given("--data") || !(given("--batch-size") || given("--batch-per-rank") || given("--config"));
+}
+
+/// What the run in `folder` recorded: its metrics, or where they were moved away its newest
+/// checkpoint. Without options if there is no run.
+RecordedOptions recorded_in(const std::string& folder) {
+    RecordedOptions recorded{.path = folder + "/metrics.h5"};
+    try {
+        if (is_there(recorded.path)) {
+            const MetricsFile file = read_metrics(recorded.path);
+            if (const auto found = file.run.find("configuration"); found != file.run.end())
+                recorded.options = found->second;
+            return recorded;
+        }
+        for (const std::string& path : checkpoints_of(folder)) try {
+                return {.path = path, .options = read_configuration(path)};
+            } catch (const Error&) {  // an older one may be sound
+            }
+    } catch (const Error& reason) {
+        recorded.failure = reason.what();
+    }
+    return recorded;
+}
+
+/// The words that started this process's parent; none if it is another user's, or gone.
+std::vector<std::string> words_of_parent() {
+    std::vector<std::string> words;
+    std::ifstream file("/proc/" + std::to_string(::getppid()) + "/cmdline");
+    for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+    return words;
+}
+
+/// Returns "mpirun -np 2 ": as it was typed, if this process's parent is a launcher; else what
+/// usually starts so many ranks.
+std::string launcher_of(const std::vector<std::string>& args, int ranks) {
+    static const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun", "prterun", "srun"};
+    std::vector<std::string> words = words_of_parent();
+    const size_t own = args.size() + 2;  // the executable and `train` before them
+    const bool typed = words.size() > own && std::equal(args.rbegin(), args.rend(), words.rbegin()) &&
+                       launchers.contains(words[0].substr(words[0].rfind('/') + 1));
+    if (typed)
+        words.resize(words.size() - own);
+    else if (ranks == 1)
+        words = {};
+    else if (!std::getenv("OMPI_COMM_WORLD_RANK") && std::getenv("SLURM_PROCID"))
+        words = {"srun", "-n", std::to_string(ranks)};
+    else
+        words = {"mpirun", "-np", std::to_string(ranks)};
+    std::string text;
+    for (const std::string& word : words) text += shell_word(word) + " ";
+    return text;
+}
+
+}  // namespace
+
+RecordedOptions recorded_options(Comm& comm, const std::vector<std::string>& args) {
+    const std::string folder = value_of(args, "--output");
+    RecordedOptions recorded;
+    if (value_of(args, "--resume") != "auto" || folder.empty() || !may_be_incomplete(args)) return recorded;
+    if (comm.root()) recorded = recorded_in(folder);
+    for (std::string* text : {&recorded.path, &recorded.options, &recorded.failure}) *text = comm.broadcast(*text);
+    return recorded;
+}
+
+std::string take_recorded(const RecordedOptions& recorded, const boost::program_options::options_description& all,
+                          const TrainOptions& given, const std::vector<std::set<std::string>>& alternatives,
+                          ConfiguredValues& values) {
+    if (recorded.path.empty()) return "";
+    if (!recorded.failure.empty()) fail(Exit::bad_input, recorded.failure);
+    if (recorded.options.empty())
+        fail(Exit::usage, recorded.path + ": says of no run how to continue it; give --data, a batch and the other " +
+                              "options of the training");
+    if (given.data.empty() && config_value(recorded.options, "no-environment") == "true")
+        fail(Exit::usage, recorded.path + ": was recorded with --no-environment, without whole paths; give --data too");
+    ConfigPairs options = config_pairs(recorded.options);
+    std::erase_if(options, [](const auto& o) { return o.first == "resume" || writing_options().contains(o.first); });
+    std::string note = "from " + recorded.path + "; those of the command line win";
+    for (const std::string& name : store_recorded(all, recorded.path, options, alternatives, values))
+        note += "; this version has no --" + name;
+    if (given.log_dir.empty() && !config_value(recorded.options, "log-dir").empty())
+        note += "; --log-dir is not taken from there";
+    return note;
+}
+
+std::string continuing_command(const ParsedOptions& parsed, const std::vector<std::string>& args,
+                               const std::string& folder, int ranks) {
+    const TrainOptions& o = parsed.options;
+    std::string text =
+        launcher_of(args, ranks) + shell_word(own_command()) + " train --resume auto --output " + shell_word(folder);
+    if (o.no_environment) text += " --data " + shell_word(o.data);  // it records no whole path
+    if (!o.log_dir.empty()) text += " --log-dir " + shell_word(o.log_dir);
+    return text;
+}
+
+}  // namespace convoy

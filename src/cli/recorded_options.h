@@ -1,0 +1,30 @@
+// A run that goes on without its options: `--resume auto --output RUN` takes them from what the run
+// recorded. What --data and the batch are known without is complete, and takes nothing from there.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/train_options.h"
+#include "comm/comm.h"
+
+namespace convoy {
+
+/// Collective, before options are parsed: what rank 0 finds in the run that `args` go on with.
+/// Nothing where they ask for no such run, or are complete.
+RecordedOptions recorded_options(Comm&, const std::vector<std::string>& args);
+
+/// Stores what the run recorded where `given` has nothing, but for options that say what Convoy
+/// writes or replaces. Returns a note on that for people; empty if a run was not asked for. Throws
+/// Exit::bad_input, and Exit::usage where there is no run, or where its data is not known.
+std::string take_recorded(const RecordedOptions&, const boost::program_options::options_description& all,
+                          const TrainOptions& given, const std::vector<std::set<std::string>>& alternatives,
+                          ConfiguredValues&);
+
+/// Returns the whole command that continues a run in `folder`, quoted for a shell, with the
+/// launcher that started this process. `args` are those of `convoy train`.
+std::string continuing_command(const ParsedOptions&, const std::vector<std::string>& args, const std::string& folder,
+                               int ranks);
+
+}  // namespace convoy
