@@ -6,6 +6,7 @@
 #include "base/project.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/train_options.h"
 #include "report/cluster_file.h"
 #include "report/expected.h"
 #include "report/summary.h"
@@ -83,6 +84,7 @@ int report(const std::vector<std::string>& args) {
     std::vector<RunSummary> runs;
     for (const std::string& run : values["run"].as<std::vector<std::string>>()) runs.push_back(summarise(run));
     if (!scaling) {
+        compare(runs, default_options());
         std::fputs(summaries_as(runs, format).c_str(), stdout);
         return 0;
     }

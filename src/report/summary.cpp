@@ -7,24 +7,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "base/input_file.h"
 #include "base/quantile.h"
 #include "base/text.h"
 #include "model/models.h"
+#include "train/configuration.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
 namespace {
-
-/// Of "key = value" lines; empty if it is not there.
-std::string value_of(const std::string& configuration, const std::string& key) {
-    std::istringstream lines(configuration);
-    for (std::string line; std::getline(lines, line);)
-        if (line.starts_with(key + " = ")) return line.substr(key.size() + 3);
-    return "";
-}
 
 std::string text_of(const MetricsFile& file, const std::string& name) {
     const auto found = file.run.find(name);
@@ -99,6 +91,15 @@ void add_epochs(RunSummary& s, const MetricsFile& file) {
     if (s.images > 0 && s.training_seconds > 0) s.images_per_second = double(s.images) / s.training_seconds;
 }
 
+/// Returns the size that the model sees of images "238x273x3": squares where --image-size says so,
+/// in the end of those that grow ("64", "160:0,192:10").
+std::string seen_size(const std::string& images, const std::string& option) {
+    const size_t last = option.rfind(',') + 1, channels = images.rfind('x');  // 0 without a comma
+    const int side = std::atoi(option.c_str() + last);
+    if (side < 1 || channels == std::string::npos || option.find('x') != std::string::npos) return images;
+    return std::to_string(side) + "x" + std::to_string(side) + images.substr(channels);
+}
+
 /// What `stem` of a configuration means for a model and images "224x224x3".
 /// Empty if that cannot be known, or means nothing.
 std::string stem_of_run(const std::string& model, const std::string& image_size, const std::string& stem) {
@@ -133,6 +134,8 @@ void make_printable(RunSummary& s) {
         r.host = printable(r.host);
         r.device = printable(r.device);
     }
+    for (auto& [option, value] : s.options)
+        for (std::string* text : {&option, &value}) *text = printable(*text);
     for (EventRow& e : s.events) {
         for (std::string* text : {&e.iso_time, &e.kind, &e.message}) *text = printable(*text);
     }
@@ -182,12 +185,13 @@ RunSummary summarise(const std::string& given) {
     RunSummary s;
     s.run = run;
     s.model = text_of(file, "model");
-    s.image_size = text_of(file, "image size");
     const std::string configuration = text_of(file, "configuration");
-    s.precision = value_of(configuration, "precision");
-    s.stem = stem_of_run(s.model, s.image_size, value_of(configuration, "stem"));
+    s.options = config_pairs(configuration);
+    s.image_size = seen_size(text_of(file, "image size"), config_value(configuration, "image-size"));
+    s.precision = config_value(configuration, "precision");
+    s.stem = stem_of_run(s.model, s.image_size, config_value(configuration, "stem"));
     s.classes = std::atoll(text_of(file, "number of classes").c_str());
-    if (value_of(configuration, "share-device") != "true") s.device = text_of(file, "device kind");
+    if (config_value(configuration, "share-device") != "true") s.device = text_of(file, "device kind");
     add_ranks(s, file);
     if (const std::string batch = text_of(file, "global batch (--batch-size)"); !batch.empty())
         s.global_batch = std::atoll(batch.c_str());

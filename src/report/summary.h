@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "report/scaling.h"
+#include "train/configuration.h"
 #include "train/metrics_file.h"
 
 namespace convoy {
@@ -18,12 +19,13 @@ struct RankTotals {
 };
 
 struct RunSummary {
-    std::string run;                           ///< the folder, as it was given
-    std::string model, precision, image_size;  ///< empty: not known
-    std::string stem;                          ///< of a resnet: imagenet or cifar
-    std::string device;                        ///< "gpu": one a rank; "cpu"; empty: not known, or shared GPUs
-    int64_t classes = 0;                       ///< 0: not known
-    std::string out_of_memory;                 ///< what it ended with, if it ended so
+    std::string run;               ///< the folder, as it was given
+    std::string model, precision;  ///< empty: not known
+    std::string image_size;        ///< as the model sees it, "64x64x3"; empty: not known
+    std::string stem;              ///< of a resnet: imagenet or cifar
+    std::string device;            ///< "gpu": one a rank; "cpu"; empty: not known, or shared GPUs
+    int64_t classes = 0;           ///< 0: not known
+    std::string out_of_memory;     ///< what it ended with, if it ended so
     int64_t ranks = 0, hosts = 0, global_batch = 0, batch_per_rank = 0, steps = 0;
     int64_t epochs = 0;  ///< that were completed
     double training_seconds = 0, eval_seconds = 0;
@@ -36,6 +38,9 @@ struct RunSummary {
     double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;  ///< medians over the steps of rank 0
     std::vector<RankTotals> of_ranks;
     std::vector<EventRow> events;
+    ConfigPairs options;  ///< as the run recorded them; none of a run that ran out of memory
+    /// set by compare(): the options that differ, the same for all runs; empty value: not recorded
+    ConfigPairs differing;
 };
 
 /// `run` is a run folder or its metrics.h5. Throws Exit::bad_input if there is no run, or it is
@@ -46,6 +51,12 @@ RunSummary summarise(const std::string& run);
 /// known.
 ScalingRun as_scaling_run(const RunSummary&);
 
+/// Sorts runs by their best accuracy, the highest first, and sets RunSummary::differing. Runs
+/// without an evaluation come last, in the order given. An option that a run did not record counts
+/// as its default.
+void compare(std::vector<RunSummary>& runs, const ConfigPairs& defaults);
+
+/// Text and Markdown of several runs begin with a table of all, in the order given.
 std::string summaries_as(const std::vector<RunSummary>&, Format);
 
 }  // namespace convoy

@@ -90,6 +90,36 @@ std::string as_paragraph(const RunSummary& s) {
     return s.events.empty() ? text : text + indented(as_text(event_table(s)));
 }
 
+/// Adds the options that differ after the first `at` columns, but for those that have a column.
+/// `unknown`: of a run that did not record the option.
+void insert_options(TextTable& table, const std::vector<RunSummary>& runs, size_t at, const std::string& unknown) {
+    if (runs.empty()) return;
+    const std::vector<std::string> columns = table.header;
+    for (size_t o = 0; o < runs.front().differing.size(); ++o) {
+        const std::string& option = runs.front().differing[o].first;
+        const bool completed = option == "epochs";  // such a column is of the epochs that were completed
+        if (!completed && std::find(columns.begin(), columns.end(), option) != columns.end()) continue;
+        const auto place = ptrdiff_t(at++);
+        table.header.insert(table.header.begin() + place, completed ? "--epochs" : option);
+        for (size_t i = 0; i < runs.size(); ++i) {
+            const std::string& value = runs[i].differing.at(o).second;
+            table.rows[i].insert(table.rows[i].begin() + place, value.empty() ? unknown : value);
+        }
+    }
+}
+
+/// How runs ended, a row each: what is asked first of several.
+TextTable comparison_table(const std::vector<RunSummary>& runs) {
+    TextTable table{{"run", "best (%)", "accuracy (%)", "epochs", "training (s)", "images/s", "ranks"}, {}};
+    for (const RunSummary& s : runs)
+        table.rows.push_back({s.run, number(".2f", s.best_accuracy, 100), number(".2f", s.last_accuracy, 100),
+                              std::to_string(s.epochs), number(".2f", s.training_seconds),
+                              s.out_of_memory.empty() ? number(".1f", s.images_per_second) : "OOM",
+                              std::to_string(s.ranks)});
+    insert_options(table, runs, 1, "-");
+    return table;
+}
+
 TextTable run_table(const std::vector<RunSummary>& runs, bool for_people) {
     TextTable table{{"run", "model", "precision", "ranks", "hosts", "global batch", "steps", "epochs", "training (s)",
                      "epoch (s)", "evaluation (s)", "images/s", "images/s (median step)", "accuracy (%)", "best (%)",
@@ -109,6 +139,7 @@ TextTable run_table(const std::vector<RunSummary>& runs, bool for_people) {
                               value(".1f", s.step_images_per_second), value(".2f", s.last_accuracy, 100),
                               value(".2f", s.best_accuracy, 100), value(".3f", s.step_seconds, 1e3),
                               value(".3f", s.data_seconds, 1e3), value(".3f", s.comm_exposed_seconds, 1e3)});
+    insert_options(table, runs, table.left, for_people ? "-" : "");
     return table;
 }
 
@@ -136,6 +167,8 @@ nlohmann::ordered_json as_object(const RunSummary& s) {
                                 {"step_seconds", s.step_seconds},
                                 {"data_seconds", s.data_seconds},
                                 {"comm_exposed_seconds", s.comm_exposed_seconds}};
+    j["options_that_differ"] = nlohmann::ordered_json::object();
+    for (const auto& [option, value] : s.differing) j["options_that_differ"][option] = value;
     j["ranks_seconds"] = nlohmann::ordered_json::array();
     for (const RankTotals& r : s.of_ranks)
         j["ranks_seconds"].push_back({{"rank", r.rank},
@@ -166,6 +199,7 @@ std::string summaries_as(const std::vector<RunSummary>& runs, Format format) {
         return all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     }
     if (format == Format::text) {
+        if (runs.size() > 1) text = as_text(comparison_table(runs));
         for (const RunSummary& s : runs) text += (text.empty() ? "" : "\n") + as_paragraph(s);
         return text;
     }

@@ -1,0 +1,63 @@
+// What runs have not in common, and which is best.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "report/summary.h"
+
+namespace convoy {
+namespace {
+
+/// A run's folder, and how it was started: they say nothing of what the run computed.
+bool is_compared(const std::string& option) { return option != "resume" && !writing_options().contains(option); }
+
+/// Returns the names that any of the runs recorded, in that order.
+std::vector<std::string> recorded_names(const std::vector<RunSummary>& runs) {
+    std::vector<std::string> names;
+    std::set<std::string> seen;
+    for (const RunSummary& s : runs)
+        for (const auto& [option, value] : s.options)
+            if (is_compared(option) && seen.insert(option).second) names.push_back(option);
+    return names;
+}
+
+/// Whether `a` belongs before `b`. NaN: not evaluated.
+bool is_better(const RunSummary& a, const RunSummary& b) {
+    if (std::isnan(a.best_accuracy) || std::isnan(b.best_accuracy))
+        return std::isnan(a.best_accuracy) < std::isnan(b.best_accuracy);
+    return a.best_accuracy > b.best_accuracy;
+}
+
+/// What a run recorded of an option, or says elsewhere; empty if nothing.
+std::string value_of(const RunSummary& s, const std::map<std::string, std::string>& options, const std::string& name) {
+    if (const auto own = options.find(name); own != options.end()) return own->second;
+    return name == "model" ? s.model : name == "precision" ? s.precision : "";
+}
+
+}  // namespace
+
+void compare(std::vector<RunSummary>& runs, const ConfigPairs& defaults) {
+    std::stable_sort(runs.begin(), runs.end(), is_better);
+    const std::map<std::string, std::string> by_default(defaults.begin(), defaults.end());
+    std::vector<std::map<std::string, std::string>> recorded;
+    for (RunSummary& s : runs) {
+        recorded.emplace_back(s.options.begin(), s.options.end());
+        s.differing.clear();
+    }
+    for (const std::string& name : recorded_names(runs)) {
+        std::set<std::string> values;
+        for (const auto& options : recorded) {
+            if (options.empty()) continue;  // it recorded nothing at all
+            const auto own = options.find(name), otherwise = by_default.find(name);
+            if (own != options.end())
+                values.insert(own->second);
+            else
+                values.insert(otherwise == by_default.end() ? "" : otherwise->second);
+        }
+        if (values.size() < 2) continue;
+        for (size_t i = 0; i < runs.size(); ++i)
+            runs[i].differing.emplace_back(name, value_of(runs[i], recorded[i], name));
+    }
+}
+
+}  // namespace convoy
