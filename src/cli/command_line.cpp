@@ -172,6 +172,18 @@ void check_values_present(const Options& options, const std::vector<std::string>
     }
 }
 
+/// Keeps the last of the options of one name. Those that take several values add up.
+void keep_last(const Options& options, std::vector<po::option>& given) {
+    std::set<std::string> later;
+    const auto replaced_later = [&](const po::option& option) {
+        const po::option_description* known =
+            option.position_key < 0 ? known_option(options, option.string_key) : nullptr;
+        return known && known->semantic()->max_tokens() <= 1 && !later.insert(known->long_name()).second;
+    };
+    for (size_t i = given.size(); i-- > 0;)
+        if (replaced_later(given[i])) given.erase(given.begin() + std::ptrdiff_t(i));
+}
+
 void store_arguments(const Options& options, const std::vector<std::string>& args,
                      const po::positional_options_description& positional, po::variables_map& values) {
     namespace style = po::command_line_style;
@@ -193,6 +205,7 @@ void store_arguments(const Options& options, const std::vector<std::string>& arg
                 fail(Exit::usage,
                      "--" + option.string_key + ": its value is missing; " + allowed(options, option.string_key));
         }
+        keep_last(options, parsed.options);
         po::store(parsed, values);
     });
 }

@@ -14,7 +14,7 @@
 
 namespace convoy {
 
-/// Parses `args` (what follows the subcommand).
+/// Parses `args` (what follows the subcommand). The last of two options of one name wins.
 boost::program_options::variables_map parse(
     const boost::program_options::options_description& options, const std::vector<std::string>& args,
     const boost::program_options::positional_options_description& positional = {});

@@ -44,12 +44,29 @@ TEST(CommandLine, NamesTheMistake) {
     EXPECT_EQ("", problem({"--data="}, {"--data", "missing"}));
     EXPECT_EQ("", problem({"--data", ""}, {"--data", "missing"}));
     EXPECT_EQ("", problem({"--resume=yes"}, {"--resume", "switch"}));
-    EXPECT_EQ("", problem({"--data", "a", "--data", "b"}, {"--data", "more than once"}));
     EXPECT_EQ("", problem({"stray"}, {"'stray'"}));
     EXPECT_EQ("", problem({"--from", "a", "", "b"}, {"--from", "missing"}));
     po::positional_options_description positional;
     positional.add("data", 1);
     EXPECT_EQ("", problem_of_error(Exit::usage, {"--data", "missing"}, [&] { parse(options(), {""}, positional); }));
+}
+
+TEST(CommandLine, TheLastOfTwoOptionsWins) {
+    const auto values = [](const std::vector<std::string>& args) {
+        return parse_with_config(options(), options(), args).values;
+    };
+    EXPECT_EQ(values({"--data", "a", "--batch-size", "1", "--data=b"})["data"].as<std::string>(), "b");
+    EXPECT_EQ(values({"--batch-size=1", "--batch-size", "2", "--batch-size=3"})["batch-size"].as<int64_t>(), 3);
+    EXPECT_TRUE(values({"--resume", "--resume"})["resume"].as<bool>());
+    EXPECT_EQ(values({"--from", "a", "b", "--from", "c"})["from"].as<std::vector<std::string>>(),
+              (std::vector<std::string>{"a", "b", "c"}))
+        << "lists add up";
+    EXPECT_EQ("", problem({"--batch-size", "many", "--batch-size", ""}, {"--batch-size", "missing"}));
+    po::positional_options_description positional;
+    positional.add("data", 1);
+    EXPECT_EQ("", problem_of_error(Exit::usage, {"--data", "more than once"},
+                                   [&] { parse(options(), {"a", "--data", "b"}, positional); }))
+        << "a plain argument is no option";
 }
 
 TEST(CommandLine, ConfigFileLosesToOptions) {
