@@ -15,6 +15,7 @@
 #include "base/file_limit.h"
 #include "base/folder.h"
 #include "base/memory.h"
+#include "base/nearest_name.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -129,17 +130,23 @@ std::optional<int> run_without_mpi(const Arguments& args) {
     return launched_rank() == 0 ? found->second.without_mpi({args.begin() + 1, args.end()}) : 0;
 }
 
+[[noreturn]] void fail_as_unknown(const std::string& command) {
+    Arguments names;
+    for (const auto& [name, unused] : commands) names.push_back(name);
+    fail_everywhere(
+        Exit::usage,
+        "there is no command '" + command + "'" +
+            unknown_choice(command, names,
+                           "convert, verify, train, evaluate, demo, bench, report, plot, predict, comm-test or info"));
+}
+
 int run(Comm& comm, const Arguments& args) {
     if (args.empty()) {
         if (comm.root()) std::fputs(usage, stderr);
         return int(Exit::usage);
     }
     const auto found = commands.find(args[0]);
-    if (found == commands.end())
-        fail_everywhere(
-            Exit::usage,
-            "there is no command '" + args[0] +
-                "'; choose convert, verify, train, evaluate, demo, bench, report, plot, predict, comm-test or info");
+    if (found == commands.end()) fail_as_unknown(args[0]);
     try {
         return found->second.run(comm, {args.begin() + 1, args.end()});
     } catch (const std::exception& error) {

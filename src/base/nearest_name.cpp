@@ -1,6 +1,7 @@
 #include "base/nearest_name.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 #include <utility>
 
@@ -19,15 +20,25 @@ size_t edit_distance(const std::string& a, const std::string& b) {
     return row.back();
 }
 
+/// Returns `name` in lower case, without dashes and underscores.
+std::string folded(const std::string& name) {
+    std::string letters;
+    for (const char c : name)
+        if (c != '-' && c != '_') letters += char(std::tolower(static_cast<unsigned char>(c)));
+    return letters;
+}
+
 }  // namespace
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
     std::string best;
+    const std::string letters = folded(name);
     const size_t furthest = name.size() < 3 ? 0 : name.size() < 4 ? 1 : std::max<size_t>(2, name.size() / 3);
     size_t best_distance = furthest + 1;
     for (const std::string& candidate : known) {
-        const bool abbreviates = name.size() >= 2 && candidate.starts_with(name);
-        const size_t distance = abbreviates ? 0 : edit_distance(name, candidate);
+        const std::string other = folded(candidate);
+        const bool abbreviates = letters.size() >= 2 && other.starts_with(letters);
+        const size_t distance = abbreviates ? 0 : edit_distance(letters, other);
         if (distance < best_distance) {
             best = candidate;
             best_distance = distance;
@@ -40,6 +51,12 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
                          const std::string& prefix) {
     const std::string near = nearest_name(name, known);
     return near.empty() ? "; " + otherwise : ", did you mean " + prefix + near + "?";
+}
+
+std::string unknown_choice(const std::string& name, const std::vector<std::string>& known,
+                           const std::string& all_of_them) {
+    const std::string near = nearest_name(name, known), choose = "choose " + all_of_them;
+    return near.empty() ? "; " + choose : ", did you mean " + near + "? else " + choose;
 }
 
 }  // namespace convoy

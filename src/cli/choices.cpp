@@ -1,6 +1,7 @@
 #include "cli/choices.h"
 
 #include "backend/cpu/conv_ways.h"
+#include "base/nearest_name.h"
 
 namespace convoy {
 
@@ -15,7 +16,7 @@ std::string list_of(const std::vector<std::string>& words) {
 }
 
 void refuse_choice(const std::string& option, const std::string& text, const std::vector<std::string>& names) {
-    fail(Exit::usage, "--" + option + " " + text + " is unknown; choose " + list_of(names));
+    fail(Exit::usage, "--" + option + " " + text + " is unknown" + unknown_choice(text, names, list_of(names)));
 }
 
 const Choices<OptimizerChoice>& optimizer_choices() {

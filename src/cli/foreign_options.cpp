@@ -17,6 +17,8 @@ constexpr const char* data = "is --data here, a folder that 'convoy convert' mad
 constexpr const char* folder = "is --output here, the folder of the run; the data set's is --data";
 constexpr const char* saved = "is not needed here: a run leaves its model in --output";
 constexpr const char* workers = "is not needed here: images are in memory, and --threads are the cores of a rank";
+constexpr const char* half = "is --precision f16 here, which GPUs have; CPUs have --precision bf16";
+constexpr const char* mixed = "is --precision bf16 here; GPUs also have --precision f16";
 
 /// (theirs, ours)
 constexpr std::pair<const char*, const char*> table[] = {
@@ -72,6 +74,18 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"num-worker", workers},
     {"num-workers", workers},
     {"loader-workers", workers},
+    // precision
+    {"bf16", "is --precision bf16 here"},
+    {"fp16", half},
+    {"half", half},
+    {"f16", half},
+    {"amp", mixed},
+    {"use-amp", mixed},
+    {"mixed-precision", mixed},
+    {"autocast", mixed},
+    {"tf32", "is --precision tf32 here, which GPUs have"},
+    {"fp32", "is --precision f32 here, the default"},
+    {"f32", "is --precision f32 here, the default"},
     // training
     {"a", "is --model here"},
     {"arch", "is --model here"},

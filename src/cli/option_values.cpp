@@ -93,6 +93,13 @@ ColorJitter parse_jitter(const std::string& option, const std::string& text) {
 ImageSize parse_image_side(const std::string& option, const std::string& text) {
     ImageSize size{text};
     if (text.empty()) return size;
+    int height = 0, width = 0, read = 0;
+    if (std::sscanf(text.c_str(), "%4dx%4d%n", &height, &width, &read) == 2 && size_t(read) == text.size()) {
+        if (height != width || height < 1 || height > 4096)
+            refuse(option, text, "the model sees squares; write one side in pixels, from 1 to 4096, as in 224");
+        size.side = height;
+        return size;
+    }
     if (text.find('x') != std::string::npos) {
         size.images = parse_image_size(option, text);
         return size;

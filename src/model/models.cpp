@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include "base/nearest_name.h"
+
 namespace convoy {
 namespace {
 
@@ -40,7 +42,7 @@ const Entry& entry_of(const std::string& name) {
         if (name == e.name) return e;
     std::string names;
     for (const std::string& known : model_names()) names += (names.empty() ? "" : ", ") + known;
-    fail(Exit::usage, "--model " + name + " is unknown; choose one of " + names);
+    fail(Exit::usage, "--model " + name + " is unknown" + unknown_choice(name, model_names(), "one of " + names));
 }
 
 }  // namespace

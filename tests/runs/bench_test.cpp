@@ -260,7 +260,7 @@ TEST(Bench, MistakesAreRefused) {
         {start + "--warmup -1", Exit::usage, {"--warmup -1"}},
         {start + "--profile-steps x", Exit::usage, {"--profile-steps", "'x'"}},
         {start + "--step 5", Exit::usage, {"--step", "--steps"}},
-        {start + "--image-size 28x28", Exit::usage, {"--image-size", "28x28", "HxWxC"}},
+        {start + "--image-size 28x28x", Exit::usage, {"--image-size", "28x28x", "HxWxC"}},
         {start + "--image-size 32x32x3", Exit::bad_input, {"mnist-linear", "32x32x3"}},
         {start + "--classes 5 --data " + dir.path(), Exit::usage, {"--classes", "--data"}},
         {start + "--data " + dir.path("none"), Exit::bad_input, {dir.path("none")}},
