@@ -1,7 +1,13 @@
 #include "base/file_error.h"
 
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 namespace convoy {
 namespace {
@@ -40,15 +46,38 @@ std::string own_advice(int code) {
     }
 }
 
+std::string name_of_user(uid_t user) {
+    const passwd* known = ::getpwuid(user);
+    return known ? known->pw_name : "user " + std::to_string(user);
+}
+
+/// Returns "PATH belongs to USER, with mode 0750", of the first folder on the way to `path` that
+/// this user may not enter, else of `path` itself. Empty if that cannot be known.
+std::string whose(const std::string& path) {
+    std::filesystem::path place;
+    for (const std::filesystem::path& part : std::filesystem::path(path)) {
+        place /= part;
+        struct stat about{};
+        if (::stat(place.c_str(), &about) != 0) return "";
+        const int needed = S_ISDIR(about.st_mode) ? X_OK : R_OK;
+        if (place != path && ::faccessat(AT_FDCWD, place.c_str(), needed, AT_EACCESS) == 0) continue;
+        return place.string() + " belongs to " + name_of_user(about.st_uid) + ", with mode " +
+               formatted("%04o", unsigned(about.st_mode & 07777));
+    }
+    return "";
+}
+
 }  // namespace
 
-std::string reason_and_advice(int code, const std::string& otherwise) {
+std::string reason_and_advice(int code, const std::string& otherwise, const std::string& path) {
     const std::string own = own_advice(code);
-    return reason(code) + "; " + (own.empty() ? otherwise : own);
+    const std::string owner = code == EACCES || code == EPERM ? whose(path) : "";
+    return reason(code) + (owner.empty() ? "; " : ": " + owner + ", and this is " + name_of_user(::geteuid()) + "; ") +
+           (own.empty() ? otherwise : own);
 }
 
 void cannot_read(const std::string& path, int code, const std::string& otherwise) {
-    throw Inaccessible(path + ": cannot be read: " + reason_and_advice(code, otherwise));
+    throw Inaccessible(path + ": cannot be read: " + reason_and_advice(code, otherwise, path));
 }
 
 }  // namespace convoy

@@ -13,8 +13,9 @@ struct Inaccessible : Error {
 };
 
 /// "REASON; ADVICE" for the errno `code`. `otherwise` is the advice where `code` needs none of its
-/// own, as for a file that does not exist.
-std::string reason_and_advice(int code, const std::string& otherwise);
+/// own, as for a file that does not exist. Where permission is denied, the reason also says whose
+/// `path` is, or the folder on the way to it that this user may not enter.
+std::string reason_and_advice(int code, const std::string& otherwise, const std::string& path = "");
 
 /// Throws Inaccessible: "PATH: cannot be read: REASON; ADVICE", as reason_and_advice.
 [[noreturn]] void cannot_read(const std::string& path, int code, const std::string& otherwise);

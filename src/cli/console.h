@@ -39,6 +39,8 @@ public:
 
 private:
     void print_options(const ConfigPairs&);
+    /// Warns of options whose effect is hardly the one that was meant.
+    void warn_of_effects(const TrainSetup&, int64_t images);
     void print_data(const std::string& folder, const DataSet& train, const DataSet* test);
 
     const Trainer& trainer_;

@@ -75,6 +75,31 @@ void Console::print_data(const std::string& folder, const DataSet& train, const 
                            d.channels, d.classes, reading.c_str()));
 }
 
+void Console::warn_of_effects(const TrainSetup& s, int64_t images) {
+    const int64_t steps = trainer_.total_steps(), of_epoch = trainer_.steps_per_epoch();
+    const double epochs = double(steps) / double(of_epoch);
+    if (s.global_batch > images)
+        warning(
+            formatted("a batch of %lld is more than the %lld training images: a step takes all of them, and an "
+                      "epoch is one step; lower --batch-size or --batch-per-rank",
+                      (long long)s.global_batch, (long long)images));
+    if (s.schedule.warmup_epochs > epochs)
+        warning(formatted(
+            "--warmup-epochs %g: the run ends after %g epochs, at a rate of %g instead of %g; lower it, "
+            "or raise --epochs",
+            s.schedule.warmup_epochs, epochs, learning_rate(s.schedule, steps - 1, of_epoch, steps), s.schedule.base));
+    if (s.schedule.kind == Schedule::step && s.schedule.step_epochs >= epochs)
+        warning(
+            formatted("--lr-step-epochs %g: the run ends after %g epochs, and the rate never drops; lower it, or "
+                      "raise --epochs",
+                      s.schedule.step_epochs, epochs));
+    if (s.schedule.kind == Schedule::multistep && s.schedule.milestones.back() >= epochs)
+        warning(
+            formatted("--lr-milestones: the run ends after %g epochs, and the drop at epoch %g is not reached; "
+                      "lower it, or raise --epochs",
+                      epochs, s.schedule.milestones.back()));
+}
+
 void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train,
                          const DataSet* test, const Graph& graph, const TrainSetup& s, int ranks) {
     terminal_.line(formatted("convoy %s (%s), %d rank%s", version, commit(), ranks, ranks == 1 ? "" : "s"));
@@ -95,6 +120,7 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     const int64_t steps = trainer_.total_steps();
     const auto rate = [&](int64_t step) { return learning_rate(s.schedule, step, trainer_.steps_per_epoch(), steps); };
     note("rate", formatted("%g at first, %g at the end, base %g", rate(0), rate(steps - 1), s.schedule.base));
+    warn_of_effects(s, train.info().images);
     if (const int64_t every = steps_between_rows(steps, s.metrics_every); every > 1)
         note("metrics", formatted("of each %lldth step are kept, and of the last (--metrics-every); of all epochs and "
                                   "evaluations",

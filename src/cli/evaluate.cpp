@@ -1,6 +1,7 @@
 // convoy evaluate: reads a model file, builds its model, and measures it on a split.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/shorten.h"
 #include "cli/choices.h"
@@ -13,6 +14,7 @@
 #include "train/model_file.h"
 
 namespace convoy {
+namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
 namespace {
@@ -28,7 +30,19 @@ void check_class_names(const std::string& path, const std::vector<std::string>& 
                               "; give the data set that the model was trained on, or one of its classes");
 }
 
+/// Returns the best model of a run, else its last, if `path` is the folder of one; else `path`.
+std::string model_in(const std::string& path) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) return path;
+    for (const char* name : {"model-best.h5", "model.h5"})
+        if (const std::string model = (fs::path(path) / name).string(); fs::is_regular_file(model, error)) return model;
+    fail(Exit::bad_input, path +
+                              ": is a folder without model-best.h5 and model.h5; give a model file, a checkpoint, or "
+                              "the folder of a run that made an evaluation or ended");
+}
+
 struct EvaluateOptions {
+    std::string given;  ///< as the user wrote it: `path`, or a folder that has it
     std::string path, data, split, device;
     int64_t batch = 0, threads = 0;
     Tta views = Tta::plain;
@@ -42,8 +56,8 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     std::string tta, placement;
     po::options_description options("options of evaluate");
     options.add_options()  //
-        ("model-file", po::value<std::string>(&o.path)->value_name("FILE"),
-         "model.h5, model-best.h5 or a checkpoint of a run folder")                                                 //
+        ("model-file", po::value<std::string>(&o.given)->value_name("FILE"),
+         "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model")                   //
         ("data", po::value<std::string>(&o.data)->value_name("DIR"), "data set of HDF5 shards")                     //
         ("split", po::value<std::string>(&o.split)->default_value("test")->value_name("NAME"), "test or train")     //
         ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples per rank and step")  //
@@ -68,17 +82,36 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     return o;
 }
 
+/// Throws Exit::bad_input, naming what the data has otherwise than the model, with both values.
+void check_sizes(const EvaluateOptions& o, const ModelFile& file, const SplitInfo& d) {
+    std::string trained, holds;
+    const auto compare = [&](const std::string& model, const std::string& data) {
+        if (model == data) return;
+        trained += (trained.empty() ? "" : ", ") + model;
+        holds += (holds.empty() ? "" : ", ") + data;
+    };
+    const auto size = [](int height, int width) { return formatted("%dx%d pixels", height, width); };
+    const auto counted = [](int n, const char* one, const char* many) {
+        return std::to_string(n) + " " + (n == 1 ? one : many);
+    };
+    if (file.preprocessing.short_side == 0)
+        compare(size(file.model.h, file.model.w),
+                d.ragged ? "many sizes up to " + size(d.height, d.width) : size(d.height, d.width));
+    compare(counted(file.model.c, "channel", "channels"), counted(d.channels, "channel", "channels"));
+    compare(counted(file.model.classes, "class", "classes"), counted(d.classes, "class", "classes"));
+    if (!trained.empty())
+        fail(Exit::bad_input, o.path + " was trained on images of " + trained + ", but " + o.data +
+                                  " holds images of " + holds +
+                                  "; give the data set that it was trained on, or one of its kind");
+}
+
 /// Throws Exit::bad_input if the images or the classes are not those of the model.
 void check_data(const EvaluateOptions& o, const ModelFile& file, const SplitInfo& d) {
     const auto kind = [](DType type) { return std::string(type == DType::f32 ? "vectors" : "images"); };
     if (d.type != file.data)
         fail(Exit::bad_input, o.path + " was trained on " + kind(file.data) + ", but " + o.data + " holds " +
                                   kind(d.type) + "; give the data set that it was trained on, or one of its kind");
-    const bool fits =
-        file.preprocessing.short_side > 0 || (!d.ragged && d.height == file.model.h && d.width == file.model.w);
-    if (!fits || d.channels != file.model.c || d.classes != file.model.classes)
-        fail(Exit::bad_input,
-             o.path + " was trained on other images than " + o.data + " holds: size, channels or classes differ");
+    check_sizes(o, file, d);
     check_class_names(o.path, file.class_names, o.data, d.class_names);
 }
 
@@ -103,12 +136,14 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     ModelFile file;
     Graph graph;
     comm.together([&] {
+        o.path = model_in(o.given);
         file = read_model_file(o.path);
         reader = std::make_unique<SplitReader>(o.data, o.split);
         check_data(o, file, reader->info());
         check_views(o.views, reader->info(), file.preprocessing);
         graph = fuse(build_model(file.model));
     });
+    if (o.path != o.given) terminal.line("model     " + o.path + ", of the run in " + o.given);
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
     const DataSet data(comm, *backend, *reader, 0,
                        place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));

@@ -54,7 +54,8 @@ void check_images(const TrainOptions& o, const SplitInfo& data) {
     const Crop crop = augment_of(o, data).crop;
     if ((crop != Crop::shifted || !o.image_size.earlier.empty()) && o.crop_pad > 0)
         fail(Exit::usage, "--crop-pad " + std::to_string(o.crop_pad) +
-                              " moves images of the model's size, and these are resized; take --random-resized-crop");
+                              " moves images of the model's size, and these are resized; --crop-pad 0 switches it off, "
+                              "also a recipe's, and --random-resized-crop beside it takes random windows");
     if (crop != Crop::shifted && o.model.starts_with("airbench94"))
         fail(Exit::usage, "--model " + o.model + " takes its first filters from images as they are, and these are " +
                               "resized; choose another one, or leave out --image-size");

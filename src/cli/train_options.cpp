@@ -245,7 +245,7 @@ void check_together(const TrainOptions& o) {
         fail(Exit::usage, "--resume auto needs --output: the run folder to go on with");
     check_chip(o);
     if (o.random_resized_crop && o.crop_pad > 0)
-        fail(Exit::usage, "--random-resized-crop and --crop-pad are two ways to crop; leave one of them out");
+        fail(Exit::usage, "--random-resized-crop and --crop-pad both crop; --crop-pad 0 switches a recipe's off");
     if (o.resize > 0 && o.resize < o.image_size.side)
         fail(Exit::usage, formatted("--resize %lld is less than --image-size %d: there would be no centre of that size",
                                     (long long)o.resize, o.image_size.side));

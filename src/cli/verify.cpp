@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "data/digest.h"
+#include "data/other_folder.h"
 #include "data/shard.h"
 
 namespace convoy {
@@ -23,28 +24,70 @@ namespace fs = std::filesystem;
 namespace po = boost::program_options;
 namespace {
 
+/// What is wrong with a data set; of each file the first that was found.
+class Problems {
+public:
+    explicit Problems(const std::string& dir) : dir_(dir) {}
+    /// Runs `check`; an Error that it throws is kept.
+    template <class Check> void of(const Check& check) {
+        try {
+            check();
+        } catch (const Error& problem) {
+            add(problem);
+        }
+    }
+    /// Throws the only problem. Prints several, a line each, and throws how many there are.
+    void report() const {
+        if (found_.size() == 1) throw Error(found_[0]);
+        for (const Error& problem : found_) std::fprintf(stderr, "convoy: %s\n", problem.what());
+        if (!found_.empty())
+            fail(found_[0].code, dir_ + ": has the " + std::to_string(found_.size()) + " problems above");
+    }
+
+private:
+    std::string file_of(const Error& problem) const {
+        const std::string text = problem.what();
+        return text.substr(0, text.find(": ", dir_.size()));
+    }
+    void add(const Error& problem) {
+        const auto of_this_file = [&](const Error& other) { return file_of(other) == file_of(problem); };
+        if (std::none_of(found_.begin(), found_.end(), of_this_file)) found_.push_back(problem);
+    }
+
+    const std::string dir_;
+    std::vector<Error> found_;
+};
+
+void verify_file(const std::string& path, const ManifestEntry& entry) {
+    std::error_code error;
+    if (fs::status(path, error).type() == fs::file_type::not_found)
+        fail(Exit::bad_input, path + ": is in manifest.json, but missing; convert the data set again");
+    size_of_input(path, "convert the data set again");
+    if (digest_of_file(Digest::Kind::sha256, path) != entry.sha256)
+        fail(Exit::bad_input, path +
+                                  ": its SHA-256 is not the one in manifest.json: it is damaged or was replaced; "
+                                  "convert the data set again");
+}
+
 /// Compares each file with its line in the manifest; returns the bytes of all.
-int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& manifest) {
+int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& manifest, Problems& problems) {
     std::set<std::string> listed;
     int64_t bytes = 0;
     for (const ManifestEntry& entry : manifest) {
-        const std::string path = dir + "/" + entry.file;
-        if (!listed.insert(entry.file).second)
-            fail(Exit::bad_input, dir + "/manifest.json: lists " + entry.file + " twice; convert the data set again");
-        std::error_code error;
-        if (fs::status(path, error).type() == fs::file_type::not_found)
-            fail(Exit::bad_input, path + ": is in manifest.json, but missing; convert the data set again");
-        size_of_input(path, "convert the data set again");
-        if (digest_of_file(Digest::Kind::sha256, path) != entry.sha256)
-            fail(Exit::bad_input, path +
-                                      ": its SHA-256 is not the one in manifest.json: it is damaged or was replaced; "
-                                      "convert the data set again");
+        problems.of([&] {
+            if (!listed.insert(entry.file).second)
+                fail(Exit::bad_input,
+                     dir + "/manifest.json: lists " + entry.file + " twice; convert the data set again");
+            verify_file(dir + "/" + entry.file, entry);
+        });
         bytes += entry.bytes;
     }
     for (const std::string& name : files_in(dir, "check the path"))
         if (name != "manifest.json" && !listed.contains(name))
-            fail(Exit::bad_input,
-                 dir + "/" + name + ": is not in manifest.json; move it away, or convert the data set again");
+            problems.of([&] {
+                fail(Exit::bad_input,
+                     dir + "/" + name + ": is not in manifest.json; move it away, or convert the data set again");
+            });
     return bytes;
 }
 
@@ -129,18 +172,22 @@ int verify(const std::vector<std::string>& args) {
     if (type != fs::file_type::directory && type != fs::file_type::none)  // none: files_in() says why
         fail(Exit::bad_input, dir + ": is not a folder; give the folder of a data set");
     files_in(dir, "give the folder of a data set");
+    check_holds_shards(dir);
     const std::vector<ManifestEntry> manifest = read_manifest(dir);
     std::optional<SplitInfo> train;
     Terminal terminal(stdout, true);
-    for (const std::string split : {"train", "test"}) {
-        const SplitReader reader(dir, split);
-        if (train) check_same_shape(*train, reader.info(), dir);
-        const Seen seen = read_everything(reader);
-        if (!train) verify_statistics(reader.info(), seen, dir);
-        print_split(terminal, reader.info(), seen.classes);
-        if (!train) train = reader.info();
-    }
-    const int64_t bytes = verify_files(dir, manifest);
+    Problems problems(dir);
+    for (const std::string split : {"train", "test"})
+        problems.of([&] {
+            const SplitReader reader(dir, split);
+            if (train) check_same_shape(*train, reader.info(), dir);
+            const Seen seen = read_everything(reader);
+            if (split == "train") verify_statistics(reader.info(), seen, dir);
+            print_split(terminal, reader.info(), seen.classes);
+            if (split == "train") train = reader.info();
+        });
+    const int64_t bytes = verify_files(dir, manifest, problems);
+    problems.report();
     terminal.line(formatted("%s: ok, %zu files, %lld bytes, every checksum matches", dir.c_str(), manifest.size(),
                             (long long)bytes));
     return int(Exit::done);

@@ -71,17 +71,18 @@ bool has_memory_for(const std::string& path) {
 }
 
 /// ": cannot be VERB: REASON; ADVICE" if it was the system that refused something, else empty.
-std::string refusal_of(const Failure& failure, const std::string& verb, const std::string& otherwise) {
+std::string refusal_of(const Failure& failure, const std::string& verb, const std::string& otherwise,
+                       const std::string& path = "") {
     if (failure.system == 0) return "";
     if (failure.locking && failure.system != EAGAIN)
         return ": cannot be locked: " + failure.text +
                "; HDF5_USE_FILE_LOCKING asks for a lock that this file system refuses: set it to FALSE";
-    return ": cannot be " + verb + ": " + reason_and_advice(failure.system, otherwise);
+    return ": cannot be " + verb + ": " + reason_and_advice(failure.system, otherwise, path);
 }
 
-/// Throws Inaccessible if it was the system that refused to read `what`.
+/// Throws Inaccessible if it was the system that refused to read `what`, a file or what it holds.
 void fail_if_refused(const Failure& failure, const std::string& what) {
-    const std::string refusal = refusal_of(failure, "read", "check the path and the file system");
+    const std::string refusal = refusal_of(failure, "read", "check the path and the file system", what);
     if (!refusal.empty()) throw Inaccessible(what + refusal);
 }
 

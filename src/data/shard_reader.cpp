@@ -10,6 +10,7 @@
 #include "base/input_file.h"
 #include "base/shell_word.h"
 #include "data/digest.h"
+#include "data/other_folder.h"
 #include "data/shard.h"
 #include "data/shard_checks.h"
 #include "data/shard_format.h"
@@ -20,6 +21,7 @@ namespace {
 
 /// The shards of `split` found in `dir`, by number; `shards` is the total their names agree on.
 std::map<int, std::string> find_shards(const std::string& dir, const std::string& split, int& shards) {
+    check_holds_shards(dir);
     std::map<int, std::string> found;
     shards = 0;
     for (const std::string& name : files_in(dir, "'convoy convert' makes a data set, 'make data' fetches CIFAR-10")) {
@@ -34,8 +36,8 @@ std::map<int, std::string> find_shards(const std::string& dir, const std::string
         found[shard] = fs::path(dir) / name;
     }
     if (found.empty())
-        fail(Exit::bad_input,
-             dir + ": holds no " + split + " shards; make them with convoy convert … --to " + shell_word(dir));
+        fail(Exit::bad_input, dir + ": holds no " + split + " shards; make them with convoy convert … --to " +
+                                  (files_in(dir, "check the path").empty() ? shell_word(dir) : "a new folder"));
     for (int i = 0; i < shards; ++i)
         if (!found.contains(i))
             fail(Exit::bad_input,

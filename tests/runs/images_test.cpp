@@ -90,7 +90,7 @@ TEST_F(Images, CentresTrainLikeADataSetOfCentres) {
     EXPECT_NE(measured("cut", "centres"), of_centres) << "those are enlarged";
     EXPECT_EQ("", refusal(convoy_alone("evaluate --device cpu --model-file " + dir_.path("centres") +
                                        "/model.h5 --data " + dir_.path("whole")),
-                          Exit::bad_input, {"model.h5", "size"}));
+                          Exit::bad_input, {"model.h5", "28x28 pixels", "38x38 pixels"}));
 }
 
 // A window is a function of seed, epoch and sample: losses of two ranks differ by rounding only.

@@ -30,12 +30,16 @@ TEST(EvaluateData, IsOfTheModelsImagesAndClasses) {
         });
     };
     SyntheticShape shape{.images = 4, .test_images = 4, .height = 28, .width = 28, .channels = 1, .classes = 10};
-    const std::string other = "size, channels or classes differ";
-    for (int SyntheticShape::* number :
-         {&SyntheticShape::height, &SyntheticShape::width, &SyntheticShape::channels, &SyntheticShape::classes}) {
+    const std::pair<int SyntheticShape::*, std::vector<std::string>> numbers[] = {
+        {&SyntheticShape::height, {"28x28 pixels", "29x28 pixels"}},
+        {&SyntheticShape::width, {"28x28 pixels", "28x29 pixels"}},
+        {&SyntheticShape::channels, {"images of 1 channel, but", "images of 2 channels;"}},
+        {&SyntheticShape::classes, {"10 classes", "11 classes"}}};
+    for (const auto& [number, words] : numbers) {
         SyntheticShape changed = shape;
         ++(changed.*number);
-        EXPECT_EQ("", problem(make_synthetic(changed), other)) << changed.height << "x" << changed.width;
+        for (const std::string& word : words)
+            EXPECT_EQ("", problem(make_synthetic(changed), word)) << changed.height << "x" << changed.width;
     }
     EXPECT_EQ("", problem(make_normal(shape), "was trained on images"));
     Source renamed = make_synthetic(shape);
