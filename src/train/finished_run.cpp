@@ -2,6 +2,7 @@
 
 #include "base/folder.h"
 #include "train/checkpoint.h"
+#include "train/configuration.h"
 #include "train/metrics_file.h"
 
 namespace convoy {
@@ -13,7 +14,12 @@ bool is_finished(const RunPlace& place, int64_t total_steps) {
         return false;
     const MetricsFile file = read_metrics(metrics);
     const std::vector<EventRow>& events = file.rows<EventRow>();
-    return !events.empty() && events.back().kind == "done" && events.back().step == total_steps;
+    const auto recorded = file.run.find("configuration");
+    if (recorded == file.run.end() || events.empty()) return false;
+    // else they are lost, or not mounted
+    const bool keeps_none =
+        config_value(recorded->second, "keep") == "0" || config_value(recorded->second, "checkpoint-every") == "none";
+    return keeps_none && events.back().kind == "done" && events.back().step == total_steps;
 }
 
 }  // namespace convoy

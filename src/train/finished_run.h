@@ -5,7 +5,8 @@
 namespace convoy {
 
 /// Whether the run that is to go on was trained to this step and ended there, with its model on
-/// disk and no checkpoint left. Throws as checkpoints_of() and read_metrics().
+/// disk, and left no checkpoint because it was to keep none. Throws as checkpoints_of() and
+/// read_metrics().
 bool is_finished(const RunPlace&, int64_t total_steps);
 
 }  // namespace convoy
