@@ -8,8 +8,13 @@
 namespace convoy {
 namespace {
 
-/// A run's folder, and how it was started: they say nothing of what the run computed.
-bool is_compared(const std::string& option) { return option != "resume" && !writing_options().contains(option); }
+/// Whether an option says something of what a run computed; not of its folder, and of how it was
+/// started, watched and shown.
+bool is_compared(const std::string& option) {
+    static const std::set<std::string> others = {"resume",     "time-limit",    "watchdog",
+                                                 "log-format", "publish-every", "log-interval"};
+    return !others.contains(option) && !writing_options().contains(option);
+}
 
 /// Returns the names that any of the runs recorded, in that order.
 std::vector<std::string> recorded_names(const std::vector<RunSummary>& runs) {

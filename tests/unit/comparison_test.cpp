@@ -127,6 +127,12 @@ TEST_F(Comparison, AnOptionThatARunDidNotRecordCountsAsItsDefault) {
     EXPECT_EQ(cells(report("--format markdown old mixed").out).at(2).at(3), "-");
 }
 
+TEST_F(Comparison, HowARunWasStartedAndShownIsNotCompared) {
+    write_run("a", "lr = 0.1\nresume = none\nlog-interval = 10\n# time-limit = \n# log-dir = \n", 0.5);
+    write_run("b", "lr = 0.1\nresume = auto\nlog-interval = 1\ntime-limit = 1h\n# log-dir = logs\n", 0.5);
+    EXPECT_EQ(differing("a b"), nlohmann::json::parse("[{},{}]"));
+}
+
 // Columns of that name exist already; that of `epochs` counts those that were completed.
 TEST_F(Comparison, AColumnIsNotThereTwice) {
     write_run("a", "model = resnet18\nprecision = f32\nepochs = 3\n", 0.5);
