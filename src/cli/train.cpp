@@ -109,8 +109,9 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
                 Requests& requests, const std::string& folder, const std::string& limit, const std::string& again) {
     const auto say = [&](const std::string& signal, int64_t step) {
         recorder.record_termination(step, signal + ", in the middle of a step or an evaluation");
-        console.print_termination(signal, step, folder, again);
+        console.print_termination(words_of_signal(), step, folder, again);
     };
+    set_up_is_done();
     comm.or_abort([&] {
         try {
             const LastResort last_resort(comm, trainer, requests,
@@ -127,8 +128,8 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
         }
     });
     comm.together([&] {
-        const char* signal = signal_received();
-        const std::string stopped_by = signal ? signal : "a request of another rank or " + limit;
+        const std::string signal = words_of_signal();
+        const std::string stopped_by = !signal.empty() ? signal : "a request of another rank or " + limit;
         if (comm.root()) recorder.finish(trainer, stopped_by);
         console.print_end(folder, stopped_by, again);
     });
@@ -175,7 +176,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     if (o.dry_run) return dry_run(comm, parsed, limit, terminal);
     open_log(comm, parsed, terminal);
     static Requests requests;  // a signal may come until the process ends
-    stop_on_signals(requests);
+    stop_on_signals(requests, comm.root());
 
     // 2. Backend
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);

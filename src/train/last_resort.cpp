@@ -81,6 +81,11 @@ void LastResort::end(const std::string& signal) {
         }
         if (!pause(0)) return;
         actions_.say(signal, step);
+        if (of_mpirun_) {  // which ends all ranks: an abort would only add words
+            const double seconds = 2 * launcher_grace().to_kill;
+            actions_.pause(seconds);
+            if (!pause(seconds)) return;
+        }
         comm_.abort(Exit::requeue, "ended by " + signal +
                                        " before a step or an evaluation had ended; the checkpoint is that of step " +
                                        std::to_string(step));

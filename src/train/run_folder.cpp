@@ -53,7 +53,7 @@ bool replaces_run(const std::string& path, bool resume, bool overwrite) {
     const fs::file_type metrics = fs::status(path + "/metrics.h5", error).type();
     const bool used = metrics != fs::file_type::not_found || !checkpoints_of(path).empty();
     if (!used || resume) return false;
-    if (!overwrite)
+    if (!overwrite && has_steps(path))
         fail(Exit::usage, path +
                               " already holds a run; choose another --output, or continue it with --resume auto "
                               "(--overwrite would delete it)");
@@ -122,7 +122,9 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
         warn(path + ": this file system has no locks (" + std::strerror(errno) +
              "), so a second run there would not be refused; start none");
     remove_leftovers(path);
-    if (replaces_run(path, resume, overwrite)) remove_run(path);
+    if (!replaces_run(path, resume, overwrite)) return;
+    if (!overwrite) warn(path + ": replaces a run that was ended before its first step");
+    remove_run(path);
 }
 
 void check_folder(const std::string& path, const std::string& option) {

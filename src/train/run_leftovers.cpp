@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "base/file_error.h"
@@ -78,6 +79,20 @@ void remove_leftovers(const std::string& run_dir) {
             if (is_trial(entry.filename())) remove_trial(entry);
         }
     remove_reports(run_dir + "/stalled");
+}
+
+bool has_steps(const std::string& run_dir) {
+    for (const char* model : {"/model.h5", "/model-best.h5"})
+        if (is_there(run_dir + model)) return true;
+    const std::vector<std::string> checkpoints = checkpoints_of(run_dir);
+    if (std::any_of(checkpoints.begin(), checkpoints.end(),
+                    [](const std::string& path) { return step_of_checkpoint(path) != 0; }))
+        return true;
+    std::ifstream lines(run_dir + "/metrics.jsonl");
+    if (!lines) return true;  // nothing is known of it
+    for (std::string line; std::getline(lines, line);)
+        if (line.find("\"kind\":\"train\"") != std::string::npos) return true;
+    return false;
 }
 
 void remove_run(const std::string& run_dir) {

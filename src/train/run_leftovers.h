@@ -7,6 +7,8 @@ namespace convoy {
 
 /// Removes what a killed run was writing, and the reports of its watchdog.
 void remove_leftovers(const std::string& run_dir);
+/// Whether the run in a folder may have done a step; false if it was ended before its first.
+bool has_steps(const std::string& run_dir);
 /// Removes the run that --overwrite replaces. Throws Exit::io.
 void remove_run(const std::string& run_dir);
 

@@ -62,6 +62,39 @@ TEST_F(Signals, AHangupInALongStepIsNamed) {
     expect_checkpoint("slow");
 }
 
+// Steps of about half a second: mpirun ends its ranks in the middle of one. As a terminal does, the
+// signal goes to mpirun alone: its ranks are in process groups of their own.
+TEST_F(Signals, CtrlCUnderMpirunIsOneLineThatSaysHowToGoOn) {
+    make_data(dir_.path("colour"), 600, 40, "12x12x3", 2);
+    write_file(dir_.path("quick.cfg"), "tune = quick\n");  // mpirun has a --tune, too
+    const Options slow = {{"model", "resnet18"}, {"data", dir_.path("colour")},      {"batch-size", "600"},
+                          {"epochs", "1000"},    {"config", dir_.path("quick.cfg")}, {"eval-every", "0"},
+                          {"metrics-every", "1"}};
+    const std::string mpirun = "mpirun --oversubscribe --bind-to none -np 2 " + sibling("convoy") + " ";
+    const Finished f = interrupted(with_limit(mpirun + train("slow", slow), 60), "slow", 2,
+                                   "sleep 0.1; pkill -INT -f '^mpirun .*" + dir_.path("slow") + "'");
+    EXPECT_EQ(f.code, 1) << "of OpenMPI: " << f.out << f.err;
+    EXPECT_EQ(f.err.find("MPI_ABORT"), std::string::npos) << f.err;
+    EXPECT_EQ(f.err.find("convoy:"), std::string::npos) << f.err;
+    EXPECT_EQ(count(f.out, "stopped by SIGTERM (as mpirun sends it after Ctrl-C)"), 1) << f.out << f.err;
+    EXPECT_NE(f.out.find("go on with --resume auto --output " + dir_.path("slow")), std::string::npos) << f.out;
+    EXPECT_FALSE(checkpoints("slow").empty());
+}
+
+TEST_F(Signals, ARunThatWasEndedBeforeItsFirstStepBlocksNoOther) {
+    const std::string again = train("early", {{"max-steps", "2"}});
+    ASSERT_EQ("", failure(convoy_alone(again)));
+    fs::remove_all(dir_.path("early") + "/checkpoints");
+    for (const char* model : {"/model.h5", "/model-best.h5"}) fs::remove(dir_.path("early") + model);
+    EXPECT_EQ("", refusal(convoy_alone(again), Exit::usage, {"already holds a run"})) << "it has steps";
+    const std::string lines = read_file(dir_.path("early") + "/metrics.jsonl");
+    write_file(dir_.path("early") + "/metrics.jsonl", lines.substr(0, lines.find("{\"kind\":\"train\"")));
+    const Finished f = convoy_alone(again);
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.err.find("replaces a run that was ended before its first step"), std::string::npos) << f.err;
+    EXPECT_EQ(column(dir_.path("early"), "train/step").size(), 2u);
+}
+
 TEST_F(Signals, AHangupThatNohupIgnoresEndsNothing) {
     const std::string hang_up = send("HUP", "kept"), end = send("USR1", "kept");
     const std::string rows = "$(grep -c '\"train\"' " + dir_.path("kept") + "/metrics.jsonl)";
