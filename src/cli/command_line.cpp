@@ -111,8 +111,7 @@ bool replaced(const std::string& key, const std::vector<std::set<std::string>>& 
     });
 }
 
-/// Throws for a line of a file whose option only the command line may have. --print-config used to
-/// print switches that are off.
+/// Throws for an option that only the command line may have, unless it switches a flag off.
 void check_not_only_flag(const Options& options, const std::string& where, const std::string& key,
                          const std::string& value, const std::set<std::string>& only_flags) {
     const bool is_switch = options.find(key, false).semantic()->min_tokens() == 0;

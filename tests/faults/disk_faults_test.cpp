@@ -68,11 +68,11 @@ TEST_F(DiskFaults, DiskThatFillsUpCostsNoTraining) {
         data_ + " --output " + run + " --overwrite";
     const SmallDisk disk(dir_.path("disk"), 16 << 10);
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
-    // Nothing is left as soon as there is a checkpoint, and so rows in metrics.h5.
+    // Nothing is left as soon as there is a model, and so rows in metrics.h5.
     const auto on_a_disk_that_fills = [&](const std::string& command) {
         fs::remove_all(run);
         return test::run("( " + command + " ) & job=$!; for i in $(seq 1000); do ls " + run +
-                         "/checkpoints/*.h5 >/dev/null 2>&1 && break; sleep 0.01; done\n" + "cat /dev/zero >" +
+                         "/model-best.h5 >/dev/null 2>&1 && break; sleep 0.01; done\n" + "cat /dev/zero >" +
                          dir_.path("disk") + "/filler 2>/dev/null; wait $job; code=$?; rm " + dir_.path("disk") +
                          "/filler; exit $code");
     };

@@ -126,8 +126,8 @@ TEST_F(Hdf5Access, EveryErrnoHasItsOwnAdvice) {
     EXPECT_TRUE(has(reason_and_advice(524, ""), "does not support"));  // ENOTSUPP, as NFS says it
 }
 
-// In a folder with the sticky bit nobody but its owner can remove the link, so it is still there when
-// the file is created.
+// In a folder with the sticky bit nobody but its owner can remove the link, so it is still there
+// when the file is created.
 TEST_F(Hdf5Access, NoFileIsCreatedThroughALink) {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
     const std::string folder = dir_.path("shared"), link = folder + "/model.h5", victim = dir_.path("victim");
