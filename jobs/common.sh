@@ -170,8 +170,8 @@ train_on() {
   echo "convoy job: $(job_name) $(job_id) in $output: $(quoted "${launch[@]}" "${convoy[@]}" train "${args[@]}")"
   before=$(model_written)
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
-  # When a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0. A run that was done
-  # before, and kept no checkpoint, writes nothing.
+  # When a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0. A run that was
+  # done before, and kept no checkpoint, writes nothing.
   if ((code == 0)) && [[ ${launch[0]} == mpirun && $(model_written) == "$before" ]] && ! given dry-run && ! given help && ! is_done; then
     echo "convoy job: mpirun ended with 0, but the training has written no model: a host or a connection is lost"
     code=$daemon_lost
