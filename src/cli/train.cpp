@@ -111,7 +111,6 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
         recorder.record_termination(step, signal + ", in the middle of a step or an evaluation");
         console.print_termination(words_of_signal(), step, folder, again);
     };
-    set_up_is_done();
     comm.or_abort([&] {
         try {
             const LastResort last_resort(comm, trainer, requests,
@@ -176,7 +175,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     if (o.dry_run) return dry_run(comm, parsed, limit, terminal);
     open_log(comm, parsed, terminal);
     static Requests requests;  // a signal may come until the process ends
-    stop_on_signals(requests, comm.root());
+    stop_on_signals(requests);
 
     // 2. Backend
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);

@@ -17,7 +17,7 @@ constexpr StopSignal stop_signals[] = {{SIGUSR1, "SIGUSR1", false}, {SIGUSR2, "S
 
 // A signal handler can reach nothing else.
 Requests* flags = nullptr;
-volatile std::sig_atomic_t received = 0, ending = 0, continued = 0, continued_once = 0, set_up = 0, speaks = 0;
+volatile std::sig_atomic_t received = 0, ending = 0, continued = 0, continued_once = 0;
 
 const StopSignal* signal_of(int number) {
     for (const StopSignal& s : stop_signals)
@@ -30,20 +30,10 @@ const char* name_of(int number) {
     return s ? s->name : nullptr;
 }
 
-/// Says that a signal came before the training can answer it. Only calls what a handler may.
-void say_too_early() {
-    constexpr char text[] =
-        "convoy: interrupted before the first step: no checkpoint is written; start it again as it was\n";
-    if (::write(STDERR_FILENO, text, sizeof text - 1) < 0) return;
-}
-
 void on_signal(int signal) {
     if (received == SIGINT && signal == SIGINT) _exit(128 + SIGINT);
     if (received == 0) received = signal;
-    if (ending == 0 && signal_of(signal)->ends) {
-        ending = signal;
-        if (set_up == 0 && speaks != 0 && continued_once != 0) say_too_early();
-    }
+    if (ending == 0 && signal_of(signal)->ends) ending = signal;
     flags->stop = 1;
 }
 
@@ -70,9 +60,8 @@ static void unblock_stop_signals() {
     pthread_sigmask(SIG_UNBLOCK, &all, nullptr);
 }
 
-void stop_on_signals(Requests& requests, bool root) {
+void stop_on_signals(Requests& requests) {
     flags = &requests;
-    speaks = root;
     struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;  // a write of metrics or of a checkpoint goes on
@@ -89,8 +78,6 @@ bool take_continued() {
     if (came) continued = 0;
     return came;
 }
-
-void set_up_is_done() { set_up = 1; }
 
 std::string words_of_signal() {
     const char* name = name_of(received);

@@ -9,10 +9,8 @@ namespace convoy {
 
 /// From now on these signals set `requests.stop`, but SIGHUP does nothing if the process was
 /// started with it ignored (nohup). A stdout that lost its reader does not end the process.
-/// Call once; `requests` must live as long as the process. If mpirun ends the ranks before
-/// set_up_is_done(), the root says so, because they are killed before they can answer.
-void stop_on_signals(Requests& requests, bool root);
-void set_up_is_done();
+/// Call once; `requests` must live as long as the process.
+void stop_on_signals(Requests& requests);
 /// Whether a SIGCONT came since the last call.
 bool take_continued();
 /// Name of the first signal that came after which a SIGKILL may follow (SIGTERM, SIGHUP, SIGXCPU),

@@ -153,7 +153,7 @@ TEST_F(Faults, ModelFilesThatCannotBeUsedAreRefused) {
     refused(Exit::bad_input, {"none.h5"}, evaluate + dir_.path("none.h5"));
     refused(Exit::bad_input, {first_, "not a model file"}, evaluate + first_);
     make_data(dir_.path("other"), 60, 20, "16x16x3");
-    refused(Exit::bad_input, {file, "other images", dir_.path("other")},
+    refused(Exit::bad_input, {file, "images of 28x28 pixels", dir_.path("other")},
             "evaluate --data " + dir_.path("other") + " --model-file " + file);
     refused(Exit::usage, {"--model-file", "required"}, "evaluate --data " + data_);
     refused(Exit::bad_input, {data_, "valid"}, evaluate + file + " --split valid");

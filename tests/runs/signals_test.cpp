@@ -77,7 +77,7 @@ TEST_F(Signals, CtrlCUnderMpirunIsOneLineThatSaysHowToGoOn) {
     EXPECT_EQ(f.err.find("MPI_ABORT"), std::string::npos) << f.err;
     EXPECT_EQ(f.err.find("convoy:"), std::string::npos) << f.err;
     EXPECT_EQ(count(f.out, "stopped by SIGTERM (as mpirun sends it after Ctrl-C)"), 1) << f.out << f.err;
-    EXPECT_NE(f.out.find("go on with --resume auto --output " + dir_.path("slow")), std::string::npos) << f.out;
+    EXPECT_NE(f.out.find("train --resume auto --output " + dir_.path("slow")), std::string::npos) << f.out;
     EXPECT_FALSE(checkpoints("slow").empty());
 }
 

@@ -21,7 +21,7 @@ TEST(LastResort, ASigcontAsksForACheckpointWhereStepsAreShort) {
     const Samples samples = draw_samples(30, 21);
     Training training(backend, linear_graph(), samples, nullptr, plain_setup(10, 1));
     const auto in_another_process = [&] {
-        stop_on_signals(training.requests, false);
+        stop_on_signals(training.requests);
         const LastResort last(test_comm(), training.trainer, training.requests,
                               {.save = [](Checkpoint&&) { return false; },
                                .pause = [](double) {},
