@@ -172,7 +172,7 @@ void expect(BenchResult& r, const Cluster& cluster, const TrainOptions& o) {
     r.expected_limit = name_of(p.limit);
 }
 
-/// What --no-environment takes out of texts; nothing without it.
+/// Returns the hosts and paths that --no-environment hides; hides nothing without that option.
 Redaction redaction_of(const ParsedOptions& parsed, const std::vector<std::string>& hosts) {
     Redaction hide;
     if (!parsed.options.no_environment) return hide;

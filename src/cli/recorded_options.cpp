@@ -33,8 +33,8 @@ bool may_be_incomplete(const std::vector<std::string>& args) {
     return !given("--data") || !(given("--batch-size") || given("--batch-per-rank") || given("--config"));
 }
 
-/// What the run in `folder` recorded: its metrics, or where they were moved away its newest
-/// checkpoint. Without options if there is no run.
+/// Reads the options of the run in `folder` from its metrics, or from its newest checkpoint where
+/// the metrics were moved away. Without options if there is no run.
 RecordedOptions recorded_in(const std::string& folder) {
     RecordedOptions recorded{.path = folder + "/metrics.h5"};
     try {

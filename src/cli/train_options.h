@@ -89,7 +89,7 @@ struct ParsedOptions {
     std::string note{};                  ///< on options that a run recorded; empty: none were taken
     std::map<std::string, Given> given;  ///< by the option's name
 };
-/// What a run recorded of its options, for a start that goes on with it.
+/// The options that a run recorded, for a start that continues it.
 struct RecordedOptions {
     std::string path{};     ///< the file that says it; empty: not asked for
     std::string options{};  ///< as config_text() has them; empty: there is no run

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace po = boost::program_options;
 namespace {
 
-/// What is wrong with a data set; of each file the first that was found.
+/// The problems of a data set: the first of each file.
 class Problems {
 public:
     explicit Problems(const std::string& dir) : dir_(dir) {}

@@ -107,7 +107,8 @@ void note_attribute(std::string_view bytes, References& found) {
     found[std::string(name)].emplace_back(bytes.substr(reference, reference_bytes));
 }
 
-/// Of the whole file; of one that was looked at last, what was found then.
+/// Returns the references to texts in the whole file. Remembers those of the file that was read
+/// last.
 const References& references_in(const OpenBytes& file, unsigned long file_number) {
     static unsigned long known = 0;  // HDF5 numbers the files of a process from 1
     static References found;

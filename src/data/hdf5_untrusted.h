@@ -1,5 +1,5 @@
-// What is looked at before HDF5 decodes it, because HDF5 trusts files: it reads, and writes, beyond
-// its buffers where their parts contradict one another. Convoy's files use little of the format, so
+// Checks a file before HDF5 decodes it, because HDF5 trusts files: it reads, and writes, beyond its
+// buffers where their parts contradict one another. Convoy's files use little of the format, so
 // most of it is refused. Each function throws Exit::bad_input naming `path`.
 #pragma once
 #include <optional>

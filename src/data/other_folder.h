@@ -1,4 +1,4 @@
-// What a folder may hold in place of a data set: pictures, a data set as it is downloaded, a run.
+// Recognises folders that are no data set: pictures, a data set as it is downloaded, a run.
 #pragma once
 #include <string>
 #include <vector>

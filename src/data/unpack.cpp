@@ -24,7 +24,7 @@ constexpr uint64_t block = 512;  // a header of tar
 constexpr uint64_t mib = 1 << 20, piece = 1 * mib;
 // Images are compressed already, by more than gzip can; gzip's limit is 1032 times.
 constexpr uint64_t most_growth = 200, always_allowed = 64 * mib;
-// What is left to other programs of a disk: a twentieth, or this.
+// Free space that is left to other programs: a twentieth of the disk, at most this.
 constexpr uint64_t most_spared = 1024 * mib;
 
 /// "a.tar" of "a.tar.gz" and "a.tgz"; "a" of "a.gz".

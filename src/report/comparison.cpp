@@ -1,4 +1,4 @@
-// What runs have not in common, and which is best.
+// Compares runs: the options in which they differ, and their order from the best on.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -33,7 +33,8 @@ bool is_better(const RunSummary& a, const RunSummary& b) {
     return a.best_accuracy > b.best_accuracy;
 }
 
-/// What a run recorded of an option, or says elsewhere; empty if nothing.
+/// Returns the value of an option that a run recorded, also elsewhere than among its options. Empty
+/// if there is none.
 std::string value_of(const RunSummary& s, const std::map<std::string, std::string>& options, const std::string& name) {
     if (const auto own = options.find(name); own != options.end()) return own->second;
     return name == "model" ? s.model : name == "precision" ? s.precision : "";

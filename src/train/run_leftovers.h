@@ -1,5 +1,5 @@
-// What runs leave in their folder, and whose the folder is. Only names that Convoy makes are ever
-// removed: the folder may hold a user's own files.
+// Removes files of ended runs, and tells the owner of a run folder. Only names that Convoy makes
+// are ever removed: the folder may hold a user's own files.
 #pragma once
 #include <string>
 

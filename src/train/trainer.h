@@ -240,7 +240,7 @@ private:
     /// Collective: see held().
     void hold();
     void take_checkpoint(TrainListener&);
-    /// As take_checkpoint(), but only for the model of the best evaluation.
+    /// Does what take_checkpoint() does, but only for the model of the best evaluation.
     void hand_over_best(TrainListener&);
     /// Collective: those of all logical ranks in order, on rank 0.
     std::vector<float> running_statistics();

@@ -81,7 +81,7 @@ TEST_F(Continue, FromTheCheckpointWhereTheMetricsWereMovedAway) {
     EXPECT_EQ(tensors(dir_.path("whole") + "/model.h5"), tensors(dir_.path("run") + "/model.h5"));
 }
 
-// What Convoy writes and replaces is said on the command line only, also if the run says it.
+// Options that write or replace come from the command line only, never from the run.
 TEST_F(Continue, TakesNoOptionThatWritesFromTheRun) {
     ASSERT_EQ("", failure(convoy_alone(train("run", options({{"max-steps", "1"}})))));
     const Finished f = convoy_alone(train("run", stopped({{"overwrite", "true"}, {"log-dir", dir_.path("logs")}})));

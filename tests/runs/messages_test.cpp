@@ -22,7 +22,8 @@ protected:
     std::string train(const std::string& more) const {
         return "train --model mnist-linear --batch-size 20 --output " + dir_.path("run") + " " + more;
     }
-    /// What is wrong with a refusal of bad input that must hold `words`.
+    /// Returns how a refusal of bad input differs from one line that holds `words`; empty if it
+    /// does not.
     std::string refused(const std::string& arguments, const std::vector<std::string>& words,
                         Exit code = Exit::bad_input) const {
         return refusal(convoy_alone(arguments), code, words);

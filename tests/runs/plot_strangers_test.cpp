@@ -196,7 +196,7 @@ TEST_F(PlotStrangers, APictureTakesThePlaceOfALink) {
     expect_picture(dir_.path("trace.png"));
     EXPECT_EQ(read_file(precious), "precious");
     record_fault("a link or a pipe where a picture goes", "replaced; what it leads to stays", "as promised", 3);
-    // What cannot be replaced is left, and nothing beside it.
+    // A folder in the place of the picture stays, and no file is left beside it.
     fs::remove(picture);
     fs::create_directories(picture);
     EXPECT_EQ(there(convoy_ + " plot " + run_).code, 5);

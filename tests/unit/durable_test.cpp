@@ -106,7 +106,7 @@ TEST_F(Durable, DataSetsAreSyncedAndRenamed) {
     EXPECT_TRUE(is_synced(renamed, log.calls.end(), real_path(dir_.path()))) << "the folder of the folder";
 }
 
-// What was put under the name of the partial file, by whomever: a pipe would wait for a reader.
+// Others may put a link, or a pipe that waits for a reader, under the name of the partial file.
 TEST_F(Durable, AFileInTheWayIsReplacedAndNotWrittenTo) {
     const std::string path = dir_.path("file"), partial = path + ".partial", mine = dir_.path("mine");
     const std::vector<unsigned char> bytes = {'n', 'e', 'w'};

@@ -1,4 +1,4 @@
-// What --no-environment takes out of texts.
+// --no-environment: texts without hosts and paths.
 #include "base/redaction.h"
 
 #include <gtest/gtest.h>
