@@ -87,10 +87,11 @@ def link_repository(folder, build):
 
 
 def run(command, folder, environment):
-    """What went wrong, or None. What the command makes may be there from another README: it goes."""
+    """What went wrong, or None. What the command makes may be there from another README: it goes,
+    unless the command continues it."""
     words = shlex.split(command)
     for option, target in zip(words, words[1:]):
-        if option in ("--to", "--output") and ".." not in target:
+        if option in ("--to", "--output") and ".." not in target and "--resume auto" not in command:
             subprocess.run(["rm", "-rf", f"{folder}/{target}"], check=True)
     endless, shorter = re.search(ENDLESS, command), re.sub(*SHORTER, command)
     ended = subprocess.run(
