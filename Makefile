@@ -140,8 +140,8 @@ OF_COMMIT := $(BUILD)/src/base/version.o $(BUILD)/src/backend/cuda/entry.o
 $(OF_COMMIT): CPPFLAGS += -DCONVOY_COMMIT='"$(COMMIT)"'
 $(OF_COMMIT): $(BUILD)/commit
 
-# Where the executable looks for its scripts if it is built, or was copied, elsewhere. A checkout
-# that is copied is not to be built anew for it.
+# The executable looks for its scripts here if it lies outside of the checkout. This is no part of
+# the flags that rebuild everything: copying a checkout must not rebuild it.
 $(BUILD)/src/base/project.o: CPPFLAGS += -DCONVOY_SOURCES='"$(call in_quotes,$(subst ",\",$(subst \,\\,$(CURDIR))))"'
 
 -include $(OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d)

@@ -240,8 +240,11 @@ call_A() {
   run_body properties 40 properties
   bench bench_resnet50_f16 60 100 "$(line resnet50 f16 256 --norm-by kernels --tune 15)" --peer none
   run_tests new_kernels 40 "$(on_cuda Resample Jittered Mixed Staged ExactSums Feed Gather Mixing Resampling)"
-  run_tests captured 50 'All/CudaDeviceSteps.Captured*/mnist_conv_*:All/CudaDeviceSteps.Captured*/resnet18_f16:CudaBackends.*:CudaBranches.AreTheSameBitsAs*:CudaBranches.AStep*:CudaOrder.*:CudaDevice.ANaN*:CudaDevice.LossScale*:CudaDevice.Nccl*'
-  run_tests fused 70 "$(golden '_f16_norms_by_convolutions' resnet18_imagenet):$(golden '_*f16_norms_by_plans' resnet18_imagenet):CudaDevice.ConvolutionsInF16*"
+  local replays='All/CudaDeviceSteps.Captured*' branches='CudaBranches.AreTheSameBitsAs*:CudaBranches.AStep*'
+  local device='CudaDevice.ANaN*:CudaDevice.LossScale*:CudaDevice.Nccl*'
+  run_tests captured 50 "$replays/mnist_conv_*:$replays/resnet18_f16:CudaBackends.*:$branches:CudaOrder.*:$device"
+  run_tests fused 70 "$(golden '_f16_norms_by_convolutions' resnet18_imagenet):$(
+    golden '_*f16_norms_by_plans' resnet18_imagenet):CudaDevice.ConvolutionsInF16*"
   run_tests golden_f32 50 "$(golden '' resnet18_cifar resnet18_imagenet)"
   run_body placements 25 placements
   bench bench_resnet50_bf16 60 100 "$(line resnet50 bf16 256 --norm-by kernels --tune 15)" --peer none
