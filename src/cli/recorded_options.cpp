@@ -100,7 +100,8 @@ std::string take_recorded(const RecordedOptions& recorded, const boost::program_
     if (recorded.path.empty()) return "";
     if (!recorded.failure.empty()) fail(Exit::bad_input, recorded.failure);
     if (recorded.options.empty())
-        fail(Exit::usage, recorded.path + ": says of no run how to continue it; give --data, a batch and the other " +
+        fail(Exit::usage, recorded.path +
+                              ": holds no run to continue; check --output, or give --data, a batch and the other " +
                               "options of the training");
     if (given.data.empty() && config_value(recorded.options, "no-environment") == "true")
         fail(Exit::usage, recorded.path + ": was recorded with --no-environment, without whole paths; give --data too");
