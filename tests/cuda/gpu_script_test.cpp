@@ -90,7 +90,7 @@ TEST(CudaGpuScript, TheSlotIsRehearsed) {
     const std::filesystem::path build = std::filesystem::path(sibling("convoy")).parent_path();
     if (!is_emulated()) GTEST_SKIP() << "the emulated device's program does this";
     const Finished f =
-        run(with_limit("env BUILD=" + build.parent_path().string() + " bash tests/cuda/slot_rehearsal.sh", 900));
+        run(with_limit("env BUILD=" + build.parent_path().string() + " bash tests/cuda/slot_rehearsal.sh", 2400));
     if (f.code == 77) GTEST_SKIP() << f.out;
     EXPECT_EQ(f.code, 0) << f.out << f.err;
 }

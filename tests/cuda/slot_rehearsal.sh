@@ -123,7 +123,7 @@ run_B_C_D() {
 # A program that ignores the signal, with a child in a group of its own.
 end_what_hangs() {
   stand_in nvidia-smi 'trap "" TERM; timeout 900 sleep 917.25'
-  call 'OUT=../hung SLOT_LIMIT=15 SLOT_ONLY="properties resume memcheck_images" ./run gpu-slot A'
+  call 'OUT=../hung SLOT_LIMIT=40 SLOT_ONLY="properties resume memcheck_images" ./run gpu-slot A'
   stages hung 'properties 124' 'resume 0' 'memcheck_images 0'
   nothing_sleeps
   call 'OUT=../late SLOT_SECONDS=9 SLOT_ONLY="steps resume" ./run gpu-slot A'
