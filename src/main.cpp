@@ -147,6 +147,7 @@ int run(Comm& comm, const Arguments& args) {
     }
     const auto found = commands.find(args[0]);
     if (found == commands.end()) fail_as_unknown(args[0]);
+    comm.together(check_session_folder);
     try {
         return found->second.run(comm, {args.begin() + 1, args.end()});
     } catch (const std::exception& error) {

@@ -42,9 +42,13 @@ void leave_no_segments(Comm::Native& n) {
     std::vector<std::string> segments = mapped_segments();
     int all_mapped = segments.size() == size_t(n.local_size);
     MPI_Allreduce(MPI_IN_PLACE, &all_mapped, 1, MPI_INT, MPI_MIN, n.node);
-    if (!all_mapped || n.local_rank != 0) return;
-    remove_names(segments);
-    n.segments = std::move(segments);
+    if (!all_mapped) return;
+    if (n.local_rank == 0) {
+        remove_names(segments);
+        n.segments = std::move(segments);
+    }
+    MPI_Barrier(n.node);
+    n.segment_folder.close();  // it is empty now
 }
 
 }  // namespace
@@ -76,6 +80,8 @@ Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
 }
 
 Comm::~Comm() {
+    native_->segment_folder.open();
+    MPI_Barrier(native_->node);
     if (native_->local_rank == 0) restore_names(native_->segments);
     MPI_Barrier(native_->node);  // MPI_Finalize of any rank may look for its name
     for (MPI_Comm* c : {&native_->leaders, &native_->node, &native_->gradients, &native_->world})

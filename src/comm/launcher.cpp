@@ -1,10 +1,14 @@
 #include "comm/launcher.h"
 
 #include <mpi.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+
+#include "base/error.h"
 
 namespace convoy {
 
@@ -34,13 +38,28 @@ const char* rank_in_environment() {
 
 }  // namespace
 
+bool is_launched() { return rank_in_environment(); }
+
 int launched_rank() {
     const char* rank = rank_in_environment();
     return rank ? std::atoi(rank) : 0;
 }
 
+void check_session_folder() {
+    const char* folder = std::getenv("OMPI_MCA_orte_top_session_dir");
+    struct stat found;
+    if (!folder || ::lstat(folder, &found) != 0) return;
+    const char* wrong = S_ISLNK(found.st_mode)                ? "is a link"
+                        : found.st_uid != ::geteuid()         ? "belongs to another user"
+                        : found.st_mode & (S_IWGRP | S_IWOTH) ? "may be written by others"
+                                                              : nullptr;
+    if (wrong)
+        fail(Exit::usage, std::string("mpirun keeps its files in ") + folder + ", which " + wrong +
+                              ": start it with --mca orte_tmpdir_base FOLDER, a folder that only you may write");
+}
+
 SingleProcess::SingleProcess() {
-    if (rank_in_environment()) return;
+    if (is_launched()) return;
     // Such processes all have the same job number, so they must not share a folder of that name.
     for (const auto& [name, value] : {std::pair("OMPI_MCA_ess_singleton_isolated", "1"),
                                       {"OMPI_MCA_orte_create_session_dirs", "0"},

@@ -18,8 +18,16 @@ Grace launcher_grace();
 /// count as its version 4.
 Grace launcher_grace(const std::string& library);
 
+/// Whether a launcher started this process, as its environment says.
+bool is_launched();
+
 /// This process's rank as its launcher says it, before MPI starts; 0 without a launcher.
 int launched_rank();
+
+/// Throws Exit::usage if the folder where mpirun of OpenMPI 4 keeps its files on this host is a
+/// link, belongs to another user, or may be written by others. It has a name that can be guessed,
+/// and mpirun uses one that is there already.
+void check_session_folder();
 
 /// If no launcher started this process, tells OpenMPI through the environment to start without its
 /// daemon, its folder and its search for network cards, while this object lives. This saves 0.3 s.

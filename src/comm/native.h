@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "comm/segments.h"
 
 namespace convoy {
 
@@ -16,6 +17,7 @@ struct Comm::Native {
     MPI_Comm leaders = MPI_COMM_NULL;    ///< local rank 0 of each node, null elsewhere
     int rank = 0, size = 1, local_rank = 0, local_size = 1;
     std::string host;
+    SegmentFolder segment_folder;
     std::vector<std::string> segments;  ///< of this node, as their names were; on local rank 0
 };
 

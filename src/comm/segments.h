@@ -1,6 +1,7 @@
-// OpenMPI's ranks of a node send through files /dev/shm/vader_segment.* (4 MiB each; sm_segment.*
-// since OpenMPI 5). It removes them at its end. After a kill -9 of mpirun or the loss of a node
-// they would take memory for ever.
+// OpenMPI's ranks of a node send through files vader_segment.* (4 MiB each; sm_segment.* since
+// OpenMPI 5), and share windows through files osc_sm.*; by default all of them lie in /dev/shm. It
+// removes them at its end. After a kill -9 of mpirun or the loss of a node they would take memory
+// for ever. Their names can be guessed, and OpenMPI takes files over that another user made before.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,5 +18,31 @@ void remove_names(const std::vector<std::string>& segments);
 /// Gives each name back, of an empty file: OpenMPI complains in MPI_Finalize about a name that is
 /// gone.
 void restore_names(const std::vector<std::string>& segments);
+
+/// A folder in /dev/shm that only this user may enter (mode 0700, a random name). OpenMPI makes this
+/// rank's files there, if this object is made before MPI_Init. It is there only while OpenMPI makes
+/// or removes files, so that a process that is killed leaves none.
+///
+/// There is none where no launcher started this process, where one of OpenMPI's settings names
+/// another place, and where /dev/shm takes no folder.
+class SegmentFolder {
+public:
+    SegmentFolder();
+    /// Removes the folder, unless a file is in it.
+    ~SegmentFolder();
+    SegmentFolder(const SegmentFolder&) = delete;
+    SegmentFolder& operator=(const SegmentFolder&) = delete;
+
+    /// Makes the folder again after close(). Returns false if the name is taken by now.
+    bool open();
+    /// Removes the folder. One that holds a file stays.
+    void close();
+    /// Empty if there is none.
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+    bool is_there_ = false;
+};
 
 }  // namespace convoy

@@ -1,13 +1,18 @@
 // What is known of the launchers of OpenMPI 4 and 5.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "comm/launcher.h"
-#include "tests/support/support.h"
+#include "tests/support/cluster.h"
 
 namespace convoy::test {
 namespace {
@@ -33,13 +38,14 @@ TEST(Launcher, TheLibraryThatRunsIsAsked) {
 constexpr const char* isolated = "OMPI_MCA_ess_singleton_isolated";
 constexpr const char* folders = "OMPI_MCA_orte_create_session_dirs";
 constexpr const char* messages = "OMPI_MCA_pml";
+constexpr const char* session = "OMPI_MCA_orte_top_session_dir";
 constexpr const char* ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
 
 /// Starts every test without these variables, and puts them back.
 class LauncherEnvironment : public testing::Test {
 protected:
     LauncherEnvironment() {
-        for (const char* name : {isolated, folders, messages, ranks[0], ranks[1], ranks[2], ranks[3]}) {
+        for (const char* name : {isolated, folders, messages, session, ranks[0], ranks[1], ranks[2], ranks[3]}) {
             if (const char* value = std::getenv(name))
                 before_[name] = value;
             else
@@ -94,6 +100,49 @@ TEST_F(LauncherEnvironment, WhatTheUserChoseStays) {
         EXPECT_EQ(value(isolated), "0");
         EXPECT_EQ(value(messages), "ucx");
     }
+}
+
+TEST_F(LauncherEnvironment, AFolderOfMpirunThatOthersMayWriteIsRefused) {
+    const TempDir dir;
+    const auto refusal = [&](const char* name) -> std::string {
+        setenv(session, dir.path(name).c_str(), 1);
+        try {
+            check_session_folder();
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code, Exit::usage);
+            return error.what();
+        }
+        return "";
+    };
+    check_session_folder();  // it is not known
+    EXPECT_EQ(refusal("absent"), "");
+    std::filesystem::create_directory(dir.path("own"));
+    ASSERT_EQ(chmod(dir.path("own").c_str(), 0755), 0);
+    EXPECT_EQ(refusal("own"), "");
+    ASSERT_EQ(symlink(dir.path("own").c_str(), dir.path("link").c_str()), 0);
+    EXPECT_EQ(refusal("link"), "mpirun keeps its files in " + dir.path("link") +
+                                   ", which is a link: start it with --mca orte_tmpdir_base FOLDER, a folder that "
+                                   "only you may write");
+    for (const mode_t mode : {0770, 0702, 0777}) {
+        ASSERT_EQ(chmod(dir.path("own").c_str(), mode), 0);
+        EXPECT_NE(refusal("own").find("may be written by others"), std::string::npos) << mode;
+    }
+    ASSERT_EQ(chmod(dir.path("own").c_str(), 0700), 0);
+    if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
+    ASSERT_EQ(chown(dir.path("own").c_str(), 65534, 65534), 0);
+    EXPECT_NE(refusal("own").find("belongs to another user"), std::string::npos);
+}
+
+TEST(Launcher, AJobWhoseMpirunSharesItsFolderDoesNotStart) {
+    if (launcher_grace().to_term != 1) GTEST_SKIP() << "not OpenMPI 4, whose folder this is";
+    const TempDir dir;
+    ASSERT_EQ(symlink(dir.path().c_str(), dir.path("link").c_str()), 0);
+    // As where mpirun took the link: its own folder is the user's in this test.
+    const Finished f = mpirun("-np 2 env OMPI_MCA_orte_top_session_dir=" + dir.path("link") + " " + sibling("convoy") +
+                              " comm-test --steps 2");
+    EXPECT_NE(f.code, 0);
+    EXPECT_EQ(count(f.err, "which is a link"), 1) << f.err;
+    EXPECT_EQ(f.out, "");
 }
 
 // Single processes have one job number in common, so those that start at the same moment would

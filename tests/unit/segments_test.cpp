@@ -1,14 +1,23 @@
-// What OpenMPI keeps in /dev/shm: a job that is killed leaves none of it behind, and one that ends
-// says nothing about it.
+// What OpenMPI keeps in /dev/shm: nobody else can get at it, a job that is killed leaves none of it
+// behind, and one that ends says nothing about it.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "comm/segments.h"
 #include "tests/support/cluster.h"
 
 namespace convoy::test {
 namespace {
 
 /// Starts a job of two ranks, lists the names of its segments as /proc has them, and does `then`
-/// with mpirun's `$job`. Prints how many names there were, how many are left, and how many ranks.
+/// with mpirun's `$job`. Prints how many names there were, how many of them and of their folders are
+/// left, how many ranks, and how many folders of their own the names were in.
 Finished job_and_then(const std::string& then, int steps) {
     const TempDir dir;
     const std::string job = launch_command(2, "comm-test --sleep 0.1 --steps " + std::to_string(steps), 60),
@@ -20,24 +29,80 @@ Finished job_and_then(const std::string& then, int steps) {
         for pid in $(descendants $shell); do
             case $(cat /proc/$pid/comm) in mpirun | orterun | prterun) job=$pid ;; convoy) ranks="$ranks $pid" ;; esac
         done
-        names=$(for pid in $ranks; do grep -ohE '/dev/shm/(vader|sm)_segment[^ ]*' /proc/$pid/maps; done | sort -u)
+        names=$(for pid in $ranks; do grep -ohE '/dev/shm/[^ ]*(vader|sm)_segment[^ ]*' /proc/$pid/maps; done | sort -u)
         )" + then +
                R"(
         wait $shell
         for i in {1..100}; do kill -0 $ranks 2>/dev/null || break; sleep 0.1; done
-        echo $(wc -w <<<"$names") $(ls $names 2>/dev/null | wc -l) $(wc -w <<<"$ranks")
+        folders=$(for name in $names; do dirname $name; done | sort -u | grep /dev/shm/convoy-)
+        echo $(wc -w <<<"$names") $(ls -d $names $folders 2>/dev/null | wc -l) $(wc -w <<<"$ranks") $(wc -w <<<"$folders")
         cat )" +
                dir.path("err") + " >&2");
 }
 
+constexpr const char* settings[] = {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory",
+                                    "OMPI_MCA_osc_sm_backing_directory", "OMPI_COMM_WORLD_RANK"};
+
+/// Runs `body` in a process of its own, whose environment has none of the settings above. Returns
+/// whether nothing of it failed.
+bool in_a_launched_process(const std::function<void()>& body) {
+    const pid_t child = fork();
+    if (child == 0) {
+        for (const char* setting : settings) unsetenv(setting);
+        setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+        body();
+        _exit(testing::Test::HasFailure());
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    return status == 0;
+}
+
+TEST(Segments, AreMadeWhereOnlyThisUserMayEnter) {
+    EXPECT_TRUE(in_a_launched_process([] {
+        std::string path;
+        {
+            SegmentFolder folder;
+            path = folder.path();
+            for (int i = 0; i < 3; ++i) EXPECT_EQ(std::getenv(settings[i]), path);
+            EXPECT_TRUE(path.starts_with("/dev/shm/convoy-")) << path;
+            struct stat found{};
+            ASSERT_EQ(lstat(path.c_str(), &found), 0);
+            EXPECT_EQ(found.st_mode & 07777, 0700u);
+            EXPECT_EQ(found.st_uid, geteuid());
+            folder.close();
+            EXPECT_FALSE(std::filesystem::exists(path));
+            EXPECT_TRUE(folder.open());
+            EXPECT_TRUE(folder.open()) << "it is this process's";
+            folder.close();
+            std::filesystem::create_directory(path);
+            EXPECT_FALSE(folder.open()) << "somebody else made it";
+            std::filesystem::remove(path);
+            EXPECT_TRUE(folder.open());
+        }
+        EXPECT_FALSE(std::filesystem::exists(path));
+    }));
+}
+
+TEST(Segments, AreMadeWhereTheUserSaid) {
+    EXPECT_TRUE(in_a_launched_process([] {
+        setenv(settings[2], "/dev/shm", 1);
+        SegmentFolder folder;
+        EXPECT_EQ(folder.path(), "");
+        EXPECT_EQ(std::getenv(settings[0]), nullptr);
+        EXPECT_TRUE(folder.open());
+        folder.close();
+    }));
+}
+
 TEST(Segments, AJobWhoseLauncherIsKilledLeavesNone) {
     const Finished f = job_and_then("kill -9 $job", 300);
-    EXPECT_EQ(f.out, "2 0 2\n") << f.err;
+    EXPECT_EQ(f.out, "2 0 2 2\n") << f.err;
 }
 
 TEST(Segments, AJobThatEndsLeavesNoneAndIsSilent) {
     const Finished f = job_and_then("", 10);
-    EXPECT_EQ(f.out, "2 0 2\n") << f.err;
+    EXPECT_EQ(f.out, "2 0 2 2\n") << f.err;
     EXPECT_EQ(f.err.find("system call"), std::string::npos) << f.err;
 }
 
