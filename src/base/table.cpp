@@ -24,6 +24,19 @@ std::string padded(const std::string& text, size_t width, bool left) {
     return left ? text + space : space + text;
 }
 
+/// A bar ends a cell of Markdown unless a backslash is before it, and a backslash before that one
+/// would take its meaning away.
+std::string with_escaped_bars(const std::string& cell) {
+    std::string text;
+    size_t backslashes = 0;  // before this character
+    for (const char c : cell) {
+        if (c == '|') text.append(backslashes + 1, '\\');
+        backslashes = c == '\\' ? backslashes + 1 : 0;
+        text += c;
+    }
+    return text;
+}
+
 template <class Line> std::string lines(const TextTable& t, const Line& line) {
     std::string text = line(t.header);
     for (const auto& row : t.rows) text += line(row);
@@ -42,10 +55,9 @@ std::string as_text(const TextTable& t) {
 }
 
 std::string as_markdown(const TextTable& table) {
-    TextTable t = table;  // with bars that do not end a cell
+    TextTable t = table;
     for (auto& row : t.rows)
-        for (std::string& cell : row)
-            for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, 1, '\\');
+        for (std::string& cell : row) cell = with_escaped_bars(cell);
     const std::vector<size_t> widths = widths_of(t);
     const auto line = [&](const std::vector<std::string>& row) {
         std::string text = "|";

@@ -29,6 +29,11 @@ TEST(BenchResult, TablesAreAligned) {
     EXPECT_EQ(as_text(table), "who     n\nä, b    1\nc \"d\"  23\n");
     EXPECT_EQ(as_markdown(table), "| who   |  n |\n|---|---:|\n| ä, b  |  1 |\n| c \"d\" | 23 |\n");
     EXPECT_EQ(as_markdown({{"a"}, {{"x|y"}}}), "| a    |\n|---|\n| x\\|y |\n");
+    EXPECT_EQ(as_markdown({{"a"}, {{R"(x\|y)"}}}),
+              "| a      |\n|---|\n"
+              R"(| x\\\|y |)"
+              "\n")
+        << "an escaped backslash, then an escaped bar";
     EXPECT_EQ(as_csv(table), "who,n\n\"ä, b\",1\n\"c \"\"d\"\"\",23\n");
     EXPECT_EQ(as_csv({{"a"}, {{"two\nlines"}, {"plain"}}}), "a\n\"two\nlines\"\nplain\n");
 }
