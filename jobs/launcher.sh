@@ -13,6 +13,15 @@ for_openmpi_5() {
   [[ -z ${OMPI_MCA_oob_tcp_if_include:-} ]] || export PRTE_MCA_prte_if_include=$OMPI_MCA_oob_tcp_if_include
 }
 
+# mpirun would keep its files in a folder of /tmp whose name others can guess, and would use one that
+# they made before. Sets `scratch`, a folder that ends with this script. mpirun makes one of the same
+# path on the other hosts, and leaves it there, empty. (PRTE is OpenMPI 5's launcher.)
+make_scratch() {
+  scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
+  trap 'rm -rf "$scratch"' EXIT
+  export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA_prte_tmpdir_base=${PRTE_MCA_prte_tmpdir_base:-$scratch}
+}
+
 # Ranks that mpirun starts over ssh or pbs_tmrsh inherit nothing; these are what a site file and its
 # modules set.
 pass_environment() {
@@ -32,15 +41,15 @@ find_launcher() {
         # ranks on two cores, none in 80 with this.
         export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
       else
+        make_scratch
         launch=("${mpirun[@]}") # reads the allocation itself
       fi
       slurm_end_time
       ;;
     pbs)
       [[ -e ${PBS_NODEFILE:-} ]] || fail "PBS_NODEFILE=${PBS_NODEFILE:-} is not there: this job has no nodes"
-      [[ ${TMPDIR:-} != *[[:space:]:]* ]] || TMPDIR=/tmp # mpirun takes settings apart there
-      scratch=$(mktemp -d "${TMPDIR:-/tmp}/convoy-job-XXXXXX") hosts=$scratch/hosts
-      trap 'rm -rf "$scratch"' EXIT
+      make_scratch
+      hosts=$scratch/hosts
       # One line a rank becomes one line a host, in PBS's order.
       awk '!n[$1]++ { order[++hosts] = $1 } END { for (i = 1; i <= hosts; i++) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE" >"$hosts"
       launch=("${mpirun[@]}" --hostfile "$hosts")

@@ -25,6 +25,7 @@ for host in "${hosts[@]}"; do
   answer=$(timeout 20 $agent "$host" "test -x $(quoted "$PWD/build/convoy") && echo found || echo none" </dev/null 2>&1) || fail "$host: $agent does not get in: ${answer##*$'\n'}"
   [[ $answer == *found ]] || fail "$host does not see $PWD/build/convoy: all machines need this folder under the same path"
 done
+make_scratch
 launch=("${mpirun[@]}" --hostfile "$hostfile")
 pass_environment
 
@@ -44,6 +45,6 @@ if ! given dry-run && ! given help; then
   exec > >(exec tee -ia /dev/fd/9) 2>&1 # -i: a Ctrl-C is for the training
   log_writer=$!
   exec 9>&-
-  trap 'exec >&- 2>&-; wait "$log_writer" || true' EXIT
+  trap 'rm -rf "$scratch"; exec >&- 2>&-; wait "$log_writer" || true' EXIT
 fi
 train_on auto "$@"

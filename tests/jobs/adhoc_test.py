@@ -1,5 +1,7 @@
 """jobs/adhoc/run.sh as it is, and the toy all-reduce, over emulated hosts and what stands for ssh."""
 
+import contextlib
+import glob
 import itertools
 import os
 import re
@@ -25,6 +27,17 @@ def setUpModule():
     unittest.addModuleCleanup(checkout.remove)
     with open(checkout.path("jobs/adhoc/hostfile"), "w") as f:
         f.write("# ours\nm1 slots=2\n\n  m2 slots=1 # a small one\nm3 slots=2\n")
+
+
+def session_folders():
+    """Where mpirun keeps its files, as each rank that runs was told; those of m1 come first."""
+    found = []
+    for process in glob.glob("/proc/[0-9]*/environ"):
+        with contextlib.suppress(OSError), open(process, "rb") as file:
+            variables = dict(entry.split("=", 1) for entry in file.read().decode().split("\0") if "=" in entry)
+            if "OMPI_COMM_WORLD_RANK" in variables:
+                found.append((int(variables["OMPI_COMM_WORLD_RANK"]), variables["OMPI_MCA_orte_top_session_dir"]))
+    return [folder for _, folder in sorted(found)]
 
 
 class Adhoc(unittest.TestCase):
@@ -54,8 +67,16 @@ class Adhoc(unittest.TestCase):
         self.assertEqual(ranks_by_host(checkout.path("output/whole/metrics.h5")), {"m1": 2, "m2": 1, "m3": 2})
         job = self.start(training + " --output output/cut")
         wait_for("training", lambda: checkout.read("output/cut/metrics.jsonl").count('"kind":"train"') > 10, 60)
+        folders = session_folders()
+        self.assertEqual(len(folders), 5, "ranks")
+        for folder in folders:
+            base, session = os.path.split(folder)
+            self.assertRegex(base, "/convoy-job-[^/]{6}$")
+            self.assertTrue(session.startswith("ompi."), folder)
+            self.assertEqual(os.stat(base).st_mode & 0o7777, 0o700, base)
         job.terminate()
         self.assertEqual(job.wait(60), 85, self.said())
+        self.assertFalse(os.path.exists(os.path.dirname(folders[0])), "the folder on the host of the script")
         self.assertIn("the same command with --output output/cut goes on", self.said())
         cut = self.said()
         resumed = self.run_to_end(training + " --output output/cut")
