@@ -19,12 +19,12 @@ void remove_names(const std::vector<std::string>& segments);
 /// gone.
 void restore_names(const std::vector<std::string>& segments);
 
-/// A folder in /dev/shm that only this user may enter (mode 0700, a random name). OpenMPI makes this
-/// rank's files there, if this object is made before MPI_Init. It is there only while OpenMPI makes
-/// or removes files, so that a process that is killed leaves none.
+/// A folder in /dev/shm that only this user may enter (mode 0700, a random name). OpenMPI makes the
+/// files of this rank there, if this object is made before MPI_Init. The folder exists only while
+/// OpenMPI makes or removes files, so that a process that is killed leaves none.
 ///
-/// There is none where no launcher started this process, where one of OpenMPI's settings names
-/// another place, and where /dev/shm takes no folder.
+/// No folder is made if no launcher started this process, if one of OpenMPI's settings names another
+/// place, or if /dev/shm takes no folder.
 class SegmentFolder {
 public:
     SegmentFolder();

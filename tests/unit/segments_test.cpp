@@ -16,8 +16,8 @@ namespace convoy::test {
 namespace {
 
 /// Starts a job of two ranks, lists the names of its segments as /proc has them, and does `then`
-/// with mpirun's `$job`. Prints how many names there were, how many of them and of their folders are
-/// left, how many ranks, and how many folders of their own the names were in.
+/// with mpirun's `$job`. Prints four numbers: names before, names and private folders after, ranks,
+/// and private folders before.
 Finished job_and_then(const std::string& then, int steps) {
     const TempDir dir;
     const std::string job = launch_command(2, "comm-test --sleep 0.1 --steps " + std::to_string(steps), 60),
@@ -35,7 +35,8 @@ Finished job_and_then(const std::string& then, int steps) {
         wait $shell
         for i in {1..100}; do kill -0 $ranks 2>/dev/null || break; sleep 0.1; done
         folders=$(for name in $names; do dirname $name; done | sort -u | grep /dev/shm/convoy-)
-        echo $(wc -w <<<"$names") $(ls -d $names $folders 2>/dev/null | wc -l) $(wc -w <<<"$ranks") $(wc -w <<<"$folders")
+        left=$(ls -d $names $folders 2>/dev/null | wc -l)
+        echo $(wc -w <<<"$names") $left $(wc -w <<<"$ranks") $(wc -w <<<"$folders")
         cat )" +
                dir.path("err") + " >&2");
 }
