@@ -26,7 +26,7 @@ source jobs/outer_job.sh
 # values that hold such come in base64.
 packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* || $1 == " "* || $1 == *" " ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
 unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
-passed_names="CONVOY_SITE CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS"
+passed_names="CONVOY_SITE CONVOY_ASKED_GPUS CONVOY_RUNS CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS"
 for name in CONVOY_ARGS CONVOY_SUBMIT $passed_names; do
   [[ -z ${!name:-} ]] || printf -v "$name" %s "$(unpacked "${!name}")"
 done
@@ -46,7 +46,19 @@ read_site() {
   source "${files[0]}"
   set -eu
 }
+# What only jobs/submit.sh, or a shell that has sourced the site file, hands to the scheduler.
+for_submission() { declare -p "${!SBATCH_@}" QSUB_OPTIONS CONVOY_GPUS_PER_NODE CONVOY_RUNS 2>/dev/null || true; }
+before=$(for_submission)
 read_site
+if [[ -n ${SLURM_JOB_ID:-}${PBS_JOBID:-} && -z ${CONVOY_SUBMIT+set} && $(for_submission) != "$before" ]]; then
+  echo "convoy job: warning: jobs/submit.sh did not submit this job, so the scheduler has not seen what the site file asks of it" >&2
+fi
+
+# [TYPE:]N, as --gpus-per-node takes it: prints N.
+number_of_gpus() { [[ $1 =~ ^([^:]+:)?([1-9][0-9]*)$ ]] && echo "${BASH_REMATCH[2]}"; }
+gpus_per_node=$(number_of_gpus "${CONVOY_ASKED_GPUS:-${CONVOY_GPUS_PER_NODE:-8}}") ||
+  fail "CONVOY_GPUS_PER_NODE=${CONVOY_GPUS_PER_NODE:-} is not [TYPE:]N, as in 4 or a100:4: correct the site file"
+runs_folder=${CONVOY_RUNS:-output}
 
 if [[ -n ${SLURM_JOB_ID:-} ]]; then
   scheduler=slurm
@@ -151,15 +163,15 @@ model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
 is_done() { tail -n 1 "$output/metrics.jsonl" 2>/dev/null | grep -q '"done"'; }
 
 # train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, going on
-# from the newest checkpoint.
+# from the newest checkpoint. With elastic_nodes=N as N whole nodes would, on any number of nodes.
 train_on() {
   local device=$1 data limit before
   read_arguments "${@:2}"
   standard data "${CONVOY_DATA:-input/cifar10}"
-  standard output "${CONVOY_OUTPUT:-output/$(job_name)-$(job_id)}"
+  standard output "${CONVOY_OUTPUT:-$runs_folder/$(job_name)-$(job_id)}"
   standard resume auto
   standard device "$device"
-  [[ -z ${virtual_ranks:-} ]] || given accumulate || standard virtual-ranks "$virtual_ranks"
+  [[ -z ${elastic_nodes:-} ]] || given accumulate || standard virtual-ranks $((elastic_nodes * gpus_per_node))
   data=$(value_of data) output=$(value_of output)
   [[ -z $data || -e $data/manifest.json ]] ||
     fail "there is no data set in $data: 'make data' fetches CIFAR-10, 'build/convoy convert' makes others; --data DIR, or CONVOY_DATA in the site file, says where it is"
@@ -191,90 +203,36 @@ sweep_on() {
   id=$(job_id)
   read_arguments "$@"
   given keep || set -- "$@" --keep 0
-  CONVOY_OUTPUT=output/$(job_name)-${id%%[_[]*}/$option-${values[index]}
+  CONVOY_OUTPUT=$runs_folder/$(job_name)-${id%%[_[]*}/$option-${values[index]}
   again="jobs/pbs/1gpu.pbs $(quoted "$@" "--$option" "${values[index]}")"
   train_on "$device" "$@" "--$option" "${values[index]}"
 }
 
-# bench_on DEVICE MODEL OUT [options of convoy bench]: BATCHES x REPEATS cells on the ranks of this
-# job, one folder each. A folder gets its name when its cell has ended, so a second call does what
-# is missing. No memory (exit 7) is a result: the file `oom`.
-bench_on() {
-  local device=$1 model=${2:-} out=${3:-} batch repeat cell partial
-  [[ -n $out && -n ${CELL:-} ]] || fail "the cells of the scaling matrix are submitted by scaling.sh"
-  shift 3
-  output=$out
-  args=("$@")
-  recipe=$(value_of config)
-  [[ -z $recipe || -e $recipe ]] || fail "there is no recipe $recipe; input/recipes/ has some"
-  standard steps 100
-  standard device "$device"
-  # Published figures of these models are of ImageNet's images and classes. Others have their usual
-  # ones.
-  if [[ $model == resnet* ]] && ! given data; then
-    standard image-size 224x224x3
-    standard classes 1000
-  fi
+# convert_on [arguments of convoy convert]: one that is interrupted goes back into the queue, and then
+# continues where it was.
+convert_on() {
+  local limit silent=''
   find_launcher
-  for repeat in $(seq "$REPEATS"); do
-    for batch in $BATCHES; do
-      cell=$out/$CELL-b$batch-r$repeat partial=$out/.$CELL-b$batch-r$repeat
-      [[ ! -e $cell ]] || continue
-      rm -rf "$partial"
-      mkdir -p "$out"
-      supervise "${launch[@]}" "${convoy[@]}" bench --model "$model" --batch-per-rank "$batch" --output "$partial" "${args[@]}"
-      [[ -z $asked ]] || code=85 # the job ends soon, and then goes on with the next cell
-      case $code in
-        0) ;;
-        7) mkdir -p "$partial" && touch "$partial/oom" ;;
-        *) finish ;;
-      esac
-      mv -T "$partial" "$cell"
-      echo "convoy job: $cell$([[ $code -eq 0 ]] || echo ': out of memory')"
-    done
-  done
-}
-
-# predict_scaling MODEL CELLS: what cells should reach, by the file $CLUSTER; never ends the script.
-predict_scaling() {
-  local model=$1 cells=$2 cell option ranks=() more=()
-  if [[ ${CLUSTER:-} != *.cluster ]]; then # some sites have a variable CLUSTER of their own
-    echo "to see first what to expect: CLUSTER=FILE.cluster, in the shell or the site file; jobs/site/ has some" >&2
-    return 0
+  # Slurm sends USR1 before the time is over.
+  if [[ $scheduler == pbs ]] && limit=$(pbs_time_limit) && [[ -n $limit ]]; then
+    launch=(timeout -s USR1 -k 60 "$limit" "${launch[@]}")
   fi
-  for cell in $cells; do ranks+=("${cell#*n}"); done
-  for option in precision image-size classes; do
-    [[ -z $(value_of "$option") ]] || more+=("--$option" "$(value_of "$option")")
-  done
-  [[ " ${more[*]} " == *" --precision "* ]] || more+=(--precision f32) # bench's default
-  (
-    find_convoy
-    "${convoy[@]}" predict --model "$model" --batch-per-rank "${BATCHES##* }" --cluster "$CLUSTER" \
-      --ranks "$(IFS=, && echo "${ranks[*]%g}")" "${more[@]}"
-  ) || echo "convoy job: there is no prediction; the matrix is submitted all the same" >&2
+  run_command convert "$@"
+  if ((code == 124)) || [[ -n $asked && $code -ne 0 ]]; then
+    code=85 output=$runs_folder
+    requeue "the conversion is not complete"
+  fi
+  exit "$code"
+}
+# evaluate_on DEVICE [options of convoy evaluate]
+evaluate_on() {
+  find_launcher
+  run_command evaluate --device "$1" "${@:2}"
+  exit "$code"
+}
+run_command() {
+  echo "convoy job: $(job_name) $(job_id): $(quoted "${launch[@]}" "${convoy[@]}" "$@")"
+  supervise "${launch[@]}" "${convoy[@]}" "$@"
 }
 
-# scaling SUBMIT [MODEL] [OUT] [options of convoy bench]: calls SUBMIT CELL NODES GPUS_A_NODE MODEL
-# OUT [options] for every allocation of the matrix that has something left to do.
-scaling() {
-  local submit=$1 model=${2:-resnet50} out=${3:-output/scaling-${2:-resnet50}} cell nodes gpus batch repeat left
-  shift $(($# < 3 ? $# : 3))
-  export BATCHES=${BATCHES:-32 64 128 160 256} REPEATS=${REPEATS:-5} CELL
-  CELLS=${CELLS:-1n1g 1n2g 1n4g 1n8g 2n16g 4n32g}
-  for cell in $CELLS; do
-    [[ $cell =~ ^[0-9]+n[0-9]+g$ ]] || fail "CELLS: $cell is not of the form 2n16g (nodes, GPUs of all nodes)"
-  done
-  args=("$@")
-  predict_scaling "$model" "$CELLS"
-  for cell in $CELLS; do
-    nodes=${cell%n*} gpus=${cell#*n} gpus=${gpus%g}
-    left=0
-    for batch in $BATCHES; do
-      for repeat in $(seq "$REPEATS"); do [[ -e $out/$cell-b$batch-r$repeat ]] || left=$((left + 1)); done
-    done
-    ((left > 0)) || { echo "$cell: done"; continue; }
-    CELL=$cell
-    "$submit" "$nodes" $((gpus / nodes)) "$model" "$out" "$@"
-  done
-  echo "when they have ended: build/convoy report --scaling $(quoted "$out")/*"
-}
+source jobs/matrix.sh

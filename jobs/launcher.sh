@@ -33,7 +33,7 @@ pass_environment() {
 find_launcher() {
   case $scheduler in
     slurm)
-      [[ -z ${ranks_a_node:-} ]] || deal_nodes "$ranks_a_node"
+      [[ -z ${elastic_nodes:-} ]] || deal_nodes "$gpus_per_node"
       if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
         launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
         # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its

@@ -31,7 +31,7 @@ pass_environment
 
 # Without a scheduler nobody else keeps what is printed.
 read_arguments "$@"
-export CONVOY_OUTPUT=${CONVOY_OUTPUT:-output/$(job_name)-$(job_id)}
+export CONVOY_OUTPUT=${CONVOY_OUTPUT:-$runs_folder/$(job_name)-$(job_id)}
 log=$(value_of output)
 log=${log:-$CONVOY_OUTPUT}
 if ! given dry-run && ! given help; then

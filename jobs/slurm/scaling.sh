@@ -13,6 +13,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source jobs/common.sh
 submit() { # NODES GPUS_A_NODE MODEL OUT [options]
-  jobs/submit.sh --job-name="convoy-$CELL" --nodes="$1" --ntasks-per-node="$2" --gpus-per-node="$2" jobs/slurm/bench.sbatch "${@:3}"
+  jobs/submit.sh --job-name="convoy-$CELL" --nodes="$1" --gpus-per-node="$2" jobs/slurm/bench.sbatch "${@:3}"
 }
 scaling submit "$@"

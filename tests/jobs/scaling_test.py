@@ -14,8 +14,8 @@ class Scaling(words.Words):
         code, out, err = self.bash(command)
         self.assertEqual(code, 0, err)
         bench = "jobs/slurm/bench.sbatch resnet18 out --precision bf16"
-        self.assertEqual(out.splitlines()[0], f"1n1g: --job-name=convoy-1n1g --nodes=1 --ntasks-per-node=1 --gpus-per-node=1 {bench}")
-        self.assertEqual(out.splitlines()[1], f"2n16g: --job-name=convoy-2n16g --nodes=2 --ntasks-per-node=8 --gpus-per-node=8 {bench}")
+        self.assertEqual(out.splitlines()[0], f"1n1g: --gpus-per-node=1 --ntasks-per-node=1 --job-name=convoy-1n1g --nodes=1 {bench}")
+        self.assertEqual(out.splitlines()[1], f"2n16g: --gpus-per-node=8 --ntasks-per-node=8 --job-name=convoy-2n16g --nodes=2 {bench}")
         for batch in (32, 64):
             for repeat in (1, 2):
                 os.makedirs(f"{self.dir}/out/1n1g-b{batch}-r{repeat}")

@@ -59,7 +59,7 @@ class Text(unittest.TestCase):
     def test_both_schedulers_have_the_same_scripts(self):
         names = [{os.path.basename(p).split(".")[0] for p in paths} for paths in BATCH.values()]
         self.assertEqual(names[0], names[1])
-        self.assertLessEqual({"1gpu", "1node", "2node", "4node", "cpu", "array-sweep", "elastic"}, names[0])
+        self.assertLessEqual({"1gpu", "1node", "2node", "4node", "cpu", "array-sweep", "elastic", "convert", "evaluate"}, names[0])
         for s in BATCH:
             self.assertTrue(os.access(f"{JOBS}/{s}/scaling.sh", os.X_OK))
 
@@ -77,7 +77,7 @@ class Text(unittest.TestCase):
             self.assertTrue(directive_errors(good[:at] + [line] + good[at:], "#PBS"), line)
 
     def test_a_script_is_directives_common_and_one_launch_line(self):
-        launch = r'(eval ")?(virtual_ranks=32 (ranks_a_node=8 )?)?(train_on|sweep_on|bench_on) (cuda|cpu) ("\$@"|\$\{CONVOY_ARGS:-\}")'
+        launch = r'(eval ")?(elastic_nodes=4 )?((train|sweep|bench|evaluate)_on (cuda|cpu)|convert_on) ("\$@"|\$\{CONVOY_ARGS:-\}")'
         for path in BATCH["slurm"] + BATCH["pbs"]:
             with self.subTest(path):
                 commands = [line for line in lines_of(path) if line and not line.startswith("#")]
@@ -87,7 +87,7 @@ class Text(unittest.TestCase):
 
     def test_headers_say_what_to_expect(self):
         for path in ALL:
-            if os.path.basename(path) in ("common.sh", "launcher.sh", "outer_job.sh", "requeue.sh", "submit.sh", "shield.sh", "shell.sh", "agent.sh"):
+            if os.path.basename(path) in ("common.sh", "launcher.sh", "matrix.sh", "outer_job.sh", "requeue.sh", "submit.sh", "shield.sh", "shell.sh", "agent.sh"):
                 continue
             with self.subTest(path):
                 header = re.match(r"(#.*\n)+", "\n".join(lines_of(path)) + "\n").group()

@@ -9,7 +9,7 @@ class Job:
     checkout = None  # of Convoy, in which jobs are submitted
 
     def __init__(self, command):
-        """`command` without its sbatch, as in 'jobs/slurm/1gpu.sbatch RECIPE'."""
+        """`command` without its jobs/submit.sh, as in 'jobs/slurm/1gpu.sbatch RECIPE', or without its sbatch."""
         self.command, self.tries = command, 0
         self._submit()
 
@@ -21,7 +21,7 @@ class Job:
         return job
 
     def _submit(self):
-        answer = self.checkout.sh("sbatch " + self.command)
+        answer = self.checkout.sh(("sbatch " if "--wrap" in self.command else "jobs/submit.sh ") + self.command)
         self.id = re.search(r"Submitted batch job (\d+)", answer).group(1)
         self.run = self.checkout.path("output", f"{self.fields()['JobName']}-{self.id}")
 

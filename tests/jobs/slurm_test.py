@@ -46,7 +46,7 @@ class Slurm(unittest.TestCase):
 
     def test_scheduler_accepts_every_script(self):
         scripts = sorted(glob.glob(checkout.path("jobs/slurm/*.sbatch")))
-        self.assertEqual(len(scripts), 8)
+        self.assertEqual(len(scripts), 10)
         for script in scripts:
             with self.subTest(os.path.basename(script)):
                 self.assertRegex(checkout.sh(f"sbatch --test-only {script}"), "to start at .* using .* processors")
@@ -69,6 +69,22 @@ class Slurm(unittest.TestCase):
             with self.subTest(script):
                 job = Job(f"jobs/slurm/{script}.sbatch {TRAIN} --epochs 1").ended()
                 self.check_allocation(job, nodes, tasks, gpus)
+
+    def test_nodes_of_four_gpus(self):
+        for option in ("--gpus-per-node=4", "--gres=gpu:4"):
+            with self.subTest(option):
+                job = Job(f"{option} jobs/slurm/2node.sbatch {TRAIN} --epochs 1").ended()
+                self.check_allocation(job, 2, 4)
+        job = Job(f"--gpus-per-node=4 --nodes=2 jobs/slurm/elastic.sbatch {TRAIN} --epochs 1").ended()
+        self.assertEqual(ranks_by_host(job.run + "/metrics.h5"), {n: 4 for n in f_hosts(job.fields())})
+        self.assertIn("--virtual-ranks 16", job.log())
+
+    def test_a_conversion_and_an_evaluation(self):
+        job = Job("jobs/slurm/convert.sbatch synthetic --images 500 --size 28x28x1 --classes 10 --to input/made").ended()
+        self.assertIn("convert synthetic --images 500", job.log())
+        trained = Job(f"jobs/slurm/1gpu.sbatch {TRAIN} --epochs 1").ended()
+        job = Job(f"jobs/slurm/evaluate.sbatch --model-file {trained.run}/model.h5 --data input/made --device cpu").ended()
+        self.assertRegex(job.log(), r"accuracy [0-9.]+ %")
 
     def test_array_sweep(self):
         job = Job(f"jobs/slurm/array-sweep.sbatch lr=0.001,0.002 {TRAIN} --epochs 1")
