@@ -5,48 +5,47 @@
 
 namespace convoy {
 
-/// Which part of an image becomes the model's input.
+/// The part of an image that becomes the model's input.
 enum class Crop : uint8_t {
-    shifted,         ///< the image, which has that size, moved by some pixels
+    shifted,         ///< the image, which has the input's size, moved by some pixels
     random_resized,  ///< a random window, resized ("Inception" crop; torchvision's RandomResizedCrop)
-    centre           ///< the image resized to a short side, and the centre of that
+    centre           ///< the centre of the image after its short side was resized to short_side
 };
 
 struct Augment {
-    int pad = 0;             ///< pixels added on each side before a random crop back to the original size; 0: no crop
-    bool reflect = false;    ///< what the padding shows: the mirrored image, or black (value 0 before normalising)
+    int pad = 0;             ///< pixels added on each side before a random crop to the original size; 0: no crop
+    bool reflect = false;    ///< padding shows the mirrored image; false: black (value 0 before normalising)
     bool flip = false;       ///< mirror left-right with probability 1/2
-    bool alternate = false;  ///< with flip: drawn once a sample, and turned over every epoch
+    bool alternate = false;  ///< flip is drawn once per sample, then inverted every epoch
 
-    /// nothing is drawn: every sample is shifted by dy, dx and mirrored alike (a view for
-    /// evaluation)
+    /// draw nothing: every sample is shifted by dy, dx and mirrored alike (a view for evaluation)
     bool fixed = false;
     int dy = 0, dx = 0;
     bool mirror = false;
 
     Crop crop = Crop::shifted;
-    float scale_low = 0.08f, scale_high = 1;            ///< random_resized: share of the image's area
-    float ratio_low = 3.0f / 4, ratio_high = 4.0f / 3;  ///< random_resized: width over height
+    float scale_low = 0.08f, scale_high = 1;  ///< random_resized: range of the crop's share of the image's area
+    float ratio_low = 3.0f / 4, ratio_high = 4.0f / 3;  ///< random_resized: range of the crop's width over height
     int short_side = 0;                                 ///< centre: pixels
 
-    /// Training: alpha, in (0, 1], of the Beta distribution that shares are drawn from; 0: off. As
-    /// backend/mix.h says.
+    /// Training: alpha, in (0, 1], of the Beta distribution that shares are drawn from
+    /// (backend/mix.h); 0: off.
     float mixup = 0, cutmix = 0;
     CONVOY_HD bool mixes() const { return mixup > 0 || cutmix > 0; }
 
-    /// Training: how much the colours of an image may change, as backend/jitter.h says; hue in
-    /// turns, at most 1/2. 0: off.
+    /// Training: how much an image's colours may change (backend/jitter.h); hue in turns, at most
+    /// 1/2. 0: off.
     float brightness = 0, contrast = 0, saturation = 0, hue = 0;
     CONVOY_HD bool jitters() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
 };
 
-/// Where the crop of one sample starts (in [-pad, pad]) and whether it is mirrored.
+/// The start of one sample's crop (in [-pad, pad]), and whether the sample is mirrored.
 struct AugmentDraw {
     int dy, dx;
     bool mirror;
 };
 
-/// Whether a sample is mirrored; `drawn` is its draw of this epoch.
+/// Returns true if a sample is mirrored; `drawn` is the sample's draw of this epoch.
 CONVOY_HD bool draw_mirror(const Augment& a, const Random4& drawn, uint64_t seed, uint32_t epoch, uint32_t sample) {
     const uint32_t mirror =
         a.alternate ? (philox(seed, sample, 0, 0, purpose_augment).word[2] >> 31) ^ (epoch & 1) : drawn.word[2] >> 31;
@@ -61,14 +60,15 @@ CONVOY_HD AugmentDraw draw_augment(const Augment& a, uint64_t seed, uint32_t epo
             draw_mirror(a, r, seed, epoch, sample)};
 }
 
-/// A window of an image.
+/// A window of an image, in pixels.
 struct Window {
     int top, left, height, width;
 };
 
-/// torchvision's RandomResizedCrop: a share of the area and a ratio of the sides, the logarithm of
-/// which is uniform, until such a window fits; after ten misses the largest central one of an
-/// allowed ratio. Draws are in double, so that both backends round alike.
+/// Draws a window as torchvision's RandomResizedCrop does. The area's share is uniform, and so is
+/// the logarithm of the ratio of sides. A window that does not fit is drawn again. After ten misses
+/// it is the largest central window with an allowed ratio. Draws are in double, so that both
+/// backends round alike.
 CONVOY_HD Window draw_window(const Augment& a, int height, int width, uint64_t seed, uint32_t epoch, uint32_t sample) {
     const double low = log(double(a.ratio_low)), high = log(double(a.ratio_high));
     for (uint32_t attempt = 1; attempt <= 10; ++attempt) {
@@ -89,7 +89,7 @@ CONVOY_HD Window draw_window(const Augment& a, int height, int width, uint64_t s
     return {(height - h) / 2, (width - w) / 2, h, w};
 }
 
-/// What an output of rows x columns shows of an image [height, width], where crop is not shifted.
+/// Returns what an output of rows x columns shows of an image [height, width]; crop is not shifted.
 CONVOY_HD Resampling draw_resampling(const Augment& a, int height, int width, int rows, int columns, uint64_t seed,
                                      uint32_t epoch, uint32_t sample) {
     const bool mirror =
@@ -98,7 +98,7 @@ CONVOY_HD Resampling draw_resampling(const Augment& a, int height, int width, in
         const Window w = draw_window(a, height, width, seed, epoch, sample);
         return {w.top, w.left, w.height, w.width, rows, columns, 0, 0, mirror};
     }
-    // torchvision's Resize and CenterCrop: the long side is rounded down, the corner to even
+    // torchvision's Resize and CenterCrop: the long side is rounded down, the corner half to even
     const bool tall = height > width;
     const int longer = int(int64_t(a.short_side) * (tall ? height : width) / (tall ? width : height)),
               all_rows = tall ? longer : a.short_side, all_columns = tall ? a.short_side : longer;
@@ -113,13 +113,13 @@ CONVOY_HD Resampling draw_resampling(const Augment& a, int height, int width, in
             mirror};
 }
 
-/// Lines of an image.
+/// Consecutive lines of an image.
 struct Lines {
     int first, count;
 };
 
-/// What of an image an output of rows x columns reads, and a line more on each side: a GPU may
-/// round the ends of the taps another way.
+/// Returns the lines of an image that an output of rows x columns reads, and one more on each side.
+/// A GPU may round the ends of the taps differently.
 CONVOY_HD Lines lines_shown(const Augment& a, int height, int width, int rows, int columns, uint64_t seed,
                             uint32_t epoch, uint32_t sample) {
     if (a.crop == Crop::shifted) return {0, height};
@@ -129,11 +129,11 @@ CONVOY_HD Lines lines_shown(const Augment& a, int height, int width, int rows, i
     return {first > 0 ? first - 1 : 0, (end < height ? end + 1 : height) - (first > 0 ? first - 1 : 0)};
 }
 
-/// Mirrors an index once at the borders of [0, n) without repeating the edge pixel; needs
-/// |overhang| < n.
+/// Mirrors an index once at the borders of [0, n) without repeating the edge pixel. Requires that
+/// it overhangs by less than n.
 CONVOY_HD int reflect_index(int i, int n) { return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i; }
 
-/// Source row or column of destination index i, or -1 where black padding shows.
+/// Returns the source row or column of destination index i, or -1 where black padding shows.
 CONVOY_HD int source_index(const Augment& a, int i, int shift, int n) {
     const int s = i + shift;
     if (s >= 0 && s < n) return s;

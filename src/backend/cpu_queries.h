@@ -1,4 +1,4 @@
-// What only the CPU backend tells.
+// Queries that only the CPU backend answers.
 #pragma once
 #include <string>
 
@@ -6,9 +6,9 @@
 
 namespace convoy {
 
-/// How each convolution of a model's training step runs on this processor, with the times of all
-/// ways that can: a line a size. Measures what the user's file does not know. Collective. Throws
-/// Exit::usage.
+/// Returns a table of how each convolution of a model's training step runs on this processor. It
+/// has a line per size, with the times of all algorithms that apply. Measures sizes that the user's
+/// tuning file lacks. Collective. Throws Exit::usage.
 std::string conv_table(const Graph&, const BackendOptions&, Comm&);
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// Linked in place of backend/cuda: says what is missing.
+// Linked in place of backend/cuda: reports that the executable was built without it.
 #include "backend/cuda_queries.h"
 
 namespace convoy {

@@ -1,5 +1,5 @@
-// The CUDA backend as a shared object next to the executable: one table of functions. So the
-// executable also starts on machines without CUDA's libraries.
+// The CUDA backend is a shared object next to the executable, reached by this table of functions.
+// So the executable also starts on machines without CUDA's libraries.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,9 +15,9 @@ Versions versions();
 std::string plan_table(const Graph&, const PlannedStep&, const std::string& chip);
 }  // namespace cuda
 
-/// The functions of cuda_queries.h that this shared object answers, by their names there.
+/// The functions of cuda_queries.h that the shared object answers, under their names there.
 struct CudaEntry {
-    /// the object was built from this commit; first, so that any build can read it of any other
+    /// the commit that the object was built from; the first field, so that any build can read it
     const char* commit;
     std::unique_ptr<Backend> (*make_backend)(const BackendOptions&, Comm&);
     std::string (*unavailable)();
@@ -25,7 +25,7 @@ struct CudaEntry {
     std::string (*plan_table)(const Graph&, const PlannedStep&, const std::string& chip);
 };
 
-/// The table, under this name in the shared object.
+/// The table's symbol in the shared object.
 extern "C" const CudaEntry convoy_cuda;
 
 }  // namespace convoy

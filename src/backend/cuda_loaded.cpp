@@ -1,5 +1,5 @@
 // Opens the CUDA backend, libconvoy_cuda.so next to the executable, on first use. CUDA's libraries
-// load with it and not before.
+// are loaded with it, not before.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -26,12 +26,12 @@ struct Opened {
 };
 
 fs::path path_of_backend() {
-    std::error_code unknown;  // then the loader looks for it
+    std::error_code unknown;  // if the path is unknown, the loader searches for the file
     return fs::read_symlink("/proc/self/exe", unknown).parent_path() / file_name;
 }
 
-/// The file that the loader takes for a library's name; empty if it finds none. The library stays
-/// loaded.
+/// Returns the file that the loader takes for a library's name; empty if it finds none. The library
+/// stays loaded.
 std::string path_of_library(const std::string& name) {
     void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
     link_map* loaded = nullptr;
@@ -39,14 +39,14 @@ std::string path_of_library(const std::string& name) {
     return loaded->l_name;
 }
 
-/// "a", "a and b", "a, b and c".
+/// Joins names: "a", "a and b", "a, b and c".
 std::string enumerated(const std::vector<std::string>& names) {
     std::string text;
     for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
     return text;
 }
 
-/// `why`: what the loader says.
+/// Explains why a backend could not be opened; `why` is the loader's message.
 std::string problem_with(const fs::path& backend, const std::string& why) {
     if (!is_there(backend))
         return backend.string() + ", the CUDA backend, is not there; copy it from the folder that convoy was built in";
@@ -62,7 +62,7 @@ std::string problem_with(const fs::path& backend, const std::string& why) {
 
 Opened open_backend() {
     const fs::path path = path_of_backend();
-    // stays open: what it made lives as long as the process
+    // never closed, because objects that it created live as long as the process
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) return {.problem = problem_with(path, dlerror())};
     const auto* backend = static_cast<const CudaEntry*>(dlsym(library, "convoy_cuda"));

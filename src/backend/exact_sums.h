@@ -1,13 +1,17 @@
-// Sums of gradients that are the same bits in whatever order they are taken: as 64-bit integers,
-// each tensor's in units of its own, a power of two.
+// Gradient sums of logical ranks with the same bits in any order: 64-bit integers, in a unit per
+// tensor that is a power of two.
 //
-// A gradient g of a tensor with the exponent `top` becomes the integer nearest to
-// g * 2^(bits - top), where 2^bits values of logical ranks cannot overflow: bits = 62 - ceil(log2
-// ranks). The exponent is what the largest gradient of the step before had, plus `headroom`. So
-// with 32 logical ranks every addend keeps all 24 bits of a float down to 2^-25 of the tensor's
-// largest value, more than a sum in float or (of its carries) in double does, and smaller ones are
-// rounded to 2^-49 of it. A sum is rounded once more, to a float. What does not fit is seen by all
-// ranks, and the step is computed again with the exponents that it showed.
+// In a tensor with the exponent `top`, a gradient g becomes the integer nearest to
+//   g * 2^(bits - top), with bits = 62 - ceil(log2(logical ranks)),
+// so that a sum over logical ranks cannot overflow. `top` is the exponent of the tensor's largest
+// gradient in the step before, plus `headroom`. If a gradient does not fit, all ranks learn of it.
+// They repeat the step with the exponents that it reported.
+//
+// Example: 32 logical ranks, so bits = 57. A tensor's largest gradient was 0.7 in the step before:
+// its exponent is 0, so top is 8 and the unit is 2^(8-57) = 2^-49. An addend of 2^-25 is 2^24 units
+// and keeps all 24 bits of a float. Smaller ones are rounded to a unit. A float sum keeps fewer
+// bits. So does a double sum, because carries need some of its 53. The integer sum is rounded once,
+// to a float.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -19,26 +23,26 @@
 
 namespace convoy {
 
-/// Exponents. of_zero is below all others, of_nothing above those of all numbers.
+/// Exponents as integers. of_zero is below all others, not_finite above those of all numbers.
 namespace exponent {
 constexpr int32_t of_zero = -1000, not_finite = 1000;
-/// A tensor's gradients may grow by 2^headroom from one step to the next.
+/// log2 of how much a tensor's gradients may grow from one step to the next.
 constexpr int32_t headroom = 8;
 }  // namespace exponent
 
-/// Least t with |g| < 2^t, of a float's bits without the sign; denormal numbers count as zero. The
-/// largest of several values is that of the largest bits.
+/// Returns the least t with |g| < 2^t, from a float's bits without the sign; denormal numbers count
+/// as zero. The exponent of the largest of several values is that of the largest bits.
 CONVOY_HD int32_t exponent_of(uint32_t magnitude) {
     const int32_t biased = int32_t(magnitude >> 23);
     return biased == 255 ? exponent::not_finite : biased == 0 ? exponent::of_zero : biased - 126;
 }
 
-/// The exponent of the next step's tensor, if this step's largest gradient had `seen`.
+/// Returns a tensor's exponent for the next step if this step's largest gradient had `seen`.
 CONVOY_HD int32_t next_top(int32_t top, int32_t seen) {
     return seen == exponent::of_zero || seen == exponent::not_finite ? top : seen + exponent::headroom;
 }
 
-/// 2^n, -1022 <= n <= 1023.
+/// Returns 2^n, for -1022 <= n <= 1023.
 CONVOY_HD double power_of_two(int n) {
     const uint64_t bits = uint64_t(n + 1023) << 52;
     double value;
@@ -46,25 +50,25 @@ CONVOY_HD double power_of_two(int n) {
     return value;
 }
 
-/// Consecutive elements of one tensor of the gradient arena.
+/// Consecutive elements of one tensor in the gradient arena.
 struct ExactPiece {
     int64_t begin, end;
     int32_t tensor;
     bool operator==(const ExactPiece&) const = default;
 };
 
-/// Where the sums of a training lie. Pointers are to the device.
+/// The sums of a training. Pointers are to the device.
 struct ExactSums {
     int64_t* sums;             ///< [count], at the offsets of the gradient arena; zero before the first step
-    int32_t* tops;             ///< [tensors]: exponents of this step; of_zero: only zeros fit
-    int32_t* seen;             ///< [tensors]: largest exponent of a deposit; of_zero between steps
-    int32_t* redo;             ///< [1]: whether the last step's gradients did not fit
-    std::vector<size_t> ends;  ///< host, [tensors]: where each ends in the arena, in order
-    int bits;                  ///< see above
-    int lanes;                 ///< that deposit a bucket before it is summed over ranks
+    int32_t* tops;             ///< [tensors]: exponents used in this step; of_zero: only zeros fit
+    int32_t* seen;             ///< [tensors]: largest exponent deposited; of_zero between steps
+    int32_t* redo;             ///< [1]: 1 if the last step's gradients did not fit
+    std::vector<size_t> ends;  ///< [tensors], on the host: where each tensor ends in the arena, ascending
+    int bits;                  ///< 62 - ceil(log2(logical ranks))
+    int lanes;                 ///< lanes that deposit into a bucket before its all-reduce
 
     size_t count() const { return ends.back(); }
-    /// Elements [begin, end), in pieces that no multiple of `stripe` cuts.
+    /// Splits elements [begin, end) into pieces of one tensor that cross no multiple of `stripe`.
     std::vector<ExactPiece> pieces(size_t begin, size_t end, size_t stripe) const {
         std::vector<ExactPiece> pieces;
         for (size_t tensor = 0; begin < end; begin = size_t(pieces.back().end)) {
@@ -74,7 +78,8 @@ struct ExactSums {
         }
         return pieces;
     }
-    /// What to multiply gradients with, and (its inverse) sums. Nothing fits an exponent of_zero.
+    /// Returns the factor for gradients; unit() returns its inverse, for sums. Nothing fits an
+    /// exponent of_zero.
     CONVOY_HD static double scale(int bits, int32_t top) {
         return top == exponent::of_zero ? 0.0 : power_of_two(bits - top);
     }

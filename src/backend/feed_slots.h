@@ -1,5 +1,5 @@
-// What feeds of all backends share: how a batch lies in one block of memory, and which of several
-// blocks is next.
+// Shared by the feeds of all backends: the layout of a batch in one block of memory, and the order
+// in which blocks are used.
 #pragma once
 #include <cstdint>
 
@@ -7,8 +7,8 @@
 
 namespace convoy {
 
-/// A batch as one block: places, labels and samples of `rows` images, then the pixels. Offsets are
-/// in bytes; the places are at 0.
+/// The layout of a batch in one block: places, labels and samples of `rows` images, then the
+/// pixels. Offsets are in bytes; places are at offset 0.
 struct FeedLayout {
     static constexpr size_t alignment = 256;  ///< bytes
     size_t labels, samples, images;
@@ -32,12 +32,12 @@ struct FeedLayout {
     }
 };
 
-/// Which of a feed's host blocks are claimed: they are used in turn.
+/// Counts which of a feed's host blocks are claimed. Blocks are used in turn.
 class FeedTurns {
 public:
     explicit FeedTurns(int ahead) : slots_(int64_t(ahead) + 1) { require(ahead >= 0, "a feed goes ahead, not back"); }
     size_t slots() const { return size_t(slots_); }
-    /// The block that claim() gives next.
+    /// Returns the index of the block that claim() returns next.
     size_t next() const { return size_t(claimed_ % slots_); }
     size_t claim() {
         require(claimed_ - taken_ < slots_, "a feed is claimed more often than it has room for");
@@ -53,8 +53,8 @@ private:
     int64_t slots_, claimed_ = 0, taken_ = 0;
 };
 
-/// Bytes that a block for `image_bytes` gets when one of `now` bytes was too small: a quarter more
-/// than that at least, so that blocks seldom grow.
+/// Returns the new size in bytes of a block of `now` bytes that is too small for `image_bytes`. It
+/// grows by a quarter at least, so that blocks seldom grow.
 inline size_t grown(size_t now, size_t image_bytes) {
     return image_bytes > now + now / 4 ? image_bytes : now + now / 4;
 }

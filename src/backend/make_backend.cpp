@@ -1,4 +1,4 @@
-// Which backend --device means.
+// Creates the backend that --device names.
 #include <cstdio>
 
 #include "backend/cuda_queries.h"
@@ -9,10 +9,10 @@ namespace convoy {
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options, Comm& comm) {
     if (device == "cpu") return make_cpu_backend(options, comm);
     if (device == "cuda") return make_cuda_backend(options, comm);
-    if (device == "auto") {  // all ranks alike
+    if (device == "auto") {  // all ranks decide alike
         const std::string reason = cuda_unavailable();
         if (comm.max(int64_t(reason.empty())) == 0) {
-            // A GPU may well be there: that it is left alone must not go unseen.
+            // Warn, because a GPU may be present but unused.
             if (const std::string problem = cuda_unloadable(); comm.root() && !problem.empty())
                 std::fprintf(stderr, "warning: --device auto takes the CPU: %s\n", problem.c_str());
             return make_cpu_backend(options, comm);

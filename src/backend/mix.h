@@ -1,23 +1,24 @@
-// Mixup and CutMix: each image of a batch is mixed with its partner, the next one of the global
-// batch (of the last one the first), and has two labels. Arithmetic shared by both backends. What
-// is drawn depends on seed, epoch and sample alone.
+// Mixup and CutMix: each image of a batch is mixed with its partner and has two labels. The partner
+// is the next image of the global batch; the last image's is the first. Arithmetic shared by both
+// backends. Draws depend on seed, epoch and sample alone.
 #pragma once
 #include "backend/augment.h"
 
 namespace convoy {
 
-/// What of a mixed image is its own, and what its partner's.
+/// The shares of an image and its partner in a mixed image.
 struct Mix {
-    float outside;                 ///< own share of a pixel outside the box; inside it is 0
-    int top, left, bottom, right;  ///< the box, in pixels of the output; its end is not part of it
-    float share;                   ///< own share of the image, which is its own label's
+    float outside;                 ///< own share of a pixel outside the box; inside the box it is 0
+    int top, left, bottom, right;  ///< the box in pixels of the output; bottom and right are exclusive
+    float share;                   ///< own share of the whole image, which is the weight of its own label
 
-    /// Own share of the pixel in row i, column j.
+    /// Returns the own share of the pixel in row i, column j.
     CONVOY_HD float own(int i, int j) const { return i >= top && i < bottom && j >= left && j < right ? 0 : outside; }
 };
 
-/// A draw of Beta(alpha, alpha) with alpha in (0, 1], by Johnk's method: u^(1/alpha) and
-/// v^(1/alpha) until their sum is at most 1. In logarithms, which a small alpha does not underflow.
+/// Draws from Beta(alpha, alpha), alpha in (0, 1], by Johnk's method: draw u^(1/alpha) and
+/// v^(1/alpha) until their sum is at most 1. In logarithms, which do not underflow for a small
+/// alpha.
 CONVOY_HD double draw_share(double alpha, uint64_t seed, uint32_t epoch, uint32_t sample) {
     for (uint32_t attempt = 1; attempt <= 32; ++attempt) {
         const Random4 r = philox(seed, sample, attempt, epoch, purpose_mix);
@@ -27,12 +28,12 @@ CONVOY_HD double draw_share(double alpha, uint64_t seed, uint32_t epoch, uint32_
             if (exp(x) + exp(y) <= 1) return 1 / (1 + exp(y - x));
         }
     }
-    return 0.5;  // each pair fails with probability 1/2 at most: once in 2^64 samples
+    return 0.5;  // each pair fails with probability 1/2 at most, so this happens once in 2^64 samples
 }
 
-/// torchvision's CutMix (transforms.v2) of an image [height, width]: a box around a pixel with
-/// sides sqrt(1 - share) of the image's, cut off at its borders. The share is set anew from what is
-/// left.
+/// Cuts torchvision's CutMix box (transforms.v2) out of an image [height, width]. It is centred on
+/// a pixel, and its sides are sqrt(1 - share) of the image's, clipped at the borders. The share is
+/// recomputed from the clipped box.
 CONVOY_HD Mix cut_box(double share, int y, int x, int height, int width) {
     const double half = 0.5 * sqrt(1 - share);
     const int half_width = int(half * width), half_height = int(half * height);
@@ -45,8 +46,8 @@ CONVOY_HD Mix cut_box(double share, int y, int x, int height, int width) {
     return m;
 }
 
-/// How a sample is mixed in an output [height, width]. If both ways are on: one of them, with
-/// probability 1/2.
+/// Draws how a sample is mixed in an output [height, width]. If mixup and CutMix are both on,
+/// either is used with probability 1/2.
 CONVOY_HD Mix draw_mix(const Augment& a, int height, int width, uint64_t seed, uint32_t epoch, uint32_t sample) {
     const Random4 r = philox(seed, sample, 0, epoch, purpose_mix);
     const bool cut = a.cutmix > 0 && (a.mixup <= 0 || r.word[0] >> 31);
@@ -56,19 +57,19 @@ CONVOY_HD Mix draw_mix(const Augment& a, int height, int width, uint64_t seed, u
                    int(uniform_below(r.word[2], uint32_t(width))), height, width);
 }
 
-/// What a mixed batch has besides its labels; device, [n]. Null: it is not mixed.
+/// The second labels of a mixed batch, on the device, [n]. Null: it is not mixed.
 struct MixedLabels {
     int32_t* partners = nullptr;  ///< the partner's label
     float* shares = nullptr;      ///< Mix::share
 };
 
-/// What an image's logits are to be.
+/// The target distribution of an image's logits.
 struct Target {
     int own, partner;  ///< labels
-    double share;      ///< of `own`
+    double share;      ///< weight of `own`
 
     CONVOY_HD double of(int label) const { return (label == own ? share : 0) + (label == partner ? 1 - share : 0); }
-    /// Whose prediction counts as correct.
+    /// Returns the label that counts as correct when predicted.
     CONVOY_HD int larger() const { return share >= 0.5 ? own : partner; }
 };
 

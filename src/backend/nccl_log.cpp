@@ -24,7 +24,7 @@ bool has_threads() {
 
 void keep_nccl_log() {
     if (std::getenv(level) || std::getenv(place) || has_threads()) return;
-    const int file = memfd_create(name, MFD_CLOEXEC);  // stays open: NCCL opens it again by its path
+    const int file = memfd_create(name, MFD_CLOEXEC);  // never closed: NCCL opens it again by its path
     const std::string path = "/proc/self/fd/" + std::to_string(file);
     if (file < 0 || ::access(path.c_str(), W_OK) != 0) return;
     ::setenv(level, "INFO", 1);

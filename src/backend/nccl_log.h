@@ -1,14 +1,15 @@
-// What NCCL says of itself while it connects, kept in memory: it has no call that tells.
+// Keeps in memory what NCCL prints while it connects. NCCL has no call that returns its transport.
 #pragma once
 #include <string>
 
 namespace convoy {
 
-/// Has NCCL print at NCCL_DEBUG=INFO, into a file without a name. Sets environment variables, and
-/// so does nothing once there are threads, which may read them: for the first lines of main. Does
-/// nothing either if the user has set NCCL_DEBUG or NCCL_DEBUG_FILE: NCCL prints where they say.
+/// Makes NCCL print at NCCL_DEBUG=INFO into an unnamed file. Call it in the first lines of main: it
+/// sets environment variables, so it does nothing once there are threads that may read them. It
+/// also does nothing if the user has set NCCL_DEBUG or NCCL_DEBUG_FILE, because NCCL then prints
+/// where they say.
 void keep_nccl_log();
-/// What NCCL has printed there.
+/// Returns what NCCL has printed into that file.
 std::string nccl_log();
 
 }  // namespace convoy

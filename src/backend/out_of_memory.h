@@ -1,10 +1,10 @@
-// What a failure of a backend's libraries means.
+// Classifies failures of a backend's libraries.
 #pragma once
 #include <exception>
 
 namespace convoy {
 
-/// Whether oneDNN says that memory did not suffice.
+/// Returns true if oneDNN reports that memory did not suffice.
 bool is_out_of_memory(const std::exception&);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// What programs are made of: steps on a tape. A step is identified by its op in the graph and its
-// phase; its name is for people.
+// A tape is a list of steps, the launches and calls that make up a program. A step is identified by
+// its op in the graph and its phase; its name is only for people.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,10 +10,10 @@
 
 namespace convoy {
 
-/// What a step does: for an op (the first six), or for the program around the ops.
+/// The work of a step: for an op (the first six values), or for the program around the ops.
 enum class StepPhase : uint8_t {
     forward,
-    bias,  ///< adds the bias of a forward product
+    bias,  ///< adds the bias after a forward GEMM or convolution
     gradient,
     data_gradient,
     weight_gradient,
@@ -21,8 +21,8 @@ enum class StepPhase : uint8_t {
     gather,
     zero,
     requests,
-    all_reduce,  ///< starts a sum over ranks, or waits for it
-    progress,    ///< moves sums in flight on
+    all_reduce,  ///< starts an all-reduce, or waits for it
+    progress,    ///< drives all-reduces that are in flight
     optimizer,
     look_ahead,
     record,
@@ -30,17 +30,18 @@ enum class StepPhase : uint8_t {
     other
 };
 
-/// Where a step runs. Communication overlaps with compute until a step waits for it.
+/// The resource that a step occupies. Communication overlaps with compute until a step waits for
+/// it.
 enum class Lane : uint8_t { compute, communication };
 
 struct StepId {
-    int op = -1;  ///< index in Graph::ops; -1: of the program
+    int op = -1;  ///< index in Graph::ops; -1: belongs to the whole program
     StepPhase phase = StepPhase::other;
     std::string name{};  ///< "conv forward stage1.block0.conv1": for timelines, profiles and errors
     int fused_op = -1;   ///< index of a second op that the same step computes; -1: none
 };
 
-/// A step of op `op`, or of the program.
+/// Builds the identity of a step of op `op`, or of the whole program.
 inline StepId named_step(StepPhase phase, const std::string& name, int op = -1) {
     StepId id;
     id.op = op;
@@ -54,7 +55,7 @@ struct Step {
     Lane lane;
     std::function<void()> run;
 };
-/// Steps in the order in which they run. It only grows: what is on it stays as it is.
+/// Steps in the order in which they run. A tape only grows; steps on it never change.
 class Tape {
 public:
     Tape() = default;
@@ -72,8 +73,8 @@ private:
     std::vector<Step> steps_;
 };
 
-/// When something in a step ran, on a steady clock. On the communication lane: a sum over ranks,
-/// from its start until it was seen to be complete.
+/// When something in a step ran, on a steady clock. On the communication lane it is an all-reduce,
+/// from its start until its completion was noticed.
 struct Span {
     StepId id;
     Lane lane;

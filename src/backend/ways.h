@@ -1,5 +1,5 @@
-// How a backend runs the ops of a program: decided before the program has memory, because it says
-// what memory the program needs.
+// How a backend runs the ops of a program. It is decided before the program has memory, because the
+// decision says what memory the program needs.
 #pragma once
 #include <vector>
 
@@ -8,31 +8,32 @@
 
 namespace convoy {
 
-/// A program before it has memory.
+/// The shape of a program before it has memory.
 struct Outline {
     const Graph& graph;
-    int batch;  ///< samples of this rank; 0: it only takes part in collectives
+    int batch;  ///< samples of this rank; 0: the rank only takes part in collectives
     bool training;
     const GradientFlow& gradients;  ///< in training
 };
 
-/// What an op's steps do with memory where the graph alone does not say it.
+/// An op's memory, where the graph alone does not determine it.
 struct OpMemory {
-    size_t saved = 0;             ///< bytes that live from its forward to its backward
-    bool writes_value = true;     ///< false: what reads its output computes it from its inputs
-    bool writes_gradient = true;  ///< false: the gradient of its output is in no memory
-    int gradients_by = none;      ///< the op whose backward writes the gradients of this op's inputs; none: its own
+    size_t saved = 0;             ///< bytes that live from the op's forward to its backward
+    bool writes_value = true;     ///< false: readers of its output compute it from the op's inputs
+    bool writes_gradient = true;  ///< false: the gradient of its output has no memory
+    int gradients_by = none;      ///< the op whose backward writes the gradients of this op's inputs; none: this op
 };
 
-/// What an op multiplies in a direction.
+/// The multiplications of an op in one direction.
 struct Products {
-    double of_direct = 1;  ///< as a part of what a direct sum multiplies
-    bool in_f32 = false;   ///< whatever the type of its values is; else in that
+    double of_direct = 1;  ///< fraction of a direct convolution's multiplications
+    bool in_f32 = false;   ///< in f32 whatever the type of its values; false: in that type
 };
 
-/// Backends derive from it, and find again in the steps what they decided.
+/// The decisions for a program. Backends derive from it, and read their decisions back when they
+/// append tape steps.
 struct Ways {
-    std::vector<OpMemory> memory;  ///< by op
+    std::vector<OpMemory> memory;  ///< per op
 
     Ways() = default;
     Ways(const Ways&) = default;
