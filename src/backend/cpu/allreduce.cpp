@@ -1,5 +1,5 @@
-// Gradient sums with MPI_Iallreduce. MPI only moves them on inside its own calls, so the step loop
-// calls `progress` after every operation; what is left when the optimizer needs the gradients is
+// Gradient all-reduces with MPI_Iallreduce. MPI advances them only inside its own calls, so the
+// step loop calls progress() after every step. The time still needed when the optimizer waits is
 // the exposed communication.
 #include "backend/cpu/gradient_sums.h"
 

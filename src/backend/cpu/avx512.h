@@ -1,6 +1,6 @@
-// Vectors of 16 floats, and the product of small matrices in them. What stands between
-// CONVOY_AVX512_BEGIN and _END is compiled for AVX-512 whatever the rest is compiled for, and may
-// run only where has_avx512(). By GCC: clang has no such pragma.
+// Vectors of 16 floats, and GEMMs of small matrices with them. Code between CONVOY_AVX512_BEGIN and
+// _END is compiled for AVX-512 whatever the target of the rest, and may run only if has_avx512().
+// Only GCC has such a pragma; clang does not.
 #pragma once
 #include <immintrin.h>
 #include <omp.h>
@@ -18,8 +18,8 @@
 namespace convoy::cpu {
 namespace {
 
-constexpr int lanes = 16;  // floats of a vector
-constexpr int panel = 32;  // columns that the matrix kernel takes at once
+constexpr int lanes = 16;  // floats per vector
+constexpr int panel = 32;  // columns that the matrix kernel processes at once
 
 constexpr int rounded(int c, int to) { return (c + to - 1) / to * to; }
 
@@ -50,10 +50,11 @@ inline void store(bf16* p, __mmask16 m, Vector v) {
                              _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40))));
 }
 
-/// Into the second cache; may lie beyond the end.
+/// Prefetches into the L2 cache; the address may lie beyond the end.
 inline void fetch_ahead(const float* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1); }
 
-/// Of each quarter of both, the first pair of floats, or the second.
+/// Joins, in each quarter, the first pair of floats of p and that of q; high_pairs() the second
+/// pairs.
 inline Vector low_pairs(Vector p, Vector q) {
     return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(p), _mm512_castps_pd(q)));
 }
@@ -61,11 +62,11 @@ inline Vector high_pairs(Vector p, Vector q) {
     return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(p), _mm512_castps_pd(q)));
 }
 
-/// Rows and columns of 16 by 16 floats change places.
+/// Transposes 16 x 16 floats in place.
 inline void transpose(Vector* rows) {
-    Vector quads[lanes], fours[lanes];  // in each quarter of a vector; quarters of four rows
+    Vector quads[lanes], fours[lanes];  // transposed 4 x 4 blocks in each quarter; quarters of four rows
 #pragma GCC unroll 4
-    for (int g = 0; g < lanes; g += 4) {  // 4 by 4 in each quarter
+    for (int g = 0; g < lanes; g += 4) {  // transpose 4 x 4 in each quarter
         const Vector a = _mm512_unpacklo_ps(rows[g], rows[g + 1]), b = _mm512_unpackhi_ps(rows[g], rows[g + 1]),
                      c = _mm512_unpacklo_ps(rows[g + 2], rows[g + 3]), d = _mm512_unpackhi_ps(rows[g + 2], rows[g + 3]);
         quads[g] = low_pairs(a, c);
@@ -81,14 +82,14 @@ inline void transpose(Vector* rows) {
             fours[half + 4 + j] = _mm512_shuffle_f32x4(quads[half + j], quads[half + 4 + j], 0xdd);
         }
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {  // columns 0 to 7 are in even quarters of these
+    for (int j = 0; j < 8; ++j) {  // the inputs' even quarters hold columns 0 to 7
         rows[j] = _mm512_shuffle_f32x4(fours[j], fours[8 + j], 0x88);
         rows[8 + j] = _mm512_shuffle_f32x4(fours[j], fours[8 + j], 0xdd);
     }
 }
 
-/// Lines of `lanes` floats that will be wanted, `count` of them for each k: they come into the
-/// second cache while the kernel multiplies.
+/// Lines of `lanes` floats that will be needed soon, `count` of them for each k. They are
+/// prefetched into the L2 cache while the kernel multiplies.
 struct Ahead {
     const float* at = nullptr;
     size_t stride = 0;  // from one k to the next
@@ -96,9 +97,9 @@ struct Ahead {
     const float* line(int i) const { return at + ptrdiff_t(i) * lanes; }
 };
 
-/// c [R][32 or 16 columns] = (or +=) sum over k of a(row, k) b(k, column): a by its two strides, b
-/// with `b_stride` between k. For each k it asks for the line at `ahead`, `ahead_stride` from one
-/// to the next, which may lie beyond the end.
+/// Computes c [R][32 or 16 columns] = (or +=) sum over k of a(row, k) b(k, column). `a` has two
+/// strides; rows of `b` are b_stride apart. For each k it prefetches one line: the first at
+/// `ahead`, the next `ahead_stride` floats further. Prefetched lines may lie beyond the end.
 template <int R, int V>
 void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t a_k, const float* __restrict b_,
                    size_t b_stride, float* __restrict c_, size_t c_stride, bool add, const float* ahead,
@@ -127,8 +128,8 @@ void multiply_rows(int k_count, const float* __restrict a_, size_t a_row, size_t
         for (int v = 0; v < V; ++v) _mm512_store_ps(c_ + r * c_stride + v * lanes, sum[r][v]);
 }
 
-/// The same of any number of rows. Each run of rows asks for one of the lines ahead, then of those
-/// of `then`.
+/// Does the same for any number of rows. Each call of a kernel prefetches one line of `ahead`, and
+/// after its last line one of `then`.
 template <int V>
 void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t a_k, const float* b_, size_t b_stride,
                     float* c_, size_t c_stride, bool add, const Ahead& ahead, const Ahead& then) {
@@ -151,7 +152,7 @@ void multiply_panel(int rows, int k_count, const float* a_, size_t a_row, size_t
                                          multiply_rows<14, V>};
     constexpr int most = 14;
     int run = 0;
-    for (int left = rows; left > 0; ++run) {  // the last two runs share what is left, so that none is short
+    for (int left = rows; left > 0; ++run) {  // the last two calls split the remaining rows, so that neither has few
         const int now = left >= 2 * most || left <= most ? std::min(left, most) : (left + 1) / 2;
         const bool of_then = run >= ahead.count;
         const Ahead& from = of_then ? then : ahead;

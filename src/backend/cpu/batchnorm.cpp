@@ -1,7 +1,7 @@
 // Batch norm with fused residual and ReLU, or GELU: two passes over memory forward, two backward.
-// Sums are taken about a pivot (the first row) in float over short runs of rows and in double
-// beyond, so a mean far from zero costs no digits. With --sync-bn they are taken in double from the
-// first element on: then they hardly depend on how ranks share the rows.
+// Sums are taken of differences from a pivot (the first row), so that a mean far from zero costs no
+// digits. They are in float over short runs of rows, and in double beyond. With --sync-bn they are
+// in double throughout, so that they hardly depend on how ranks share the rows.
 #include <algorithm>
 #include <cmath>
 
@@ -12,8 +12,8 @@
 namespace convoy::cpu {
 namespace {
 
-/// Everything a batch norm's passes need; pointers are resolved once, when the tape is built. E: of
-/// values and gradients.
+/// The operands of a batch norm's passes; pointers are resolved once, when the tape is built. E is
+/// the type of values and gradients.
 template <class E> struct Work {
     int threads, c, residual_c;  // residual_c: 0 without residual
     int64_t rows;
@@ -22,16 +22,16 @@ template <class E> struct Work {
     const float *scale, *bias;
     E* y;
     float *mean, *invstd;    // [c]: of this batch
-    double *sums, *scratch;  // [2][c] and one for the row count; a ThreadScratch a thread
+    double *sums, *scratch;  // [2][c], then the row count; a ThreadScratch per thread
     float *pivot, *a, *b;    // [c]: row 0 of x; normalise(x) = a * x + b
-    float *k1, *k2;          // [c]: of backward
+    float *k1, *k2;          // [c]: constants of backward
 
-    /// Bytes of `sums` and what follows it.
+    /// Returns the bytes of `sums` and everything after it.
     static size_t bytes(int c, int threads) {
         return sizeof(double) * (2 * size_t(c) + 1 + threads * ThreadScratch::doubles(c)) + sizeof(float) * 5 * c;
     }
 
-    /// `block` has bytes().
+    /// `block` has bytes() bytes.
     Work(const BatchNorm& op, const Bound& bound, int threads_, void* block) : threads(threads_), act(op.act) {
         const Tensor& from = bound.values[op.x];
         c = from.shape.c;
@@ -61,8 +61,8 @@ template <class E> struct Work {
     }
 };
 
-/// s += d, q += d^2 over rows, d = x - pivot; Sum is float, or double where the sums must not
-/// depend on the split.
+/// Adds moments over rows: s += d, q += d^2 with d = x - pivot. Sum is float, or double where the
+/// sums must not depend on the split.
 template <class E, class Sum>
 CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __restrict pivot, Sum* __restrict s,
                              Sum* __restrict q) {
@@ -76,8 +76,8 @@ CONVOY_WIDE void add_moments(const E* x, int64_t rows, int c, const float* __res
     }
 }
 
-/// Batch mean and variance of all ranks' rows (or this rank's), as doubles in sums[0..c) and
-/// sums[c..2c); returns the rows.
+/// Computes the batch's mean in sums[0..c) and variance in sums[c..2c), as doubles. They are over
+/// the rows of all ranks, or of this rank. Returns the number of rows.
 template <class E, class SumNow> int64_t moments(const Work<E>& w, bool in_double, SumNow sum_now) {
     const int c = w.c;
     for (int i = 0; i < c && w.rows > 0; ++i) w.pivot[i] = in_double ? 0.0f : to_float(w.x[i]);
@@ -90,7 +90,7 @@ template <class E, class SumNow> int64_t moments(const Work<E>& w, bool in_doubl
         });
     else
         std::fill_n(w.sums, 2 * c, 0.0);
-    for (int i = 0; i < c && w.rows > 0; ++i) {  // from about the pivot to about zero
+    for (int i = 0; i < c && w.rows > 0; ++i) {  // from sums of differences from the pivot to sums about zero
         const double p = w.pivot[i], s = w.sums[i];
         w.sums[i] = s + double(w.rows) * p;
         w.sums[c + i] += 2 * p * s + double(w.rows) * p * p;
@@ -105,7 +105,7 @@ template <class E, class SumNow> int64_t moments(const Work<E>& w, bool in_doubl
     return int64_t(n);
 }
 
-/// y [rows, c] = activation(a * x + b + residual).
+/// Computes y [rows, c] = activation(a * x + b + residual).
 template <class E>
 CONVOY_WIDE void apply_rows(Activation act, const E* x, const E* residual, E* y, int64_t rows, int c, int residual_c,
                             const float* __restrict a, const float* __restrict b, float* __restrict z) {
@@ -181,8 +181,9 @@ void CpuBackend::forward(const BatchNorm& op, const Bound& b, Tape& tape) {
 
 namespace {
 
-/// g [c] = the gradient that reaches the normalisation: dy, masked by the ReLU or times the GELU's
-/// derivative. `y` is given where a residual took part; else the mask is computed again from x.
+/// Computes g [c], the gradient at the normalisation's output: dy masked by the ReLU, or dy times
+/// the GELU's derivative. `y` is given if there was a residual; otherwise the mask is recomputed
+/// from x.
 template <class E>
 [[gnu::always_inline]] inline void masked(Activation act, const E* dy, const E* x, const E* y, int c,
                                           const float* __restrict a, const float* __restrict b, float* __restrict g) {
@@ -201,7 +202,7 @@ template <class E>
     }
 }
 
-/// to (+)= v, for [c].
+/// Writes to = v, or to += v, for [c].
 template <class E> [[gnu::always_inline]] inline void put(bool add, E* to, const float* __restrict v, int c) {
     if (add) {
 #pragma omp simd
@@ -212,14 +213,14 @@ template <class E> [[gnu::always_inline]] inline void put(bool add, E* to, const
     }
 }
 
-/// What only backward reads and writes; null: not needed.
+/// Operands of backward alone; null: not needed.
 template <class E> struct Gradients {
-    const E *dy, *y;  // y: null unless a residual took part
+    const E *dy, *y;  // y: null without a residual
     E *dx, *dresidual;
     bool add_dx, add_dresidual;
 };
 
-/// s += g, q += g * (x - mean), over rows [first, last); g: room for a row.
+/// Adds s += g, q += g * (x - mean), over rows [first, last). g has room for a row.
 template <class E, class Sum>
 CONVOY_WIDE void add_gradient_sums(const Work<E>& w, const Gradients<E>& from, int64_t first, int64_t last,
                                    float* __restrict g, Sum* __restrict s, Sum* __restrict q) {
@@ -236,7 +237,7 @@ CONVOY_WIDE void add_gradient_sums(const Work<E>& w, const Gradients<E>& from, i
     }
 }
 
-/// dx = a * (g - k1 - (x - mean) * k2), dresidual = g.
+/// Computes dx = a * (g - k1 - (x - mean) * k2), dresidual = g.
 template <class E>
 CONVOY_WIDE void apply_gradient(const Work<E>& w, const Gradients<E>& to, int64_t first, int64_t last,
                                 float* __restrict g) {
@@ -257,7 +258,7 @@ CONVOY_WIDE void apply_gradient(const Work<E>& w, const Gradients<E>& to, int64_
 
 void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
     const int c = b.values[op.x].shape.c;
-    // dscale: null if frozen
+    // dscale is null if the scale is frozen
     float *dscale = b.param_gradients[op.scale].as<float>(), *dbias = b.param_gradients[op.bias].as<float>();
     with_type(b.values[op.x].dtype, [&]<class E>(E) {
         const Buffer small = allocate(Work<E>::bytes(c, threads_));
@@ -266,7 +267,7 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
                        .y = op.residual == none ? nullptr : b.values[op.y].as<E>(),
                        .dx = b.value_gradients[op.x].as<E>(),
                        .dresidual = nullptr,
-                       // a row's residual gradient is written first
+                       // if the residual is x, its gradient is written first
                        .add_dx = b.accumulate[op.x] || op.residual == op.x,
                        .add_dresidual = false};
         if (op.residual != none) {
@@ -287,7 +288,7 @@ void CpuBackend::backward(const BatchNorm& op, const Bound& b, Tape& tape) {
                             } else {
                                 std::fill_n(w.sums, 2 * w.c, 0.0);
                             }
-                            for (int i = 0; i < w.c; ++i) {  // of this rank: the gradient all-reduce adds the others
+                            for (int i = 0; i < w.c; ++i) {  // this rank's; the all-reduce adds the others'
                                 dbias[i] = float(w.sums[i]);
                                 if (dscale) dscale[i] = w.rows > 0 ? float(w.sums[w.c + i] * w.invstd[i]) : 0.0f;
                             }

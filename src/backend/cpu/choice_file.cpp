@@ -47,13 +47,13 @@ bool ChoiceFile::lock() {
 
 std::string ChoiceFile::read() const {
     const std::string text = text_of_cache(file_);
-    return text.substr(0, text.rfind('\n') + 1);  // a line may be cut off, of a full disk
+    return text.substr(0, text.rfind('\n') + 1);  // the last line may be cut off, because a disk was full
 }
 
 bool ChoiceFile::append(const std::string& lines) {
     const off_t end = ::lseek(file_, 0, SEEK_END);
     if (write_all(file_, lines.data(), lines.size())) return true;
-    (void)!::ftruncate(file_, end);  // half a line is of no use
+    (void)!::ftruncate(file_, end);  // half a line would be useless
     return false;
 }
 

@@ -1,5 +1,5 @@
-// The file in which a user's runs keep what was measured on one kind of processor. What is in it is
-// never measured again, so that all runs compute the same bits.
+// The user's tuning file for one kind of processor. Its entries are never measured again, so that
+// all runs compute the same bits.
 #pragma once
 #include <string>
 
@@ -7,19 +7,20 @@ namespace convoy::cpu {
 
 class ChoiceFile {
 public:
-    /// Of a processor and library: "AMD EPYC (AVX-512 bf16), oneDNN 3.2.0". Makes the file.
+    /// Opens or creates the file for a processor and library: "AMD EPYC (AVX-512 bf16), oneDNN
+    /// 3.2.0".
     explicit ChoiceFile(const std::string& kind);
     ~ChoiceFile();
     ChoiceFile(const ChoiceFile&) = delete;
 
-    /// False: nothing can be kept, for want of a folder or a permission.
+    /// Returns false if nothing can be stored, because a folder or a permission is missing.
     bool usable() const { return file_ >= 0; }
-    /// For this process, until the end of its life: waits for others that measure, for a second at
-    /// most. Whether it could.
+    /// Locks the file until this object is destroyed. Waits at most one second for other processes
+    /// that are measuring. Returns false if they still hold the lock.
     bool lock();
-    /// What is in it; it is locked.
+    /// Returns the file's content. The file must be locked.
     std::string read() const;
-    /// Adds whole lines; whether it could.
+    /// Appends whole lines. Returns false if it could not.
     bool append(const std::string& lines);
 
 private:

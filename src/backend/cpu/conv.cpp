@@ -1,5 +1,5 @@
-// Convolution on plain NHWC activations: the way that was decided for each (conv_ways.h), and bias
-// gradients.
+// Convolution on plain NHWC activations, each with the algorithm chosen for it (conv_ways.h), and
+// bias gradients.
 #include "backend/cpu/conv_calls.h"
 #include "backend/cpu/conv_ways.h"
 #include "backend/cpu/cpu_backend.h"
@@ -19,7 +19,7 @@ template <class E> CONVOY_WIDE void add_rows(const E* from, int64_t rows, int c,
 
 void CpuBackend::bias_gradient(const Tensor& dy, float* to, const StepId& id, Tape& tape) {
     const int c = dy.shape.c;
-    int together = 1;  // rows that are summed as one, so that its channels fill vectors
+    int together = 1;  // rows that are summed as one row, so that its channels fill vectors
     while (together < 16 && together * c % 16 != 0) together *= 2;
     const int wide = together * c;
     const Buffer scratch =
@@ -72,7 +72,7 @@ void CpuBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     call.threads = threads_;
     if (call.weight.data)  // null: frozen
         append(b, StepPhase::weight_gradient, "conv weight gradient", call, way_of(b).weight_gradient, tape);
-    // With one channel in, oneDNN takes twice as long for both at once.
+    // A separate step, because with one input channel oneDNN takes twice as long for both at once.
     if (op.bias != none && b.param_gradients[op.bias].data)
         bias_gradient(dy, b.param_gradients[op.bias].as<float>(),
                       b.step(StepPhase::bias_gradient, "conv bias gradient"), tape);

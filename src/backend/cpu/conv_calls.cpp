@@ -7,11 +7,11 @@
 namespace convoy::cpu {
 namespace {
 
-// ---- oneDNN's convolutions: they reorder the weights once a direction and step ----
+// ---- oneDNN's convolutions; each reorders the weights once per direction and step ----
 
 constexpr auto direct_algorithm = dnnl::algorithm::convolution_direct;
 
-/// What oneDNN multiplies, in `type`.
+/// oneDNN's descriptions of the operands, which it multiplies in `type`.
 struct Descs {
     Desc x, weight, bias, y;
     dnnl::memory::dims stride, pad;
@@ -34,7 +34,7 @@ dnnl::convolution_forward::primitive_desc forward_desc(const dnnl::engine& engin
     return {engine, prop, direct_algorithm, d.x, d.any_weight(), d.y, d.stride, d.pad, d.pad, Calls::attributes()};
 }
 
-/// A value or gradient as `wanted`, converted if it is of another type.
+/// Reads a value or gradient as `wanted`; converts it if its type differs.
 Calls::Operand read(Calls& calls, int argument, const Tensor& t, const Desc& wanted) {
     return calls.as_layout(calls.fixed(argument, nhwc(t), t.data), wanted);
 }
@@ -100,9 +100,9 @@ void append_winograd(Calls& calls, StepPhase direction, const ConvCall& c, int t
     });
 }
 
-// ---- products of matrices ----
+// ---- GEMMs ----
 
-/// The matrix of patches: x itself, or gathered into a temporary.
+/// Returns the matrix of patches: x itself, or a temporary into which they are gathered.
 Calls::Operand gathered(Calls& calls, int argument, const Tensor& x, const Patches& p, DType type) {
     if (p.are_pixels()) return calls.matrix_of(argument, x, x.shape.c, type);
     const auto to = calls.temporary(argument, matrix(p.rows(), p.columns(), DType::f32));
@@ -112,7 +112,7 @@ Calls::Operand gathered(Calls& calls, int argument, const Tensor& x, const Patch
     return to;
 }
 
-/// The weights [out][k k in], or transposed, as `type`.
+/// Returns the weights [out][k k in] as `type`, optionally transposed.
 Calls::Operand weights(Calls& calls, const ConvCall& c, const Patches& p, DType type, bool transposed) {
     const int out = c.y.shape.c;
     const auto desc = [&](DType t) {
@@ -132,7 +132,7 @@ void product_data_gradient(Calls& calls, const ConvCall& c, const Patches& p, DT
                 p.scatter(static_cast<const float*>(patches), to, add);
             });
         });
-    } else if (c.add && c.x.dtype == type) {  // in the product's own pass over dx
+    } else if (c.add && c.x.dtype == type) {  // the GEMM adds to dx itself
         calls.multiply(left, right, calls.fixed(DNNL_ARG_DST, product, c.x.data), true);
     } else {
         const auto target = calls.target(DNNL_ARG_DST, c.x, product, c.add);

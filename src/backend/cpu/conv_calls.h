@@ -1,23 +1,24 @@
-// What computes one convolution in one direction and one way, on plain NHWC tensors.
+// Computes one convolution in one direction with one algorithm, on plain NHWC tensors.
 #pragma once
 #include "backend/conv_by.h"
 #include "backend/cpu/primitives.h"
 
 namespace convoy::cpu {
 
-/// Operands of a convolution. What its direction writes is a gradient then: forward reads x and the
-/// weight, and writes y; the weight gradient reads x and y, and writes the weight; the data
-/// gradient reads y and the weight, and writes x.
+/// Operands of a convolution; an operand is a value or its gradient, depending on the direction.
+/// Forward reads x and the weight, and writes y. The weight gradient reads x and dy (in `y`), and
+/// writes dweight (in `weight`). The data gradient reads dy (in `y`) and the weight, and writes dx
+/// (in `x`).
 struct ConvCall {
     Conv op;
     Tensor x, y;          ///< [n, h, w, in], [n, h', w', out]
-    Tensor weight, bias;  ///< f32 [out, kh, kw, in], [1, 1, 1, out]; bias: forward only, without data if there is none
-    bool add = false;     ///< data gradient: to what is in x
+    Tensor weight, bias;  ///< f32 [out, kh, kw, in], [1, 1, 1, out]; bias: forward only; no data: none
+    bool add = false;     ///< data gradient: add to x instead of overwriting it
     bool training = true;
     int threads = 1;
 };
 
-/// `by` must be a candidate for the convolution (conv_ways.h).
+/// Appends the calls of one direction. `by` must be a candidate for the convolution (conv_ways.h).
 void append(Calls&, const dnnl::engine&, StepPhase direction, const ConvCall&, ConvBy by);
 
 }  // namespace convoy::cpu

@@ -15,7 +15,7 @@ std::string format(const std::string& first_op, const std::string& uses, const s
     return line;
 }
 
-/// The way taken, and what each was measured to take.
+/// Formats the chosen algorithm and the measured time of each.
 std::string ways_of(ConvBy taken, const cpu::ConvTimes& times) {
     std::string text = cpu::name_of(taken);
     char number[64];

@@ -11,7 +11,7 @@
 namespace convoy::cpu {
 namespace {
 
-/// Cheap random numbers, which are the same on each run.
+/// Fills with cheap random numbers that are the same in each run.
 template <class E> void fill(E* to, int64_t n) {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; ++i) {
@@ -20,7 +20,7 @@ template <class E> void fill(E* to, int64_t n) {
     }
 }
 
-/// The two shortest runs of a way, seconds. Where they agree, nothing disturbed them.
+/// The two shortest runs of an algorithm, in seconds. If they agree, nothing disturbed them.
 struct Shortest {
     double first = INFINITY, second = INFINITY;
     void add(double seconds) {
@@ -30,15 +30,15 @@ struct Shortest {
     bool agree() const { return std::isfinite(second) && second <= 1.1 * first; }
 };
 
-/// Ways take turns until the times of each agree, so that other programs on these cores do not
-/// decide. One that is far behind runs no more.
+/// Times algorithms in turns until the times of each agree, so that other programs on these cores
+/// do not decide. One that is far behind is not run again.
 ConvTimes race(const std::vector<ConvBy>& ways, const std::function<std::function<void()>(ConvBy)>& runnable) {
     constexpr int rounds = 12;
     constexpr double far = 1.5;
     std::map<ConvBy, std::function<void()>> run;
     for (const ConvBy by : ways) {
         run[by] = runnable(by);
-        run[by]();  // compiles, and touches memory
+        run[by]();  // oneDNN compiles, and memory is touched
     }
     std::map<ConvBy, Shortest> seen;
     double best = INFINITY;

@@ -1,4 +1,4 @@
-// Measures the ways of a convolution on this processor, on random data.
+// Times the algorithms of a convolution on this processor, on random data.
 #pragma once
 #include "backend/cpu/conv_calls.h"
 #include "backend/cpu/conv_ways.h"
@@ -8,18 +8,18 @@ namespace convoy::cpu {
 
 class ConvTrial {
 public:
-    /// Threads are those of this process: as many as the specs say.
+    /// Uses the threads of this process, as many as each ConvSpec says.
     ConvTrial(dnnl::engine, dnnl::stream, MemoryBudget&);
     ~ConvTrial();
     ConvTrial(const ConvTrial&) = delete;
-    /// Seconds of each candidate with about so much work: the shortest of two to twelve runs after
-    /// a first, of one if that is far behind. Empty if there is only one candidate, or memory is
-    /// short.
+    /// Returns the seconds of each candidate for about `flops` of work. A time is the shortest of
+    /// two to twelve runs after a warm-up; a candidate that is far behind has only one. Returns
+    /// nothing if there is only one candidate, or if memory is short.
     ConvTimes measure(const ConvSpec&, const Capabilities&, double flops);
 
 private:
     std::function<void()> runnable(const ConvSpec&, const ConvCall&, ConvBy);
-    /// Random numbers from -1 to 1 in memory that later tensors use again.
+    /// Fills a tensor with random numbers from -1 to 1. Later tensors in `slot` reuse its memory.
     Tensor random(const Shape&, DType, size_t slot);
 
     dnnl::engine engine_;

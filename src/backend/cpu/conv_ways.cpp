@@ -28,7 +28,8 @@ int representative_channels(int c) {
 
 bool has_patches_of_a_pixel(const ConvSpec& s) { return s.op.kernel == 1 && s.op.stride == 1 && s.op.pad == 0; }
 
-/// Patches that are larger than the weights cost more to write than the product saves, and memory.
+/// Returns false for patches larger than the weights: writing them costs more than the GEMM saves,
+/// and takes memory.
 bool has_few_patches(const ConvSpec& s) {
     const size_t k = size_t(s.op.kernel) * s.op.kernel * s.x.c;
     return s.op.kernel == 1 || s.y.pixels() * k <= k * s.y.c;
@@ -52,7 +53,7 @@ bool can(ConvBy by, const ConvSpec& s, const Capabilities& has) {
         case ConvBy::direct: return true;
         case ConvBy::direct_bf16: return bf16;
         case ConvBy::winograd: return !biased && can_winograd(s, has);
-        // Its error is above what f32 tolerates, and far below that of weights rounded to bf16.
+        // Its error exceeds what f32 tolerates, but is far below that of weights rounded to bf16.
         case ConvBy::winograd_large:
             return s.dtype == DType::bf16 && !biased && can_winograd(s, has) && suits_large_tiles(s);
         case ConvBy::product: return !biased && has_few_patches(s);
@@ -106,7 +107,7 @@ double trial_flops(size_t specs, int threads) {
 std::vector<ConvBy> candidates(const ConvSpec& s, const Capabilities& has) {
     std::vector<ConvBy> order = {ConvBy::winograd_large, ConvBy::winograd,    ConvBy::direct,
                                  ConvBy::product,        ConvBy::direct_bf16, ConvBy::product_bf16};
-    if (has.amx) std::rotate(order.begin(), order.end() - 2, order.end());  // those in bf16 first
+    if (has.amx) std::rotate(order.begin(), order.end() - 2, order.end());  // bf16 first if there is AMX
     std::erase_if(order, [&](ConvBy by) { return !can(by, s, has); });
     return order;
 }

@@ -1,7 +1,7 @@
-// Which way each convolution takes on a CPU, in each direction: the fastest that was measured
-// (conv_trial.h) of those that compute it within the precision's tolerance. Nothing here measures
-// or needs oneDNN, so tests decide from times that they make up. A choice does not depend on the
-// batch, so that its parts on other ranks are computed alike.
+// Chooses the algorithm of each convolution on a CPU, in each direction: the fastest measured one
+// (conv_trial.h) within the precision's tolerance. Nothing here measures or needs oneDNN, so tests
+// choose from made-up times. A choice does not depend on the batch size, so that all ranks compute
+// their parts of a batch alike.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,57 +14,59 @@
 
 namespace convoy::cpu {
 
-/// What the processor has, and oneDNN may use.
+/// Features that the processor has and oneDNN may use.
 struct Capabilities {
-    bool avx512 = false;  ///< and the compiler can Winograd: see winograd_absent.cpp
-    bool bf16 = false;    ///< products of bf16: AVX-512 bf16 or AMX
-    bool amx = false;     ///< in bf16
+    bool avx512 = false;  ///< and the compiler can compile Winograd: see winograd_absent.cpp
+    bool bf16 = false;    ///< GEMMs in bf16: AVX-512 bf16 or AMX
+    bool amx = false;     ///< AMX in bf16
 };
 Capabilities capabilities();  // in cpu_backend.cpp
 
-/// The name that options and the file of choices have for it: "direct-bf16".
+/// Returns the algorithm's name in options and in the tuning file: "direct-bf16".
 const char* name_of(ConvBy);
 std::optional<ConvBy> parse_conv_by(const std::string& name);
 
-/// A convolution in one direction, of any batch.
+/// A convolution in one direction, for any batch size.
 struct ConvSpec {
     StepPhase direction;  ///< forward, data_gradient or weight_gradient
-    Conv op;              ///< kernel, stride, pad; bias: not none if there is one
-    Shape x, y;           ///< of one image
-    DType dtype;          ///< of x and y
-    bool add;             ///< data_gradient: adds to what is there
+    Conv op;              ///< kernel, stride, pad; bias: none if there is none
+    Shape x, y;           ///< for a batch of 1
+    DType dtype;          ///< type of x and y
+    bool add;             ///< data_gradient: adds to its output
     int threads;
 
-    /// What is measured in its place: channels rounded up to a multiple of 16, or to the odd number
-    /// five below one, so that a network whose every layer has other channels is measured in
-    /// seconds. It is a line's key in the file of choices.
+    /// Returns the convolution that is measured in place of this one. Channel counts below 16 and
+    /// multiples of 16 stay; others become 5 less than the next multiple (an odd number). So
+    /// networks in which every layer has different channels are measured in seconds. key() names it
+    /// in the tuning file.
     ConvSpec representative() const;
     std::string key() const;
-    double flops() const;            ///< of one image
-    int images(double flops) const;  ///< that take about so many, in at most 64 MiB
+    double flops() const;            ///< per image
+    int images(double flops) const;  ///< batch size that takes about `flops`, at most 64 MiB and 1,024 images
 };
-/// With which each of so many specs is measured: few more exactly than many. Much work, because
-/// Winograd transforms weights once a batch, and few images would hide what many gain by it; so
-/// much in all that a thread is done in a few seconds.
+/// Returns the FLOPs to spend on timing each of `specs` convolutions; fewer when there are many.
+/// Each gets many, because Winograd transforms weights once per batch: small batches would hide its
+/// gain. All together take a thread a few seconds.
 double trial_flops(size_t specs, int threads);
 
-/// The ways that can, in the order in which they are taken where nothing was measured.
+/// Returns the algorithms that apply, in the order of preference without measurements.
 std::vector<ConvBy> candidates(const ConvSpec&, const Capabilities&);
 
-/// What was measured of a spec, by way: seconds.
+/// Measured seconds of one ConvSpec, per algorithm.
 using ConvTimes = std::map<ConvBy, double>;
-/// By key. No times: there was none left to measure it.
+/// Measured times by ConvSpec::key(). Empty times: it was not measured, so its first candidate is
+/// used.
 using ConvChoices = std::map<std::string, ConvTimes>;
-/// The fastest, where it is faster than all before it by a thirtieth; if there are no times, the
-/// first candidate. So noise seldom decides.
+/// Returns the fastest algorithm, but prefers an earlier candidate unless a later one is faster by
+/// more than a thirtieth. So noise seldom decides. Without times returns the first candidate.
 ConvBy choose(const std::vector<ConvBy>& candidates, const ConvTimes&);
 
-/// One line a key: "KEY = WAY MICROSECONDS ...", the fastest first.
+/// Formats one line per key: "KEY = WAY MICROSECONDS ...", fastest first.
 std::string text_of(const ConvChoices&);
-/// Lines that say something else are left out; of a key the last one counts.
+/// Parses these lines and ignores others. If a key occurs twice, its last line counts.
 ConvChoices parse_conv_choices(const std::string& text);
 
-/// A convolution of a program in one of the directions that it computes, and its op.
+/// One direction of a convolution that a program computes.
 struct ConvUse {
     int op;
     ConvSpec spec;
@@ -74,14 +76,14 @@ std::vector<ConvUse> uses_of(const Outline&, int threads);
 struct CpuWays final : Ways {
     struct Way {
         ConvBy forward = ConvBy::direct, data_gradient = ConvBy::direct, weight_gradient = ConvBy::direct;
-        int h = 0, w = 0;  ///< of an image
+        int h = 0, w = 0;  ///< size of the convolution's input
         ConvBy& in(StepPhase direction) {
             return direction == StepPhase::forward         ? forward
                    : direction == StepPhase::data_gradient ? data_gradient
                                                            : weight_gradient;
         }
     };
-    std::vector<Way> convs;  ///< by op
+    std::vector<Way> convs;  ///< per op
 
     ConvBy of(const ConvUse& use) const {
         Way way = convs[size_t(use.op)];
@@ -90,7 +92,8 @@ struct CpuWays final : Ways {
     Products products(int op, StepPhase direction) const override;
 };
 
-/// The ways of all convolutions: `forced` where that can, else by what was measured.
+/// Chooses the algorithms of all convolutions: `forced` where it applies, otherwise the one that
+/// measured times favour.
 std::vector<CpuWays::Way> decide_convs(const Outline&, int threads, const Capabilities&, ConvBy forced,
                                        const ConvChoices&);
 

@@ -1,4 +1,4 @@
-// Construction, memory, and the loop that replays a tape.
+// Construction, memory, and the loop that runs a tape.
 #include "backend/cpu/cpu_backend.h"
 
 #include <immintrin.h>
@@ -61,10 +61,10 @@ const char* isa_name() {
     }
 }
 
-/// Of this thread: numbers below 1e-38 become zero. A gradient that dies away is otherwise computed
+/// Makes numbers below 1e-38 zero in this thread. Otherwise a gradient that fades away is computed
 /// a hundred times slower.
 void flush_denormals() {
-    _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, and denormals are zero
+    _mm_setcsr(_mm_getcsr() | 0x8040);  // FTZ (flush to zero) and DAZ (denormals are zero)
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
       adder_(std::make_shared<ExactAdder>()),
       clock_(std::make_shared<StepClock>()),
       has_(capabilities()) {
-    // Not counted elsewhere: oneDNN's compiled kernels, buffers of MPI and HDF5, metrics; and
+    // Not counted elsewhere: oneDNN's compiled kernels, buffers of MPI and HDF5, metrics, and the
     // stacks of OpenMP's and Convoy's threads.
     constexpr size_t uncounted = size_t(32) << 20, stack = size_t(8) << 20, own_threads = 3;
     budget_->take_addresses((size_t(std::max(options.threads, 1)) + own_threads) * stack);
@@ -132,7 +132,7 @@ Buffer CpuBackend::allocate(size_t bytes) {
     if (!block) throw std::bad_alloc();
     if (options_.plan_only) return Buffer(block, std::free);
     char* bytes_of = static_cast<char*>(block);
-#pragma omp parallel for schedule(static)  // first touch by the threads that will use it
+#pragma omp parallel for schedule(static)  // each page is first touched by the thread that will use it
     for (size_t at = 0; at < rounded; at += 4096) std::memset(bytes_of + at, 0, std::min<size_t>(4096, rounded - at));
     return Buffer(block, std::free);
 }
@@ -160,7 +160,7 @@ SystemSample CpuBackend::sample() {
 }
 
 void CpuBackend::upload(void* to, const void* from, size_t bytes) {
-    if (bytes > 0) std::memcpy(to, from, bytes);  // there may be no pointers then
+    if (bytes > 0) std::memcpy(to, from, bytes);  // pointers may be null if there are no bytes
 }
 void CpuBackend::download(void* to, const void* from, size_t bytes) { upload(to, from, bytes); }
 
@@ -169,7 +169,7 @@ void CpuBackend::zero(Tensor t, Tape& tape) {
 }
 
 void CpuBackend::forward(const Op& op, const Bound& b, Tape& tape) {
-    const ThreadCount own(threads_);  // oneDNN splits an op among as many as it is made for
+    const ThreadCount own(threads_);  // oneDNN splits an op among the number of threads at its creation
     std::visit([&](const auto& o) { forward(o, b, tape); }, op);
 }
 
@@ -191,7 +191,7 @@ void CpuBackend::run_step(const Step& step) {
 std::function<void()> CpuBackend::finish(Tape tape) {
     return [this, tape = std::move(tape)] {
         for (const Step& step : tape) run_step(step);
-        comm_.activity().enter("host code between operations");  // the tape's names end with it
+        comm_.activity().enter("host code between operations");  // the tape owns the names of its steps
     };
 }
 
@@ -201,7 +201,7 @@ Backend& CpuBackend::lane(int index) {
     return *lanes_[size_t(index)];
 }
 
-// The first lane's thread is the one that may call MPI.
+// Only the thread of the first lane may call MPI, so only it makes progress.
 void CpuBackend::side_by_side(const std::vector<Tape>& tapes, Tape& to) {
     const int lanes = std::min(threads_, int(tapes.size()));
     to.push_back({named_step(StepPhase::other, "logical ranks"), Lane::compute, [this, tapes, lanes] {

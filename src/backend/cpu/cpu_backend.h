@@ -1,5 +1,5 @@
-// The CPU backend: oneDNN for convolutions, pooling and matrix products, OpenMP loops for what
-// oneDNN cannot fuse, MPI for sums. Its "device" memory is the host's, so a tape runs as a loop.
+// The CPU backend: oneDNN for convolutions, pooling and GEMMs, OpenMP loops for what oneDNN cannot
+// fuse, MPI for all-reduces. Its "device" memory is the host's, so a tape runs as a loop.
 #pragma once
 #include <dnnl.hpp>
 
@@ -18,15 +18,15 @@ class ExactAdder;    // exact_sums.cpp
 class GradientSums;  // allreduce.cpp
 struct Temporary;    // primitives.h
 
-/// Seconds on a steady clock.
+/// Returns seconds on a steady clock.
 double now();
 
-/// When the running step began, and when it had its batch; seconds on a steady clock.
+/// When the running step began, and when it had its batch, in seconds on a steady clock.
 struct StepClock {
     double started = 0, gathered = 0;
 };
 
-/// While it lives, this thread's parallel regions have so many threads.
+/// Sets the number of threads of this thread's parallel regions, and restores it when destroyed.
 class ThreadCount {
 public:
     explicit ThreadCount(int threads);
@@ -39,7 +39,7 @@ private:
 
 class CpuBackend : public Backend {
 public:
-    /// `options.threads` is given. Collective over the ranks of a node if `budget` is not.
+    /// `options.threads` must be set. Collective over the ranks of a node if `budget` is not given.
     CpuBackend(const BackendOptions& options, Comm&, const std::string& placement = "",
                std::optional<MemoryBudget> budget = {});
     ~CpuBackend() override;
@@ -90,51 +90,52 @@ public:
     bool synchronous() const override { return true; }
 
 private:
-    /// Lane `index` of another: one thread, and memory of its own for what an op needs while it
-    /// runs.
+    /// Creates lane `index` of another backend. A lane has one thread, and its own temporary
+    /// memory.
     CpuBackend(CpuBackend& whole, int index);
     void run_step(const Step&);
 
-    // Each in the file of its op.
+    // Each of these is in the file of its op.
 #define CONVOY_DECLARE(O)                        \
     void forward(const O&, const Bound&, Tape&); \
     void backward(const O&, const Bound&, Tape&);
     CONVOY_EACH_OP(CONVOY_DECLARE)
 #undef CONVOY_DECLARE
-    /// Bytes in which oneDNN remembers where maxima came from; pool.cpp.
+    /// Returns the bytes in which oneDNN remembers the positions of maxima (pool.cpp).
     size_t pool_workspace(const Pool&, const Graph&, int batch) const;
-    /// Of a convolution.
+    /// Appends one direction of a convolution.
     void append(const Bound&, StepPhase direction, const std::string& name, const ConvCall&, ConvBy, Tape&);
-    /// Threads that compute a convolution: one, where logical ranks are computed side by side.
+    /// Returns the threads that compute a convolution: one where logical ranks are computed side by
+    /// side.
     int conv_threads() const { return options_.invariant ? 1 : threads_; }
-    /// What was not chosen yet.
+    /// Returns the convolutions of a program for which no algorithm is chosen yet.
     std::vector<ConvSpec> unknown(const Outline&) const;
     ConvChoices measure(const std::vector<ConvSpec>&);
-    /// to [c] = sum over the rows (pixels) of dy; conv.cpp.
+    /// Appends: to [c] = sum over the rows (pixels) of dy (conv.cpp).
     void bias_gradient(const Tensor& dy, float* to, const StepId&, Tape&);
-    /// add_scaled() as a step of that identity.
+    /// Appends add_scaled() under this identity.
     void scale(StepId, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&);
-    void sum_now(double* values, int count);  // GradientSums::sum_now, for files without mpi.h
+    void sum_now(double* values, int count);  // calls GradientSums::sum_now; for files without mpi.h
 
     Comm& comm_;
     BackendOptions options_;
     std::string placement_;
     int threads_ = 1;
-    std::shared_ptr<MemoryBudget> budget_;  // of what there was when the backends were made
+    std::shared_ptr<MemoryBudget> budget_;  // memory left when the first backend was created; shared by lanes
     dnnl::engine engine_;
     dnnl::stream stream_;
     std::shared_ptr<Temporary> temporary_;
-    // A lane shares these with the whole:
+    // A lane shares these with its whole backend:
     std::shared_ptr<GradientSums> sums_;
     std::shared_ptr<ExactAdder> adder_;
     std::shared_ptr<StepClock> clock_;
-    const int index_ = 0;  // of a lane
+    const int index_ = 0;  // index of the lane
     std::vector<std::unique_ptr<CpuBackend>> lanes_;
     const Capabilities has_;
-    ConvChoices choices_;  // of convolutions, so far
+    ConvChoices choices_;  // convolutions chosen so far
     std::vector<Span>* trace_ = nullptr;
     std::atomic<double> paused_until_{0};  // on a steady clock
-    double sampled_ = now(), used_ = 0;    // of the last sample: when, and processor seconds until then
+    double sampled_ = now(), used_ = 0;    // time of the last sample, and the processor seconds used until then
 };
 
 }  // namespace convoy::cpu

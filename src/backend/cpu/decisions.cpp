@@ -1,5 +1,5 @@
-// How the ops of a program run: ranks agree on what was measured, the user's file and checkpoints
-// keep it.
+// Chooses how the ops of a program run. Ranks agree on measured times, and the user's tuning file
+// and checkpoints keep them.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -13,11 +13,11 @@
 namespace convoy::cpu {
 namespace {
 
-/// Seconds for all that a training measures, unless --tune says otherwise.
+/// Seconds for all measurements of a training, unless --tune is given.
 constexpr double usual_patience = 5;
 
-/// What this text, of all choices on a kind of processor, says of `wanted`. Leaves out a line that
-/// lacks one of today's ways.
+/// Returns the entries of `text`, a tuning file of this kind of processor, for `wanted`. Leaves out
+/// entries that lack an algorithm of this version.
 ConvChoices known_of(const std::string& text, const std::vector<ConvSpec>& wanted, const Capabilities& has) {
     const ConvChoices all = parse_conv_choices(text);
     ConvChoices known;
@@ -52,8 +52,8 @@ ConvChoices CpuBackend::measure(const std::vector<ConvSpec>& specs) {
     return measured;
 }
 
-// The first rank with a kind of processor reads and writes the file, which it has to itself
-// meanwhile. All ranks measure at once, because at once they will compute; the first one's times
+// The first rank with a kind of processor reads and writes its file, under a lock. All ranks
+// measure at the same time, because later they compute at the same time. The first rank's times
 // count.
 void CpuBackend::agree(const Outline& outline) {
     if (options_.plan_only || options_.conv_by != ConvBy::measured || options_.tune_seconds <= 0) return;
@@ -72,7 +72,8 @@ void CpuBackend::agree(const Outline& outline) {
     const std::string none_kept = "none", text = comm_.gather_all(usable ? file->read() : none_kept)[first];
     const ConvChoices known = known_of(text, wanted, has_);
     std::erase_if(wanted, [&](const ConvSpec& s) { return known.contains(s.key()); });
-    // What cannot be kept is not measured: two runs would not compute the same bits.
+    // Measure only if the file can keep it, because otherwise two runs would not compute the same
+    // bits.
     const ConvChoices mine = text == none_kept ? ConvChoices{} : measure(wanted);
     const std::string agreed = comm_.gather_all(text_of(mine))[first];
     if (usable) file->append(agreed);
@@ -84,12 +85,12 @@ std::shared_ptr<const Ways> CpuBackend::decide(const Outline& o) {
     auto ways = std::make_shared<CpuWays>();
     for (const Op& op : o.graph.ops) {
         OpMemory memory;
-        if (const auto* bn = std::get_if<BatchNorm>(&op))  // mean, 1 / deviation
+        if (const auto* bn = std::get_if<BatchNorm>(&op))  // mean and 1 / deviation
             memory.saved = 2 * sizeof(float) * size_t(o.graph.values[size_t(bn->x)].c);
         if (const auto* pool = std::get_if<Pool>(&op)) memory.saved = pool_workspace(*pool, o.graph, o.batch);
         ways->memory.push_back(memory);
     }
-    for (const ConvSpec& s : unknown(o)) choices_[s.key()];  // chosen without a measurement, from now on
+    for (const ConvSpec& s : unknown(o)) choices_[s.key()];  // from now on, it counts as chosen without a measurement
     ways->convs = decide_convs(o, conv_threads(), has_, options_.conv_by, choices_);
     return ways;
 }

@@ -1,4 +1,4 @@
-// Dropout. The mask is a function of (seed, step, position in the global batch, element), so
+// Dropout. The mask depends only on (seed, step, position in the global batch, element). So
 // backward draws it again instead of storing it, and it does not depend on the number of ranks.
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace convoy::cpu {
 namespace {
 
-/// out (+)= in * factor [c], by rows.
+/// Computes out = in * factor [c], or out +=, for each row.
 template <class E>
 CONVOY_WIDE void scale_rows(const E* in, int64_t rows, int64_t c, const float* __restrict factor, E* out, bool add) {
     for (int64_t r = 0; r < rows; ++r, in += c, out += c) {
@@ -31,10 +31,11 @@ struct Mask {
     int64_t first;
     const Counters* counters;
     int threads;
-    std::shared_ptr<float[]> factors;  // of one image, a thread each
+    std::shared_ptr<float[]> factors;  // one image's factors per thread
 
-    /// out = in where the draw keeps it, scaled by 1 / (1 - p), else 0; added to out if `add`. Four
-    /// elements share one Philox block; with whole_channels four channels do, over all pixels.
+    /// Computes out = in / (1 - p) for elements that the draw keeps, else 0; adds to `out` if
+    /// `add`. Four elements share one Philox block. With whole_channels four channels do, over all
+    /// pixels.
     template <class E> void apply(const E* in, E* out, bool add) const {
         const int64_t pixels = whole_channels ? int64_t(shape.h) * shape.w : 1;
         const int64_t draws = whole_channels ? shape.c : int64_t(shape.h) * shape.w * shape.c;

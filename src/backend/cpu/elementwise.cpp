@@ -1,4 +1,4 @@
-// ReLU, GELU and add where fusion left them on their own, scaling, and copies of gradients.
+// ReLU, GELU and add where they were not fused, scaling, and copies of gradients.
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
@@ -10,14 +10,14 @@ namespace {
 
 inline float activate(const Relu&, float x) { return std::max(x, 0.0f); }
 inline float activate(const Gelu&, float x) { return gelu(x); }
-/// dx, from dy and what the op keeps for it: its output or its input.
+/// Computes dx from dy and the value kept by the op: its output or its input.
 inline float gradient(const Relu&, float y, float dy) { return y > 0 ? dy : 0.0f; }
 inline float gradient(const Gelu&, float x, float dy) { return dy * gelu_derivative(x); }
 ValueId kept_by(const Relu& op) { return op.y; }
 ValueId kept_by(const Gelu& op) { return op.x; }
 
-// Loops over [0, n), one by one so that each is compiled for AVX-512 too. Gradients are written, or
-// added where `add`.
+// Loops over [0, n), each a function, so that it is compiled for AVX-512 too. Gradients are
+// overwritten, or added to if `add`.
 
 template <class Op, class E> CONVOY_WIDE void forward_elements(const Op& op, const E* x, E* y, int64_t n) {
 #pragma omp simd

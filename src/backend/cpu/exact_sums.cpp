@@ -1,4 +1,4 @@
-// Gradients of logical ranks as integers: each lane adds its own, MPI adds those of all ranks.
+// Gradients of logical ranks as integers: each lane adds its own, then MPI adds those of all ranks.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace convoy::cpu {
 namespace {
 
-/// What is larger than 2^bits, or no number, becomes some integer that is not: the step is not
-/// used.
+/// Converts a gradient. If its magnitude exceeds 2^bits or it is NaN, the result is some valid
+/// integer, and the step is not used.
 inline int64_t integer(float value, double scale, double most) {
     double v = double(value) * scale;
     v = v < most ? v : most;
@@ -22,7 +22,8 @@ inline int64_t integer(float value, double scale, double most) {
     return int64_t(std::rint(v));
 }
 
-/// to = (or +=, if Add) from as integers; the largest bits of `from` without the signs.
+/// Writes to = (or +=, if Add) `from` as integers. Returns the largest bits of `from` without
+/// signs.
 template <bool Add>
 CONVOY_WIDE uint32_t put_integers(const float* __restrict from, size_t n, double scale, double most,
                                   int64_t* __restrict to) {
@@ -42,7 +43,8 @@ CONVOY_WIDE void take_integers(const int64_t* __restrict from, size_t n, double 
     for (size_t i = 0; i < n; ++i) to[i] = float(double(float(from[i])) * unit);
 }
 
-/// Zeros after a tensor stay zeros: nothing else writes them. A piece begins with an element.
+/// Writes NaN, except where a sum is zero: zeros after a tensor stay zeros, because nothing else
+/// writes them. A piece begins with an element, so its first is always NaN.
 void make_not_finite(const int64_t* sums, size_t n, float* to) {
     for (size_t i = 0; i < n; ++i) to[i] = i == 0 || sums[i] != 0 ? std::numeric_limits<float>::quiet_NaN() : 0;
 }
@@ -54,8 +56,9 @@ void raise_to(int32_t& value, int32_t to) {
     }
 }
 
-/// From the exponents that all ranks have seen. What is not finite never fits; the other tensors,
-/// of which one holds the loss, are to be right all the same.
+/// Sets the next exponents from those that all ranks have seen. A tensor that is not finite would
+/// never fit, so it does not ask for a repetition. The other tensors must be right even then,
+/// because one of them holds the loss.
 void set_exponents(const ExactSums& s) {
     const size_t tensors = s.ends.size();
     bool fits = true;
@@ -112,7 +115,7 @@ void ExactAdder::take(const ExactSums& s, Piece& p, float* gradients) {
 
 void CpuBackend::deposit(const ExactSums& s, const float* gradients, size_t begin, size_t end, Tape& tape) {
     std::vector<ExactAdder::Piece*> pieces = adder_->pieces(s, begin, end);
-    // lanes that come at the same time begin at different pieces
+    // lanes that arrive at the same time begin at different pieces
     const size_t first = size_t(index_) * pieces.size() / size_t(std::max(1, s.lanes));
     std::rotate(pieces.begin(), pieces.begin() + int64_t(first), pieces.end());
     const std::string name = "deposit " + std::to_string((end - begin) * sizeof(float) >> 10) + " KiB";

@@ -1,4 +1,4 @@
-// A feed whose device is the host: a step reads a batch where the host wrote it.
+// The CPU backend's feed: a step reads a batch where the host wrote it.
 #include <cstdlib>
 #include <new>
 
@@ -10,7 +10,7 @@ namespace {
 
 class HostFeed final : public Feed {
 public:
-    /// `step_started`: of the backend, in seconds on a steady clock.
+    /// `step_started` belongs to the backend, in seconds on a steady clock.
     HostFeed(MemoryBudget& budget, double& step_started, int rows, size_t image_bytes, int ahead)
         : budget_(budget),
           step_started_(step_started),
@@ -22,7 +22,7 @@ public:
     }
 
     const StagedBatch* batch() const override { return &batch_; }
-    bool ready() override { return true; }  // steps have ended when they were launched
+    bool ready() override { return true; }  // steps have ended when their launch returns
     HostBatch claim(size_t image_bytes) override {
         Slot& slot = slots_[turns_.claim()];
         if (image_bytes > image_bytes_) image_bytes_ = grown(image_bytes_, image_bytes);
@@ -36,7 +36,7 @@ public:
 private:
     struct Slot {
         Buffer block{};
-        size_t image_bytes = 0;  // that it has room for
+        size_t image_bytes = 0;  // room for images
     };
     void allocate(Slot& slot) {
         slot = {};
@@ -54,7 +54,7 @@ private:
     MemoryBudget& budget_;
     double& step_started_;
     const FeedLayout layout_;
-    size_t image_bytes_;  // of the next slot that is allocated
+    size_t image_bytes_;  // for the next slot that is allocated
     FeedTurns turns_;
     std::vector<Slot> slots_;
     StagedBatch batch_{};

@@ -1,6 +1,6 @@
-// Reads a batch of images, resident or staged, of uint8 or f32: crop, resize, flip, normalise, in
-// one pass. Jitter comes before normalising, in passes of its own. Mixed images are made of two
-// that are read so.
+// Reads a batch of images, resident or staged, uint8 or f32: crop, resize, flip and normalise in
+// one pass. Jitter precedes normalising, in separate passes. A mixed image is made of two images
+// read in this way.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@
 namespace convoy::cpu {
 namespace {
 
-/// v normalised is v * scale + shift; [w * c], of the channels of a row of pixels.
+/// Constants that normalise a row of pixels, [w * c] each: v becomes v * scale + shift.
 struct Normalise {
     std::vector<float> scale, shift;
     explicit Normalise(const Gather& g) {
@@ -21,7 +21,7 @@ struct Normalise {
                 shift.push_back(g.shift(c));
             }
     }
-    /// Of so many elements, which stay as they are.
+    /// Makes constants that leave `count` elements unchanged.
     explicit Normalise(size_t count) : scale(count, 1), shift(count, 0) {}
 };
 
@@ -32,7 +32,7 @@ CONVOY_WIDE void normalise(const From* from, int count, const float* __restrict 
     for (int i = 0; i < count; ++i) assign(to[i], float(from[i]) * scale[i] + shift[i]);
 }
 
-/// An image, and which sample of the split it is.
+/// An image, and its index in the split.
 struct Sample {
     const uint8_t* pixels;  // u8 or f32 [height, width, c]
     int height, width;
@@ -40,7 +40,7 @@ struct Sample {
     int32_t label;
 };
 
-/// Image `i` of the batch, or the partner of the last one.
+/// Returns image `i` of the batch, or the partner of the last image.
 Sample sample_of(const Gather& g, int i) {
     if (const StagedBatch* b = g.staged) {
         const int64_t at = i + g.staged_first;
@@ -67,8 +67,8 @@ template <class From, class E> void gather_from(const Gather& g, const Sample& s
     const auto* image = reinterpret_cast<const From*>(sample.pixels);
     const float *scale = by.scale.data(), *shift = by.shift.data();
     const AugmentDraw draw = draw_augment(g.augment, g.seed, uint32_t(g.counters->epoch), sample.number);
-    // Columns [begin, end) are contiguous in the image; the others are mirrored,
-    // reflected or black.
+    // Columns [begin, end) are contiguous in the image; the others are mirrored, reflected or
+    // black.
     const int begin = draw.mirror ? s.w : std::clamp(-draw.dx, 0, s.w),
               end = draw.mirror ? s.w : std::clamp(s.w - draw.dx, begin, s.w);
     for (int i = 0; i < s.h; ++i, to += s.w * s.c) {
@@ -89,13 +89,13 @@ template <class From, class E> void gather_from(const Gather& g, const Sample& s
     }
 }
 
-/// What a thread resamples with.
+/// Scratch of one thread.
 struct Scratch {
     Resampler resampler;
     std::vector<float> line;
-    std::vector<float> own, partner;  // [h, w, c] each, of images that are mixed
-    std::vector<float> colours;       // [h, w, c], from 0 to 255, of one that is jittered
-    Normalise unchanged{0};           // of a row of them
+    std::vector<float> own, partner;  // mixed images: [h, w, c] each
+    std::vector<float> colours;       // a jittered image: [h, w, c], from 0 to 255
+    Normalise unchanged{0};           // for a row of `colours`
 };
 
 template <class E> void resample(const Gather& g, const Sample& sample, const Normalise& by, Scratch& scratch, E* to) {
@@ -120,7 +120,7 @@ void read_sample(const Gather& g, const Sample& sample, const Normalise& by, Scr
         gather_from<uint8_t, E>(g, sample, by, to);
 }
 
-/// A sample becomes row `to` of the batch.
+/// Writes a sample to row `to` of the batch.
 template <class E>
 void gather_sample(const Gather& g, const Sample& sample, const Normalise& by, Scratch& scratch, E* to) {
     if (!g.augment.jitters()) return read_sample(g, sample, by, scratch, to);
@@ -134,7 +134,7 @@ void gather_sample(const Gather& g, const Sample& sample, const Normalise& by, S
     for (int i = 0; i < s.h; ++i) normalise(colours + i * row, row, by.scale.data(), by.shift.data(), to + i * row);
 }
 
-/// As gather_sample(), of image `i` and its partner, with two labels.
+/// Does the same for image `i` mixed with its partner, and writes their labels.
 template <class E> void gather_mixed(const Gather& g, int i, const Normalise& by, Scratch& scratch, E* to) {
     const Shape s = g.x.shape;
     const Sample own = sample_of(g, i), partner = sample_of(g, i + 1);
@@ -160,7 +160,7 @@ void CpuBackend::gather(const Gather& g, Tape& tape) {
     with_type(g.x.dtype, [&]<class E>(E) {
         tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute,
                         [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads()))]() mutable {
-                            if (g.begins_step && !g.staged) clock_->started = now();  // else Feed::begin_step() did
+                            if (g.begins_step && !g.staged) clock_->started = now();  // else begin_step() did
                             const int64_t elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)
                             for (int i = 0; i < g.x.shape.n; ++i) {

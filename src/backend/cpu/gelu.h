@@ -1,6 +1,6 @@
-// GELU and its derivative as a vectoriser can take them: no call, no branch. The library's erff and
-// expf, which kernels/activation.cuh has, are computed one at a time and cost more than a
-// convolution. The two agree to a few units of a float's last place.
+// GELU and its derivative without calls or branches, so that compilers vectorise them. The
+// library's erff and expf (kernels/activation.cuh) take one element at a time and cost more than a
+// convolution. Both versions agree to a few units in a float's last place.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -8,8 +8,8 @@
 
 namespace convoy::cpu {
 
-/// erf to 4e-7: x P(x^2) / Q(x^2), fitted on [-4, 4] to the least relative error; beyond it is 1 in
-/// float. A NaN stays one.
+/// Returns erf(x) to 4e-7: x P(x^2) / Q(x^2), fitted on [-4, 4] to the least relative error. Beyond
+/// that, erf is 1 in float. A NaN stays NaN.
 inline float erf(float x) {
     x = std::max(std::min(x, 4.0f), -4.0f);
     const float s = x * x;
@@ -28,13 +28,13 @@ inline float erf(float x) {
     return std::max(std::min(x * p / q, 1.0f), -1.0f);
 }
 
-/// exp(x) for x <= 0: 2^n by the exponent's bits times a Taylor polynomial on |r| <= ln(2) / 2;
-/// zero below -87.
+/// Returns exp(x) for x <= 0: 2^n from the exponent's bits, times a Taylor polynomial where |r| <=
+/// ln(2) / 2. Zero below -87.
 inline float exp_of_negative(float to) {
     const float x = std::max(to, -87.0f);
     constexpr float round = 12582912;  // 1.5 * 2^23: adding it leaves an integer in the low bits
     const float shifted = x * 1.44269504f + round, n = shifted - round;
-    const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln(2) in two parts, the first exact in few bits
+    const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;  // ln(2) in two parts; n times the first is exact
     float e = 1.0f / 720;
     e = e * r + 1.0f / 120;
     e = e * r + 1.0f / 24;
@@ -49,7 +49,7 @@ inline float exp_of_negative(float to) {
 
 inline float gelu(float z) { return 0.5f * z * (1 + erf(z * 0.70710678f)); }
 
-/// Phi(z) + z phi(z), with the normal distribution's Phi and density phi.
+/// Returns Phi(z) + z phi(z), where Phi is the normal distribution and phi its density.
 inline float gelu_derivative(float z) {
     return 0.5f * (1 + erf(z * 0.70710678f)) + z * 0.39894228f * exp_of_negative(-0.5f * z * z);
 }

@@ -1,7 +1,7 @@
-// Colour jitter of an image on the host, in two passes over it where contrast changes: what comes
-// before contrast and the mean, then the rest. A pass takes a few rows of pixels at a time, one
-// change after the other, so that each is a plain loop over memory in the first cache. Without
-// `omp simd`, with which GCC keeps a Colour in memory and does one at a time.
+// Colour jitter of an image on the host. If contrast changes there are two passes: the changes
+// before contrast with the mean, then the rest. A pass takes one block of pixels at a time. It
+// makes one change after the other, so that each is a plain loop over the L1 cache. There is no
+// `omp simd`: with it GCC keeps a Colour in memory and processes one pixel at a time.
 #include "backend/cpu/jitter.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void set_colour(float* pixel, const Colour& c) {
     pixel[2] = c.blue;
 }
 
-/// `elements`, of any channel.
+/// Blends with a grey; `elements` counts channels of pixels.
 CONVOY_WIDE void blend_with(float level, float share, float* element, int elements) {
     const float rest = (1 - share) * level;
     for (int i = 0; i < elements; ++i) element[i] = within(0, share * element[i] + rest, 255);
@@ -40,7 +40,7 @@ CONVOY_WIDE void turn_hues(float turn, float* block, int pixels) {
 
 constexpr int lanes = 8;
 
-/// Adds grey() of the pixels to sums [lanes], one after the other.
+/// Adds grey() of each pixel to one of sums [lanes], in turns.
 CONVOY_WIDE void add_grey(const float* block, int pixels, double* sums) {
     int i = 0;
     for (; i + lanes <= pixels; i += lanes)
@@ -48,7 +48,7 @@ CONVOY_WIDE void add_grey(const float* block, int pixels, double* sums) {
     for (; i < pixels; ++i) sums[i % lanes] += double(grey(colour_at(block + 3 * i)));
 }
 
-/// One of the four; each has the same effect on a pixel as adjusted().
+/// Makes one of the four changes, with the same effect on a pixel as adjusted().
 void adjust(const Jitter& j, Adjust what, float* block, int pixels) {
     switch (what) {
         case Adjust::brightness:
@@ -66,7 +66,7 @@ void adjust(const Jitter& j, Adjust what, float* block, int pixels) {
     }
 }
 
-/// Calls body(block, pixels) for all of an image.
+/// Calls body(block, pixels) for all blocks of an image.
 template <class Body> void each_block(float* image, int pixels, Body body) {
     for (int i = 0; i < pixels; i += block_pixels) body(image + 3 * i, std::min(block_pixels, pixels - i));
 }

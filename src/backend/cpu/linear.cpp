@@ -1,6 +1,6 @@
-// Linear layers as matrix products on plain row-major matrices, in f32 whatever the values are: y
-// [n, out] = x [n, in] * weight [out, in]^T + bias. They are small: what is bf16 is converted on
-// the way in and out.
+// Linear layers as GEMMs on plain row-major matrices, in f32 whatever the type of the values.
+//   y [n, out] = x [n, in] * weight [out, in]^T + bias
+// They are small, so bf16 values are converted on the way in and out.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/primitives.h"
 

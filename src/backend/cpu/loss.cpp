@@ -1,5 +1,5 @@
-// Softmax cross-entropy with label smoothing, of one label or of two that share an image: the mean
-// over the global batch, of which each rank holds a part.
+// Softmax cross-entropy with label smoothing, for one label, or two that share an image. It is the
+// mean over the global batch, of which each rank holds a part.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -11,7 +11,7 @@
 namespace convoy::cpu {
 namespace {
 
-/// Log of the sum of exponentials of row [k], in double.
+/// Returns the logarithm of the sum of exponentials of row [k], in double.
 double log_sum_exp(const float* row, int k) {
     const float top = *std::max_element(row, row + k);
     double sum = 0;
@@ -19,15 +19,16 @@ double log_sum_exp(const float* row, int k) {
     return top + std::log(sum);
 }
 
-/// Whether fewer than five logits of row [k] are better than the label's; of equal ones the first
-/// is. NaN is better than all, and than itself.
+/// Returns true if fewer than five logits of row [k] are better than the label's. Of equal logits,
+/// the one with the lower index is better. NaN is better than all others, and than itself.
 bool among_five(const float* row, int k, int label) {
     int better = 0;
     for (int j = 0; j < k; ++j) better += !(row[label] > row[j] || (row[label] == row[j] && label <= j));
     return better < 5;
 }
 
-/// By the shares of the labels. Of one label its own bits.
+/// Returns the mean of the labels' logits, weighted by their shares. With one label, the result has
+/// the bits of its logit.
 double mean_logit(const float* row, const Target& t) {
     return t.share < 1 ? t.share * row[t.own] + (1 - t.share) * row[t.partner] : row[t.own];
 }
@@ -38,7 +39,7 @@ void CpuBackend::forward(const SoftmaxXent& op, const Bound& b, Tape& tape) {
     const float* x = b.values[op.x].as<float>();
     const int32_t* label = b.labels.as<int32_t>();
     const int n = b.values[op.x].shape.n, k = b.values[op.x].shape.c;
-    // summed in order, so that the sum is always the same bits
+    // summed in index order, so that the sum always has the same bits
     const auto losses = std::make_shared<std::vector<double>>(size_t(n));
     tape.push_back({named_step(StepPhase::forward, "loss", b.op), Lane::compute,
                     [=, stats = b.stats, mixed = b.mixed, smoothing = double(op.label_smoothing)] {

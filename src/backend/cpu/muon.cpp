@@ -9,15 +9,15 @@
 namespace convoy::cpu {
 namespace {
 
-/// Sum of squares, in double and in one order.
+/// Returns the sum of squares, in double and in a fixed order.
 double squares(const float* v, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += double(v[i]) * double(v[i]);
     return sum;
 }
 
-/// The iterations on one matrix: x = a x + (b A + c A A) x with A = x x^T, on whichever side A is
-/// smaller.
+/// The iterations on one matrix: x = a x + (b A + c A A) x with A = x x^T. A stands on the side of
+/// x where it is smaller.
 class NewtonSchulz {
 public:
     NewtonSchulz(const dnnl::engine& engine, const dnnl::stream& stream, int rows, int columns)

@@ -1,6 +1,7 @@
 // Muon (Jordan, "Muon: An optimizer for hidden layers in neural networks", 2024): a matrix steps
-// along its momentum with all singular values made about one, by Newton-Schulz iterations in f32.
-// Before that its norm is set to the root of its rows.
+// along its momentum. Before that, Newton-Schulz iterations in f32 bring all singular values of the
+// momentum to about one. Before the step the matrix is scaled: its norm becomes the square root of
+// its number of rows.
 #pragma once
 #include <dnnl.hpp>
 
@@ -11,8 +12,8 @@
 
 namespace convoy::cpu {
 
-/// One matrix [segment.rows, segment.columns] of an update; what comes back takes the learning rate
-/// of the step.
+/// Builds the update of one matrix [segment.rows, segment.columns]. The returned function takes the
+/// step's learning rate.
 std::function<void(float rate)> muon_step(const dnnl::engine&, const dnnl::stream&, const Update&,
                                           const UpdateSegment& segment);
 

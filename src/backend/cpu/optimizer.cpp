@@ -1,4 +1,4 @@
-// The optimizer in one pass over the arenas, and the records that end a step.
+// The optimizer in one pass over the arenas, and the records that end a training step.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gradient_sums.h"
 #include "backend/cpu/muon.h"
@@ -14,7 +14,7 @@ bool all_finite(const float* v, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
         uint32_t bits;
         std::memcpy(&bits, v + i, sizeof bits);
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;  // all exponent bits: infinite or NaN
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;  // all exponent bits are set: infinite or NaN
     }
     return bad == 0;
 }
@@ -22,8 +22,8 @@ bool all_finite(const float* v, int64_t n) {
 }  // namespace
 
 void CpuBackend::update(const Update& u, Tape& tape) {
-    std::vector<std::function<void(float)>> matrices;              // by segment; empty where it is none
-    const int matrix_threads = options_.invariant ? 1 : threads_;  // oneDNN may split sums among them
+    std::vector<std::function<void(float)>> matrices;              // per segment; empty unless it is a matrix
+    const int matrix_threads = options_.invariant ? 1 : threads_;  // oneDNN may split sums among more
     const ThreadCount own(matrix_threads);
     for (const UpdateSegment& s : u.segments)
         matrices.push_back(s.rows > 0 ? muon_step(engine_, stream_, u, s) : nullptr);

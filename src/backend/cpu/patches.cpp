@@ -26,7 +26,7 @@ template <class E> CONVOY_WIDE void gather_rows(const Patches& p, const E* x, in
 
 template <class E>
 CONVOY_WIDE void scatter_pixels(const Patches& p, const float* patches, int64_t first, int64_t last, E* dx, bool add) {
-    constexpr int chunk = 64;  // channels summed at once
+    constexpr int chunk = 64;  // channels summed at the same time
     for (int64_t pixel = first; pixel < last; ++pixel) {
         const int at_y = int(pixel / p.w % p.h) + p.pad, at_x = int(pixel % p.w) + p.pad;
         const int64_t image = pixel / (p.h * p.w);

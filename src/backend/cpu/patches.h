@@ -1,5 +1,5 @@
-// A convolution as one product of matrices: patches [pixels of y][kernel x kernel x in] times
-// weights [out][kernel x kernel x in] are y.
+// A convolution as one GEMM: patches [pixels of y][kernel x kernel x in] times weights [out][kernel
+// x kernel x in] transposed gives y.
 #pragma once
 #include <cstdint>
 
@@ -16,12 +16,13 @@ struct Patches {
 
     int rows() const { return n * h_out * w_out; }
     int columns() const { return kernel * kernel * c; }
-    /// Whether x itself is the matrix.
+    /// Returns true if x itself is the matrix of patches.
     bool are_pixels() const { return kernel == 1 && stride == 1 && pad == 0; }
 
-    /// patches [rows][columns] from x, zeros beyond its edge.
+    /// Writes patches [rows][columns] from x, with zeros beyond its edges.
     template <class E> void gather(const E* x, float* patches) const;
-    /// dx = (or +=, if `add`) at each pixel the sum of its gradients in all patches.
+    /// Writes dx = (or +=, if `add`): each pixel's sum of gradients over all patches that contain
+    /// it.
     template <class E> void scatter(const float* patches, E* dx, bool add) const;
 };
 

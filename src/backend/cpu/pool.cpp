@@ -1,4 +1,4 @@
-// Max and average pooling. Maxima remember where they came from in `saved`.
+// Max and average pooling. Max pooling stores the positions of maxima in `saved`.
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/primitives.h"
 

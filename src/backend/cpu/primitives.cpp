@@ -10,7 +10,7 @@
 namespace convoy::cpu {
 namespace {
 
-/// to (+)= from.
+/// Writes to = from, or to += from.
 template <class From, class To> CONVOY_WIDE void put_elements(const From* from, To* to, int64_t n, bool add) {
     if (add) {
 #pragma omp simd

@@ -1,6 +1,6 @@
-// oneDNN primitives as tape steps. Operands lie either at fixed addresses or in temporary memory
-// that belongs to the op while it runs; the temporary block grows while programs are built, so its
-// address is looked up at every run.
+// oneDNN primitives as tape steps. Operands lie at fixed addresses, or in temporary memory that the
+// op uses only while it runs. The temporary block may grow while programs are built, so each run
+// looks up its address.
 #pragma once
 #include <dnnl.hpp>
 
@@ -9,9 +9,9 @@
 
 namespace convoy::cpu {
 
-/// One block as large as the most that any op needs for itself.
+/// One block, as large as the most that any op needs while it runs.
 struct Temporary {
-    MemoryBudget& budget;  // of the backend
+    MemoryBudget& budget;  // the backend's
     Buffer block{};
     size_t bytes = 0;
     char* at(size_t offset) const { return static_cast<char*>(block.get()) + offset; }
@@ -20,17 +20,17 @@ struct Temporary {
 using Desc = dnnl::memory::desc;
 
 dnnl::memory::data_type dnnl_type(DType);
-/// Row-major [n, h, w, c], which oneDNN describes with dimensions n, c, h, w.
+/// Describes row-major [n, h, w, c], whose dimensions are n, c, h, w in oneDNN.
 Desc nhwc(const Tensor&);
-/// A weight tensor [out, kh, kw, in], which oneDNN describes with dimensions out, in, kh, kw.
+/// Describes a weight tensor [out, kh, kw, in], whose dimensions are out, in, kh, kw in oneDNN.
 Desc ohwi(const Tensor&);
-/// The same dimensions and layout with elements of another type.
+/// Returns the same dimensions and layout with elements of another type.
 Desc of_type(const Desc&, DType);
-/// The same dimensions in the layout that the primitive chooses.
+/// Returns the same dimensions in a layout that the primitive chooses.
 Desc any_layout(const Desc&);
 Desc matrix(int rows, int columns, DType, bool transposed = false);
 
-/// The primitives of one op in one direction, in order, sharing the temporary block.
+/// The primitives of one op in one direction, in order. They share the temporary block.
 class Calls {
 public:
     Calls(dnnl::engine, dnnl::stream, std::shared_ptr<Temporary>);
@@ -42,34 +42,34 @@ public:
         size_t offset;
     };
     Operand fixed(int argument, const Desc&, void* data) const;
-    /// Reserves a part of the temporary block; offsets of one op do not overlap.
+    /// Reserves part of the temporary block. Parts of one op do not overlap.
     Operand temporary(int argument, const Desc&);
-    /// Reserves bytes of the temporary block, which run() hands over as a pointer.
+    /// Reserves bytes of the temporary block, to which run() gets a pointer. Returns their offset.
     size_t reserve(size_t bytes);
-    /// A tensor as a matrix of `columns` columns of `type`, converted into a temporary if it is of
-    /// another; transposed on request.
+    /// Views a tensor as a matrix with `columns` columns, optionally transposed. If its type is not
+    /// `type`, it is converted into a temporary.
     Operand matrix_of(int argument, const Tensor&, int columns, DType type = DType::f32, bool transposed = false);
-    /// `operand` as it is, or a temporary of layout and type `wanted`, which a reorder fills first.
+    /// Returns `operand` if it is as `wanted`; otherwise a temporary that a reorder fills first.
     Operand as_layout(Operand, const Desc& wanted);
 
-    /// `scratchpad` may be empty (size 0).
+    /// Adds a primitive. `scratchpad` may be empty (size 0).
     void add(dnnl::primitive, std::vector<Operand>, const Desc& scratchpad = {});
-    /// to = (or +=, if `add`) left * right: matrices that are the arguments SRC, WEIGHTS and DST.
+    /// Adds a GEMM: to = (or +=, if `add`) left * right. The arguments are SRC, WEIGHTS and DST.
     void multiply(Operand left, Operand right, Operand to, bool add = false);
-    /// Calls run(the temporary block at `offset`).
+    /// Adds a call of run() with the address of `offset` in the temporary block.
     void add(size_t offset, std::function<void(void*)> run);
-    /// A reorder from one operand to another.
+    /// Adds a reorder from one operand to another.
     void copy(Operand from, Operand to);
-    /// Where a primitive writes what belongs in `to`, as `wanted`: there, or, if the type differs
-    /// or `add` is set, into a temporary that deliver() puts there.
+    /// Returns the operand into which a primitive writes a result for `to`. It is `to` itself, or a
+    /// temporary if the type differs or `add` is set; deliver() then moves it to `to`.
     Operand target(int argument, const Tensor& to, const Desc& wanted, bool add);
-    /// After the primitive: adds (`add`) or converts a temporary into `to`; nothing if the
-    /// primitive wrote there.
+    /// Adds (`add`) or converts a temporary into `to`, after the primitive. Does nothing if the
+    /// primitive wrote to `to` itself.
     void deliver(Operand from, const Tensor& to, bool add);
 
-    static dnnl::primitive_attr attributes();  ///< user scratchpad
+    static dnnl::primitive_attr attributes();  ///< request a user-provided scratchpad
 
-    /// Ends the list: one tape step that runs all of it.
+    /// Ends the list: appends one tape step that runs all of it.
     void onto(Tape&, StepId);
 
 private:

@@ -1,4 +1,4 @@
-// Passes over the rows (pixels) of an NHWC tensor, and sums over them by channel. The order of a
+// Passes over the rows (pixels) of an NHWC tensor, and sums over them per channel. The order of a
 // sum depends only on the number of threads.
 #pragma once
 #include <omp.h>
@@ -8,8 +8,8 @@
 
 #include "base/bf16.h"
 
-// On a function of plain loops: compiled for AVX-512 as well, and chosen as the program starts.
-// Sanitizers cannot follow that.
+// Compiles a function of plain loops for AVX-512 as well, and chooses a version when the program
+// starts. Sanitizers do not support that.
 #if defined(__clang__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CONVOY_WIDE
 #else
@@ -18,21 +18,21 @@
 
 namespace convoy::cpu {
 
-/// Whether this processor has AVX-512 (F, BW, VL, DQ), and oneDNN may use it:
-/// ONEDNN_MAX_CPU_ISA=AVX2 holds Convoy's own loops to AVX2 too, but for those marked CONVOY_WIDE.
-/// In primitives.cpp.
+/// Returns true if this processor has AVX-512 (F, BW, VL, DQ) and oneDNN may use it.
+/// ONEDNN_MAX_CPU_ISA=AVX2 restricts Convoy's own loops to AVX2 too, except those marked
+/// CONVOY_WIDE. Defined in primitives.cpp.
 bool has_avx512();
 
-constexpr int64_t run_rows = 32;  // rows summed in float before they go to double
+constexpr int64_t run_rows = 32;  // rows summed in float before their sum is added to a double
 
-/// Calls body(E{}) with E float or bf16: what values and their gradients can be on a CPU.
+/// Calls body(E{}) with E float or bf16, the types of values and their gradients on a CPU.
 template <class Body> void with_type(DType type, Body body) {
     if (type == DType::bf16) return body(bf16{});
     require(type == DType::f32, "a value on a CPU is f32 or bf16");
     body(float{});
 }
 
-/// Calls body(thread, first row, last row) on every thread; the split depends only on the number of
+/// Calls body(thread, first row, last row) on every thread. The split depends only on the number of
 /// threads.
 template <class Body> void over_rows(int threads, int64_t rows, Body body) {
 #pragma omp parallel num_threads(threads)
@@ -42,7 +42,7 @@ template <class Body> void over_rows(int threads, int64_t rows, Body body) {
     }
 }
 
-/// A thread's own scratch: double totals [2][c], float sums [2][c], one float row [c].
+/// Scratch of one thread: double totals [2][c], float sums [2][c], one float row [c].
 struct ThreadScratch {
     double* totals;
     float *s, *q, *row;
@@ -51,8 +51,8 @@ struct ThreadScratch {
         : totals(base + thread * doubles(c)), s(reinterpret_cast<float*>(totals + 2 * c)), q(s + c), row(q + c) {}
 };
 
-/// Two sums a channel. `add_rows(first, last, scratch)` adds a few rows into the float sums s and
-/// q; the totals of all rows land in sums [2][c].
+/// Computes two sums per channel. `add_rows(first, last, scratch)` adds a few rows to the float
+/// sums s and q. The totals over all rows are written to sums [2][c].
 template <class AddRows>
 void sum_rows(int threads, int64_t rows, int c, double* scratch, double* sums, AddRows add_rows) {
     over_rows(threads, rows, [&](int t, int64_t first, int64_t last) {

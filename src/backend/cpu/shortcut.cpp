@@ -44,7 +44,7 @@ void CpuBackend::backward(const PadShortcut& op, const Bound& b, Tape& tape) {
         E* dx = b.value_gradients[op.x].as<E>();
         tape.push_back({b.step(StepPhase::gradient, "shortcut gradient"), Lane::compute, [=] {
                             const float share = stride == 1 ? 1.0f : 0.25f;
-                            // in.h is even if the stride is 2: rows never straddle images
+                            // in.h is even if the stride is 2, so rows never straddle images
                             const int64_t rows = int64_t(in.n) * in.h;
 #pragma omp parallel for schedule(static)
                             for (int64_t row = 0; row < rows; ++row)

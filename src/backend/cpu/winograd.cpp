@@ -8,17 +8,20 @@
 namespace convoy::cpu {
 namespace {
 
-// By tiles: threads transform all weights together, then each takes its tiles, a block at a time.
-// Where the weights are large that costs more than it saves, also because all threads read what
-// each has written, and their caches may be far apart. There each thread transforms them for
-// itself, by panels: of a slab of its tiles it takes a panel of columns (outputs; inputs in the
-// weight gradient) at a time, cached_rows of it at once, in order, so that sums are the same. Of
-// few tiles weights are by far the larger part: threads share the columns of all, and no two
-// transform the same. Where each pays was measured with two threads (tests/RESULTS.md).
+// There are two schedules. In the schedule by tiles, all threads transform the weights together,
+// then each takes its tiles, one block at a time. For large weights this costs more than it saves.
+// One reason is that each thread reads what all others wrote, perhaps into distant caches.
+//
+// In the schedule by panels, each thread transforms the weights for itself. It takes a slab of its
+// tiles and one panel of columns at a time (outputs; in the weight gradient inputs). It takes
+// cached_rows of the panel at once, in order, so that sums have the same bits in both schedules. If
+// there are few tiles, weights are by far the larger part. Then threads share the columns of all
+// tiles, and no two threads transform the same weights. Thresholds were measured with two threads
+// (tests/RESULTS.md).
 
-/// Tiles of a block: of few channels so few that a block of F(4x4) stays in the second cache, of
-/// many so many that reading the weights again for each block does not show. Large tiles have twice
-/// the points and more.
+/// Returns the tiles of a block. Few channels: so few tiles that a block of F(4x4) stays in the L2
+/// cache. Many channels: so many tiles that reading the weights again for each block does not
+/// matter. Large tiles have at least twice the points.
 template <int M> int block_tiles(int c, int d) {
     if (c + d <= 128) return 28;
     return (c + d <= 256 ? 56 : 112) / (M == 4 ? 1 : 2);
@@ -31,25 +34,25 @@ template <int M> bool by_panels(int64_t tiles, int threads, int c, int d) {
     return shares_columns(tiles, threads) || sizeof(float) * points<M> * c * d >= large;
 }
 
-/// Tiles of a slab: enough to be worth transforming weights for, of many channels as many as 16 MiB
-/// hold.
+/// Returns the tiles of a slab: as many as 16 MiB hold, but 32 to 96. With fewer, transforming
+/// weights would not pay.
 template <int M> int64_t slab_of(int64_t tiles, int threads, int c, int d) {
     if (shares_columns(tiles, threads)) return tiles;
     constexpr int64_t most = 96, least = 32, bytes = 16 << 20;
     return std::clamp(bytes / int64_t(sizeof(float) * points<M> * (c + d)), least, most);
 }
 
-/// Calls body(std::integral_constant<int, M>) for the size of a tile.
+/// Calls body(std::integral_constant<int, M>) with M = `tile`.
 template <class Body> auto with_tile(int tile, Body body) {
     if (tile == 7) return body(std::integral_constant<int, 7>());
     if (tile == 8) return body(std::integral_constant<int, 8>());
     return body(std::integral_constant<int, 4>());
 }
 
-/// Slabs that are worked on at once.
+/// Returns the number of slabs in work at the same time.
 int slabs(int64_t tiles, int threads) { return shares_columns(tiles, threads) ? 1 : threads; }
 
-/// What `convolve` lays out in its workspace, from c channels to d.
+/// Returns the floats of workspace that convolve() needs, from c channels to d.
 template <int M> size_t convolution_floats(const Winograd& w, int c, int d) {
     const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), block = block_tiles<M>(c, d);
     const auto floats = Block<M>::floats;
@@ -60,10 +63,10 @@ template <int M> size_t convolution_floats(const Winograd& w, int c, int d) {
            w.threads * (floats(slab, panel) + transformed_floats<M>(cached_rows, panel));
 }
 
-/// Of a weight gradient.
+/// Returns the floats of a weight gradient, rounded up to vectors.
 size_t gradient_floats(const Winograd& w) { return size_t(rounded(9 * w.in * w.out, lanes)); }
 
-/// What the weight gradient lays out.
+/// Returns the floats of workspace that the weight gradient needs.
 template <int M> size_t weight_gradient_floats(const Winograd& w) {
     const int64_t tiles = Tiling<M>(w.n, w.h, w.w).count(), slab = slab_of<M>(tiles, w.threads, w.in, w.out);
     const int count = slabs(tiles, w.threads);
@@ -86,15 +89,16 @@ CONVOY_AVX512_BEGIN
 
 namespace {
 
-/// Calls body(panel's first column, its columns) for a part of the columns.
+/// Calls body(panel's first column, its columns) for the `part`-th of `parts` parts of the columns.
 template <class Body> void over_panels(int columns, int part, int parts, Body body) {
     const int vectors = rounded(columns, lanes) / lanes, end = vectors * (part + 1) / parts;
     for (int v = vectors * part / parts; v < end; v += 2)
         body(v * lanes, std::min(std::min(v + 2, end) * lanes, columns) - v * lanes);
 }
 
-/// What a thread does by panels: read(first, last, place) transforms tiles [first, last) to `place`
-/// on in its slab; take_panel(column, columns, first, last) multiplies these of the slab's tiles.
+/// Runs the work of one thread by panels. read(first, last, place) transforms tiles [first, last)
+/// to `place` in its slab. take_panel(column, columns, first, last) multiplies a panel with the
+/// slab's tiles [first, last).
 template <class Read, class TakePanel>
 void over_slabs(int64_t tiles, int64_t slab, int columns, int thread, int threads, Read read, TakePanel take_panel) {
     const int64_t begin = tiles * thread / threads, mine = tiles * (thread + 1) / threads - begin;
@@ -112,8 +116,8 @@ void over_slabs(int64_t tiles, int64_t slab, int columns, int thread, int thread
     }
 }
 
-/// The convolution that both forward and the data gradient are: `from` [n, h, w, c] to `to` [n, h,
-/// w, d]. `transform(panels, begin, end)` fills columns of the transformed weights.
+/// Convolves `from` [n, h, w, c] into `to` [n, h, w, d], for forward and for the data gradient.
+/// transform(panels, begin, end) fills columns of the transformed weights.
 template <int M, class E, class Transform>
 void convolve_by_panels(const Winograd& w, const E* from, int c, E* to, int d, bool add, float* workspace,
                         Transform transform) {
@@ -130,7 +134,7 @@ void convolve_by_panels(const Winograd& w, const E* from, int c, E* to, int d, b
             read_tiles<M, window<M>, Transforms<M>::image>(from, tiling, c, 1, first, last, in.from(place));
         };
         const auto take_panel = [&](int column, int columns, int64_t first, int64_t last) {
-            const int fetched = last - first < cached_rows ? 0 : cached_rows / lanes;  // of as many tiles
+            const int fetched = last - first < cached_rows ? 0 : cached_rows / lanes;  // lines per tile to prefetch
             for (int k = 0; k < c; k += cached_rows) {
                 const Panels weights{out.data + out_floats, std::min(cached_rows, c - k), panel, k, column};
                 transform(weights, column, column + rounded(columns, lanes));
@@ -147,7 +151,7 @@ void convolve_by_panels(const Winograd& w, const E* from, int c, E* to, int d, b
     });
 }
 
-/// One block of products at all points: to = from * weights.
+/// Multiplies one block at all points: to = from * weights.
 template <int M> void multiply(const Block<M>& from, const Panels& weights, const Block<M>& to, int tiles) {
     for (int point = 0; point < points<M>; ++point)
         for (int p = 0; p < weights.count(); ++p) {
@@ -189,7 +193,7 @@ void convolve(const Winograd& w, const E* from, int c, E* to, int d, bool add, f
                                                                                         workspace, transform);
 }
 
-/// Sums of weight gradients: [points][outputs, from `first` on][32 columns].
+/// Sums of weight gradients at the points: [points][outputs, from `first` on][32 columns].
 struct GradientSum {
     float* data;
     int first, outputs;
@@ -199,7 +203,7 @@ struct GradientSum {
     }
 };
 
-/// to = the products of a slab's gradients with columns [column, column + count) of what they saw.
+/// Multiplies a slab's gradients with columns [column, column + count) of the inputs that they saw.
 template <int M>
 void multiply_gradients(const Block<M>& gradients, const Block<M>& seen, int column, int count, int tiles,
                         const GradientSum& to) {
@@ -212,8 +216,8 @@ void multiply_gradients(const Block<M>& gradients, const Block<M>& seen, int col
                                                                  gradients.next(point, to.first, cached_rows / lanes));
 }
 
-/// dweight [out, 3, 3, in], of output o and inputs [begin, begin + count): from the sums of a panel
-/// that begins there; added to it if `add`.
+/// Writes dweight [out, 3, 3, in] of output o and inputs [begin, begin + count), from the sums of a
+/// panel that begins at `begin`; adds to it if `add`.
 template <int M>
 void write_weight_gradient(int o, int begin, int count, GradientSum sum, int in, float* dweight, bool add) {
     constexpr size_t outputs_ahead = 8;
@@ -295,6 +299,6 @@ template void Winograd::data_gradient(const bf16*, const float*, bf16*, bool, vo
 template void Winograd::weight_gradient(const float*, const float*, float*, void*) const;
 template void Winograd::weight_gradient(const bf16*, const bf16*, float*, void*) const;
 
-CONVOY_AVX512_END  // after the instantiations: they are compiled for the target of this region
+CONVOY_AVX512_END  // after the instantiations, because they are compiled for this region's target
 
 }  // namespace convoy::cpu

@@ -1,8 +1,5 @@
-// Convolutions of 3x3 kernels and stride 1 by Winograd's minimal filtering (Lavin and Gray, "Fast
-// Algorithms for Convolutional Neural Networks", 2016), for AVX-512. F(4x4): output tiles of 4x4
-// from input tiles of 6x6, 36 products where the direct sum takes 144, and twice its error. F(7x7)
-// and F(8x8) take 81 and 100 for 441 and 576, with more error (tests/RESULTS.md has them). Sums are
-// in float; only those of weight gradients of many tiles depend on the number of threads.
+// Convolutions with 3x3 kernels and stride 1 by Winograd's minimal filtering, for AVX-512 (Lavin
+// and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016).
 #pragma once
 #include <cstddef>
 
@@ -10,29 +7,33 @@
 
 namespace convoy::cpu {
 
-/// x [n, h, w, in] and y [n, h, w, out], plain NHWC, padded by one pixel; weights [out, 3, 3, in].
+/// A convolution of x [n, h, w, in] into y [n, h, w, out], plain NHWC, padded by one pixel, with
+/// weights [out, 3, 3, in]. F(4x4) computes 4x4 outputs from 6x6 inputs: 36 multiplications where a
+/// direct convolution takes 144, at twice its error. F(7x7) and F(8x8) take 81 and 100 instead of
+/// 441 and 576, with more error (tests/RESULTS.md). Sums are in float. They depend on the number of
+/// threads only in weight gradients of many tiles.
 struct Winograd {
     int n, h, w, in, out;
     int threads;
     int tile = 4;  ///< side of an output tile: 4, 7 or 8
 
-    /// Whether the channels fill vectors, and images are larger than 2x2, where nothing is saved.
+    /// Returns true if the channels fill vectors and images exceed 2x2, for which nothing is saved.
     static bool suits(int h, int w, int in, int out);
-    /// Of an image, as a part of the products of a direct sum.
+    /// Returns the multiplications for an image, as a fraction of a direct convolution's.
     static double products(int h, int w, int tile = 4) {
         const auto tiles = [&](int size) { return (size + tile - 1) / tile; };
         return double(tiles(h) * tiles(w)) * (tile + 2) * (tile + 2) / (9.0 * h * w);
     }
-    /// 7 or 8, which takes fewer products.
+    /// Returns 7 or 8, whichever takes fewer multiplications.
     static int large_tile(int h, int w) { return products(h, w, 7) <= products(h, w, 8) ? 7 : 8; }
-    /// Of the workspace that each of the three takes; aligned to 64.
+    /// Returns the bytes of workspace that each of the three needs, aligned to 64 bytes.
     size_t workspace_bytes() const;
 
-    /// y = x * weight.
+    /// Computes y = x * weight (a convolution).
     template <class E> void forward(const E* x, const float* weight, E* y, void* workspace) const;
-    /// dx = dy * weight, mirrored and transposed; added to dx if `add`.
+    /// Computes dx = dy * weight, mirrored and transposed; adds to dx if `add`.
     template <class E> void data_gradient(const E* dy, const float* weight, E* dx, bool add, void* workspace) const;
-    /// dweight [out, 3, 3, in] = the gradient of sum(y dy).
+    /// Computes dweight [out, 3, 3, in], the gradient of sum(y dy).
     template <class E> void weight_gradient(const E* x, const E* dy, float* dweight, void* workspace) const;
 };
 

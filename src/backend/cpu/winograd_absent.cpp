@@ -1,5 +1,5 @@
-// In place of winograd.cpp where the compiler is clang, which cannot compile one part of a file for
-// AVX-512: oneDNN does all convolutions.
+// Replaces winograd.cpp for clang, which cannot compile one part of a file for AVX-512. All
+// convolutions then run in oneDNN.
 #include "backend/cpu/winograd.h"
 
 namespace convoy::cpu {

@@ -1,6 +1,5 @@
-// Winograd's tiles: where they lie in an image, the transforms of F(M x M, 3x3) in one dimension
-// and in two, and the passes that read and write the tiles of a tensor. An output tile is M x M
-// pixels.
+// Winograd's tiles: their places in an image, the transforms of F(M x M, 3x3) in one and two
+// dimensions, and the passes that read and write a tensor's tiles. An output tile is M x M pixels.
 #pragma once
 #include <array>
 
@@ -9,38 +8,39 @@
 namespace convoy::cpu {
 namespace {
 
-/// The polynomials' points: p and -p for each of these, 0 if M is even, and infinity. In float they
-/// have less error than 0, +-1, +-2, +-1/2, ...
+/// The interpolation points: p and -p for each of these, 0 if M is even, and infinity. In float
+/// they have less error than 0, +-1, +-2, +-1/2, ...
 template <int M> constexpr int points_of = 0;
 template <> constexpr std::array points_of<4>{5. / 8, 3. / 2};
 template <> constexpr std::array points_of<7>{5. / 16, 11. / 16, 9. / 8, 7. / 4};
 template <> constexpr std::array points_of<8>{3. / 8, 3. / 4, 5. / 4, 15. / 8};
 
-/// Pixels of a line that M outputs see; as many are the points of the line.
+/// Pixels of a line that M outputs read; the line has as many points.
 template <int M> constexpr int window = M + 2;
-/// Of a tile.
+/// Points of a tile.
 template <int M> constexpr int points = window<M> * window<M>;
 
-/// Matrices of a block of tiles, one a point: [points][tiles][channels, rounded up to vectors, and
-/// one more where rows would lie multiples of 2 KiB apart: the first cache keeps few such lines].
+/// The matrices of a block of tiles, one per point: [points][tiles][channels]. Channels are rounded
+/// up to vectors. If rows would be multiples of 2 KiB apart, there is one more vector, because the
+/// L1 cache keeps few such lines.
 template <int M> struct Block {
     float* data;
     int row_stride;  // floats from one tile to the next
-    // between points; mostly off a multiple of 4 KiB, or all points fall on the same lines of the
-    // first cache
+    // floats between points. They are mostly no multiple of 4 KiB, because otherwise all points
+    // would share the same lines of the L1 cache
     size_t stride;
     static int row_of(int c) { return rounded(c, lanes) + (rounded(c, lanes) % 512 == 0 ? lanes : 0); }
     static size_t stride_of(int64_t tiles, int c) { return size_t(tiles) * row_of(c) + lanes; }
     Block(float* at, int64_t tiles, int c) : data(at), row_stride(row_of(c)), stride(stride_of(tiles, c)) {}
     static size_t floats(int64_t tiles, int c) { return points<M> * stride_of(tiles, c); }
     float* at(int point, int64_t tile) const { return data + point * stride + size_t(tile) * row_stride; }
-    /// The same from a tile on.
+    /// Returns the same block from a tile on.
     Block from(int64_t tile) const {
         Block rest = *this;
         rest.data = at(0, tile);
         return rest;
     }
-    /// Of the point after this one and all tiles, `count` lines from a channel on.
+    /// Returns `count` lines of the next point from a channel on, for all tiles.
     Ahead next(int point, int channel, int count) const {
         return {at(point + 1, 0) + channel, size_t(row_stride), std::min(count, (row_stride - channel) / lanes)};
     }
@@ -52,7 +52,7 @@ template <int M> struct Tiling {
     int64_t count() const { return int64_t(n) * down * across; }
     struct Place {
         int64_t image;
-        int y, x;  // of the tile's first output
+        int y, x;  // position of the tile's first output
     };
     Place place(int64_t tile) const {
         const int in_image = int(tile % (down * across));
@@ -62,7 +62,7 @@ template <int M> struct Tiling {
 
 CONVOY_AVX512_BEGIN
 
-/// c[0] v[0] + c[1] v[2] + c[2] v[4] + ...
+/// Returns c[0] v[0] + c[1] v[2] + c[2] v[4] + ...
 template <size_t N> inline Vector every_other(const std::array<float, N>& c, const Vector* v) {
     Vector sum = c[0] * v[0];
 #pragma GCC unroll 8
@@ -70,11 +70,11 @@ template <size_t N> inline Vector every_other(const std::array<float, N>& c, con
     return sum;
 }
 
-/// The one-dimensional transforms of Toom and Cook; those in two dimensions apply them to columns,
-/// then to rows. Where P(x) is the product of (x - p) over the finite points, an image is
-/// multiplied by P(x) / (x - p), and weights are taken at p and divided by P'(p). A pair p and -p
-/// shares the even and the odd part. Values are in the order 0 (if it is a point), p, -p, the next
-/// p, ..., infinity.
+/// The one-dimensional transforms of Toom and Cook. In two dimensions they are applied to columns,
+/// then to rows. P(x) is the product of (x - p) over the finite points. An image is multiplied by
+/// P(x) / (x - p). Weights are evaluated at p and divided by P'(p). The points p and -p share the
+/// even and the odd part. Values are in the order 0 (if it is a point), p, -p, the next p, ...,
+/// infinity.
 template <int M> struct Transforms {
     static constexpr int pairs = int(points_of<M>.size()), zero = M % 2 == 0, n = window<M>;
     static_assert(zero + 2 * pairs + 1 == n);
@@ -83,9 +83,9 @@ template <int M> struct Transforms {
     static constexpr double power(int k, int exponent) {
         return exponent == 0 ? 1 : points_of<M>[k] * power(k, exponent - 1);
     }
-    /// The product of (x^2 - p^2) over N pairs, all but one or all, in powers of x^2.
+    /// Returns the product of (x^2 - p^2) over N pairs (all, or all but one) in powers of x^2.
     template <size_t N> static constexpr std::array<float, N + 1> product(int left_out) {
-        std::array<double, N + 2> c{0, 1};  // c[j + 1] is of power j
+        std::array<double, N + 2> c{0, 1};  // c[j + 1] belongs to power j
         size_t degree = 0;
         for (int k = 0; k < pairs; ++k)
             if (k != left_out) {
@@ -123,13 +123,14 @@ template <int M> struct Transforms {
     }();
     static constexpr float weight_at_zero = 1 / all[0];
 
-    /// A polynomial's values at a point and its negative, from its even and odd part.
+    /// Writes a polynomial's values at a point and its negative, from its even and odd part.
     static void put(Vector even, Vector odd, int k, Vector* values) {
         values[zero + 2 * k] = even + odd;
         values[zero + 2 * k + 1] = even - odd;
     }
 
-    /// B^T d: n pixels at the points. Without 0 among them, P'(-p) = -P'(p): that sign is here.
+    /// Computes B^T d: n pixels at the points. Without the point 0, P'(-p) = -P'(p); that sign is
+    /// here.
     static void image(const Vector* d, Vector* v) {
 #pragma GCC unroll 4
         for (int k = 0; k < pairs; ++k) {
@@ -142,7 +143,7 @@ template <int M> struct Transforms {
         v[n - 1] = every_other(all, d + zero);
     }
 
-    /// G g: three weights at the points.
+    /// Computes G g: three weights at the points.
     static void weight(const Vector* g, Vector* u) {
 #pragma GCC unroll 4
         for (int k = 0; k < pairs; ++k)
@@ -151,7 +152,7 @@ template <int M> struct Transforms {
         u[n - 1] = g[2];
     }
 
-    /// A^T m: M outputs from the points.
+    /// Computes A^T m: M outputs from the points.
     static void output(const Vector* m, Vector* y) {
         Vector parts[2][pairs];
 #pragma GCC unroll 4
@@ -170,7 +171,7 @@ template <int M> struct Transforms {
         }
     }
 
-    /// A y, the transpose of the output's transform: M gradients at the points.
+    /// Computes A y, the transpose of the output's transform: M gradients at the points.
     static void gradient(const Vector* y, Vector* m) {
 #pragma GCC unroll 4
         for (int k = 0; k < pairs; ++k) put(every_other(powers<0>[k], y), every_other(powers<1>[k], y + 1), k, m);
@@ -178,7 +179,7 @@ template <int M> struct Transforms {
         m[n - 1] = y[M - 1];
     }
 
-    /// G^T u, the transpose of the weights' transform.
+    /// Computes G^T u, the transpose of the weights' transform.
     static void weight_gradient(const Vector* u, Vector* g) {
         g[0] = zero ? weight_at_zero * u[0] : _mm512_setzero_ps();
         g[1] = _mm512_setzero_ps();
@@ -193,8 +194,8 @@ template <int M> struct Transforms {
     }
 };
 
-/// Applies a transform of `From` values to `To` both ways: in [From][From], read by `in(row,
-/// column)`, to `out(row, column, value)`.
+/// Applies a transform from `From` to `To` values in both dimensions. `in(row, column)` reads the
+/// [From][From] inputs; `out(row, column, value)` receives the results.
 template <int From, int To, void (*transform)(const Vector*, Vector*), class In, class Out>
 inline void both_ways(In in, Out out) {
     Vector half[To][From];
@@ -216,8 +217,8 @@ inline void both_ways(In in, Out out) {
     }
 }
 
-/// Tiles [first, last) of x [n, h, w, c] into `to`, seen through a window of Size x Size pixels
-/// that begins `before` pixels before the tile.
+/// Transforms tiles [first, last) of x [n, h, w, c] into `to`. A tile is read through a window of
+/// Size x Size pixels that begins `before` pixels before it.
 template <int M, int Size, void (*transform)(const Vector*, Vector*), class E>
 void read_tiles(const E* x, const Tiling<M>& tiling, int c, int before, int64_t first, int64_t last,
                 const Block<M>& to) {
@@ -242,8 +243,8 @@ void read_tiles(const E* x, const Tiling<M>& tiling, int c, int before, int64_t 
     }
 }
 
-/// Outputs of tiles [first, last), of channels [begin, begin + count), to y [n, h, w, c]; added to
-/// it if `add`. `from` begins with channel `begin` of tile `first`.
+/// Writes (or adds, if `add`) the outputs of tiles [first, last) and channels [begin, begin +
+/// count) to y [n, h, w, c]. `from` begins with channel `begin` of tile `first`.
 template <int M, class E>
 void write_tiles(const Block<M>& from, const Tiling<M>& tiling, int c, int begin, int count, int64_t first,
                  int64_t last, E* y, bool add) {

@@ -1,25 +1,26 @@
-// Weights as Winograd's products read them: transformed, in panels, once a step and direction. Sums
-// of weight gradients lie alike.
+// Weights in the form that Winograd's GEMMs read: transformed, in panels, once per step and
+// direction. Sums of weight gradients have the same layout.
 #pragma once
 #include "backend/cpu/winograd_tiles.h"
 
 namespace convoy::cpu {
 namespace {
 
-/// A matrix of rows x columns for each point, off a multiple of 4 KiB from one to the next as a
-/// Block's.
+/// Returns the floats between points, for a matrix of rows x columns per point. Like Block's stride
+/// it is mostly no multiple of 4 KiB.
 size_t point_stride(int rows, int columns) { return size_t(rows) * columns + lanes; }
 template <int M> size_t transformed_floats(int rows, int columns) {
     return points<M> * point_stride(rows, rounded(columns, panel));
 }
 
-/// Rows of a panel's transformed weights, or of its sums, that stay in the second cache.
+/// Rows of a panel's transformed weights, or of its sums, that stay in the L2 cache.
 constexpr int cached_rows = 64;
 
 CONVOY_AVX512_BEGIN
 
-/// Transformed weights in panels: [points][panel][rows][32 columns]; the last panel is as wide, its
-/// last columns zero. They are a part of the matrix, which begins at its row and column `first_…`.
+/// Transformed weights in panels: [points][panel][rows][32 columns]. The last panel is as wide as
+/// the others, and its extra columns are zero. The panels are part of a matrix, from its first_row
+/// and first_column on.
 struct Panels {
     float* data;
     int rows, columns;
@@ -27,17 +28,17 @@ struct Panels {
     int count() const { return rounded(columns, panel) / panel; }
     size_t stride() const { return point_stride(rows, count() * panel); }  // between points
     float* at(int point, int p) const { return data + point * stride() + size_t(p) * rows * panel; }
-    /// Of point 0.
+    /// Returns the address of an element at point 0.
     float* of(int row, int column) const {
         return at(0, (column - first_column) / panel) + size_t(row - first_row) * panel +
                (column - first_column) % panel;
     }
 };
 
-/// Columns [begin, end) of the rows of transformed weights, rows in and columns out. Inputs lie
-/// together, and vectors are to be along the outputs: 16 by 16 weights are turned. Of weights and
-/// of their gradients 9 pieces of 64 or 128 bytes are wanted at once, far from one another, which
-/// come late unless they are asked for ahead.
+/// Transforms columns [begin, end) of the weights; rows are inputs and columns are outputs. Inputs
+/// are contiguous in memory, but vectors must run along outputs, so 16 x 16 weights are transposed.
+/// Weights and their gradients are read as nine distant pieces of 64 or 128 bytes at once. They
+/// arrive late unless they are prefetched.
 template <int M> void transform_weights(const float* weight, int in, int out, const Panels& to, int begin, int end) {
     alignas(64) Vector taps[9][lanes];
     const size_t stride = to.stride();
@@ -61,7 +62,7 @@ template <int M> void transform_weights(const float* weight, int in, int out, co
         }
 }
 
-/// The same of the mirrored kernel, rows out and columns in.
+/// Does the same for the mirrored kernel; rows are outputs and columns are inputs.
 template <int M> void transform_mirrored_weights(const float* weight, int in, const Panels& to, int begin, int end) {
     const size_t stride = to.stride(), rows_ahead = 32;
     for (int o = to.first_row; o < to.first_row + to.rows; ++o)
