@@ -1,5 +1,6 @@
-// Which products' gradients run side by side: those that leave a GPU idle one after the other. By
-// shapes, because no time of one plan says how much of the device it leaves.
+// Chooses which ops compute both gradients side by side: those whose gradients, one after the
+// other, would leave a GPU partly idle. It goes by shapes, because one plan's time does not say how
+// much of the GPU it uses.
 #include "backend/gpu/ways.h"
 
 namespace convoy::cuda {

@@ -12,7 +12,7 @@ std::string title_of(const Graph& graph, size_t op) {
     return param.substr(0, param.rfind('.'));
 }
 
-/// By op, where the time of everything is alike.
+/// Returns the plans considered for each op if all times were equal.
 std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, WayOptions options, NormBy norm_by) {
     if (options.norm_by == NormBy::measured) options.norm_by = norm_by;
     const GradientFlow flow = gradient_flow(graph);
@@ -25,7 +25,7 @@ std::vector<std::vector<PlanSpec>> considered(const Graph& graph, int batch, Way
 std::vector<PlanSpec> expected_plans(const Outline& outline, const WayOptions& options, const KnownTimes& known) {
     std::vector<PlanSpec> expected;
     std::set<std::string> keys;
-    // Plans of unknown times win everywhere, then nowhere: of times that are equal, the fused wins.
+    // Unknown plans first win everywhere, then nowhere. If times are equal, the fused plan wins.
     for (const float time : {0.0f, untimed}) {
         const auto of_plan = [&](const PlanSpec& s) {
             const std::string key = s.key();

@@ -1,4 +1,5 @@
-// Which plans a training may ask cuDNN for: the alternatives that its ways are decided between.
+// Lists the cuDNN plans that a training may ask for: the alternatives between which decide()
+// chooses.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,14 +8,14 @@
 
 namespace convoy::cuda {
 
-/// What a time is by its key, PlanSpec's or KernelSpec's, if that is known.
+/// Returns the time stored under a key of PlanSpec or KernelSpec, if it is known.
 using KnownTimes = std::function<std::optional<float>(const std::string& key)>;
-/// Every plan whose time is not known and which decide() may ask for, each once, in about that
-/// order.
+/// Returns every plan that decide() may ask for and whose time is unknown, each once, in about the
+/// order in which decide() asks.
 std::vector<PlanSpec> expected_plans(const Outline&, const WayOptions&, const KnownTimes&);
 
-/// Every plan that a training step of this rank's batch may ask for, whatever the times, each once,
-/// with the operation that asks first.
+/// A plan that a training step with this rank's batch may ask for, named after the first operation
+/// that asks.
 struct NamedPlan {
     std::string name;
     PlanSpec spec;

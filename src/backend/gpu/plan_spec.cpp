@@ -24,7 +24,7 @@ double PlanSpec::flops() const { return is_norm() ? 0 : 2.0 * double(y.count()) 
 
 double PlanSpec::blocks() const {
     constexpr double tile = 128, depth = 512;
-    const double of_weight = double(kernel) * kernel * x.c;  // columns of the weight's matrix
+    const double of_weight = double(kernel) * kernel * x.c;  // columns of the weight as a matrix
     const double rows = kind == conv_data_gradient ? double(x.pixels()) : kind == conv ? double(y.pixels()) : y.c;
     const double columns = kind == conv_data_gradient ? x.c : kind == conv ? y.c : of_weight;
     return std::ceil(rows / tile) * std::ceil(columns / tile) * std::ceil(flops() / 2 / (rows * columns) / depth);
@@ -87,7 +87,7 @@ PlanSpec linear_spec(PlanSpec::Kind kind, const Shape& x, int out, DType type, P
 PlanSpec norm_spec(PlanSpec::Kind kind, const BatchNorm& op, const Shape& x, DType type) {
     PlanSpec s{kind, x, x};
     s.type = type;
-    // No engine reads the ReLU's mask off y: if there is a residual, a kernel masks dy first.
+    // No engine takes the ReLU's mask from y. If there is a residual, a kernel masks dy first.
     s.add = kind == PlanSpec::norm && op.residual != none;
     s.relu = op.act == Activation::relu && (kind == PlanSpec::norm || op.residual == none);
     s.epsilon = op.epsilon;

@@ -1,6 +1,5 @@
-// What is asked of cuDNN, as plain data: one spec an operation, from which its graph is built, its
-// plan is looked up in the cache, and the table of `convoy info --plans` is made, on machines
-// without a GPU too.
+// Requests to cuDNN as plain data, one spec per operation. From a spec its graph is built, its plan
+// is looked up in the cache, and `convoy info --plans` makes its table. None of this needs a GPU.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,7 +10,7 @@
 
 namespace convoy::cuda {
 
-/// The operands of all plans. A plan names those it reads and writes.
+/// The operands of all plans; a plan uses those of its kind (operands_of).
 enum class Slot : int64_t {
     x = 1,
     weight,
@@ -40,84 +39,87 @@ enum class Slot : int64_t {
 
 struct PlanSpec {
     enum Kind {
-        /// y = x * weight; `statistics`: also writes sum(y) and sum(y^2) by channel, for a batch
-        /// norm that consumes y
+        /// y = x * weight. `statistics`: also writes sum(y) and sum(y^2) per channel, for a batch
+        /// norm that reads y
         conv,
-        /// dx = dy * weight; `add`: adds slot residual; `statistics`: x came from a batch norm with
-        /// ReLU, so masks dx by that ReLU and writes the norm's dscale and dbias
+        /// dx = dy * weight. `add`: adds slot residual. `statistics`: x came from a batch norm with
+        /// ReLU, so dx is masked by that ReLU, and the norm's dscale and dbias are written too
         conv_data_gradient,
         conv_weight_gradient,  ///< dweight = dy * x
-        /// y = act(batch norm(x) + residual), statistics of the batch; `add`: there is a residual
+        /// y = act(batch norm(x) + residual), with the batch's statistics. `add`: there is a
+        /// residual
         norm,
-        norm_gradient,  ///< `relu`: masks dy by the norm's ReLU, recomputed from x
+        norm_gradient,  ///< `relu`: masks dy by the norm's ReLU, which is recomputed from x
     } kind = conv;
-    Shape x{}, y{};  ///< as stored
+    Shape x{}, y{};  ///< stored shapes, padding included
     int kernel = 1, stride = 1, pad = 0;
-    DType type = DType::f32;  ///< of everything but a batch norm's vectors; with `normalise` of those too
-    bool exact = false;       ///< f32 products without tensor cores
+    DType type = DType::f32;  ///< type of everything but a batch norm's vectors; with `normalise` of these too
+    bool exact = false;       ///< f32 GEMMs without tensor cores
     bool add = false, relu = false, statistics = false;
-    /// conv with `statistics`, conv_weight_gradient: relu(scale * x + bias), by channel, takes the
+    /// conv with `statistics`, conv_weight_gradient: reads relu(scale * x + bias), per channel, in
     /// place of x
     bool normalise = false;
     float epsilon = 0, momentum = 0;
-    /// The plan of a batch norm's gradient takes no more: its blocks wait for one another, and sums
-    /// over ranks run beside them; 0: all of the device.
+    /// The largest number of multiprocessors that a batch norm's gradient may use; 0: all. Its
+    /// blocks wait for one another, while all-reduces run on the other multiprocessors.
     int multiprocessors = 0;
 
-    /// Operation, type and fusions, without sizes: "norm bf16 add relu".
+    /// Returns the operation, type and fusions, without sizes: "norm bf16 add relu".
     std::string family() const;
-    /// One line that tells any two apart: the plan's name in the cache and in tables.
+    /// Returns a unique line: the plan's name in the cache and in tables.
     std::string key() const;
     bool is_norm() const { return kind == norm || kind == norm_gradient; }
-    /// Multiply-adds times two; 0 for batch norms.
+    /// Returns multiply-adds times two; 0 for batch norms.
     double flops() const;
-    /// Thread blocks of a product that keep a multiprocessor each for some microseconds: tiles of
-    /// 128 x 128 outputs, cut so that none adds up more than 512 products an output. On tensor
-    /// cores of an H100 that is 2 us at best, about what a launch takes. An estimate: cuDNN's
-    /// engines have tiles of many sizes.
+    /// Estimates the thread blocks that each occupy a multiprocessor for some microseconds. Outputs
+    /// are cut into tiles of 128 x 128, and sums into at most 512 multiplications per output. On an
+    /// H100's tensor cores a block takes at least 2 us, about as long as a launch. It is an
+    /// estimate, because cuDNN's engines have tiles of many sizes.
     double blocks() const;
 };
 
-/// The operands of a kind of plan.
+/// Returns the operands of a plan.
 std::vector<Slot> operands_of(const PlanSpec&);
-/// Bytes of one of them.
+/// Returns the bytes of an operand.
 size_t operand_bytes(const PlanSpec&, Slot);
 
-/// n rounded up to what tensor cores take.
+/// Rounds n up to a multiple that tensor cores take.
 constexpr int padded_channels(int n) {
     return (n + tensor_core_multiple - 1) / tensor_core_multiple * tensor_core_multiple;
 }
 
-/// A parameter's copy in the precision of the convolutions: rows of `channels` real numbers in rows
-/// of `stored`, then zero rows up to `stored_rows`.
+/// The shape of a parameter's copy in the precision of the convolutions. It has `rows` rows of
+/// `channels` real numbers, each padded to `stored`, then zero rows up to `stored_rows`.
 struct CopyShape {
     int64_t rows, stored_rows;
     int channels, stored;
     DType type;
-    /// The master serves as it is.
+    /// Returns true if the f32 master can be used instead of a copy.
     bool is_master() const { return type == DType::f32 && rows == stored_rows && channels == stored; }
     size_t bytes() const { return size_t(stored_rows) * size_t(stored) * size_of(type); }
     bool operator==(const CopyShape&) const = default;
 };
 
-/// The parts that depend only on shapes; x and y are stored shapes.
+/// Builds the spec from shapes alone; x and y are stored shapes.
 PlanSpec conv_spec(PlanSpec::Kind, const Conv&, const Shape& x, const Shape& y, DType, Precision);
-/// A linear layer is a 1x1 convolution of one pixel a sample.
+/// Builds the spec of a linear layer: a 1x1 convolution on one pixel per sample.
 PlanSpec linear_spec(PlanSpec::Kind, const Shape& x, int out, DType, Precision);
 PlanSpec norm_spec(PlanSpec::Kind, const BatchNorm&, const Shape& x, DType);
-/// True if the convolution that feeds this norm can also write the sums it needs: cuDNN has engines
-/// for that in f16 and bf16.
+/// Returns true if the convolution before this norm can also write the sums that the norm needs.
+/// cuDNN has engines for that in f16 and bf16.
 bool sums_by_conv(const BatchNorm&, DType);
-/// True if this norm can fuse into the convolution that consumes it (f16, ReLU, no residual): that
-/// normalises its input as it loads it, and its data gradient writes the sums that the norm's
-/// gradient needs. The caller checks it is the only consumer.
+/// Returns true if this norm can be fused into the convolution that reads it (f16, ReLU, no
+/// residual). That convolution normalises its input while loading it, and its data gradient writes
+/// the sums for the norm's gradient. The caller checks that it is the only reader.
 bool norm_in_conv(const BatchNorm&, DType);
-/// Whether cuDNN's fused batch norm is a candidate. f32 keeps the exact kernels. A residual must
-/// have y's shape, stored and real: cuDNN would fill the padding of a narrower one.
+/// Returns true if cuDNN's fused batch norm is a candidate. In f32 and tf32 our exact kernels are
+/// used. A residual must have y's shape, stored and real, because cuDNN would fill a narrower one's
+/// padding.
 bool norm_by_cudnn(const BatchNorm&, const Tensor& x, const Tensor* residual, Precision);
 
 CopyShape weight_copy(const Shape& weight, const Shape& x, const Shape& y, DType);
-/// For a linear layer that reads x [n, h, w, c]: its rows are the pixels of each output.
+/// Returns the copy's shape for a linear layer that reads x [n, h, w, c]. Its rows are the pixels
+/// of each output.
 CopyShape linear_copy(int out, const Value& x, DType);
 
 }  // namespace convoy::cuda

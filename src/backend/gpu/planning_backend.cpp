@@ -9,7 +9,7 @@
 namespace convoy {
 namespace {
 
-constexpr size_t alignment = 256;  // of cudaMalloc
+constexpr size_t alignment = 256;  // cudaMalloc's
 
 size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -20,7 +20,7 @@ MemoryBudget budget_of(size_t memory, const std::string& whose) {
 
 [[noreturn]] void fail_to_run() { throw std::logic_error("nothing runs on a backend that only plans"); }
 
-/// Two blocks on the device, and the StagedBatch of each and of the step.
+/// Two blocks on the device, and three StagedBatch: one for each block and one that the step reads.
 class PlannedFeed final : public Feed {
 public:
     PlannedFeed(Backend& backend, size_t block_bytes)
@@ -46,7 +46,7 @@ PlanningBackend::PlanningBackend(std::string title, size_t memory, const std::st
 Buffer PlanningBackend::take(size_t bytes, const std::string& what, const std::string& advice) {
     bytes = rounded(std::max<size_t>(bytes, 1), alignment);
     budget_.take_or_fail(bytes, what, advice);
-    constexpr uintptr_t first = uintptr_t(1) << 20;           // no tensor is null
+    constexpr uintptr_t first = uintptr_t(1) << 20;           // so that no tensor is null
     void* address = reinterpret_cast<void*>(first + taken_);  // NOLINT(performance-no-int-to-ptr): never read
     taken_ += bytes;
     return Buffer(address, [](void*) {});
@@ -59,7 +59,7 @@ std::shared_ptr<const Ways> PlanningBackend::decide(const Outline& outline) {
     return std::make_shared<cuda::GpuWays>(cuda::decide_unmeasured(outline, options_));
 }
 
-// As CudaBackend::gather(): normalisation, and what is drawn for each image.
+// Counts what CudaBackend::gather() allocates: constants of normalising, and draws per image.
 void PlanningBackend::gather(const Gather& g, Tape&) {
     const auto n = size_t(g.x.shape.n);
     allocate(2 * g.mean.size() * sizeof(float));

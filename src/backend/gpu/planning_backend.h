@@ -1,7 +1,7 @@
-// A GPU that is not there, or must not be touched: it counts the memory of programs and runs none.
-// Its tensors lie at addresses without memory. Not counted: workspaces of cuDNN's plans, which only
-// cuDNN knows, and Muon's scratch. Batch norms are planned in the way that is named, as if cuDNN
-// had every plan; where times are to decide, as our kernels run them.
+// A GPU that is absent or must not be used: it counts the memory of programs, and runs none.
+// Tensors have addresses without memory. Not counted: workspaces of cuDNN's plans, which only cuDNN
+// knows, and Muon's scratch. Batch norms are planned with the named algorithm, as if cuDNN had
+// every plan. Where times would decide, they are planned with our kernels.
 #pragma once
 #include <set>
 
@@ -13,8 +13,8 @@ namespace convoy {
 
 class PlanningBackend : public Backend {
 public:
-    /// `title` for people; `memory`: bytes that tensors may take, and whose they are: "the memory
-    /// of an h100".
+    /// `title` is for people. `memory` is how many bytes tensors may take, and `whose` names them:
+    /// "the memory of an h100".
     PlanningBackend(std::string title, size_t memory, const std::string& whose, const cuda::WayOptions&,
                     size_t bucket_bytes);
 
@@ -59,7 +59,7 @@ public:
 
 private:
     Buffer take(size_t bytes, const std::string& what, const std::string& advice);
-    /// The padded copy in low precision that products read in place of a weight.
+    /// Allocates the padded copy in low precision that GEMMs read instead of a weight.
     void copy_weight(const Tensor& weight, DType);
 
     std::string title_;
@@ -67,7 +67,7 @@ private:
     const size_t bucket_bytes_;
     MemoryBudget budget_;
     size_t taken_ = 0;              // bytes
-    std::set<const void*> copied_;  // weights that have their copy
+    std::set<const void*> copied_;  // weights that already have a copy
     std::vector<Buffer> copies_;
 };
 

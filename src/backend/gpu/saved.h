@@ -1,15 +1,15 @@
-// Where Bound::saved of an op holds what, on GPUs (OpMemory::saved bytes, as ways.cpp counts them).
-// Vectors of f32 with as many elements as the tensor has stored channels, unless said otherwise.
+// The layout of an op's Bound::saved on GPUs (OpMemory::saved bytes, as ways.cpp counts them).
+// Vectors are f32, with an element per stored channel of the tensor, unless stated otherwise.
 #pragma once
 #include "base/tensor.h"
 
 namespace convoy::cuda {
 
-/// Of a batch norm of x.
+/// The saved data of a batch norm of x.
 struct NormSaved {
     float *mean = nullptr, *invstd = nullptr;
-    float *next_mean = nullptr, *next_var = nullptr;  ///< of a norm by a plan: the new running statistics
-    void *scale = nullptr, *bias = nullptr;           ///< of a norm in its reader, in the type of x
+    float *next_mean = nullptr, *next_var = nullptr;  ///< forward by a plan: the new running statistics
+    void *scale = nullptr, *bias = nullptr;           ///< forward by the norm's reader: in the type of x
 
     NormSaved(void* saved, const Tensor& x) {
         if (!saved) return;  // outside training
@@ -23,7 +23,7 @@ struct NormSaved {
     }
 };
 
-/// Of a convolution that writes the sums of y and of its squares.
+/// The saved data of a convolution that writes the sums of y and of y^2.
 struct ConvSaved {
     float *sum, *squares;
     ConvSaved(void* saved, const Tensor& y) : sum(static_cast<float*>(saved)), squares(sum + y.shape.c) {}

@@ -35,12 +35,12 @@ std::vector<PlanSpec> GpuWays::plans() const {
 
 namespace {
 
-/// Windows that batch norm's kernels can fuse with.
+/// Returns true if batch norm's kernels can be fused with this pool: its windows are adjacent.
 bool side_by_side(const Pool& op) {
     return op.kind == Pool::max && op.stride == op.kernel && op.pad == 0 && (op.kernel == 2 || op.kernel == 3);
 }
 
-/// One after the other.
+/// Returns the time of running one after the other.
 float sum(float a, float b) { return a == missing || b == missing ? missing : std::min(a + b, untimed); }
 
 class Decider {
@@ -98,7 +98,7 @@ private:
         return t;
     }
 
-    // ---- products ----
+    // ---- convolutions and linear layers ----
     template <class Product, class SpecOf> void product(const Product& op, SpecOf spec_of) {
         if (outline_.batch == 0) return;
         ProductWay& p = way(at_).product;
@@ -147,7 +147,7 @@ private:
         if (kind == PlanSpec::norm_gradient) s.multiprocessors = options_.norm_multiprocessors;
         return s;
     }
-    /// Of cuDNN's plan; missing if it is none or is not asked for.
+    /// Returns the time of cuDNN's plan; missing if there is none or it must not be used.
     float time_of_plan(PlanSpec::Kind kind, const BatchNorm& op) {
         const Tensor x = tensor(op.x), residual = op.residual == none ? Tensor{} : tensor(op.residual);
         if (options_.norm_by == NormBy::kernels || !norm_by_cudnn(op, x, &residual, options_.precision)) return missing;
@@ -159,7 +159,7 @@ private:
         if (options_.norm_by == NormBy::plans) return plan != missing;
         return plan < untimed && plan <= timing_.kernels(ours);
     }
-    /// Of the batch norm as it is where no convolution does a part of it.
+    /// Returns the time of the batch norm if no convolution does a part of it.
     float time_alone(float plan, const KernelSpec& ours) const {
         return plan_wins(plan, ours) ? plan : timing_.kernels(ours);
     }
@@ -176,12 +176,12 @@ private:
             norm.forward_by = NormWay::plan;
             norm.forward = norm_plan(PlanSpec::norm, op);
         } else if (const int before = pool_before(op); before != none) {
-            // Only the first of its kernels reads the pool's input: y may take its memory.
+            // Only the first of its kernels reads the pool's input, so y may take that memory.
             norm.pool = before;
             way(before).pool.by_norm = true;
         }
     }
-    /// Whether the convolution before it writes its sums.
+    /// Decides whether the convolution before this norm writes its sums.
     bool sums_by_producer(const BatchNorm& op, float plan) {
         const int producer = writer_[size_t(op.x)];
         const auto* conv = producer == none ? nullptr : std::get_if<Conv>(&graph_.ops[size_t(producer)]);
@@ -198,7 +198,7 @@ private:
         plain = fused;
         return true;
     }
-    /// The batch norm that this convolution reads, into it, if that is faster.
+    /// Fuses the batch norm that this convolution reads into it, if that is faster.
     void move_into_reader(int reader) {
         const ValueId x = std::get<Conv>(graph_.ops[size_t(reader)]).x;
         const int before = writer_[size_t(x)];
@@ -222,7 +222,7 @@ private:
         way(before).norm.forward_by = NormWay::reader;
         result_.memory[size_t(before)].writes_value = false;
     }
-    /// The max-pool just before it, if its kernels can do it too.
+    /// Returns the max-pool just before this norm if the norm's kernels can compute it too.
     int pool_before(const BatchNorm& op) const {
         if (at_ == 0 || writer_[size_t(op.x)] != at_ - 1) return none;
         const auto* pool = std::get_if<Pool>(&graph_.ops[size_t(at_ - 1)]);
@@ -234,7 +234,7 @@ private:
         NormWay& norm = way(at_).norm;
         if (options_.synchronised) norm.gradient_by = NormWay::synchronised;
         if (options_.synchronised || outline_.batch == 0) return;
-        // cuDNN's plan writes gradients, and all of them; the kernels can also add to them.
+        // cuDNN's plan overwrites gradients, and writes all of them; our kernels can also add.
         const bool whole = !frozen(op.scale) && wanted(op.x) && !adds_to(op.x) &&
                            (op.residual == none || (wanted(op.residual) && !adds_to(op.residual)));
         const float plan = whole ? time_of_plan(PlanSpec::norm_gradient, op) : missing;
@@ -254,7 +254,7 @@ private:
             result_.memory[size_t(before)].gradients_by = at_;
         }
     }
-    /// Whether the data gradient of the convolution after it masks dy and writes dscale and dbias.
+    /// Decides whether the reader's data gradient masks dy and writes dscale and dbias.
     bool gradient_sums_by_reader(const BatchNorm& op, float plan) {
         const int reader = last_reader_[size_t(op.y)];
         if (!fuses() || !norm_in_conv(op, tensor(op.x).dtype) || reader_count_[size_t(op.y)] != 1 || frozen(op.scale) ||
@@ -277,7 +277,7 @@ private:
     template <class Other> void forward(const Other&) {}
     template <class Other> void backward(const Other&) {}
 
-    /// Bytes of Bound::saved.
+    /// Returns the bytes of Bound::saved.
     size_t saved(size_t op) const {
         const Way& w = result_.ways[op];
         if (const auto* norm = std::get_if<BatchNorm>(&graph_.ops[op])) {
@@ -299,10 +299,10 @@ private:
     const Outline& outline_;
     const WayOptions options_;
     const Timing& timing_;
-    const std::vector<int> reader_count_, writer_;  // by value: how many, which op
-    std::vector<int> last_reader_;                  // by value: the last op
-    std::vector<float> normalise_;                  // by op: microseconds
-    int at_ = 0;                                    // the op that is being decided
+    const std::vector<int> reader_count_, writer_;  // per value: the number of reading ops; the writing op
+    std::vector<int> last_reader_;                  // per value: the last op that reads it
+    std::vector<float> normalise_;                  // per op: microseconds
+    int at_ = 0;                                    // the op being decided
     GpuWays result_;
 };
 

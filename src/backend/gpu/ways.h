@@ -1,15 +1,16 @@
-// How each op of a program runs on a GPU: by which of cuDNN's plans, by which of our kernels, alone
-// or fused with a neighbour. Decided on the graph, forward and then backward, from measured times;
-// nothing here needs a GPU, so a dry run decides too, and tests decide from times that they make
-// up.
+// Chooses how each op of a program runs on a GPU: by a cuDNN plan or one of our kernels, alone or
+// fused with a neighbour. It goes over the graph forward, then backward, and compares measured
+// times. Nothing here needs a GPU, so dry runs choose too, and tests choose from made-up times.
 //
-// A batch norm runs in the fastest of four ways: cuDNN's own plan (bf16, f16), our kernels, with
-// sums that the convolution before it writes, or, in f16, inside the convolution after it, which
-// normalises its input as it loads it. Its gradient: cuDNN's plan, our kernels, or with sums that
-// the data gradient of the convolution after it writes. Our kernels also do a max-pool before it.
-// What could not be timed wins nothing.
-// Only they do exact f32, GELU, frozen scales, narrower residuals, gradients that add, and
-// statistics over all ranks.
+// A batch norm runs in the fastest of four ways. These are: cuDNN's own plan (bf16, f16); our
+// kernels; our kernels with sums that the convolution before it writes; or, in f16, inside the
+// convolution after it, which normalises its input while loading it. Its gradient runs by cuDNN's
+// plan, by our kernels, or by our kernels with sums from the data gradient of the convolution after
+// it. Our kernels can also compute a max-pool that precedes it. Work that could not be timed never
+// wins.
+//
+// Only our kernels do exact f32, GELU, frozen scales, narrower residuals, gradients that must be
+// added, and statistics over all ranks.
 #pragma once
 #include <functional>
 #include <limits>
@@ -24,71 +25,72 @@
 
 namespace convoy::cuda {
 
-/// Work of our kernels that competes with a plan.
+/// Work of our kernels that competes with a cuDNN plan.
 struct KernelSpec {
     enum Kind {
         norm,               ///< batch_norm_forward
-        normalise,          ///< the same from sums that are there
-        statistics,         ///< only mean, deviation, scale and bias from sums that are there
+        normalise,          ///< the same, given the sums
+        statistics,         ///< only mean, deviation, scale and bias, given the sums
         norm_gradient,      ///< batch_norm_backward
         gradient_of_sums,   ///< batch_norm_backward_of_sums
-        residual_gradient,  ///< of a batch norm whose other gradients a plan writes
-        addition            ///< of a data gradient, after the plan
+        residual_gradient,  ///< the residual's, if a plan writes the norm's other gradients
+        addition            ///< adding a data gradient, after its plan
     } kind = norm;
     Tensor x{};  ///< without data
     std::optional<Tensor> residual{};
     Activation act = Activation::identity;
     bool accumulate_x = false, accumulate_residual = false;
 
-    /// One line that tells any two apart: the work's name in the cache of times.
+    /// Returns a unique line: the work's name in the cache of times.
     std::string key() const;
 };
 
 constexpr float missing = std::numeric_limits<float>::infinity();  ///< cuDNN has no engine
-constexpr float untimed = std::numeric_limits<float>::max();       ///< it could not be measured
+constexpr float untimed = std::numeric_limits<float>::max();       ///< could not be measured
 
-/// Microseconds that work takes on the device at hand, `untimed` or `missing`.
+/// Functions that return the microseconds of work on this device, or `untimed` or `missing`.
 struct Timing {
     std::function<float(const PlanSpec&)> plan;
     std::function<float(const KernelSpec&)> kernels;
 };
 
-/// What decides besides the outline.
+/// Options that influence the choice.
 struct WayOptions {
     Precision precision = Precision::f32;
     NormBy norm_by{};
-    bool synchronised = false;     ///< batch statistics are of all ranks
-    int norm_multiprocessors = 0;  ///< as PlanSpec::multiprocessors
-    int multiprocessors = 0;       ///< that two gradients of a product may share; 0: they run one after the other
+    bool synchronised = false;     ///< batch statistics are over all ranks
+    int norm_multiprocessors = 0;  ///< see PlanSpec::multiprocessors
+    int multiprocessors = 0;       ///< shared by the two gradients of an op; 0: they run one after the other
 };
 
-/// Of a convolution or a linear layer.
+/// The plans of a convolution or a linear layer.
 struct ProductWay {
-    std::optional<PlanSpec> forward{};          ///< nothing: this rank has no samples
-    std::optional<PlanSpec> weight_gradient{};  ///< nothing: frozen
-    /// Nothing: not wanted. Where it is to add and the spec does not, an addition follows.
+    std::optional<PlanSpec> forward{};          ///< empty: this rank has no samples
+    std::optional<PlanSpec> weight_gradient{};  ///< empty: frozen
+    /// Empty: not wanted. If the gradient must be added and this spec does not add, an addition
+    /// follows.
     std::optional<PlanSpec> data_gradient{};
-    int norm = none;  ///< the batch norm that writes x and of which these plans do a part (normalise, statistics)
-    bool side_by_side = false;  ///< both gradients run at the same time, each in a workspace of its own
+    int norm = none;  ///< the batch norm that writes x and is partly done by these plans (normalise, statistics)
+    bool side_by_side = false;  ///< both gradients run at the same time, each in its own workspace
 };
 struct NormWay {
     enum By {
         kernels,
         plan,         ///< `forward`, `gradient`
-        sums,         ///< kernels, with sums that a convolution's plan writes
+        sums,         ///< our kernels, with sums that a convolution's plan writes
         reader,       ///< forward only: the convolution that reads y normalises
-        synchronised  ///< kernels, with sums over ranks
+        synchronised  ///< our kernels, with all-reduced sums
     } forward_by = kernels,
       gradient_by = kernels;
     PlanSpec forward{}, gradient{};
-    int pool = none, pool_gradient = none;  ///< the max-pool whose forward, whose gradient these kernels do too
-    bool pool_gradient_adds = false;        ///< to what a later op wrote
+    int pool = none, pool_gradient = none;  ///< the max-pool whose forward or gradient these kernels compute too
+    bool pool_gradient_adds = false;        ///< the pool's gradient is added to what a later op wrote
 };
-/// Of a max-pool: whether the batch norm after it does it.
+/// The parts of a max-pool that the batch norm after it computes too.
 struct PoolWay {
     bool by_norm = false, gradient_by_norm = false;
 };
-/// How an op runs. Parts that are not its own are empty.
+/// How an op runs. Members that do not apply to the op are empty.
 struct Way {
     ProductWay product{};
     NormWay norm{};
@@ -96,20 +98,21 @@ struct Way {
 };
 
 struct GpuWays final : Ways {
-    std::vector<Way> ways;  ///< by op
-    /// Every plan whose time was asked for, or which is needed whatever it takes; by op.
+    std::vector<Way> ways;  ///< per op
+    /// Per op: every plan whose time was requested, and every plan that is needed whatever its
+    /// time.
     std::vector<std::vector<PlanSpec>> considered;
-    std::set<std::string> notes;  ///< what runs instead of what cuDNN does not have, for people
+    std::set<std::string> notes;  ///< for people: replacements for what cuDNN lacks
 
-    /// The plans that the steps run, each once.
+    /// Returns the plans that the steps run, each once.
     std::vector<PlanSpec> plans() const;
 };
 
 GpuWays decide(const Outline&, const WayOptions&, const Timing&);
-/// The last part of it: which products' gradients run side by side.
+/// Returns `ways` with the last decision made: which ops compute both gradients side by side.
 GpuWays with_branches(GpuWays, int multiprocessors);
-/// As options.norm_by says, as if cuDNN had every plan; where times decide, by our kernels alone:
-/// what a dry run without a GPU plans with.
+/// Decides without times: as options.norm_by says, as if cuDNN had every plan. If times were to
+/// decide, it uses our kernels alone. Dry runs without a GPU plan with this.
 GpuWays decide_unmeasured(const Outline&, WayOptions);
 
 }  // namespace convoy::cuda
