@@ -1,5 +1,5 @@
-// Activations of one element and their derivatives. GELU is the exact one, with erf; the CPU
-// backend approximates the same (backend/cpu/gelu.h).
+// Activations of one element and their derivatives. GELU is exact, with erf; the CPU backend
+// approximates it (backend/cpu/gelu.h).
 #pragma once
 #include <cmath>
 
@@ -7,12 +7,12 @@
 
 namespace convoy::kernels {
 
-/// Not fmaxf: a NaN stays one.
+/// Returns max(z, 0), but unlike fmaxf keeps a NaN.
 CONVOY_HD float relu(float z) { return z < 0 ? 0.0f : z; }
 
 CONVOY_HD float gelu(float z) { return 0.5f * z * (1 + erff(z * 0.70710678f)); }
 
-/// Phi(z) + z phi(z), with the normal distribution's Phi and density phi.
+/// Returns Phi(z) + z phi(z), where Phi is the normal distribution and phi its density.
 CONVOY_HD float gelu_derivative(float z) {
     return 0.5f * (1 + erff(z * 0.70710678f)) + z * 0.39894228f * expf(-0.5f * z * z);
 }

@@ -1,5 +1,5 @@
-// Batch norm forward: sums about a pivot (row 0, so that a mean far from zero costs no digits),
-// statistics, one pass that normalises, adds the residual and activates.
+// Batch norm forward: sums of differences from a pivot (row 0), so that a mean far from zero costs
+// no digits; then statistics; then one pass that normalises, adds the residual and activates.
 #include <cfloat>
 
 #include "kernels/batchnorm.cuh"
@@ -7,8 +7,8 @@
 namespace convoy::kernels {
 namespace {
 
-/// Told to the compiler, which so has up to 80 registers a thread. Left to itself it saves
-/// registers and puts each load just before its use (make sass).
+/// Lets the compiler use up to 80 registers per thread. Otherwise it saves registers, and puts each
+/// load just before its use (make sass).
 constexpr int blocks_of_sm = 3;
 
 template <int V, class Rows>
@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(block_threads, blocks_of_sm)
     write_block_sums(sum, stored, partial);
 }
 
-/// From sums about the pivot, row 0 of x, to sums about zero; nothing to do without rows.
+/// Turns sums of differences from the pivot, row 0 of x, into sums about zero. Does nothing without
+/// rows.
 template <class T> struct AboutZero {
     const T* pivots;
     int64_t rows;
@@ -45,8 +46,8 @@ template <class T> struct AboutZero {
     }
 };
 
-/// Mean, deviation and running statistics of one channel. Those of padding are zero, for cuDNN's
-/// backward takes it for channels.
+/// Writes mean, deviation and running statistics of one channel. Those of padding are zero, because
+/// cuDNN's backward treats padding as channels.
 struct Statistics {
     float *mean, *invstd, *running_mean, *running_var;
     float epsilon, momentum;
@@ -56,7 +57,7 @@ struct Statistics {
             mean[c] = invstd[c] = 0;
             return;
         }
-        const double m = sum / n, raw = squares / n - m * m, var = raw < 0 ? 0 : raw;  // a NaN stays one
+        const double m = sum / n, raw = squares / n - m * m, var = raw < 0 ? 0 : raw;  // a NaN stays NaN
         mean[c] = float(m);
         invstd[c] = float(1 / sqrt(var + double(epsilon)));
         if (!(fabsf(mean[c]) <= FLT_MAX && fabsf(invstd[c]) <= FLT_MAX)) return;  // this step's update is skipped
@@ -109,12 +110,12 @@ __global__ void statistics_for_reader(const float* sum, const float* squares, in
 
 struct Normalise {
     int64_t rows;
-    int stored, channels, residual_stored;  // residual_stored: 0 without residual
+    int stored, channels, residual_stored;  // residual_stored: 0 without a residual
     const float *scale, *bias, *mean, *invstd;
-    float epsilon;  // as in Coefficients
+    float epsilon;  // see Coefficients
 };
 
-/// `act`: an Act, or one that is a constant.
+/// `act` is an Act, or one as a Constant.
 template <class T, int V, class A, class Rows>
 __global__ void __launch_bounds__(block_threads, blocks_of_sm)
     normalise(Normalise n, A act, Rows x, const T* residual, T* y) {
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(block_threads, blocks_of_sm)
     });
 }
 
-/// by_running_statistics, or by those of the batch.
+/// Normalises with the running statistics, or with those of the batch.
 void launch_normalise(const BatchNormArgs& n, bool by_running_statistics, cudaStream_t stream) {
     const Shape& s = n.x.shape;
     const int64_t rows = int64_t(s.pixels());

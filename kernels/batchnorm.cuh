@@ -1,5 +1,5 @@
-// What both directions of batch norm share: a thread's channels with their constants, and the
-// activation.
+// Shared by both directions of batch norm: the constants of a thread's channels, the sources of
+// rows, and the activation.
 #pragma once
 #include "kernels/activation.cuh"
 #include "kernels/kernels.h"
@@ -7,15 +7,16 @@
 
 namespace convoy::kernels {
 
-/// Of the passes that write: 8 for each SM of an H100. More would leave a thread of a deep layer
-/// too few rows to have several in flight.
+/// Blocks of the passes that write: 8 per SM of an H100. With more, a thread of a deep layer would
+/// have too few rows to keep several in flight.
 constexpr int64_t pass_blocks = 8 * 132;
 
-/// normalise(x) = a * x + b for V channels; 0 in padding.
+/// Constants of normalise(x) = a * x + b for V channels; 0 in padding.
 template <int V> struct Coefficients {
     float a[V], b[V];
 
-    /// Of vectors [channels]; no scale is 1. `invstd` holds variances if epsilon >= 0.
+    /// Computes them from vectors [channels]; no scale means 1. If epsilon >= 0, `invstd` holds
+    /// variances.
     __device__ Coefficients(int channel, int channels, const float* scale, const float* bias, const float* mean,
                             const float* invstd, float epsilon) {
         for (int k = 0; k < V; ++k) {
@@ -28,9 +29,9 @@ template <int V> struct Coefficients {
     }
 };
 
-/// Where rows come from, and where their gradients go: x itself,
+/// A source of rows: x itself; write() writes gradients to dx.
 template <class T> struct Direct {
-    static constexpr bool one_load = true;  // a row: several can be in flight
+    static constexpr bool one_load = true;  // per row, so several rows can be in flight
     T* data;
     int stored;
     bool accumulate;
@@ -43,14 +44,15 @@ template <class T> struct Direct {
     }
 };
 
-/// or the image that a max-pool reads.
+/// A source of rows: maxima of the image that a max-pool reads; write() writes the image's
+/// gradient.
 template <class T> struct Pooled {
-    static constexpr bool one_load = false;  // a window
+    static constexpr bool one_load = false;  // a whole window per row
     T* image;
     int stored;
     bool accumulate;
-    T* x;            // null: maxima are not kept
-    uint8_t* index;  // of each maximum in its window
+    T* x;            // null: maxima are not stored
+    uint8_t* index;  // position of each maximum in its window
     int pool, h, w, out_h, out_w;
 
     __device__ int64_t pixel(const Pixel& at, int i, int j, int channel) const {
@@ -75,14 +77,15 @@ template <class T> struct Pooled {
     template <int V> __device__ Pack<T, V> fetch(int64_t row, int channel) const {
         float v[V];
         const Pack<uint8_t, V> where = maxima(row, channel, v);
-        const Pack<T, V> pack = packed<T>(v);  // exact: each is one of the image's
+        const Pack<T, V> pack = packed<T>(v);  // exact: each is a value of the image
         if (x) {
             write_pack(pack, x + row * stored + channel);
             write_pack(where, index + row * stored + channel);
         }
         return pack;
     }
-    /// To the whole window, and by the last windows to what no window covers.
+    /// Writes the gradient of the whole window. The last windows also write to pixels that no
+    /// window covers.
     template <int V> __device__ void write(int64_t row, int channel, const float (&g)[V]) const {
         const Pixel at(row, out_h, out_w);
         const auto where = kernels::fetch<V>(index + row * stored + channel);
@@ -110,7 +113,7 @@ template <int V> __device__ void activate(Act act, float (&z)[V]) {
     }
 }
 
-/// The sums, which follow the partial ones in a workspace.
+/// Returns the sums, which follow the partial sums in a workspace.
 inline double* sums_in(void* workspace, const Shape& x) {
     return reinterpret_cast<double*>(static_cast<float*>(workspace) + 2 * sum_chunks(int64_t(x.pixels())) * x.c);
 }
@@ -138,7 +141,7 @@ template <class T> Pooled<T> pooled(const BatchNormArgs& n, const Tensor& image,
     return {data_of<T>(image), i.c, accumulate, keep ? data_of<T>(n.x) : nullptr, n.index, n.pool, i.h, i.w, x.h, x.w};
 }
 
-/// As with_layout, for all tensors of a batch norm; `others` like x.
+/// Calls f like with_layout, for all tensors of a batch norm. `others` are tensors like x.
 template <class F>
 void with_norm_layout(const BatchNormArgs& n, const Tensor& residual, std::initializer_list<const void*> others, F f) {
     const int v = 16 / int(size_of(n.x.dtype));

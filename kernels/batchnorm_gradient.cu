@@ -1,8 +1,10 @@
-// Batch norm backward. With g = dy times the activation's derivative, recomputed from x (from y for
-// ReLU with a residual): dbias = sum g, dscale = invstd * sum g (x - mean), dx = a (g - dbias / n -
-// (x - mean) invstd^2 sum g (x - mean) / n). Two passes read dy, x and, for that ReLU, y. Where the
-// residual's gradient is g, or g takes long to work out (GELU), the first writes it and the second
-// reads it instead (kept).
+// Batch norm backward. g is dy times the activation's derivative, which is recomputed from x (from
+// y for ReLU with a residual).
+//   dbias  = sum g
+//   dscale = invstd * sum g (x - mean)
+//   dx     = a (g - dbias / n - (x - mean) invstd^2 sum g (x - mean) / n)
+// Two passes read dy, x and, for ReLU with a residual, y. The first pass writes g if the residual's
+// gradient is g, or if g takes long to compute (GELU). The second then reads g instead; see kept().
 #include "kernels/batchnorm.cuh"
 
 namespace convoy::kernels {
@@ -11,12 +13,13 @@ namespace {
 /// The activation's derivative, and what it is computed from.
 enum class Slope { one, relu_of_y, relu_of_x, gelu_of_x };
 
-// Told to the compiler, as in batchnorm.cu. GELU's derivative, which only the pass that sums has,
-// needs registers itself: two rows keep enough loads in flight, four would spill more.
+// Lets the compiler use more registers, as in batchnorm.cu. GELU's derivative, which only the
+// summing pass has, needs registers itself. Two rows keep enough loads in flight; four would spill
+// more.
 constexpr int blocks_of_sm = 2;
 template <class S> constexpr int rows_in_flight = std::is_same_v<S, Constant<Slope::gelu_of_x>> ? 2 : 4;
 
-/// `S`: Slope, or one that is a constant.
+/// The gradient that reaches a batch norm. `S` is Slope, or one as a Constant.
 template <class T, class S> struct Incoming {
     int64_t rows;
     int stored, channels;
@@ -33,7 +36,7 @@ template <class T, class S> struct Incoming {
         if (slope == Slope::relu_of_y) raw.y = kernels::fetch<V>(y + at);
         return raw;
     }
-    /// Of one row: g, and x - mean.
+    /// Computes g and x - mean of one row.
     template <int V>
     __device__ void work_out(const Raw<V>& raw, const Coefficients<V>& n, const float (&m)[V], float (&g)[V],
                              float (&centred)[V]) const {
@@ -61,8 +64,8 @@ template <class T, class S> struct Incoming {
     }
 };
 
-/// Also writes g [rows, stored] to `kept`, unless that is null; for GELU, where it may be dy, and
-/// for ReLU with a residual only.
+/// Sums g and g (x - mean). Also writes g [rows, stored] to `kept`, unless that is null. It does so
+/// for GELU, where `kept` may be dy, and for ReLU with a residual.
 template <class T, int V, class S>
 __global__ void __launch_bounds__(block_threads, blocks_of_sm)
     gradient_sums(Incoming<T, S> in, T* kept, float* partial) {
@@ -98,12 +101,12 @@ struct WriteGradients {
         sums[channels + c] = total[1];
         if (c == 0) sums[2 * channels] = double(rows);
         dbias[c] = float(total[0]);
-        // invstd of no rows was never written
+        // without rows, invstd was never written
         if (dscale) dscale[c] = rows > 0 ? float(total[1] * double(invstd[c])) : 0.0f;
     }
 };
 
-/// What WriteGradients was given, from what it made.
+/// Computes `sums` from gradients that are already written: WriteGradients reversed.
 __global__ void sums_of_gradients(WriteGradients of) {
     const int c = int(global_index());
     if (c >= of.channels) return;
@@ -112,14 +115,14 @@ __global__ void sums_of_gradients(WriteGradients of) {
     if (c == 0) of.sums[2 * of.channels] = double(of.rows);
 }
 
-/// The residual's share; stored is 0 without one.
+/// The residual's gradient; stored is 0 without a residual.
 template <class T> struct Residual {
     T* gradient;
     int stored, channels;
     bool accumulate;
 };
 
-/// `wanted`: whether there is a dx.
+/// Computes dx if `wanted`, and the residual's gradient if there is one.
 template <class T, int V, class S, class Rows>
 __global__ void __launch_bounds__(block_threads, blocks_of_sm)
     gradient_apply(Incoming<T, S> in, const double* sums, Rows dx, bool wanted, Residual<T> residual) {
@@ -156,10 +159,11 @@ Slope slope_of(const BatchNormArgs& n) {
     return n.residual.data ? Slope::relu_of_y : Slope::relu_of_x;
 }
 
-/// Where the pass that sums writes g, which the pass that applies reads in place of dy and y; no
-/// data: nowhere. The residual's gradient, if it is g element by element and holds nothing yet:
-/// that rounds nothing, ReLU's g is dy or 0. Of GELU, dy itself, which nothing reads later: g is
-/// rounded as dy was. That moves one tensor more, and leaves a pass that keeps the memory busy.
+/// Returns where the summing pass writes g, which the applying pass reads in place of dy and y. No
+/// data: nowhere. It is the residual's gradient, if that is g element by element and nothing was
+/// added to it yet. This rounds nothing, because ReLU's g is dy or 0. For GELU it is dy itself,
+/// which nothing reads later; g is rounded as dy was. This moves one more tensor, but the second
+/// pass then saturates memory.
 Tensor kept(const BatchNormArgs& n, const BatchNormGradients& g) {
     const Slope slope = slope_of(n);
     if (slope == Slope::gelu_of_x) return g.dy;
@@ -182,7 +186,7 @@ template <class T, class S> Incoming<T, S> incoming(const BatchNormArgs& n, cons
             data_of<T>(g.dy)};
 }
 
-/// Calls f with an Incoming, whose slope is a constant on the fast path if it is one of these.
+/// Calls f with an Incoming. On the fast path its slope is a Constant if it is one of `slopes`.
 template <class T, int V, Slope... slopes, class F>
 void with_incoming(const BatchNormArgs& n, const BatchNormGradients& g, F f) {
     with_fast_constant<V, slopes...>(slope_of(n), [&](auto slope) { f(incoming<T>(n, g, slope)); });

@@ -1,4 +1,4 @@
-// Adds a bias to what a convolution or a linear layer wrote, from one type to another: logits leave
+// Adds a bias to the output of a convolution or a linear layer, and converts its type. Logits leave
 // low precision here.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
@@ -6,7 +6,8 @@
 namespace convoy::kernels {
 namespace {
 
-/// from [rows, from_stored], bias [channels], to [rows, to_stored]; one thread an element of `to`.
+/// Computes `to` [rows, to_stored] = `from` [rows, from_stored] + bias [channels]. One thread per
+/// element of `to`.
 template <class F, class T>
 __global__ void bias_kernel(const F* from, int from_stored, const float* bias, int channels, T* to, int to_stored,
                             int64_t elements) {
@@ -17,7 +18,7 @@ __global__ void bias_kernel(const F* from, int from_stored, const float* bias, i
     to[i] = from_float<T>(c < channels ? to_float(from[row * from_stored + c]) + bias[c] : 0.0f);
 }
 
-/// The same where both lie alike.
+/// Does the same where both have the same layout.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads)
     bias_rows(const T* from, const float* bias, int64_t rows, int stored, int channels, T* to) {

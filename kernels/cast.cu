@@ -1,12 +1,12 @@
-// Between dense f32 matrices (parameters, their gradients) and padded tensors in the precision of
-// the convolutions.
+// Conversion between dense f32 matrices (parameters, their gradients) and padded tensors in the
+// precision of the convolutions.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 
 namespace convoy::kernels {
 namespace {
 
-/// to [all_rows, stored]; what from [rows, channels] does not cover is zero.
+/// Copies `from` [rows, channels] to `to` [all_rows, stored]; the rest of `to` becomes zero.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads)
     pad_rows(const float* from, int64_t rows, int channels, int64_t all_rows, int stored, T* to) {

@@ -1,4 +1,4 @@
-// Failed calls of the CUDA runtime throw, and name the call's place.
+// Checks calls of the CUDA runtime: a failed call throws and names its place.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -10,8 +10,8 @@
 
 namespace convoy::kernels {
 
-/// Throws std::runtime_error "WHAT failed on the GPU: REASON (file:line)", or Exit::out_of_memory.
-/// `what`: what was being done, such as "making a stream".
+/// Throws Exit::out_of_memory, or std::runtime_error "WHAT failed on the GPU: REASON (file:line)".
+/// `what` is what was being done, such as "making a stream".
 inline void check(cudaError_t e, const char* what, std::source_location at = std::source_location::current()) {
     if (e == cudaSuccess) return;
     if (e == cudaErrorMemoryAllocation)

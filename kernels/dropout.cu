@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(block_threads)
     const float scale = 1 / (1 - mask.p);
     each_row(rows, [&](int64_t row) {
         const uint32_t n = uint32_t(row) / pixels, pixel = uint32_t(row) % pixels;
-        const int64_t draw = (mask.whole_channels ? 0 : int64_t(pixel) * channels) + channel;  // of the first element
+        const int64_t draw = (mask.whole_channels ? 0 : int64_t(pixel) * channels) + channel;  // the first element's
         float v[V];
         load(in + row * stored + channel, v);
         Random4 r{};
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(block_threads)
             if (k == 0 || d % 4 == 0)
                 r = philox(mask.seed, uint32_t(d / 4), uint32_t(mask.first + n), step, mask.purpose);
             const uint32_t word = d & 2 ? (d & 1 ? r.word[3] : r.word[2])
-                                        : (d & 1 ? r.word[1] : r.word[0]);  // indexing would leave registers
+                                        : (d & 1 ? r.word[1] : r.word[0]);  // an index would move them out of registers
             const bool kept = channel + k < channels && uniform01(word) >= mask.p;
             v[k] *= kept ? scale : 0.0f;
         }

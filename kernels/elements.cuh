@@ -1,6 +1,6 @@
 // Element types and 16-byte accesses. A kernel is a template of the stored type T and of V, the
-// elements it moves at once: as many as fill 16 bytes where alignment and channels permit, else 1.
-// Arithmetic is in float.
+// number of elements that it moves at once. V fills 16 bytes if alignment and channels permit, else
+// it is 1. Arithmetic is in float.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -53,7 +53,7 @@ template <int V, class T> __device__ void write_pack(const Pack<T, V>& pack, T* 
 
 template <int V, class T> __device__ void store(const float (&from)[V], T* to) { write_pack(packed<T>(from), to); }
 
-/// to = from, or to += from.
+/// Writes to = from, or to += from.
 template <int V, class T> __device__ void store(const float (&from)[V], T* to, bool accumulate) {
     if (!accumulate) return store(from, to);
     float sum[V];
@@ -62,7 +62,7 @@ template <int V, class T> __device__ void store(const float (&from)[V], T* to, b
     store(sum, to);
 }
 
-/// Whether all of these (null ones aside) lie at multiples of 16 bytes.
+/// Returns true if all of these, except null ones, lie at multiples of 16 bytes.
 inline bool aligned16(std::initializer_list<const void*> pointers) {
     uintptr_t bits = 0;
     for (const void* p : pointers) bits |= reinterpret_cast<uintptr_t>(p);
@@ -79,8 +79,8 @@ template <class F> void with_type(DType type, F f) {
     }
 }
 
-/// Calls f with the element type and V as an integral constant: 16 bytes' worth if `width`, every
-/// row's elements, is a multiple of that and all `pointers` are aligned, else 1.
+/// Calls f with the element type, and with V as an integral constant. V fills 16 bytes if `width`,
+/// the elements of each row, is a multiple of it and all `pointers` are aligned; otherwise it is 1.
 template <class F> void with_layout(DType type, int64_t width, std::initializer_list<const void*> pointers, F f) {
     with_type(type, [&](auto t) {
         constexpr int v = 16 / sizeof(t);
@@ -91,12 +91,12 @@ template <class F> void with_layout(DType type, int64_t width, std::initializer_
     });
 }
 
-/// A value as a type, of kernels that have the code of this value alone.
+/// A value as a type, for kernels compiled for this value alone.
 template <auto value> struct Constant {
     CONVOY_HD constexpr operator decltype(value)() const { return value; }
 };
 
-/// Calls f with `value`, one of `choices`: on the fast path, V > 1, as a Constant.
+/// Calls f with `value`, which is one of `choices`; on the fast path, V > 1, as a Constant.
 template <int V, auto... choices, class E, class F> void with_fast_constant(E value, F f) {
     const auto call = [&](auto choice) {
         if (value == choice) f(choice);
@@ -117,7 +117,7 @@ inline unsigned blocks_for(int64_t threads, int block = block_threads) {
     return unsigned(blocks);
 }
 
-/// This thread's index in a one-dimensional grid.
+/// Returns this thread's index in a one-dimensional grid.
 __device__ inline int64_t global_index() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 
 }  // namespace convoy::kernels

@@ -1,4 +1,4 @@
-// ReLU, GELU and add where fusion left them on their own, scaling, and copies of gradients.
+// ReLU, GELU and add where they were not fused, scaling, and copies of gradients.
 #include "kernels/activation.cuh"
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
@@ -7,7 +7,7 @@
 namespace convoy::kernels {
 namespace {
 
-/// to = f(a, b), added to `to` if `accumulate`, for V elements; b may be null.
+/// Computes to = f(a, b), or to += f(a, b) if `accumulate`, for V elements; b may be null.
 template <int V, class T, class F>
 __device__ void map_at(int64_t at, const T* a, const T* b, T* to, bool accumulate, F f) {
     float x[V], z[V] = {};
@@ -17,7 +17,7 @@ __device__ void map_at(int64_t at, const T* a, const T* b, T* to, bool accumulat
     store(x, to + at, accumulate);
 }
 
-/// Threads beyond the packs of V take the tail's single elements.
+/// Applies f to packs of V. Threads beyond the packs take the remaining elements one by one.
 template <class T, int V, class F>
 __global__ void __launch_bounds__(block_threads) map(int64_t n, const T* a, const T* b, T* to, bool accumulate, F f) {
     const int64_t i = global_index(), packs = n / V;

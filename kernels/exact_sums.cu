@@ -1,5 +1,5 @@
-// Gradients of logical ranks as integers (backend/exact_sums.h): a block has a piece of one tensor,
-// a thread four elements at a time.
+// Gradients of logical ranks as integers (backend/exact_sums.h). A block has a piece of one tensor,
+// and a thread four elements at a time.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
@@ -10,7 +10,7 @@ namespace {
 constexpr int quad = 4;
 using Integers = Pack<int64_t, quad>;
 
-/// Pointers of ExactSums.
+/// The pointers of ExactSums.
 struct Sums {
     int64_t* sums;
     int32_t *tops, *seen, *redo;
@@ -25,8 +25,8 @@ template <class Body> __device__ void each_quad(const ExactPiece& piece, Body bo
     for (int64_t i = piece.begin + int64_t(threadIdx.x) * quad; i < piece.end; i += block_threads * quad) body(i);
 }
 
-/// What is larger than 2^bits, or no number, becomes some integer that is not: the step is not
-/// used.
+/// Converts a gradient. If its magnitude exceeds 2^bits or it is NaN, the result is some valid
+/// integer, and the step is not used.
 __device__ int64_t integer(float value, double scale, double most) {
     double v = double(value) * scale;
     v = v < most ? v : most;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(block_threads)
         largest = other > largest ? other : largest;
     }
     const int32_t seen = exponent_of(largest);
-    // most find that others have seen as much
+    // most threads find that others have seen as large an exponent
     if (threadIdx.x % 32 == 0 && seen > *const_cast<volatile int32_t*>(s.seen + piece.tensor))
         atomicMax(s.seen + piece.tensor, seen);
 }
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(block_threads) take_integers(Sums s, const Exa
     each_quad(piece, [&](int64_t i) {
         const Integers sums = fetch<quad>(s.sums + i);
         float g[quad];
-        // Zeros after the tensor stay zeros: nothing else writes them.
+        // Zeros after the tensor stay zeros, because nothing else writes them.
         for (int k = 0; k < quad; ++k)
             g[k] = finite ? float(double(float(sums.value[k])) * unit)
                           : (sums.value[k] != 0 || i + k == piece.begin ? NAN : 0.0f);
@@ -78,14 +78,15 @@ __global__ void __launch_bounds__(block_threads) take_integers(Sums s, const Exa
     });
 }
 
-/// From the exponents that all ranks have seen. One block.
+/// Sets the next exponents from those that all ranks have seen. One block.
 __global__ void __launch_bounds__(block_threads) set_exponents(Sums s) {
     auto* any_does_not_fit = shared_memory<int>();
     if (threadIdx.x == 0) *any_does_not_fit = 0;
     __syncthreads();
     for (int t = int(threadIdx.x); t < s.tensors; t += block_threads) {
         const int32_t seen = s.seen[t], top = s.tops[t];
-        // What is not finite never fits. All writers write the same value.
+        // A tensor that is not finite would never fit, so it does not ask for a repetition. All
+        // writers write the same value.
         if (seen > top && seen != exponent::not_finite) *any_does_not_fit = 1;
         s.tops[t] = next_top(top, seen);
         s.seen[t] = exponent::of_zero;

@@ -1,5 +1,5 @@
-// Reads a batch of images, resident or staged, of uint8 or f32: crop, flip, jitter, normalise, mix.
-// One thread a pixel.
+// Reads a batch of images, resident or staged, uint8 or f32: crop, flip, jitter, normalise and mix.
+// One thread per pixel.
 #include "kernels/elements.cuh"
 #include "kernels/jitter.cuh"
 #include "kernels/kernels.h"
@@ -16,15 +16,15 @@ template <class From> struct Source {
     Augment augment;
     uint64_t seed;
     int h, w, c;
-    const Mix* mixes;       // [n] of images that are mixed
-    const Jitter* jitters;  // [n], of images that are mixed [n + 1]
+    const Mix* mixes;       // [n], if images are mixed
+    const Jitter* jitters;  // [n], or [n + 1] if images are mixed
 
     __device__ const From* image(int n, int64_t sample) const {
         const StagedBatch* b = samples.staged;
         if (!b) return images + sample * (int64_t(h) * w * c);
         return reinterpret_cast<const From*>(static_cast<const char*>(b->images) + samples.place(n).offset);
     }
-    /// What image n shows in row i, column j: [c], or null for black.
+    /// Returns the pixel [c] that image n shows in row i, column j; null for black.
     __device__ const From* pixel(int n, int64_t sample, int i, int j) const {
         const AugmentDraw draw = draw_augment(augment, seed, samples.epoch(), uint32_t(sample));
         const int row = source_index(augment, i, draw.dy, h),
@@ -32,16 +32,16 @@ template <class From> struct Source {
         if (row < 0 || column < 0) return nullptr;
         return image(n, sample) + (int64_t(row) * w + column) * c;
     }
-    /// Of red, green and blue.
+    /// Returns the pixel as red, green and blue.
     __device__ Colour colour(const From* pixel) const {
         return pixel ? Colour{float(pixel[0]), float(pixel[1]), float(pixel[2])} : Colour{};
     }
 };
 
-/// One pixel of an image.
+/// One pixel that an image of the batch shows, before images are mixed.
 template <class From, bool Jittered> struct Seen {
     const From* pixel;
-    Colour colour{};  // jittered
+    Colour colour{};  // after jitter
 
     __device__ Seen(const Source<From>& s, int n, int64_t sample, int i, int j) : pixel(s.pixel(n, sample, i, j)) {
         if constexpr (Jittered) colour = jittered(s.jitters[n], s.colour(pixel));
@@ -120,7 +120,7 @@ void gather(const Gather& g, const float* scale, const float* shift, const Batch
     require(in.h == out.h && in.w == out.w && in.c <= out.c, "gather: the batch does not fit the images");
     require(out.pixels() < size_t(1) << 31, "gather: the batch is too large");
     if (out.n == 0) return;
-    if (g.images.dtype == DType::f32)  // numbers are neither mixed nor jittered
+    if (g.images.dtype == DType::f32)  // values in f32 are neither mixed nor jittered
         return gather_from<float, false, false>(g, source_of<float>(g, scale, shift, {}), stream);
     const auto s = source_of<uint8_t>(g, scale, shift, drawn);
     if (drawn.jitters)

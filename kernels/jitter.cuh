@@ -1,6 +1,5 @@
-// Colour jitter of the images that a kernel reads. One block an image draws it first, and where
-// contrast changes computes the mean that contrast needs. None of it has run on a GPU yet, only on
-// the emulated device.
+// Colour jitter of the images that a kernel reads. First, one block per image draws the jitter, and
+// computes the mean if contrast changes. It has run only on the emulated device, not on a GPU yet.
 #pragma once
 #include "backend/jitter.h"
 #include "kernels/elements.cuh"
@@ -9,10 +8,11 @@
 
 namespace convoy::kernels {
 
-constexpr int jitter_threads = 1024;  // of a block: images are few, and a thread waits for memory
+constexpr int jitter_threads = 1024;  // per block: there are few images, and threads wait for memory
 
-/// By all threads of a block, a power of two: *to becomes `jitter` with its mean over `pixels`.
-/// colour(i): what the batch shows in pixel i before its colours change. sums [threads]: shared.
+/// Writes `jitter`, with its mean over `pixels`, to *to. All threads of a block call it; their
+/// number is a power of two. colour(i) returns pixel i of the batch's image before its colours
+/// change. sums [threads] is shared memory.
 template <class ColourAt>
 __device__ void write_jitter(Jitter jitter, int pixels, ColourAt colour, double* sums, Jitter* to) {
     const int thread = int(threadIdx.x);
@@ -29,12 +29,13 @@ __device__ void write_jitter(Jitter jitter, int pixels, ColourAt colour, double*
     *to = jitter;
 }
 
-/// Blocks that draw jitter: one an image, and one for the partner of the last.
+/// Returns the grid of blocks that draw jitter: one per image, and one for the last image's
+/// partner.
 inline dim3 jitter_blocks(const Gather& g, const BatchDraws& drawn) {
     return dim3(unsigned(g.x.shape.n) + (drawn.mixes ? 1 : 0));
 }
 
-/// Calls f with both as Constants: kernels have the code of what happens to images alone.
+/// Calls f with both as Constants, so that each kernel contains only the code that its images need.
 template <class F> void with_constants(bool mixed, bool jittered, F f) {
     if (mixed && jittered) return f(Constant<true>(), Constant<true>());
     if (mixed) return f(Constant<true>(), Constant<false>());

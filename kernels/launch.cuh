@@ -1,5 +1,5 @@
-// How a kernel is started, and what of a device is not C++. Tests compile kernels for the host:
-// there, their own header comes first and has the same functions.
+// Starts kernels, and wraps what is not C++ on a device. Tests compile kernels for the host: there,
+// another header comes first and has the same functions.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -14,17 +14,17 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cu
     check(cudaGetLastError(), "starting a kernel");
 }
 
-/// The shared memory asked for at the launch.
+/// Returns the shared memory requested at the launch.
 template <class T> __device__ T* shared_memory() {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     return reinterpret_cast<T*>(shared_bytes);
 }
 
-/// What rows and vectors of tensors are read and written by: on the host they count bytes.
+/// Read and write rows and vectors of tensors. On the host, their versions count bytes.
 template <class P> __device__ P read_from(const P* from) { return *from; }
 template <class P> __device__ void write_to(P* to, const P& value) { *to = value; }
 
-/// Nanoseconds of the device's clock.
+/// Returns nanoseconds of the device's clock.
 __device__ inline uint64_t device_time() {
     uint64_t t;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));

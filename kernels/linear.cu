@@ -1,4 +1,4 @@
-// Bias gradients; the matrix products of linear layers and convolutions are not here.
+// Bias gradients. The GEMMs of linear layers and convolutions are not here.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 

@@ -1,5 +1,5 @@
-// Softmax cross-entropy with label smoothing: a warp a row, in double, which is exact to float and
-// costs nothing at this size.
+// Softmax cross-entropy with label smoothing: a warp per row, in double, which is exact to float
+// and costs nothing at this size.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
@@ -8,14 +8,14 @@ namespace convoy::kernels {
 namespace {
 
 constexpr unsigned warp_size = 32, all_lanes = ~0u;
-constexpr int warps = block_threads / int(warp_size);  // rows of a block
+constexpr int warps = block_threads / int(warp_size);  // rows per block
 
 __device__ double warp_sum(double v) {
     for (int lanes = 16; lanes > 0; lanes /= 2) v += __shfl_xor_sync(all_lanes, v, lanes);
     return v;
 }
 
-/// The largest of a row and where it is first, on every lane.
+/// The largest value of a row and its first index, on every lane.
 struct Top {
     float value;
     int index;
@@ -39,13 +39,13 @@ template <class T> __device__ double log_sum_exp(const T* row, int classes, int 
     return double(top) + log(warp_sum(sum));
 }
 
-/// What a row adds to BatchStats.
+/// A row's contribution to BatchStats.
 struct RowHits {
     int32_t correct, top5;
 };
 
-/// How many logits of a row are better than the label's; of equal ones the first is. NaN is better
-/// than all, and than itself.
+/// Returns how many logits of a row are better than the label's. Of equal logits, the one with the
+/// lower index is better. NaN is better than all others, and than itself.
 template <class T> __device__ double better_than(const T* row, int classes, int lane, int label) {
     const float own = to_float(row[label]);
     int better = 0;
@@ -56,13 +56,14 @@ template <class T> __device__ double better_than(const T* row, int classes, int 
     return warp_sum(double(better));
 }
 
-/// By the shares of the labels. Of one label its own bits.
+/// Returns the mean of the labels' logits, weighted by their shares. With one label, the result has
+/// the bits of its logit.
 template <class T> __device__ double mean_logit(const T* row, const Target& t) {
     const double own = double(to_float(row[t.own]));
     return t.share < 1 ? t.share * own + (1 - t.share) * double(to_float(row[t.partner])) : own;
 }
 
-/// loss [n], hits [n].
+/// Writes loss [n] and hits [n].
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     row_losses(const T* x, int n, int stored, int classes, const int32_t* labels, MixedLabels mixed, double smoothing,

@@ -1,4 +1,4 @@
-// Dynamic loss scaling on the device: the host learns of a skipped update only when it reads the
+// Dynamic loss scaling on the device. The host learns of a skipped update only when it reads the
 // state.
 #include <cfloat>
 
@@ -9,7 +9,7 @@
 namespace convoy::kernels {
 namespace {
 
-constexpr int per_thread = 8;  // packs
+constexpr int per_thread = 8;  // packs per thread
 
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads) find_not_finite(const T* gradients, int64_t packs, LossScale* state) {
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(block_threads) find_not_finite(const T* gradie
 __global__ void decide(LossScale* state, BatchStats* stats, bool latch, bool scaled) {
     const bool latched = latch && stats->skipped > 0, loss_finite = fabsf(stats->loss_sum) <= FLT_MAX;
     if (latched || !loss_finite) state->finite = 0;
-    // A scaled gradient that overflows asks for a lower scale: nothing is wrong until the scale
+    // An overflow of scaled gradients asks for a lower scale. It is an error only if the scale
     // cannot fall any further.
     const bool expected = scaled && !latched && loss_finite && state->scale > 1;
     stats->skipped = state->finite || expected ? 0.0f : 1.0f;
@@ -39,7 +39,7 @@ __global__ void adjust(LossScale* state, int growth_interval) {
         state->good_steps = 0;
         ++state->skipped;
     } else if (++state->good_steps == growth_interval) {
-        state->scale = fminf(2 * state->scale, 0x1p40f);  // an infinite scale would never come back
+        state->scale = fminf(2 * state->scale, 0x1p40f);  // an infinite scale would stay infinite
         state->good_steps = 0;
     }
     state->finite = 1;

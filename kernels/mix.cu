@@ -1,4 +1,5 @@
-// How the images of a batch are mixed: one thread an image, for the kernels that then read it.
+// Draws how the images of a batch are mixed, for the kernels that read them next. One thread per
+// image.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"

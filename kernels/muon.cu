@@ -1,7 +1,8 @@
-// Muon's directions of all matrices together: Nesterov's gradients, scaled to norm one, their
-// singular values made about one by Newton-Schulz iterations in f32. A launch does one stage of
-// every matrix; blocks beyond a matrix's own end at once. Sums have one order, so that equal
-// gradients give equal steps. If a step is skipped, stages after the first run on old values.
+// Muon's directions of all matrices together: Nesterov's gradients are scaled to norm one, and
+// Newton-Schulz iterations in f32 bring their singular values to about one. One launch does one
+// stage of every matrix; blocks beyond a matrix's own blocks end at once. Sums have a fixed order,
+// so equal gradients give equal steps. If a step is skipped, stages after the first run on old
+// values.
 #include <algorithm>
 
 #include "kernels/elements.cuh"
@@ -11,14 +12,14 @@
 namespace convoy::kernels {
 namespace {
 
-// rows and columns of a product that a block computes, and terms that it takes at a time
+// rows and columns of a GEMM's output per block, and terms that it adds at a time
 constexpr int tile = 32;
-constexpr int per_thread = 2;  // rows and columns of a thread's part
+constexpr int per_thread = 2;  // rows and columns per thread
 constexpr int tile_side = tile / per_thread;
 static_assert(tile_side * tile_side == block_threads);
 constexpr int parts = MuonMatrix::parts;
 
-/// The block's sum in its thread 0; `shared` has room for all its threads.
+/// Returns the block's sum in its thread 0. `shared` has room for a value per thread.
 __device__ double block_sum(double value, double* shared) {
     shared[threadIdx.x] = value;
     for (int half = block_threads / 2; half > 0; half /= 2) {
@@ -37,8 +38,8 @@ struct Source {
     const LossScale* loss_scale;
 };
 
-/// Grid (parts, matrices): x = the direction, velocities on; sums of squares of the part's
-/// directions and weights.
+/// Sets x to the direction, and advances velocities. Also sums the squares of a part's directions
+/// and weights. Grid (parts, matrices).
 __global__ void __launch_bounds__(block_threads) directions(Source from, const MuonMatrix* matrices) {
     const MuonMatrix& m = matrices[blockIdx.y];
     if (from.loss_scale && !from.loss_scale->finite) return;
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(block_threads) directions(Source from, const M
         of_x += double(x) * double(x);
         of_w += double(w) * double(w);
     }
-    if (blockIdx.x == 0) {  // arena padding has no direction, whatever lay in this memory before
+    if (blockIdx.x == 0) {  // arena padding gets no direction, whatever this memory held before
         constexpr auto row = int64_t(stats_elements);
         for (int64_t i = count + threadIdx.x; i < (count + row - 1) / row * row; i += block_threads)
             m.x[0][i] = m.x[1][i] = 0;
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(block_threads) directions(Source from, const M
     }
 }
 
-/// Grid (parts, matrices): x to norm one; what weights are to be multiplied by.
+/// Scales x to norm one, and computes the factor on the weights. Grid (parts, matrices).
 __global__ void __launch_bounds__(block_threads) normalise(const MuonMatrix* matrices) {
     const MuonMatrix& m = matrices[blockIdx.y];
     double of_x = 0, of_w = 0;
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(block_threads) normalise(const MuonMatrix* mat
     if (blockIdx.x == 0 && threadIdx.x == 0) *m.rescale = float(sqrt(double(m.rows) / of_w));
 }
 
-/// to [rows][columns] = alpha * plus + beta * left * right; an operand by its two strides.
+/// A GEMM: to [rows][columns] = alpha * plus + beta * left * right. Each operand has two strides.
 struct Product {
     const float *left, *right, *plus;
     float* to;
@@ -96,7 +97,8 @@ struct Product {
 
 enum class Stage { gram, polynomial, next };
 
-/// A = x x^T on the smaller side; b = muon_b A + muon_c A A; x' = muon_a x + b x.
+/// Returns the GEMM of a stage. gram: A = x x^T on the smaller side. polynomial: B = muon_b A +
+/// muon_c A A. next: muon_a x + B x.
 __device__ Product product_of(const MuonMatrix& m, Stage stage, const float* x, float* to) {
     const bool wide = m.rows <= m.columns;
     const int side = wide ? m.rows : m.columns, across = wide ? m.columns : m.rows;
@@ -111,8 +113,8 @@ __device__ Product product_of(const MuonMatrix& m, Stage stage, const float* x, 
     return {x, m.polynomial, x, to, m.rows, m.columns, side, c, 1, side, 1, muon_a, 1};
 }
 
-/// Reads a tile x tile part of an operand into shared memory [tile][tile + 1], neighbouring threads
-/// along what lies together; zeros beyond its edges.
+/// Reads a tile x tile part of an operand into shared memory [tile][tile + 1], with zeros beyond
+/// its edges. Neighbouring threads read along the dimension that is contiguous.
 __device__ void read_tile(const float* from, int row, int rows, int64_t row_stride, int column, int columns,
                           int64_t column_stride, float* shared) {
     const bool by_rows = row_stride == 1;
@@ -123,7 +125,7 @@ __device__ void read_tile(const float* from, int row, int rows, int64_t row_stri
     }
 }
 
-/// Grid (tiles of the largest product, matrices).
+/// Computes a stage's GEMM of each matrix. Grid (tiles of the largest GEMM, matrices).
 __global__ void __launch_bounds__(block_threads) multiply(const MuonMatrix* matrices, Stage stage, int from) {
     const MuonMatrix& m = matrices[blockIdx.y];
     const Product p = product_of(m, stage, m.x[from], m.x[1 - from]);

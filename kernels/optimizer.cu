@@ -1,6 +1,6 @@
-// The optimizer and look-ahead in one launch over the arena. A block takes a chunk of it and finds
-// the segments in there; four elements at a time never straddle two. New weights go to the arena
-// and, rounded, to the padded copies.
+// The optimizer and look-ahead, in one launch over the arena each. A block takes a chunk of the
+// arena and finds the segments in it. Four elements are processed at a time; they never belong to
+// two segments. New weights are written to the arena and, rounded, to the padded copies.
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
@@ -8,10 +8,10 @@
 namespace convoy::kernels {
 namespace {
 
-constexpr int quad = 4, quads = 4;                       // elements at a time, and how often
-constexpr int64_t chunk = block_threads * quad * quads;  // elements of a block
+constexpr int quad = 4, quads = 4;                       // elements per access, and accesses per thread
+constexpr int64_t chunk = block_threads * quad * quads;  // elements per block
 
-/// The last of segments [low, high) that begins at or before `at`; low if none does.
+/// Returns the last of segments [low, high) that begins at or before `at`; low if none does.
 __device__ int segment_at(const Segment* segments, int low, int high, int64_t at) {
     while (high - low > 1) {
         const int middle = (low + high) / 2;
@@ -57,7 +57,7 @@ __device__ void write_copy(const Segment& s, int64_t i, const float (&w)[quad]) 
 
 struct Rule {
     OptimizerSpec spec;
-    float *weights, *first, *second;  // second: of Adam
+    float *weights, *first, *second;  // second: for Adam
     const float *gradients, *learning_rates;
     const Counters* counters;
     const LossScale* loss_scale;

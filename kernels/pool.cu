@@ -1,5 +1,5 @@
-// Max and average pooling. Maxima remember where they came from, so that backward is a gather: each
-// pixel asks the windows it lies in, and the order of its sum is fixed.
+// Max and average pooling. Max pooling stores the position of each maximum, so that backward is a
+// gather. Each pixel reads the windows that contain it, and its sum has a fixed order.
 #include "kernels/kernels.h"
 #include "kernels/rows.cuh"
 
@@ -9,14 +9,14 @@ namespace {
 struct Windows {
     int kernel, stride, pad, h, w, out_h, out_w, c;
 
-    /// Rows [first, last) of the image under window i; columns alike with n = w.
+    /// Finds rows [first, last) of the image under window i; columns in the same way, with n = w.
     __device__ void inside(int i, int n, int& first, int& last) const {
         first = max(i * stride - pad, 0);
         last = min(i * stride - pad + kernel, n);
     }
-    /// Windows [first, last) of `outputs` that cover pixel i.
+    /// Finds the windows [first, last), of `outputs`, that cover pixel i.
     __device__ void covering(int i, int outputs, int& first, int& last) const {
-        const int behind = i + pad - kernel;  // the last window start that no longer covers i
+        const int behind = i + pad - kernel;  // the last window start that does not cover i
         first = behind < 0 ? 0 : behind / stride + 1;
         last = min((i + pad) / stride + 1, outputs);
     }
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(block_threads) max_pool(Windows p, int64_t row
                 float v[V];
                 load(x + ((int64_t(at.n) * p.h + i) * p.w + j) * p.c + channel, v);
                 for (int k = 0; k < V; ++k)
-                    if (first || v[k] > best[k] || v[k] != v[k]) {  // a NaN wins
+                    if (first || v[k] > best[k] || v[k] != v[k]) {  // a NaN counts as the maximum
                         best[k] = v[k];
                         where.value[k] = uint8_t(here);
                     }
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(block_threads) average_pool(Windows p, int64_t
     });
 }
 
-/// With an index of maxima, else of averages.
+/// Computes the gradient of max pooling if there is an index, else of average pooling.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads)
     pool_gradient(Windows p, int64_t rows, const T* dy, T* dx, const uint8_t* index, bool accumulate) {

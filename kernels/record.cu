@@ -1,5 +1,5 @@
-// What frames a step: requests of the host, marks of time, the row of the metrics ring, and the
-// counters.
+// The kernels that begin and end a step: requests of the host, times, the row of the metrics ring,
+// and the counters.
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
 

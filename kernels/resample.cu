@@ -1,6 +1,6 @@
-// Reads a batch of images of any size, resident or staged: a window of each is resized with
-// antialias, cut, mirrored, jittered, normalised and mixed, in one pass. A block has pixels of one
-// image, one a thread.
+// Reads a batch of images of any size, resident or staged. In one pass a window of each is resized
+// with antialias, cut, mirrored, jittered, normalised and mixed. A block has pixels of one image,
+// one per thread.
 #include "kernels/elements.cuh"
 #include "kernels/jitter.cuh"
 #include "kernels/kernels.h"
@@ -18,8 +18,8 @@ struct Source {
     const float *scale, *shift;  // [channels]
     Augment augment;
     uint64_t seed;
-    const Mix* mixes;       // [n] of images that are mixed
-    const Jitter* jitters;  // [n], of images that are mixed [n + 1]
+    const Mix* mixes;       // [n], if images are mixed
+    const Jitter* jitters;  // [n], or [n + 1] if images are mixed
 
     __device__ ImagePlace place(int n, int64_t sample) const {
         if (samples.staged) return samples.place(n);
@@ -31,7 +31,7 @@ struct Source {
     }
 };
 
-/// What of an image an output shows. A block's threads have it in common.
+/// The window of an image that an output shows; shared by the threads of a block.
 struct Drawn {
     const uint8_t* image;
     int width;
@@ -44,7 +44,7 @@ __device__ Drawn draw(const Source& s, int n, int64_t sample, int h, int w) {
             draw_resampling(s.augment, place.height, place.width, h, w, s.seed, s.samples.epoch(), uint32_t(sample))};
 }
 
-/// Channel `c` of a pixel, from 0 to 255.
+/// Returns channel `c` of a pixel, from 0 to 255.
 __device__ float resampled(const uint8_t* image, int width, int channels, const Resampling& what, const Taps& rows,
                            const Taps& columns, int c) {
     float sum = 0;
@@ -58,7 +58,7 @@ __device__ float resampled(const uint8_t* image, int width, int channels, const 
     return sum / (rows.total * columns.total);
 }
 
-/// One pixel of what is drawn.
+/// One pixel of what was drawn.
 struct Pixel {
     const Drawn& drawn;
     const Taps rows, columns;
@@ -70,14 +70,14 @@ struct Pixel {
     __device__ float value(const Source& s, int c) const {
         return resampled(drawn.image, drawn.width, s.channels, drawn.what, rows, columns, c);
     }
-    /// Of red, green and blue.
+    /// Returns the pixel as red, green and blue.
     __device__ Colour colour(const Source& s) const { return {value(s, 0), value(s, 1), value(s, 2)}; }
 };
 
-/// The same after normalising.
+/// The pixel after jitter; value() normalises it.
 template <bool Jittered> struct Seen {
     const Pixel pixel;
-    Colour colour{};  // jittered
+    Colour colour{};  // after jitter
 
     __device__ Seen(const Source& s, const Drawn& drawn, int n, int i, int j, int w) : pixel(drawn, i, j, w) {
         if constexpr (Jittered) colour = jittered(s.jitters[n], pixel.colour(s));
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(jitter_threads) draw_jitters(Source s, int h, 
 template <class T, int V, bool Mixed, bool Jittered>
 __global__ void __launch_bounds__(block_threads)
     resample_pixels(Source s, uint32_t tiles, int h, int w, int stored, T* x, int32_t* y) {
-    Drawn* drawn = shared_memory<Drawn>();  // of the image, and of its partner
+    Drawn* drawn = shared_memory<Drawn>();  // the image's, and its partner's
     const uint32_t tile = blockIdx.x % tiles;
     const int n = int(blockIdx.x / tiles);
     if (const int of = int(threadIdx.x); of < (Mixed ? 2 : 1)) {

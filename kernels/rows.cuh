@@ -1,7 +1,6 @@
-// Kernels over a matrix [rows, channels], one pixel a row. A block is x channel groups by y rows,
-// so that its threads read consecutive memory and a thread keeps its channels while it goes down
-// the rows. Column sums have two stages: blocks sum chunks of rows in float, then one kernel sums
-// the chunks in double.
+// Kernels over a matrix [rows, channels], one pixel per row. A block is x channel groups by y rows.
+// So its threads read consecutive memory, and each keeps its channels from row to row. Column sums
+// have two stages: blocks sum chunks of rows in float, then one kernel sums the chunks in double.
 #pragma once
 #include <algorithm>
 
@@ -12,7 +11,7 @@ namespace convoy::kernels {
 
 constexpr int64_t most_rows = int64_t(1) << 31;
 
-/// blockIdx.x counts chunks of rows, blockIdx.y tiles of channel groups.
+/// A launch in which blockIdx.x counts chunks of rows, and blockIdx.y tiles of channel groups.
 struct RowGrid {
     dim3 grid, block;
 };
@@ -23,8 +22,8 @@ inline RowGrid row_grid(int groups, int64_t chunks) {
     return {dim3(unsigned(chunks), unsigned(tiles)), dim3(unsigned(x), unsigned(block_threads / x))};
 }
 
-/// For passes without sums: enough blocks to fill any chip some times over, so that a thread's
-/// channel constants serve many rows.
+/// Returns a grid for passes without sums. At most `most_blocks` fill any chip several times, so
+/// that a thread's channel constants serve many rows.
 inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
     require(rows < most_rows, "a tensor has too many pixels");
     RowGrid g = row_grid(groups, 1);
@@ -33,9 +32,8 @@ inline RowGrid row_grid(int groups, int64_t rows, int64_t most_blocks) {
     return g;
 }
 
-/// This thread's rows of its block's chunk, every blockDim.y-th: all rows if chunks are the whole
-/// grid. In 32 bits: a thread may have one row, and dividing 64 bits would take it longer than its
-/// row.
+/// This thread's rows of its block's chunk, every blockDim.y-th; the chunks cover all rows. In 32
+/// bits, because a thread may have one row, and a 64-bit division would take longer than that row.
 struct ThreadRows {
     uint32_t first, last;
     __device__ explicit ThreadRows(int64_t rows) {
@@ -52,7 +50,7 @@ template <class Body> __device__ void each_row(int64_t rows, Body body) {
     for (uint32_t row = mine.first; row < mine.last; row += blockDim.y) body(int64_t(row));
 }
 
-/// From `row` on R rows at a time, then the rest by halves.
+/// Processes R rows at a time from `row` on, then the rest with R halved.
 template <int R, class Fetch, class Use>
 __device__ void rows_at_once(uint32_t row, uint32_t last, Fetch& fetch, Use& use) {
     for (; row + (R - 1) * blockDim.y < last; row += R * blockDim.y) {
@@ -63,15 +61,15 @@ __device__ void rows_at_once(uint32_t row, uint32_t last, Fetch& fetch, Use& use
     if constexpr (R > 1) rows_at_once<R / 2>(row, last, fetch, use);
 }
 
-/// Calls use(row, fetch(row)) for the same rows in the same order, but fetches R rows before it
-/// uses the first of them. A compiler cannot do so by itself, because `use` may write to what the
-/// next row reads.
+/// Calls use(row, fetch(row)) for the same rows in the same order, but fetches R rows before using
+/// the first. A compiler cannot do so by itself, because `use` may write to what the next row
+/// reads.
 template <int R, class Fetch, class Use> __device__ void each_row(int64_t rows, Fetch fetch, Use use) {
     const ThreadRows mine(rows);
     rows_at_once<R>(mine.first, mine.last, fetch, use);
 }
 
-/// Where a row lies in images [n, h, w].
+/// The position of a row in images [n, h, w].
 struct Pixel {
     int n, i, j;
     __device__ Pixel(int64_t row, int h, int w)
@@ -80,15 +78,15 @@ struct Pixel {
           j(int(uint32_t(row) % uint32_t(w))) {}
 };
 
-/// This thread's first channel.
+/// Returns this thread's first channel.
 template <int V> __device__ int first_channel() { return int(blockIdx.y * blockDim.x + threadIdx.x) * V; }
 
-/// Two blocks for each SM of an H100: one wave there, and little for finish_sums to read. The same
-/// on every chip, because the order of a sum follows from shapes alone.
+/// Two blocks per SM of an H100: one wave there, and little for finish_sums to read. It is the same
+/// on every chip, because the order of a sum must follow from shapes alone.
 constexpr int64_t most_chunks = 2 * 132;
 
-/// Chunks that sums over this many rows are made of: a partial sum costs a sixteenth of what it
-/// sums, at most.
+/// Returns the number of chunks in sums over `rows` rows. A chunk has about 64 rows or more, so
+/// that a partial sum costs at most a sixteenth of what it sums.
 inline int64_t sum_chunks(int64_t rows) {
     require(rows < most_rows, "a tensor has too many pixels");
     return std::min<int64_t>((rows + 63) / 64, most_chunks);
@@ -98,8 +96,8 @@ template <int S, int V> size_t sum_shared_bytes(const RowGrid& g) {
     return size_t(g.block.x) * g.block.y * S * V * sizeof(float);
 }
 
-/// Writes the block's totals of every thread's `sum` to partial [chunks][S][stored]; all threads of
-/// a block call it.
+/// Writes the sums over a block's threads to partial [chunks][S][stored]. All threads of a block
+/// call it.
 template <int S, int V> __device__ void write_block_sums(const float (&sum)[S][V], int stored, float* partial) {
     float* shared = shared_memory<float>();
     const int row_size = int(blockDim.x) * S * V, thread = int(threadIdx.y * blockDim.x + threadIdx.x);
@@ -107,14 +105,14 @@ template <int S, int V> __device__ void write_block_sums(const float (&sum)[S][V
         for (int k = 0; k < V; ++k) shared[thread * S * V + s * V + k] = sum[s][k];
     __syncthreads();
     for (int i = thread; i < row_size; i += int(blockDim.x * blockDim.y)) {
-        double total = 0;  // up to 256 terms, of which little may be left
+        double total = 0;  // up to 256 terms that may cancel
         for (int y = 0; y < int(blockDim.y); ++y) total += double(shared[y * row_size + i]);
         const int s = i / V % S, channel = (int(blockIdx.y * blockDim.x) + i / (S * V)) * V + i % V;
         if (channel < stored) partial[(int64_t(blockIdx.x) * S + s) * stored + channel] = float(total);
     }
 }
 
-constexpr int finish_lanes = 32;  // channels of a block, and chunks it reads at a time
+constexpr int finish_lanes = 32;  // channels per block, and chunks that it reads at a time
 
 /// Calls then(channel, double total [S]) for every channel.
 template <int S, class Then>

@@ -1,5 +1,5 @@
-// Running statistics that cuDNN wrote into a buffer of their own: copied to their place if they are
-// finite, because a skipped step must not change them.
+// Running statistics that cuDNN wrote into a separate buffer. They are copied to their place only
+// if they are finite, because a skipped step must not change them.
 #include <cfloat>
 
 #include "kernels/elements.cuh"
@@ -9,7 +9,7 @@
 namespace convoy::kernels {
 namespace {
 
-/// One block a span.
+/// Copies spans, one block per span.
 __global__ void commit_spans(const Span* spans) {
     const Span s = spans[blockIdx.x];
     for (int i = int(threadIdx.x); i < s.count; i += int(blockDim.x))

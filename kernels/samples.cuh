@@ -1,4 +1,4 @@
-// Which samples a batch has, resident or staged: what all kernels that read one ask.
+// The samples of a batch, resident or staged, for all kernels that read one.
 #pragma once
 #include "backend/records.h"
 
@@ -8,7 +8,7 @@ struct Samples {
     const int32_t *labels, *order;
     const Counters* counters;
     int64_t first, global_batch;
-    const StagedBatch* staged;  // null: the batch is of the resident images
+    const StagedBatch* staged;  // null: the images are resident
     int64_t staged_first;
 
     explicit Samples(const Gather& g)
@@ -20,7 +20,8 @@ struct Samples {
           staged(g.staged),
           staged_first(g.staged_first) {}
 
-    /// Which sample is image n of the batch; of a batch that is mixed, image n + 1 is its partner.
+    /// Returns the index in the split of image n of the batch. In a mixed batch, its partner is
+    /// image n + 1.
     __device__ int64_t sample(int n) const {
         if (staged) return staged->samples[staged_first + n];
         const int64_t in_batch = first + n == global_batch ? 0 : first + n, position = counters->offset + in_batch;
@@ -29,7 +30,7 @@ struct Samples {
     __device__ int32_t label(int n, int64_t sample) const {
         return staged ? staged->labels[staged_first + n] : labels[sample];
     }
-    /// Of a staged batch.
+    /// Returns the place of image n; only for staged batches.
     __device__ const ImagePlace& place(int n) const { return staged->places[staged_first + n]; }
     __device__ uint32_t epoch() const { return uint32_t(counters->epoch); }
 };

@@ -5,13 +5,14 @@
 namespace convoy::kernels {
 namespace {
 
-/// out_h and out_w are y's; y has y_c stored channels, x fewer.
+/// Computes the shortcut. out_w is y's width; y has y_c stored channels, and x has x_c, at most as
+/// many.
 template <class T, int V>
 __global__ void __launch_bounds__(block_threads)
     shortcut(int stride, int64_t rows, int out_w, int x_c, int y_c, const T* x, T* y) {
     const int channel = first_channel<V>();
     if (channel >= y_c) return;
-    // x's rows of pixels are stride times y's: images follow each other without gaps
+    // x has stride times as many rows of pixels as y, because images follow each other without gaps
     each_row(rows, [&](int64_t row) {
         float sum[V] = {};
         const int64_t line = int64_t(uint32_t(row) / uint32_t(out_w)), j = int64_t(uint32_t(row) % uint32_t(out_w)),
@@ -52,7 +53,7 @@ void check(int stride, const Shape& x, const Shape& y) {
     require(x.pixels() < size_t(1) << 31, "shortcut: the batch is too large");
 }
 
-/// V only if both channel counts permit it.
+/// Returns a width that permits V elements at a time only if both channel counts permit it.
 int64_t common_width(const Shape& x, const Shape& y, DType type) {
     return x.c % (16 / int(size_of(type))) == 0 ? y.c : 1;
 }
