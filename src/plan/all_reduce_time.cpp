@@ -11,7 +11,7 @@ namespace {
 enum Protocol : uint8_t { LL, LL128, Simple };
 constexpr std::array protocol_names = {"LL", "LL128", "Simple"};
 template <class T> using ByProtocol = std::array<T, 3>;
-using ByNodes = std::array<double, 3>;                     // 1, 2, more
+using ByNodes = std::array<double, 3>;                     // 1 node, 2 nodes, more
 template <class T> using ByGeneration = std::array<T, 4>;  // GpuGeneration
 
 // NCCL's tables, in microseconds and GB/s.
@@ -30,8 +30,8 @@ constexpr ByGeneration<ByNodes> channel_tree = {
     {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36.0}, {70, 42.8, 24}}};
 constexpr ByGeneration<int> usual_channels = {12, 24, 16, 32};
 
-/// What a tree has of its bandwidth, by log2(bytes / 64): up to 256 MiB. NCCL's table has a column
-/// more, which it does not read.
+/// Share of its bandwidth that a tree reaches, by log2(bytes / 64), up to 256 MiB. NCCL's table has
+/// one more column, which NCCL does not read.
 constexpr ByProtocol<std::array<double, 23>> tree_correction = {
     {{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
      {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
@@ -39,7 +39,7 @@ constexpr ByProtocol<std::array<double, 23>> tree_correction = {
 
 constexpr double microsecond = 1e-6, gigabyte = 1e9;
 
-/// One way of summing on nodes x ranks_per_node GPUs.
+/// Times of an all-reduce of `bytes` on nodes x ranks_per_node GPUs, one function per algorithm.
 class Sum {
 public:
     Sum(const Cluster& c, double bytes, int nodes, int ranks_per_node)
@@ -55,10 +55,10 @@ public:
         double bus = bandwidth_ * share[p];
         if (p == LL) bus = std::min(bus, ll_limit());
         if (p == LL128) bus = std::min(bus, channels_ * channel_ring_ll128[generation()] * gigabyte);
-        // 2 (N - 1) hops, of which `between` are from node to node
+        // 2 (N - 1) hops; `between` of them cross from node to node
         const int between = nodes_ == 1 ? 0 : 2 * (nodes_ - 1), hops = 2 * (ranks() - 1);
         const double inside = std::max(inside_ring(p), overhead(p)),
-                     // one rank a node hides nothing of a message
+                     // with one rank per node no part of a message's latency is hidden
             network = per_node_ == 1 ? network_tree[p] : network_ring[p];
         double latency = base_ring[p] + (hops - between) * inside + between * (network + hop(p));
         if (p == Simple && nodes_ > 1 && bytes_ / (double(channels_) * ranks()) >= 64)
@@ -77,8 +77,8 @@ public:
         return latency * microsecond + bytes_ / (0.5 * bus);
     }
 
-    /// In the switch of a node; over nodes, a rank adds up with its peers of the others what its
-    /// node has summed, while the switch goes on.
+    /// An all-reduce in the switch of a node. Over several nodes, each rank also all-reduces its
+    /// share with its peers of other nodes; this overlaps with the switch's work.
     double in_switch() const {
         double bus = cluster_.switch_bandwidth, latency = switch_latency * microsecond;
         double seconds = bytes_ * 2 * (per_node_ - 1) / (bus * per_node_);
@@ -89,8 +89,8 @@ public:
         return latency + seconds;
     }
 
-    /// Reduce-scatter and all-gather inside each node, and a ring over nodes with a share for each
-    /// rank: one after the other.
+    /// Reduce-scatter and all-gather inside each node, and between them a ring over nodes for each
+    /// rank's share. Nothing overlaps.
     double hierarchical() const {
         const double inside = 2.0 * (per_node_ - 1) / per_node_ * bytes_ / cluster_.node_bandwidth;
         const double latency = base_ring[Simple] + 2 * (per_node_ - 1) * inside_ring(Simple) +
@@ -104,8 +104,8 @@ private:
     int ranks() const { return nodes_ * per_node_; }
     bool nvlink() const { return cluster_.link == NodeLink::nvlink; }
     double inside_ring(Protocol p) const { return nvlink() ? nvlink_ring[p] : pcie_ring[p]; }
-    /// What the cluster's network adds to a message, in microseconds. Simple also flushes what has
-    /// arrived.
+    /// Latency that the cluster's network adds to a message, in microseconds. It counts twice for
+    /// Simple, which also flushes the data that arrived.
     double hop(Protocol p) const { return (p == Simple ? 2 : 1) * cluster_.hop_latency / microsecond; }
     double in_channels(const ByGeneration<ByNodes>& of_a_channel) const {
         return channels_ * of_a_channel[generation()][by_nodes()] * gigabyte;
@@ -114,7 +114,7 @@ private:
         if (nodes_ == 1) return most_ll_one_node[generation()] * gigabyte;
         return most_ll[cluster_.cpu == CpuVendor::amd ? 1 : 0][nodes_ == 2 ? 0 : 1] * gigabyte;
     }
-    /// Microseconds for which a processor holds up a message, on several nodes.
+    /// Microseconds that the CPU adds to a message; 0 on one node.
     double overhead(Protocol p) const {
         if (nodes_ == 1) return 0;
         return (cluster_.cpu == CpuVendor::amd ? 2 : 1) * (p == Simple ? 3 : 1);
@@ -135,7 +135,7 @@ SumTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) 
         if (seconds < best.seconds) best = {.seconds = seconds, .algorithm = algorithm, .protocol = protocol};
     };
     for (const Protocol p : {LL, LL128, Simple}) {
-        // PCIe may tear its 128 bytes, and so may a CPU between GPU and adapter
+        // LL128 needs 128-byte stores that are not split; PCIe, or a CPU on the way, may split them
         if (p == LL128 && (c.link != NodeLink::nvlink || (nodes > 1 && !c.ll128))) continue;
         consider(sum.ring(p), "ring", protocol_names[p]);
         consider(sum.tree(p), "tree", protocol_names[p]);
@@ -144,7 +144,8 @@ SumTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) 
     return best;
 }
 
-/// Of measured sums on equal ranks, by rising size.
+/// Interpolates the seconds for `bytes` between `sums`: not empty, by rising size, all on the same
+/// numbers of nodes and ranks.
 double interpolated(const std::vector<MeasuredSum>& sums, double bytes) {
     const auto above =
         std::find_if(sums.begin(), sums.end(), [bytes](const MeasuredSum& s) { return s.bytes >= bytes; });
@@ -155,9 +156,9 @@ double interpolated(const std::vector<MeasuredSum>& sums, double bytes) {
     return below.seconds * std::pow(above->seconds / below.seconds, at);
 }
 
-/// What was measured on one node if `nodes` is 1, else on the next number of nodes: on as many
-/// ranks a node as can be, sorted by size. Of two as near (2 and 8 nodes, for 4) the smaller.
-/// Empty: nothing.
+/// Returns the measurements whose numbers of nodes, and then of ranks per node, are nearest in
+/// logarithm; sorted by size. Measurements on one node serve one node only. If two numbers are
+/// equally near (2 and 8 nodes, for 4) the smaller one is taken. Empty: there are none.
 std::vector<MeasuredSum> nearest(const Cluster& c, int nodes, int ranks_per_node) {
     const auto distance = [&](const MeasuredSum& s) {
         return std::tuple(std::abs(std::log(double(s.nodes) / nodes)), s.nodes,

@@ -1,5 +1,5 @@
-// How long an all-reduce takes: NCCL's own cost model, with what was measured where there is
-// something.
+// Predicts how long an all-reduce takes: NCCL's own cost model, corrected by measured all-reduces
+// where the cluster file has any.
 #pragma once
 #include "plan/cluster.h"
 
@@ -9,17 +9,21 @@ struct SumTime {
     double seconds = 0;
     const char* algorithm = "none";  ///< ring, tree, switch (NVLS), hierarchical
     const char* protocol = "";       ///< LL, LL128, Simple
-    bool measured = false;           ///< by Cluster::sums: of one node for one, of several for several
+    bool measured = false;           ///< true if Cluster::sums corrected the model
 };
 
-/// The least over algorithms and protocols for `bytes` on nodes x ranks_per_node GPUs; 0 on one.
+/// Returns the time of the fastest algorithm and protocol for an all-reduce of `bytes` on nodes x
+/// ranks_per_node GPUs; 0 seconds on one GPU.
 ///
-/// The constants and rules of ring and tree are those by which NCCL chooses (src/graph/tuning.cc,
-/// NVIDIA/nccl at 5067397c); only the depth of trees is not rounded down to whole levels. LL128
-/// needs NVLink and, between nodes, GPUs that reach their adapters without the CPU, which
-/// Cluster::ll128 says. Sums in switches: 25 us and the measured bandwidth; over nodes they are
-/// bounded by the network. Measured sums are interpolated in the logarithms of size and time; the
-/// model carries them to other numbers of ranks. Those of one node say nothing about several.
+/// Ring and tree have the constants and rules by which NCCL chooses (src/graph/tuning.cc,
+/// NVIDIA/nccl at 5067397c), but the depth of trees is not rounded down to whole levels. LL128
+/// needs NVLink. Between nodes it also needs GPUs that reach their adapters without the CPU
+/// (Cluster::ll128). An all-reduce in the switch takes 25 us plus the transfer at switch_bandwidth;
+/// over several nodes the network limits it too.
+///
+/// Measured times are interpolated in the logarithms of size and time; the model extrapolates them
+/// to other numbers of ranks. Times from one node correct only predictions for one node, and times
+/// from several nodes only those for several.
 SumTime all_reduce_time(const Cluster&, double bytes, int nodes, int ranks_per_node);
 
 }  // namespace convoy

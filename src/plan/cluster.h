@@ -1,5 +1,5 @@
-// Machines, as far as the time of sums over ranks and the supply of images depend on them. One rank
-// a GPU.
+// Describes machines as far as the time of all-reduces and the supply of images depend on them. One
+// rank per GPU.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@ enum class GpuGeneration : uint8_t { volta, ampere, hopper, blackwell };  ///< V
 enum class NodeLink : uint8_t { nvlink, pcie };
 enum class CpuVendor : uint8_t { intel, amd, other };
 
-/// An all-reduce that was measured.
+/// A measured all-reduce.
 struct MeasuredSum {
     int nodes, ranks_per_node;
     double bytes, seconds;
@@ -21,26 +21,26 @@ struct MeasuredSum {
 struct KnownStep {
     std::string model, precision;
     double fixed, per_sample;  ///< seconds
-    int ranks_per_node = 1;    ///< on which it was measured, and whose loss it has
+    int ranks_per_node = 1;    ///< during the measurement; the times include their host loss
 };
 
 /// Bandwidths are in bytes/s, latencies in seconds.
 struct Cluster {
     std::string name;
     int nodes = 1, ranks_per_node = 1;
-    double node_bandwidth = 0;    ///< of sums inside a node: nccl-tests' bus bandwidth
-    double switch_bandwidth = 0;  ///< the same of sums in the switch (NVLS); 0: it has none
-    int adapters = 0;             ///< of the network, a node; 0: one node
+    double node_bandwidth = 0;    ///< of an all-reduce inside a node: nccl-tests' bus bandwidth
+    double switch_bandwidth = 0;  ///< of an all-reduce in the switch (NVLS); 0: the switch cannot add
+    int adapters = 0;             ///< network adapters per node; 0: the cluster is one node
     double adapter_bandwidth = 0;
     bool verbs = true;       ///< InfiniBand or RoCE; false: sockets
-    double hop_latency = 0;  ///< of a message between nodes, besides NCCL's own constants
+    double hop_latency = 0;  ///< per message between nodes, on top of NCCL's own constants
     GpuGeneration gpu = GpuGeneration::ampere;
     NodeLink link = NodeLink::nvlink;
     CpuVendor cpu = CpuVendor::intel;
-    bool ll128 = true;             ///< false: not between nodes, though the GPUs have NVLink
-    int channels = 0;              ///< of NCCL; 0: as many as is usual for the GPU
-    bool hierarchical = false;     ///< sums are of each node first, then over nodes: not NCCL's way
-    double images_per_second = 0;  ///< that a node reads; 0: as many as are wanted
+    bool ll128 = true;             ///< false: no LL128 between nodes, even if the GPUs have NVLink
+    int channels = 0;              ///< NCCL's channels; 0: the usual number for the GPU
+    bool hierarchical = false;     ///< all-reduces run inside each node, then over nodes, unlike NCCL's
+    double images_per_second = 0;  ///< that a node can read; 0: unlimited
     std::vector<MeasuredSum> sums{};
     std::vector<KnownStep> steps{};
 

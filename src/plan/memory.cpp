@@ -8,7 +8,7 @@
 namespace convoy {
 
 MemoryPlan plan_memory(const std::vector<Lifetime>& buffers) {
-    constexpr size_t alignment = 64;  // a cache line; also what vector loads want
+    constexpr size_t alignment = 64;  // a cache line, and the width of the largest vector loads
     std::vector<size_t> order(buffers.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),

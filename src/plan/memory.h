@@ -1,4 +1,4 @@
-// Where buffers lie in one arena: buffers whose lifetimes do not overlap share memory.
+// Assigns buffers to offsets in one arena: buffers whose lifetimes do not overlap may share memory.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -17,7 +17,7 @@ struct MemoryPlan {
     size_t bytes = 0;            ///< size of the arena
 };
 
-/// Largest buffer first, each at the lowest offset that is free during its whole life.
+/// Places buffers, the largest first, each at the lowest offset that is free during its whole life.
 MemoryPlan plan_memory(const std::vector<Lifetime>&);
 
 }  // namespace convoy

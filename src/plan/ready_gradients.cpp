@@ -3,7 +3,7 @@
 namespace convoy {
 namespace {
 
-/// Multiply-adds of an op's gradients, for one image.
+/// Returns the multiply-adds of an op's gradients, for one image.
 double gradient_work(const Graph& graph, const Op& op) {
     double products = 0;
     ValueId x = none;

@@ -1,4 +1,4 @@
-// When in backward each gradient is complete, which is when its sum over ranks may begin.
+// Estimates when in backward each gradient is complete; from then on its all-reduce may begin.
 #pragma once
 #include <vector>
 
@@ -8,11 +8,11 @@ namespace convoy {
 
 struct ReadyGradient {
     size_t count;   ///< elements
-    double moment;  ///< share of backward's time that is over: 0 to 1
+    double moment;  ///< share of backward's time that has passed by then: 0 to 1
 };
 
-/// In backward order. Time is taken to go with the multiply-adds of convolutions and linear layers;
-/// of a graph without any, evenly over its ops.
+/// Returns the trained gradients in backward order. Time is assumed to be proportional to the
+/// multiply-adds of convolutions and linear layers; in a graph without any, all ops count the same.
 std::vector<ReadyGradient> ready_gradients(const Graph&);
 
 }  // namespace convoy

@@ -7,7 +7,7 @@ namespace convoy {
 
 namespace {
 
-/// `place` turns a point's first number into the unit of `at`.
+/// Interpolates at `at`. `place` converts a point's first number to the unit of `at`.
 template <class Place>
 double piecewise_linear(const std::vector<std::pair<double, double>>& points, double at, Place place) {
     if (points.empty()) return 1;

@@ -1,4 +1,4 @@
-// How samples are dealt to ranks and epochs to steps.
+// Splits batches over ranks and epochs into steps, and permutes the samples of an epoch.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,23 +8,25 @@
 
 namespace convoy {
 
-/// A contiguous share: `count` items from `first` on.
+/// A contiguous share: items [first, first + count).
 struct Share {
     int64_t first, count;
 };
 
-/// Splits n items over `parts` as evenly as possible; the first n % parts shares are one larger.
+/// Returns share `index` of n items split over `parts` as evenly as possible. The first n % parts
+/// shares are one larger.
 inline Share share_of(int64_t n, int64_t parts, int64_t index) {
     const int64_t small = n / parts, larger = n % parts;
     return {index * small + std::min(index, larger), small + (index < larger ? 1 : 0)};
 }
 
-/// A batch is dealt to logical ranks, and consecutive ones of these to ranks: usually one to each.
+/// How a batch is split over logical ranks, and logical ranks over ranks. A rank gets consecutive
+/// logical ranks, usually one.
 struct Dealing {
-    int64_t logical, ranks;  ///< at least one logical rank to a rank
+    int64_t logical, ranks;  ///< logical >= ranks
 
     Share logical_of(int64_t rank) const { return share_of(logical, ranks, rank); }
-    /// Of a batch of n samples.
+    /// Returns this rank's share of a batch of n samples.
     Share samples_of(int64_t n, int64_t rank) const {
         const Share mine = logical_of(rank), first = share_of(n, logical, mine.first),
                     last = share_of(n, logical, mine.first + mine.count - 1);
@@ -32,8 +34,8 @@ struct Dealing {
     }
 };
 
-/// An epoch of n samples: full global batches, and what is left over (0 if nothing, or if it is
-/// dropped).
+/// Steps of an epoch: full global batches, and the size of a last, smaller one. `tail` is 0 if
+/// nothing is left over or the rest is dropped.
 struct EpochPlan {
     int64_t full_steps, tail;
     int64_t steps() const { return full_steps + (tail > 0 ? 1 : 0); }
@@ -43,8 +45,8 @@ inline EpochPlan plan_epoch(int64_t samples, int64_t global_batch, bool drop_las
     return {samples / global_batch, drop_last ? 0 : samples % global_batch};
 }
 
-/// The order of samples in an epoch: Fisher-Yates with counter-based draws, equal on all ranks and
-/// backends. `stream`: of several of one purpose.
+/// Returns the order of samples in an epoch. Fisher-Yates with counter-based draws gives the same
+/// order on all ranks and backends. `stream` tells apart several permutations of one purpose.
 inline std::vector<int32_t> permutation(int64_t n, uint64_t seed, uint32_t epoch, Purpose purpose = purpose_permutation,
                                         uint32_t stream = 0) {
     std::vector<int32_t> order(n);

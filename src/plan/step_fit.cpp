@@ -11,7 +11,8 @@
 namespace convoy {
 namespace {
 
-/// Where a rising function reaches `wanted` within [low, high]; an end if it lies outside.
+/// Returns the x in [low, high] at which a rising function reaches `wanted`; an end if there is
+/// none.
 double where(const std::function<double(double)>& rising, double low, double high, double wanted) {
     for (int i = 0; i < 60; ++i) {
         const double middle = (low + high) / 2;
@@ -23,14 +24,14 @@ double where(const std::function<double(double)>& rising, double low, double hig
 double step_of(const StepModel& m, StepWork work, const Cluster& c, const MeasuredStep& s) {
     work.batch = s.batch;
     Cluster cluster = c;
-    cluster.ranks_per_node = (s.ranks + s.nodes - 1) / s.nodes;  // as it ran
+    cluster.ranks_per_node = (s.ranks + s.nodes - 1) / s.nodes;  // as in the measured run
     return predict_step(m, work, cluster, s.ranks).step;
 }
 
-/// What a step of one rank took, if all else is as the model says.
+/// Returns the seconds per step of one rank at which the model predicts the measured step.
 double alone(StepModel m, const StepWork& work, Cluster c, const MeasuredStep& s) {
     m.alone = {};
-    c.images_per_second = 0;  // of a step that waits for images, the most that it can be
+    c.images_per_second = 0;  // input never limits; if it limited the measured step, this is an upper bound
     const auto step = [&](double seconds) {
         m.alone.measured[s.batch] = seconds;
         return step_of(m, work, c, s);
@@ -42,7 +43,7 @@ struct Point {
     double batch, seconds;
 };
 
-/// Least squares, without a negative part.
+/// Sets the line by least squares; neither of its terms is negative.
 void set_line(StepTimes& times, const std::vector<Point>& points) {
     double n = double(points.size()), x = 0, y = 0, xx = 0, xy = 0, ratio = 0;
     for (const Point& p : points) {
@@ -56,7 +57,7 @@ void set_line(StepTimes& times, const std::vector<Point>& points) {
     times.per_sample = variance > 0 ? (xy - x * y) / variance : ratio;
     times.fixed = y - times.per_sample * x;
     if (variance <= 0 || times.fixed < 0) times = {.fixed = 0, .per_sample = ratio};
-    if (times.per_sample < 0) times = {.fixed = y, .per_sample = 0};  // what falls is taken as constant
+    if (times.per_sample < 0) times = {.fixed = y, .per_sample = 0};  // a falling line is taken as constant
 }
 
 int64_t batches_of(const std::vector<MeasuredStep>& steps) {
@@ -72,7 +73,7 @@ public:
         fit_.model = usual_factors();
         fit_spread();
         fit_times();
-        for (int i = 0; i < 4; ++i) {  // interference slows ranks of one node, too
+        for (int i = 0; i < 4; ++i) {  // repeated because interference slows the ranks of one node too
             fit_node();
             fit_network();
         }
@@ -97,7 +98,7 @@ private:
         for (const MeasuredStep& s : steps_)
             if (s.ranks == fewest) base.push_back(s);
         if (batches_of(base) == 1 && batches_of(steps_) > 1 && fewest > 1) base = steps_;
-        // a rank of a node of several has its share of the loss in its time
+        // a time that was measured on several ranks of a node includes their host loss
         model().ranks_of_times = (least.ranks + least.nodes - 1) / least.nodes;
         std::map<int64_t, std::vector<double>> of_batch;
         std::vector<Point> points;
@@ -165,7 +166,7 @@ private:
     const std::vector<MeasuredStep>& steps_;
     const StepWork& work_;
     const Cluster& cluster_;
-    std::vector<MeasuredStep> base_;  ///< those that the times of one rank are from
+    std::vector<MeasuredStep> base_;  ///< the steps that the times of one rank were fitted to
     FittedStep fit_;
 };
 

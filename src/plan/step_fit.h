@@ -1,4 +1,4 @@
-// The step model from measured steps: of one rank, of a node, of several nodes, or what there is of
+// Fits the step model to measured steps of one rank, of one node, of several nodes, or of any of
 // these.
 #pragma once
 #include <cmath>
@@ -10,30 +10,31 @@ namespace convoy {
 
 struct MeasuredStep {
     int nodes = 1, ranks = 1;
-    int64_t batch = 1;     ///< a rank
-    double seconds = 0;    ///< of a step
-    double spread = NAN;   ///< of the ranks' own times: standard deviation over mean; NaN: not known
+    int64_t batch = 1;     ///< images per rank
+    double seconds = 0;    ///< per step
+    double spread = NAN;   ///< standard deviation of the ranks' own times over their mean; NaN: not known
     std::string source{};  ///< for messages
 };
 
 struct FittedStep {
     StepModel model;
-    std::vector<std::string> assumed;  ///< what was not measured, and is taken instead: a line each
+    std::vector<std::string> assumed;  ///< assumptions made where nothing was measured, one line each
 };
 
-/// - Times of one rank: a line through the measurements on the fewest ranks. If those are several
-///   ranks and have one batch: through all, of which the model takes off what sums cost. Of one
-///   batch: in proportion to it.
+/// Fits the model to these measurements. A value that several of them determine is their median.
+/// - Times of one rank: a line through the measurements on the fewest ranks. If those have several
+///   ranks and one batch, the line goes through all measurements; the model subtracts what
+///   all-reduces cost. If only one batch was measured, time is proportional to the batch.
 /// - Loss of a full node: from runs on several ranks of one node.
-/// - Interference, and if even 1 does not explain it, the network's share: from runs on several
-///   nodes.
-/// Medians where several say something. `work` has the gradients. Throws Exit::usage without a
-/// measurement.
+/// - Interference: from runs on several nodes. If even an interference of 1 does not explain their
+///   time, the network's share is fitted too.
+/// `work` describes the gradients. Throws Exit::usage if there is no measurement.
 FittedStep fit_step(const std::vector<MeasuredStep>&, const StepWork& work, const Cluster&);
 
-/// Factors that nobody measured, with their bounds: medians and 10 to 90 % of DLPerf's runs (`make
-/// validate-predict` prints them). Interference is that of f32: with AMP the network explains more
-/// than it can. The spread of ranks is assumed.
+/// Returns the default factors with their bounds: the medians and the 10th to 90th percentiles of
+/// DLPerf's runs (`make validate-predict` prints them). Interference is from the f32 runs, because
+/// with AMP the network's share explains more of the loss than interference can. The spread of
+/// ranks is an assumption.
 StepModel usual_factors();
 
 }  // namespace convoy

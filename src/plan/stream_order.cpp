@@ -6,7 +6,7 @@
 namespace convoy {
 namespace {
 
-/// 0 to n - 1, permuted if samples are shuffled.
+/// Returns 0 to n - 1, permuted if `by.shuffled`.
 std::vector<int32_t> ordered(int64_t n, const SampleOrder& by, uint32_t epoch, Purpose purpose, uint32_t stream) {
     if (by.shuffled) return permutation(n, by.seed, epoch, purpose, stream);
     std::vector<int32_t> order(static_cast<size_t>(n));
@@ -31,7 +31,7 @@ size_t StreamOrder::least_block_bytes() const {
     return blocks_ == 1 ? bytes_ : share - std::min(share, most_run_bytes_);
 }
 
-// A run belongs to the block in whose share of the bytes it begins.
+// Block b covers bytes [b, b + 1) / blocks of the epoch; a run belongs to the block it begins in.
 StreamOrder::Epoch StreamOrder::epoch(const SampleOrder& order, uint32_t epoch) const {
     Epoch e;
     const auto count = int64_t(runs_.size());

@@ -1,6 +1,6 @@
-// The order of samples where a data set is read from disk in a moving window: its runs of rows are
-// permuted over the whole set and cut into blocks, and the rows of a block are permuted among
-// themselves. A function of the data set, the seed and the epoch: no number of ranks changes it.
+// The order of samples of a data set that is read from disk in a moving window. Runs of rows are
+// permuted over the whole set and cut into blocks; then the rows within each block are permuted.
+// The order depends on the data set, the seed and the epoch, never on the number of ranks.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,21 +9,22 @@
 
 namespace convoy {
 
-/// Rows that are read at once, in order, and the bytes of their pixels.
+/// Consecutive rows that are read at once, and the bytes of their pixels.
 struct RowRun {
     int64_t first, count;
     size_t bytes;
 };
 
-/// How samples are dealt to an epoch's steps.
+/// How the samples of an epoch are ordered.
 struct SampleOrder {
-    bool shuffled = false;  ///< else in the order of the split
+    bool shuffled = false;  ///< false: in the order of the split
     uint64_t seed = 0;
 
     bool operator==(const SampleOrder&) const = default;
 };
 
-/// Bytes of a block of a split of so many: what was asked for, or a sixteenth, but 32 MiB at least.
+/// Returns the bytes of a block of a split of `all` bytes. That is `asked`, or if `asked` is 0 a
+/// sixteenth of `all`, at least 32 MiB.
 inline size_t stream_block_bytes(size_t asked, size_t all) {
     constexpr size_t least = size_t(32) << 20;
     return asked > 0 ? asked : std::max(least, all / 16);
@@ -31,25 +32,25 @@ inline size_t stream_block_bytes(size_t asked, size_t all) {
 
 class StreamOrder {
 public:
-    /// Blocks of about `block_bytes`, all but equal; at least one an epoch.
+    /// Cuts the runs into nearly equal blocks of about `block_bytes`; at least one per epoch.
     StreamOrder(std::vector<RowRun> runs, size_t block_bytes);
 
     const std::vector<RowRun>& runs() const { return runs_; }
-    int64_t blocks() const { return blocks_; }  ///< an epoch, every one of them
-    /// The most bytes of pixels that a block can have.
+    int64_t blocks() const { return blocks_; }  ///< per epoch; the same in every epoch
+    /// An upper bound for the bytes of pixels of a block.
     size_t most_block_bytes() const { return most_block_bytes_; }
     size_t most_run_bytes() const { return most_run_bytes_; }
-    /// Bytes that every block has, at least.
+    /// A lower bound for the bytes of pixels of a block.
     size_t least_block_bytes() const;
 
     struct Epoch {
-        std::vector<int32_t> runs;          ///< in the order in which they are read
-        std::vector<int32_t> first_run;     ///< [blocks + 1] the first of each block, in `runs`
-        std::vector<int64_t> first_sample;  ///< [blocks + 1] positions in the order of samples
+        std::vector<int32_t> runs;          ///< indices of runs, in the order in which they are read
+        std::vector<int32_t> first_run;     ///< [blocks + 1] index in `runs` of each block's first run
+        std::vector<int64_t> first_sample;  ///< [blocks + 1] position of each block's first sample
     };
     Epoch epoch(const SampleOrder&, uint32_t epoch) const;
-    /// The block's samples in the order in which they are trained on, each as its place among the
-    /// rows of the block's runs, one run after the other: a permutation of [0, rows).
+    /// Returns the block's samples in training order: a permutation of [0, rows). A sample is
+    /// numbered by its place among the rows of the block's runs, one run after the other.
     static std::vector<int32_t> order_within(const SampleOrder&, uint32_t epoch, int64_t block, int64_t rows);
 
 private:

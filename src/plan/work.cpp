@@ -22,9 +22,9 @@ public:
     }
     void operator()(const BatchNorm& op) {
         const double residual = op.residual == none ? 0 : bytes(op.residual);
-        // Statistics are a pass of their own, forward (over x) and backward (over x and dy). A
-        // ReLU's mask is read off y once: the residual's gradient is the masked dy of the second
-        // pass.
+        // Statistics take a separate pass: over x in forward, over x and dy in backward. A ReLU's
+        // mask is read from y only once, because the residual's gradient is the second pass's
+        // masked dy.
         add("batch norm forward", 2 * bytes(op.x) + residual + bytes(op.y));
         const double mask = op.act == Activation::relu && op.residual != none ? bytes(op.y) : 0;
         add("batch norm gradient", 2 * (bytes(op.x) + bytes(op.y)) + mask + bytes(op.x) + residual);
@@ -44,8 +44,7 @@ public:
     void operator()(const Pool& op) { moves("pool", op.x, op.y); }
     void operator()(const PadShortcut& op) { moves("shortcut", op.x, op.y); }
     void operator()(const Dropout& op) { moves("dropout", op.x, op.y); }
-    /// An operation whose gradient is not counted apart: it reads x and writes y, and the other way
-    /// round.
+    /// Counts any other op: forward reads x and writes y, the gradient reads y's and writes x's.
     template <class Other> void operator()(const Other& op) {
         moves(name_of(Op(op)), inputs_of(Op(op)).at(0), output_of(Op(op)));
     }
@@ -77,7 +76,7 @@ private:
         if (!graph_.params[size_t(weight)].frozen)
             multiply(name + " weight gradient", StepPhase::weight_gradient, bytes(x) + bytes(y) + gradient, flops,
                      type);
-        if (x != graph_.input)  // the images need none
+        if (x != graph_.input)  // images need no gradient
             multiply(name + " data gradient", StepPhase::data_gradient, bytes(y) + in_type + bytes(x), flops, type);
         if (bias != none) add(name + " bias gradient", bytes(y));
     }
@@ -88,7 +87,7 @@ private:
     int op_ = none;
 };
 
-/// An op in the names of classes.
+/// Returns the word for an op in the names of classes.
 std::string word_for(const Op& op) {
     if (std::holds_alternative<BatchNorm>(op)) return "batch norm";
     if (std::holds_alternative<PadShortcut>(op)) return "shortcut";
@@ -128,8 +127,8 @@ WorkByClass work_of_step(const Graph& graph, int batch, int ranks, const Optimiz
                  floats = double(graph.trained_count()) * sizeof(float);
     counter.work["gather"].bytes = pixels + double(input.batched(batch).count() * size_of(input.dtype));
     counter.work["optimizer"].bytes =
-        floats * (1 + 2 + 2 * optimizer.state_per_element());  // the gradient is read, the others written, too
-    // sent by each rank of a ring
+        floats * (1 + 2 + 2 * optimizer.state_per_element());  // gradient read; weight and state read and written
+    // bytes that each rank of a ring sends
     if (ranks > 1) counter.work["all-reduce"].bytes = 2 * floats * (ranks - 1) / ranks;
     return counter.work;
 }

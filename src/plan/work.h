@@ -1,5 +1,5 @@
-// The least work of a training step, counted from the shapes of a graph: floating-point operations
-// and bytes by class of step. Measured times compare with these.
+// Counts the least work of a training step from the shapes of a graph: FLOPs and bytes by class of
+// tape step. Measured times are compared with it.
 #pragma once
 #include <map>
 #include <string>
@@ -13,23 +13,25 @@
 namespace convoy {
 
 struct Work {
-    double flops = 0;  ///< multiply-adds count two; convolutions and linear layers only, by direct sums
+    double flops = 0;  ///< of convolutions and linear layers, computed directly; a multiply-add counts two
     double bytes = 0;  ///< compulsory traffic: perfect cache within an op, cold between ops
-    // What the ways of a backend multiply for these flops, counted alike:
+    // FLOPs that the backend's algorithms execute instead (Winograd's are fewer), counted alike:
     double typed = 0;  ///< in the type of the values
-    double f32 = 0;    ///< in f32, where that is another type
+    double f32 = 0;    ///< in f32, if the values have another type
 };
-/// By class: "conv forward", "conv data gradient", "conv weight gradient", "batch norm forward",
-/// "batch norm gradient", …, "gather", "optimizer", "all-reduce".
+/// Work by class: "conv forward", "conv data gradient", "conv weight gradient", "batch norm
+/// forward", "batch norm gradient", …, "gather", "optimizer", "all-reduce".
 using WorkByClass = std::map<std::string, Work>;
 
-/// One training step of one of `ranks` ranks with `batch` samples of its own, as `ways` run it.
+/// Counts one training step of one of `ranks` ranks with `batch` samples per rank, using the
+/// algorithms in `ways`.
 WorkByClass work_of_step(const Graph&, int batch, int ranks, const OptimizerSpec&, const Ways& ways = {});
 
-/// The class of a step: "conv weight gradient", "batch norm forward", "all-reduce". One that
-/// computes two ops is of a class of its own: "pool and batch norm forward".
+/// Returns the class of a tape step: "conv weight gradient", "batch norm forward", "all-reduce". A
+/// step that computes two ops has a separate class: "pool and batch norm forward".
 std::string class_of_step(const StepId&, const Graph&);
-/// The classes of its parts if a step computes two ops: "pool forward" and "batch norm forward".
+/// Returns the classes of both ops if a step computes two: "pool forward" and "batch norm forward".
+/// Empty for other steps.
 std::vector<std::string> parts_of_step(const StepId&, const Graph&);
 
 }  // namespace convoy
