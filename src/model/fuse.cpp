@@ -34,8 +34,8 @@ public:
     }
 
 private:
-    /// The batch norm that alone produces `v` for a single reader and may still take an activation;
-    /// null if there is none.
+    /// Returns the batch norm that writes `v`, if `v` has a single reader and the norm has no
+    /// activation yet; else null.
     const BatchNorm* fusable(ValueId v) const {
         if (producer_[v] == none || uses_[v] != 1) return nullptr;
         const auto* bn = std::get_if<BatchNorm>(&graph_.ops[producer_[v]]);
@@ -63,7 +63,7 @@ private:
 
     void fuse_activation(int at, ValueId x, ValueId y, Activation act) {
         const BatchNorm* bn = fusable(x);
-        // what a GELU saw cannot be read off its output
+        // a GELU's input cannot be recovered from its output, so a residual cannot be fused too
         if (!bn || (act == Activation::gelu && bn->residual != none)) return;
         BatchNorm fused = *bn;
         fused.y = y;
@@ -71,7 +71,7 @@ private:
         replace(at, fused, x);
     }
 
-    /// A stride-1 shortcut only appends zero channels, which a residual does by itself.
+    /// Skips a stride-1 shortcut, because a batch norm takes a narrower residual without zeros.
     ValueId without_padding(ValueId residual) {
         if (producer_[residual] == none || uses_[residual] != 1) return residual;
         const auto* shortcut = std::get_if<PadShortcut>(&graph_.ops[producer_[residual]]);
@@ -82,8 +82,8 @@ private:
 
     Graph graph_;
     std::vector<bool> dead_;
-    std::vector<int> producer_;  // by value: the op that writes it
-    std::vector<int> uses_;      // by value: how many ops read it
+    std::vector<int> producer_;  // by ValueId: the op that writes it
+    std::vector<int> uses_;      // by ValueId: how many ops read it
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Shape inference and the questions that passes ask of an op.
+// Infers shapes, and answers the queries that passes make about ops.
 #include "model/graph.h"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ GradientFlow gradient_flow(const Graph& graph) {
     for (size_t i = graph.ops.size(); i-- > 0;) {
         if (!flow.reaches(graph.ops[i])) continue;
         const std::vector<ValueId> inputs = inputs_of(graph.ops[i]);
-        // An op that reads a value twice adds the second share itself.
+        // An op that reads a value twice adds the second contribution itself.
         for (const ValueId x : inputs) flow.accumulate[i][size_t(x)] = written[size_t(x)];
         for (const ValueId x : inputs) written[size_t(x)] = true;
     }
@@ -106,7 +106,7 @@ std::vector<ValueId> saved_of(const Op& op) {
     using Ids = std::vector<ValueId>;
     return std::visit(overloaded{[](const Conv& o) { return Ids{o.x}; }, [](const Linear& o) { return Ids{o.x}; },
                                  // Without a residual the ReLU's mask is recomputed from x; with
-                                 // one it is read off y.
+                                 // a residual it is read from y.
                                  [](const BatchNorm& o) {
                                      return o.act == Activation::relu && o.residual != none ? Ids{o.x, o.y} : Ids{o.x};
                                  },
@@ -129,7 +129,7 @@ Init kaiming_fan_out(int kernel, int out) { return {Init::normal, std::sqrt(2.0f
 Init identity_fan_in(int kernel, int in) { return {Init::identity, 1 / std::sqrt(float(kernel * kernel * in))}; }
 
 namespace {
-/// Places a window of `kernel` has along n pixels; 0 if it does not fit.
+/// Returns the number of positions of a window of `kernel` along n pixels; 0 if it does not fit.
 int window_places(int n, int kernel, int stride, int pad) {
     return n + 2 * pad < kernel ? 0 : (n + 2 * pad - kernel) / stride + 1;
 }

@@ -26,12 +26,12 @@ struct Init {
         /// uniform(-a, a), but the first `in` filters each copy their channel (Dirac's delta in the
         /// middle)
         identity,
-        whitening,  ///< from training images (model/whitening.h), when a training begins; zero until then
+        whitening,  ///< computed from training images (model/whitening.h) when training begins; zero until then
     } kind;
     float a;
 };
 
-/// Recipes may give each group a rule of its own in the optimizer.
+/// Kinds of parameters. A recipe may set separate optimizer rules for each group.
 enum class ParamGroup : uint8_t { other, filter, norm_shift, whitening_bias, linear };
 
 struct Value {
@@ -64,7 +64,7 @@ struct Conv {  // x [h, w, in] -> y [h', w', out]
 struct BatchNorm {  // y = act(normalise(x) + residual)
     ValueId x, y;
     ParamId scale, bias, mean, var;
-    float epsilon, momentum;  ///< a new batch weighs `momentum` in the running statistics
+    float epsilon, momentum;  ///< `momentum`: weight of a new batch in the running statistics
     ValueId residual = none;  ///< may have fewer channels than y: the missing ones count as zero
     Activation act = Activation::identity;
 };
@@ -107,7 +107,7 @@ struct SoftmaxXent {  // loss = mean over the global batch of the cross-entropy 
 };
 
 using Op = std::variant<Conv, BatchNorm, Relu, Gelu, Scale, Add, Pool, PadShortcut, Linear, Dropout, SoftmaxXent>;
-/// X(op) for each of them: backends declare their functions with it.
+/// Expands to X(op) for each op type; backends declare their functions with it.
 #define CONVOY_EACH_OP(X) \
     X(Conv) X(BatchNorm) X(Relu) X(Gelu) X(Scale) X(Add) X(Pool) X(PadShortcut) X(Linear) X(Dropout) X(SoftmaxXent)
 
@@ -119,30 +119,31 @@ struct Graph {
     std::vector<Param> params;
     std::vector<Op> ops;
 
-    /// Elements of all parameters, frozen ones too, without running statistics: the count that
-    /// papers give.
+    /// Returns the number of elements of all parameters, including frozen ones, without running
+    /// statistics. Papers report this count.
     size_t trained_count() const;
-    /// Multiply-adds times two of convolutions and linear layers for one image, forward only.
+    /// Returns the FLOPs (multiply-adds times two) of convolutions and linear layers for one image,
+    /// forward only.
     double flops_per_image() const;
 };
 
 std::vector<ValueId> inputs_of(const Op&);
 ValueId output_of(const Op&);  ///< none for the loss
-/// How many ops read each value.
+/// Returns the number of ops that read each value, by ValueId.
 std::vector<int> readers_of(const Graph&);
-/// The op that writes each value, by ValueId; none: the images.
+/// Returns the op that writes each value, by ValueId; none for the images.
 std::vector<int> writers_of(const Graph&);
 std::vector<ParamId> params_of(const Op&);
-/// Values that an op's backward reads, apart from the gradient of its output.
+/// Returns the values that an op's backward reads, besides the gradient of its output.
 std::vector<ValueId> saved_of(const Op&);
 const char* name_of(const Op&);
 
 /// Which gradients of values backward writes, and where it adds to one.
 struct GradientFlow {
-    std::vector<bool> wanted;                   ///< by ValueId: those that the gradient of some parameter follows from
-    std::vector<std::vector<bool>> accumulate;  ///< by op, by ValueId: an op after it wrote this gradient already
+    std::vector<bool> wanted;                   ///< by ValueId: some parameter's gradient depends on this gradient
+    std::vector<std::vector<bool>> accumulate;  ///< [op][ValueId]: a later op has already written this gradient
 
-    /// Whether the backward of an op has anything to write.
+    /// Returns true if the backward of an op has anything to write.
     bool reaches(const Op&) const;
 };
 GradientFlow gradient_flow(const Graph&);
@@ -157,8 +158,8 @@ public:
 
     ValueId conv(const std::string& name, ValueId x, int out, int kernel, int stride, int pad, Init init,
                  bool bias = false);
-    /// Stride 1, no padding, twice as many filters as a patch has numbers: frozen, and set from
-    /// training images. The bias is trained.
+    /// Adds a convolution of stride 1 without padding. It has twice as many filters as a patch has
+    /// elements; they are computed from training images and frozen. The bias is trained.
     ValueId whitening_conv(const std::string& name, ValueId x, int kernel);
     /// `scaled` false: the scale is frozen at 1.
     ValueId batch_norm(const std::string& name, ValueId x, float epsilon = 1e-5f, float momentum = 0.1f,
@@ -170,7 +171,7 @@ public:
     ValueId max_pool(ValueId x, int kernel, int stride, int pad = 0);
     ValueId global_average_pool(ValueId x);
     ValueId pad_shortcut(ValueId x, int channels, int stride);
-    /// `bound`: of the uniform initial weights; 0: PyTorch's default.
+    /// Adds a linear layer with initial weights uniform(-bound, bound); 0: PyTorch's default bound.
     ValueId linear(const std::string& name, ValueId x, int out, bool bias = true, float bound = 0);
     ValueId dropout(ValueId x, float p, bool whole_channels = false);
     Graph finish(ValueId logits, float label_smoothing, bool sum_loss = false);
@@ -182,9 +183,9 @@ private:
     int dropouts_ = 0;
 };
 
-/// Kaiming's normal initialisation of a convolution before ReLUs, by fan-out.
+/// Returns Kaiming's normal initialisation of a convolution before ReLUs, by fan-out.
 Init kaiming_fan_out(int kernel, int out);
-/// PyTorch's default for a convolution, with the identity on the first `in` filters.
+/// Returns PyTorch's default for a convolution, with the identity in the first `in` filters.
 Init identity_fan_in(int kernel, int in);
 
 /// Merges BatchNorm -> [+ residual] -> [ReLU] or BatchNorm -> GELU, and a stride-1 PadShortcut as

@@ -1,4 +1,4 @@
-// The table of models: name, builder, and the images it takes.
+// The table of models: the name, the accepted image size and the builder of each.
 #include "model/models.h"
 
 #include <functional>

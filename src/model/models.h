@@ -13,7 +13,7 @@ struct ModelOptions {
     int h = 0, w = 0, c = 0, classes = 0;
     std::string stem = "auto";  ///< resnets: imagenet, cifar, or auto by input size
     float label_smoothing = 0;
-    bool dropout = true;    ///< false: leave dropout out (golden values)
+    bool dropout = true;    ///< false: omit dropout (golden values)
     bool sum_loss = false;  ///< gradients of the loss summed over the batch, not of its mean
 };
 
@@ -21,15 +21,15 @@ struct ModelOptions {
 /// do not fit the model.
 Graph build_model(const ModelOptions&);
 std::vector<std::string> model_names();
-/// A model with the images it is measured on unless told otherwise: those it takes, `any` where it
-/// takes any; 10 classes. An unknown name is left to build_model.
+/// Returns a model with its default images and 10 classes: the one size it takes, or `any` if it
+/// takes every size. An unknown name also gets `any`; build_model() rejects it.
 ModelOptions usual_images(const std::string& name, Shape any = {1, 32, 32, 3});
 
-/// The first layers that a resnet gets, imagenet or cifar: by image size if o.stem is "auto".
-/// Empty for other models.
+/// Returns the kind of first layers of a resnet, imagenet or cifar, chosen by image size if o.stem
+/// is "auto". Empty for other models.
 std::string stem_of(const ModelOptions&);
 
-// One a file in this folder.
+// Builders; each family has a file in this folder.
 Graph build_pyramidnet(const ModelOptions&, int blocks_a_stage);
 Graph build_resnet18(const ModelOptions&);
 Graph build_resnet34(const ModelOptions&);

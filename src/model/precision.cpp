@@ -23,7 +23,7 @@ Graph with_precision(Graph graph, Precision p, int channel_multiple) {
         v.dtype = type;
         v.padding = p == Precision::f32 ? 0 : (channel_multiple - v.c % channel_multiple) % channel_multiple;
     }
-    ValueId f32 = none;  // the logits, then what is only scaled to become them
+    ValueId f32 = none;  // the logits, then the values from which they are only scaled
     for (auto op = graph.ops.rbegin(); op != graph.ops.rend(); ++op) {
         if (const auto* loss = std::get_if<SoftmaxXent>(&*op))
             f32 = loss->x;

@@ -1,6 +1,6 @@
 // PyramidNet with basic blocks (Han, Kim, Kim, "Deep Pyramidal Residual Networks", CVPR 2017): the
-// width grows by exactly 5.0 a block, from 16. The batch norm that opens a block has no ReLU, and
-// none follows the add.
+// width grows by exactly 5 channels per block, from 16. No ReLU follows a block's first batch norm
+// or its add.
 #include <cmath>
 
 #include "model/models.h"

@@ -1,5 +1,5 @@
-// ResNets of 18 to 152 layers (He et al., "Deep Residual Learning", CVPR 2016), version 1.5: a
-// bottleneck's stride is in its 3x3 convolution. The CIFAR stem is a 3x3 convolution without
+// ResNets of 18 to 152 layers (He et al., "Deep Residual Learning", CVPR 2016), version 1.5: the
+// 3x3 convolution of a bottleneck has the stride. The CIFAR stem is a 3x3 convolution without
 // pooling.
 #include <cmath>
 
@@ -62,7 +62,7 @@ Graph build_resnet(const ModelOptions& o, Block block, const int (&blocks)[4]) {
 std::string stem_of(const ModelOptions& o) {
     if (!o.name.starts_with("resnet")) return "";
     if (o.stem != "auto") return o.stem;
-    // Up to 64 pixels the ImageNet stem would leave the last stage 2x2 or smaller.
+    // On images of up to 64 pixels the ImageNet stem would leave the last stage 2x2 or smaller.
     return o.h <= 64 ? "cifar" : "imagenet";
 }
 

@@ -7,8 +7,8 @@
 namespace convoy {
 namespace {
 
-/// Rotates rows and columns p and q of a [n][n] so that a[p][q] becomes zero, and rows p and q of v
-/// likewise.
+/// Rotates rows and columns p and q of a [n][n] so that a[p][q] becomes zero. Rotates rows p and q
+/// of v in the same way.
 void rotate(std::vector<double>& a, std::vector<double>& v, int n, int p, int q) {
     const auto at = [n](std::vector<double>& m, int i, int j) -> double& {
         return m[size_t(i) * size_t(n) + size_t(j)];
@@ -27,7 +27,7 @@ void rotate(std::vector<double>& a, std::vector<double>& v, int n, int p, int q)
     for (int i = 0; i < n; ++i) turn(at(v, p, i), at(v, q, i));
 }
 
-/// Sum of squares off the diagonal.
+/// Returns the sum of the squares off the diagonal.
 double off_diagonal(const std::vector<double>& a, int n) {
     double sum = 0;
     for (int i = 0; i < n; ++i)
@@ -41,7 +41,7 @@ Eigen symmetric_eigen(std::vector<double> a, int n) {
     std::vector<double> v(a.size());
     for (int i = 0; i < n; ++i) v[size_t(i * n + i)] = 1;
     const double whole = std::inner_product(a.begin(), a.end(), a.begin(), 0.0);
-    constexpr int most_sweeps = 100;  // a dozen are enough: convergence is quadratic
+    constexpr int most_sweeps = 100;  // a dozen usually suffice, because convergence is quadratic
     for (int sweep = 0; sweep < most_sweeps && off_diagonal(a, n) > 1e-30 * whole; ++sweep)
         for (int p = 0; p < n; ++p)
             for (int q = p + 1; q < n; ++q) rotate(a, v, n, p, q);
