@@ -1,4 +1,5 @@
-// bfloat16: the upper half of a float32. Converted to nearest, ties to even; a NaN stays one.
+// bfloat16: the upper half of a float32. Conversion rounds to nearest, ties to even; a NaN stays a
+// NaN.
 #pragma once
 #include <bit>
 #include <cstdint>

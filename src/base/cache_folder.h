@@ -1,15 +1,17 @@
-// Where a user's programs keep what can be made again.
+// The user's cache folder, for files that can be computed again.
 #pragma once
 #include <string>
 
 namespace convoy {
 
-/// $XDG_CACHE_HOME/convoy or ~/.cache/convoy; empty if the environment names neither.
+/// Returns $XDG_CACHE_HOME/convoy or ~/.cache/convoy; empty if the environment names neither.
 std::string cache_folder();
 
-/// Whether this can be a cache: a regular file of at most 16 MiB. A pipe would never end.
+/// Returns true for a regular file of at most 16 MiB. Other files are refused, because reading a
+/// pipe might never end.
 bool is_cache_file(int fd);
-// Return the whole text of a cache; empty if it is none or cannot be read. Neither waits.
+/// Returns the whole text of a cache file; empty if is_cache_file() is false or it cannot be read.
+/// Never blocks.
 std::string text_of_cache(int fd);
 std::string text_of_cache(const std::string& path);
 

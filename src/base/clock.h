@@ -1,4 +1,4 @@
-// Wall time that only goes forward.
+// Monotonic wall time.
 #pragma once
 #include <chrono>
 

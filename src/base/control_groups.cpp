@@ -21,12 +21,13 @@ bool contains(const std::vector<std::string>& list, const std::string& item) {
     return std::find(list.begin(), list.end(), item) != list.end();
 }
 
-/// The mount point of a hierarchy of control groups, and the group that it shows.
+/// The mount point of a hierarchy of control groups, and the group that is mounted there.
 struct Mount {
     std::string point, group;
 };
 
-/// The mount of a controller (version 1), or of the unified hierarchy, in /proc/self/mountinfo.
+/// Finds the mount of a controller (version 1), or of the unified hierarchy (version 2), in
+/// /proc/self/mountinfo.
 std::optional<Mount> mount_of(const std::string& root, const std::string& controller, bool unified) {
     for (const std::string& line : lines_of(root + "/proc/self/mountinfo")) {
         const size_t dash = line.find(" - ");
@@ -39,11 +40,11 @@ std::optional<Mount> mount_of(const std::string& root, const std::string& contro
     return std::nullopt;
 }
 
-/// A group and all above it, up to the one that is mounted.
+/// Returns a group and its ancestors, up to the one that is mounted.
 std::vector<ControlGroup> groups_up_from(const std::string& root, const Mount& mount, const std::string& path,
                                          bool unified) {
     const bool below = (path + "/").starts_with(mount.group + "/") && path.find("/..") == std::string::npos;
-    // A group outside the mounted one cannot be looked at: the mounted one is the nearest that can.
+    // The files of a group outside the mounted one are out of reach; use the mounted one instead.
     std::string group = below ? path.substr(mount.group.size()) : "";
     while (!group.empty() && group.back() == '/') group.pop_back();
     std::vector<ControlGroup> groups;

@@ -1,5 +1,5 @@
-// The control groups that this process is in, of both versions: those of Slurm's jobs and of
-// containers. They limit memory (memory_limits.h) and processors (cpu_quota.h).
+// The control groups (versions 1 and 2) of this process, as Slurm and containers set them. They
+// limit memory (memory_limits.h) and processors (cpu_quota.h).
 #pragma once
 #include <string>
 #include <vector>
@@ -7,21 +7,21 @@
 namespace convoy {
 
 struct ControlGroup {
-    std::string folder;    ///< where its files are
+    std::string folder;    ///< path of its files
     std::string name;      ///< "/slurm/job_7"
-    bool unified = false;  ///< of version 2
+    bool unified = false;  ///< true: version 2
 };
 
-/// The groups in which `controller` ("memory", "cpu") may limit this process, each with all above
-/// it up to the one that is mounted, innermost first. `root` stands before /proc and the mount
-/// points, for tests.
+/// Returns the groups in which `controller` ("memory", "cpu") may limit this process. Each element
+/// holds one group and all its ancestors up to the mounted one, innermost first. `root` is put
+/// before /proc and the mount points, for tests.
 std::vector<std::vector<ControlGroup>> control_groups(const std::string& root, const std::string& controller);
 
-/// A text that is equal for the same group in every process of a node, also if they see it by other
-/// paths.
+/// Returns a text that identifies the group in every process of a node, even if their paths to it
+/// differ.
 std::string identity_of(const ControlGroup&);
 
-/// The lines of a file; none if it cannot be read.
+/// Returns the lines of a file; none if it cannot be read.
 std::vector<std::string> lines_of(const std::string& path);
 
 }  // namespace convoy

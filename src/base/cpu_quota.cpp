@@ -12,7 +12,7 @@ namespace {
 
 constexpr double rounding = 0.001;  // processors
 
-/// The first number of a file; 0 if it begins with none, as "max" does.
+/// Returns the number at the start of a file; 0 if there is none, as in "max".
 double number_in(const std::string& path) {
     double number = 0;
     for (const std::string& line : lines_of(path)) {
@@ -22,7 +22,8 @@ double number_in(const std::string& path) {
     return number;
 }
 
-/// Processor seconds per second; 0 where there is no quota ("max", or -1 in version 1).
+/// Returns the quota in processor seconds per second; 0 if there is none ("max", or -1 in version
+/// 1).
 double quota_of(const ControlGroup& group) {
     double quota = 0, period = 0;  // microseconds
     if (group.unified) {

@@ -1,5 +1,6 @@
-// Processor time that control groups grant, as containers' limits do (`docker --cpus 2`). Affinity
-// does not show it: a process with a quota of two processors may run on all, and is then halted.
+// Limits of processor time that control groups set, for containers for example (`docker --cpus 2`).
+// Affinity does not show them: with a quota of two processors a process may run on all of them, but
+// is halted once it has used up its time.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,19 +17,20 @@ struct CpuQuota {
 /// Returns all CPU quotas of this process. `root` precedes /proc and the mount points, for tests.
 std::vector<CpuQuota> cpu_quotas(const std::string& root = "");
 
-/// A rank's share of the narrowest quota.
+/// A rank's share of the smallest quota.
 struct CpuShare {
     double processors = 0;
     std::string why;  ///< "the quota of 2 processors of control group /docker/abc, for 2 ranks"
 };
 
-/// `groups`: CpuQuota::group of all quotas on all ranks of the node, in any order. The ranks of a
-/// group get equal shares. Nothing if there is no quota.
+/// Returns this rank's share of the smallest of its quotas; nullopt if it has none. `groups`:
+/// CpuQuota::group of all quotas on all ranks of the node, in any order. The ranks of a group get
+/// equal shares.
 std::optional<CpuShare> share_of_quotas(const std::vector<CpuQuota>& own, const std::vector<std::string>& groups);
-/// Whether the quota grants less than a rank's share of the cores.
+/// Returns true if the quota grants less than a rank's share of the cores.
 bool is_narrower(const std::optional<CpuShare>& quota, double cores);
-/// Threads of a rank: as many as it has whole cores, at least one, and no more than its share of
-/// the quota, rounded up.
+/// Returns the number of threads for a rank: its whole cores, but at most its share of the quota
+/// rounded up, and at least one.
 int threads_for(double cores, const std::optional<CpuShare>& quota);
 
 }  // namespace convoy

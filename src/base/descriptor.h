@@ -1,4 +1,4 @@
-// The owner of a file descriptor.
+// An owner of a file descriptor.
 #pragma once
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 
 namespace convoy {
 
-/// Closes its descriptor at the end of its life; a negative one is none.
+/// Owns a file descriptor and closes it when destroyed. A negative descriptor means none.
 class Descriptor {
 public:
     explicit Descriptor(int fd) : fd_(fd) {}
@@ -20,7 +20,7 @@ public:
     }
 
     int fd() const { return fd_; }
-    /// Gives the descriptor to somebody else, who closes it.
+    /// Gives up ownership: the caller must close the descriptor.
     int release() { return std::exchange(fd_, -1); }
     bool valid() const { return fd_ >= 0; }
 

@@ -9,9 +9,9 @@
 namespace convoy {
 namespace {
 
-/// `count` records at `offset`; none if the file ends before.
+/// Reads `count` records at `offset`; returns none if the file ends before the last one.
 template <class Record> std::vector<Record> read_records(std::ifstream& file, uint64_t offset, uint64_t count) {
-    constexpr uint64_t most_bytes = 64 << 20;  // more than the names of any program take
+    constexpr uint64_t most_bytes = 64 << 20;  // larger than the names of any program
     if (count > most_bytes / sizeof(Record)) return {};
     std::vector<Record> records(count);
     file.seekg(std::streamoff(offset));
@@ -19,7 +19,7 @@ template <class Record> std::vector<Record> read_records(std::ifstream& file, ui
     return file ? records : std::vector<Record>();
 }
 
-/// Where in the file an address of the loaded program lies.
+/// Converts an address of the loaded program to an offset in the file; 0 if it is in no segment.
 uint64_t offset_of(uint64_t address, const std::vector<Elf64_Phdr>& segments) {
     for (const Elf64_Phdr& s : segments)
         if (s.p_type == PT_LOAD && address >= s.p_vaddr && address - s.p_vaddr < s.p_filesz)

@@ -1,11 +1,11 @@
-// Which shared libraries a program or a shared object asks the loader for.
+// Lists the shared libraries that a program or shared object needs.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace convoy {
 
-/// The names under DT_NEEDED, in order; empty if the file is no 64-bit ELF file, or a damaged one.
+/// Returns the DT_NEEDED names, in order; empty if the file is damaged or not a 64-bit ELF file.
 std::vector<std::string> needed_libraries(const std::string& path);
 
 }  // namespace convoy

@@ -1,6 +1,6 @@
-// How Convoy fails: one exception type that carries the exit code, so that every failure ends in
-// one line and one code. Bad input, options and files throw Error; a broken invariant of the
-// program itself throws std::logic_error (require).
+// Errors: one exception type carries the exit code, so that every failure ends in one line and one
+// code. Bad input, options and files throw Error; a broken invariant of the program itself throws
+// std::logic_error (require).
 #pragma once
 #include <source_location>
 #include <stdexcept>
@@ -19,11 +19,11 @@ enum class Exit : int {
     not_finite = 4,     ///< the loss became NaN or infinite
     io = 5,             ///< unwritable output, disk full
     comm = 6,           ///< communication failed
-    out_of_memory = 7,  ///< of the host or of the device
-    requeue = 85,       ///< checkpointed on request: submit me again
+    out_of_memory = 7,  ///< on the host or on the device
+    requeue = 85,       ///< checkpointed on request: submit the job again
 };
 
-/// What std::bad_alloc means to the user.
+/// The message for std::bad_alloc.
 constexpr const char* out_of_host_memory =
     "out of memory on the host; use a smaller batch or data set, or fewer ranks a node";
 
@@ -36,8 +36,8 @@ struct Error : std::runtime_error {
 
 [[noreturn]] inline void fail(Exit code, const std::string& message) { throw Error(code, message); }
 
-/// For what every rank finds out by itself, at the same point of the program: one message, and an
-/// orderly end.
+/// Throws an Error that every rank throws at the same point of the program, each by itself. The job
+/// prints one message and ends in order.
 [[noreturn]] inline void fail_everywhere(Exit code, const std::string& message) {
     Error error(code, message);
     error.everywhere = true;

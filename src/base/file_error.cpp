@@ -12,7 +12,7 @@
 namespace convoy {
 namespace {
 
-constexpr int no_nfs_operation = 524;  // the kernel's ENOTSUPP, which no header of the C library has
+constexpr int no_nfs_operation = 524;  // the kernel's ENOTSUPP; no header of the C library defines it
 
 std::string reason(int code) {
     return code == no_nfs_operation ? "Operation not supported (error 524)" : std::strerror(code);
@@ -51,8 +51,8 @@ std::string name_of_user(uid_t user) {
     return known ? known->pw_name : "user " + std::to_string(user);
 }
 
-/// Returns "PATH belongs to USER, with mode 0750", of the first folder on the way to `path` that
-/// this user may not enter, else of `path` itself. Empty if that cannot be known.
+/// Returns "PATH belongs to USER, with mode 0750" for the first folder on the way to `path` that
+/// this user may not enter, else for `path` itself. Empty if a path on the way cannot be examined.
 std::string whose(const std::string& path) {
     std::filesystem::path place;
     for (const std::filesystem::path& part : std::filesystem::path(path)) {

@@ -1,5 +1,5 @@
-// Why a file could not be opened, read or written, and what to do about it, for each errno. None of
-// these reasons says anything about the bytes of the file: they may be sound.
+// Messages for files that could not be opened, read or written: the reason and advice for each
+// errno. None of them means that the file is damaged.
 #pragma once
 #include <string>
 
@@ -7,17 +7,18 @@
 
 namespace convoy {
 
-/// A file that could not be opened or read. Callers that skip damaged files must not skip this one.
+/// The error for a file that could not be opened or read. Callers that skip damaged files must not
+/// skip such a file.
 struct Inaccessible : Error {
     explicit Inaccessible(const std::string& message) : Error(Exit::bad_input, message) {}
 };
 
-/// "REASON; ADVICE" for the errno `code`. `otherwise` is the advice where `code` needs none of its
-/// own, as for a file that does not exist. Where permission is denied, the reason also says whose
-/// `path` is, or the folder on the way to it that this user may not enter.
+/// Returns "REASON; ADVICE" for the errno `code`. `otherwise` is the advice if `code` has none of
+/// its own (ENOENT). If permission is denied, the reason also names the owner of `path`, or of the
+/// folder on the way to it that this user may not enter.
 std::string reason_and_advice(int code, const std::string& otherwise, const std::string& path = "");
 
-/// Throws Inaccessible: "PATH: cannot be read: REASON; ADVICE", as reason_and_advice.
+/// Throws Inaccessible: "PATH: cannot be read: REASON; ADVICE", as reason_and_advice() words it.
 [[noreturn]] void cannot_read(const std::string& path, int code, const std::string& otherwise);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// Marks arithmetic that both backends share: nvcc compiles it for the device, any other compiler
-// sees plain inline code.
+// Marks functions that both backends share: nvcc compiles them for host and device, other compilers
+// see plain inline functions.
 #pragma once
 
 #ifdef __CUDACC__

@@ -22,7 +22,7 @@ uint64_t size_of_input(const std::string& path, const std::string& advice) {
 
 std::string plain_text(std::string text, const std::string& where, const std::string& advice) {
     constexpr std::string_view mark = "\xEF\xBB\xBF";
-    // ASCII characters in UTF-16 have one byte that is zero
+    // an ASCII character in UTF-16 has exactly one zero byte
     const auto one_zero = [&](size_t at) { return text.size() < at + 2 || (text[at] == 0) != (text[at + 1] == 0); };
     const bool wide = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
                       (text.size() >= 2 && one_zero(0) && one_zero(2));

@@ -1,5 +1,5 @@
-// Files from elsewhere, looked at before they are read: a pipe may never begin, a device never end,
-// and a file be larger than memory.
+// Reads files from users. Every file is checked first: a pipe may never deliver, a device may never
+// end, and a file may be larger than memory.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,26 +7,27 @@
 
 namespace convoy {
 
-/// Bytes of a regular file. Throws Exit::bad_input, ending with `advice`, if there is none: also
-/// for pipes and devices. Throws Inaccessible (base/file_error.h) if it cannot be looked at.
+/// Returns the bytes of a regular file. Throws Exit::bad_input, with `advice` at the end, for
+/// pipes, folders and devices. Throws Inaccessible (base/file_error.h) if stat() fails.
 uint64_t size_of_input(const std::string& path, const std::string& advice);
 
-/// Returns `text` with the line ends of Unix, and without the byte order marks that editors on
-/// Windows put before UTF-8 (at the start of any line, because people join such files). Throws
-/// Exit::bad_input for UTF-16 and UTF-32: "WHERE: is …; ADVICE".
+/// Returns `text` with the line ends of Unix and without the byte order marks that editors on
+/// Windows put before UTF-8. Removes them at the start of any line, because people concatenate such
+/// files. Throws Exit::bad_input for UTF-16 and UTF-32, in a message with `where` and `advice`.
 std::string plain_text(std::string text, const std::string& where, const std::string& advice);
 
-/// Returns all of a text file or pipe, as plain_text() does. Throws Exit::bad_input, ending with
-/// `advice`, also for more than `most` bytes; Inaccessible if it cannot be opened or read. All text
-/// that users write is read here.
+/// Returns all of a text file or pipe, converted by plain_text(). Throws Exit::bad_input, with
+/// `advice` at the end, also for more than `most` bytes; Inaccessible if it cannot be opened or
+/// read. All text that users write is read by this function.
 std::string text_of_input(const std::string& path, size_t most, const std::string& advice);
 
-/// Returns the lines of a text file without the blanks at their ends: line n is element n - 1.
-/// Throws as text_of_input() does, also for a zero byte.
+/// Returns the lines of a text file without trailing blanks: line n is element n - 1. Throws as
+/// text_of_input() does, and Exit::bad_input for a zero byte.
 std::vector<std::string> lines_of_input(const std::string& path, size_t most, const std::string& advice);
 
-/// Returns a file of settings (`kind`: "recipe") of at most 1 MiB. Throws Exit::bad_input, ending
-/// with `advice`, also for what is no text, before anything of it is parsed or printed.
+/// Returns the text of a settings file (`kind`: "recipe") of at most 1 MiB. Throws Exit::bad_input,
+/// with `advice` at the end, also for control characters, so that no binary file is parsed or
+/// printed.
 std::string config_of_input(const std::string& path, const std::string& kind, const std::string& advice);
 
 }  // namespace convoy

@@ -11,7 +11,7 @@
 namespace convoy {
 namespace {
 
-/// The line "KEY:   123 kB" of a file in /proc, in bytes.
+/// Returns the bytes in the line "KEY:   123 kB" of a file in /proc; `otherwise` if there is none.
 size_t bytes_of(const char* path, const std::string& key, size_t otherwise) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);)
@@ -40,7 +40,7 @@ size_t whole_pages(size_t bytes) {
 void* allocate_pages(size_t bytes) {
     void* block = std::aligned_alloc(alignment_of(bytes), whole_pages(bytes));
     if (block && bytes >= huge_page)
-        madvise(block, whole_pages(bytes), MADV_HUGEPAGE);  // a wish: without them there are only more page faults
+        madvise(block, whole_pages(bytes), MADV_HUGEPAGE);  // best effort: failure only means more page faults
     return block;
 }
 

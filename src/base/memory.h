@@ -1,22 +1,23 @@
-// Large blocks of memory, and how much this process has held. What it may still take:
-// memory_limits.h.
+// Large blocks of memory, and the peak memory of this process. memory_limits.h says how much it may
+// still take.
 #pragma once
 #include <cstddef>
 
 namespace convoy {
 
-/// Bytes of memory this process has held at most (VmHWM); 0 where the system does not say.
+/// Returns the peak resident memory of this process in bytes (VmHWM); 0 if the system does not say.
 size_t peak_memory();
 
-/// Under a limit on address space (ulimit -v): lets all threads allocate from one heap, where each
-/// would else set 64 MiB of addresses aside. Before the first thread.
+/// Makes all threads allocate from one heap if address space is limited (ulimit -v). Otherwise each
+/// thread reserves 64 MiB of addresses. Call it before the first thread starts.
 void spare_address_space();
 
-/// What allocate_pages(bytes) takes: whole cache lines, or whole huge pages (2 MiB) if it is that
-/// large.
+/// Returns the bytes that allocate_pages(bytes) takes: whole cache lines, or from 2 MiB on whole
+/// huge pages (2 MiB).
 size_t whole_pages(size_t bytes);
-/// Memory that is not initialised; null if there is none. Aligned to a cache line; if it is that
-/// large, to a huge page, and in huge pages if the system has them. Given back by std::free.
+/// Allocates uninitialised memory; null if there is none. Blocks are aligned to a cache line. From
+/// 2 MiB on they are aligned to a huge page and use huge pages if the system has them. Free with
+/// std::free.
 void* allocate_pages(size_t bytes);
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// What one rank may still take of a node's memory, under every limit at once. Ranks that share a
+// The memory that one rank may still take on its node, under all limits at once. Ranks that share a
 // limit get equal parts.
 #pragma once
 #include <cstdint>
@@ -9,39 +9,40 @@
 
 namespace convoy {
 
-/// Who takes a block: every rank of the node one of its own, only this rank, or all of them one
-/// that they share.
+/// The owner of a block: each rank of the node has its own block, only this rank has one, or all
+/// ranks of the node share one.
 enum class Taker : uint8_t { each_rank, this_rank, node };
 
 class MemoryBudget {
 public:
-    /// A limit, and how many ranks of this node share it, this one included.
+    /// A limit, and the number of ranks of this node that share it, including this one.
     struct Part {
         MemoryLimit limit;
         size_t ranks = 1;
     };
-    /// `ranks`: of the node.
+    /// `ranks`: number of ranks on the node; `host`: its name for messages.
     explicit MemoryBudget(std::vector<Part> parts, size_t ranks = 1, const std::string& host = "this host");
 
-    /// Bytes of the largest block that this rank may take for itself, while the other ranks of the
+    /// Returns the bytes of the largest block that this rank may take, if all other ranks of the
     /// node take as much.
     size_t left() const;
-    /// Bytes of the largest block that all ranks of the node may take together and share.
+    /// Returns the bytes of the largest block that the ranks of the node may take and share.
     size_t left_to_share() const;
 
-    /// A block for this rank alone, or one that it shares with all ranks of the node. More than
-    /// there is takes all.
+    /// Subtracts a block that each rank of the node takes for itself. Never goes below 0.
     void take(size_t bytes);
+    /// Subtracts one block that all ranks of the node share. Never goes below 0.
     void take_shared(size_t bytes);
+    /// Gives back a block of take().
     void give(size_t bytes);
-    /// Under the limits that this process has to itself, which count what is set aside and never
-    /// touched, as are stacks.
+    /// Subtracts memory that is reserved but never touched, such as stacks. Only the limits of this
+    /// process alone (ulimit) count it.
     void take_addresses(size_t bytes);
-    /// For `what`; throws Exit::out_of_memory if there is less, with what is needed, what there is,
-    /// and who limits it.
+    /// Subtracts a block for `what`. Throws Exit::out_of_memory with shortage() if it does not fit.
     void take_or_fail(size_t bytes, const std::string& what, const std::string& advice, Taker = Taker::each_rank);
 
-    /// The message about a block of `bytes` that does not fit.
+    /// Returns the message about a block that does not fit: the bytes needed, the bytes left, and
+    /// the limit.
     std::string shortage(size_t bytes, Taker, const std::string& what, const std::string& advice) const;
 
 private:
@@ -51,7 +52,7 @@ private:
     };
     Least least(Taker) const;
 
-    std::vector<Part> parts_;  // limit.left: of all ranks that share it
+    std::vector<Part> parts_;  // limit.left is the total for all ranks that share the limit
     size_t ranks_;
     std::string host_;
 };

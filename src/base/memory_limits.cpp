@@ -1,5 +1,5 @@
-// Memory that holds file contents counts as free, also within control groups: the kernel takes it
-// back before it kills.
+// Memory that caches file contents counts as free, also within control groups, because the kernel
+// reclaims it before it kills a process.
 #include "base/memory_limits.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace convoy {
 namespace {
 
 constexpr size_t unlimited = std::numeric_limits<size_t>::max();
-/// Control groups of version 1 say "no limit" by the largest number of pages.
+/// Control groups of version 1 express "no limit" as a number of bytes above this.
 constexpr size_t least_unlimited = size_t(1) << 60;
 
-/// The number that `text` begins with; nothing for "max" and "unlimited".
+/// Returns the number at the start of `text`; nullopt for "max" and "unlimited".
 std::optional<size_t> number_in(const std::string& text) {
     std::istringstream in(text);
     size_t number = 0;
@@ -24,7 +24,7 @@ std::optional<size_t> number_in(const std::string& text) {
     return std::nullopt;
 }
 
-/// The number after `key` at the start of a line of a file.
+/// Returns the number after `key` in the first line of a file that starts with `key`.
 std::optional<size_t> entry(const std::string& path, const std::string& key) {
     for (const std::string& line : lines_of(path))
         if (line.starts_with(key)) return number_in(line.substr(key.size()));
@@ -43,8 +43,7 @@ void add_node(const std::string& root, std::vector<MemoryLimit>& limits) {
                           .shared_counts = true});
 }
 
-/// The soft limit of a line of /proc/self/limits, against what is in use by a line of
-/// /proc/self/status.
+/// Adds a soft limit from /proc/self/limits. The memory in use is read from /proc/self/status.
 void add_of_process(const std::string& root, const std::string& limit, const std::string& use, const std::string& shell,
                     bool shared_counts, std::vector<MemoryLimit>& limits) {
     const auto most = entry(root + "/proc/self/limits", limit);
@@ -57,11 +56,11 @@ void add_of_process(const std::string& root, const std::string& limit, const std
                       .shared_counts = shared_counts});
 }
 
-/// How a version of control groups names its files.
+/// The file names of a version of control groups.
 struct Files {
     std::vector<std::string> limits;
     std::string use;
-    std::vector<std::string> reclaimable;  ///< keys of memory.stat: what the kernel takes back before it ends anybody
+    std::vector<std::string> reclaimable;  ///< keys of memory.stat: memory the kernel reclaims before it kills
 };
 const Files version1{
     {"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file ", "total_active_file "}};
@@ -85,7 +84,7 @@ void add_group(const ControlGroup& group, std::vector<MemoryLimit>& limits) {
                       .shared_counts = true});
 }
 
-/// Whether a group's limit does not hold for the groups below it; version 1 only.
+/// Returns true if a group's limit does not apply to the groups below it; version 1 only.
 bool alone(const std::string& folder) { return entry(folder + "/memory.use_hierarchy", "") == 0; }
 
 }  // namespace

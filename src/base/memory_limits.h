@@ -1,6 +1,6 @@
-// What keeps this process from taking more memory: the node's free memory, limits of its control
-// groups (Slurm's and containers'), and of its shell. Asked before large allocations: Linux
-// promises more than it has, and kills the job later.
+// The limits of this process's memory: the node's free memory, its control groups (Slurm's and
+// containers') and its shell (ulimit). Check them before large allocations, because Linux promises
+// more memory than it has and kills the job later.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -11,14 +11,14 @@ namespace convoy {
 struct MemoryLimit {
     size_t left = 0;     ///< bytes that can still be taken
     std::string name;    ///< "the limit of 160 MiB of control group /slurm/job_7"
-    std::string remedy;  ///< how to lift it, for the end of a message; empty: there is no way
-    /// the same text in all processes that share the limit; empty: this one has it to itself
+    std::string remedy;  ///< advice for the end of a message: how to raise the limit; empty: impossible
+    /// the same text in all processes that share the limit; empty: it applies to this process alone
     std::string group;
-    bool shared_counts = true;  ///< whether memory that processes share counts
+    bool shared_counts = true;  ///< true if memory that processes share counts
 };
 
-/// Every limit there is; none where the system tells nothing. `root` stands before /proc and the
-/// mount points, for tests.
+/// Returns all limits; empty if the system reports none. `root` is put before /proc and the mount
+/// points, for tests.
 std::vector<MemoryLimit> memory_limits(const std::string& root = "");
 
 }  // namespace convoy

@@ -1,21 +1,21 @@
-// What somebody meant who wrote a name that there is not.
+// Suggests the known name that a user probably meant by an unknown one.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace convoy {
 
-/// Returns `name`'s nearest neighbour by edit distance among `known`; empty if none is near enough
-/// to be meant. Upper case, dashes and underscores make no difference.
+/// Returns the name in `known` with the least edit distance to `name`; empty if none is near.
+/// Ignores case, dashes and underscores.
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
 
-/// ", did you mean X?" (X with `prefix`) or "; `otherwise`", for the end of a message about an
-/// unknown name.
+/// Returns the end of a message about an unknown name: ", did you mean X?" (X with `prefix`), or
+/// "; `otherwise`" if no known name is near.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& known, const std::string& otherwise,
                          const std::string& prefix = "");
 
-/// Returns the end of a message about an unknown choice: which one may have been meant, if any, and
-/// `all_of_them`.
+/// Returns the end of a message about an unknown choice: the one that was probably meant, if any,
+/// and `all_of_them`.
 std::string unknown_choice(const std::string& name, const std::vector<std::string>& known,
                            const std::string& all_of_them);
 

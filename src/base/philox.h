@@ -1,6 +1,6 @@
-// Counter-based randomness (Philox 4x32-10, Salmon et al., SC'11). A draw is a function of (seed,
-// purpose, epoch or step, sample, element). So the number of ranks, the backend, or where a run was
-// interrupted change nothing.
+// Counter-based random numbers (Philox 4x32-10, Salmon et al., SC'11). A draw is a function of
+// (seed, purpose, epoch or step, sample, element). So it does not depend on the number of ranks, on
+// the backend, or on where a run was interrupted.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Random4 {
     uint32_t word[4];
 };
 
-/// Ten rounds of Philox on a 128-bit counter with a 64-bit key.
+/// Computes ten rounds of Philox on a 128-bit counter with a 64-bit key.
 CONVOY_HD Random4 philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3) {
     uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
     for (int round = 0; round < 10; ++round) {
@@ -29,8 +29,8 @@ CONVOY_HD Random4 philox(uint64_t key, uint32_t c0, uint32_t c1, uint32_t c2, ui
     return {{c0, c1, c2, c3}};
 }
 
-/// What a draw is for; kept apart so that no two uses see the same numbers. Dropout layer i uses
-/// `dropout + i`.
+/// The purpose of a draw; it keeps two uses from seeing the same numbers. Dropout layer i uses
+/// `purpose_dropout + i`.
 enum Purpose : uint32_t {
     purpose_init = 1,
     purpose_permutation = 2,
@@ -43,13 +43,13 @@ enum Purpose : uint32_t {
     purpose_dropout = 1024
 };
 
-/// Uniform in [0, 1), 24 bits.
+/// Returns a uniform number in [0, 1) with 24 random bits.
 CONVOY_HD float uniform01(uint32_t word) { return float(word >> 8) * 0x1p-24f; }
 
-/// Uniform integer in [0, n) by multiply-shift; the bias is below n / 2^32.
+/// Returns a uniform integer in [0, n) by multiply-shift; the bias is below n / 2^32.
 CONVOY_HD uint32_t uniform_below(uint32_t word, uint32_t n) { return uint32_t((uint64_t(word) * n) >> 32); }
 
-/// Two independent standard normal draws from two words (Box-Muller).
+/// Computes two independent standard normal numbers from two words (Box-Muller).
 inline void normal2(uint32_t a, uint32_t b, float out[2]) {
     const double radius = std::sqrt(-2.0 * std::log((double(a) + 1.0) * 0x1p-32)),
                  angle = 2.0 * M_PI * double(b) * 0x1p-32;

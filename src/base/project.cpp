@@ -11,7 +11,7 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-/// Where the sources of this executable were when it was built.
+/// The folder of the sources of this executable when it was built.
 #ifndef CONVOY_SOURCES
 #define CONVOY_SOURCES ""
 #endif
@@ -21,7 +21,8 @@ fs::path executable() {
     return fs::read_symlink("/proc/self/exe", unknown);
 }
 
-/// Whether `home`/`relative` is there, and it and the folders between belong to `owners`.
+/// Returns true if `home`/`relative` exists, and it and the folders below `home` belong to
+/// `owners`.
 bool is_of(const std::set<uid_t>& owners, const fs::path& home, const fs::path& relative) {
     fs::path path = home;
     struct stat status{};
@@ -45,7 +46,7 @@ std::string project_file(const std::string& relative) {
     struct stat status{};
     if (::stat(self.c_str(), &status) == 0) owners.insert(status.st_uid);
     std::set<uid_t> of_checkout = owners;
-    // Whoever owns the folder around the executable's could replace the executable, too.
+    // The owner of the checkout could replace the executable too, so trust that owner's files.
     if (::stat(checkout.c_str(), &status) == 0) of_checkout.insert(status.st_uid);
     if (is_of(of_checkout, checkout, relative)) return (checkout / relative).string();
     return is_of(owners, sources.parent_path(), sources.filename() / relative) ? (sources / relative).string() : "";
@@ -54,7 +55,7 @@ std::string project_file(const std::string& relative) {
 std::string own_command() {
     std::error_code unknown;
     std::string path = executable().string();
-    const fs::path here = fs::current_path(unknown);  // gone, perhaps
+    const fs::path here = fs::current_path(unknown);  // may have been deleted
     if (unknown) return path;
     const std::string near = fs::proximate(path, here, unknown).string();
     if (unknown || near.empty() || near.starts_with("..")) return path;

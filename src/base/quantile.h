@@ -6,8 +6,8 @@
 
 namespace convoy {
 
-/// The value below which a share `q` (0 to 1) of `values` lies, by straight lines between
-/// neighbours; NaN of nothing.
+/// Returns the value below which a share `q` (0 to 1) of `values` lies, interpolated linearly
+/// between neighbours; NaN if `values` is empty.
 inline double quantile(std::vector<double> values, double q) {
     if (values.empty()) return NAN;
     std::sort(values.begin(), values.end());

@@ -1,4 +1,4 @@
-// --no-environment: what a run records does not say on which hosts and in whose folders it ran.
+// --no-environment: removes names of hosts and folders from the texts that a run records.
 #pragma once
 #include <string>
 #include <utility>
@@ -8,12 +8,12 @@ namespace convoy {
 
 class Redaction {
 public:
-    /// From now on a path is replaced by its last part, however it is written; the home and the
-    /// current folder by "~" and ".".
+    /// Replaces a path, however it is written, by its last component from now on. Also replaces the
+    /// home folder by "~" and the current folder by ".".
     void add_path(const std::string& path);
-    /// Names of hosts, in the order of ranks, become host-1, host-2, ….
+    /// Replaces the names of hosts, in the order of ranks, by host-1, host-2, ….
     void add_hosts(const std::vector<std::string>& of_ranks);
-    /// Returns the text without what was added; unchanged if nothing was.
+    /// Returns the text with all that was added replaced; unchanged if nothing was added.
     std::string operator()(std::string text) const;
 
 private:

@@ -1,6 +1,6 @@
-// Bilinear resampling with antialias: a triangle as wide as the scale, as Pillow's BILINEAR and
-// torchvision's `antialias=True` have it, in f32 and without their rounding to 8 bits between the
-// passes. The arithmetic is shared by both backends and the converter.
+// Bilinear resampling with antialiasing: a triangle filter as wide as the scale, like Pillow's
+// BILINEAR and torchvision's `antialias=True`, but in f32 and without rounding to 8 bits between
+// the passes. Both backends and the converter share this arithmetic.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,19 +9,19 @@
 
 namespace convoy {
 
-/// What an output shows of an image: a window of the image is resized, and cut.
+/// The part of an image that an output shows: a window of the image is resized, then cropped.
 struct Resampling {
     int top, left, height, width;  ///< the window, in pixels of the image
-    int rows, columns;             ///< what the window is resized to
-    int y, x;                      ///< row and column of that at which the output begins
-    bool mirror;                   ///< the output left-right
+    int rows, columns;             ///< size of the resized window
+    int y, x;                      ///< row and column of the resized window at which the output begins
+    bool mirror;                   ///< true: the output is mirrored left-right
 };
 
-/// Which pixels of `in` make pixel `i` of `out` along one axis, and with which weights.
+/// The input pixels of one output pixel along one axis, and their weights.
 struct Taps {
     int first, count;
     float centre, inverse, total;
-    /// Of pixel first + k; those of all k sum to 1.
+    /// Returns the weight of pixel first + k; the weights of all k sum to 1.
     CONVOY_HD float weight(int k) const { return triangle(k) / total; }
     CONVOY_HD float triangle(int k) const {
         const float distance = (float(first + k) - centre + 0.5f) * inverse,
@@ -30,13 +30,14 @@ struct Taps {
     }
 };
 
-/// Pixels beyond the window do not count: at its borders the others weigh more.
+/// Returns the taps of pixel `i` of `out` pixels, resampled from `in`. Pixels beyond the window do
+/// not count, so at its borders the remaining weights are larger.
 CONVOY_HD Taps taps_of(int i, int out, int in) {
     const float scale = float(in) / float(out), support = scale > 1 ? scale : 1;
     Taps t{};
     t.centre = scale * (float(i) + 0.5f);
     t.inverse = 1 / support;
-    // where a pixel's middle lies within reach, rounded towards the window
+    // the pixels whose centres lie within the filter's support, as Pillow rounds them
     const float from = t.centre - support + 0.5f, to = t.centre + support + 0.5f;
     const int first = int(from), end = int(to);
     t.first = first > 0 ? first : 0;
@@ -45,13 +46,14 @@ CONVOY_HD Taps taps_of(int i, int out, int in) {
     return t;
 }
 
-/// Resamples images on the host, row by row. Its tables are kept from image to image; one a thread.
+/// Resamples images on the host, row by row. It reuses its tables' memory from image to image. Use
+/// one object per thread.
 class Resampler {
 public:
-    /// From now on `image` [any, width, channels], which stays where it is, for an output of so
-    /// many columns.
+    /// Begins an output of `out_columns` columns from `image` [any, width, channels], which must
+    /// outlive the calls of row().
     void begin(const uint8_t* image, int width, int channels, const Resampling&, int out_columns);
-    /// Row `i` of the output [out_columns, channels], from 0 to 255.
+    /// Computes row `i` of the output [out_columns, channels], in values from 0 to 255.
     void row(int i, float* to);
 
 private:
@@ -59,8 +61,8 @@ private:
     int width_ = 0, channels_ = 0;
     Resampling what_{};
     std::vector<Taps> taps_;      // by column of the output
-    std::vector<float> weights_;  // of all columns' taps, one column after the other
-    std::vector<float> line_;     // the window's columns, summed over rows
+    std::vector<float> weights_;  // of all taps, one output column after the other
+    std::vector<float> line_;     // [window width, channels], the weighted sum over rows
 };
 
 }  // namespace convoy

@@ -8,7 +8,7 @@
 namespace convoy {
 namespace {
 
-/// Stands for itself in every shell, also as a word's first character.
+/// Returns true if a character needs no quotes in any shell, even at the start of a word.
 bool is_plain(char c) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     return letter || (c >= '0' && c <= '9') || uint8_t(c) >= 0x80 ||

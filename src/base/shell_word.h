@@ -1,4 +1,4 @@
-// Words of printed commands, as a user can paste them into a shell.
+// Quotes words of printed commands so that users can paste them into a shell.
 #pragma once
 #include <string>
 #include <string_view>

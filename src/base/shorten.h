@@ -1,10 +1,11 @@
-// Long texts in messages and tables.
+// Shortens long texts for messages and tables.
 #pragma once
 #include <string>
 
 namespace convoy {
 
-/// At most `most` bytes of UTF-8, cut between characters and marked with an ellipsis.
+/// Returns at most `most` bytes of UTF-8. A longer text is cut between characters and ends with an
+/// ellipsis.
 inline std::string shortened(const std::string& text, size_t most = 200) {
     if (text.size() <= most) return text;
     size_t end = most - 3;  // the ellipsis is three bytes in UTF-8

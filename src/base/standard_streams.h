@@ -1,4 +1,4 @@
-// stdin, stdout and stderr that the shell left closed (`convoy train >&-`).
+// Handles stdin, stdout and stderr that the shell left closed (`convoy train >&-`).
 #pragma once
 
 namespace convoy {

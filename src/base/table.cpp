@@ -5,7 +5,7 @@
 namespace convoy {
 namespace {
 
-/// Characters, not bytes, of UTF-8.
+/// Returns the number of characters, not bytes, of UTF-8.
 size_t width_of(const std::string& text) {
     return size_t(std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -24,8 +24,8 @@ std::string padded(const std::string& text, size_t width, bool left) {
     return left ? text + space : space + text;
 }
 
-/// A bar ends a cell of Markdown unless a backslash is before it, and a backslash before that one
-/// would take its meaning away.
+/// Escapes bars, which would end a cell of Markdown, with a backslash. Doubles the backslashes
+/// before a bar, because they would escape that backslash.
 std::string with_escaped_bars(const std::string& cell) {
     std::string text;
     size_t backslashes = 0;  // before this character

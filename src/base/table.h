@@ -8,14 +8,14 @@ namespace convoy {
 struct TextTable {
     std::vector<std::string> header;
     std::vector<std::vector<std::string>> rows;  ///< each as long as the header
-    /// how many first columns are words and stand left; numbers stand right
+    /// number of leading columns that are left-aligned (words); the others are right-aligned
     size_t left = 1;
 };
 
-/// Columns padded with spaces, two between them; no spaces at the end of a line.
+/// Pads columns with spaces, with two between them; no line ends with spaces.
 std::string as_text(const TextTable&);
 std::string as_markdown(const TextTable&);
-/// RFC 4180: quoted where a comma, a quote or a line break is within.
+/// Writes CSV as in RFC 4180: cells that contain a comma, a quote or a line break are quoted.
 std::string as_csv(const TextTable&);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// Tensors are views: a pointer, an NHWC shape and a type. Arenas own the memory, backends know
-// where it lives.
+// Tensors are views: a pointer, an NHWC shape and a type. Arenas own the memory; only backends know
+// whether it is on the host or on a device.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +30,8 @@ template <> constexpr DType dtype_of<float>() { return DType::f32; }
 template <> constexpr DType dtype_of<uint8_t>() { return DType::u8; }
 template <> constexpr DType dtype_of<int32_t>() { return DType::i32; }
 
-/// NHWC, c varies fastest. Weights use it too: convolution [out, kh, kw, in], linear [out, 1, 1,
-/// in], vectors [1, 1, 1, c].
+/// An NHWC shape; c varies fastest. Weights have such shapes too: convolution [out, kh, kw, in],
+/// linear [out, 1, 1, in], vectors [1, 1, 1, c].
 struct Shape {
     int n = 1, h = 1, w = 1, c = 1;
     constexpr size_t count() const { return size_t(n) * h * w * c; }
@@ -43,7 +43,7 @@ struct Tensor {
     void* data = nullptr;
     Shape shape{};
     DType dtype = DType::f32;
-    int padding = 0;  ///< the last channels of shape.c that are not the model's: zero, and kept zero
+    int padding = 0;  ///< number of last channels of shape.c that the model does not have; always zero
 
     int channels() const { return shape.c - padding; }
     size_t count() const { return shape.count(); }

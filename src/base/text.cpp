@@ -28,8 +28,8 @@ struct Character {
     size_t bytes;
 };
 
-/// The first character of a text that is not empty; 0 for a byte that begins none, as Unicode's
-/// table 3-7 says.
+/// Decodes the first character of a text that is not empty. The code is 0 for a byte that begins no
+/// well-formed UTF-8 sequence (Unicode, table 3-7).
 Character first_character(std::string_view text) {
     const auto byte = [&](size_t i) { return i < text.size() ? uint8_t(text[i]) : uint8_t(0); };
     const uint8_t first = byte(0);
@@ -49,7 +49,7 @@ Character first_character(std::string_view text) {
 bool steers_a_terminal(char32_t c) {
     const auto within = [c](char32_t low, char32_t high) { return c >= low && c <= high; };
     const bool control = within(0, 0x1F) || within(0x7F, 0x9F);
-    return control || within(0x2028, 0x202E) || within(0x2066, 0x2069);  // line ends, and turns of the direction
+    return control || within(0x2028, 0x202E) || within(0x2066, 0x2069);  // line ends, and changes of direction
 }
 
 }  // namespace
