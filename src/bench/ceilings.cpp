@@ -11,15 +11,15 @@
 namespace convoy {
 namespace {
 
-/// Median seconds of a step, several of which are launched together: so many on a GPU that
-/// launching does not show.
+/// Returns the median seconds of what `append` puts on a tape. Several copies run together: 20 on a
+/// GPU, to hide the cost of launching.
 double seconds_of(Backend& backend, const std::function<void(Tape&)>& append) {
     constexpr int rounds = 5;
     const int together = backend.synchronous() ? 2 : 20;
     Tape tape;
     for (int i = 0; i < together; ++i) append(tape);
     const auto run = backend.finish(std::move(tape));
-    run();  // whatever the first time takes
+    run();  // warm-up
     backend.synchronize();
     std::vector<double> seconds;
     for (int i = 0; i < rounds; ++i) {
@@ -40,11 +40,11 @@ double copied_bytes(Backend& backend) {
            });
 }
 
-/// Random numbers, which come again and again: a GPU is faster at zeros.
+/// Fills a tensor with 65,536 random numbers, repeated, because a GPU is faster at zeros.
 void fill(Backend& backend, const Tensor& t) {
     std::vector<float> drawn(1 << 16);
     for (size_t i = 0; i < drawn.size(); ++i) drawn[i] = uniform01(philox(1, uint32_t(i), 0, 0, 0).word[0]) - 0.5f;
-    std::vector<bf16> low(drawn.size());  // their bits are numbers in f16 too
+    std::vector<bf16> low(drawn.size());  // for f16 too: the same bits are finite numbers there
     for (size_t i = 0; i < drawn.size(); ++i) assign(low[i], drawn[i]);
     const size_t element = size_of(t.dtype), block = drawn.size() * element;
     for (size_t at = 0; at < t.bytes(); at += block)
@@ -53,7 +53,7 @@ void fill(Backend& backend, const Tensor& t) {
                        std::min(block, t.bytes() - at));
 }
 
-/// A convolution that is a product of matrices.
+/// Returns a graph of one 1x1 convolution, which is a GEMM.
 Graph product_graph(DType type, const Shape& weight) {
     constexpr int side = 16;
     Graph graph;
@@ -106,7 +106,7 @@ Ceilings measure_ceilings(Backend& backend, DType values, bool f32_too) {
         const Graph graph = product_graph(type, shape);
         if (backend.synchronous()) backend.agree({graph, 1, false, gradient_flow(graph)});
         const double flops = multiplied_flops(backend, graph, weight, 16);
-        return flops > 1e13 ? multiplied_flops(backend, graph, weight, 512) : flops;  // large enough to fill a GPU
+        return flops > 1e13 ? multiplied_flops(backend, graph, weight, 512) : flops;  // a larger batch fills a GPU
     };
     try {
         c.bytes = copied_bytes(backend);

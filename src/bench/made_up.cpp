@@ -15,7 +15,7 @@ SplitInfo made_up_split(const std::string& model, const MadeUpImages& wanted, in
         m.c = wanted.size.c;
     }
     if (wanted.classes > 0) m.classes = int(wanted.classes);
-    constexpr int64_t enough = 64 << 20;  // bytes: more than caches hold
+    constexpr int64_t enough = 64 << 20;  // bytes, larger than caches
     const int64_t steps_in_memory = std::max<int64_t>(1, enough / (global_batch * m.h * m.w * m.c));
     SplitInfo info;
     info.split = "train";

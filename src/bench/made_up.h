@@ -1,4 +1,4 @@
-// Images that a benchmark makes up, where no data set is given.
+// Synthetic images for benchmarks without a data set.
 #pragma once
 #include <string>
 
@@ -7,18 +7,18 @@
 
 namespace convoy {
 
-/// What is asked for; zeros: the model's usual.
+/// The requested images; zeros select the model's defaults.
 struct MadeUpImages {
-    Shape size{0, 0, 0, 0};  ///< of one image; h 0: the usual
+    Shape size{0, 0, 0, 0};  ///< of one image; h == 0: the model's default
     int64_t classes = 0;
 };
-/// A training split for `steps` steps: of all their images if these take little memory, else the
-/// images come again, in another order.
+/// Describes a training split for `steps` steps. It has an image for each sample up to 64 MiB; with
+/// more, the images repeat in another order each epoch.
 SplitInfo made_up_split(const std::string& model, const MadeUpImages&, int64_t global_batch, int64_t steps);
-/// Its rows. Of many rows, draws 16 MiB and repeats them: a large batch of large images would take
-/// minutes to draw.
+/// Returns a reader of its rows. Draws at most 16 MiB per call and repeats them, because drawing a
+/// large batch of large images would take minutes.
 DataSet::Read made_up_rows(const SplitInfo&, uint64_t seed);
-/// "32x32x3"
+/// Returns the size of an image: "32x32x3".
 std::string size_text(const SplitInfo&);
 
 }  // namespace convoy

@@ -38,7 +38,7 @@ public:
 
     std::vector<TrainRow> rows;
     double memory = 0, seconds = 0;  ///< bytes; seconds from the end of the warm-up to the last step
-    int64_t steps = 0;               ///< done in these seconds
+    int64_t steps = 0;               ///< number of steps in these seconds
 
 private:
     const Backend& backend_;
@@ -46,14 +46,15 @@ private:
     std::optional<Clock::time_point> began_;
 };
 
-/// Steps between reports, at most `most`. A report ends with the warm-up, where the clock starts.
+/// Returns the steps between reports, at most `most`. A report must end at the end of the warm-up,
+/// because the clock starts there.
 int64_t report_interval(int64_t most, int64_t warmup) {
     int64_t interval = most;
     while (warmup > 0 && warmup % interval != 0) --interval;
     return interval;
 }
 
-/// Collective: medians and sums of every rank's steps.
+/// Gathers medians and sums of every rank's steps. Collective.
 void gather_ranks(Comm& comm, const Backend& backend, const Stopwatch& watch, Measured& all) {
     std::vector<double> step, data, compute, exposed;
     for (const TrainRow& r : watch.rows) {
@@ -88,7 +89,7 @@ void gather_ranks(Comm& comm, const Backend& backend, const Stopwatch& watch, Me
     r.hosts = int64_t(std::set<std::string>(hosts.begin(), hosts.end()).size());
 }
 
-/// What follows from the graph, the setup and the ranks.
+/// Fills in what follows from the graph, the setup and the ranks.
 void count(BenchResult& r, const Comm& comm, const Backend& backend, const Graph& graph, const SplitInfo& data,
            const TrainSetup& setup) {
     r.device = backend.device();
@@ -145,7 +146,7 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
         r.classes_of_operations = by_class(profile, graph, work);
         comm.barrier();
         const bool in_f32 = std::any_of(work.begin(), work.end(), [](const auto& w) { return w.second.f32 > 0; });
-        // of all ranks: they measure together, those without samples too
+        // agreed on by all ranks, because they measure together, even ranks without samples
         r.ceilings = measure_ceilings(backend, graph.values.at(1).dtype, comm.max(in_f32 ? 1 : 0) > 0);
     }
     for (const auto& [name, w] : work) r.flops_per_image += w.flops / mine;

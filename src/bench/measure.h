@@ -1,5 +1,5 @@
-// Measures training steps: a training whose first steps are left out, and the rest timed. The time
-// by class of operations is taken in a short second phase, so that the main figure is undisturbed.
+// Times training steps after a warm-up. The time by class of operations is measured in a short
+// second phase, so that it does not disturb the main figure.
 #pragma once
 #include <functional>
 #include <string>
@@ -11,31 +11,31 @@
 
 namespace convoy {
 
-/// How many steps, one phase after the other.
+/// The number of steps in each phase, in order.
 struct BenchSteps {
     int64_t warmup = 0, measured = 0;
-    int64_t traced = 0;    ///< of which the median becomes the timeline
-    int64_t profiled = 0;  ///< operation by operation
-    bool frozen = false;   ///< steps as they are once a whitening bias is not trained any more
+    int64_t traced = 0;    ///< the median one becomes the timeline
+    int64_t profiled = 0;  ///< timed operation by operation
+    bool frozen = false;   ///< measure steps in which the whitening bias is no longer trained
 };
 
-/// What one rank has of everything; `ranks` and `parts` are of all of them.
+/// The measurements of this rank; `ranks` and `parts` hold all ranks.
 struct Measured {
     BenchResult result;
     std::vector<TrainRow> rows;
     std::vector<RankRow> ranks;
     std::vector<RankEpochRow> parts;
     double seconds = 0;    ///< from the end of the warm-up to the last step
-    int64_t steps = 0;     ///< done in these seconds
+    int64_t steps = 0;     ///< number of steps in these seconds
     std::string timeline;  ///< JSON, on rank 0
 };
 
-/// `setup` for a training of the steps that are warmed up and measured, as long as they are. All of
-/// them train the same parameters, but for the first if `frozen`.
+/// Makes `setup` train exactly the warm-up and measured steps. All of them train the same
+/// parameters, except the first if `frozen`.
 void set_length(TrainSetup& setup, const SplitInfo&, const BenchSteps&);
 
-/// Collective. `known` is what the caller knows of the result: names and versions. `on_failure` is
-/// called if this rank fails, before the job aborts.
+/// Trains and measures. `known`: the parts of the result that the caller knows, such as names and
+/// versions. Calls `on_failure` if this rank fails, before the job aborts. Collective.
 Measured measure_steps(Comm&, Backend&, const Graph&, const DataSet&, const TrainSetup&, const BenchSteps&,
                        BenchResult known, const std::function<void(const Error&)>& on_failure);
 

@@ -11,9 +11,8 @@
 namespace convoy {
 
 std::vector<OpClass> by_class(const std::vector<StepTime>& times, const Graph& graph, const WorkByClass& work) {
-    // A step of two ops makes one class of both: their work is counted op by op, before a backend
-    // fuses some of them.
-    std::map<std::string, std::string> whole;  // by part
+    // If a backend fuses two ops into a step, their classes become one: work is counted by op.
+    std::map<std::string, std::string> whole;  // class of an op -> class of the fused step
     for (const StepTime& t : times)
         for (const std::string& part : parts_of_step(t.step, graph)) whole[part] = class_of_step(t.step, graph);
     const auto counted_as = [&](const std::string& name) {

@@ -1,4 +1,4 @@
-// What a benchmark measured, and how it is said: a table for people, one JSON line for programs.
+// Results of a benchmark, as a table for people and as one JSON line for programs.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,19 +9,19 @@
 
 namespace convoy {
 
-/// Seconds of a training step and its parts; compute is what is left of the step.
+/// Seconds of a training step and its parts; `compute` is the rest of the step.
 struct StepParts {
     double step = 0, data = 0, compute = 0, exposed = 0;
 };
 
-/// The time of all operations of one class in a step, each run by itself (Trainer::profile), and
-/// the work counted for them.
+/// The time of all operations of one class in a step, each run alone (Trainer::profile), and the
+/// work counted for them.
 struct OpClass {
     std::string name;
     double seconds = 0;
     Work work;
 };
-/// Sums by class_of_step, the slowest class first.
+/// Adds up times and work by class_of_step(); returns the slowest class first.
 std::vector<OpClass> by_class(const std::vector<StepTime>&, const Graph&, const WorkByClass&);
 
 struct BenchResult {
@@ -32,23 +32,25 @@ struct BenchResult {
     Versions versions;                      ///< of the libraries, by name
     Facts environment;                      ///< of rank 0's host and device
     std::vector<double> images_per_second;  ///< of all ranks, by measured step
-    /// over the measured steps with what lies between them (permutations, reports)
+    /// over wall time, including what runs between steps (permutations, reports)
     double images_per_second_wall = NAN;
     StepParts median;                            ///< seconds: medians over the steps, then the mean over ranks
-    double peak_memory = 0;                      ///< bytes, of the rank that has most
+    double peak_memory = 0;                      ///< bytes, of the rank that takes most
     double flops_per_image = 0;                  ///< forward and backward, counted from the graph
-    std::vector<OpClass> classes_of_operations;  ///< on rank 0; empty if not asked for
-    double expected_images_per_second = NAN;     ///< by a cluster file; NaN: none was given
-    std::string expected_limit{};                ///< its largest term
-    Ceilings ceilings;                           ///< of rank 0, with them
+    std::vector<OpClass> classes_of_operations;  ///< of rank 0; empty if not measured
+    double expected_images_per_second = NAN;     ///< predicted from a cluster file; NaN: none was given
+    std::string expected_limit{};                ///< the largest term of that prediction
+    Ceilings ceilings;                           ///< of rank 0; measured with classes_of_operations
 };
 
-/// Seconds that what all classes multiply and move takes at the ceilings, one class after the
-/// other; 0: not known. Of Winograd's convolutions their own products count, not a direct sum's.
+/// Returns the seconds of a step at the ceilings, one class after the other, without all-reduces.
+/// Each class takes the longer of its multiplications and its memory traffic. Winograd's
+/// convolutions count with the multiplications they execute. 0 if the ceilings are not known.
 double roofline_seconds(const BenchResult&);
-/// The readable table.
+/// Formats the result as a table for people.
 std::string bench_text(const BenchResult&);
-/// One line of JSON, without a line break; every time in seconds, every size in bytes.
+/// Formats the result as one line of JSON, without a line break. Times are in seconds, sizes in
+/// bytes.
 std::string bench_json(const BenchResult&);
 
 }  // namespace convoy

@@ -1,5 +1,4 @@
-// Sums over ranks through the backend's own all-reduce, MPI on CPUs and NCCL on GPUs: are they
-// right, and how fast are they?
+// Checks and times the backend's all-reduce: MPI on CPUs, NCCL on GPUs.
 #include "bench/sums.h"
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 namespace convoy {
 namespace {
 
-/// From 0 to 10; any rank can draw for any other.
+/// Draws a number from 0 to 10; any rank can compute the draw of any other.
 int draw(uint64_t seed, int64_t step, int rank) {
     return int(uniform_below(philox(seed, uint32_t(step), uint32_t(rank), 0, purpose_comm_test).word[0], 11));
 }
@@ -27,7 +26,7 @@ std::function<void()> sum_over_ranks(Backend& backend, const Tensor& t) {
     return backend.finish(std::move(tape));
 }
 
-/// What is wrong with the sums must be said by every rank that sees it, with the same code.
+/// Throws Exit::comm on all ranks if some rank has `trouble`. Every such rank reports its own.
 void check_sums(Comm& comm, const std::string& trouble) {
     comm.together([&] {
         if (!trouble.empty())
@@ -53,7 +52,7 @@ void sum_small_numbers(Comm& comm, Backend& backend, const SmallSums& test) {
         comm.activity().set_step(step);
         int wanted = 0;
         for (int rank = 0; rank < comm.size(); ++rank) wanted += draw(test.seed, step, rank);
-        // In one piece, so that lines of different ranks do not mix.
+        // written by one call, so that lines of different ranks do not mix
         std::fputs(formatted("rank: %d, step: %lld, value: %d, reduced sum: %s.\n", comm.rank(),
                              (long long)(toy ? step - 1 : step), mine,
                              formatted(toy ? "%.1f" : "%g", double(values[0])).c_str())
@@ -73,8 +72,8 @@ void sum_small_numbers(Comm& comm, Backend& backend, const SmallSums& test) {
 
 namespace {
 
-/// Numbers that repeat with a prime period, so that an element that arrives in another's place is
-/// seen; their sums are exact in f32.
+/// Numbers that repeat with a prime period, so that an element in a wrong place is noticed. Their
+/// sums are exact in f32.
 class Pattern {
 public:
     Pattern(Comm& comm, uint64_t seed) : mine_(elements), sum_(elements) {
@@ -107,7 +106,7 @@ private:
     std::vector<float> mine_, sum_;
 };
 
-/// Seconds a call, of the slowest rank.
+/// Returns the seconds per call of the slowest rank.
 double time_of(Comm& comm, Backend& backend, const std::function<void()>& sum, int64_t iterations) {
     for (int warmup = 0; warmup < 2; ++warmup) sum();  // a GPU captures a tape when it runs for the second time
     backend.synchronize();
@@ -155,7 +154,7 @@ std::vector<SizeTime> measure_sums(Comm& comm, Backend& backend, const std::vect
         sum();
         backend.synchronize();
         const int64_t wrong = pattern.wrong(backend, data, count), all_wrong = comm.sum(wrong);
-        Tape clear;  // sums of sums would grow beyond f32
+        Tape clear;  // because repeated in-place sums would overflow f32
         backend.zero({data, {1, 1, 1, int(count)}, DType::f32}, clear);
         backend.finish(std::move(clear))();
         times.push_back({bytes, time_of(comm, backend, sum, iterations)});

@@ -10,7 +10,7 @@
 namespace convoy {
 namespace {
 
-constexpr size_t large = size_t(8) << 20;  // bytes: smaller sums are more of latency
+constexpr size_t large = size_t(8) << 20;  // bytes; latency dominates below
 constexpr double low = 0.8;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What `convoy comm-test --bytes` says after its table: whether the times are as expected, and the
-// table as JSON.
+// What follows the table of `convoy comm-test --bytes`: a verdict on the times, and the table as
+// JSON.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,21 +12,21 @@ namespace convoy {
 struct SumsResult {
     int ranks = 1, hosts = 1, ranks_per_host = 1;
     std::string device, device_kind;  ///< of rank 0; "cpu" or "gpu"
-    std::string transport;            ///< how the sums travel, as Backend::transport
+    std::string transport;            ///< transport of all-reduces, as Backend::transport() names it
     Versions versions;
     Facts environment;
     std::vector<SizeTime> sizes;
 };
 
-/// One line of JSON, without a line break: seconds, bytes, bytes/s.
+/// Formats the result as one line of JSON, without a line break, in seconds, bytes and bytes/s.
 std::string sums_json(const SumsResult&);
 
-/// One line about the median of expected / measured at 8 MiB and more: as expected, or what usually
-/// makes sums slower. `by_nccl`: else by MPI.
+/// Returns one line about the median of expected / measured time at 8 MiB and more. If that is
+/// below 0.8, the line names the usual causes. `by_nccl`: true for NCCL, false for MPI.
 std::string verdict_on_sums(const std::vector<SizeTime>&, const ExpectedSum& expected, bool by_nccl);
 
-/// One line about the first size whose sum took less time than a smaller one; empty if there is
-/// none. read_measured_sums refuses such a table.
+/// Returns one line about the first size that took less time than a smaller one; empty if there is
+/// none. read_measured_sums() refuses such a table.
 std::string warning_of_falling_times(const std::vector<SizeTime>&);
 
 }  // namespace convoy

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Trace events of one rank; times in microseconds, as the format has them.
+/// Returns the trace events of one rank; the format has times in microseconds.
 Json events_of(const std::vector<Span>& spans, double origin, int rank, const std::string& host, const Graph& graph) {
     Json events = Json::array();
     const auto named = [&](const char* what, int thread, const std::string& name) {
@@ -31,7 +31,7 @@ Json events_of(const std::vector<Span>& spans, double origin, int rank, const st
         };
         if (s.lane == Lane::compute) {
             add({{"ph", "X"}, {"ts", begin}, {"dur", end - begin}});
-        } else {  // several are in flight at once: asynchronous events, paired by their number
+        } else {  // all-reduces may overlap: write asynchronous events, paired by id
             const std::string id = std::to_string(rank) + "." + std::to_string(sums++);
             add({{"ph", "b"}, {"id", id}, {"ts", begin}});
             add({{"ph", "e"}, {"id", id}, {"ts", end}});

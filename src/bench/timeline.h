@@ -9,8 +9,8 @@
 
 namespace convoy {
 
-/// Collective; the JSON is rank 0's. A rank is a process with what its thread did, and each sum
-/// over ranks from its start to its end.
+/// Returns the trace as JSON on rank 0, and an empty text on other ranks. Each rank is shown as a
+/// process with the steps of its thread, and with all-reduces from start to end. Collective.
 std::string timeline_json(Comm&, const std::vector<Span>& of_this_rank, const Graph&, const BenchResult&);
 
 }  // namespace convoy
