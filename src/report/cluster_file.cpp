@@ -1,4 +1,4 @@
-// Boost takes each line apart on its own, so that a mistake in it can be reported with its number.
+// Boost parses each line separately, so that a mistake can be reported with its line number.
 #include "report/cluster_file.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::vector<std::string> words_of(const std::string& text) {
     return words;
 }
 
-/// What stands after the '=' of a line.
+/// The text after the '=' of a line, with what messages about it need.
 struct Value {
     std::string text;
     std::string where;  ///< "FILE:LINE: KEY: ", for messages
@@ -48,7 +48,7 @@ struct Value {
         if (error != std::errc() || rest != end || !(value >= low && value <= high)) refuse(word);
         return value;
     }
-    /// Above zero; what is larger than any machine has is of another unit.
+    /// Returns GB/s as bytes/s. Refuses values above any machine's: they have another unit.
     double rate() const { return number(text, 1e-3, 1e5) * gigabyte; }
     int whole(const std::string& word, int high) const {
         const double value = number(word, 1, high);
@@ -149,7 +149,8 @@ const std::array keys = {
     Key{"all-reduce-table", "a file that convoy comm-test --json wrote", add_table, Key::repeated},
     Key{"source", "text", [](Cluster&, const Value&) {}, Key::repeated}};
 
-/// Key and value of a line, by Boost's rules; both empty if there is nothing on it.
+/// Splits a line into key and value, by Boost's rules; both are empty for a blank line or a
+/// comment.
 std::pair<std::string, std::string> taken_apart(const std::string& line, const std::string& where) {
     std::istringstream in(line);
     po::parsed_options parsed(nullptr);
@@ -193,7 +194,7 @@ void check_complete(const Cluster& c, const std::set<std::string>& given, const 
 }  // namespace
 
 Cluster read_cluster(const std::string& path) {
-    size_of_input(path, advice);  // a pipe may never begin
+    size_of_input(path, advice);  // refuses a pipe, which may never deliver
     std::istringstream in(config_of_input(path, "cluster file", advice));
     Cluster cluster;
     cluster.name = std::filesystem::path(path).stem().string();

@@ -1,4 +1,4 @@
-// Files that say what machines are like: jobs/site/*.cluster. jobs/README.md has the keys.
+// Reads files that describe clusters: jobs/site/*.cluster. jobs/README.md lists their keys.
 #pragma once
 #include <string>
 
@@ -6,12 +6,12 @@
 
 namespace convoy {
 
-/// Lines `key = value`; `#` starts a comment. Paths in it are relative to the file. Throws
-/// Exit::bad_input with file and line: an unknown key, a value that is not allowed, a key that is
-/// missing.
+/// Reads lines `key = value`; `#` starts a comment. Paths in the file are relative to it. Throws
+/// Exit::bad_input with file and line for an unknown key, a value that is not allowed, or a missing
+/// key.
 Cluster read_cluster(const std::string& path);
 
-/// Throws Exit::usage for several nodes of a cluster that has no adapters.
+/// Throws Exit::usage if `nodes` > 1 and the cluster has no network.
 void require_network(const Cluster&, int nodes);
 
 }  // namespace convoy

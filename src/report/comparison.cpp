@@ -1,4 +1,4 @@
-// Compares runs: the options in which they differ, and their order from the best on.
+// Compares runs: finds the options that differ, and sorts the runs, the best first.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,15 +8,15 @@
 namespace convoy {
 namespace {
 
-/// Whether an option says something of what a run computed; not of its folder, and of how it was
-/// started, watched and shown.
+/// Returns true if an option may affect what a run computed. Options about its folder, or about how
+/// it was started, watched and shown, do not.
 bool is_compared(const std::string& option) {
     static const std::set<std::string> others = {"resume",     "time-limit",    "watchdog",
                                                  "log-format", "publish-every", "log-interval"};
     return !others.contains(option) && !writing_options().contains(option);
 }
 
-/// Returns the names that any of the runs recorded, in that order.
+/// Returns the names of compared options that any run recorded, in the order of first occurrence.
 std::vector<std::string> recorded_names(const std::vector<RunSummary>& runs) {
     std::vector<std::string> names;
     std::set<std::string> seen;
@@ -26,15 +26,15 @@ std::vector<std::string> recorded_names(const std::vector<RunSummary>& runs) {
     return names;
 }
 
-/// Whether `a` belongs before `b`. NaN: not evaluated.
+/// Returns true if `a` comes before `b`. A run whose best accuracy is NaN was not evaluated.
 bool is_better(const RunSummary& a, const RunSummary& b) {
     if (std::isnan(a.best_accuracy) || std::isnan(b.best_accuracy))
         return std::isnan(a.best_accuracy) < std::isnan(b.best_accuracy);
     return a.best_accuracy > b.best_accuracy;
 }
 
-/// Returns the value of an option that a run recorded, also elsewhere than among its options. Empty
-/// if there is none.
+/// Returns the value of an option that a run recorded. Model and precision may also be recorded
+/// apart from the options. Empty if there is none.
 std::string value_of(const RunSummary& s, const std::map<std::string, std::string>& options, const std::string& name) {
     if (const auto own = options.find(name); own != options.end()) return own->second;
     return name == "model" ? s.model : name == "precision" ? s.precision : "";
@@ -53,7 +53,7 @@ void compare(std::vector<RunSummary>& runs, const ConfigPairs& defaults) {
     for (const std::string& name : recorded_names(runs)) {
         std::set<std::string> values;
         for (const auto& options : recorded) {
-            if (options.empty()) continue;  // it recorded nothing at all
+            if (options.empty()) continue;  // this run recorded no options at all
             const auto own = options.find(name), otherwise = by_default.find(name);
             if (own != options.end())
                 values.insert(own->second);

@@ -8,13 +8,13 @@
 namespace convoy {
 namespace {
 
-/// With as many ranks a node as a run had.
+/// Returns the cluster with as many ranks per node as a run had.
 Cluster as_run(Cluster cluster, int64_t nodes, int64_t ranks) {
     cluster.ranks_per_node = int((ranks + nodes - 1) / std::max<int64_t>(1, nodes));
     return cluster;
 }
 
-/// Of a table's cells; nothing if their images are not known.
+/// Returns the gradients of a table's model; empty if its images are not known.
 std::vector<ReadyGradient> gradients_of(const ScalingRun& r) {
     ModelOptions m{.name = r.model, .classes = int(r.classes), .stem = r.stem.empty() ? "auto" : r.stem};
     if (std::sscanf(r.image_size.c_str(), "%dx%dx%d", &m.h, &m.w, &m.c) != 3 || m.classes < 1) return {};
@@ -25,9 +25,9 @@ bool measured(const ScalingCell& c) { return c.run.source == "Convoy" && c.run.s
 
 using Cells = std::vector<ScalingCell>::iterator;
 
-/// `first` to `last` are one table.
+/// Sets the expectations of the cells [first, last) of one table.
 void add_expected(Cells first, Cells last, const Cluster& cluster) {
-    const auto base = std::find_if(first, last, measured);  // cells rise in ranks
+    const auto base = std::find_if(first, last, measured);  // has the fewest ranks, because cells are sorted by ranks
     if (base == last) return;
     StepWork work{.gradients = gradients_of(base->run), .batch = base->run.batch};
     if (work.gradients.empty() || !knows_sums(cluster, base->run.device, int(base->run.nodes))) return;
@@ -55,7 +55,7 @@ StepPrediction expected_step(const RunOnCluster& run, const Cluster& cluster) {
     StepModel model = usual_factors();
     model.alone.measured[run.batch] = run.compute_seconds;
     const Cluster as_ran = as_run(cluster, run.nodes, run.ranks);
-    model.ranks_of_times = as_ran.ranks_per_node;  // the compute time has the loss of its node, and interference
+    model.ranks_of_times = as_ran.ranks_per_node;  // compute time includes the host loss and interference
     model.interference.value = 0;
     const StepWork work{
         .gradients = ready_gradients(build_model(run.model)), .batch = run.batch, .bucket_bytes = run.bucket_bytes};

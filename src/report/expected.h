@@ -1,4 +1,4 @@
-// What a measured run should have reached, beside what it did: is this normal?
+// Predicts the speed that a measured run should have reached, to judge whether it is normal.
 #pragma once
 #include "model/models.h"
 #include "plan/step_prediction.h"
@@ -6,24 +6,25 @@
 
 namespace convoy {
 
-/// A benchmark, as far as its expected speed depends on it.
+/// The properties of a benchmark that its expected speed depends on.
 struct RunOnCluster {
     ModelOptions model;
-    int64_t batch = 0;  ///< a rank
+    int64_t batch = 0;  ///< images per rank
     int nodes = 1, ranks = 1;
-    double compute_seconds = 0;  ///< of a step, without sums; with waiting for data, which is not the cluster's
+    double compute_seconds = 0;  ///< per step, without all-reduces; includes waiting for data
     size_t bucket_bytes = 0;
 };
 
-/// The step if the ranks compute as long as they did, and the sums take what the cluster should
-/// give.
+/// Predicts the step with the compute time that was measured and the all-reduces that the cluster
+/// should reach.
 StepPrediction expected_step(const RunOnCluster&, const Cluster&);
 
-/// Whether the file says how long these sums take: NCCL's constants are not those of MPI.
+/// Returns true if the cluster file determines the time of all-reduces on this device. On CPUs it
+/// must contain measured ones, because the model has NCCL's constants, not MPI's.
 bool knows_sums(const Cluster&, const std::string& device_kind, int nodes);
 
-/// Sets what is expected of each table's cells from the measured cell with the fewest ranks, where
-/// knows_sums().
+/// Sets `expected` and `limit` of each table's cells if knows_sums(). The prediction starts from
+/// the table's measured cell with the fewest ranks, which gets none.
 void add_expected(std::vector<ScalingCell>&, const Cluster&);
 
 }  // namespace convoy

@@ -23,7 +23,7 @@ void refuse_other_model(const std::string& path, const std::string& found, const
                                   "; give --model " + found + ", or leave it out");
 }
 
-/// Standard deviation over mean of what the ranks computed; NaN of fewer than two.
+/// Returns the standard deviation of the ranks' compute times over their mean; NaN for one rank.
 double spread_of(const RunSummary& s) {
     double mean = 0, squares = 0;
     const double n = double(s.of_ranks.size());
@@ -57,7 +57,7 @@ std::string last_line_of(const std::string& text) {
     return last;
 }
 
-/// Whether a benchmark could be of such images; both may be left out.
+/// Returns true if the image size and the classes are plausible; both may be missing.
 bool could_be(const std::string& image_size, int64_t classes) {
     int h = 0, w = 0, c = 0, end = 0;
     const bool size = std::sscanf(image_size.c_str(), "%5dx%5dx%2d%n", &h, &w, &c, &end) == 3 &&
@@ -114,7 +114,7 @@ std::vector<std::string> cells_of(const std::string& line) {
     return cells;
 }
 
-/// Columns by their names.
+/// Finds columns by name.
 class Columns {
 public:
     Columns(std::string path, const std::string& header) : path_(std::move(path)), names_(cells_of(header)) {}
@@ -137,7 +137,7 @@ private:
     std::vector<std::string> names_;
 };
 
-/// A number within [low, high]; 0: it is none.
+/// Returns a number within [low, high]; 0 for other text.
 double number_of(const std::string& text, double low, double high) {
     size_t used = 0;
     double v = 0;
@@ -149,13 +149,13 @@ double number_of(const std::string& text, double low, double high) {
     return used == text.size() && v >= low && v <= high ? v : 0;
 }
 
-/// As number_of, of "128" or "128.0".
+/// Returns a whole number of at least 1, written as "128" or "128.0"; 0 for other text.
 int64_t whole_of(const std::string& text) {
     const double v = number_of(text, 1, 1 << 24);
     return std::trunc(v) == v ? int64_t(v) : 0;
 }
 
-/// A table while it is read.
+/// A CSV table while it is read, row by row.
 class Table {
 public:
     Table(const std::string& path, const std::string& header)

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* advice = "convoy comm-test --bytes 1M..1G --json FILE writes such a table";
 
-/// `name` of the table as a number above zero.
+/// Returns the entry `name` of the table; throws Exit::bad_input unless it is a number above zero.
 double positive(const nlohmann::json& of, const char* name, const std::string& path) {
     const auto found = of.find(name);
     const double value = found != of.end() && found->is_number() ? found->get<double>() : 0;
@@ -29,7 +29,7 @@ int count_of(const nlohmann::json& of, const char* name, const std::string& path
 }
 
 nlohmann::json table_of(const std::string& path) {
-    size_of_input(path, advice);  // a cluster file names it, which may be somebody else's
+    size_of_input(path, advice);  // refuses pipes: the path may come from another user's cluster file
     const std::string text = text_of_input(path, 16 << 20, advice);
     const nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
     const auto table = all.is_object() ? all.find("all_reduce") : all.end();

@@ -1,4 +1,5 @@
-// The tables of `convoy comm-test --bytes SIZES --json FILE`: what sums over ranks took.
+// Reads the tables of measured all-reduces that `convoy comm-test --bytes SIZES --json FILE`
+// writes.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace convoy {
 
-/// By rising size. Throws Exit::bad_input: no such table, a table of one rank, sizes that do not
-/// rise, a time that falls as the size rises.
+/// Returns the measurements by rising size. Throws Exit::bad_input if the file is no such table or
+/// has one rank, if sizes do not rise, or if a time falls as the size rises.
 std::vector<MeasuredSum> read_measured_sums(const std::string& path);
 
 }  // namespace convoy

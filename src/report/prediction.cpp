@@ -12,7 +12,7 @@ namespace {
 
 constexpr double mib = 1 << 20;
 
-/// Whether the step of these ranks was measured, or is the cluster file's.
+/// Returns true if the step on these ranks was measured, or comes from the cluster file.
 bool is_given(const PredictedTable& t, const StepPrediction& p) {
     if (t.given.empty()) return p.nodes == 1 && p.ranks == t.step.ranks_of_times;
     return std::any_of(t.given.begin(), t.given.end(), [&](const MeasuredStep& s) {
@@ -20,14 +20,14 @@ bool is_given(const PredictedTable& t, const StepPrediction& p) {
     });
 }
 
-/// The smallest and the largest batch that were given; both 0 without any.
+/// Returns the smallest and the largest measured batch; both 0 if there is none.
 std::pair<int64_t, int64_t> given_batches(const PredictedTable& t) {
     const auto by_batch = [](const MeasuredStep& a, const MeasuredStep& b) { return a.batch < b.batch; };
     const auto [least, most] = std::minmax_element(t.given.begin(), t.given.end(), by_batch);
     return t.given.empty() ? std::pair<int64_t, int64_t>{} : std::pair<int64_t, int64_t>{least->batch, most->batch};
 }
 
-/// Whether the line through the given batches is drawn out to this one.
+/// Returns true if the line through the measured batches is extrapolated to this one.
 bool is_drawn_out(const PredictedTable& t) {
     const auto [least, most] = given_batches(t);
     return least < most && (t.batch < least || t.batch > most);

@@ -1,4 +1,4 @@
-// What `convoy predict` prints: predicted steps by number of ranks, with the error that predictions
+// Output of `convoy predict`: predicted steps by number of ranks, with the error that predictions
 // of published runs had.
 #pragma once
 #include "plan/step_fit.h"
@@ -6,20 +6,20 @@
 
 namespace convoy {
 
-/// What a prediction knows of the machines; the less, the larger its error.
+/// The measurements that a prediction is based on; the fewer, the larger its error.
 enum class Known : uint8_t {
-    step,     ///< the step is given: for these ranks and this batch
-    node,     ///< one node, from fewer ranks of it
-    nodes,    ///< several nodes, none of which was measured together
-    sums,     ///< several nodes, of which sums were measured, but no run
-    network,  ///< several nodes, from a run on several
-    batch,    ///< as node or network, but of a batch beyond those that were measured
-    unproven  ///< the step is another model's, or of another batch alone: nobody compared such predictions
+    step,     ///< a step with these ranks and this batch
+    node,     ///< for one node: a step on fewer of its ranks
+    nodes,    ///< for several nodes: no run and no all-reduce on several nodes
+    sums,     ///< for several nodes: all-reduces on several nodes, but no run
+    network,  ///< for several nodes: a run on several nodes
+    batch,    ///< like node or network, but the batch is outside the range of the measured ones
+    unproven  ///< a step of another model, or of one other batch only; such predictions were never validated
 };
 
 struct PredictedCell {
     StepPrediction likely, worst, best;
-    size_t bucket_bytes = 0;  ///< with which the step is shortest
+    size_t bucket_bytes = 0;  ///< the bucket size with the shortest step
     Known known = Known::step;
     double speed_up = 1, efficiency = 1;  ///< over one rank
 };
@@ -29,24 +29,26 @@ struct PredictedTable {
     int64_t classes = 0, batch = 0;
     StepModel step{};
     StepWork work;
-    std::vector<MeasuredStep> given{};  ///< that `step` was fitted to
-    bool other_model = false;           ///< `step` is another model's, by multiply-adds
-    std::vector<std::string> notes{};   ///< what was assumed, and what it means
-    double alone = 0;                   ///< seconds of a step of one rank
-    size_t bucket_bytes = 0;            ///< on the most ranks
+    std::vector<MeasuredStep> given{};  ///< the measurements that `step` was fitted to
+    bool other_model = false;           ///< true: `step` was scaled from another model by multiply-adds
+    std::vector<std::string> notes{};   ///< assumptions and their consequences, one line each
+    double alone = 0;                   ///< seconds per step of one rank
+    size_t bucket_bytes = 0;            ///< bucket size of the cell with the most ranks
     std::vector<PredictedCell> cells{};
 };
 
-/// Fills in `alone`, the cells of these numbers of ranks, which fill nodes, and notes on factors.
+/// Fills in `alone`, a cell for each number of ranks, and notes on factors that were not measured.
+/// Ranks fill one node after the other.
 void predict_cells(PredictedTable&, const Cluster&, const std::vector<int>& ranks);
 
-/// JSON and CSV have the columns of the scaling table (scaling_as()) and all terms.
+/// Formats the table. JSON and CSV have the columns of the scaling table (scaling_as()) and all
+/// terms of the prediction.
 std::string prediction_as(const PredictedTable&, Format);
-/// Every term, and every bucket's sum.
+/// Lists every term of each cell, and the all-reduce of every bucket.
 std::string prediction_explained(const PredictedTable&);
 
-/// The relative error that nine of ten predictions of published runs stayed below
-/// (`make validate-predict`). NaN: its step is given, or nothing is known.
+/// Returns the relative error that nine of ten predictions of published runs stayed below (`make
+/// validate-predict`). NaN for Known::step and Known::unproven.
 double usual_error(Known);
 
 }  // namespace convoy

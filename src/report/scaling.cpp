@@ -1,5 +1,5 @@
-// Works out the cells of the scaling table: which runs belong together, and what compares with
-// them.
+// Computes the cells of the scaling table: groups the runs, and finds published figures that
+// compare with them.
 #include "report/scaling.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace convoy {
 namespace {
 
-/// What the runs of one table have in common.
+/// Returns the properties that all runs of a table share.
 auto group_of(const ScalingRun& r) {
     return std::tuple(r.model, r.beside.empty() ? r.precision : r.beside, r.image_size, r.stem, r.classes, r.device,
                       r.batch);
@@ -26,7 +26,7 @@ auto order_of(const ScalingRun& r) { return std::tuple(group_of(r), r.source != 
 bool agree(const std::string& a, const std::string& b) { return a.empty() || b.empty() || a == b; }
 bool agree(int64_t a, int64_t b) { return a == 0 || b == 0 || a == b; }
 
-/// Whether two runs do the same work on an image, as far as that is known.
+/// Returns true if two runs do the same work per image, as far as that is known.
 bool same_size(const ScalingRun& a, const ScalingRun& b) {
     return agree(a.image_size, b.image_size) && agree(a.classes, b.classes) && agree(a.stem, b.stem);
 }
@@ -42,8 +42,8 @@ void refuse_mixed_sizes(const std::vector<ScalingRun>& runs) {
     }
 }
 
-/// What a run without memory left open is taken from a run of the same batch that agrees in the
-/// rest.
+/// Fills in what runs that ran out of memory did not record. The values come from a run that agrees
+/// in what they recorded.
 void complete(std::vector<ScalingRun>& runs) {
     for (ScalingRun& r : runs) {
         if (!r.out_of_memory) continue;
@@ -51,7 +51,8 @@ void complete(std::vector<ScalingRun>& runs) {
             return !other.out_of_memory && agree(r.model, other.model) && agree(r.precision, other.precision) &&
                    same_size(r, other) && agree(r.device, other.device);
         };
-        // Of the same batch if there is one: else its whole table ran out of memory.
+        // Prefer a run with the same batch; if there is none, all runs of that batch ran out of
+        // memory.
         auto like = std::find_if(runs.begin(), runs.end(),
                                  [&](const ScalingRun& other) { return fits(other) && other.batch == r.batch; });
         if (like == runs.end()) like = std::find_if(runs.begin(), runs.end(), fits);
@@ -63,8 +64,8 @@ void complete(std::vector<ScalingRun>& runs) {
     }
 }
 
-/// Sets speed-ups over the first cell with a figure. `first` to `last` are the cells of one source
-/// in one table, by number of ranks.
+/// Sets speed-ups relative to the first cell with a figure. [first, last) are the cells of one
+/// source in one table, sorted by number of ranks.
 void compare(std::vector<ScalingCell>::iterator first, std::vector<ScalingCell>::iterator last) {
     const auto base =
         std::find_if(first, last, [](const ScalingCell& c) { return std::isfinite(c.run.samples_per_second); });
@@ -75,13 +76,14 @@ void compare(std::vector<ScalingCell>::iterator first, std::vector<ScalingCell>:
     }
 }
 
-/// Whether a published figure compares with a run, whatever the batch: the same work on each image,
-/// and a GPU a rank.
+/// Returns true if a published figure compares with a run: both do the same work per image, with
+/// one GPU per rank. The batch may differ.
 bool comparable(const ScalingRun& r, const ScalingRun& p) {
     return r.model == p.model && r.image_size == p.image_size && same_size(r, p) && r.device == p.device;
 }
 
-/// Published figures that belong into the tables of `runs`; they stand in those of each precision.
+/// Returns the published figures for the tables of `runs`. A figure is repeated in the tables of
+/// all precisions.
 std::vector<ScalingRun> published_beside(const std::vector<ScalingRun>& runs,
                                          const std::vector<ScalingRun>& published) {
     std::vector<ScalingRun> beside;
@@ -94,15 +96,15 @@ std::vector<ScalingRun> published_beside(const std::vector<ScalingRun>& runs,
             done.push_back(group_of(r));
             beside.push_back(p);
             beside.back().beside = r.precision;
-            beside.back().stem = r.stem;  // as far as the runs know it, or they would be another table
+            beside.back().stem = r.stem;  // even if not known: other values would form a separate table
             beside.back().classes = r.classes;
         }
     }
     return beside;
 }
 
-/// Why no published figures of this model compare with the run. Empty if some do, or there are
-/// none.
+/// Returns why no published figure of this model compares with the run. Empty if one does, or if
+/// there are none.
 std::string not_comparable(const ScalingRun& r, const std::vector<ScalingRun>& published) {
     const auto of_model = [&](const ScalingRun& p) { return p.model == r.model; };
     const auto p = std::find_if(published.begin(), published.end(), of_model);

@@ -1,5 +1,4 @@
-// How `convoy report --scaling` says what it worked out: a table for people, CSV or JSON for
-// programs.
+// Output of `convoy report --scaling`: tables for people, CSV or JSON for programs.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,24 +17,24 @@ std::string number_or(double v, const char* pattern, const std::string& otherwis
     return text;
 }
 
-/// A cell's samples/s, or why it has none.
+/// Returns a cell's samples/s, or why it has none.
 std::string rate_or(const ScalingRun& r, const char* pattern, const std::string& otherwise) {
     if (r.out_of_memory) return "OOM";
     if (r.to_do) return "TODO";
     return number_or(r.samples_per_second, pattern, otherwise);
 }
 
-/// What the title calls one rank.
+/// Returns the word for a rank in titles.
 const char* unit_of(const ScalingRun& r) { return r.device == "gpu" ? "GPU" : "rank"; }
 
-/// The cells of one table, in the order that it shows them.
+/// The cells of one table, in the order in which it shows them.
 struct TableCells {
     std::map<std::pair<int64_t, int64_t>, std::map<std::string, const ScalingCell*>>
         rows;                            // (ranks, nodes) -> source -> cell
-    std::vector<std::string> published;  // sources, by name
+    std::vector<std::string> published;  // names of the sources
     std::string published_precision, note;
     int64_t most_runs = 0, base = 0;
-    bool expected = false;  // of some cell it is known
+    bool expected = false;  // true if some cell has a prediction
 };
 
 TableCells arranged(const std::vector<ScalingCell>& cells) {
@@ -68,7 +67,7 @@ std::string title_of(const ScalingRun& group, const TableCells& t) {
     return t.note.empty() ? title : title + "; " + t.note;
 }
 
-/// The cells of one table: a row a number of nodes and ranks.
+/// Formats one table, with a row for each number of nodes and ranks.
 std::string table_of(const std::vector<ScalingCell>& cells, Format format) {
     const ScalingRun& group = cells.front().run;
     const TableCells t = arranged(cells);

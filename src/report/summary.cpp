@@ -23,8 +23,8 @@ std::string text_of(const MetricsFile& file, const std::string& name) {
     return found == file.run.end() ? "" : found->second;
 }
 
-/// Steps whose time says something: the first of a training pays for what is done once. A benchmark
-/// left its warm-up out itself.
+/// Returns the steps whose times are meaningful. Leaves out the first step of a training, which
+/// includes one-time work. Benchmarks have left out their warm-up already.
 std::vector<TrainRow> timed(const std::vector<TrainRow>& rows, bool bench) {
     std::vector<TrainRow> timed;
     for (size_t i = !bench && rows.size() > 1 ? 1 : 0; i < rows.size(); ++i)
@@ -39,7 +39,8 @@ double median_of(const std::vector<TrainRow>& rows, double TrainRow::* field) {
     return median(values);
 }
 
-/// A row weighs the seconds that it is the mean of: one in the first minute of a run, then ten.
+/// Adds a rank's samples of its system. A row is weighted by the seconds that it averages over: 1
+/// in the first minute of a run, then 10.
 void add_system(RankTotals& rank, const std::vector<SystemRow>& rows) {
     double busy = 0, seconds = 0, before = NAN;
     for (const SystemRow& r : rows) {
@@ -50,7 +51,7 @@ void add_system(RankTotals& rank, const std::vector<SystemRow>& rows) {
             busy += weight * r.utilisation;
             seconds += weight;
         }
-        rank.celsius = std::fmax(rank.celsius, r.temperature_celsius);  // of a number and a NaN the number
+        rank.celsius = std::fmax(rank.celsius, r.temperature_celsius);  // fmax ignores a NaN
     }
     if (seconds > 0) rank.utilisation = busy / seconds;
 }
@@ -91,8 +92,8 @@ void add_epochs(RunSummary& s, const MetricsFile& file) {
     if (s.images > 0 && s.training_seconds > 0) s.images_per_second = double(s.images) / s.training_seconds;
 }
 
-/// Returns the size that the model sees of images "238x273x3": squares where --image-size says so,
-/// in the end of those that grow ("64", "160:0,192:10").
+/// Returns the size that the model sees of images "238x273x3". If `option` (--image-size) gives a
+/// square ("64"), that is the size; if it grows ("160:0,192:10"), the last one counts.
 std::string seen_size(const std::string& images, const std::string& option) {
     const size_t last = option.rfind(',') + 1, channels = images.rfind('x');  // 0 without a comma
     const int side = std::atoi(option.c_str() + last);
@@ -100,14 +101,14 @@ std::string seen_size(const std::string& images, const std::string& option) {
     return std::to_string(side) + "x" + std::to_string(side) + images.substr(channels);
 }
 
-/// What `stem` of a configuration means for a model and images "224x224x3".
-/// Empty if that cannot be known, or means nothing.
+/// Returns the stem that the option `stem` selects for a model and images "224x224x3". Empty if
+/// that is not known, or if the model has no stems.
 std::string stem_of_run(const std::string& model, const std::string& image_size, const std::string& stem) {
     const int height = std::atoi(image_size.c_str());
     return stem.empty() || height < 1 ? "" : stem_of({.name = model, .h = height, .stem = stem});
 }
 
-/// Takes over what the JSON of a file `oom` has; false if it is damaged.
+/// Copies the fields from the JSON of a file `oom`; returns false if it is damaged.
 bool add_oom(RunSummary& s, const nlohmann::json& j) {
     try {
         s.model = j.value("model", "");
@@ -126,7 +127,8 @@ bool add_oom(RunSummary& s, const nlohmann::json& j) {
     return true;
 }
 
-/// What files said, once for all formats: within a table not even a line's end may stand.
+/// Makes all texts from files safe to print, for all formats. Line ends are escaped too, because
+/// they would break a table.
 void make_printable(RunSummary& s) {
     for (std::string* text : {&s.run, &s.model, &s.precision, &s.image_size, &s.stem, &s.device, &s.out_of_memory})
         *text = printable(*text);
@@ -141,7 +143,7 @@ void make_printable(RunSummary& s) {
     }
 }
 
-/// Hosts, ranks and batch of a name that has "2n16g-b128" in it.
+/// Reads hosts, ranks and batch from a folder name that contains "2n16g-b128".
 void read_name(const std::string& name, RunSummary& s) {
     for (size_t at = 0; at < name.size(); ++at) {
         long long hosts, ranks, batch;
@@ -155,8 +157,9 @@ void read_name(const std::string& name, RunSummary& s) {
     }
 }
 
-/// What the file `oom` says. Where it is empty: what the folder's name says, as in "2n16g-b128-r3"
-/// (nodes, ranks of all, batch, repeat). If neither says anything, ranks and batch stay 0.
+/// Summarises a run that ran out of memory from its file `oom`. If that gives no ranks, the
+/// folder's name may: "2n16g-b128-r3" (nodes, ranks of all nodes, batch, repetition). Otherwise
+/// ranks and batch stay 0.
 RunSummary without_memory(const std::string& run) {
     RunSummary s;
     s.run = run;
@@ -176,7 +179,7 @@ RunSummary without_memory(const std::string& run) {
 RunSummary summarise(const std::string& given) {
     std::string run = given;
     while (run.size() > 1 && run.ends_with("/")) run.pop_back();
-    std::error_code unseen;  // read_metrics() says of a file why it cannot be read
+    std::error_code unseen;  // ignored, because read_metrics() reports why a file cannot be read
     if (fs::exists(run + "/oom", unseen)) return without_memory(run);
     const std::string path = fs::is_directory(run, unseen) ? run + "/metrics.h5" : run;
     if (fs::status(path, unseen).type() == fs::file_type::not_found)
@@ -199,8 +202,8 @@ RunSummary summarise(const std::string& given) {
 
     const std::vector<TrainRow>& train = file.rows<TrainRow>();
     const std::vector<TrainRow> rows = timed(train, file.run.count("bench") > 0);
-    // Of a run that was stopped, /train may lack the last step (--metrics-every); the event that
-    // ended it has it.
+    // With --metrics-every, /train may lack the last step of a run that was stopped; the last event
+    // records it.
     if (!train.empty()) s.steps = train.back().step;
     if (!file.rows<EventRow>().empty()) s.steps = std::max(s.steps, file.rows<EventRow>().back().step);
     s.step_seconds = median_of(rows, &TrainRow::step_seconds);
@@ -212,7 +215,7 @@ RunSummary summarise(const std::string& given) {
         if (std::isfinite(e.seconds)) s.eval_seconds += e.seconds;
         s.last_accuracy = e.accuracy;
         s.last_epoch = e.epoch;
-        if (e.accuracy <= s.best_accuracy) continue;  // false while there is none: NaN
+        if (e.accuracy <= s.best_accuracy) continue;  // false while best_accuracy is NaN
         s.best_accuracy = e.accuracy;
         s.best_epoch = e.epoch;
     }

@@ -1,4 +1,4 @@
-// What `convoy report` says of one run, worked out from the rows of its metric file.
+// The summary of a run for `convoy report`, computed from the rows of its metrics file.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,23 +14,23 @@ struct RankTotals {
     int64_t first_logical_rank = 0, logical_ranks = 1;  ///< as in RankRow
     std::string host, device;
     double data = 0, compute = 0, wait = 0;  ///< seconds over all epochs; a straggler computes longer and waits less
-    double utilisation = NAN;                ///< busy part of its GPU or threads: mean over time
-    double celsius = NAN;                    ///< the hottest that its GPU was
+    double utilisation = NAN;                ///< busy fraction of its GPU or threads: mean over time
+    double celsius = NAN;                    ///< highest temperature of its GPU
 };
 
 struct RunSummary {
-    std::string run;               ///< the folder, as it was given
+    std::string run;               ///< the folder, as given
     std::string model, precision;  ///< empty: not known
     std::string image_size;        ///< as the model sees it, "64x64x3"; empty: not known
-    std::string stem;              ///< of a resnet: imagenet or cifar
-    std::string device;            ///< "gpu": one a rank; "cpu"; empty: not known, or shared GPUs
+    std::string stem;              ///< resnets: imagenet or cifar
+    std::string device;            ///< "gpu": one per rank; "cpu"; empty: not known, or shared GPUs
     int64_t classes = 0;           ///< 0: not known
-    std::string out_of_memory;     ///< what it ended with, if it ended so
+    std::string out_of_memory;     ///< the message of a run that ran out of memory; else empty
     int64_t ranks = 0, hosts = 0, global_batch = 0, batch_per_rank = 0, steps = 0;
-    int64_t epochs = 0;  ///< that were completed
+    int64_t epochs = 0;  ///< completed epochs
     double training_seconds = 0, eval_seconds = 0;
     double epoch_seconds = NAN;                       ///< median
-    int64_t images = 0;                               ///< of all ranks, in training_seconds
+    int64_t images = 0;                               ///< trained on by all ranks in training_seconds
     double images_per_second = NAN;                   ///< images / training_seconds; NaN without an epoch
     double step_images_per_second = NAN;              ///< of all ranks: global batch / median step of rank 0
     double last_accuracy = NAN, best_accuracy = NAN;  ///< on the test split, as fractions
@@ -38,17 +38,18 @@ struct RunSummary {
     double step_seconds = NAN, data_seconds = NAN, comm_exposed_seconds = NAN;  ///< medians over the steps of rank 0
     std::vector<RankTotals> of_ranks;
     std::vector<EventRow> events;
-    ConfigPairs options;  ///< as the run recorded them; none of a run that ran out of memory
-    /// set by compare(): the options that differ, the same for all runs; empty value: not recorded
+    ConfigPairs options;  ///< as the run recorded them; empty if it ran out of memory
+    /// set by compare(): options that differ between runs, the same names for all; empty: not
+    /// recorded
     ConfigPairs differing;
 };
 
-/// `run` is a run folder or its metrics.h5. Throws Exit::bad_input if there is no run, or it is
-/// damaged.
+/// Summarises a run. `run` is a run folder or its metrics.h5. Throws Exit::bad_input if there is no
+/// run, or if its file is damaged.
 RunSummary summarise(const std::string& run);
 
-/// A run as a cell of the scaling table. Throws Exit::bad_input if its batch or its rate is not
-/// known.
+/// Converts a summary for the scaling table. Throws Exit::bad_input if the batch or the rate is not
+/// known, unless the run ran out of memory.
 ScalingRun as_scaling_run(const RunSummary&);
 
 /// Sorts runs by their best accuracy, the highest first, and sets RunSummary::differing. Runs
@@ -56,7 +57,8 @@ ScalingRun as_scaling_run(const RunSummary&);
 /// as its default.
 void compare(std::vector<RunSummary>& runs, const ConfigPairs& defaults);
 
-/// Text and Markdown of several runs begin with a table of all, in the order given.
+/// Formats summaries. Text of several runs, and Markdown, begin with a table of all runs in the
+/// order given.
 std::string summaries_as(const std::vector<RunSummary>&, Format);
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// How `convoy report` says what it worked out: paragraphs, tables, CSV or JSON.
+// Output of `convoy report`: paragraphs, tables, CSV or JSON.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,7 +15,7 @@ std::string number(const char* pattern, double v, double factor = 1) {
     return std::isfinite(v) ? formatted(("%" + std::string(pattern)).c_str(), v * factor) : "-";
 }
 
-/// The rank that computes longest, and by how much more than the median of all; empty of one rank.
+/// Describes the rank that computes longest, compared with the median rank; empty for one rank.
 std::string straggler(const RunSummary& s) {
     if (s.of_ranks.size() < 2) return "";
     std::vector<double> compute;
@@ -59,7 +59,7 @@ std::string indented(const std::string& text) {
     return out;
 }
 
-/// Images over wall time, and next to it the rate of the median step, each named.
+/// Returns the line with images/s over wall time and, beside it, by the median step.
 std::string rate_line(const RunSummary& s) {
     const std::string step = number(".1f", s.step_images_per_second) + " by the median step";
     if (!std::isfinite(s.images_per_second)) return "  images/s       - (no epoch was completed); " + step + "\n";
@@ -90,14 +90,14 @@ std::string as_paragraph(const RunSummary& s) {
     return s.events.empty() ? text : text + indented(as_text(event_table(s)));
 }
 
-/// Adds the options that differ after the first `at` columns, but for those that have a column.
-/// `unknown`: of a run that did not record the option.
+/// Inserts the options that differ after the first `at` columns, except options that have a column
+/// already. `unknown` stands for a run that did not record the option.
 void insert_options(TextTable& table, const std::vector<RunSummary>& runs, size_t at, const std::string& unknown) {
     if (runs.empty()) return;
     const std::vector<std::string> columns = table.header;
     for (size_t o = 0; o < runs.front().differing.size(); ++o) {
         const std::string& option = runs.front().differing[o].first;
-        const bool completed = option == "epochs";  // such a column is of the epochs that were completed
+        const bool completed = option == "epochs";  // the column "epochs" shows completed epochs, not the option
         if (!completed && std::find(columns.begin(), columns.end(), option) != columns.end()) continue;
         const auto place = ptrdiff_t(at++);
         table.header.insert(table.header.begin() + place, completed ? "--epochs" : option);
@@ -108,7 +108,7 @@ void insert_options(TextTable& table, const std::vector<RunSummary>& runs, size_
     }
 }
 
-/// How runs ended, a row each: what is asked first of several.
+/// Returns the short table of results, one row per run, that precedes the paragraphs.
 TextTable comparison_table(const std::vector<RunSummary>& runs) {
     TextTable table{{"run", "best (%)", "accuracy (%)", "epochs", "training (s)", "images/s", "ranks"}, {}};
     for (const RunSummary& s : runs)
