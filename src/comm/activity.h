@@ -1,5 +1,5 @@
-// What this rank is doing right now: written by the thread that trains, read by the watchdog and by
-// what shows progress.
+// The current activity of this rank. The training thread writes it; the watchdog and the progress
+// display read it from other threads.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,18 +10,19 @@
 
 namespace convoy {
 
-/// A part of the work that people wait for, and how far it is.
+/// A phase of the work that users wait for, and its progress.
 struct Progress {
-    const char* phase = "start";             ///< a literal
-    const char* unit = "";                   ///< of what is counted: "step"
-    int64_t first = 0, done = 0, total = 0;  ///< first: done when the phase began; total 0: nothing is counted
+    const char* phase = "start";             ///< a string literal
+    const char* unit = "";                   ///< unit of the counts: "step"
+    int64_t first = 0, done = 0, total = 0;  ///< first: `done` when the phase began; total 0: nothing is counted
     Clock::time_point since = Clock::now();
-    bool rated = false;  ///< show how many a second
+    bool rated = false;  ///< true: show units per second
 };
 
 class Activity {
 public:
-    /// `operation` must live as long as the process or the next call.
+    /// Sets the current operation. `operation` must live until the next call, or until the process
+    /// ends.
     void enter(const char* operation) {
         operation_.store(operation, std::memory_order_relaxed);
         since_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
@@ -38,12 +39,12 @@ public:
         const std::lock_guard lock(mutex_);
         return progress_;
     }
-    /// Returns what was there before.
+    /// Sets the current phase and returns the previous one.
     Progress set_progress(const Progress& progress) {
         const std::lock_guard lock(mutex_);
         return std::exchange(progress_, progress);
     }
-    /// The current phase has done so much.
+    /// Sets the progress of the current phase.
     void advance(int64_t done) {
         const std::lock_guard lock(mutex_);
         progress_.done = done;
@@ -56,7 +57,7 @@ private:
     Progress progress_;
 };
 
-/// An operation of the host, from here to the end of the block.
+/// Marks an operation of the host, from here to the end of the block.
 class Doing {
 public:
     Doing(Activity& activity, const char* operation) : activity_(activity) { activity.enter(operation); }
@@ -67,7 +68,7 @@ private:
     Activity& activity_;
 };
 
-/// A phase, from here to the end of the block; then the one around it goes on.
+/// Marks a phase, from here to the end of the block. Afterwards the enclosing phase continues.
 class Phase {
 public:
     Phase(Activity& activity, const char* name, const char* unit = "", int64_t first = 0, int64_t total = 0,

@@ -10,8 +10,8 @@ namespace {
 
 CpuSet empty_set() { return {hwloc_bitmap_alloc(), hwloc_bitmap_free}; }
 
-/// The smallest part of the machine with memory and cores that a PCI device hangs on; null if the
-/// bus is not known.
+/// Returns the smallest part of the machine with memory and cores to which a PCI device is
+/// attached; null if the bus is not known.
 hwloc_obj_t neighbourhood(const Machine& machine, const std::string& bus) {
     const hwloc_obj_t device = bus.empty() ? nullptr : hwloc_get_pcidev_by_busidstring(machine.get(), bus.c_str());
     return device ? hwloc_get_non_io_ancestor_obj(machine.get(), device) : nullptr;
@@ -23,7 +23,7 @@ std::string numa_nodes_of(const Machine& machine, const CpuSet& set) {
     return list_of(nodes);
 }
 
-/// Network cards that hang on the same part of the machine.
+/// Returns the names of the network cards attached to the same part of the machine.
 std::string cards_near(const Machine& machine, hwloc_obj_t place) {
     std::string names;
     for (hwloc_obj_t d = nullptr; (d = hwloc_get_next_osdev(machine.get(), d));) {
@@ -107,7 +107,7 @@ std::string bind_rank(Comm& comm, const std::string& bus, bool wanted) {
     const CpuSet near = empty_set();
     if (place) hwloc_bitmap_copy(near.get(), place->cpuset);
 
-    int leader = comm.rank();  // tells nodes apart; host names may be the same
+    int leader = comm.rank();  // identifies the node, because host names need not be unique
     MPI_Bcast(&leader, 1, MPI_INT, 0, comm.native().node);
     const std::vector<double> nodes = comm.gather_all(std::vector<double>{double(leader)});
     const std::vector<std::string> all = comm.gather_all(list_of(allowed) + " " + list_of(near));

@@ -1,5 +1,5 @@
-// Which cores a rank's threads run on. If the launcher did not say, the ranks of a node share its
-// cores out among themselves, each near its GPU.
+// Binds the threads of ranks to cores. If the launcher has not bound them, the ranks of a node
+// divide its cores among themselves, each near its GPU.
 #pragma once
 #include <hwloc.h>
 
@@ -11,11 +11,11 @@ namespace convoy {
 
 class Comm;
 
-/// The cores and devices of this machine, or of one described to hwloc.
+/// The cores and devices of this machine, or of a synthetic one.
 class Machine {
 public:
-    Machine();                                ///< this one
-    explicit Machine(const char* synthetic);  ///< as in "numa:2 core:8 pu:2", for tests
+    Machine();                                ///< this machine
+    explicit Machine(const char* synthetic);  ///< described to hwloc: "numa:2 core:8 pu:2", for tests
     hwloc_topology_t get() const { return topology_.get(); }
 
 private:
@@ -23,24 +23,24 @@ private:
 };
 
 using CpuSet = std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)>;
-/// Processor numbers as hwloc writes them: "0-3,8-11".
+/// Converts to and from lists of processor numbers as hwloc writes them: "0-3,8-11".
 CpuSet cpu_set(const std::string& list);
 std::string list_of(const CpuSet&);
 
-/// What is known of one rank of a node before it is bound.
+/// A rank of a node before it is bound.
 struct Unbound {
-    std::string allowed;  ///< processors its launcher lets it use
-    std::string near;     ///< processors of the NUMA node its GPU is at; empty: all the same
+    std::string allowed;  ///< processors that the launcher lets it use
+    std::string near;     ///< processors of the NUMA node of its GPU; empty: no preference
 };
-/// The processors for each rank of a node, in order; empty for a rank that is to be left as it is.
-/// Leaves all as they are if the launcher gave ranks different cores, and those ranks that share
-/// cores with more ranks than there are cores. Gives whole cores; ranks near the same cores get
-/// equal numbers of them, give or take one.
+/// Returns the processors for each rank of a node, in order. An empty list leaves a rank unbound.
+/// All are empty if the launcher gave ranks different cores. The lists of ranks near the same cores
+/// are empty if there are more such ranks than cores. Otherwise each gets whole cores, and ranks
+/// near the same cores get equal numbers of them, give or take one.
 std::vector<std::string> share_out(const Machine&, const std::vector<Unbound>& ranks);
 
-/// Binds the calling thread, and thus the threads it starts, as share_out says; collective over the
-/// ranks. `bus`: PCI bus id of this rank's GPU, or empty. Returns where it runs then: "processors
-/// 0-7 of NUMA node 0, bound; mlx5_0 is near".
+/// Binds the calling thread, and the threads it starts, to its part from share_out(); if not
+/// `wanted`, leaves it as it is. `bus`: PCI bus id of this rank's GPU, or empty. Returns where the
+/// thread runs: "processors 0-7 of NUMA node 0; mlx5_0 is near". Collective.
 std::string bind_rank(Comm&, const std::string& bus, bool wanted);
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// An MPI error ends the job with one line and exit code 6; errors that one rank sees are agreed on.
+// An MPI error ends the job with one line and exit code 6. Errors of one rank are passed to all.
 #include "comm/comm.h"
 
 #include <sched.h>
@@ -36,8 +36,8 @@ void on_mpi_error(MPI_Comm*, int* code, ...) {
     MPI_Abort(MPI_COMM_WORLD, int(Exit::comm));
 }
 
-/// A job that is killed from now on leaves nothing in /dev/shm. Where ranks do not map one segment
-/// each, as with UCX, nothing is touched.
+/// Removes the names of OpenMPI's segments, so that a job killed from now on leaves nothing in
+/// /dev/shm. Does nothing if there is not one segment per rank of the node, as with UCX.
 void leave_no_segments(Comm::Native& n) {
     std::vector<std::string> segments = mapped_segments();
     int all_mapped = segments.size() == size_t(n.local_size);
@@ -48,7 +48,7 @@ void leave_no_segments(Comm::Native& n) {
         n.segments = std::move(segments);
     }
     MPI_Barrier(n.node);
-    n.segment_folder.close();  // it is empty now
+    n.segment_folder.close();  // empty by now
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
     }
     MPI_Errhandler handler;
     MPI_Comm_create_errhandler(on_mpi_error, &handler);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);  // those made from it inherit it
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);  // communicators made from it inherit the handler
     MPI_Errhandler_free(&handler);
     MPI_Comm_dup(MPI_COMM_WORLD, &n.world);
     MPI_Comm_dup(MPI_COMM_WORLD, &n.gradients);
@@ -83,7 +83,7 @@ Comm::~Comm() {
     native_->segment_folder.open();
     MPI_Barrier(native_->node);
     if (native_->local_rank == 0) restore_names(native_->segments);
-    MPI_Barrier(native_->node);  // MPI_Finalize of any rank may look for its name
+    MPI_Barrier(native_->node);  // because MPI_Finalize of any rank may look for its segment's name
     for (MPI_Comm* c : {&native_->leaders, &native_->node, &native_->gradients, &native_->world})
         if (*c != MPI_COMM_NULL) MPI_Comm_free(c);
     MPI_Finalize();
@@ -180,7 +180,7 @@ std::vector<std::string> Comm::gather_node(const std::string& text) {
 
 namespace {
 
-/// Whether memory did not suffice, or address space for the stack of a thread.
+/// Returns true if the error means too little memory, or too little address space for a thread.
 bool is_out_of_memory(const std::exception& error) {
     if (dynamic_cast<const std::bad_alloc*>(&error)) return true;
     const auto* system = dynamic_cast<const std::system_error*>(&error);
@@ -188,7 +188,7 @@ bool is_out_of_memory(const std::exception& error) {
                       system->code() == std::errc::not_enough_memory);
 }
 
-/// What that means to the user: which limit is the narrowest now, and what to do.
+/// Returns the message for the user, with the limit that has the least memory left and advice.
 std::string out_of_memory_message() try {
     const std::vector<MemoryLimit> limits = memory_limits();
     const auto least =
@@ -241,14 +241,14 @@ void Comm::or_abort(const std::function<void()>& work) {
 
 namespace {
 
-/// The cores of each of which this rank has a part, summed up.
+/// Returns the sum of this rank's parts of cores; ranks bound to a core have equal parts of it.
 double fair_cores(MPI_Comm node, int ranks) {
     cpu_set_t mine;
     CPU_ZERO(&mine);
     if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_SET(0, &mine);
     std::vector<cpu_set_t> all(static_cast<size_t>(ranks));
     MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, node);
-    // In units of 1/360360 of a core, so that shares of up to 15 ranks add up without rounding.
+    // 1/360360 of a core: parts of up to 15 ranks are whole numbers and add up without rounding.
     constexpr int64_t unit = 360360;
     int64_t share = 0;
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
@@ -276,14 +276,14 @@ int Comm::fair_threads(std::string* why) {
 }
 
 void Comm::abort(Exit code, const std::string& message) {
-    // Of ranks that fail at about the same moment, as where a file is gone, the lowest speaks: the
-    // others are ended while they wait for it.
+    // Several ranks may fail at about the same time, for example because a file is missing. Higher
+    // ranks wait here, so that the lowest one prints its message and ends them.
     const int milliseconds = rank() == 0 ? 0 : 250 + 50 * std::min(rank(), 10);
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     std::fprintf(stderr, "convoy: rank %d on %s: %s\n", rank(), host().c_str(), printable(message).c_str());
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, int(code));
-    std::abort();  // MPI_Abort does not return; the compiler does not know
+    std::abort();  // not reached, because MPI_Abort does not return; tells the compiler so
 }
 
 std::string mpi_version() {

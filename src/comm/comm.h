@@ -1,4 +1,5 @@
-// MPI: ranks, host collectives, and failing as one. Owns MPI_Init and MPI_Finalize.
+// MPI: ranks, host collectives, and errors that all ranks agree on. Calls MPI_Init and
+// MPI_Finalize.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace convoy {
 
 class Comm {
 public:
-    /// Starts MPI (thread level funneled). One a process.
+    /// Starts MPI (thread level funneled). At most one object per process.
     Comm(int* argc, char*** argv);
     ~Comm();
     Comm(const Comm&) = delete;
@@ -33,35 +34,36 @@ public:
     double sum(double);
     int64_t sum(int64_t);
     int64_t max(int64_t);
-    /// Replaces each value by its mean over ranks; values that are equal on all ranks stay what
-    /// they are.
+    /// Replaces each value by its mean over ranks. Values that are equal on all ranks keep their
+    /// bits.
     void average(std::vector<float>& values);
-    /// Every rank's values, in order of rank, on rank 0; nothing elsewhere.
+    /// Returns the values of all ranks on rank 0, in order of rank; empty on other ranks.
     std::vector<float> gather(const std::vector<float>& mine);
-    /// One row a rank, in rank order, on every rank.
+    /// Returns the rows of all ranks, in order of rank, on every rank.
     std::vector<double> gather_all(const std::vector<double>& row);
     std::vector<std::string> gather_all(const std::string&);
-    /// As gather_all, of the ranks of this node.
+    /// As gather_all(), for the ranks of this node.
     std::vector<std::string> gather_node(const std::string&);
 
-    /// Collective: runs `work`, and agrees on the outcome. If any rank throws Error, every rank
-    /// throws the error of the lowest such rank, marked `everywhere`. `work` itself must not
-    /// communicate.
+    /// Runs `work` on all ranks and agrees on the outcome. If any rank throws an Error or runs out
+    /// of memory, every rank throws the error of the lowest such rank, marked `everywhere`. `work`
+    /// itself must not communicate. Collective.
     void together(const std::function<void()>& work);
 
-    /// Runs `work`, while what it uses is still whole: a failure that the other ranks do not know
-    /// of ends them at once.
+    /// Runs `work`. If it throws an error that not all ranks throw, aborts the job at once, before
+    /// objects outside `work` are destroyed.
     void or_abort(const std::function<void()>& work);
 
-    /// This rank's fair share of the cores its launcher lets it use: each core is divided by the
-    /// local ranks bound to it. No more than its share of a control group's quota. `why`, if given,
-    /// is set to the quota that limits it, or to "".
+    /// Returns the number of threads for this rank: its fair share of the cores that its launcher
+    /// lets it use. Each core is divided by the number of local ranks bound to it. The result does
+    /// not exceed the rank's share of a control group's quota, rounded up. `why`, if given, is set
+    /// to the quota that limits it, or to "".
     int fair_threads(std::string* why = nullptr);
 
     /// Prints "convoy: rank R on HOST: message" and ends every rank with `code`. Does not return.
     [[noreturn]] void abort(Exit code, const std::string& message);
 
-    /// For backends, which include mpi.h: comm/native.h.
+    /// The MPI handles, for backends that include mpi.h (comm/native.h).
     struct Native;
     Native& native() { return *native_; }
 
@@ -70,7 +72,7 @@ private:
     Activity activity_;
 };
 
-/// Of the MPI library: "Open MPI v4.1.4". Needs no Comm.
+/// Returns the name and version of the MPI library: "Open MPI v4.1.4". Needs no Comm.
 std::string mpi_version();
 
 }  // namespace convoy

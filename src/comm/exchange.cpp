@@ -16,7 +16,7 @@ struct Exchange::State {
 
 Exchange::Exchange(Comm& comm) : state_(new State{comm}) { MPI_Comm_dup(comm.native().world, &state_->own); }
 
-// An exception may be this rank's alone: others would be waited for in vain.
+// If an exception of this rank alone destroys the object, waiting for other ranks would hang.
 Exchange::~Exchange() {
     if (std::uncaught_exceptions() > state_->exceptions) return;
     while (rounds() > 0) finish();
@@ -26,7 +26,7 @@ Exchange::~Exchange() {
 void Exchange::start(const std::vector<Message>& receive, const std::vector<Message>& send) {
     std::vector<MPI_Request> round;
     const auto each = [&](const Message& m, auto&& start_part) {
-        constexpr size_t most = size_t(1) << 30;  // MPI counts are int
+        constexpr size_t most = size_t(1) << 30;  // bytes per call, because MPI counts are int
         for (size_t at = 0; at < m.bytes; at += most)
             start_part(static_cast<char*>(m.data) + at, int(std::min(most, m.bytes - at)), &round.emplace_back());
     };

@@ -1,5 +1,5 @@
-// Messages of bytes between ranks that travel while steps run. Both sides know what comes: nothing
-// but the bytes is sent. On a communicator of its own, so that it never meets another collective.
+// Messages between ranks that overlap with steps. Both sides know the sizes, so only the bytes are
+// sent. A separate communicator keeps them apart from other messages and collectives.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -15,20 +15,21 @@ public:
     ~Exchange();               ///< collective, except when an exception destroys it
     Exchange(const Exchange&) = delete;
 
-    /// One message: to or from a rank. Its memory stays as it is until the round has finished.
+    /// A message to or from a rank. Its memory must stay valid and unchanged until the round has
+    /// finished.
     struct Message {
         int rank;
         void* data;
         size_t bytes;
     };
-    /// Starts a round. Of two ranks' rounds, those match that each started as its n-th; what one
-    /// sends to the other in it, the other receives.
+    /// Starts a round of messages. The n-th round of a rank matches the n-th rounds of the others:
+    /// each must receive there what is sent to it.
     void start(const std::vector<Message>& receive, const std::vector<Message>& send);
-    /// Moves rounds on, without waiting.
+    /// Lets MPI make progress on the rounds in flight, without blocking.
     void progress();
-    /// Waits for the oldest round.
+    /// Blocks until the oldest round has finished.
     void finish();
-    /// Rounds that were started and not finished.
+    /// Returns the number of rounds in flight.
     size_t rounds() const;
 
 private:

@@ -15,7 +15,7 @@
 namespace convoy {
 namespace {
 
-/// What follows `key` and `separator` in the lines of a file that start so.
+/// Returns the texts after `key` and `separator` from the lines of a file that start with them.
 std::vector<std::string> entries(const std::string& file, const std::string& key, char separator) {
     std::vector<std::string> found;
     std::ifstream in(file);
@@ -31,7 +31,7 @@ std::vector<std::string> entries(const std::string& file, const std::string& key
 
 std::string first_or_unknown(const std::vector<std::string>& texts) { return texts.empty() ? "unknown" : texts[0]; }
 
-/// "2 x AMD EPYC 7742 64-Core Processor, 256 processors".
+/// Returns "2 x AMD EPYC 7742 64-Core Processor, 256 processors".
 std::string cpu_of(const std::string& cpuinfo) {
     const std::vector<std::string> packages = entries(cpuinfo, "physical id", ':');
     const size_t count = std::set<std::string>(packages.begin(), packages.end()).size();
@@ -69,7 +69,7 @@ std::string joined(const std::vector<std::string>& texts) {
     return all.empty() ? "none" : all;
 }
 
-/// An address in digits; empty if it is none of IP.
+/// Returns an IP address as numeric text; empty for other address families.
 std::string digits_of(const sockaddr* address) {
     char text[NI_MAXHOST] = "";
     if (!address || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) return "";

@@ -1,4 +1,4 @@
-// What this host is, as its system describes it: what a record of a measurement needs.
+// Describes this host, for the records of measurements.
 #pragma once
 #include <string>
 #include <utility>
@@ -9,14 +9,15 @@ namespace convoy {
 /// (name, text) pairs, with lower-case names.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-/// "os", "kernel", "cpu", "memory", "ip" and "job" (of Slurm, PBS, LSF or Flux; "none" outside).
-/// "unknown" is what the system does not say. `root` stands before /etc and /proc, for tests.
+/// Returns "os", "kernel", "cpu", "memory", "ip" and "job" (of Slurm, PBS, LSF or Flux; "none"
+/// outside). A text is "unknown" if the system does not say. `root` is put before /etc and /proc,
+/// for tests.
 Facts facts_of_host(const std::string& root = "");
 
-/// Addresses of this host's network interfaces in digits, IPv4 first; without those of loopback and
-/// those that only one link knows.
+/// Returns the numeric addresses of this host's network interfaces, IPv4 first. Leaves out loopback
+/// and link-local addresses.
 std::vector<std::string> own_addresses();
-/// Whether a name or an address is of this host, whose name is `host`.
+/// Returns true if `name`, a name or an address, is this host's. `host` is this host's name.
 bool is_this_host(const std::string& name, const std::string& host);
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// What only code that includes mpi.h may see: comm/ itself and the backends.
+// MPI handles, for code that may include mpi.h: comm/ itself and the backends.
 #pragma once
 #include <mpi.h>
 
@@ -12,16 +12,16 @@ namespace convoy {
 
 struct Comm::Native {
     MPI_Comm world = MPI_COMM_NULL;      ///< host collectives
-    MPI_Comm gradients = MPI_COMM_NULL;  ///< non-blocking all-reduces, so that they never meet another collective
+    MPI_Comm gradients = MPI_COMM_NULL;  ///< non-blocking all-reduces, apart from all other collectives
     MPI_Comm node = MPI_COMM_NULL;       ///< the ranks of this node
-    MPI_Comm leaders = MPI_COMM_NULL;    ///< local rank 0 of each node, null elsewhere
+    MPI_Comm leaders = MPI_COMM_NULL;    ///< local rank 0 of each node; null on other ranks
     int rank = 0, size = 1, local_rank = 0, local_size = 1;
     std::string host;
     SegmentFolder segment_folder;
-    std::vector<std::string> segments;  ///< of this node, as their names were; on local rank 0
+    std::vector<std::string> segments;  ///< removed names of this node's segments; on local rank 0
 };
 
-/// MPI_Bcast of more bytes than an int counts.
+/// Broadcasts any number of bytes, even more than an int can count.
 void broadcast_bytes(void* data, size_t bytes, int from, MPI_Comm comm);
 
 }  // namespace convoy

@@ -42,7 +42,7 @@ std::string verbs_ports(const std::string& sys) {
 std::string network_cards(const std::string& sys) {
     std::string text = verbs_ports(sys);
     for (const fs::path& card : entries(sys + "/class/net")) {
-        // loopback and bridges have no device
+        // skips loopback and bridges, which have no device
         if (!is_there(card / "device") || line_of(card / "operstate") != "up") continue;
         const int megabits = std::atoi(line_of(card / "speed").c_str());
         char rate[32] = "of unknown speed";

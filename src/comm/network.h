@@ -4,11 +4,11 @@
 
 namespace convoy {
 
-/// "mlx5_0 400 Gb/sec (4X NDR), eth0 10 Gb/s": InfiniBand and RoCE ports that are up, then other
-/// cards that are; "none" if there are none. `sys` is where sysfs is.
+/// Lists the network cards that are up, InfiniBand and RoCE ports first: "mlx5_0 400 Gb/sec (4X
+/// NDR), eth0 10 Gb/s". Returns "none" if there are none. `sys` is the mount point of sysfs.
 std::string network_cards(const std::string& sys = "/sys");
 
-/// Only the InfiniBand and RoCE ports that are up; empty if there are none.
+/// Lists only the InfiniBand and RoCE ports that are up; empty if there are none.
 std::string verbs_ports(const std::string& sys = "/sys");
 
 }  // namespace convoy

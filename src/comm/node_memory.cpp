@@ -1,5 +1,5 @@
-// Two ranks share a limit if both name it: ranks of one job step do, ranks with a control group
-// each do not.
+// Two ranks share a limit if both report its group. Ranks of one job step do; ranks in separate
+// control groups do not.
 #include "comm/node_memory.h"
 
 #include <algorithm>

@@ -7,8 +7,8 @@
 namespace convoy {
 namespace {
 
-/// PyTorch's launchers give ranks by RANK, WORLD_SIZE and MASTER_ADDR. Where these tell of another
-/// world than MPI does, somebody counts on ranks that are not there.
+/// Checks the variables in which PyTorch's launchers describe ranks: RANK, WORLD_SIZE and
+/// MASTER_ADDR. If they contradict MPI, the user expects ranks that are not there.
 void check_variables_of_torch(Comm& comm) {
     const std::string advice = "; start ranks with mpirun -np N, not with torchrun, or unset ";
     const auto check = [&](const char* variable, int ours, const char* what) {
@@ -32,7 +32,7 @@ void check_world(Comm& comm) {
     check_variables_of_torch(comm);
     if (comm.size() > 1) return;
     const char* of_openmpi = std::getenv("OMPI_COMM_WORLD_SIZE");
-    if (of_openmpi && std::atoi(of_openmpi) == 1) return;  // mpirun -np 1, perhaps within somebody else's step
+    if (of_openmpi && std::atoi(of_openmpi) == 1) return;  // mpirun -np 1, even inside a larger Slurm step
     for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
         if (const char* started = std::getenv(variable); started && std::atoi(started) > 1)
             fail(Exit::usage, std::string("the launcher started ") + started + " processes (" + variable +

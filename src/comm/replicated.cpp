@@ -22,9 +22,9 @@ Replicated::Replicated(Comm& comm, size_t bytes)
 void Replicated::complete(const std::vector<size_t>& offsets) {
     const Doing doing(comm_.activity(), "exchange of the data set");
     const Comm::Native& n = comm_.native();
-    const MPI_Comm group = block_.shared() ? n.leaders : n.world;  // one member for every copy
+    const MPI_Comm group = block_.shared() ? n.leaders : n.world;  // one member per copy
 
-    int holder = n.rank;  // this rank's copy, as a rank of `group`
+    int holder = n.rank;  // the rank in `group` that holds this rank's copy
     if (block_.shared()) {
         if (group != MPI_COMM_NULL) MPI_Comm_rank(group, &holder);
         MPI_Bcast(&holder, 1, MPI_INT, 0, n.node);

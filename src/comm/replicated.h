@@ -12,12 +12,12 @@ class Replicated {
 public:
     Replicated(Comm&, size_t bytes);  ///< collective
 
-    /// Collective; throws Exit::out_of_memory if there is no room.
+    /// Throws Exit::out_of_memory on all ranks if there is no room for a block. Collective.
     static void check(Comm&, size_t bytes);
 
     char* data() const { return block_.data(); }
-    /// Collective. Rank r has written bytes [offsets[r], offsets[r + 1]); afterwards every rank
-    /// sees all of them.
+    /// Exchanges the parts: rank r has written bytes [offsets[r], offsets[r + 1]), and afterwards
+    /// every rank sees all of them. Collective.
     void complete(const std::vector<size_t>& offsets);
 
 private:

@@ -12,8 +12,8 @@
 namespace convoy {
 namespace {
 
-/// Room in the shared-memory file system that OpenMPI backs its windows with; writing beyond it
-/// would be a bus error.
+/// Returns true if /dev/shm, where OpenMPI keeps its windows, has room for `bytes`. Writing to a
+/// window beyond that room is a bus error.
 bool shared_memory_has(size_t bytes) {
     struct statvfs fs;
     return statvfs("/dev/shm", &fs) == 0 && size_t(fs.f_bavail) * fs.f_frsize > bytes + bytes / 8;
@@ -88,8 +88,8 @@ SharedBlock::SharedBlock(Comm& comm, bool shared, size_t bytes, const std::strin
     take_pages(bytes);
 }
 
-// Each rank its share. A page is taken when it is first written, and until then the next block's
-// check would find it free.
+// Writes to every page, each rank to its share. Linux allocates a page when it is first written;
+// until then the check for the next block would count the page as free.
 void SharedBlock::take_pages(size_t bytes) {
     constexpr size_t page = 4096;
     const size_t ranks = size_t(comm_.local_size()), rank = size_t(comm_.local_rank());
@@ -98,8 +98,8 @@ void SharedBlock::take_pages(size_t bytes) {
     barrier();
 }
 
-// An exception may be this rank's alone. Freeing the window would then wait for ranks that do not
-// know, and the job would hang. The process ends soon, and the window with it.
+// If an exception of this rank alone destroys the block, freeing the window would wait for the
+// other ranks, and the job would hang. The window then goes when the process ends.
 SharedBlock::~SharedBlock() {
     const std::unique_ptr<MPI_Win> window(static_cast<MPI_Win*>(window_));
     if (window && std::uncaught_exceptions() <= exceptions_) MPI_Win_free(window.get());

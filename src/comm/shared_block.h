@@ -1,5 +1,5 @@
-// A block of memory that the ranks of a node share, or that each rank has for itself where shared
-// memory has no room for it.
+// A block of memory that the ranks of a node share. If shared memory has no room for it, each rank
+// has a copy instead.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -9,39 +9,40 @@
 
 namespace convoy {
 
-/// Which ranks share memory with which.
+/// The groups of ranks that share memory.
 struct Groups {
-    std::vector<std::vector<int>> members;  ///< [groups] ranks, ascending; groups by their first rank
-    std::vector<int> of;                    ///< [ranks] the group of each
-    int rank = 0;                           ///< this one
+    std::vector<std::vector<int>> members;  ///< [groups] ranks, ascending; groups are sorted by first rank
+    std::vector<int> of;                    ///< [ranks] group of each rank
+    int rank = 0;                           ///< this rank
 
     int own() const { return of[size_t(rank)]; }
     int count() const { return int(members.size()); }
-    /// Place of a rank among the members of its group.
+    /// Returns the index of a rank among the members of its group.
     int place_of(int of_rank) const;
-    /// All ranks, group after group.
+    /// Returns all ranks, group after group.
     std::vector<int> seats() const;
 };
 
 class SharedBlock {
 public:
-    /// Collective: whether the ranks of every node would share blocks, of `bytes` on this rank's
-    /// node.
+    /// Returns true if blocks can be shared: all nodes have room in shared memory, and some node
+    /// has several ranks. `bytes`: size of the block on this rank's node. Collective.
     static bool may_share(Comm&, size_t bytes);
-    /// Collective. Each rank is a group of its own if nothing is shared.
+    /// Returns the groups of ranks that share a block: the ranks of each node if `shared`, else
+    /// each rank alone. Collective.
     static Groups groups(Comm&, bool shared);
-    /// Collective. Throws Exit::out_of_memory on all ranks if there is no room for `bytes` of
-    /// `what` a node (shared) or a rank.
+    /// Throws Exit::out_of_memory on all ranks if there is no room for `bytes` of `what` per node
+    /// (shared) or per rank. Collective.
     static void check(Comm&, bool shared, size_t bytes, const std::string& what, const std::string& advice);
 
-    /// Collective; throws as check().
+    /// Allocates the block. Throws as check() does. Collective.
     SharedBlock(Comm&, bool shared, size_t bytes, const std::string& what, const std::string& advice);
     ~SharedBlock();  ///< collective, except when an exception destroys it
     SharedBlock(const SharedBlock&) = delete;
 
     bool shared() const { return shared_; }
     char* data() const { return data_; }
-    /// Of the ranks that share it: what each wrote before, all see afterwards.
+    /// Waits for all ranks that share the block; afterwards each sees what the others wrote before.
     void barrier();
 
 private:
@@ -51,7 +52,7 @@ private:
     const bool shared_;
     char* data_ = nullptr;
     void* own_ = nullptr;
-    void* window_ = nullptr;  // MPI_Win of the node, if shared
+    void* window_ = nullptr;  // MPI_Win of the node; null if not shared
     const int exceptions_;
 };
 

@@ -12,7 +12,7 @@
 namespace convoy {
 namespace {
 
-constexpr size_t longest = 4096;  // bytes of a report
+constexpr size_t longest = 4096;  // bytes per report
 
 std::string name_of(int rank) { return "rank-" + std::to_string(rank) + ".txt"; }
 

@@ -1,5 +1,5 @@
-// RUN/stalled/rank-N.txt: what each rank was in when the watchdog ended the job. Other users may be
-// able to write in the run folder, so no link is followed and no pipe waited for.
+// RUN/stalled/rank-N.txt: the operation of each rank when the watchdog ended the job. Other users
+// may be able to write to the run folder, so links are not followed and pipes never block.
 #pragma once
 #include <string>
 
@@ -7,14 +7,14 @@ namespace convoy {
 
 class StallReports {
 public:
-    /// Makes the folder if it is not there.
+    /// Opens the folder, creating it if necessary.
     explicit StallReports(const std::string& folder);
     ~StallReports();
     StallReports(const StallReports&) = delete;
 
-    /// False where there can be no reports: the folder cannot be made, or is a link.
+    /// Returns false if the folder cannot be created or opened, or is a link.
     bool usable() const { return folder_ >= 0; }
-    /// Replaces the report of a rank; nothing is said if it cannot be written.
+    /// Replaces the report of a rank; errors are ignored.
     void write(int rank, const std::string& line) const;
     /// Returns the report of a rank; empty if there is none.
     std::string read(int rank) const;

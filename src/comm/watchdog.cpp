@@ -33,14 +33,13 @@ std::string parent_of(const std::string& process) {
     return "0";
 }
 
-/// Ends OpenMPI's launcher on this host if it is still there in ten seconds. When a link is dead,
-/// mpirun waits for its daemon on the other host, and that daemon for mpirun, long after every rank
-/// is gone; OpenMPI 5's also after a SIGTERM. A process of its own does it, since the launcher ends
-/// this one.
+/// Ends OpenMPI's launcher on this host if it still runs in ten seconds. If a link is dead, mpirun
+/// and its daemon on the other host wait for each other long after all ranks have ended; OpenMPI 5
+/// does so even after a SIGTERM. A separate process does this, because the launcher ends this one.
 void end_launcher_later() {
     const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted"};
     std::string launcher = std::to_string(getppid()), name;
-    for (int level = 0; level < 4 && !launchers.count(name); ++level) {  // there may be a shell or two between
+    for (int level = 0; level < 4 && !launchers.count(name); ++level) {  // a shell or two may be in between
         if (level > 0) launcher = parent_of(launcher);
         std::ifstream file("/proc/" + launcher + "/comm");
         std::getline(file, name);
@@ -60,7 +59,7 @@ void end_launcher_later() {
     posix_spawn(&child, "/bin/sh", &silent, &apart, const_cast<char**>(words), environ);
 }
 
-/// "ranks 1, 4 and 5"
+/// Returns "rank 1", or "ranks 1, 4 and 5".
 std::string list_of(const std::vector<int>& ranks) {
     std::string text = ranks.size() == 1 ? "rank " : "ranks ";
     for (size_t i = 0; i < ranks.size(); ++i)
@@ -108,7 +107,7 @@ void Watchdog::end(const std::string& folder) {
     const std::string mine =
         "rank " + std::to_string(comm_.rank()) + " on " + comm_.host() + " is " + where(comm_.activity());
     end_launcher_later();
-    // MPI may be what is stuck: this process ends in any case, and its launcher ends the others.
+    // MPI itself may be stuck, so this process ends in any case; its launcher then ends the others.
     std::thread([] {
         std::this_thread::sleep_for(std::chrono::seconds(6));
         _exit(int(Exit::comm));
@@ -116,8 +115,8 @@ void Watchdog::end(const std::string& folder) {
     std::ostringstream message;
     message << "no progress for " << limit_ << " s (--watchdog): ";
     if (folder.empty()) comm_.abort(Exit::comm, message.str() + mine);
-    // If the link is dead, ranks see no more of each other than files: each writes its report, and
-    // the lowest one speaks for all.
+    // If the link is dead, ranks can communicate through files only. Each writes its report, and
+    // the lowest rank that did so prints the message for all.
     const StallReports all(folder);
     if (!all.usable()) comm_.abort(Exit::comm, message.str() + mine);
     all.write(comm_.rank(), mine);
@@ -126,7 +125,7 @@ void Watchdog::end(const std::string& folder) {
     std::vector<std::string> reports;
     for (int r = 0; r < comm_.size(); ++r) {
         if (std::string line = all.read(r); !line.empty()) {
-            // until its abort
+            // a lower rank has reported: wait until it aborts the job
             if (reports.empty() && r < comm_.rank()) std::this_thread::sleep_for(std::chrono::hours(1));
             reports.push_back(std::move(line));
         } else {

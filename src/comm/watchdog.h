@@ -1,6 +1,6 @@
-// Ends the job if a rank is in one operation for too long: MPI itself waits for ever for a stopped
-// process or a dead link. Every rank that can still speak says what it waits in; the others are
-// named.
+// Ends the job if a rank stays in one operation for too long, because MPI itself would wait forever
+// for a stopped process or a dead link. Every rank that still runs reports its operation; the
+// message names the other ranks.
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -13,14 +13,13 @@ namespace convoy {
 
 class Watchdog {
 public:
-    /// Watches this rank from now on; `limit_seconds` 0: never. Says so on stderr once a tenth of
-    /// the limit has passed.
+    /// Starts to watch this rank, in a separate thread; `limit_seconds` 0: does not watch.
+    /// After a tenth of the limit, or 30 s if that is less, rank 0 prints a warning on stderr.
     Watchdog(Comm&, double limit_seconds);
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
 
-    /// Where ranks leave their reports for one another: RUN/stalled, which is made when it is
-    /// needed.
+    /// Sets the folder for the ranks' reports: RUN/stalled. It is created when it is needed.
     void report_to(const std::string& folder);
 
 private:
