@@ -1,25 +1,27 @@
-// One choice of plans for all ranks of a job: what ranks measure for one another, and the text in
-// which checkpoints keep it.
+// Makes all ranks of a job use the same plans: some ranks measure for the others. Checkpoints store
+// the choices as text.
 #pragma once
 #include "backend/cuda/plans.h"
 #include "comm/comm.h"
 
 namespace convoy::cuda {
 
-/// By kind of device: its name and cuDNN's version.
+/// Choices by kind of device: its name and cuDNN's version.
 using DeviceChoices = std::map<std::string, PlanChoices>;
-/// "[device]", then lines as of the cache file.
+/// Formats choices: for each kind of device a line "[device]", then lines as in the cache file.
 std::string text_of(const DeviceChoices&);
+/// Parses the text of text_of().
 DeviceChoices parse_device_choices(const std::string& text);
 
-/// Some ranks measure or build, for minutes, and the others wait for them: all meet every other
-/// second meanwhile, so that no rank seems to hang.
+/// A barrier for work that takes some ranks minutes while the others wait. All ranks meet in a
+/// collective every 2 s meanwhile, so that no rank seems to hang.
 class Meetings {
 public:
     explicit Meetings(Comm& comm) : comm_(comm) {}
-    /// Of a rank at work, as often as it likes. Seconds that it waited for others at work.
+    /// Call it often while working. Meets the other ranks if 2 s have passed since the last
+    /// meeting. Returns the seconds spent waiting.
     double attend();
-    /// Of a rank that has done its work: returns when all have.
+    /// Call it when the work is done. Blocks until all ranks are done.
     void conclude();
 
 private:

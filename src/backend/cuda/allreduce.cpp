@@ -1,5 +1,5 @@
-// Gradient sums on the tape: started on the communication lane after the bucket's last gradient,
-// waited for before the optimizer.
+// All-reduces of gradients on the tape. Each starts on the communication lane after its bucket's
+// last gradient; the optimizer waits for all of them.
 #include <algorithm>
 #include <cstdio>
 #include <set>

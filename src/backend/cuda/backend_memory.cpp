@@ -1,4 +1,4 @@
-// The backend's memory on the device, and what goes there and back.
+// Allocates memory on the device, and copies to and from it.
 #include <algorithm>
 
 #include "backend/cuda/cuda_backend.h"
@@ -36,7 +36,7 @@ Buffer CudaBackend::allocate(size_t bytes) {
 }
 
 Buffer CudaBackend::allocate_summed(size_t bytes) {
-    // NCCL's memory comes in pieces of megabytes.
+    // small blocks would waste memory, because NCCL allocates in units of megabytes
     Buffer buffer = sums_ && bytes >= size_t(2) << 20 ? sums_->allocate(bytes) : nullptr;
     return buffer ? cleared(std::move(buffer), bytes) : allocate(bytes);
 }
@@ -53,8 +53,8 @@ Buffer CudaBackend::resident(void* host, size_t bytes) {
     return copy;
 }
 
-// Registered memory has the same address on the device as on the host wherever a device shares its
-// address space, as all that Convoy runs on do.
+// With unified addressing, which all supported devices have, registered memory has the same address
+// on the device as on the host.
 Buffer CudaBackend::mapped(void* host, size_t bytes) {
     if (const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterMapped); error != cudaSuccess)
         fail(Exit::out_of_memory, formatted("%.1f GiB of host memory cannot be made readable for the GPU (%s); give "

@@ -1,4 +1,4 @@
-// Batch norm in the way that was decided for it (gpu/ways.h).
+// Batch norm, run in the way that was decided for it (gpu/ways.h).
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/kernel_trial.h"
 #include "backend/gpu/saved.h"
@@ -6,8 +6,9 @@
 namespace convoy::cuda {
 namespace {
 
-// A parameter's slot in the arena is padded with zeros to a multiple of the channels stored: a
-// padded channel has scale 0 and bias 0, so cuDNN may treat it as a channel, and zero stays zero.
+// A parameter's slot in the arena is padded with zeros to at least the number of stored channels. A
+// padding channel has scale 0 and bias 0, so that cuDNN can treat it as a channel and it stays
+// zero.
 static_assert(stats_elements % tensor_core_multiple == 0);
 
 kernels::BatchNormArgs args_of(const BatchNorm& op, const Bound& b) {
@@ -44,7 +45,7 @@ kernels::BatchNormGradients gradients_of(const BatchNorm& op, const Bound& b) {
     return g;
 }
 
-/// The max-pool that writes x, as the kernels take it.
+/// Adds the max-pool that writes x, for kernels that do both.
 void add_pool(kernels::BatchNormArgs& a, const Bound& b, int index) {
     const auto& pool = std::get<Pool>(b.graph.ops[size_t(index)]);
     a.image = b.values[pool.x];
@@ -52,7 +53,7 @@ void add_pool(kernels::BatchNormArgs& a, const Bound& b, int index) {
     a.index = static_cast<uint8_t*>(b.saved[size_t(index)]);
 }
 
-/// The sums that the convolution before it wrote.
+/// Returns the sums that the convolution before this norm wrote.
 ConvSaved sums_before(const BatchNorm& op, const Bound& b) {
     const std::vector<int> writers = writers_of(b.graph);
     return {b.saved[size_t(writers[size_t(op.x)])], b.values[op.x]};
@@ -177,7 +178,7 @@ void CudaBackend::backward_by_plan(const BatchNorm& op, const Bound& b, const ke
     const PlanSpec& spec = way_of(b).norm.gradient;
     const kernels::BatchNormArgs a = args_of(op, b);
     void* masked = g.dy.data;
-    if (op.residual != none) {  // the residual's gradient is also the norm's masked dy
+    if (op.residual != none) {  // the residual's gradient equals the masked dy of the norm
         step(tape, followed(id, "of the residual"),
              [=, act = op.act](cudaStream_t s) { residual_gradient(act, a.y, g.dy, g.dresidual, s); });
         masked = g.dresidual.data;

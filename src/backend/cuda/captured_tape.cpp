@@ -26,7 +26,7 @@ void CapturedTape::launch_steps() const {
 }
 
 ExecutableGraph capture(cudaStream_t stream, const std::function<void()>& work) {
-    // Relaxed: NCCL launches from a thread of its own.
+    // Relaxed mode, because NCCL launches from a separate thread.
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "capturing a step");
     cudaGraph_t captured = nullptr;
     try {
@@ -39,7 +39,7 @@ ExecutableGraph capture(cudaStream_t stream, const std::function<void()>& work) 
     check(cudaStreamEndCapture(stream, &captured), "capturing a step");
     const CapturedGraph owner(captured);
     cudaGraphExec_t executable = nullptr;
-    // Without this flag all-reduces would have the priority of the stream that launches the graph.
+    // Without this flag, all-reduces would get the priority of the stream that launches the graph.
     check(cudaGraphInstantiate(&executable, captured, cudaGraphInstantiateFlagUseNodePriority),
           "making a graph of a step");
     return ExecutableGraph(executable);

@@ -1,5 +1,5 @@
-// Convolution by cuDNN plans; what its three directions share with linear layers, which are
-// convolutions of one pixel.
+// Convolutions by cuDNN plans, and the functions that they share with linear layers. A linear layer
+// is a convolution of one pixel.
 #include "backend/cuda/cuda_backend.h"
 #include "backend/gpu/saved.h"
 
@@ -7,7 +7,7 @@ namespace convoy::cuda {
 
 namespace {
 
-/// The batch norm of which a convolution's plans do a part.
+/// The batch norm that writes x, of which a convolution's plans do a part.
 struct NormOfX {
     const BatchNorm& op;
     const Tensor& x;
@@ -30,7 +30,7 @@ std::vector<CudaBackend::Operand> CudaBackend::norm_sums(const Bound& b) {
     if (!way.data_gradient->statistics) return {};
     const NormOfX norm(b, way.norm);
     const size_t vector = size_t(norm.x.shape.c) * sizeof(float);
-    // Factors that cuDNN makes of the sums; the kernels make them themselves.
+    // Factors that cuDNN derives from the sums. They are not used: our kernels compute their own.
     const Workspace::Part dy = workspace_->part(0, vector), x = workspace_->part(dy.end(), vector),
                           offset = workspace_->part(x.end(), vector);
     return {{Slot::x, norm.x.data},
@@ -73,8 +73,8 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     if (way.data_gradient)
         data_gradient(tape, b.step(StepPhase::data_gradient, "conv data gradient"), *way.data_gradient, gradient,
                       weight(w, copy), dx, b.accumulate[op.x], norm_sums(b));
-    // Before the next op: memory lives by ops, so the next may overwrite dy, x or the vectors of
-    // its norm, and the bucket's sum starts after the last op of which it has gradients.
+    // Join before the next op, which may overwrite dy, x or the norm's vectors, because lifetimes
+    // of memory are counted in ops. The bucket's all-reduce also starts after an op.
     if (way.side_by_side) join(tape, of_weight);
 }
 

@@ -1,4 +1,4 @@
-// Construction, memory, and what the ops' files share.
+// Construction, choice of plans, running tapes, and functions that the ops' files share.
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ std::shared_ptr<void> CudaBackend::range(const std::string& name) const {
 }
 
 Tensor CudaBackend::kept_state() {
-    // The scale itself; the count of good steps since it last changed starts anew.
+    // Only the scale is kept. The count of good steps since it last changed restarts at 0.
     static_assert(offsetof(kernels::LossScale, scale) == 0);
     return {loss_scale_.get(), {1, 1, 1, options_.precision == Precision::f16 ? 1 : 0}, DType::f32};
 }
@@ -89,7 +89,7 @@ std::function<void()> CudaBackend::mark() {
 }
 
 void CudaBackend::poll(const std::function<cudaError_t()>& query) {
-    // A sum whose peer is gone never ends: NCCL has to be asked.
+    // An all-reduce whose peer is gone never ends; only NCCL's error state shows it.
     for (cudaError_t e; (e = query()) != cudaSuccess;) {
         if (e != cudaErrorNotReady) check(e, "a step");
         sums_->poll();
@@ -190,8 +190,8 @@ void CudaBackend::zero(Tensor t, Tape& tape) {
          [t](cudaStream_t s) { check(cudaMemsetAsync(t.data, 0, t.bytes(), s), "clearing memory"); });
 }
 
-// By events on the compute stream, which waits for what it starts elsewhere. Where the device is
-// ahead of the host, a step's time is that of its launch.
+// Times steps by events on the compute stream, which waits for work on the other streams. If the
+// device is faster than the host, a step's time is that of its launch.
 std::vector<double> CudaBackend::time_steps(const Tape& tape) {
     prepare();
     std::vector<Event> marks;
@@ -238,7 +238,8 @@ void CudaBackend::prepare() {
 
 namespace {
 
-/// Collective. Before a rank has anything on its GPU: rank 0 says on which GPUs others compute.
+/// Warns on rank 0 about GPUs that other processes use. Collective; call it before any rank has
+/// work on its GPU.
 void warn_of_others(Comm& comm, const std::string& bus) {
     const std::vector<std::string> found = comm.gather_all(Nvml(bus).processes());
     for (size_t rank = 0; comm.root() && rank < found.size(); ++rank)
@@ -270,7 +271,8 @@ std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm)
     });
     if (!options.share_device) warn_of_others(comm, info.bus);
     const std::string placement = bind_rank(comm, info.bus, options.bind);
-    // One core is left to the thread that times: what waits for the host is measured too.
+    // One core is left for the thread that times plans, because the host's delays would be
+    // measured.
     const int cores = comm.fair_threads();
     std::unique_ptr<CudaBackend> backend;
     comm.together([&] {

@@ -1,6 +1,6 @@
-// The CUDA backend of one rank on one GPU: cuDNN plans and the kernels of kernels/ on a compute
-// stream, NCCL on another, small weight gradients on a third. A tape's steps only launch: the first
-// run is eager, the second is captured as one CUDA graph.
+// The CUDA backend of one rank on one GPU. cuDNN plans and the kernels of kernels/ run on a compute
+// stream, NCCL on a second one, and small weight gradients on a third. The steps of a tape only
+// launch work: the first run is eager, the second is captured as one CUDA graph.
 #pragma once
 #include <optional>
 #include <set>
@@ -21,15 +21,15 @@ namespace convoy::cuda {
 
 class CudaBackend final : public Backend {
 public:
-    /// On the current device. The caller agrees with other ranks on failures. `threads`: that build
-    /// plans while this one times them.
+    /// Uses the current device. `threads`: number of threads that build plans while the calling one
+    /// times them. Errors are of this rank alone: construct it within Comm::together().
     CudaBackend(const BackendOptions&, const DeviceInfo&, Comm&, int threads, const std::string& placement);
     ~CudaBackend() override;
-    /// Connects to the other ranks; collective.
+    /// Connects to the other ranks. Collective.
     void connect();
 
     std::string device() const override;
-    std::string kind() const override;  ///< also what plans are chosen for
+    std::string kind() const override;  ///< plans are chosen per kind
     Versions versions() const override { return cuda::versions(); }
     Facts identity() const override;
     int threads() const override { return 1; }
@@ -78,60 +78,64 @@ public:
     bool synchronous() const override { return false; }
 
 private:
-    // Each in the file of its op.
+    // The functions of an op are in the file of that op.
 #define CONVOY_DECLARE(O)                        \
     void forward(const O&, const Bound&, Tape&); \
     void backward(const O&, const Bound&, Tape&);
     CONVOY_EACH_OP(CONVOY_DECLARE)
 #undef CONVOY_DECLARE
-    /// What computes at the same time, each on a stream and in a workspace of its own: `side` has
-    /// work only between fork() and join().
+    /// Branches compute at the same time. Each has a stream and a workspace. `side` has work only
+    /// between fork() and join().
     enum class Branch { main, side };
-    /// An operand: at a fixed address, or a part of a branch's workspace, whose address is known
-    /// when the step runs.
+    /// An operand of a plan: at a fixed address, or a part of a branch's workspace, whose address
+    /// is looked up when the step runs.
     struct Operand {
         Slot slot;
         void* data = nullptr;
         std::optional<Workspace::Part> part{};
-        Branch of = Branch::main;  ///< whose workspace `part` is of
+        Branch of = Branch::main;  ///< the branch whose workspace holds `part`
     };
     cudaStream_t stream_of(Branch b) const { return b == Branch::main ? compute_.get() : side_.get(); }
     const std::shared_ptr<Workspace>& workspace_of(Branch b) const {
         return b == Branch::main ? workspace_ : side_workspace_;
     }
-    /// Appends work on a branch's stream; its launches may not wait for anything.
+    /// Appends a step that launches work on a branch's stream. The function must not block.
     void step(Tape&, StepId, std::function<void(cudaStream_t)>, Branch = Branch::main);
-    /// Appends a plan. In the branch's workspace, its own part follows those of its operands.
+    /// Appends a step that runs a plan. The plan's workspace is placed behind those operands that
+    /// lie in the branch's workspace.
     void step(Tape&, StepId, const Plan&, const std::vector<Operand>&, Branch = Branch::main);
-    /// The side branch waits for all that the main one has so far, and the other way round.
+    /// Makes the side branch wait for all work of the main branch so far.
     void fork(Tape&, const StepId&);
+    /// Makes the main branch wait for all work of the side branch so far.
     void join(Tape&, const StepId&);
-    /// A further step of the same work.
+    /// Returns the id of a further step of the same work.
     static StepId followed(StepId, const std::string& what);
-    /// One step in place of this one and that of op `op`, which comes before it: "pool and batch
-    /// norm …".
+    /// Returns the id of one step that does the work of this one and of the earlier op `op`: "pool
+    /// and batch norm …".
     static StepId fused_with(StepId, const std::string& with, int op);
-    /// add_scaled() as a step of that identity.
+    /// Appends add_scaled() as a step with this id.
     void scale(StepId, const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&);
     Plans::Options plan_options(int threads);
-    /// Collective: ranks with an outline decide, and build what they decided for; the others wait.
+    /// Runs decide() on the ranks with an outline; the other ranks wait for them. Collective.
     void together_deciding(const Outline*);
-    /// A plan that decide() chose; throws Exit::usage if cuDNN has no engine for it.
+    /// Returns a plan that decide() chose; throws Exit::usage if cuDNN has no engine for it.
     const Plan& plan(const PlanSpec&);
     static const Way& way_of(const Bound& b) { return static_cast<const GpuWays&>(b.ways).ways[size_t(b.op)]; }
-    /// A weight as the plans take it: the master itself where it is that already.
+    /// Returns a weight in the type and padding that plans need: a copy, or the master itself.
     void* weight(const Tensor& master, const CopyShape&);
-    // What convolutions and linear layers share; conv.cpp. dy is slot dy of the plan.
-    /// What a convolution's plans read: x, or that of the batch norm which they do, and its
-    /// vectors.
+    // Shared by convolutions and linear layers; defined in conv.cpp. `dy` goes into slot dy.
+    /// Returns the inputs of a convolution's plans: x or, if the plans also normalise, the input
+    /// and the vectors of that batch norm.
     std::vector<Operand> conv_input(const Conv&, const Bound&);
-    /// What its data gradient reads and writes for the gradient of the batch norm that writes x.
+    /// Returns further operands of a data gradient that also sums for the gradient of the batch
+    /// norm that writes x; empty if it does not.
     std::vector<Operand> norm_sums(const Bound&);
-    /// Writes the gradient of a weight to its place in the f32 arena. On the side branch if the way
-    /// says so: the caller joins it after the data gradient.
+    /// Appends a weight gradient, which is written to its place in the f32 arena. If the way says
+    /// so, it runs on the side branch, and the caller joins it after the data gradient.
     void weight_gradient(Tape&, const StepId&, const ProductWay&, const Operand& dy, std::vector<Operand> x,
                          const Tensor& gradient, const CopyShape&);
-    /// Writes dx, or adds to it. `more`: further operands of the plan.
+    /// Appends a data gradient, which writes dx or adds to it. `more`: further operands of the
+    /// plan.
     void data_gradient(Tape&, const StepId&, const PlanSpec&, const Operand& dy, void* weight, const Tensor& dx,
                        bool accumulate, const std::vector<Operand>& more = {});
     void add_bias(Tape&, const StepId&, const Tensor& from, std::optional<Workspace::Part> from_part,
@@ -151,18 +155,20 @@ private:
     void forward_over_ranks(const kernels::BatchNormArgs&, StepId, Tape&);
     void backward_by_plan(const BatchNorm&, const Bound&, const kernels::BatchNormGradients&, Tape&);
     void backward_over_ranks(const kernels::BatchNormArgs&, const kernels::BatchNormGradients&, const StepId&, Tape&);
-    /// After the forward of all ops: moves the running statistics that plans wrote to their place.
+    /// Copies the running statistics that plans wrote to their final place. It comes after the
+    /// forward of all ops.
     void commit_running(const Bound&, Tape&);
-    /// Says once what runs instead of what cuDNN does not have: rank 0 does, for others when they
-    /// next agree.
+    /// Prints a line once, about what runs instead of plans that cuDNN lacks. Only rank 0 prints;
+    /// lines of other ranks wait for share_notes().
     void note(const std::string& line);
-    /// Collective: rank 0 says what other ranks noted.
+    /// Prints the lines that other ranks noted, on rank 0. Collective.
     void share_notes();
-    /// Collective: what the sums over ranks go over, and what follows from it.
+    /// Finds the transport of all-reduces, sets the bucket size, and warns of slow links.
+    /// Collective.
     void look_at_links();
-    /// Waits until `query` no longer says that it is not ready, where there are sums over ranks.
+    /// Waits until `query` succeeds. Throws if an all-reduce fails meanwhile. Needs `sums_`.
     void poll(const std::function<cudaError_t()>& query);
-    /// What a program needs from the host before it runs.
+    /// Does the host's work before a program runs: workspaces, weight copies and requests.
     void prepare();
 
     Comm& comm_;
@@ -175,14 +181,14 @@ private:
     std::shared_ptr<Workspace> workspace_, side_workspace_;
     Cudnn cudnn_;
     Plans plans_;
-    DeviceChoices agreed_;          // of earlier runs and of all ranks
-    Meetings* meetings_ = nullptr;  // while others wait for this rank
+    DeviceChoices agreed_;          // choices of earlier runs and of all ranks
+    Meetings* meetings_ = nullptr;  // not null while other ranks wait for this one
     WeightCopies copies_;
-    std::unique_ptr<GradientSums> sums_;  // null on one rank
+    std::unique_ptr<GradientSums> sums_;  // null if there is one rank
     std::string transport_;               // of all ranks
     size_t bucket_bytes_ = size_t(4) << 20;
-    Buffer times_, loss_scale_;  // kernels::StepTimes; kernels::LossScale, of scale 1 outside f16
-    Buffer muon_;                // what Muon's matrices take
+    Buffer times_, loss_scale_;  // kernels::StepTimes; kernels::LossScale, whose scale is 1 except in f16
+    Buffer muon_;                // scratch memory of Muon's matrices
     size_t muon_floats_ = 0;
     struct Mirror {
         const Requests* requests;
@@ -191,7 +197,7 @@ private:
     std::vector<Mirror> mirrors_;
     std::vector<ExactPieces> exact_pieces_;
     std::set<std::string> noted_;
-    std::string unsaid_;  // lines that rank 0 is to say
+    std::string unsaid_;  // lines that rank 0 has yet to print
 };
 
 }  // namespace convoy::cuda

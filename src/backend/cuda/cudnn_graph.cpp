@@ -17,8 +17,8 @@ namespace fg = fe::graph;
 using Node = std::shared_ptr<fg::Tensor_attributes>;
 
 struct Cudnn::Native {
-    cudnnHandle_t handle = nullptr;                    // null for a chip that is not there
-    std::shared_ptr<fe::DeviceProperties> properties;  // null if cuDNN does not tell them
+    cudnnHandle_t handle = nullptr;                    // null for an absent chip
+    std::shared_ptr<fe::DeviceProperties> properties;  // null if cuDNN does not report them
     ~Native() {
         if (handle) cudnnDestroy(handle);
     }
@@ -81,8 +81,7 @@ const char* name_of(Slot slot) {
     return names[size_t(slot) - 1];
 }
 
-/// Builds one operation's graph. cuDNN orders dimensions n, c, h, w; strides say that c varies
-/// fastest.
+/// Builds the graph of a spec. cuDNN orders dimensions n, c, h, w; by its stride, c varies fastest.
 class Builder {
 public:
     Builder(fg::Graph& graph, const PlanSpec& spec) : g_(graph), s_(spec) {}
@@ -129,7 +128,7 @@ private:
         return g_.pointwise(a, b, fg::Pointwise_attributes().set_mode(mode));
     }
 
-    /// x as a convolution multiplies it. The engines that normalise it want everything in x's type.
+    /// Returns x, normalised if the spec says so. Engines that normalise need x's type everywhere.
     Node source() {
         Node x = input(Slot::x, s_.x, s_.type);
         if (!s_.normalise) return x;
@@ -161,7 +160,7 @@ private:
         output(dx, Slot::dx, s_.x, s_.type);
     }
 
-    /// dx where the ReLU let x through; and what it sums to.
+    /// Masks dx by the ReLU of the batch norm that wrote x, and outputs that norm's gradient sums.
     Node masked(const Node& dx) {
         const Node x = input(Slot::x, s_.x, s_.type), mean = per_channel(Slot::mean),
                    invstd = per_channel(Slot::invstd), scale = per_channel(Slot::scale);
@@ -227,7 +226,7 @@ private:
 
 class NotedGraph : public fg::Graph {
 public:
-    /// The plans that have none of these notes, as indices in cuDNN's order. Builds none.
+    /// Returns the indices, in cuDNN's order, of the plans without these notes. Builds no plan.
     std::vector<int> plans_without(const std::vector<fe::NumericalNote_t>& notes) const {
         std::vector<int> found;
         for (const auto& has : plans.numeric_notes)
@@ -259,7 +258,7 @@ struct CudnnGraph::Native {
         if (e.is_good()) e = by_handle ? graph.build_operation_graph(cudnn.handle) : graph.build_operation_graph();
         if (e.is_good()) e = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
         if (e.is_bad()) return e;
-        // The same run twice gives the same bits; and f32 means f32.
+        // Repeating a run must give the same bits, and exact specs must be computed in full f32.
         std::vector<fe::NumericalNote_t> unwanted = {fe::NumericalNote_t::NONDETERMINISTIC};
         if (spec.exact)
             unwanted.insert(unwanted.end(), {fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS,

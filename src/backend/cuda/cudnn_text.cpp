@@ -7,7 +7,7 @@
 namespace convoy::cuda {
 namespace {
 
-/// " NAME=VALUE" for each of `fields` that is set, in the order of their names.
+/// Returns " NAME=VALUE" for each of `fields` that is set and not in `without`, in order of name.
 std::string text_of(const nlohmann::json& fields, std::initializer_list<const char*> without) {
     std::string text;
     for (const auto& [name, value] : fields.items())
@@ -19,7 +19,7 @@ std::string text_of(const nlohmann::json& fields, std::initializer_list<const ch
 }  // namespace
 
 std::string text_of_graph(const std::string& json) {
-    nlohmann::json all = nlohmann::json::parse(json);  // not const: what a node lacks is null
+    nlohmann::json all = nlohmann::json::parse(json);  // not const, so that [] returns null for a missing key
     std::string text = "context" + text_of(all["context"], {"name", "sm_count"}) + "\n";
     for (const auto& node : all["nodes"])
         text += node["tag"].get<std::string>() + text_of(node["inputs"], {}) + " ->" + text_of(node["outputs"], {}) +

@@ -1,10 +1,11 @@
-// A graph as cuDNN's frontend serialises it, in lines that a person and a comparison can read.
+// Converts a graph that cuDNN's frontend serialised to lines that people and tests can compare.
 #pragma once
 #include <string>
 
 namespace convoy::cuda {
 
-/// From its JSON: a line for the graph, one for each node with its operands, one for each tensor.
+/// Converts its JSON: a line for the graph, one for each node with its operands, and one for each
+/// tensor.
 std::string text_of_graph(const std::string& json);
 
 }  // namespace convoy::cuda

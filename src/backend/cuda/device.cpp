@@ -33,7 +33,7 @@ Found find_devices() {
     if (const cudaError_t e = cudaGetDeviceCount(&count); e != cudaSuccess) {
         f.error = cudaGetErrorString(e);
         count = 0;
-        cudaGetLastError();  // it must not show up at the next launch
+        cudaGetLastError();  // clears the error, so that the next launch does not report it
     }
     for (int i = 0; i < count; ++i) {
         int major = 0, minor = 0;
@@ -48,7 +48,7 @@ bool runs_on(int capability, const std::vector<int>& architectures) {
     if (architectures.empty()) return false;
     for (int a : architectures)
         if (a / 10 == capability / 10 && a <= capability) return true;  // machine code runs within its major version
-    return architectures.back() <= capability;                          // the driver compiles PTX for what is newer
+    return architectures.back() <= capability;                          // the driver compiles PTX for newer devices
 }
 
 std::string reason_without_device(const Found& f) {
@@ -78,7 +78,7 @@ int device_of_rank(int local_rank, int local_size, int visible, const std::vecto
     const int count = chosen.empty() ? visible : int(chosen.size());
     const auto at = [&](int i) { return chosen.empty() ? i : chosen[size_t(i)]; };
     if (local_rank < count) return at(local_rank);
-    // the launcher gave each rank its own, unless two turn out to be one
+    // with one visible device, the launcher gave each rank its own; shared_device() checks that
     if (visible == 1 || share) return at(local_rank % count);
     fail(Exit::usage, std::to_string(local_size) + " ranks on a node with " + std::to_string(count) +
                           " GPUs; start one rank a GPU, or add --share-device");

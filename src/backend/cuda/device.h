@@ -1,5 +1,5 @@
-// Which GPU a rank takes, and the reason where it cannot have one. The decisions are pure functions
-// of what was found, so that they are tested without a GPU.
+// Chooses a rank's GPU, or says why it cannot have one. The decisions are pure functions of what
+// was found, so that they can be tested without a GPU.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,25 +8,26 @@
 
 namespace convoy::cuda {
 
-/// What the driver says; no field needs a GPU to exist.
+/// What the driver reports; valid without a GPU too.
 struct Found {
     /// newest CUDA version the driver can run, 1000 * major + 10 * minor; 0: no driver
     int driver = 0;
-    int runtime = 0;                 ///< the CUDA version this was built with
+    int runtime = 0;                 ///< CUDA version this was built with; numbered like `driver`
     std::string error;               ///< why devices could not be counted; empty if they could
-    std::string visible;             ///< CUDA_VISIBLE_DEVICES, "(unset)" if it is not set
+    std::string visible;             ///< CUDA_VISIBLE_DEVICES; "(unset)" if it is not set
     std::vector<int> capabilities;   ///< of each visible device, 10 * major + minor
-    std::vector<int> architectures;  ///< that kernels were compiled for, ascending; of the last there is PTX too
+    std::vector<int> architectures;  ///< that kernels were compiled for, ascending; the last one also as PTX
 };
 Found find_devices();
 
-/// Why Convoy cannot run on any device; empty if it can.
+/// Returns why Convoy cannot run on any device; empty if it can.
 std::string reason_without_device(const Found&);
-/// Whether kernels compiled for `architectures` run on a device of this capability.
+/// Returns true if kernels compiled for `architectures` run on a device of this capability.
 bool runs_on(int capability, const std::vector<int>& architectures);
 
-/// The visible device of the local_rank-th rank of a node. `chosen` is --devices, empty for all.
-/// Where each rank sees one device only it is that one. Throws Exit::usage.
+/// Returns the visible device for local rank `local_rank` of a node. `chosen`: --devices; empty for
+/// all. If a rank sees a single device, it takes that one. Throws Exit::usage if `chosen` names a
+/// device that is not visible, or if ranks outnumber devices without `share`.
 int device_of_rank(int local_rank, int local_size, int visible, const std::vector<int>& chosen, bool share);
 
 struct DeviceInfo {
@@ -34,11 +35,11 @@ struct DeviceInfo {
     std::string name, uuid, bus;
     size_t memory = 0;
     int multiprocessors = 0;
-    size_t l2 = 0;  ///< bytes of the cache that all share
+    size_t l2 = 0;  ///< bytes of the L2 cache
 };
 DeviceInfo describe_device(int index);
-/// One line a rank, "host uuid", in rank order: why the first pair of ranks that shares a device
-/// cannot; empty if none does.
+/// Returns the message about the first two ranks that have the same device; empty if no two do.
+/// `ranks`: "host uuid" of each rank, in order of rank.
 std::string shared_device(const std::vector<std::string>& ranks);
 
 }  // namespace convoy::cuda

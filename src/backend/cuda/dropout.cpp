@@ -1,5 +1,5 @@
-// Dropout. The mask is drawn from (seed, step, position, element), so backward draws it again
-// instead of storing it.
+// Dropout. The mask is a function of (seed, step, position, element), so backward draws it again
+// and nothing is stored.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {

@@ -1,4 +1,4 @@
-// ReLU, GELU and add where fusion left them on their own, and scaling.
+// ReLU, GELU and add that were not fused into another op, and scaling.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {

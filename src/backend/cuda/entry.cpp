@@ -1,4 +1,5 @@
-// The one symbol that is looked up in the shared object. CONVOY_COMMIT comes from the Makefile.
+// The only symbol that the executable looks up in this shared object. The Makefile defines
+// CONVOY_COMMIT.
 #include "backend/cuda_entry.h"
 
 namespace convoy {

@@ -1,11 +1,12 @@
-// Gradients of logical ranks as integers, whose sums over ranks travel as those of floats do.
+// Sums of the gradients of logical ranks as integers. Their all-reduces run like those of floats.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {
 
-/// Made once: all logical ranks and programs have the same buckets.
+/// Returns the table of pieces for [begin, end). It is created once, because all logical ranks and
+/// programs have the same buckets.
 CudaBackend::ExactPieces CudaBackend::exact_pieces(const ExactSums& s, size_t begin, size_t end) {
-    constexpr size_t stripe = 4096;  // elements of a block
+    constexpr size_t stripe = 4096;  // elements per thread block
     ExactPieces pieces{s.pieces(begin, end, stripe), nullptr};
     for (const ExactPieces& known : exact_pieces_)
         if (known.host == pieces.host) return known;

@@ -1,6 +1,6 @@
-// A feed of a GPU. The host writes into pinned blocks; a stream of its own copies a batch to one of
-// two blocks on the device while steps compute on the other. A captured step reads the StagedBatch
-// at one address, which take() changes between launches: no event of the feed is in a graph.
+// The feed of a GPU. The host writes into pinned blocks. A separate stream copies a batch to one of
+// two blocks on the device while steps read the other. A captured step reads the StagedBatch at a
+// fixed address; take() overwrites it between launches, so no event of the feed is in a graph.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -15,7 +15,8 @@ namespace {
 class DeviceFeed final : public Feed {
 public:
     using Passed = std::function<bool(cudaEvent_t)>;
-    /// `started` is on the device; `passed` says whether the device has come to an event.
+    /// `started`: on the device, time stamp of the step's start. `passed`: returns true if the
+    /// device has reached an event.
     DeviceFeed(Backend& backend, cudaStream_t compute, uint64_t* started, Passed passed, const FeedLayout& layout,
                size_t image_bytes, int ahead)
         : backend_(backend),
@@ -42,14 +43,14 @@ public:
 private:
     struct HostSlot {
         std::optional<PinnedMemory> block;
-        size_t image_bytes = 0;  // that it has room for
-        size_t used = 0;         // bytes of the block that its batch takes
-        Event uploaded;          // after the last copy from here
+        size_t image_bytes = 0;  // capacity for images
+        size_t used = 0;         // bytes of the block that its batch fills
+        Event uploaded;          // after the last copy from this block
         void allocate(const FeedLayout&, size_t image_bytes);
     };
     struct DeviceSlot {
         Buffer block{};
-        Event read;  // after the last step that reads what is here
+        Event read;  // after the last step that reads this block
     };
     void grow_device(size_t image_bytes);
 
@@ -61,9 +62,9 @@ private:
     FeedTurns turns_;
     std::vector<HostSlot> host_;
     DeviceSlot device_[2];
-    size_t current_ = 0;      // which of these steps read
-    size_t image_bytes_ = 0;  // that each has room for
-    Buffer batches_;          // StagedBatch [3]: what steps read, and that of each slot
+    size_t current_ = 0;      // index of the slot that steps read
+    size_t image_bytes_ = 0;  // capacity for images of each device slot
+    Buffer batches_;          // StagedBatch [3] on the device: the one that steps read, then one per slot
     const Stream upload_{true};
 };
 
@@ -80,9 +81,9 @@ void DeviceFeed::HostSlot::allocate(const FeedLayout& layout, size_t bytes) {
     image_bytes = bytes;
 }
 
-/// Moves what steps read; the other slot is only waiting to be written.
+/// Enlarges both slots. The contents of the current slot are moved; the other slot holds no batch.
 void DeviceFeed::grow_device(size_t image_bytes) {
-    backend_.synchronize();  // the last upload too: the compute stream waits for it
+    backend_.synchronize();  // also waits for the last upload, because the compute stream does
     for (size_t i = 0; i < 2; ++i) {
         Buffer& block = device_[i].block;
         if (i != current_) block.reset();
@@ -112,14 +113,15 @@ HostBatch DeviceFeed::claim(size_t image_bytes) {
 void DeviceFeed::take() {
     HostSlot& from = host_[turns_.take()];
     const DeviceSlot &last = device_[current_], &to = device_[1 - current_];
-    // 1. All steps that read the last batch are launched: the next upload but one waits for them.
+    // 1. All steps that read the last batch are launched; the upload after this one waits for them.
     check(cudaEventRecord(last.read.get(), compute_), "marking the end of a step");
-    // 2. The batch goes where that before the last one was, once its steps have ended.
+    // 2. Upload to the slot of the batch before the last one, once the steps that read it have
+    // ended.
     check(cudaStreamWaitEvent(upload_.get(), to.read.get(), 0), "uploading a batch");
     check(cudaMemcpyAsync(to.block.get(), from.block->get(), from.used, cudaMemcpyHostToDevice, upload_.get()),
           "uploading a batch");
     check(cudaEventRecord(from.uploaded.get(), upload_.get()), "uploading a batch");
-    // 3. What is launched from here on reads it.
+    // 3. Steps that are launched from here on read the new batch.
     current_ = 1 - current_;
     auto* batches = static_cast<StagedBatch*>(batches_.get());
     check(cudaStreamWaitEvent(compute_, from.uploaded.get(), 0), "waiting for a batch");
@@ -132,7 +134,7 @@ void DeviceFeed::take() {
 std::unique_ptr<Feed> CudaBackend::feed(int rows, size_t image_bytes, int ahead) {
     const auto passed = [this](cudaEvent_t event) {
         const cudaError_t e = cudaEventQuery(event);
-        if (e == cudaErrorNotReady && sums_) sums_->poll();  // the device may wait for a rank that is gone
+        if (e == cudaErrorNotReady && sums_) sums_->poll();  // the device may be waiting for a rank that is gone
         if (e != cudaErrorNotReady) check(e, "uploading a batch");
         return e == cudaSuccess;
     };

@@ -1,5 +1,5 @@
-// Reads a batch of images, resident or staged: crop, resize, flip, jitter, normalise,
-// mix, in one pass, and one before it where colours are jittered.
+// Reads a batch of images, resident or staged: crops, resizes, flips, jitters, normalises and mixes
+// them in one pass. Colour jitter needs one more pass before it.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {
@@ -21,7 +21,7 @@ void CudaBackend::gather(const Gather& g, Tape& tape) {
     const Buffer jittered = g.augment.jitters() ? allocate((n + 1) * sizeof(Jitter)) : nullptr;
     step(tape, named_step(StepPhase::gather, "gather"), [=](cudaStream_t s) {
         const auto* scale = static_cast<const float*>(device.get());
-        if (g.begins_step && !g.staged) kernels::mark(&times->started, s);  // else Feed::begin_step() has done so
+        if (g.begins_step && !g.staged) kernels::mark(&times->started, s);  // staged: Feed::begin_step() did so
         auto* mixes = static_cast<Mix*>(mixed.get());
         if (mixes) kernels::draw_mixes(g, mixes, s);
         const kernels::BatchDraws drawn{mixes, static_cast<Jitter*>(jittered.get())};

@@ -1,4 +1,4 @@
-// Owners of CUDA's handles.
+// Owners of CUDA handles and memory.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -12,7 +12,7 @@ namespace convoy::cuda {
 
 using kernels::check;
 
-/// A handle that a function gives back; move-only.
+/// Owns a handle and calls `destroy` on it in the end. Move-only.
 template <class Handle, cudaError_t (*destroy)(Handle)> class Owned {
 public:
     Owned() = default;
@@ -33,7 +33,8 @@ private:
 };
 
 struct Stream : Owned<cudaStream_t, cudaStreamDestroy> {
-    /// Does not wait for the default stream. A higher priority runs first where blocks compete.
+    /// Creates a stream that does not wait for the default stream. If thread blocks of several
+    /// streams compete, those of high priority run first.
     explicit Stream(bool high_priority = false) : Owned(make(high_priority)) {}
 
 private:
@@ -58,7 +59,7 @@ private:
     }
 };
 
-/// `later` waits for all work that `earlier` has so far.
+/// Makes `later` wait for all work that `earlier` has so far.
 inline void follow(cudaStream_t later, cudaStream_t earlier, const Event& event) {
     if (later == earlier) return;
     check(cudaEventRecord(event.get(), earlier), "ordering streams");
@@ -68,7 +69,7 @@ inline void follow(cudaStream_t later, cudaStream_t earlier, const Event& event)
 using CapturedGraph = Owned<cudaGraph_t, cudaGraphDestroy>;
 using ExecutableGraph = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-/// Zeroed; throws std::bad_alloc if there is not enough.
+/// Zeroed device memory. Throws std::bad_alloc if there is not enough.
 struct DeviceMemory : Owned<void*, cudaFree> {
     explicit DeviceMemory(size_t bytes) : Owned(make(bytes)) {}
 
@@ -76,12 +77,12 @@ private:
     static void* make(size_t bytes) {
         void* p = nullptr;
         if (const cudaError_t e = cudaMalloc(&p, bytes); e == cudaErrorMemoryAllocation) {
-            cudaGetLastError();  // it must not show up at the next launch
+            cudaGetLastError();  // clears the error, so that the next launch does not report it
             throw std::bad_alloc();
         } else {
             check(e, "allocating memory");
         }
-        // Streams of ours do not wait for the default one, which clears.
+        // cudaMemset runs on the default stream, for which our streams do not wait.
         check(cudaMemset(p, 0, bytes), "clearing memory");
         check(cudaStreamSynchronize(nullptr), "clearing memory");
         return p;
@@ -97,7 +98,7 @@ private:
     static void* make(size_t bytes) {
         void* p = nullptr;
         if (const cudaError_t e = cudaHostAlloc(&p, bytes, cudaHostAllocMapped); e == cudaErrorMemoryAllocation) {
-            cudaGetLastError();  // it must not show up at the next launch
+            cudaGetLastError();  // clears the error, so that the next launch does not report it
             throw std::bad_alloc();
         } else {
             check(e, "allocating pinned memory");

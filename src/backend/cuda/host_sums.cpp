@@ -1,5 +1,5 @@
-// Sums through host memory and MPI, for ranks that share a GPU, which NCCL refuses. Nothing
-// overlaps: it is for tests and for trying things out, not for speed.
+// All-reduces through host memory and MPI, for ranks that share a GPU, which NCCL does not support.
+// Nothing overlaps: this is for tests and experiments, not for speed.
 #include <vector>
 
 #include "backend/cuda/gradient_sums.h"
@@ -21,7 +21,7 @@ public:
     bool capturable() const override { return false; }
     Buffer allocate(size_t) override { return nullptr; }
     std::set<std::string> transports() const override { return {"the memory of the host"}; }
-    void poll() override {}  // MPI ends the job itself
+    void poll() override {}  // not needed, because MPI errors end the job
 
 private:
     template <class T> void reduce(T* values, size_t count, MPI_Datatype type, MPI_Op op = MPI_SUM) {

@@ -1,4 +1,4 @@
-// Our kernels on memory of their own, to be timed against cuDNN's plans before a program has
+// Runs our kernels on scratch memory, to time them against cuDNN's plans before a program has
 // memory.
 #pragma once
 #include <functional>
@@ -10,25 +10,25 @@
 
 namespace convoy::cuda {
 
-/// What batch norm's kernels take of its activation.
+/// Converts an activation for batch norm's kernels.
 constexpr kernels::Act act_of(Activation a) {
     return a == Activation::relu   ? kernels::Act::relu
            : a == Activation::gelu ? kernels::Act::gelu
                                    : kernels::Act::identity;
 }
-/// The gradient of a batch norm's residual, where a plan writes its other gradients.
+/// Computes the gradient of a batch norm's residual, if a plan writes the norm's other gradients.
 void residual_gradient(Activation, const Tensor& y, const Tensor& dy, const Tensor& to, cudaStream_t);
 
 class KernelTrial {
 public:
-    /// Throws std::bad_alloc.
+    /// Allocates the operands; throws std::bad_alloc if they do not fit.
     KernelTrial(const KernelSpec&, cudaStream_t);
     void run() const { work_(stream_); }
-    size_t bytes() const { return bytes_; }  ///< of its memory
+    size_t bytes() const { return bytes_; }  ///< of all operands
 
 private:
     void* memory(size_t bytes);
-    Tensor like(Tensor);  ///< with memory
+    Tensor like(Tensor);  ///< returns the tensor with memory
     float* vector(int channels) { return static_cast<float*>(memory(size_t(channels) * sizeof(float))); }
     kernels::BatchNormArgs norm_args(const KernelSpec&);
     kernels::BatchNormGradients norm_gradients(const KernelSpec&);

@@ -1,6 +1,6 @@
-// Linear layers as convolutions of one pixel a sample: y [n, out] = x [n, in] * weight [out, in]^T,
-// + bias if there is one. Outside f32 the product is in the layer's low precision; logits and their
-// gradients are f32 all the same.
+// Linear layers as convolutions of one pixel per sample: y [n, out] = x [n, in] * weight [out,
+// in]^T [+ bias]. Unless the precision is f32, the GEMM runs in low precision. Logits and their
+// gradients are f32 even then.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {
@@ -61,7 +61,7 @@ void CudaBackend::backward(const Linear& op, const Bound& b, Tape& tape) {
     if (way.data_gradient)
         data_gradient(tape, b.step(StepPhase::data_gradient, "linear data gradient"), *way.data_gradient, gradient,
                       weight(w, copy), dx, b.accumulate[op.x]);
-    if (way.side_by_side) join(tape, of_weight);  // as Conv's
+    if (way.side_by_side) join(tape, of_weight);  // before the next op, as for convolutions
 }
 
 }  // namespace convoy::cuda

@@ -1,4 +1,4 @@
-// NCCL with a non-blocking communicator: every call is waited for with a deadline, and a failed
+// All-reduces by NCCL with a non-blocking communicator. Every call has a deadline, and a failed
 // communicator is aborted, so that a rank that dies ends the job instead of hanging it.
 #include <nccl.h>
 
@@ -18,13 +18,14 @@
 namespace convoy::cuda {
 namespace {
 
-constexpr auto connect_deadline = std::chrono::seconds(120);  // 32 ranks on a cold file system
-// the first call connects, and peers may still write a checkpoint
+constexpr auto connect_deadline = std::chrono::seconds(120);  // enough for 32 ranks on a cold file system
+// long, because the first call connects, and peers may still be writing a checkpoint
 constexpr auto call_deadline = std::chrono::seconds(120);
 constexpr auto abort_deadline = std::chrono::seconds(2);
 
-/// Aborting waits for graphs that hold the communicator, for ever if they go later than it: what is
-/// under way ends all the same.
+/// Aborts a communicator in another thread, and waits a limited time. ncclCommAbort() waits for
+/// graphs that use the communicator, forever if they are destroyed after it. All-reduces in flight
+/// end all the same.
 void abandon(ncclComm_t nccl) {
     const auto ended = std::make_shared<std::promise<void>>();
     std::thread([=] {
@@ -53,7 +54,7 @@ public:
         });
     }
     ~NcclSums() override {
-        // Destroying waits for peers; while an exception ends the job there may be none.
+        // ncclCommDestroy() waits for peers, which may be gone if an exception ends the job.
         if (!nccl_) return;
         if (std::uncaught_exceptions() > exceptions_)
             abandon(nccl_);
@@ -83,7 +84,7 @@ public:
     bool capturable() const override { return true; }
     std::set<std::string> transports() const override { return transports_; }
 
-    Buffer allocate(size_t bytes) override {  // memory that NCCL can register, also from inside a captured graph
+    Buffer allocate(size_t bytes) override {  // NCCL can register this memory, even from a captured graph
         void* p = nullptr;
         if (ncclMemAlloc(&p, bytes) != ncclSuccess) return nullptr;
         return Buffer(p, [](void* q) { ncclMemFree(q); });
@@ -105,7 +106,7 @@ private:
     void succeed(ncclResult_t result, const char* what) {
         if (result != ncclSuccess) give_up(result, what);
     }
-    /// Waits until the communicator has taken a call.
+    /// Waits until the communicator has accepted a call.
     void settle(ncclResult_t result, const char* what, Clock::duration deadline) {
         const Clock::time_point end = Clock::now() + deadline;
         while (result == ncclInProgress) {
@@ -128,8 +129,8 @@ private:
         fail(Exit::comm, message + "; NCCL_DEBUG=INFO tells more");
     }
 
-    /// Ranks connect as they first sum, short and long in ways of their own: a link that is down
-    /// shows now, and NCCL says which way it takes.
+    /// Runs a short and a long all-reduce, because ranks connect on first use, for each algorithm
+    /// separately. So a broken link shows now, and NCCL logs the transports.
     void first_sums() {
         constexpr size_t longest = size_t(4) << 20;  // elements
         const Buffer values = backend_.allocate(longest * sizeof(float));

@@ -11,9 +11,9 @@
 namespace convoy::cuda {
 namespace {
 
-// As in nvml.h, which only some toolkits have.
+// Copies of definitions in nvml.h, because not every toolkit has that header.
 struct Utilisation {
-    unsigned gpu, memory;  // per cent of the time since the driver's sample before
+    unsigned gpu, memory;  // percent of the time since the driver's previous sample
 };
 struct Memory {
     unsigned long long total, available, used;  // bytes
@@ -25,8 +25,8 @@ struct Process {
 };
 constexpr int sm_clock = 1, temperature_of_gpu = 0, most_links = 18;
 constexpr unsigned longest_serial = 30;  // bytes, NVML_DEVICE_SERIAL_BUFFER_SIZE
-constexpr unsigned longest_name = 256;   // bytes of a command line; the rest is cut off
-/// CUDA's multi-process service: it computes only for its clients, ranks among them.
+constexpr unsigned longest_name = 256;   // bytes of a command line; longer ones are cut off
+/// The server of CUDA's multi-process service. It computes only for its clients, such as ranks.
 constexpr const char* mps_server = "nvidia-cuda-mps-server";
 constexpr unsigned longest_version = 80;  // bytes, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
 

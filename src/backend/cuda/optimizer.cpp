@@ -1,5 +1,5 @@
-// The optimizer in one launch over the arenas and the weight copies, the host's requests, and the
-// records that end a step.
+// The optimizer, which updates the arenas and the weight copies in one launch; the host's requests;
+// and the records that end a step.
 #include <algorithm>
 #include <utility>
 
@@ -7,14 +7,14 @@
 
 namespace convoy::cuda {
 
-constexpr int loss_scale_growth = 2000;  // good steps before the loss scale doubles, as in PyTorch's GradScaler
+constexpr int loss_scale_growth = 2000;  // good steps until the loss scale doubles, as in PyTorch's GradScaler
 
 namespace {
 
-// kernels load 16 bytes, sums are doubles
+/// Rounds up for alignment, because kernels load 16 bytes at once and sums are doubles.
 constexpr size_t rounded(size_t floats) { return (floats + 63) / 64 * 64; }
 
-/// Floats of memory that Muon takes for a matrix.
+/// Returns the number of floats that Muon needs for a matrix; 0 for other segments.
 size_t muon_floats(const UpdateSegment& s) {
     const size_t count = size_t(s.rows) * size_t(s.columns), side = size_t(std::min(s.rows, s.columns));
     return s.rows == 0
@@ -22,7 +22,7 @@ size_t muon_floats(const UpdateSegment& s) {
                : 2 * rounded(count) + 2 * rounded(side * side) + rounded(4 * kernels::MuonMatrix::parts) + rounded(1);
 }
 
-/// The matrices among an update's segments, in memory of that many floats each.
+/// Returns the matrices among an update's segments, with muon_floats() of `memory` for each.
 std::vector<kernels::MuonMatrix> muon_matrices(const Update& u, float* memory) {
     const auto floats = [&](size_t count) { return std::exchange(memory, memory + rounded(count)); };
     std::vector<kernels::MuonMatrix> matrices;
@@ -42,7 +42,7 @@ std::vector<kernels::MuonMatrix> muon_matrices(const Update& u, float* memory) {
     return matrices;
 }
 
-/// Tells the segments of matrices where their directions will be.
+/// Sets in the segments of matrices the place where Muon will write their directions.
 void direct(std::vector<kernels::Segment>& segments, const std::vector<kernels::MuonMatrix>& matrices) {
     for (const kernels::MuonMatrix& m : matrices) {
         const auto own = std::find_if(segments.begin(), segments.end(),
@@ -60,7 +60,7 @@ void CudaBackend::update(const Update& u, Tape& tape) {
     std::vector<kernels::Segment> host = copies_.segments(u.weights, u.segments);
     size_t floats = 0;
     for (const UpdateSegment& s : u.segments) floats += muon_floats(s);
-    if (floats > muon_floats_) {  // all programs share it: one runs at a time
+    if (floats > muon_floats_) {  // all programs share this memory, because one runs at a time
         muon_ = allocate(floats * sizeof(float));
         muon_floats_ = floats;
     }
@@ -103,8 +103,8 @@ void CudaBackend::request(const Requests* requests, BatchStats* stats, BatchStat
     if (!requests)
         return step(tape, named_step(StepPhase::requests, "requests"),
                     [=](cudaStream_t s) { kernels::request(nullptr, stats, own, s); });
-    // A captured step cannot read the host's atomics: it reads pinned copies that are refreshed
-    // before every step.
+    // A captured step cannot read the host's atomics. It reads pinned copies, which prepare()
+    // refreshes before every step.
     mirrors_.push_back({requests, std::make_shared<PinnedMemory>(3 * sizeof(int))});
     step(tape, named_step(StepPhase::requests, "requests"), [=, flags = mirrors_.back().flags](cudaStream_t s) {
         kernels::request(static_cast<const int*>(flags->get()), stats, own, s);

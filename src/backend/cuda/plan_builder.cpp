@@ -8,11 +8,11 @@
 namespace convoy::cuda {
 namespace {
 
-// Heuristics order candidates by what cuDNN expects of them: the best is hardly ever further down.
-// Those of fused graphs are compiled for the device, up to two seconds each; the others are built
+// Heuristics sort candidates by expected speed, so the best one is hardly ever further down.
+// Candidates of fused graphs are compiled for the device, up to two seconds each; others are built
 // in less than a millisecond.
 constexpr int most_timed = 12, most_timed_compiled = 6, most_failed = 12;
-constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer where there is nothing else
+constexpr double patience = 2, patience_without_any = 30;  // seconds; the longer while a needed spec has no plan
 constexpr auto poll_every = std::chrono::milliseconds(5);
 
 }  // namespace
@@ -61,7 +61,7 @@ void PlanBuilder::serve(const std::stop_token& stop) {
         Task task = std::move(queue_.front());
         queue_.pop_front();
         lock.unlock();
-        task.work();  // its future takes what it throws
+        task.work();  // exceptions go to its future
     }
 }
 
@@ -69,7 +69,7 @@ std::optional<BuiltGraph> PlanBuilder::take(const std::string& key, const std::f
     const auto at = results_.find(key);
     if (at == results_.end()) return std::nullopt;
     {
-        // What was added before and is not asked for can wait.
+        // Move this work to the front of the queue; earlier work was not asked for yet.
         const std::lock_guard lock(mutex_);
         const auto queued = std::find_if(queue_.begin(), queue_.end(), [&](const Task& t) { return t.key == key; });
         if (queued != queue_.end()) std::rotate(queue_.begin(), queued, queued + 1);

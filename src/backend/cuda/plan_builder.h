@@ -1,6 +1,6 @@
-// Threads that build cuDNN's plans while one thread times them: a fused plan compiles for seconds.
-// They use no cuDNN handle, which one thread may use at a time, but the device's properties: from
-// cuDNN 9.8 on a plan is of no handle, and runs with any.
+// Builds cuDNN's plans on several threads while one thread times them, because a fused plan
+// compiles for seconds. The threads build with the device's properties, not with a cuDNN handle,
+// which only one thread at a time may use. From cuDNN 9.8 on, such a plan runs with any handle.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -19,12 +19,12 @@
 
 namespace convoy::cuda {
 
-/// A search among a spec's candidates: how far it is, and when it ends.
+/// The state of a search among a spec's candidates.
 struct Search {
-    bool needed = true;    ///< a training cannot do without
-    bool hurried = false;  ///< the first that serves is taken
+    bool needed = true;    ///< true: training is impossible without a plan for this spec
+    bool hurried = false;  ///< true: take the first candidate that works
     int good = 0, failed = 0;
-    double seconds = 0;  ///< of building and timing, on whatever thread
+    double seconds = 0;  ///< of building and timing, on any thread
 
     explicit Search(const PlanSpec&, bool in_a_hurry);
     void add(bool is_good) { ++(is_good ? good : failed); }
@@ -32,7 +32,7 @@ struct Search {
     bool enough() const;
 };
 
-/// A spec's graph, and what became of those candidates that were built already.
+/// A spec's graph, and the outcome for each candidate that was built already.
 struct BuiltGraph {
     struct Attempt {
         bool built;
@@ -42,25 +42,27 @@ struct BuiltGraph {
     std::map<int, Attempt> attempts{};  ///< by candidate
 };
 
-/// What a search will ask for, as far as that is known before anything is timed; with `engine`,
-/// the candidate of that name. For the current device of the calling thread.
+/// Builds the candidates that a search will time, as far as that is known in advance. If `engine`
+/// is not empty, builds only the candidate of that name. Builds for the current device of the
+/// calling thread, and ends early once a stop is requested.
 BuiltGraph build_candidates(const Cudnn&, const PlanSpec&, const std::string& engine, bool hurried, std::stop_token);
 
 class PlanBuilder {
 public:
-    /// Ends early, with what there is, once the token says so.
+    /// Work for a thread. It returns early, with what it has built, once a stop is requested.
     using Work = std::function<BuiltGraph(std::stop_token)>;
 
     explicit PlanBuilder(int threads) : most_threads_(threads) {}
     ~PlanBuilder() { drop(); }
     PlanBuilder(const PlanBuilder&) = delete;
 
-    /// Work for the threads, in this order. Does nothing without threads, or if the key is there.
+    /// Queues work; threads take it in this order. Does nothing without threads, or if the key is
+    /// queued already.
     void add(const std::string& key, Work);
-    /// The result of work that was added, or nothing if none was. Waits for it, and calls
-    /// `meanwhile` every few milliseconds. Throws what the work threw.
+    /// Returns the result of work that was added; nullopt if none was. Blocks until it is done and
+    /// calls `meanwhile` every few milliseconds. Throws what the work threw.
     std::optional<BuiltGraph> take(const std::string& key, const std::function<void()>& meanwhile);
-    /// Nobody will take the rest.
+    /// Discards all work whose result was not taken, and asks running work to stop.
     void drop();
 
 private:
@@ -74,9 +76,9 @@ private:
     std::mutex mutex_;
     std::condition_variable_any wake_;
     std::deque<Task> queue_;                                  // guarded by mutex_
-    std::map<std::string, std::future<BuiltGraph>> results_;  // of the calling thread
-    std::stop_source stop_;                                   // of all work that was not dropped
-    std::vector<std::jthread> threads_;                       // last: they use the others
+    std::map<std::string, std::future<BuiltGraph>> results_;  // used by the calling thread only
+    std::stop_source stop_;                                   // stops all work that is not yet dropped
+    std::vector<std::jthread> threads_;                       // last, because threads use the other members
 };
 
 }  // namespace convoy::cuda

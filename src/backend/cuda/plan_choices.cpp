@@ -29,7 +29,7 @@ PlanChoices parse_choices(const std::string& text) {
 
 std::string text_of(const PlanChoices& choices) {
     std::ostringstream out;
-    out.precision(9);  // a warm start compares what a cold one did
+    out.precision(9);  // exact for floats, so that a run with the cache compares the same times
     for (const auto& [key, c] : choices) out << key << " = " << c.microseconds << ' ' << c.engine << '\n';
     return out.str();
 }

@@ -1,4 +1,5 @@
-// What a job will ask of cuDNN on a chip, as a table: for `convoy info --plans`, on any machine.
+// The table of `convoy info --plans`: the plans that a job will need from cuDNN on a chip. Works on
+// any machine.
 #pragma once
 #include <string>
 
@@ -10,13 +11,13 @@ struct PlanRow {
     NamedPlan plan;
     int candidates = 0;
     enum State {
-        built,    ///< the first candidate that is supported
-        listed,   ///< cuDNN lists engines, but they compile for the device and so cannot be built without its driver
-        missing,  ///< no engine: the fallback runs
+        built,    ///< `engine` is the first candidate that could be built
+        listed,   ///< cuDNN lists engines, but none was built, because they compile and need the driver
+        missing,  ///< there is no engine; the fallback runs
     } state = missing;
     std::string engine;
     size_t workspace = 0;  ///< bytes, if built
-    std::string fallback;  ///< what runs instead of a missing or a slower plan; empty if nothing can
+    std::string fallback;  ///< what runs instead of a missing or slower plan; empty: the plan is needed
 };
 
 std::vector<PlanRow> plan_rows(const std::vector<NamedPlan>&, const std::string& chip);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int timed_runs = 5;
 constexpr size_t timed_together = 4, most_turns = 16;
-constexpr double save_every = 5;   // seconds: who is stopped while choosing goes on from there
-constexpr double most_wait = 120;  // seconds for plans of one spec: longer, and the watchdog is to see it
+constexpr double save_every = 5;   // seconds, so that a run stopped while choosing resumes there
+constexpr double most_wait = 120;  // seconds for the plans of one spec; after it the watchdog sees no progress
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void Plans::take(const PlanChoices& choices, bool binding) {
         given_[key] = choice;
         if (!binding) continue;
         binding_.insert(key);
-        // Only what was measured is kept: there may be no engine because memory did not suffice.
+        // Cache only measured choices: another rank may lack an engine because memory ran out.
         if (choice.has_engine() && choice.microseconds != untimed && cached_.emplace(key, choice).second)
             changed_ = true;
     }
@@ -82,7 +82,8 @@ const Plan* Plans::find(const PlanSpec& spec) {
     return plan.graph ? &plan : nullptr;
 }
 
-/// The plan that is known already, or that there is none; nothing if it has to be chosen.
+/// Returns the plan of a known choice, which is empty if cuDNN has no engine. Nullopt if the plan
+/// must be chosen.
 std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from) {
     const std::string key = spec.key();
     const PlanChoice* choice = known(key);
@@ -101,9 +102,10 @@ std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from
     return as_known(spec, from);
 }
 
-/// What is built without the handle is to run with it: seen once for each family of plans.
+/// Returns true if the plans that were built ahead, without the handle, run with the handle. This
+/// is tried once per family of plans.
 bool Plans::serves(const BuiltGraph& ahead, const PlanSpec& spec) {
-    if (ahead.graph->candidates() == 0) return false;  // there may be some for the handle
+    if (ahead.graph->candidates() == 0) return false;  // with the handle there may be some
     bool& runs = runs_apart_[spec.family()];
     bool any = false;
     for (const auto& [candidate, attempt] : ahead.attempts) {
@@ -122,11 +124,11 @@ Plan Plans::choose(const PlanSpec& spec) {
     Search search(spec, !in_time());
     const Plan best = fastest(spec, *graph, search);
     spent_ += worked() - start;
-    // Not of what a training cannot do without: that is tried again.
+    // A needed spec is not recorded as given up, so that the next run searches again.
     const bool gave_up = !search.needed && !best.graph && search.tried() < graph->graph->candidates();
     if (gave_up && in_time()) remember(key, {none_in_time, 0});
-    // What failed for want of memory or of a library may do another time: only what was measured is
-    // remembered, and what has no engine.
+    // Candidates that failed for lack of memory or of a library may work another time. So remember
+    // only measured plans, and specs without candidates.
     if (graph->graph->candidates() > 0 && best.microseconds == untimed) return best;
     remember(key, best.graph ? PlanChoice{best.graph->name(best.candidate), best.microseconds} : PlanChoice{});
     return best;
@@ -207,7 +209,7 @@ float Plans::time(const KernelSpec& spec) {
         remember(key, {"kernel", t});
         return answer(key, {"kernel", t});
     } catch (const std::bad_alloc&) {
-        return answer(key, {"", untimed});  // no room to try it
+        return answer(key, {"", untimed});  // not enough memory to try it
     }
 }
 
@@ -219,9 +221,9 @@ std::optional<float> Plans::time_candidate(const CudnnGraph& graph, int candidat
     try {
         time = run_candidate(graph, candidate, spec, timed);
     } catch (const std::bad_alloc&) {
-        time = untimed;  // no room to try it: heuristics decide
+        time = untimed;  // not enough memory to try it, so heuristics decide
     } catch (const std::runtime_error&) {
-        // If the device itself has failed, this says so, and the trial does not end.
+        // If the device itself has failed, this throws, and the trial stays recorded as not ended.
         cudaGetLastError();
         check(cudaStreamSynchronize(stream_), ("timing cuDNN's engine " + engine + " for '" + key + "'").c_str());
     }
@@ -244,7 +246,7 @@ float Plans::run_candidate(const CudnnGraph& graph, int candidate, const PlanSpe
         works.emplace_back([&, operands] { graph.run(candidate, operands, workspace.get(), stream_); });
     } while (timed && works.size() < turns(bytes, options_.cache));
     if (timed) return measure(works);
-    works[0]();  // some are built and then cannot run
+    works[0]();  // some candidates can be built but not run
     check(cudaStreamSynchronize(stream_), "trying a plan");
     return untimed;
 }
@@ -254,7 +256,7 @@ size_t turns(size_t bytes, size_t cache) { return std::min(2 * cache / std::max<
 float Plans::measure(const std::vector<std::function<void()>>& works) {
     waited_ += options_.alive();
     works[0]();  // loads the kernels
-    // As steps run: some at a time from a graph, so that the host has no part in it.
+    // Like the steps of a program, several run from one graph, so that the host does not matter.
     const size_t runs = std::max(timed_together, works.size());
     const ExecutableGraph together = capture(stream_, [&] {
         for (size_t i = 0; i < runs; ++i) works[i % works.size()]();
@@ -282,7 +284,7 @@ void Plans::save() {
         std::filesystem::create_directories(std::filesystem::path(options_.path).parent_path());
         replace_file(options_.path, {text.begin(), text.end()});
     } catch (const std::exception&) {
-        // The next run measures again.
+        // ignored: the next run measures again
     }
 }
 

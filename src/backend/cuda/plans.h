@@ -1,7 +1,6 @@
-// The plan for each spec: chosen by timing candidates on the device, remembered on disk by chip,
-// cuDNN version and spec, so that a second run on the same kind of GPU starts at once and computes
-// the same bits. What this process chose, and by which times, it can tell other ranks and a
-// checkpoint.
+// Chooses the plan for each spec by timing candidates on the device. Choices are cached on disk by
+// chip, cuDNN version and spec, so that a second run on the same kind of GPU starts at once and
+// computes the same bits. Other ranks and checkpoints get the choices with their times.
 #pragma once
 #include <atomic>
 #include <cmath>
@@ -23,82 +22,83 @@ namespace convoy::cuda {
 struct Plan {
     std::shared_ptr<CudnnGraph> graph;
     int candidate = 0;
-    float microseconds = 0;  ///< as measured when it was chosen, or `untimed`
+    float microseconds = 0;  ///< measured when the plan was chosen, or `untimed`
     size_t workspace() const { return graph->workspace(candidate); }
     void run(const std::vector<std::pair<Slot, void*>>& operands, void* workspace_at, cudaStream_t stream) const {
         graph->run(candidate, operands, workspace_at, stream);
     }
 };
 
-/// On how many sets of operands of `bytes` work is timed by turns, so that a `cache` of the device
-/// does not hold what a training reads from memory; at most 16.
+/// Returns the number of operand sets of `bytes` each over which timed runs rotate. With enough
+/// sets a cache of `cache` bytes cannot hold data that training would read from memory. At most 16.
 size_t turns(size_t bytes, size_t cache);
 
 class Plans {
 public:
-    /// The cache's file; seconds for measuring. Once they are over, what has to be is the first
-    /// that cuDNN names, and nothing else has a time.
     struct Options {
-        std::string path;
-        double seconds = INFINITY;
-        size_t cache = 0;  ///< bytes that the device's last cache holds
-        /// called before each candidate is built or timed, and while one waits for others to build
-        /// it; the seconds that it waited, for other ranks
+        std::string path;           ///< of the cache file
+        double seconds = INFINITY;  ///< time budget: once spent, needed plans are cuDNN's first, others `untimed`
+        size_t cache = 0;           ///< bytes of the device's L2 cache
+        /// called before each candidate is built or timed, and while waiting for other threads;
+        /// returns the seconds that it waited for other ranks
         std::function<double()> alive = [] { return 0.0; };
-        int threads = 0;  ///< that build what is expected; 0: find() builds by itself
+        int threads = 0;  ///< number of threads that build expected plans; 0: find() builds them itself
     };
     Plans(const Cudnn&, cudaStream_t, Options);
-    /// Microseconds, `missing` or `untimed`; nothing if it is to be measured.
+    /// Returns the known microseconds, `missing` or `untimed`; nullopt if they must be measured.
     std::optional<float> known_time(const std::string& key) const;
-    /// Times of these will be asked for, in about this order: threads build from now on those that
-    /// are not known.
+    /// Announces the specs whose times will be asked for, in about this order. Threads begin to
+    /// build those that are not known.
     void expect(const std::vector<PlanSpec>&);
-    /// The fastest plan, or nothing if cuDNN has no engine. Allocates and waits for the device
-    /// where it has to measure.
+    /// Returns the fastest plan; null if cuDNN has no engine. If it must measure, it allocates and
+    /// waits for the device.
     const Plan* find(const PlanSpec&);
-    /// Its time: where the cache knows it, without building the plan. `missing`: there is none.
+    /// Returns the microseconds of the fastest plan, or `missing` or `untimed`. Does not build the
+    /// plan if the cache knows the time.
     float time(const PlanSpec&);
-    /// Builds plans, and drops what was expected and not asked for; false if a time that the cache
-    /// gave is no longer so, because its engine cannot be built today.
+    /// Builds plans and discards other expected ones. Returns false if a time from the cache has
+    /// changed, because its engine could not be built.
     bool build(const std::vector<PlanSpec>&);
-    /// The time of our kernels; measured once and remembered too.
+    /// Returns the microseconds of our kernels; measured once and cached too.
     float time(const KernelSpec&);
-    /// What was asked for so far and chosen, timed or not.
+    /// Returns all choices made so far, timed or not.
     const PlanChoices& choices() const { return chosen_; }
-    /// What an earlier run or, binding, another rank chose is chosen here too. What this device
-    /// cannot do is measured again and counted in unmet(); if it is binding, find() throws
-    /// Exit::usage.
+    /// Makes the same choices as an earlier run or, if `binding`, another rank. If this device
+    /// cannot build one, find() throws Exit::usage if it is binding; else it is measured again and
+    /// counted in unmet().
     void take(const PlanChoices&, bool binding);
     int unmet() const { return unmet_; }
-    /// A line for each engine that is left out because it ended an earlier process.
+    /// Returns a line for each engine that is left out because it ended an earlier process.
     const std::set<std::string>& left_out() const { return trials_.notes(); }
-    /// Writes the cache if something was measured; a cache that cannot be written is not an error.
+    /// Writes the cache file if something was measured; failure is not an error.
     void save();
-    /// Whether to write it at all; one rank of those that share it does.
+    /// Sets whether save() writes; one of the ranks that share the file does.
     void let_save(bool saves) { saves_ = saves; }
-    /// Plans built so far, including those that were only timed.
+    /// Returns the number of plans built so far, including those that were only timed.
     int built() const { return built_; }
 
 private:
     Plan choose(const PlanSpec&);
     Plan fastest(const PlanSpec&, const BuiltGraph&, Search&);
-    /// Nothing if it cannot run after all, or ended an earlier process; `untimed` if it is only
-    /// tried. Throws if the device fails: the next process will leave the candidate out.
+    /// Returns the microseconds of a candidate. `untimed` if not `timed`, or if memory does not
+    /// suffice. Nullopt if it cannot run, or ended an earlier process. Throws if the device fails;
+    /// the next process then leaves the candidate out.
     std::optional<float> time_candidate(const CudnnGraph&, int candidate, const PlanSpec&, bool timed);
     float run_candidate(const CudnnGraph&, int candidate, const PlanSpec&, bool timed);
-    /// Of one of `works`, which do the same on memory of their own, by turns.
+    /// Returns the microseconds of one of `works`, which do the same work on separate memory. Runs
+    /// them in turn.
     float measure(const std::vector<std::function<void()>>& works);
 
     bool serves(const BuiltGraph& ahead, const PlanSpec&);
-    /// Here, unless that was done: then its seconds are 0.
+    /// Builds a candidate here, unless a thread did so. `seconds` are those of the thread, else 0.
     BuiltGraph::Attempt build(const BuiltGraph&, int candidate);
     void build_ahead(const PlanSpec&);
-    /// What build_ahead() gives; nothing if it was not called.
+    /// Waits for the result of build_ahead(); nullopt if that was not called.
     std::optional<BuiltGraph> built_ahead(const std::string& key);
     const PlanChoice* known(const std::string& key) const;
     std::optional<Plan> as_known(const PlanSpec&, const BuiltGraph&);
     float answer(const std::string& key, const PlanChoice&);
-    /// Seconds since the start, without those that other ranks took.
+    /// Returns the seconds since the start, without those spent waiting for other ranks.
     double worked() const { return seconds_since(start_) - waited_; }
     bool in_time() const { return spent_ < options_.seconds; }
     void remember(const std::string& key, const PlanChoice&);
@@ -108,17 +108,17 @@ private:
     const Options options_;
     TrialLog trials_;
     PlanChoices cached_, given_, chosen_;
-    std::set<std::string> binding_;  // keys of given_
+    std::set<std::string> binding_;  // those keys of given_ that are binding
     int unmet_ = 0;
     bool changed_ = false, saves_ = true;
     Clock::time_point saved_ = Clock::now();
     const Clock::time_point start_ = Clock::now();
     double spent_ = 0, waited_ = 0;  // seconds
-    int device_ = 0;                 // that is current
+    int device_ = 0;                 // the current device of the constructing thread
     std::atomic<int> built_ = 0;
-    std::map<std::string, Plan> plans_;       // by key; no graph: there is no engine
-    std::map<std::string, bool> runs_apart_;  // by family: what was built without the handle
-    PlanBuilder builder_;                     // last: its threads use the others
+    std::map<std::string, Plan> plans_;       // by key; a null graph: there is no engine
+    std::map<std::string, bool> runs_apart_;  // by family: a plan built without the handle runs
+    PlanBuilder builder_;                     // last, because its threads use the other members
 };
 
 }  // namespace convoy::cuda

@@ -1,5 +1,5 @@
-// Max and average pooling. Maxima remember where they came from in `saved`. Where the
-// batch norm after a max-pool does it too (gpu/ways.h), there are no steps here.
+// Max and average pooling. A max-pool stores the positions of its maxima in `saved`. If the batch
+// norm after a max-pool also does the pool (gpu/ways.h), no steps are appended here.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {

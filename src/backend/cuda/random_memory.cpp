@@ -11,7 +11,7 @@ namespace convoy::cuda {
 namespace {
 
 std::vector<uint32_t> random_words() {
-    // The two halves of a word are f16 or bf16 of magnitude below 1, and so is the whole as f32.
+    // Both halves of a word, read as f16 or bf16, have a magnitude below 1; so has the word as f32.
     constexpr uint32_t sign_and_fraction = 0x83ff83ff, exponents = 0x38003800;
     std::vector<uint32_t> words(size_t(1) << 16);
     for (size_t i = 0; i < words.size(); ++i)
@@ -22,7 +22,7 @@ std::vector<uint32_t> random_words() {
 }  // namespace
 
 DeviceMemory random_memory(size_t bytes, cudaStream_t stream) {
-    static const std::vector<uint32_t> block = random_words();  // half a millisecond to draw
+    static const std::vector<uint32_t> block = random_words();  // drawn once, in half a millisecond
     DeviceMemory memory(bytes);
     auto* to = static_cast<char*>(memory.get());
     size_t filled = std::min(bytes, 4 * block.size());

@@ -1,4 +1,4 @@
-// PyramidNet's shortcut: the image, or its 2x2 average, with zero channels appended.
+// PyramidNet's shortcut: x, or its 2x2 average, with zero channels appended.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {

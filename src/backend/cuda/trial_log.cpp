@@ -12,7 +12,7 @@ namespace convoy::cuda {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t most_bytes = 4096;  // of a key and an engine's name
+constexpr size_t most_bytes = 4096;  // of the file: a key and an engine's name
 constexpr const char* between = " = ";
 
 std::string host() {

@@ -1,5 +1,5 @@
-// Which cuDNN engine is being timed, on disk: an engine that faults or hangs takes the program with
-// it, and the next start must not meet it again.
+// Records on disk which cuDNN engine is being timed. If an engine crashes or hangs the program, the
+// next start leaves it out.
 #pragma once
 #include <set>
 #include <string>
@@ -7,30 +7,30 @@
 
 namespace convoy::cuda {
 
-/// The file `PATH.trying-HOST-PID` beside the cache of plans holds the key and the engine that are
-/// being tried. Its process has it locked. A file without a lock that names an engine was left by
-/// a process of this host that ended in that trial.
+/// The file `PATH.trying-HOST-PID` beside the cache of plans holds the key and the engine of the
+/// current trial. Its process keeps it locked. If such a file of this host is not locked and names
+/// an engine, then its process ended in that trial.
 class TrialLog {
 public:
-    /// Reads what earlier processes left. An empty path: nothing is read or written.
+    /// Reads the files that earlier processes left. If `path` is empty, reads and writes nothing.
     explicit TrialLog(const std::string& path);
     ~TrialLog();
     TrialLog(const TrialLog&) = delete;
     TrialLog& operator=(const TrialLog&) = delete;
 
-    /// Whether a process ended while it tried this.
+    /// Returns true if a process ended during this trial.
     bool ended_one(const std::string& key, const std::string& engine) const { return ended_.contains({key, engine}); }
-    /// A line for each engine that is left out, with the file that says so.
+    /// Returns a line for each engine to leave out, with the file that records it.
     const std::set<std::string>& notes() const { return notes_; }
-    /// A trial begins. Errors are ignored, because the file is only a precaution.
+    /// Records the begin of a trial. Errors are ignored, because the file is only a precaution.
     void begin(const std::string& key, const std::string& engine);
-    /// The trial is over, whatever came of it. Without this the file stays.
+    /// Records the end of the trial. Without this call the destructor leaves the file behind.
     void end();
 
 private:
     void read(const std::string& path);
 
-    std::string own_;  // path of this process's file; empty: none
+    std::string own_;  // path of this process's file; empty: no file
     int file_ = -1;
     bool trying_ = false;
     std::set<std::pair<std::string, std::string>> ended_;

@@ -10,7 +10,7 @@ void* WeightCopies::of(Backend& backend, const Tensor& master, const CopyShape& 
     const auto at = std::lower_bound(copies_.begin(), copies_.end(), data,
                                      [](const Copy& c, const float* p) { return c.master < p; });
     if (at != copies_.end() && at->master == data) {
-        // another master lies where one was that is gone
+        // another shape: an earlier master at this address no longer exists
         if (at->shape != shape) *at = {data, shape, backend.allocate(shape.bytes())};
         return at->buffer.get();
     }
@@ -27,7 +27,7 @@ void WeightCopies::touched(const void* to, size_t bytes) {
 
 void WeightCopies::refresh(cudaStream_t stream) {
     for (Copy& c : copies_)
-        if (std::exchange(c.stale, false))  // others' masters may be gone
+        if (std::exchange(c.stale, false))  // masters of other copies may no longer exist
             kernels::pad(c.master, c.shape.rows, c.shape.channels,
                          {c.buffer.get(),
                           {int(c.shape.stored_rows), 1, 1, c.shape.stored},

@@ -1,6 +1,6 @@
-// Copies of convolution and linear weights as tensor cores take them: low precision, channels
-// padded with zeros. The update writes them too; after an upload to the masters, they are refreshed
-// before the next program runs.
+// Copies of convolution and linear weights for tensor cores: in low precision, with channels padded
+// with zeros. The optimizer updates masters and copies together. After an upload to a master, its
+// copies are refreshed before the next program runs.
 #pragma once
 #include <vector>
 
@@ -12,13 +12,13 @@ namespace convoy::cuda {
 
 class WeightCopies {
 public:
-    /// The copy of a master weight, made when it is first asked for.
+    /// Returns the copy of a master weight; creates it on first use.
     void* of(Backend&, const Tensor& master, const CopyShape&);
-    /// The host wrote these bytes.
+    /// Marks the copies of these bytes as stale, after the host wrote to them.
     void touched(const void* to, size_t bytes);
-    /// Brings stale copies up to date.
+    /// Updates all stale copies.
     void refresh(cudaStream_t);
-    /// An update's segments, cut where copies begin and end.
+    /// Returns an update's segments, cut where copies begin and end.
     std::vector<kernels::Segment> segments(const float* weights, const std::vector<UpdateSegment>&) const;
 
 private:
@@ -29,7 +29,7 @@ private:
         bool stale = true;
         size_t count() const { return size_t(shape.rows) * size_t(shape.channels); }
     };
-    std::vector<Copy> copies_;  // by rising address of the master
+    std::vector<Copy> copies_;  // sorted by address of the master
 };
 
 }  // namespace convoy::cuda

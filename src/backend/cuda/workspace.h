@@ -1,6 +1,5 @@
-// One block of device memory that every operation of one stream uses while it runs. It grows while
-// tapes are built, so its address is looked up when a step runs, and a captured graph is captured
-// anew after it moved.
+// A block of device memory that all operations of one stream use in turn. It grows while tapes are
+// built, so steps look up its address when they run. After it has moved, graphs are captured again.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +17,7 @@ public:
     };
     static constexpr size_t alignment = 256;
 
-    /// A part after the first `used` bytes of the same operation; makes room for it.
+    /// Returns a part behind the first `used` bytes of the same operation, and makes room for it.
     Part part(size_t used, size_t bytes) {
         const Part p{(used + alignment - 1) / alignment * alignment, bytes};
         if (p.end() > bytes_) {
@@ -28,7 +27,8 @@ public:
         }
         return p;
     }
-    /// Allocates if it grew; before a program runs, because steps may be in a capture.
+    /// Allocates the block if it grew. Call it before a program runs, because steps may be captured
+    /// and must not allocate.
     void settle() {
         if (block_) return;
         try {
