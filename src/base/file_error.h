@@ -14,7 +14,7 @@ struct Inaccessible : Error {
 };
 
 /// Returns "REASON; ADVICE" for the errno `code`. `otherwise` is the advice if `code` has none of
-/// its own (ENOENT). If permission is denied, the reason also names the owner of `path`, or of the
+/// its own (as for ENOENT). If permission is denied, the reason also names the owner of `path`, or of the
 /// folder on the way to it that this user may not enter.
 std::string reason_and_advice(int code, const std::string& otherwise, const std::string& path = "");
 

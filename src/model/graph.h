@@ -55,7 +55,7 @@ struct Param {
 };
 
 // Ops: y is the output. Every parameter belongs to exactly one op, so a parameter's gradient is
-// written once a step.
+// written once per step.
 struct Conv {  // x [h, w, in] -> y [h', w', out]
     ValueId x, y;
     ParamId weight, bias;
@@ -103,7 +103,7 @@ struct Dropout {
 struct SoftmaxXent {  // loss = mean over the global batch of the cross-entropy of softmax(x) with the smoothed label
     ValueId x;
     float label_smoothing;
-    bool sum = false;  ///< gradients are those of the sum over the global batch; what is reported stays the mean
+    bool sum = false;  ///< true: gradients of the sum over the global batch; the reported loss stays the mean
 };
 
 using Op = std::variant<Conv, BatchNorm, Relu, Gelu, Scale, Add, Pool, PadShortcut, Linear, Dropout, SoftmaxXent>;
@@ -138,7 +138,7 @@ std::vector<ParamId> params_of(const Op&);
 std::vector<ValueId> saved_of(const Op&);
 const char* name_of(const Op&);
 
-/// Which gradients of values backward writes, and where it adds to one.
+/// The gradients of values that backward writes, and where it adds instead of overwriting.
 struct GradientFlow {
     std::vector<bool> wanted;                   ///< by ValueId: some parameter's gradient depends on this gradient
     std::vector<std::vector<bool>> accumulate;  ///< [op][ValueId]: a later op has already written this gradient

@@ -29,7 +29,7 @@ struct Cluster {
     std::string name;
     int nodes = 1, ranks_per_node = 1;
     double node_bandwidth = 0;    ///< of an all-reduce inside a node: nccl-tests' bus bandwidth
-    double switch_bandwidth = 0;  ///< of an all-reduce in the switch (NVLS); 0: the switch cannot add
+    double switch_bandwidth = 0;  ///< of an all-reduce in the switch (NVLS); 0: there is no such switch
     int adapters = 0;             ///< network adapters per node; 0: the cluster is one node
     double adapter_bandwidth = 0;
     bool verbs = true;       ///< InfiniBand or RoCE; false: sockets
@@ -39,7 +39,7 @@ struct Cluster {
     CpuVendor cpu = CpuVendor::intel;
     bool ll128 = true;             ///< false: no LL128 between nodes, even if the GPUs have NVLink
     int channels = 0;              ///< NCCL's channels; 0: the usual number for the GPU
-    bool hierarchical = false;     ///< all-reduces run inside each node, then over nodes, unlike NCCL's
+    bool hierarchical = false;     ///< all-reduces run inside each node, then over nodes; NCCL has no such one
     double images_per_second = 0;  ///< that a node can read; 0: unlimited
     std::vector<MeasuredSum> sums{};
     std::vector<KnownStep> steps{};

@@ -15,7 +15,7 @@ double gradient_work(const Graph& graph, const Op& op) {
         products = double(graph.params[size_t(linear->weight)].shape.count());
         x = linear->x;
     }
-    return x == graph.input ? products : 2 * products;  // the images need no gradient
+    return x == graph.input ? products : 2 * products;  // images need no data gradient
 }
 
 }  // namespace

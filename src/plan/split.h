@@ -26,7 +26,7 @@ struct Dealing {
     int64_t logical, ranks;  ///< logical >= ranks
 
     Share logical_of(int64_t rank) const { return share_of(logical, ranks, rank); }
-    /// Returns this rank's share of a batch of n samples.
+    /// Returns a rank's share of a batch of n samples.
     Share samples_of(int64_t n, int64_t rank) const {
         const Share mine = logical_of(rank), first = share_of(n, logical, mine.first),
                     last = share_of(n, logical, mine.first + mine.count - 1);

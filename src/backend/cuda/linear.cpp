@@ -1,6 +1,6 @@
-// Linear layers as convolutions of one pixel per sample: y [n, out] = x [n, in] * weight [out,
-// in]^T [+ bias]. Unless the precision is f32, the GEMM runs in low precision. Logits and their
-// gradients are f32 even then.
+// Linear layers as convolutions of one pixel per sample: y = x * weight^T [+ bias] with x [n, in],
+// weight [out, in] and y [n, out]. Unless the precision is f32, the GEMM runs in low precision.
+// Logits and their gradients are f32 even then.
 #include "backend/cuda/cuda_backend.h"
 
 namespace convoy::cuda {

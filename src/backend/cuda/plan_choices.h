@@ -1,5 +1,4 @@
-// Which plan was chosen for each spec and by which time: the text of the cache file, which
-// checkpoints keep too.
+// The chosen plan and its time for each spec, and their text in the cache file and in checkpoints.
 #pragma once
 #include <map>
 #include <string>
@@ -20,6 +19,7 @@ struct PlanChoice {
     float time() const;
 };
 using PlanChoices = std::map<std::string, PlanChoice>;
+/// Parses the lines of text_of(); ignores other lines.
 PlanChoices parse_choices(const std::string& text);
 std::string text_of(const PlanChoices&);
 /// Returns the path of the cache file for a chip and cuDNN version, below $XDG_CACHE_HOME or

@@ -22,7 +22,7 @@ public:
     bool ended_one(const std::string& key, const std::string& engine) const { return ended_.contains({key, engine}); }
     /// Returns a line for each engine to leave out, with the file that records it.
     const std::set<std::string>& notes() const { return notes_; }
-    /// Records the begin of a trial. Errors are ignored, because the file is only a precaution.
+    /// Records the beginning of a trial. Errors are ignored, because the file is only a precaution.
     void begin(const std::string& key, const std::string& engine);
     /// Records the end of the trial. Without this call the destructor leaves the file behind.
     void end();
