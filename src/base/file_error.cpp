@@ -51,8 +51,8 @@ std::string name_of_user(uid_t user) {
     return known ? known->pw_name : "user " + std::to_string(user);
 }
 
-/// Returns "PATH belongs to USER, with mode 0750" for the first folder on the way to `path` that
-/// this user may not enter, else for `path` itself. Empty if a path on the way cannot be examined.
+/// Returns "PATH belongs to USER, with mode 0750" for the folder on the way to `path` that this
+/// user may not enter. If there is none, PATH is `path`. Empty if stat() fails on the way.
 std::string whose(const std::string& path) {
     std::filesystem::path place;
     for (const std::filesystem::path& part : std::filesystem::path(path)) {

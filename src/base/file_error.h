@@ -14,8 +14,8 @@ struct Inaccessible : Error {
 };
 
 /// Returns "REASON; ADVICE" for the errno `code`. `otherwise` is the advice if `code` has none of
-/// its own (as for ENOENT). If permission is denied, the reason also names the owner of `path`, or of the
-/// folder on the way to it that this user may not enter.
+/// its own (as for ENOENT). If permission is denied, the reason also names the owner of the folder
+/// that this user may not enter, or of `path`.
 std::string reason_and_advice(int code, const std::string& otherwise, const std::string& path = "");
 
 /// Throws Inaccessible: "PATH: cannot be read: REASON; ADVICE", as reason_and_advice() words it.

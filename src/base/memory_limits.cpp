@@ -1,5 +1,5 @@
-// Memory that caches file contents counts as free, also within control groups, because the kernel
-// reclaims it before it kills a process.
+// Memory that caches file contents counts as free, because the kernel reclaims it before it kills a
+// process. This also holds within control groups.
 #include "base/memory_limits.h"
 
 #include <algorithm>

@@ -5,9 +5,9 @@
 namespace convoy {
 
 /// Returns the path of a file of the checkout, such as "src/plot/plot.py"; empty if it is not
-/// found. Looks in $CONVOY_HOME if that is set, else next to the executable's folder, then in the
-/// folder of the sources it was built from. Ignores the current folder and files of other users,
-/// because an executable may be copied to, or built in, a folder where others can create files.
+/// found. Looks in $CONVOY_HOME if that is set. Else looks next to the executable's folder, then in
+/// the folder of its sources. Ignores the current folder and files of other users, because others
+/// may create files where the executable was copied or built.
 std::string project_file(const std::string& relative);
 
 /// Returns the command that starts this executable from the current folder: "build/convoy", or its

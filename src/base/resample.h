@@ -1,6 +1,6 @@
 // Bilinear resampling with antialiasing: a triangle filter as wide as the scale, like Pillow's
-// BILINEAR and torchvision's `antialias=True`, but in f32 and without rounding to 8 bits between
-// the passes. Both backends and the converter share this arithmetic.
+// BILINEAR and torchvision's `antialias=True`. It computes in f32, without their rounding to 8 bits
+// between the passes. Both backends and the converter share this arithmetic.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -5,8 +5,8 @@
 namespace convoy {
 
 constexpr const char* version = "0.2.0-dev";
-/// Returns the commit this was built from (with "-dirty" if files differed), or "unknown" if it was
-/// not built in a git checkout.
+/// Returns the commit this was built from, with "-dirty" if files differed. Returns "unknown" if it
+/// was not built in a git checkout.
 const char* commit();
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// What follows the table of `convoy comm-test --bytes`: a verdict on the times, and the table as
-// JSON.
+// The output of `convoy comm-test --bytes` besides its table: a verdict on the times, and the table
+// as JSON.
 #pragma once
 #include <string>
 #include <vector>

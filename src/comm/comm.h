@@ -42,16 +42,16 @@ public:
     /// Returns the rows of all ranks, in order of rank, on every rank.
     std::vector<double> gather_all(const std::vector<double>& row);
     std::vector<std::string> gather_all(const std::string&);
-    /// As gather_all(), for the ranks of this node.
+    /// Like gather_all(), for the ranks of this node.
     std::vector<std::string> gather_node(const std::string&);
 
-    /// Runs `work` on all ranks and agrees on the outcome. If any rank throws an Error or runs out
-    /// of memory, every rank throws the error of the lowest such rank, marked `everywhere`. `work`
+    /// Runs `work` on all ranks and agrees on the outcome. If ranks throw an Error or run out of
+    /// memory, every rank throws the error of the lowest of them, marked `everywhere`. `work`
     /// itself must not communicate. Collective.
     void together(const std::function<void()>& work);
 
-    /// Runs `work`. If it throws an error that not all ranks throw, aborts the job at once, before
-    /// objects outside `work` are destroyed.
+    /// Runs `work`. An error that is not marked `everywhere` aborts the job at once, before objects
+    /// outside `work` are destroyed.
     void or_abort(const std::function<void()>& work);
 
     /// Returns the number of threads for this rank: its fair share of the cores that its launcher

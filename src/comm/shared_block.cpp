@@ -98,8 +98,8 @@ void SharedBlock::take_pages(size_t bytes) {
     barrier();
 }
 
-// If an exception of this rank alone destroys the block, freeing the window would wait for the
-// other ranks, and the job would hang. The window then goes when the process ends.
+// If an exception of this rank alone destroys the block, freeing the window would wait for other
+// ranks forever. So the window stays until the process ends.
 SharedBlock::~SharedBlock() {
     const std::unique_ptr<MPI_Win> window(static_cast<MPI_Win*>(window_));
     if (window && std::uncaught_exceptions() <= exceptions_) MPI_Win_free(window.get());

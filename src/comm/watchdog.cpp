@@ -34,8 +34,8 @@ std::string parent_of(const std::string& process) {
 }
 
 /// Ends OpenMPI's launcher on this host if it still runs in ten seconds. If a link is dead, mpirun
-/// and its daemon on the other host wait for each other long after all ranks have ended; OpenMPI 5
-/// does so even after a SIGTERM. A separate process does this, because the launcher ends this one.
+/// and its daemon on the other host wait for each other, although all ranks have ended. OpenMPI 5
+/// waits even after a SIGTERM. A separate process does this, because the launcher ends this one.
 void end_launcher_later() {
     const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted"};
     std::string launcher = std::to_string(getppid()), name;

@@ -1,6 +1,6 @@
-// Ends the job if a rank stays in one operation for too long, because MPI itself would wait forever
-// for a stopped process or a dead link. Every rank that still runs reports its operation; the
-// message names the other ranks.
+// Ends the job if a rank stays in one operation for too long. MPI itself would wait forever for a
+// stopped process or a dead link. Every rank that still runs reports its operation; the message
+// names the other ranks.
 #pragma once
 #include <condition_variable>
 #include <mutex>

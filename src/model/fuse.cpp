@@ -1,5 +1,5 @@
-// Fusion: a batch norm absorbs the add and ReLU, or the GELU, that follow it. The fused op takes
-// the place of the last op of its pattern, because a residual may be computed after the batch norm.
+// Fusion: a batch norm absorbs the add and ReLU, or the GELU, that follow it. The fused op replaces
+// the last op of its pattern, because a residual may be computed after the batch norm.
 #include <algorithm>
 
 #include "model/graph.h"

@@ -188,9 +188,9 @@ Init kaiming_fan_out(int kernel, int out);
 /// Returns PyTorch's default for a convolution, with the identity in the first `in` filters.
 Init identity_fan_in(int kernel, int in);
 
-/// Merges BatchNorm -> [+ residual] -> [ReLU] or BatchNorm -> GELU, and a stride-1 PadShortcut as
-/// that residual, into single ops. The result computes the same function with fewer passes over
-/// memory.
+/// Merges BatchNorm -> [+ residual] -> [ReLU] or BatchNorm -> GELU into single ops. A stride-1
+/// PadShortcut as that residual is merged too. The result computes the same function with fewer
+/// passes over memory.
 Graph fuse(const Graph&);
 
 }  // namespace convoy

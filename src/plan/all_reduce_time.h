@@ -16,10 +16,10 @@ struct SumTime {
 /// ranks_per_node GPUs; 0 seconds on one GPU.
 ///
 /// Ring and tree have the constants and rules by which NCCL chooses (src/graph/tuning.cc,
-/// NVIDIA/nccl at 5067397c), but the depth of trees is not rounded down to whole levels. LL128
-/// needs NVLink. Between nodes it also needs GPUs that reach their adapters without the CPU
-/// (Cluster::ll128). An all-reduce in the switch takes 25 us plus the transfer at switch_bandwidth;
-/// over several nodes the network limits it too.
+/// NVIDIA/nccl at 5067397c). One rule differs: the depth of trees is not rounded down to whole
+/// levels. LL128 needs NVLink. Between nodes it also needs GPUs that reach their adapters without
+/// the CPU (Cluster::ll128). An all-reduce in the switch takes 25 us plus the transfer at
+/// switch_bandwidth; over several nodes the network limits it too.
 ///
 /// Measured times are interpolated in the logarithms of size and time; the model extrapolates them
 /// to other numbers of ranks. Times from one node correct only predictions for one node, and times

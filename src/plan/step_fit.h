@@ -1,5 +1,4 @@
-// Fits the step model to measured steps of one rank, of one node, of several nodes, or of any of
-// these.
+// Fits the step model to measured steps on one rank, one node, several nodes, or any of these.
 #pragma once
 #include <cmath>
 #include <string>

@@ -68,7 +68,7 @@ struct StepPrediction {
 
 /// Predicts a step on `ranks` ranks, which fill one node after the other.
 StepPrediction predict_step(const StepModel&, const StepWork&, const Cluster&, int ranks);
-/// As predict_step(), with every factor that was not measured at its worst or best bound.
+/// Like predict_step(), with every factor that was not measured at its worst or best bound.
 StepPrediction worst_step(const StepModel&, const StepWork&, const Cluster&, int ranks);
 StepPrediction best_step(const StepModel&, const StepWork&, const Cluster&, int ranks);
 

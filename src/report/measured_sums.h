@@ -8,8 +8,8 @@
 
 namespace convoy {
 
-/// Returns the measurements by rising size. Throws Exit::bad_input if the file is no such table or
-/// has one rank, if sizes do not rise, or if a time falls as the size rises.
+/// Returns the measurements by rising size. Throws Exit::bad_input for a file that is no such
+/// table, has one rank, has sizes that do not rise, or has times that fall.
 std::vector<MeasuredSum> read_measured_sums(const std::string& path);
 
 }  // namespace convoy

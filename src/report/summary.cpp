@@ -202,8 +202,8 @@ RunSummary summarise(const std::string& given) {
 
     const std::vector<TrainRow>& train = file.rows<TrainRow>();
     const std::vector<TrainRow> rows = timed(train, file.run.count("bench") > 0);
-    // With --metrics-every, /train may lack the last step of a run that was stopped; the last event
-    // records it.
+    // If --metrics-every is given, /train may lack the last step of a run that was stopped; the
+    // last event records it.
     if (!train.empty()) s.steps = train.back().step;
     if (!file.rows<EventRow>().empty()) s.steps = std::max(s.steps, file.rows<EventRow>().back().step);
     s.step_seconds = median_of(rows, &TrainRow::step_seconds);

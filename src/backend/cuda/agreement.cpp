@@ -66,8 +66,8 @@ void CudaBackend::take_choices(const std::string& text) {
 
 void CudaBackend::agree(const Outline& outline) {
     if (comm_.size() == 1) return;
-    // Of the ranks with equal devices and equal batches, the first measures for the others. Of
-    // those with equal devices, the first writes the cache.
+    // The first rank with a kind of device and a batch measures for all such ranks. The first rank
+    // with a kind of device writes the cache.
     const std::vector<std::string> kinds = comm_.gather_all(kind()),
                                    works = comm_.gather_all(kind() + ", batch " + std::to_string(outline.batch));
     const auto is_first = [&](const std::vector<std::string>& all) {

@@ -53,8 +53,8 @@ Buffer CudaBackend::resident(void* host, size_t bytes) {
     return copy;
 }
 
-// With unified addressing, which all supported devices have, registered memory has the same address
-// on the device as on the host.
+// Registered memory has the same address on the device as on the host, because all supported
+// devices have unified addressing.
 Buffer CudaBackend::mapped(void* host, size_t bytes) {
     if (const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterMapped); error != cudaSuccess)
         fail(Exit::out_of_memory, formatted("%.1f GiB of host memory cannot be made readable for the GPU (%s); give "

@@ -6,9 +6,8 @@
 namespace convoy::cuda {
 namespace {
 
-// A parameter's slot in the arena is padded with zeros to at least the number of stored channels. A
-// padding channel has scale 0 and bias 0, so that cuDNN can treat it as a channel and it stays
-// zero.
+// A parameter's slot in the arena is padded with zeros to at least the number of stored channels.
+// A padding channel has scale 0 and bias 0. So cuDNN can treat it as a channel, and it stays zero.
 static_assert(stats_elements % tensor_core_multiple == 0);
 
 kernels::BatchNormArgs args_of(const BatchNorm& op, const Bound& b) {

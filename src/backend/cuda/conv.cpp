@@ -73,8 +73,8 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
     if (way.data_gradient)
         data_gradient(tape, b.step(StepPhase::data_gradient, "conv data gradient"), *way.data_gradient, gradient,
                       weight(w, copy), dx, b.accumulate[op.x], norm_sums(b));
-    // Join before the next op, which may overwrite dy, x or the norm's vectors, because lifetimes
-    // of memory are counted in ops. The bucket's all-reduce also starts after an op.
+    // Join before the next op. It may overwrite dy, x or the norm's vectors, because lifetimes of
+    // memory are counted in ops. The bucket's all-reduce also starts after an op.
     if (way.side_by_side) join(tape, of_weight);
 }
 

@@ -1,6 +1,6 @@
-// The CUDA backend of one rank on one GPU. cuDNN plans and the kernels of kernels/ run on a compute
-// stream, NCCL on a second one, and small weight gradients on a third. The steps of a tape only
-// launch work: the first run is eager, the second is captured as one CUDA graph.
+// The CUDA backend of one rank on one GPU. It has three streams: for cuDNN plans and the kernels of
+// kernels/, for NCCL, and for small weight gradients. The steps of a tape only launch work: the
+// first run is eager, the second is captured as one CUDA graph.
 #pragma once
 #include <optional>
 #include <set>

@@ -8,7 +8,7 @@
 
 namespace convoy::cuda {
 
-/// What the driver reports; valid without a GPU too.
+/// Facts that the driver reports; valid without a GPU too.
 struct Found {
     /// newest CUDA version the driver can run, 1000 * major + 10 * minor; 0: no driver
     int driver = 0;

@@ -1,5 +1,5 @@
 // All-reduces through host memory and MPI, for ranks that share a GPU, which NCCL does not support.
-// Nothing overlaps: this is for tests and experiments, not for speed.
+// They do not overlap with compute: this is for tests and experiments, not for speed.
 #include <vector>
 
 #include "backend/cuda/gradient_sums.h"

@@ -1,5 +1,5 @@
 // All-reduces by NCCL with a non-blocking communicator. Every call has a deadline, and a failed
-// communicator is aborted, so that a rank that dies ends the job instead of hanging it.
+// communicator is aborted. So a rank that dies ends the job instead of hanging it.
 #include <nccl.h>
 
 #include <future>

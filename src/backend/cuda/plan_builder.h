@@ -1,6 +1,6 @@
 // Builds cuDNN's plans on several threads while one thread times them, because a fused plan
-// compiles for seconds. The threads build with the device's properties, not with a cuDNN handle,
-// which only one thread at a time may use. From cuDNN 9.8 on, such a plan runs with any handle.
+// compiles for seconds. The threads build with the device's properties, because only one thread at
+// a time may use a cuDNN handle. From cuDNN 9.8 on, such a plan runs with any handle.
 #pragma once
 #include <condition_variable>
 #include <deque>

@@ -1,6 +1,6 @@
 // Chooses the plan for each spec by timing candidates on the device. Choices are cached on disk by
-// chip, cuDNN version and spec, so that a second run on the same kind of GPU starts at once and
-// computes the same bits. Other ranks and checkpoints get the choices with their times.
+// chip, cuDNN version and spec. So a second run on the same kind of GPU starts at once and computes
+// the same bits. Other ranks and checkpoints get the choices with their times.
 #pragma once
 #include <atomic>
 #include <cmath>
