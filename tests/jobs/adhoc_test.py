@@ -133,7 +133,8 @@ class ToyAllReduce(unittest.TestCase):
         ).splitlines()
 
     def test_sums_of_two_hosts_are_those_of_both_values(self):
-        said = self.run_on_two_hosts()
+        # OpenMPI loses this race on a busy machine, and says so; the child does it itself then.
+        said = [line for line in self.run_on_two_hosts() if "plm:rsh: Warning: setpgid" not in line]
         where = [line for line in said if line.startswith("host: ")]
         self.assertEqual(sorted(where), ["host: 0 m1", "host: 1 m2"])
         value, total = {}, {}

@@ -23,6 +23,11 @@ TEST(Jobs, WordsBeforeALaunch) {
     EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST(Jobs, AreSubmittedAsTheSiteFileSays) {
+    const Finished f = scripts_test("submit_test");
+    EXPECT_EQ(f.code, 0) << f.err;
+}
+
 TEST(Jobs, WriteThroughNoLinkOfOthers) {
     const Finished f = scripts_test("shared_folders_test.SharedFolders");
     EXPECT_EQ(f.code, 0) << f.err;
