@@ -17,7 +17,7 @@ T      ?= *
 
 Q := $(if $(V),,@)
 
-# Make takes names apart at blanks; the checkout's own path may have some.
+# Make splits names at blanks; the checkout's own path may have some.
 $(foreach v,BUILD CUDA ONEDNN CUDNN_FRONTEND,$(if $(word 2,$($v)),$(error $v='$($v)': make takes paths apart at blanks; name a link without one)))
 
 # ---- flags ---------------------------------------------------------------------------------------
@@ -25,41 +25,40 @@ OPT := $(if $(DEBUG),-O0 -g3,-O3 -g1) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -f
 MPI_INCLUDE  := $(patsubst -I%,-isystem %,$(shell $(MPICXX) --showme:compile 2>/dev/null))
 HDF5_CFLAGS  := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5 2>/dev/null))
 HDF5_LIBS    := $(shell pkg-config --libs hdf5 2>/dev/null)
-# GCC 12 sees overlaps in std::string that are not there (its bug 105651).
+# GCC 12 warns about overlaps in std::string that do not exist (its bug 105651).
 WNO := $(if $(filter 12,$(shell $(CXX) -dumpversion 2>/dev/null)),-Wno-restrict)
-# Sanitized, GCC 12 takes std::regex's members for uninitialised.
+# In sanitized builds GCC 12 reports std::regex's members as uninitialised.
 WNO += $(if $(SANITIZE),-Wno-maybe-uninitialized)
-# Clang complains where it does not vectorise a loop marked simd, as in sanitized builds.
+# Clang warns if it cannot vectorise a loop marked simd, as in sanitized builds.
 WNO += $(if $(findstring clang,$(CXX)),-Wno-pass-failed -Wno-unknown-warning-option)
 # Not -isystem /usr/include, which would hide the C library from the C++ library's own includes.
 CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) $(if $(filter-out /usr,$(ONEDNN)),-isystem $(ONEDNN)/include)
-# Overflows of buffers end the program, and addresses of functions cannot be overwritten. Some
-# compilers define _FORTIFY_SOURCE themselves; it needs an optimizing build.
+# Buffer overflows end the program, and addresses of functions cannot be overwritten. Some compilers
+# define _FORTIFY_SOURCE themselves; it needs an optimizing build.
 HARDEN := $(if $(DEBUG)$(SANITIZE),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) -fstack-protector-strong
 CXXFLAGS += -std=c++20 $(OPT) $(HARDEN) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
 LDFLAGS  += $(OPT) -fopenmp -Wl,-z,relro,-z,now -L$(ONEDNN)/lib
 LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -ljpeg -lpng -lcrypto -lz -ldl
-# Where programs look for oneDNN: beside themselves, in a checkout that was moved as a whole, and
-# where it was when they were built. Not in LDFLAGS: a checkout that is copied is not to be built
-# anew.
+# Folders where programs look for oneDNN: their own, one in a checkout that was moved as a whole,
+# and the one at build time. Not in LDFLAGS, because a copied checkout must not be rebuilt.
 RPATHS = -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../$(ONEDNN)/lib:$(call in_quotes,$(abspath $(ONEDNN)))/lib$(if $(CUDA_ON),:$(call in_quotes,$(abspath $(CUDA)))/lib64)'
-# Within single quotes of a shell.
+# Escapes text for use within single quotes of a shell.
 in_quotes = $(subst ','\'',$1)
 
 # ---- CUDA ----------------------------------------------------------------------------------------
-# Where the toolkit, cuDNN, NCCL and cudnn-frontend's headers are, src/backend/cuda and kernels/
-# become libconvoy_cuda.so. cuda_loaded.cpp opens it beside the executable, which therefore starts
-# where CUDA's libraries are missing. Without a toolkit: cuda_absent.cpp.
+# If the toolkit, cuDNN, NCCL and cudnn-frontend's headers are present, src/backend/cuda and
+# kernels/ become libconvoy_cuda.so. cuda_loaded.cpp opens it beside the executable, which therefore
+# starts without CUDA's libraries. If one of them is missing, cuda_absent.cpp is built instead.
 CUDA_NEEDS := $(if $(CUDA),$(CUDA)/bin/nvcc $(CUDA)/include/cudnn.h $(CUDA)/include/nccl.h $(CUDNN_FRONTEND)/include/cudnn_frontend.h)
 CUDA_LACKS := $(filter-out $(wildcard $(CUDA_NEEDS)),$(CUDA_NEEDS))
 CUDA_ON    := $(if $(CUDA_NEEDS),$(if $(CUDA_LACKS),,yes))
-# A toolkit that is there but not complete is worth a word; no toolkit at all is not.
+# Warn about an incomplete toolkit, but not about a missing one.
 ifneq ($(and $(CUDA_LACKS),$(wildcard $(CUDA)/bin/nvcc)),)
 ifeq ($(filter deps info clean help run data check test test-all test-gpu bench-gpu bench-peers bench-data validate-predict predict-cpu record-cpu bundle,$(MAKECMDGOALS)),)
 $(warning CUDA is left out: $(CUDA_LACKS) is missing (make deps fetches cudnn-frontend))
 endif
 endif
-# winograd.cpp is GCC's: see winograd_absent.cpp.
+# winograd.cpp needs GCC: see winograd_absent.cpp.
 CLANG   := $(shell echo | $(CXX) -dM -E -x c++ - 2>/dev/null | grep __clang__)
 ABSENT  := src/backend/cuda/% src/backend/$(if $(CUDA_ON),cuda_absent.cpp,cuda_loaded.cpp) \
            src/backend/cpu/$(if $(CLANG),winograd.cpp,winograd_absent.cpp)
@@ -71,19 +70,19 @@ CUDA_SOURCES := $(wildcard src/backend/cuda/*.cpp)
 CUDA_OBJECTS := $(CUDA_SOURCES:%.cpp=$(BUILD)/%.o) $(KERNELS:%.cu=$(BUILD)/%.o)
 CUDA_BACKEND := $(BUILD)/libconvoy_cuda.so
 NVCC     := $(CUDA)/bin/nvcc
-# Machine code for each architecture, and PTX of the highest for what comes after it.
+# Machine code for each architecture, and PTX of the highest one for later GPUs.
 PTX_ARCH := $(shell printf '%s\n' $(CUDA_ARCHS) | sort -n | tail -n1)
 GENCODE  := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) -gencode arch=compute_$(PTX_ARCH),code=compute_$(PTX_ARCH)
 NVCCFLAGS += -std=c++20 $(if $(DEBUG),-g -G,-O3 -lineinfo) -Isrc -I. $(GENCODE) -ccbin $(CXX) -Werror all-warnings -Xcompiler -Wall,-fPIC
-# Of what is in a shared object.
+# Flags for code in a shared object.
 PIC := -fPIC -fno-semantic-interposition
 CUDA_INCLUDE := -isystem $(CUDA)/include -isystem $(CUDNN_FRONTEND)/include
 CUDA_FLAGS := $(CUDA_INCLUDE) -DCONVOY_CUDA_ARCHS='"$(CUDA_ARCHS)"'
-# cudart is static: without a driver there is still somebody who says so.
-# cuDNN opens NVRTC itself, by its name: it is needed, though nobody here calls it.
+# cudart is linked statically, so that the program starts and can report a missing driver. cuDNN
+# opens NVRTC itself, by name: it is needed, although our code does not call it.
 CUDA_LIBS  := -L$(CUDA)/lib64 -lcudnn -lnccl -Wl,--push-state,--no-as-needed -lnvrtc -Wl,--pop-state -lcudart_static -ldl -lrt -lpthread
 endif
-# mpirun refuses to start as root, and in a container there is nothing else.
+# mpirun refuses to start as root, but a container may have no other user.
 ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
@@ -108,13 +107,13 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@echo c++ $<
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
-# nvcc compiles kernels/ and nothing else.
+# nvcc compiles only kernels/.
 $(BUILD)/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo nvcc $<
 	$(Q)$(NVCC) $(NVCCFLAGS) -MMD -MP -c -o $@ $<
 
-# Nothing in these waits for the processor but whoever builds them.
+# Not performance-critical: compile at -O1 to build faster.
 $(BUILD)/src/cli/%.o $(BUILD)/src/report/%.o $(BUILD)/src/bench/%.o: CXXFLAGS += -O1
 $(BUILD)/src/backend/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 $(BUILD)/src/backend/cuda/%.o: CXXFLAGS += $(PIC)
@@ -123,11 +122,10 @@ $(BUILD)/src/backend/cuda/cudnn_graph.o: CXXFLAGS += -O1
 # System headers are in no dependency file.
 $(BUILD)/src/backend/cuda/cudnn_graph.o: $(CUDNN_FRONTEND)/include/cudnn_frontend_version.h
 
-# GCC 12 takes the undefined halves of its own AVX-512 intrinsics for a mistake of ours (its bug
-# 105593).
+# GCC 12 reports the undefined halves of AVX-512 intrinsics as our error (its bug 105593).
 $(BUILD)/src/backend/cpu/winograd.o: CXXFLAGS += -Wno-uninitialized -Wno-maybe-uninitialized
 
-# The stamp changes when the flags do, and then everything is rebuilt.
+# The stamp changes with the flags, and then everything is rebuilt.
 FLAGS := $(subst ',,$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA_LIBS) $(CUDA_FLAGS) $(NVCCFLAGS) $(PIC))
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
@@ -140,13 +138,13 @@ OF_COMMIT := $(BUILD)/src/base/version.o $(BUILD)/src/backend/cuda/entry.o
 $(OF_COMMIT): CPPFLAGS += -DCONVOY_COMMIT='"$(COMMIT)"'
 $(OF_COMMIT): $(BUILD)/commit
 
-# The executable looks for its scripts here if it lies outside of the checkout. This is no part of
-# the flags that rebuild everything: copying a checkout must not rebuild it.
+# The executable looks for its scripts here if it lies outside of the checkout. The path is not
+# among the flags that rebuild everything, because copying a checkout must not rebuild it.
 $(BUILD)/src/base/project.o: CPPFLAGS += -DCONVOY_SOURCES='"$(call in_quotes,$(subst ",\",$(subst \,\\,$(CURDIR))))"'
 
 -include $(OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d)
 
-# ---- what it needs -------------------------------------------------------------------------------
+# ---- dependencies --------------------------------------------------------------------------------
 deps: ## install what is missing (root), or say what is missing
 	@CUDA='$(CUDA)' CUDNN_FRONTEND='$(CUDNN_FRONTEND)' ONEDNN='$(ONEDNN)' bash .ci/deps.sh install
 
@@ -167,7 +165,7 @@ data: deps ## fetch CIFAR-10 (170 MB) and convert it to input/cifar10
 include tests/tests.mk
 
 ##@ Style
-# Tools of always the same version, fetched into .deps/style.
+# Tools of fixed versions, fetched into .deps/style.
 format: ## put the form of sources and prose right
 	@PYTHON='$(PYTHON)' bash .ci/style.sh format
 

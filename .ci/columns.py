@@ -21,13 +21,13 @@ def wrap(text, first, rest):
 
 
 def fit_ruler(body, columns):
-    """A ruler with fewer dashes at its end, four at least: its words stay, also where they are too many."""
+    """Returns a ruler with fewer dashes at its end, at least four. Its words stay, even if they are too long."""
     words = body.rstrip("-")
     return words + "-" * max(4, min(len(body), columns) - len(words))
 
 
 def fill_comment(indent, marker, lines):
-    """The lines of one comment, its paragraphs filled; lists, tables and indented lines as they are."""
+    """Returns the lines of one comment with its paragraphs filled. Lists, tables and indented lines stay."""
     filled, paragraph = [], []
 
     def end():
@@ -72,7 +72,7 @@ def fill_code(comment, lines):
 
 
 def paragraphs(lines):
-    """(lines, whether they are prose) of a Markdown file, one paragraph, list item or other line at a time."""
+    """Returns (lines, true if they are prose) of a Markdown file: one paragraph, list item or other line at a time."""
     block, fenced, listed = [], False, False
     for line in lines:
         fence = line.startswith("```")
@@ -105,7 +105,7 @@ def fill_prose(lines):
 
 
 def too_long(name, lines):
-    """(line number, limit) of each line that is too long."""
+    """Returns (line number, limit) of each line that is too long."""
     if name.endswith(".md"):
         number = 0
         for block, is_prose in paragraphs(lines):

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# What Convoy needs to build and run. `install` puts it there (apt and pip as root; otherwise it
-# prints what is missing and the module that usually provides it). `install jobs`, `install fuzz`,
-# `install fresh` and `install ci` also install what `make test-jobs`, `make fuzz`, `make
-# test-fresh` and .ci/run need. `peers` fetches PyTorch for `make bench-peers`, `tensorboard` what
-# the tests of src/plot/to_tensorboard.py read with. `info` prints what was found and where. Running
-# `install` again changes nothing.
+# Convoy's dependencies for building and running. `install` installs them (apt and pip as root;
+# otherwise it prints what is missing and the module that usually provides it). `install jobs`,
+# `install fuzz`, `install fresh` and `install ci` also install what `make test-jobs`, `make fuzz`,
+# `make test-fresh` and .ci/run need. `peers` fetches PyTorch for `make bench-peers`, `tensorboard`
+# the reader for tests of src/plot/to_tensorboard.py. `info` prints what was found and where.
+# Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} MPICXX=${MPICXX:-mpicxx} ONEDNN=${ONEDNN:-.deps/onednn}
 CUDA=${CUDA-/usr/local/cuda} CUDNN_FRONTEND=${CUDNN_FRONTEND:-.deps/cudnn-frontend} CUDA_ARCHS=${CUDA_ARCHS:-80 90}
 export DEBIAN_FRONTEND=noninteractive
-export PYTHONSAFEPATH=1 # else -m and -c import from the current folder first
+export PYTHONSAFEPATH=1 # otherwise -m and -c import from the current folder first
 
 header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2>&1; }
 mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
 hdf5_flags() { pkg-config --cflags hdf5 2>/dev/null || true; }
 links() { echo 'int main() {}' | g++ -x c++ - -o /dev/null "$@" 2>/dev/null; }
-# From 1.18 to 1.32 it asks cuDNN for sums in an integer or double type instead of float, for which
-# cuDNN has few engines or none. A folder of the user's own is taken as it is.
+# Versions 1.18 to 1.32 ask cuDNN for sums in an integer or double type instead of float. cuDNN has
+# few engines for them, or none. A user's own folder is not checked.
 frontend_version=1.17.0
 has_frontend() {
   test -e "$CUDNN_FRONTEND/include/cudnn_frontend.h" || return 1
@@ -26,7 +26,7 @@ has_frontend() {
 has_cuda() { [ -n "$CUDA" ] && [ -x "$CUDA/bin/nvcc" ]; }
 python_has() { "$PYTHON" -c "import $1" 2>/dev/null; }
 
-# name | Debian package | how a cluster usually provides it | the test that it is there
+# name | Debian package | module on clusters | test that it is there
 needs() {
   cat <<'TABLE'
 C++20 compiler|g++|module load gcc (12 or newer)|command -v g++
@@ -68,7 +68,7 @@ OpenMP of clang|libomp-16-dev|module load llvm|ls /usr/lib/llvm-16/lib/libomp.so
 TABLE
 }
 
-# A scheduler of one's own, for `make test-jobs`.
+# A scheduler on this machine, for `make test-jobs`.
 jobs_needs() {
   cat <<'TABLE'
 Slurm's controller|slurmctld|a test machine of your own|PATH=$PATH:/usr/sbin command -v slurmctld
@@ -105,8 +105,8 @@ SUMS
   ln -s libdnnl.so.3 "$ONEDNN/lib/libdnnl.so"
 )
 
-# Headers over cuDNN's graph API, wanted where there is a CUDA toolkit. The wheel is the same
-# whatever Python is here.
+# Headers over cuDNN's graph API, needed if there is a CUDA toolkit. The wheel does not depend on
+# the Python version.
 install_cudnn_frontend() (
   tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
   echo "fetching cudnn-frontend into $CUDNN_FRONTEND"
@@ -123,8 +123,7 @@ SUMS
   echo "$frontend_version" > "$CUDNN_FRONTEND/VERSION"
 )
 
-# PyTorch to measure against, in a virtual environment of its own: nothing else uses it. It needs no
-# root.
+# PyTorch for comparison, in a separate virtual environment. It needs no root.
 peers() {
   local venv=.deps/peers
   "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null && return 0
@@ -134,8 +133,7 @@ peers() {
     { echo "PyTorch could not be installed into $venv; give a Python that has it: make bench-peers PEER_PYTHON=/path/to/python" >&2; exit 1; }
 }
 
-# For tests of src/plot/to_tensorboard.py. Nothing else uses it, and those tests are skipped
-# without.
+# For tests of src/plot/to_tensorboard.py only; without it those tests are skipped.
 tensorboard() {
   local venv=.deps/tensorboard
   "$venv/bin/python" -c 'import tensorboard, h5py' 2>/dev/null && return 0
@@ -145,7 +143,7 @@ tensorboard() {
     echo "TensorBoard could not be installed: its tests are skipped" >&2
 }
 
-missing() { # prints "name|package|module" of the rows whose test fails; the test is all that follows the third bar
+missing() { # prints "name|package|module" of the rows whose test fails; the test is everything after the third bar
   local name package module present
   while IFS='|' read -r name package module present; do
     (eval "$present") >/dev/null 2>&1 || echo "$name|$package|$module"
@@ -161,7 +159,7 @@ install() {
     while IFS='|' read -r name package module; do
       echo "  $name: Debian package $package; on a cluster: $module" >&2
     done <<<"$rows"
-    # These need no root: they land in the checkout.
+    # These need no root, because they go into the checkout.
     if grep -q '^oneDNN' <<<"$rows" && python_has pip; then install_onednn && rows=$(grep -v '^oneDNN' <<<"$rows" || true); fi
     if grep -q '^cudnn-frontend' <<<"$rows" && python_has pip; then install_cudnn_frontend && rows=$(grep -v '^cudnn-frontend' <<<"$rows" || true); fi
     [ -z "$rows" ] || exit 1
@@ -185,7 +183,7 @@ macro() { # macro HEADER NAME FLAGS: the value of a macro
   printf '#include <%s>\n%s\n' "$1" "$2" | g++ -std=c++20 -E -P -x c++ ${3:-} - 2>/dev/null | tail -n1 | tr -d '" '
 }
 
-cuda_info() { # what the CUDA backend will be, in one line
+cuda_info() { # describes the CUDA backend in one line
   local lacks=() file
   [ -n "$CUDA" ] || { echo "turned off (CUDA=): only the CPU backend"; return; }
   has_cuda || { echo "no toolkit in $CUDA: only the CPU backend"; return; }

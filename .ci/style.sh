@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The form of the sources. `format` puts it right, `check` says what is wrong (clang-format, columns
-# of comments and prose), `tidy FILE...` runs clang-tidy with TIDY_FLAGS. The tools come
-# from PyPI into .deps/style, always the same versions: others format otherwise.
+# Formatting of the sources. `format` fixes it, `check` prints errors (clang-format, columns of
+# comments and prose), `tidy FILE...` runs clang-tidy with TIDY_FLAGS. The tools come from PyPI into
+# .deps/style in fixed versions, because others format differently.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3} BUILD=${BUILD:-build}
 bin=.deps/style
-export PYTHONSAFEPATH=1 # else -m imports from the current folder first
+export PYTHONSAFEPATH=1 # otherwise -m imports from the current folder first
 
 fetch() { # fetch NAME VERSION SHA256
   [ "$(cat "$bin/$1.version" 2>/dev/null)" = "$2" ] && return
@@ -30,7 +30,7 @@ clang_format() {
   sources | xargs "$bin/clang-format/bin/clang-format" "$@"
 }
 
-# How often each word stands in all sources and prose.
+# Counts each word in all sources and prose.
 words() { { sources; others; } | xargs cat | grep -oE '[[:alnum:]_]+' | sort | uniq -c; }
 
 case ${1:-} in
@@ -49,7 +49,7 @@ case ${1:-} in
   tidy)
     fetch clang-tidy 22.1.8 1a3de07ba82d4403d8b692ae63a5520d4db5c606014c92c24bbcef9259057bf1
     shift
-    # OpenMP's header is GCC's: the wheel has none. winograd.cpp is GCC's own language.
+    # OpenMP's header is GCC's, because the wheel has none. winograd.cpp needs GCC.
     gcc=$(dirname "$(g++ -print-file-name=include/omp.h)")
     export gcc
     printf '%s\n' "$@" | grep -v cpu/winograd.cpp | xargs -P "$(nproc)" -n 1 bash -c \

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Sourced: adds up what several commands passed, failed and skipped.
+# Sourced: adds up the passed, failed and skipped tests of several commands.
 passed=0 failed=0 skipped=0
 
 # Adds the last line "N passed, N failed, N skipped" of LOG, or 1 for a command without one. A
-# command that ended with another CODE than 0 has failed, whatever it counted. Sets `counted`.
+# command with a CODE other than 0 has failed, whatever it counted. Sets `counted`.
 add_up() { # LOG CODE
   counted=$(grep -aE '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$' "$1" | tail -n 1)
   if [[ $2 -eq 0 ]]; then

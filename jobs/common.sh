@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by every job script from the repository's folder. Reads the site file, finds out where the
-# ranks go, and gives the scripts their launch lines: train_on, sweep_on, bench_on. jobs/requeue.sh
-# says which jobs go back into the queue, jobs/outer_job.sh what a job does not take over.
+# Sourced by every job script from the repository's folder. Reads the site file, decides where ranks
+# run, and defines the launch lines: train_on, sweep_on, bench_on. jobs/requeue.sh decides which
+# jobs go back into the queue, jobs/outer_job.sh which variables a job does not inherit.
 set -euo pipefail
 
 fail() {
@@ -9,7 +9,7 @@ fail() {
   exit 2
 }
 
-# Words as they can be pasted into a shell; plain ones stay as they are.
+# Prints words that can be pasted into a shell; plain ones stay unchanged.
 quoted() {
   local word words=() quote="'\\''"
   for word in "$@"; do
@@ -22,8 +22,8 @@ quoted() {
 
 source jobs/outer_job.sh
 
-# PBS takes the values of variables apart at commas and backslashes, and blanks off their ends:
-# values that hold such come in base64.
+# PBS splits the values of variables at commas and backslashes, and strips blanks off their ends.
+# Such values are passed in base64.
 packed() { if [[ $1 == *[^a-zA-Z0-9\ ./:=_+-]* || $1 == " "* || $1 == *" " ]]; then echo "base64:$(base64 -w0 <<<"$1")"; else echo "$1"; fi; }
 unpacked() { if [[ $1 == base64:* ]]; then base64 -d <<<"${1#base64:}"; else echo "$1"; fi; }
 passed_names="CONVOY_SITE CONVOY_ASKED_GPUS CONVOY_RUNS CONVOY_OUTPUT CONVOY_DATA CONVOY_RETRIES CONVOY_FIRST_JOB CELL BATCHES REPEATS"
@@ -40,13 +40,14 @@ read_site() {
   fi
   names=$(basename -a -s .env "${files[@]}" | paste -sd ' ' -)
   [[ ${#files[@]} -eq 1 ]] || fail "there are several site files; set CONVOY_SITE to one of: $names"
-  [[ -e ${files[0]} ]] || return 0 # none: the scheduler's defaults
-  set +eu                          # module systems do not stand these
+  [[ -e ${files[0]} ]] || return 0 # no site file: the scheduler's defaults
+  set +eu                          # module systems fail with -eu
   # shellcheck disable=SC1090
   source "${files[0]}"
   set -eu
 }
-# What only jobs/submit.sh, or a shell that has sourced the site file, hands to the scheduler.
+# Prints settings that only jobs/submit.sh, or a shell that has sourced the site file, passes to the
+# scheduler.
 for_submission() { declare -p "${!SBATCH_@}" QSUB_OPTIONS CONVOY_GPUS_PER_NODE CONVOY_RUNS 2>/dev/null || true; }
 before=$(for_submission)
 read_site
@@ -54,7 +55,7 @@ if [[ -n ${SLURM_JOB_ID:-}${PBS_JOBID:-} && -z ${CONVOY_SUBMIT+set} && $(for_sub
   echo "convoy job: warning: jobs/submit.sh did not submit this job, so the scheduler has not seen what the site file asks of it" >&2
 fi
 
-# [TYPE:]N, as --gpus-per-node takes it: prints N.
+# Prints N of [TYPE:]N, the form of --gpus-per-node.
 number_of_gpus() { [[ $1 =~ ^([^:]+:)?([1-9][0-9]*)$ ]] && echo "${BASH_REMATCH[2]}"; }
 gpus_per_node=$(number_of_gpus "${CONVOY_ASKED_GPUS:-${CONVOY_GPUS_PER_NODE:-8}}") ||
   fail "CONVOY_GPUS_PER_NODE=${CONVOY_GPUS_PER_NODE:-} is not [TYPE:]N, as in 4 or a100:4: correct the site file"
@@ -79,7 +80,7 @@ job_id() {
 }
 job_name() { echo "${SLURM_JOB_NAME:-${PBS_JOBNAME:-convoy}}"; }
 
-# ---- one launch, and what comes after it ---------------------------------------------------------
+# ---- one launch, and the steps after it ----------------------------------------------------------
 child='' asked=''
 pass_on() {
   asked=$1 interrupted=yes
@@ -92,13 +93,13 @@ trap 'pass_on INT' INT
 # Runs a command in the background, so that signals reach this shell at once; `code` is its exit
 # code.
 supervise() {
-  if [[ -n $asked ]]; then # it came before there was anything to stop
+  if [[ -n $asked ]]; then # the signal came before there was anything to stop
     code=85
     return
   fi
   "$@" </dev/null & # PBS may feed this script to bash through stdin
   child=$!
-  [[ -z $asked ]] || kill -USR1 "$child" # it came before the child
+  [[ -z $asked ]] || kill -USR1 "$child" # the signal came before the child
   interrupted=yes
   while [[ -n $interrupted ]]; do
     interrupted='' code=0
@@ -109,8 +110,8 @@ supervise() {
 
 source jobs/requeue.sh
 
-# Convoy stops in time for this. Slurm is asked first: before 23.02 it does not set the variable in
-# a job, and one of an outer job would stay.
+# Exports the job's end time, before which Convoy stops. Slurm is asked first, because before 23.02
+# it does not set the variable in a job, and an outer job's value would stay.
 slurm_end_time() {
   local end
   end=$(SLURM_TIME_FORMAT=standard squeue -h -j "$(job_id)" -o %e 2>/dev/null) || end=''
@@ -119,8 +120,8 @@ slurm_end_time() {
   if [[ $end =~ ^[0-9]+$ ]]; then export SLURM_JOB_END_TIME=$end; else unset SLURM_JOB_END_TIME; fi
 }
 
-# Seconds until PBS ends the job, less two minutes, or less a quarter of a time under eight minutes;
-# empty if it cannot be known. (Slurm's limit is in SLURM_JOB_END_TIME.)
+# Prints the seconds until PBS ends the job, less two minutes, or less a quarter if under eight
+# minutes; prints nothing if that is unknown. (Slurm's limit is in SLURM_JOB_END_TIME.)
 pbs_time_limit() {
   local h m s
   IFS=: read -r h m s < <(qstat -f "$PBS_JOBID" 2>/dev/null | sed -n 's/.*Resource_List.walltime = //p') || return 0
@@ -140,14 +141,14 @@ read_arguments() {
   fi
   args+=("$@")
 }
-given() { # whether the arguments or the recipe have this option
+given() { # succeeds if the arguments or the recipe have this option
   local a
   for a in "${args[@]}"; do [[ $a != "--$1" && $a != "--$1="* ]] || return 0; done
   [[ -n $recipe ]] && grep -Eq "^[[:space:]]*$1[[:space:]]*=" "$recipe"
 }
-# standard OPTION VALUE: adds it where neither the arguments nor the recipe have it.
+# standard OPTION VALUE: adds the option unless the arguments or the recipe have it.
 standard() { given "$1" || args+=("--$1" "$2"); }
-value_of() { # of an option in `args`
+value_of() { # prints the value of an option in `args`
   local i
   for i in "${!args[@]}"; do
     [[ ${args[i]} != "--$1" ]] || echo "${args[i + 1]:-}"
@@ -155,15 +156,16 @@ value_of() { # of an option in `args`
   done
 }
 
-# Tells one model file from the next; empty if there is none. A training that is done has written
-# one.
+# Prints text that differs between model files; empty if there is none. A finished training has
+# written one.
 model_written() { stat -c '%i %y' "$output/model.h5" 2>/dev/null || true; }
 
-# Whether the last thing that the run recorded is that it was done.
+# Succeeds if the run's last record says that it was done.
 is_done() { tail -n 1 "$output/metrics.jsonl" 2>/dev/null | grep -q '"done"'; }
 
-# train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, going on
-# from the newest checkpoint. With elastic_nodes=N as N whole nodes would, on any number of nodes.
+# train_on DEVICE [RECIPE.cfg] [options of convoy train]: trains on all ranks of the job, from the
+# newest checkpoint if there is one. elastic_nodes=N: trains like N whole nodes, on any number of
+# nodes.
 train_on() {
   local device=$1 data limit before
   read_arguments "${@:2}"
@@ -182,8 +184,8 @@ train_on() {
   echo "convoy job: $(job_name) $(job_id) in $output: $(quoted "${launch[@]}" "${convoy[@]}" train "${args[@]}")"
   before=$(model_written)
   supervise "${launch[@]}" "${convoy[@]}" train "${args[@]}"
-  # When a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0. A run that was
-  # done before, and kept no checkpoint, writes nothing.
+  # If a daemon is killed on another host, mpirun of OpenMPI 5.0.7 ends with 0. A run that was done
+  # before, and kept no checkpoint, writes nothing.
   if ((code == 0)) && [[ ${launch[0]} == mpirun && $(model_written) == "$before" ]] && ! given dry-run && ! given help && ! is_done; then
     echo "convoy job: mpirun ended with 0, but the training has written no model: a host or a connection is lost"
     code=$daemon_lost
@@ -191,8 +193,8 @@ train_on() {
   finish
 }
 
-# sweep_on DEVICE OPTION=V,V,... [RECIPE.cfg] [options]: this array element's value of the option.
-# A run that is done keeps no checkpoint, unless --keep says so.
+# sweep_on DEVICE OPTION=V,V,... [RECIPE.cfg] [options]: trains with this array element's value of
+# the option. A finished run keeps no checkpoint, unless --keep is given.
 sweep_on() {
   local device=$1 option=${2:-} index=${SLURM_ARRAY_TASK_ID:-${PBS_ARRAY_INDEX:-0}} values id
   [[ $option == *=* ]] || fail "the first argument is what to vary, as in lr=0.05,0.1,0.2"
@@ -208,7 +210,7 @@ sweep_on() {
   train_on "$device" "$@" "--$option" "${values[index]}"
 }
 
-# convert_on [arguments of convoy convert]: one that is interrupted goes back into the queue, and then
+# convert_on [arguments of convoy convert]: if interrupted, it goes back into the queue, and then
 # continues where it was.
 convert_on() {
   local limit silent=''

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Sourced by common.sh: where the ranks go, and who starts them. find_launcher sets `launch` and
-# `convoy`, the words before an executable's arguments.
+# Sourced by common.sh: decides where ranks run, and what starts them. find_launcher sets `launch`
+# and `convoy`, the words before an executable's arguments.
 
-# Ranks see all cores that their node has for the job and take equal shares; mpirun's own binding
-# and PBS's OMP_NUM_THREADS would leave them one core, or all of them to each.
+# Ranks see all cores that the job has on their node, and take equal shares. mpirun's own binding
+# would leave each one core; PBS's OMP_NUM_THREADS would give all cores to each.
 mpirun=(mpirun --bind-to none)
 unset OMP_NUM_THREADS
 
@@ -13,17 +13,18 @@ for_openmpi_5() {
   [[ -z ${OMPI_MCA_oob_tcp_if_include:-} ]] || export PRTE_MCA_prte_if_include=$OMPI_MCA_oob_tcp_if_include
 }
 
-# mpirun would keep its files in a folder of /tmp whose name others can guess, and would use one that
-# they made before. Sets `scratch`, a folder that ends with this script. mpirun makes one of the same
-# path on the other hosts, and leaves it there, empty. (PRTE is OpenMPI 5's launcher.)
+# mpirun would keep its files in a folder of /tmp whose name other users can guess, and would use
+# one that they made before. Sets `scratch`, a folder that is removed with this script. mpirun makes
+# one of the same path on the other hosts, and leaves it there, empty. (PRTE is OpenMPI 5's
+# launcher.)
 make_scratch() {
   scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
   trap 'rm -rf "$scratch"' EXIT
   export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA_prte_tmpdir_base=${PRTE_MCA_prte_tmpdir_base:-$scratch}
 }
 
-# Ranks that mpirun starts over ssh or pbs_tmrsh inherit nothing; these are what a site file and its
-# modules set.
+# Variables for ranks that mpirun starts over ssh or pbs_tmrsh, because these ranks inherit none:
+# those that a site file and its modules set.
 pass_environment() {
   local name
   for name in $(compgen -e | grep -E '^(NCCL|UCX|CONVOY)_|^LD_LIBRARY_PATH$' || true); do launch+=(-x "$name"); done
@@ -35,10 +36,10 @@ find_launcher() {
     slurm)
       [[ -z ${elastic_nodes:-} ]] || deal_nodes "$gpus_per_node"
       if [[ ${CONVOY_LAUNCHER:-srun} == srun && $(srun --mpi=list 2>&1) == *pmix* ]]; then
-        launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not take it over from sbatch
-        # With Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its
-        # first exchange, and the first message to one of those ended it: one launch in 20 of 32
-        # ranks on two cores, none in 80 with this.
+        launch=(srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}") # since Slurm 22.05 srun does not inherit it from sbatch
+        # Under Slurm's default, ranks left OpenMPI 4.1.4's MPI_Init while others were still in its
+        # first exchange, and the first message to one of those ended it. That was one launch in 20
+        # of 32 ranks on two cores, and none in 80 with this setting.
         export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
       else
         make_scratch
@@ -50,7 +51,7 @@ find_launcher() {
       [[ -e ${PBS_NODEFILE:-} ]] || fail "PBS_NODEFILE=${PBS_NODEFILE:-} is not there: this job has no nodes"
       make_scratch
       hosts=$scratch/hosts
-      # One line a rank becomes one line a host, in PBS's order.
+      # One line per rank becomes one line per host, in PBS's order.
       awk '!n[$1]++ { order[++hosts] = $1 } END { for (i = 1; i <= hosts; i++) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE" >"$hosts"
       launch=("${mpirun[@]}" --hostfile "$hosts")
       pass_environment
@@ -64,17 +65,17 @@ find_launcher() {
 
 find_convoy() {
   if [[ -n ${CONVOY_COMMAND:-} ]]; then
-    read -ra convoy <<<"$CONVOY_COMMAND" # as in 'apptainer exec --nv convoy.sif convoy'
+    read -ra convoy <<<"$CONVOY_COMMAND" # for example 'apptainer exec --nv convoy.sif convoy'
   else
     convoy=(build/convoy)
     [[ -x build/convoy ]] || fail "build/convoy is not there: run make first (on a node like those of the job)"
   fi
 }
 
-# Where PBS has pbs_tmrsh, remote ranks start under PBS, which then counts and ends them; else over
-# ssh. By their paths: mpirun's daemons on those hosts look for them too. mpirun takes this setting
-# apart at blanks and colons. A path with such is replaced by a link that only this host has, and
-# the daemons start no others.
+# If PBS has pbs_tmrsh, remote ranks start under PBS, which then counts and ends them; otherwise
+# over ssh. The paths are absolute, because mpirun's daemons on those hosts look for them too.
+# mpirun splits this setting at blanks and colons. A path with such characters is replaced by a link
+# that exists only on this host, and the daemons start no others.
 shield_connections() {
   local here=$PWD tmrsh agent=ssh
   if [[ $here == *[[:space:]:]* ]]; then

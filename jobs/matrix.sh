@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Sourced by common.sh: the scaling matrix. scaling() submits its allocations, and bench_on() measures
-# the cells of one.
+# Sourced by common.sh: the scaling matrix. scaling() submits its allocations, and bench_on()
+# measures the cells of one.
 
-# bench_on DEVICE MODEL OUT [options of convoy bench]: BATCHES x REPEATS cells on the ranks of this
-# job, one folder each. A folder gets its name when its cell has ended, so a second call does what
-# is missing. No memory (exit 7) is a result: the file `oom`.
+# bench_on DEVICE MODEL OUT [options of convoy bench]: measures BATCHES x REPEATS cells on the ranks
+# of this job, one folder each. A folder gets its name when its cell has ended, so a second call
+# measures only the missing cells. Running out of memory (exit 7) is a result: the file `oom`.
 bench_on() {
   local device=$1 model=${2:-} out=${3:-} batch repeat cell partial
   [[ -n $out && -n ${CELL:-} ]] || fail "the cells of the scaling matrix are submitted by scaling.sh"
@@ -15,8 +15,8 @@ bench_on() {
   [[ -z $recipe || -e $recipe ]] || fail "there is no recipe $recipe; input/recipes/ has some"
   standard steps 100
   standard device "$device"
-  # Published figures of these models are of ImageNet's images and classes. Others have their usual
-  # ones.
+  # Published figures of these models use ImageNet's images and classes. Other models use their
+  # default.
   if [[ $model == resnet* ]] && ! given data; then
     standard image-size 224x224x3
     standard classes 1000
@@ -29,7 +29,7 @@ bench_on() {
       rm -rf "$partial"
       mkdir -p "$out"
       supervise "${launch[@]}" "${convoy[@]}" bench --model "$model" --batch-per-rank "$batch" --output "$partial" "${args[@]}"
-      [[ -z $asked ]] || code=85 # the job ends soon, and then goes on with the next cell
+      [[ -z $asked ]] || code=85 # the job ends soon, and later continues with the next cell
       case $code in
         0) ;;
         7) mkdir -p "$partial" && touch "$partial/oom" ;;
@@ -41,10 +41,11 @@ bench_on() {
   done
 }
 
-# predict_scaling MODEL CELLS: what cells should reach, by the file $CLUSTER; never ends the script.
+# predict_scaling MODEL CELLS: prints expected results of cells for the file $CLUSTER. Never ends
+# the script.
 predict_scaling() {
   local model=$1 cells=$2 cell option ranks=() more=()
-  if [[ ${CLUSTER:-} != *.cluster ]]; then # some sites have a variable CLUSTER of their own
+  if [[ ${CLUSTER:-} != *.cluster ]]; then # some sites use a variable CLUSTER for other purposes
     echo "to see first what to expect: CLUSTER=FILE.cluster, in the shell or the site file; jobs/site/ has some" >&2
     return 0
   fi
@@ -60,7 +61,7 @@ predict_scaling() {
   ) || echo "convoy job: there is no prediction; the matrix is submitted all the same" >&2
 }
 
-# Powers of two on one node, then one, two and four whole nodes.
+# Cells: powers of two on one node, then one, two and four whole nodes.
 usual_cells() {
   local n
   for ((n = 1; n < gpus_per_node; n *= 2)); do echo "1n${n}g"; done
@@ -68,7 +69,7 @@ usual_cells() {
 }
 
 # scaling SUBMIT [MODEL] [OUT] [options of convoy bench]: calls SUBMIT CELL NODES GPUS_A_NODE MODEL
-# OUT [options] for every allocation of the matrix that has something left to do.
+# OUT [options] for every allocation of the matrix with unfinished cells.
 scaling() {
   local submit=$1 model=${2:-resnet50} out=${3:-$runs_folder/scaling-${2:-resnet50}} cell nodes gpus batch repeat left
   shift $(($# < 3 ? $# : 3))

@@ -5,13 +5,13 @@
 
 # Masks of the outer step's cores: srun fails with "CPU binding outside of job step allocation".
 outer='SLURM_(CPU|MEM|GPU|TRES)_BIND'
-# Slurm adds this job's value beside the outer one; srun then calls them "mutually exclusive".
-# Without any, each step has all the memory that the job has on a node.
+# Slurm adds this job's value beside the outer one, and srun then calls them "mutually exclusive".
+# Without any value, each step has all the memory that the job has on a node.
 outer+='|SLURM_MEM_PER_(CPU|GPU|NODE)$'
 # The outer job's share of GPUs, tasks and threads; without them, a step has all of its job's GPUs.
 outer+='|SLURM_(CPUS_PER_GPU|GPUS|GRES|TRES_PER_TASK|NTASKS_PER_(CORE|GPU|SOCKET|TRES)|THREADS_PER_CORE)'
-# The list of variables that reach the ranks: sbatch does not replace the outer job's. NONE would
-# keep the site file's settings from the ranks.
+# The list of variables that reach the ranks: sbatch does not replace the outer job's list. NONE
+# would keep the site file's settings from the ranks.
 outer+='|SLURM_EXPORT_ENV$'
 outer+='|SLURM_(STEP_|STEPID$|HET_)'
 # A rank's place in a world that is not this job's; mpirun refuses to start inside another one.
@@ -22,7 +22,8 @@ outer+='|OMPI_MCA_(ess|initial_wdir|orte_(ess|app_num|hnp_uri|local_daemon_uri|p
 forget_outer_job() {
   local name array
   for name in $(compgen -e | grep -E "^($outer)" || true); do unset "$name"; done
-  # An array's element that submits a job leaves its numbers in it. Slurm says whose they are.
+  # An array element that submits a job leaves its numbers in it. Slurm knows which job they belong
+  # to.
   [[ -n ${SLURM_JOB_ID:-} && -n ${SLURM_ARRAY_JOB_ID:-} ]] || return 0
   array=$(squeue -h -r -j "$SLURM_JOB_ID" -o '%A %F' 2>/dev/null | awk -v id="$SLURM_JOB_ID" '$1 == id { print $2 }') || return 0
   [[ -z $array || $array == "$SLURM_ARRAY_JOB_ID" ]] || unset SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID

@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by common.sh: what comes after a launch. A run that has checkpointed (exit 85) goes back
-# into the queue each time it does; a training that lost a host, CONVOY_RETRIES times.
-retries=0 # of this launch: train_on sets it; a benchmark is not tried again
+# Sourced by common.sh: steps after a launch. A run that has checkpointed (exit 85) always goes back
+# into the queue; a training that lost a host does so CONVOY_RETRIES times.
+retries=0 # train_on sets it for its launch; a benchmark is not tried again
 
-# Ends the job with `code`; puts it back first, if that helps and its user is not cancelling it.
+# Ends the job with `code`. First puts it back into the queue, if that helps and its user is not
+# cancelling it.
 finish() {
   local silent='' lost
   # The launcher was signalled before it knew what to do.
@@ -26,8 +27,8 @@ requeue() { # WHY
 
 requeue_slurm() { # WHY
   local state tries=0
-  # A job with a dead host would stay completing until Slurm marks that host down, and Slurm 22.05
-  # would then start it without its GPUs. Slurm requeues it at that time.
+  # A job with a dead host would stay completing until Slurm marks that host down. Slurm 22.05 would
+  # then start it without its GPUs. Slurm requeues it at that time.
   if [[ -n $silent ]]; then
     echo "convoy job: $1; Slurm requeues the job when it has marked that host down (SlurmdTimeout)"
     sleep 900 & # in the background, so that Slurm's signal reaches this shell at once
@@ -46,8 +47,8 @@ requeue_slurm() { # WHY
   done
 }
 
-# PBS lets only operators call qrerun, so a copy of the job takes over. After a TERM (qdel, or PBS
-# requeues by itself) it does not.
+# Only operators may call PBS's qrerun, so otherwise a copy of the job takes over. After a TERM
+# (qdel, or a requeue by PBS itself) there is no copy.
 requeue_pbs() { # WHY
   local script=jobs/pbs/${PBS_JOBNAME#convoy-}.pbs options=${CONVOY_SUBMIT:+$CONVOY_SUBMIT } by_hand word id
   word=$(quoted "$script")
@@ -56,7 +57,7 @@ requeue_pbs() { # WHY
   export CONVOY_OUTPUT=$output CONVOY_FIRST_JOB=${CONVOY_FIRST_JOB:-$(job_id)}
   if [[ $asked == TERM ]]; then
     echo "convoy job: $1; ended by PBS, and only PBS starts it again. To go on by hand: $by_hand"
-  elif jobs/shield.sh qrerun "$PBS_JOBID" 2>/dev/null; then # its TERM comes to all processes of the job
+  elif jobs/shield.sh qrerun "$PBS_JOBID" 2>/dev/null; then # qrerun sends TERM to all processes of the job
     echo "convoy job: $1; back into the queue"
   elif [[ -z ${PBS_ARRAY_INDEX:-}${CELL:-} && -e $script ]]; then
     if id=$(eval "jobs/submit.sh $options-W depend=afterany:$PBS_JOBID $word ${CONVOY_ARGS:-}"); then
@@ -70,15 +71,15 @@ requeue_pbs() { # WHY
 }
 
 # ---- lost hosts ----------------------------------------------------------------------------------
-# Whether the launch failed for want of a host: sets `silent`, the hosts that do not answer now, and
-# `lost`, that in words. Exit 6 is Convoy's for failed communication; 205 and 213 are what mpirun of
-# OpenMPI 4.1 and 5.0 ends with when a daemon is gone. With other codes, a host must be silent; 2 to
-# 5 and 7 are Convoy's, for other failures.
+# Succeeds if the launch failed because a host is missing. Sets `silent`, the hosts that do not
+# answer now, and `lost`, a text about them. Exit 6 is Convoy's for failed communication; 205 and
+# 213 are those of mpirun of OpenMPI 4.1 and 5.0 when a daemon is gone. With other codes a host must
+# be silent; 2 to 5 and 7 are Convoy's, for other failures.
 daemon_lost=205
 lost_a_host() {
   [[ $scheduler != none && ! $code =~ ^[02-57]$ ]] || return 1
   silent=$(silent_hosts | sort | paste -sd ' ' -)
-  # Where not even this host answers, it is the asking that does not work.
+  # If even this host does not answer, the check itself does not work.
   [[ $silent != "$(hosts_of_job | sort | paste -sd ' ' -)" ]] || silent=''
   lost=${silent:+no answer from $silent}
   : "${lost:=no host lost now}"
@@ -91,20 +92,20 @@ silent_hosts() {
   wait
 }
 hosts_of_job() { if [[ $scheduler == slurm ]]; then scontrol show hostnames; else cut -d ' ' -f 1 "$hosts"; fi; }
-answers() { # HOST: whether a command starts there within 30 s
+answers() { # succeeds if a command starts there within 30 s
   local run_on
   read -ra run_on <<<"${OMPI_MCA_plm_rsh_agent:-}"
   [[ $scheduler != slurm ]] || run_on=(srun --overlap --nodes=1 --ntasks=1 --nodelist)
   timeout -s KILL 30 "${run_on[@]}" "$1" true
 }
 
-# Counts in the run folder, which requeued jobs and copies share. Each line has the number that the
-# job had at first, so that a run that its user submits again has all its tries.
+# Counts in the run folder, which requeued jobs and copies share. Each line has the job's first
+# number, so that a run that its user submits again has all its tries.
 retry_left() {
   local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries new
   ((retries > 0)) || return 1
   mkdir -p "$output"
-  # Others may be able to write there: a link is not read, and a new file takes its place.
+  # Other users may be able to write there: a link is not read, and a new file replaces it.
   new=$(mktemp "$counted-XXXXXX") || return 1
   [[ ! -f $counted ]] || dd if="$counted" of="$new" iflag=nofollow,nonblock bs=64K count=1 2>/dev/null || true
   tries=$(awk -v job="$first" '$1 == job' "$new" | wc -l)
@@ -114,7 +115,7 @@ retry_left() {
     return 1
   fi
   echo "$first $(date +%FT%T) exit $code, $lost" >>"$new"
-  chmod "=rw" "$new" # less what umask takes away
+  chmod "=rw" "$new" # minus the umask
   mv -fT "$new" "$counted"
 }
 

@@ -25,7 +25,7 @@ shift
 [[ -e $script || ! -e $caller/$script ]] || script=$(realpath --relative-to=. "$caller/$script")
 [[ -e $script ]] || fail "there is no $script; jobs/README.md lists them"
 
-# Recipes and data sets that only the caller's folder has get their whole path.
+# Recipes and data sets that exist only in the caller's folder get their whole path.
 arguments=()
 for word in "$@"; do
   path=${word#--data=}
@@ -39,7 +39,7 @@ set -- "${arguments[@]}"
 runs=${CONVOY_RUNS:-}
 [[ -z $runs ]] || mkdir -p "$runs" || fail "CONVOY_RUNS=$runs cannot be made: correct it in the site file"
 
-# Sets `asked`, [TYPE:]N of --gpus-per-node or --gres, and takes --gpus-per-node out of `options`.
+# Sets `asked` to [TYPE:]N of --gpus-per-node or --gres, and takes --gpus-per-node out of `options`.
 asked=''
 take_gpus() {
   local word rest=()
@@ -63,7 +63,7 @@ submit_to_slurm() {
   read -ra site <<<"${SBATCH_OPTIONS:-}"
   options=("${site[@]}" "${options[@]}")
   take_gpus
-  whole=$(sed -n 's/^#SBATCH --gpus-per-node=//p' "$script") # 8 where a script takes whole nodes
+  whole=$(sed -n 's/^#SBATCH --gpus-per-node=//p' "$script") # 8 if a script takes whole nodes
   ((${whole:-0} < 2)) || : "${asked:=${CONVOY_GPUS_PER_NODE:-}}"
   if [[ -n $asked ]]; then
     gpus=$(number_of_gpus "$asked") || fail "--gpus-per-node=$asked is not [TYPE:]N, as in 4 or a100:4"
@@ -77,12 +77,12 @@ submit_to_slurm() {
   fi
   name=$(sed -n 's|^#SBATCH --output=output/||p' "$script")
   [[ -z $runs ]] || own+=(--output="$runs/$name")
-  if [[ -n $gres ]]; then # Slurm would ask for both
+  if [[ -n $gres ]]; then # Slurm would request both
     copy=$(mktemp -d)/${script##*/}
     sed '/^#SBATCH --gpus-per-node=/d' "$script" >"$copy"
   fi
-  export CONVOY_SUBMIT='' # says to the job that this script has submitted it
-  sbatch "${own[@]}" "${options[@]}" "$copy" "$@" || code=$? # SBATCH_ACCOUNT and others are of the site file
+  export CONVOY_SUBMIT='' # tells the job that this script has submitted it
+  sbatch "${own[@]}" "${options[@]}" "$copy" "$@" || code=$? # SBATCH_ACCOUNT and others come from the site file
   [[ $copy == "$script" ]] || rm -r "$(dirname "$copy")"
   return "$code"
 }
@@ -99,7 +99,7 @@ submit_to_pbs() {
     CONVOY_ASKED_GPUS=$gpus
   fi
   [[ -z $runs ]] || own+=(-o "$runs/")
-  for ((i = 0; i < ${#options[@]}; i++)); do # what a copy of the job is submitted with; what it waited for is over then
+  for ((i = 0; i < ${#options[@]}; i++)); do # options for a copy of the job, whose dependencies are over by then
     if [[ ${options[i]} == -W && ${options[i + 1]:-} == depend=* ]]; then ((++i)); else kept+=("${options[i]}"); fi
   done
   CONVOY_ARGS=$(packed "$(quoted "$@")") CONVOY_SUBMIT=$(packed "$(quoted "${kept[@]}")")

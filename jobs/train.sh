@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Throughput of a network on one node's GPUs, as the train.sh that people run with PyTorch's
-# ImageNet example: the same arguments, the same four lines, the same log.
-#   jobs/train.sh [MODEL [GPUS [BATCH]]]        # resnet50, "0" (as in 0,1,2,3), 128 a GPU
-# One rank a GPU; the recipe is input/recipes/tests/resnet50.cfg: the rate is the global batch /
-# 1000, momentum 0.9 and decay 1e-4, one epoch, a line a step. Logs go to
-# ../logs/benchmark_log/cnns, as theirs do, or into CONVOY_LOGS in place of ../logs. Images:
-# CONVOY_DATA, a folder that 'convoy convert' made. Without it: made-up ones of 224x224x3 and 1,000
-# classes in input/synthetic-imagenet-12800 (CONVOY_IMAGES; 1.9 GB), made at first use. Their
-# accuracy means nothing. CONVOY_DEVICE=cpu: ranks on CPUs, for a try. CONVOY_ARGS: further options
-# of convoy train, quoted as in a shell. Expected: 347 images/s were published for PyTorch on one
-# V100 (output/published/resnet50-v100.csv); this has never run on a GPU.
+# Measures the throughput of a network on one node's GPUs. It stands in for the train.sh that people
+# run with PyTorch's ImageNet example: the same arguments, the same four lines, the same log.
+#   jobs/train.sh [MODEL [GPUS [BATCH]]]        # resnet50, "0" (as in 0,1,2,3), 128 per GPU
+# Runs one rank per GPU. The recipe is input/recipes/tests/resnet50.cfg: the rate is the global
+# batch / 1000, momentum 0.9 and decay 1e-4, one epoch, one line per step. Logs go to
+# ../logs/benchmark_log/cnns, like the original's, or into CONVOY_LOGS instead of ../logs. Images
+# come from CONVOY_DATA, a folder that 'convoy convert' made. Default: generated images of 224x224x3
+# with 1,000 classes in input/synthetic-imagenet-12800 (CONVOY_IMAGES; 1.9 GB), made at first use.
+# Their accuracy means nothing. CONVOY_DEVICE=cpu: ranks on CPUs, for a trial. CONVOY_ARGS: further
+# options of convoy train, quoted as in a shell. Expected: 347 images/s were published for PyTorch
+# on one V100 (output/published/resnet50-v100.csv); this has never run on a GPU.
 set -euo pipefail
 model=${1:-resnet50} gpus=${2:-0} batch=${3:-128}
 fail() {
@@ -48,7 +48,7 @@ device=(--device cuda --devices "$gpus")
 [[ ${CONVOY_DEVICE:-cuda} == cuda ]] || device=(--device "$CONVOY_DEVICE")
 mkdir -p "$folder"
 rm -f "$log"
-set -C # a link that another user puts there now is not followed
+set -C # does not follow a link that another user puts there now
 exec 9>"$log"
 set +C
 code=0

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Sourced: bare Debians, made by debootstrap from MIRROR, to run commands in. They are kept as
-# archives in FRESH_CACHE; nothing else stays. `logs` is a folder for what the commands print.
+# archives in FRESH_CACHE; nothing else stays. `logs` is a folder for the commands' output.
 MIRROR=${MIRROR:-http://deb.debian.org/debian}
 cache=${FRESH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/convoy}
 test='' tree='' bare='' child=''
@@ -14,7 +14,7 @@ clean_up() {
   [[ -z $child ]] || { kill -KILL "$child" && wait "$child"; } 2>/dev/null || true
   [[ -z $tree$bare ]] || rm -rf --one-file-system "${tree:-$bare}"
 }
-# Ends the script, as skipped, where it cannot run.
+# Skips the script's test and exits if it cannot run.
 start_bare() { # NAME-OF-TEST
   test=$1
   [[ $(id -u) -eq 0 ]] || skip "needs root"
@@ -43,7 +43,7 @@ bootstrap() { # RELEASE
 unpack() { # RELEASE: sets `tree`, a system that reaches the network as this one does
   tree=$(mktemp -d "$cache/$1-XXXXXX")
   tar -C "$tree" -xzf "$cache/$1.tar.gz"
-  chmod 755 "$tree" # mktemp's is closed to all but root
+  chmod 755 "$tree" # mktemp's folder is closed to all users but root
   cp -L /etc/resolv.conf /etc/hosts "$tree/etc/"
   cp -L /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/"
   [[ ! -e /etc/pip.conf ]] || cp -L /etc/pip.conf "$tree/etc/"
@@ -51,7 +51,8 @@ unpack() { # RELEASE: sets `tree`, a system that reaches the network as this one
   echo 'Acquire::Retries "3";' >>"$tree/etc/apt/apt.conf.d/99here"
 }
 
-# Installs ccache in `tree`, with the cache of this system in /ccache; nothing without CCACHE_DIR.
+# Installs ccache in `tree`, with the cache of this system in /ccache. Does nothing without
+# CCACHE_DIR.
 share_compilations() {
   [[ -n ${CCACHE_DIR:-} ]] || return 0
   mkdir -p "$CCACHE_DIR" "$tree/ccache"
@@ -64,8 +65,9 @@ drop_tree() {
   tree=''
 }
 
-# Runs a line of shell in `tree` as USER, in mount and process namespaces of its own: with its first
-# process all others and all mounts are gone. In the background, so that a signal ends it at once.
+# Runs a line of shell in `tree` as USER, in separate mount and process namespaces: all processes
+# and mounts end with the first process. It runs in the background, so that a signal ends it at
+# once.
 inside() { # USER LINE
   local settings=(LANG=C.UTF-8 TERM=dumb) name
   for name in $(compgen -e | grep -iE '^((https?|no)_proxy|PIP_(CERT|INDEX_URL|PROXY)|SSL_CERT_(FILE|DIR)|CURL_CA_BUNDLE)$'); do
@@ -87,7 +89,7 @@ inside() { # USER LINE
     mount --rbind /dev "$tree/dev"
     mount -t tmpfs -o mode=1777 shm "$tree/dev/shm"
     [ ! -d "$tree/ccache" ] || mount --bind "$CCACHE_DIR" "$tree/ccache"
-    # Process numbers start anew with each namespace, and mpirun names its folder there by its own.
+    # Process numbers start again in each namespace, and mpirun names its folder by its number.
     rm -rf "$tree"/tmp/*
     home=$(chroot "$tree" getent passwd "$user" | cut -d: -f6)
     exec chroot "$tree" setpriv --reuid "$user" --regid "$user" --init-groups \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The steps of jobs/container/Dockerfile where no container engine is to be had: in a bare Debian of
-# RELEASE, as Docker's image of it is, then what the image starts. Builds what is committed, without
-# CUDA. Needs root and debootstrap; what stays, tests/bare.sh says.
+# Runs the steps of jobs/container/Dockerfile without a container engine, in a bare Debian of
+# RELEASE, like Docker's image of it. Then it runs the programs that the image starts. Builds the
+# commit, without CUDA. Needs root and debootstrap; tests/bare.sh says which files stay.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RELEASE=${RELEASE:-bookworm} logs=${BUILD:-build}/container entry='' copied=''
@@ -16,7 +16,7 @@ fail() {
   exit 1
 }
 
-# As root in a shell of Docker's; what it prints is in the file LOG and in `said`.
+# Runs LINE as root in a shell like Docker's. Its output is in the file LOG and in `said`.
 step() { # LOG LINE
   local start=$SECONDS code=0
   inside root "cd / && exec sh -c $(printf %q "$2")" >"$logs/$1.log" 2>&1 || code=$?

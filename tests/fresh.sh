@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What a newcomer does, in a bare Debian of each release in RELEASES: `make run`, then `make test`.
-# In the first one also as an ordinary user, with libraries in prefixes of their own, as modules
-# have them (USER_TOO= leaves that out). T=bare: without tests that compute alike here. Tests what
-# is committed. Needs root and debootstrap. What stays, tests/bare.sh says. With CCACHE_DIR set,
-# what was compiled before by the same compiler is taken from that cache.
+# Runs a newcomer's commands in a bare Debian of each release in RELEASES: `make run`, then `make
+# test`. In the first one it also runs as an ordinary user, with libraries in separate prefixes, as
+# modules have them (USER_TOO= leaves that out). T=bare leaves out tests that compute alike here.
+# Tests the commit. Needs root and debootstrap; tests/bare.sh says which files stay. If CCACHE_DIR
+# is set, objects from earlier runs of the same compiler come from that cache.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 RELEASES=${RELEASES:-bookworm trixie} USER_TOO=${USER_TOO-yes} logs=${BUILD:-build}/fresh
@@ -13,8 +13,8 @@ source .ci/sum.sh
 source tests/bare.sh
 start_bare test-fresh
 
-# ---- what is tried ------------------------------------------------------------------------------
-# One command in the clone of USER; its own count of tests is added, or 1 if it has none.
+# ---- steps ---------------------------------------------------------------------------------------
+# Runs one command in the clone of USER. Adds its own count of tests, or 1 if it has none.
 try() { # RELEASE USER COMMAND [SETTINGS]
   local log=$logs/$1-$2-${3// /-}.log start=$SECONDS code=0
   inside "$2" "${4:-true} && cd ~/convoy && $3" >"$log" 2>&1 || code=$?
@@ -24,8 +24,7 @@ try() { # RELEASE USER COMMAND [SETTINGS]
   return "$code"
 }
 
-# Moves the files of Debian packages from /usr into a prefix, as `module load` would find them
-# there.
+# Moves the files of Debian packages from /usr into a prefix, where `module load` would put them.
 into_prefix() { # NAME PATTERN-OF-PACKAGES...
   local name=$1
   shift

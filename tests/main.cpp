@@ -1,4 +1,4 @@
-// Starts MPI once for all tests: backends need a Comm, here of one rank. Tests of several ranks
+// Starts MPI once for all tests: backends need a Comm, here of one rank. Tests on several ranks
 // start mpirun themselves.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 namespace {
 convoy::Comm* the_comm = nullptr;
 
-/// Processor time that this process and its children have used so far [seconds].
+/// Returns the processor time that this process and its children have used so far [seconds].
 double processor_seconds() {
     double seconds = 0;
     for (const int whose : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
@@ -21,7 +21,7 @@ double processor_seconds() {
     return seconds;
 }
 
-/// Adds to each test's report what it used of the processor [seconds].
+/// Adds the processor time to each test's report [seconds].
 class ProcessorTime : public testing::EmptyTestEventListener {
     void OnTestStart(const testing::TestInfo&) override { start_ = processor_seconds(); }
     void OnTestEnd(const testing::TestInfo&) override {
@@ -38,6 +38,6 @@ int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     convoy::Comm comm(&argc, &argv);
     the_comm = &comm;
-    testing::UnitTest::GetInstance()->listeners().Append(new ProcessorTime);  // which owns it
+    testing::UnitTest::GetInstance()->listeners().Append(new ProcessorTime);  // takes ownership
     return RUN_ALL_TESTS();
 }

@@ -17,17 +17,17 @@ import time
 
 from selection import BUILD, EMULATED, PROGRAM, WHOLE_TIERS, choose
 
-# For tests, many of which share few cores: threads that wait sleep at once, and OpenMPI does not
-# search for network cards at each start, which takes 0.2 s. Whoever sets these keeps what they set.
+# Settings for tests, many of which share few cores. Waiting threads sleep at once, and OpenMPI does
+# not search for network cards at each start, which takes 0.2 s. Values that are already set stay.
 ENVIRONMENT = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_pml": "ob1"}
-# Seconds that the tests of one start take together: few enough that no process has the last ones to
-# itself for long. What a test takes is known from the last time, in TIMES.
+# Total seconds of the tests of one start: few enough that no process runs the last ones alone for
+# long. TIMES holds each test's time in its last run.
 CHUNK = 8
 TIMES = f"{BUILD}/test-times.json"
 
 
 def read_times():
-    """{PROGRAM NAME: seconds} of the last time that each test ran."""
+    """Returns {PROGRAM NAME: seconds} of each test's last run."""
     try:
         with open(TIMES) as file:
             return json.load(file)
@@ -43,15 +43,15 @@ def write_times(cases):
 
 
 class Runner:
-    """Takes chunks (program, tests) from `chunks` until there are none; keeps the cases of GoogleTest's reports."""
+    """Takes chunks (program, tests) from `chunks` until there are none. Keeps the cases of GoogleTest's reports."""
 
     def __init__(self):
         self.chunks, self.lock = queue.SimpleQueue(), threading.Lock()
         self.cases, self.total, self.done = [], 0, 0
 
     def add(self, tests, times, are_long):
-        """Cuts the tests into chunks of one program each, and starts with what takes longest."""
-        # Tests with parameters are many, and most are short.
+        """Cuts the tests into chunks of one program each, and starts with those that take longest."""
+        # There are many tests with parameters, and most are short.
         def seconds(test):
             unknown = CHUNK if are_long else CHUNK / 24 if "/" in test.name else CHUNK / 8
             return times.get(f"{test.program} {test.name}", unknown)
@@ -111,7 +111,7 @@ class Runner:
         )
         cases = read_cases(report, program) if os.path.exists(report) else self.crashed(program, tests, ended)
         if ended.returncode and not any(case["result"] == "failed" for case in cases):
-            # A leak that a sanitizer found, or a library that crashed when it was closed.
+            # A sanitizer found a leak, or a library crashed when it was closed.
             said = f"ended with {ended.returncode}, though each test passed: {' '.join(tests)}"
             failed = {"name": "Program.EndsWell", "result": "failed", "seconds": 0}
             cases.append(failed | {"program": program, "said": said})
@@ -121,7 +121,7 @@ class Runner:
             self.say(cases, ended.stdout, time.monotonic() - start)
 
     def crashed(self, program, tests, ended):
-        """The program ended early: the test that it was in failed, those after it get another start."""
+        """Handles a program that ended early: the test that ran failed, and those after it get another start."""
         begun = [line.split("] ")[1].strip() for line in ended.stdout.split("\n") if line.startswith("[ RUN      ] ")]
         failed = [test for test in begun[-1:] if test in tests] or tests
         if rest := [test for test in tests if test not in failed]:
@@ -137,7 +137,7 @@ class Runner:
 
 
 def log_of(test, log):
-    """What a test said, between the lines that say that it runs and that it is over."""
+    """Returns a test's output, between the lines that say that it runs and that it is over."""
     start = log.find(f"[ RUN      ] {test}\n")
     end = log.find(f"] {test} (", start)
     return log[start : log.find("\n", end) + 1 if end >= 0 else None] if start >= 0 else log
@@ -163,7 +163,7 @@ def read_cases(report, program):
 
 
 def print_faults(cases):
-    """The table of faults of tests/faults/README.md, in the long form of the fault tests."""
+    """Prints the table of faults of tests/faults/README.md, in the long form of the fault tests."""
     rows = [(case, key) for case in cases for key in case if key.startswith("fault")]
     if os.environ.get("CONVOY_LONG") and rows:
         print("\n| fault | promised | observed | runs |\n|---|---|---|---|")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 BUILD = os.environ.get("BUILD", "build")
 PROGRAM, EMULATED = f"{BUILD}/convoy_tests", f"{BUILD}/emulated/convoy_tests"
-# What needs a GPU and takes no more than some seconds on the emulated device: all but the largest
-# models, and what only a real one can show.
+# Tests that need a GPU and take at most some seconds on the emulated device: all except those of
+# the largest models, and those that only a real GPU can pass.
 ON_EMULATED = (
     "CudaAgreement.*:CudaBackends.*:CudaBranches.*:CudaChips.*:CudaDevice.*:CudaEnvironment.*:CudaGpuScript.*:CudaOrder.*"
     ":CudaRuns.*:CudaTuning.*:CudaVirtualRanks.*:PlacementOnGpus.*"
@@ -20,7 +20,7 @@ ON_EMULATED = (
     ":*resnet50*kernels:*resnet50*plans"
 )
 TIERS = ("check", "unchecked", "long", "nightly", "alone", "alike")
-# Each commit runs one of so many shares of the nightly tests.
+# Number of shares of the nightly tests; each commit runs one of them.
 SHARES = 3
 
 
@@ -31,28 +31,28 @@ class Test(NamedTuple):
 
 
 def tiers(path="tests/tiers.txt"):
-    """{tier: patterns} of the lines "tier: PATTERN  # reason"."""
+    """Returns {tier: patterns} of the lines "tier: PATTERN  # reason"."""
     with open(path) as file:
         lines = [line.split("#")[0].partition(": ") for line in file]
     return {tier: [pattern.strip() for name, _, pattern in lines if name == tier] for tier in TIERS}
 
 
 def is_one_of(test, patterns):
-    """Whether a test has one of these names; a pattern that begins with "tests/" is of files."""
+    """Returns true if a test has one of these names; a pattern that begins with "tests/" is of files."""
     return any(
         fnmatch.fnmatchcase(test.file if pattern.startswith("tests/") else test.name, pattern) for pattern in patterns
     )
 
 
 def with_instances(pattern):
-    """The pattern, and the same for tests with parameters: "Ops*" is "All/Ops.Forward/…" too."""
+    """Returns the pattern, and the same for tests with parameters: "Ops*" is "All/Ops.Forward/…" too."""
     wanted, _, unwanted = pattern.partition("-")
     wider = ":".join(f"{part}:*/{part}" for part in wanted.split(":") if part)
     return wider + (f"-{unwanted}" if unwanted else "")
 
 
 def list_tests(program, pattern="*"):
-    """The tests that match a pattern of GoogleTest, in their order."""
+    """Returns the tests that match a GoogleTest pattern, in their order."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         command = [program, "--gtest_list_tests", f"--gtest_filter={pattern}", f"--gtest_output=json:{report.name}"]
         subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
@@ -62,9 +62,9 @@ def list_tests(program, pattern="*"):
     return [test for test in tests if "DISABLED_" not in test.name]
 
 
-# ---- what changed files can break ----------------------------------------------------------------
+# ---- tests that changed files can break ----------------------------------------------------------
 def changed_since(commit):
-    """Paths that differ from a commit, and files that git does not know yet."""
+    """Returns paths that differ from a commit, and files that git does not know yet."""
     paths = []
     differs = ["diff", "--no-renames", "--name-only", "--end-of-options", commit, "--"]
     for command in (differs, ["ls-files", "--others", "--exclude-standard"]):
@@ -76,14 +76,15 @@ def changed_since(commit):
 
 
 def table(path="tests/since.txt"):
-    """[(pattern of paths, patterns of tests)] of the lines "PATHS: TESTS…"."""
+    """Returns [(pattern of paths, patterns of tests)] of the lines "PATHS: TESTS…"."""
     with open(path) as file:
         lines = [line.split("#")[0].partition(": ") for line in file]
     return [(paths, names.split()) for paths, _, names in lines if names and " " not in paths]
 
 
 def headers_of(source):
-    """The headers that declare what a source defines: of its name, else those of its folder that it includes."""
+    """Returns headers that declare what a source defines: those with its name, else those it
+    includes from its folder."""
     header = os.path.splitext(source)[0] + ".h"
     if not source.endswith(".cpp") or os.path.exists(header):
         return {header}
@@ -97,7 +98,7 @@ def headers_of(source):
 
 
 def included_by(source):
-    """What the compiler says that a source includes; None if it was not compiled yet."""
+    """Returns the paths that a source includes, from the compiler; None if it was not compiled yet."""
     try:
         with open(f"{BUILD}/{os.path.splitext(source)[0]}.d") as file:
             return set(file.read().replace("\\\n", " ").split())
@@ -106,8 +107,8 @@ def included_by(source):
 
 
 def named_for(changed):
-    """The patterns of tests that since.txt names for each changed path, also of tests with parameters; "*" for a
-    path without a line."""
+    """Returns the patterns of tests that since.txt names for each changed path, also of tests with
+    parameters; "*" for a path without a line."""
     lines = table()
     found = [[names for paths, names in lines if fnmatch.fnmatchcase(path, paths)] or [["*"]] for path in changed]
     names = sorted({name for of_path in found for names in of_path for name in names})
@@ -115,15 +116,15 @@ def named_for(changed):
 
 
 def users_of(headers):
-    """The sources in src/ that include one of these headers, as the compiler said."""
+    """Returns the sources in src/ that include one of these headers, according to the compiler."""
     found = glob.glob(f"{BUILD}/src/**/*.d", recursive=True)
     bodies = [f"{os.path.splitext(os.path.relpath(path, BUILD))[0]}.cpp" for path in found]
     return [body for body in bodies if included_by(body) & headers]
 
 
 def breakable(tests, changed):
-    """Those of the tests that the changed files can break: what includes a changed header or the header of a source
-    that uses it, and what since.txt names."""
+    """Returns those tests that the changed files can break: tests that include a changed header or
+    the header of a source that uses it, and tests that since.txt names."""
     names = named_for(changed)
     if "*" in names:
         return list(tests)
@@ -137,7 +138,7 @@ def breakable(tests, changed):
 
 
 def print_left_out(tests, chosen):
-    """One line for the suites of which no test runs."""
+    """Prints one line that names the suites of which no test runs."""
     suites = [sorted({test.name.split(".")[0].split("/")[-1] for test in group}) for group in (tests, chosen)]
     left_out = [suite for suite in suites[0] if suite not in suites[1]]
     print(f"runs {len(chosen)} of {len(tests)} tests; left out: {' '.join(left_out) or 'no suite'}", flush=True)
@@ -145,14 +146,14 @@ def print_left_out(tests, chosen):
 
 # ---- shares of the nightly tests -----------------------------------------------------------------
 def commit_number():
-    """The number of commits up to this one; None where git does not know it, as in a shallow clone."""
+    """Returns the number of commits up to this one; None if git does not know it, as in a shallow clone."""
     shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], capture_output=True, text=True)
     said = subprocess.run(["git", "rev-list", "--count", "HEAD"], capture_output=True, text=True)
     return int(said.stdout) if shallow.stdout.strip() == "false" and said.returncode == 0 else None
 
 
 def yesterday():
-    """The last commit that is a day older than the newest one, or an empty string."""
+    """Returns the last commit that is a day older than the newest one, or an empty string."""
     when = subprocess.run(["git", "log", "-1", "--format=%ct"], capture_output=True, text=True).stdout.strip()
     if not when:
         return ""
@@ -161,7 +162,7 @@ def yesterday():
 
 
 def share(tests, patterns, number):
-    """Those of the nightly tests that commit `number` runs: every third line of tiers.txt, or all without a number."""
+    """Returns the nightly tests that commit `number` runs: every third line of tiers.txt, or all without a number."""
     if number is None:
         return list(tests)
     return [test for test in tests if is_one_of(test, patterns[number % SHARES :: SHARES])]
@@ -172,7 +173,7 @@ WHOLE_TIERS = ("check", "short", "rest", "all", "bare")
 
 
 def is_in(tier, by_tier):
-    """Whether a test belongs to one of WHOLE_TIERS; a pattern of names takes all that it matches."""
+    """Returns true if a test belongs to one of WHOLE_TIERS; a pattern of names takes all that it matches."""
     slow = by_tier["long"] + by_tier["nightly"]
     return {
         "check": lambda test: is_one_of(test, by_tier["check"]) and not is_one_of(test, slow + by_tier["unchecked"]),
@@ -183,7 +184,7 @@ def is_in(tier, by_tier):
 
 
 def of_this_commit(tests, by_tier):
-    """The long tests, and those of the nightly ones that this commit runs, in the order of tiers.txt."""
+    """Returns the long tests and the nightly ones that this commit runs, in the order of tiers.txt."""
     nightly = [test for test in tests if not is_one_of(test, by_tier["long"])]
     number = commit_number()
     chosen = share(nightly, by_tier["nightly"], number)
@@ -198,7 +199,8 @@ def of_this_commit(tests, by_tier):
 
 
 def choose(what, since=""):
-    """(tests, those of them that run alone) of a tier or a pattern; `since`: only what changed can break."""
+    """Returns (tests, those of them that run alone) of a tier or a pattern; `since`: only those
+    that changes can break."""
     by_tier = tiers()
     tests = list_tests(PROGRAM, "*" if what in WHOLE_TIERS else with_instances(what))
     if what in WHOLE_TIERS and what != "check" and os.path.exists(EMULATED):

@@ -1,9 +1,9 @@
-# The test programs and what runs them. tests/README.md says which command runs what.
+# The test programs and their runners. tests/README.md says which command runs which tests.
 
 TEST_FOLDERS := structure unit ops kernels cuda runs faults fuzz golden support
 TESTS := $(filter-out tests/fuzz/main.cpp $(if $(CUDA_ON),,tests/cuda/%),$(wildcard tests/main.cpp $(TEST_FOLDERS:%=tests/%/*.cpp)))
 TEST_OBJECTS := $(TESTS:%.cpp=$(BUILD)/%.o)
-# What the test programs have of the executable's: the CUDA backend is linked into them
+# Objects of the executable that the test programs contain. The CUDA backend is linked into them
 # (tests/cuda/linked.cpp), for tests of its parts.
 TESTED  := $(filter-out %/src/main.o %/cuda_loaded.o,$(OBJECTS))
 
@@ -23,7 +23,7 @@ $(BUILD)/tests/kernels/fibers/%.o: kernels/%.cu $(BUILD)/flags
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -include tests/kernels/fibers/cuda_on_host.h -MMD -MP -c -o $@ -x c++ $<
 -include $(FIBERS:.o=.d)
 
-# ---- the whole CUDA backend on the host, over a made-up runtime and cuDNN (tests/emulated) ----
+# ---- the whole CUDA backend on the host, with an emulated runtime and cuDNN (tests/emulated) ----
 ifdef CUDA_ON
 EMULATED := $(BUILD)/tests/kernels/fibers/grid.o $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard tests/emulated/*.cpp)) $(KERNELS:%.cu=$(BUILD)/tests/emulated/%.o)
 EMULATED_OBJECTS := $(filter-out $(BUILD)/kernels/% %/cudnn_graph.o,$(CUDA_OBJECTS)) $(EMULATED)
@@ -49,7 +49,7 @@ $(BUILD)/emulated/convoy_tests: $(TESTED) $(EMULATED_OBJECTS) $(filter-out $(KER
 	@echo link $@
 	@$(file >$@.objects,$^)
 	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) -lgtest -lboost_context
-# Its driver's library, for tests that ask for it.
+# The emulated driver's library, for tests that need it.
 $(BUILD)/emulated/driver/libnvidia-ml.so.1: tests/emulated/driver/nvml.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) $(PIC) -shared -o $@ $<
@@ -57,7 +57,7 @@ emulated: $(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests $(BUILD)/emula
 -include $(EMULATED:.o=.d)
 endif
 
-# The names of the objects are for tests/structure.
+# tests/structure reads the names of the objects.
 $(BUILD)/convoy_tests: $(TESTED) $(CUDA_OBJECTS) $(TEST_OBJECTS)
 	@echo link $@
 	@$(file >$@.objects,$^)
@@ -65,11 +65,11 @@ $(BUILD)/convoy_tests: $(TESTED) $(CUDA_OBJECTS) $(TEST_OBJECTS)
 
 $(BUILD)/tests/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 
-# Tests are many, and what must be fast in them is in src.
+# There are many tests, and their speed depends on src.
 $(BUILD)/tests/%.o $(BUILD)/tests/googletest.h.gch: CXXFLAGS += -O1
-# The loops that ops are compared with take most of the time of those tests.
+# The reference loops take most of the time of the op tests.
 $(BUILD)/tests/ops/op_reference.o: CXXFLAGS += -O3
-# Each of the others includes GoogleTest, which takes the compiler longer to read than most tests.
+# The other objects include GoogleTest, which takes the compiler longer to read than most tests.
 WITH_GOOGLETEST := $(filter-out %/op_reference.o,$(TEST_OBJECTS))
 $(WITH_GOOGLETEST): $(BUILD)/tests/googletest.h.gch
 # GCC 12 warns about its own std::string when that comes from a precompiled header.
@@ -87,7 +87,7 @@ $(BUILD)/tests/googletest.h.gch: $(BUILD)/flags $(wildcard /usr/include/gtest/gt
 ##@ Test
 SINCE ?=
 RUN_TESTS := BUILD='$(BUILD)' PYTHON='$(PYTHON)' SINCE='$(SINCE)' $(PYTHON) tests/run.py
-# Made by another make: only after deps is it known whether there is all that CUDA needs.
+# Made by a second make, because only after deps is it known whether everything for CUDA is there.
 test-programs: $(BUILD)/convoy $(BUILD)/convoy_tests $(if $(CUDA_ON),emulated)
 TIER_check := check
 TIER_test := short
@@ -104,23 +104,23 @@ check test test-rest test-all: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(filter check,$@),$(BUILD)/convoy $(BUILD)/convoy_tests,test-programs)
 	@$(RUN_TESTS) '$(if $(filter *,$(T)),$(TIER_$@),$(T))'
 
-# A bare Debian of each release, from `make run` on: tests/fresh.sh says what else can be set.
+# Bare Debians of each release, from `make run` on. tests/fresh.sh lists the other settings.
 test-fresh: ## make run and make test in bare Debians (root; debootstrap)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
 	@BUILD='$(BUILD)' bash tests/fresh.sh
 
-# The steps of the Dockerfile in such a Debian, where no container engine is to be had.
+# The steps of the Dockerfile in a bare Debian, for machines without a container engine.
 test-container: ## jobs/container/Dockerfile's steps in a bare Debian (root; debootstrap)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
 	@BUILD='$(BUILD)' bash tests/container.sh
 
-# On a machine with a GPU; on one without a compiler, the bundle has the same commands.
+# Runs on a machine with a GPU; on one without a compiler, the bundle has the same commands.
 test-gpu: ## what needs a GPU
 test-gpu bench-gpu: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_tests
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/cuda/gpu.sh $(@:%-gpu=%)
 
-# Every stage of gpu_slot.sh, on the emulated device in a bare Debian; a test does so here.
+# Every stage of gpu_slot.sh, on the emulated device in a bare Debian; a test does the same here.
 rehearse-slot: deps ## tests/gpu_slot.sh in a bare Debian (root; debootstrap)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
 	@$(MAKE) --no-print-directory -j$$(nproc) emulated
@@ -131,11 +131,11 @@ test-faults: deps ## long form of the fault tests: 50 killed ranks, 40 signals, 
 	@CONVOY_LONG=1 $(RUN_TESTS) 'Faults*:DiskFaults*:Kill*:Resume*:Shard*:TrainerLoop*:*HostileFiles*:Run.ThirtyTwo*:ImageFolderKills*:ImageSources*:ConvertSummary*:Signals*:OddPaths*:MissingParts*:PlotStrangers*'
 
 # Builds a copy of the sources that holds every mistake of tests/mistakes/mistakes.txt. A variable
-# chooses which one is made.
+# selects one.
 mistakes: deps ## which tests notice planted mistakes; ONLY=3,17 FAST=yes
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' $(PYTHON) tests/mistakes/run.py --only '$(ONLY)' $(if $(FAST),--fast-only)
 
-# The whole suite with address and undefined-behaviour checks; a part of it, slowly, for leaks; the
+# The whole suite with address and undefined-behaviour checks. A part of it, slowly, for leaks. The
 # threads that Convoy starts (checkpoints, watchdog, sampler) with the thread sanitizer.
 test-sanitized: deps all ## all tests under sanitizers of addresses, leaks, behaviour and threads
 	@$(MAKE) --no-print-directory -j$$(nproc) BUILD=$(BUILD)-asan SANITIZE=address,undefined $(BUILD)-asan/convoy $(BUILD)-asan/convoy_tests
@@ -150,8 +150,8 @@ test-sanitized: deps all ## all tests under sanitizers of addresses, leaks, beha
 	  TSAN_OPTIONS="suppressions=$(CURDIR)/tests/support/tsan.supp" mpirun -np 2 --bind-to none $(BUILD)-tsan/convoy train --threads 1 --data $$dir/data \
 	  --model mnist-conv --batch-size 4 --epochs 40 --checkpoint-every 3 --log-interval 1 --output $$dir/run >/dev/null && echo no data race
 
-# libFuzzer against one reader of files from elsewhere (tests/fuzz/readers.h), built with clang.
-# What it finds belongs in tests/fuzz/inputs.
+# libFuzzer on one reader of files from elsewhere (tests/fuzz/readers.h), built with clang. Inputs
+# that it finds belong in tests/fuzz/inputs.
 READER  ?= shard
 SECONDS ?= 600
 FUZZ_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(patsubst %,$(BUILD)/tests/%.o,fuzz/main fuzz/readers fuzz/hdf5 fuzz/hdf5_storage fuzz/hdf5_structure support/support support/images)
@@ -172,12 +172,12 @@ test-jobs: deps ## job scripts on an emulated Slurm and on emulated hosts (root)
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@BUILD='$(BUILD)' PYTHON='$(PYTHON)' bash tests/jobs/run.sh
 
-# The PBS scripts on a PBS server, a user's own or an emulated one; tests/jobs/pbs.py says what the
-# other PBS_ variables are.
+# The job scripts on a PBS server, a user's own or an emulated one. tests/jobs/pbs.py documents the
+# other PBS_ variables.
 test-pbs: all ## job scripts on a real PBS; PBS_PREFIX=/opt/pbs, and see tests/jobs/pbs.py
 	@cd tests/jobs && BUILD='$(BUILD)' PBS_PREFIX='$(PBS_PREFIX)' $(PYTHON) -W error::ResourceWarning -m unittest --verbose openpbs_test
 
-# What published PyTorch scripts do, by Convoy: one line a row (tests/acceptance).
+# Convoy's runs of published PyTorch scripts, one line per row (tests/acceptance).
 MNIST   ?=
 CIFAR10 ?=
 ONLY    ?=
@@ -188,27 +188,28 @@ acceptance: deps ## the standard tests that Convoy replaces; SHORT=yes ONLY=row 
 
 ##@ Measure
 bench-gpu: ## speed on a GPU
-# Of any kernel: make sass SASS=build/kernels/pool.o SASS_ARCH=80; SASS_KERNELS takes an expression.
+# For any kernel: make sass SASS=build/kernels/pool.o SASS_ARCH=80; SASS_KERNELS takes an
+# expression.
 SASS ?= $(BUILD)/kernels/batchnorm.o $(BUILD)/kernels/batchnorm_gradient.o
 SASS_ARCH ?= 90
 SASS_KERNELS ?=
 sass: $(if $(CUDA_ON),$(SASS)) ## registers and loads in flight of the norm kernels; SASS= SASS_ARCH= SASS_KERNELS=
 	@$(if $(CUDA_ON),CUDA='$(CUDA)' $(PYTHON) -B tests/kernels/sass.py --arch sm_$(SASS_ARCH) --kernels '$(SASS_KERNELS)' $(SASS),echo 'skipped: no CUDA toolkit, so no kernels')
-# Beside PyTorch on the same two cores. PEER_PYTHON: a Python that has it, else .deps/peers, fetched
-# at first use. PEER: another script with the options and the last line of
-# tests/peers/torch_step.py. LINES from the command line only: a terminal may export its height
-# under that name.
+# Compares with PyTorch on the same two cores. PEER_PYTHON: a Python that has it; default:
+# .deps/peers, fetched at first use. PEER: another script with the options and the last line of
+# tests/peers/torch_step.py. LINES is read only from the command line, because a terminal may export
+# its height under that name.
 PEER_PYTHON ?=
 PEER   ?= tests/peers/torch_step.py
 ROUNDS ?= 2
-bench-peers: deps ## images/s of Convoy and PyTorch in turns; ROUNDS= LINES= COMPILED= PEER_PYTHON= PEER=
+bench-peers: deps ## images/s of Convoy and PyTorch alternately; ROUNDS= LINES= COMPILED= PEER_PYTHON= PEER=
 	@$(if $(PEER_PYTHON),,PYTHON='$(PYTHON)' bash .ci/deps.sh peers)
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@$(PYTHON) tests/peers/bench_peers.py --convoy '$(BUILD)/convoy' --python '$(or $(PEER_PYTHON),.deps/peers/bin/python)' --peer '$(PEER)' \
 	  --rounds '$(ROUNDS)' --lines '$(if $(findstring command line,$(origin LINES)),$(LINES))' $(if $(COMPILED),--compiled)
 
-# How fast data comes from files in the page cache, against pread and HDF5, and what a training
-# waits for it.
+# Rates of reading data from files in the page cache, compared with pread and HDF5, and how long a
+# training waits for data.
 GIB ?=
 $(BUILD)/convoy_reading: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/tests/peers/reading.o
 	@echo link $@
@@ -219,7 +220,7 @@ bench-data: deps ## how fast a data set is read, and what of it a training waits
 	@$(PYTHON) tests/peers/bench_data.py --convoy '$(BUILD)/convoy' --reading '$(BUILD)/convoy_reading' --gib '$(or $(GIB),0)' \
 	  --only '$(ONLY)' --rounds '$(if $(findstring command line,$(origin ROUNDS)),$(ROUNDS),5)'
 
-# What `convoy predict` says of published measurements that it was not given.
+# Compares `convoy predict` with published measurements that it was not given.
 $(BUILD)/convoy_sum_times: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/tests/peers/sum_times.o
 	@echo link $@
 	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS)

@@ -3,11 +3,10 @@
 # jobs/adhoc/run.sh RECIPE.cfg [options]
 #   cp jobs/adhoc/hostfile.example jobs/adhoc/hostfile    # then write your machines into it
 #   jobs/adhoc/run.sh input/recipes/resnet50.cfg --output output/mine
-# All machines see this folder under the same path (NFS), and ssh to them asks for no password.
-# What is printed is also in OUTPUT.log, beside the run folder.
-# Ctrl-C or a TERM checkpoints; the same command with the same --output goes on. Expected: as the
-# job script for as many GPUs. Proven with CPU ranks on emulated hosts (make test-jobs), never on
-# GPUs.
+# All machines must see this folder under the same path (NFS), and ssh to them must not ask for a
+# password. The output is also in OUTPUT.log, beside the run folder. Ctrl-C or a TERM checkpoints;
+# the same command with the same --output continues the run. Expected: the results of the job script
+# for as many GPUs. Proven with CPU ranks on emulated hosts (make test-jobs), never on GPUs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 unset SLURM_JOB_ID SLURM_JOBID PBS_JOBID # a job around this script has other hosts
@@ -29,7 +28,7 @@ make_scratch
 launch=("${mpirun[@]}" --hostfile "$hostfile")
 pass_environment
 
-# Without a scheduler nobody else keeps what is printed.
+# Keeps the output in a log, because no scheduler does.
 read_arguments "$@"
 export CONVOY_OUTPUT=${CONVOY_OUTPUT:-$runs_folder/$(job_name)-$(job_id)}
 log=$(value_of output)
@@ -37,7 +36,7 @@ log=${log:-$CONVOY_OUTPUT}
 if ! given dry-run && ! given help; then
   mkdir -p "$(dirname "$log")"
   log=${log%/}.log
-  # Others may be able to write in that folder: nothing goes through a link of theirs.
+  # Other users may be able to write in that folder: do not write through their links.
   no_log="$log is a link, or no plain file: move it away, or choose another --output"
   [[ ! -L $log && (! -e $log || -f $log) ]] || fail "$no_log"
   exec 9>>"$log"

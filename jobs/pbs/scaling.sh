@@ -6,9 +6,9 @@
 #   CLUSTER=jobs/site/dgx-a100.cluster jobs/pbs/scaling.sh             # says first what to expect
 # The resnets are measured on made-up images of 224x224x3 and 1,000 classes, unless the options have
 # --image-size, --classes or --data.
-# Cells that have ended are skipped, so calling it again goes on. A cell that runs out of memory is
-# recorded as such. Expected: six jobs of 10 to 40 minutes on A100s (an estimate: this has never run
-# on GPUs), then the table of build/convoy report.
+# Cells that have ended are skipped, so a second call continues the matrix. A cell that runs out of
+# memory is recorded as such. Expected: six jobs of 10 to 40 minutes on A100s (an estimate: this has
+# never run on GPUs), then the table of build/convoy report.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source jobs/common.sh

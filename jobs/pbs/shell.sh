@@ -1,8 +1,8 @@
 #!/bin/bash -l
-# What PBS starts for a job: jobs/submit.sh names it with qsub -S. It reads a command from stdin,
-# the script's path, and becomes it. PBS's usual shell stays the script's parent, does not trap the
-# signals of qsig, and takes the whole job along when it dies.
+# The shell that PBS starts for a job; jobs/submit.sh names it with qsub -S. It reads a command from
+# stdin, the script's path, and becomes it. PBS's usual shell stays the script's parent, does not
+# trap the signals of qsig, and ends the whole job when it dies.
 read -r command
-[[ $command != '#'* ]] || exec /bin/bash -s # a PBS that was built to pass the script itself
-# Brackets come escaped; in a private sandbox it is "cd FOLDER;PATH".
+[[ $command != '#'* ]] || exec /bin/bash -s # for a PBS that was built to pass the script itself
+# Brackets arrive escaped; in a private sandbox the command is "cd FOLDER;PATH".
 eval "${command%"${command##*;}"} exec ${command##*;}"

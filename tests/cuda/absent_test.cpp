@@ -1,4 +1,4 @@
-// What Convoy says about each way a GPU can be absent. No GPU is needed.
+// Messages for each way in which a GPU can be absent. No GPU is needed.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/device.h"

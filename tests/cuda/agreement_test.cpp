@@ -1,4 +1,4 @@
-// What ranks choose for one another, and what a checkpoint keeps of it.
+// Choices that one rank makes for the others, and their copy in a checkpoint.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -31,12 +31,12 @@ const std::string& chip() {
     return name;
 }
 
-/// A folder with a cache for XDG_CACHE_HOME, by which every plan takes so long, and every work of
-/// our kernels. `engine`: as each plan is named.
+/// Writes a cache below `folder`, and points XDG_CACHE_HOME there. Every plan takes `plans`, every
+/// work of our kernels `kernels`; each plan is named `engine`.
 void write_cache(const std::string& folder, const std::string& engine, float plans, float kernels) {
     PlanChoices cache;
     const Timing timing{[&](const PlanSpec& s) {
-                            // of fusions there is none: what is compared is cuDNN's norm and ours
+                            // no fusions: only cuDNN's norm and ours are compared
                             const bool fused = s.statistics || s.normalise || s.add;
                             cache[s.key()] = fused ? PlanChoice{} : PlanChoice{engine, plans};
                             return fused ? missing : plans;
@@ -55,7 +55,7 @@ void write_cache(const std::string& folder, const std::string& engine, float pla
     std::ofstream(path) << text_of(cache);
 }
 
-/// By what the batch norms of a program run, one letter each way.
+/// Returns how the batch norms of a program run, one letter each.
 std::string norms_of(const Ways& ways) {
     std::string text;
     for (const Way& w : dynamic_cast<const GpuWays&>(ways).ways)
@@ -68,7 +68,7 @@ protected:
     void SetUp() override {
         if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
     }
-    /// Whether this is a rank of a test that started itself on so many.
+    /// Returns true on a rank of a test that started itself on `ranks` ranks.
     bool is_rank(int ranks) {
         if (test_comm().size() == ranks) return true;
         EXPECT_EQ("", problem_on_ranks(ranks));
@@ -97,7 +97,7 @@ protected:
     const GradientFlow flow_ = gradient_flow(graph_);
 };
 
-// Each rank has a cache that says the opposite.
+// Each rank has a cache with the opposite times.
 TEST_F(CudaAgreement, RanksDecideAsTheFirstOfTheirKindMeasured) {
     if (!is_rank(2)) return;
     Comm& comm = test_comm();
@@ -115,7 +115,8 @@ TEST_F(CudaAgreement, RanksDecideAsTheFirstOfTheirKindMeasured) {
     EXPECT_EQ(slurp(cache_path(chip(), Cudnn::version())), before) << "what was measured elsewhere replaced this";
 }
 
-// Rank 0 and 1 have two samples, rank 2 one: it measures for itself what the others do not do.
+// Ranks 0 and 1 have two samples, rank 2 one: it measures for itself, because the others do not run
+// that batch.
 TEST_F(CudaAgreement, ARankWithAnotherBatchMeasuresIt) {
     if (!is_rank(3)) return;
     Comm& comm = test_comm();
@@ -139,8 +140,8 @@ TEST_F(CudaAgreement, ARankWithAnotherBatchMeasuresIt) {
     }
 }
 
-// Building takes 0.3 s a candidate, and one core builds one after the other: the second rank waits
-// for several times what its watchdog allows.
+// Building takes 0.3 s per candidate, and one core builds them one after the other. The second rank
+// waits several times as long as its watchdog allows.
 TEST_F(CudaAgreement, ARankThatWaitsForTheChoiceIsNotStalled) {
     make_data(dir_.path("small"), 8, 4, "28x28x1");
     const std::string command = "export EMULATED_BUILD_SECONDS=0.3 XDG_CACHE_HOME=" + dir_.path("cache") + "; " +
@@ -167,7 +168,7 @@ TEST_F(CudaAgreement, ARankThatWaitsForTheChoiceIsNotStalled) {
     }
 }
 
-// The caches of both runs say the opposite: the one that resumes does as its checkpoint says.
+// The caches of the two runs have opposite times: the resumed run follows its checkpoint.
 TEST_F(CudaAgreement, AResumedRunChoosesAsBeforeBitForBit) {
     make_data(dir_.path("small"), 8, 4, "8x8x3");
     const Options once = small_bf16({{"data", dir_.path("small")}, {"epochs", "1"}}),
@@ -196,7 +197,7 @@ TEST_F(CudaAgreement, ChoicesOfAnotherDeviceAreSaidToBeLeftAside) {
         << "the next run may have such a device again";
 }
 
-// The checkpoint is of the GPU that rank 0 has again; rank 1 has another now.
+// The checkpoint is from the GPU that rank 0 has again; rank 1 now has another one.
 TEST_F(CudaAgreement, RankZeroSaysWhatOnlyAnotherRankChoosesAnew) {
     if (!is_rank(2)) return;
     Comm& comm = test_comm();
@@ -215,7 +216,7 @@ TEST_F(CudaAgreement, RankZeroSaysWhatOnlyAnotherRankChoosesAnew) {
         << said;
 }
 
-// A plan that the checkpoint names and that cannot be built is chosen anew, and that is said.
+// A plan that the checkpoint names but that cannot be built is chosen again, with a message.
 TEST_F(CudaAgreement, AnEngineOfTheCheckpointThatIsGoneIsChosenAnew) {
     ::setenv("XDG_CACHE_HOME", dir_.path("cache").c_str(), 1);
     std::unique_ptr<Backend> gpu = make_backend("cuda", options(), test_comm());

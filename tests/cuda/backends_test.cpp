@@ -28,7 +28,7 @@ protected:
         o.capture = capture;
         return make_backend("cuda", o, test_comm());
     }
-    /// The losses of `steps` steps.
+    /// Returns the losses of `steps` steps.
     static std::vector<double> train(StepRunner& runner, int steps) {
         std::vector<double> losses;
         for (int i = 0; i < steps; ++i) losses.push_back(runner.step().loss);
@@ -40,7 +40,7 @@ protected:
     }
 };
 
-// What was captured holds the address of a workspace that is gone.
+// The captured graph holds the address of a workspace that no longer exists.
 TEST_F(CudaBackends, AStepIsCapturedAnewAfterTheWorkspaceGrew) {
     const Stream stream;
     constexpr size_t bytes = 4096;
@@ -56,7 +56,7 @@ TEST_F(CudaBackends, AStepIsCapturedAnewAfterTheWorkspaceGrew) {
                    "copying");
          }}};
     CapturedTape program(tape, stream.get(), true);
-    for (int run = 0; run < 8; ++run) {  // eager, captured, replayed, and so again
+    for (int run = 0; run < 8; ++run) {  // eager, captured, replayed, and again from the start
         if (run == 4) workspace.part(0, 64 * bytes);
         workspace.settle();
         check(cudaMemsetAsync(out.get(), 0, bytes, stream.get()), "clearing");
@@ -85,7 +85,7 @@ TEST_F(CudaBackends, AProgramGoesOnAfterALargerOneWasBuilt) {
     }
 }
 
-// The emulated device does no more than is waited for: what comes after the mark is not done then.
+// The emulated device does only the work that is waited for: work after the mark is not done then.
 TEST_F(CudaBackends, AMarkIsWaitedForAndNothingAfterIt) {
     const std::unique_ptr<Backend> gpu = backend(Precision::f32, true);
     constexpr size_t count = 16;

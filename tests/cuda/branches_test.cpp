@@ -1,10 +1,10 @@
 // Weight gradients at the same time as data gradients: the same bits as one after the other, in
 // every order that a device may take. Skipped without a device.
 //
-// Seen to fail these tests (2026-11-25): the side stream does not wait for the main one; the main
-// one does not wait for the side one; both branches share a workspace; an operand's part is looked
-// for in the workspace of the branch that reads it; a step is not captured anew after the side
-// branch's workspace moved.
+// Mistakes that these tests were seen to find (2026-11-25): the side stream does not wait for the
+// main one; the main one does not wait for the side one; both branches share a workspace; an
+// operand's part is looked up in the workspace of the branch that reads it; a step is not captured
+// again after the side branch's workspace moved.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -25,11 +25,12 @@ using namespace cuda;
 struct Trained {
     std::vector<double> losses;
     Floats weights, running, gradients;
-    int pairs = 0;       ///< of gradients that ran side by side
-    int with_norms = 0;  ///< of those whose plans do parts of a batch norm
+    int pairs = 0;       ///< number of gradients that ran side by side
+    int with_norms = 0;  ///< number of those whose plans do parts of a batch norm
 };
 
-/// `steps` steps; the first is eager, the second captured if anything is, then it is replayed.
+/// Trains `steps` steps: the first is eager, the second is captured if capturing is on, later ones
+/// are replayed.
 Trained train(const Graph& graph, int batch, BackendOptions options, int steps = 4) {
     const std::unique_ptr<Backend> backend = make_backend("cuda", options, test_comm());
     StepRunner runner(*backend, graph, batch);
@@ -78,7 +79,7 @@ TEST_F(CudaBranches, AreTheSameBitsAsOneStream) {
     same_as_in_turn(cuda_graph("airbench94", 32, 3, 10, Precision::f16), 3, Precision::f16, NormBy::plans);
 }
 
-// A weight gradient normalises what it reads, by vectors that the forward pass saved, while the
+// A weight gradient normalises its input with vectors that the forward pass saved. Meanwhile the
 // data gradient writes the sums that the norm's gradient needs.
 TEST_F(CudaBranches, AreTheSameBitsWithNormsInConvolutions) {
     GraphBuilder builder("norms", 8, 8, 3, 10);
@@ -90,8 +91,8 @@ TEST_F(CudaBranches, AreTheSameBitsWithNormsInConvolutions) {
     EXPECT_EQ(same_as_in_turn(g, 4, Precision::f16, NormBy::convolutions).with_norms, 2);
 }
 
-/// Two convolutions and a linear layer. The weight gradients of the last two, in f16, are in the
-/// side branch's workspace and grow with `channels`; nothing in the main one's does.
+/// Builds two convolutions and a linear layer. The weight gradients of the last two, in f16, use
+/// the side branch's workspace and grow with `channels`; nothing in the main workspace does.
 Graph two_convolutions(int channels) {
     GraphBuilder builder("two", 4, 4, 3, 10);
     const ValueId a = builder.conv("a", builder.input(), 8, 3, 1, 1, kaiming_fan_out(3, 8)),
@@ -99,7 +100,7 @@ Graph two_convolutions(int channels) {
     return with_precision(fuse(builder.finish(builder.linear("fc", b, 10), 0)), Precision::f16);
 }
 
-// The second program needs more of that workspace than the first, which was captured.
+// The second program needs more of that workspace than the first, which was captured before.
 TEST_F(CudaBranches, AStepIsCapturedAnewAfterTheirWorkspaceGrew) {
     const Graph small = two_convolutions(8), large = two_convolutions(64);
     BackendOptions options;
@@ -116,7 +117,7 @@ TEST_F(CudaBranches, AStepIsCapturedAnewAfterTheirWorkspaceGrew) {
     EXPECT_EQ(first.weights(), alone.weights);
 }
 
-/// What a training computed, of every bit.
+/// Returns every bit that a training computed, as text.
 std::string text_of(const Trained& t) {
     std::string text;
     uint64_t hash = 1;
@@ -143,7 +144,7 @@ std::string trained_by_mnist_conv(bool one_stream) {
     return text;
 }
 
-// Started by the next test.
+// The next test starts this one.
 TEST_F(CudaBranches, DISABLED_Train) { std::fprintf(stderr, "seen:%s\n", trained_by_mnist_conv(false).c_str()); }
 
 TEST_F(CudaBranches, AreTheSameBitsInEveryOrder) {

@@ -27,14 +27,14 @@ component_dir() { ompi_info --path "$1" --parsable 2>/dev/null | sed -n "s/^path
 plugins=$(component_dir pkglibdir) help=$(component_dir pkgdatadir)
 mkdir -p "$out/openmpi/plugins" "$out/openmpi/help" "$out/openmpi/pmix"
 cp "$plugins"/mca_*.so "$out/openmpi/plugins/"
-# What needs a fabric's, a scheduler's or a GPU library of its own stays behind.
+# Leave out plugins that need libraries of a fabric, a scheduler or a GPU.
 rm -f "$out"/openmpi/plugins/mca_{btl_usnic,btl_openib,btl_uct,mtl_ofi,mtl_psm,mtl_psm2,pml_ucx,osc_ucx,spml_ucx,fs_lustre,common_ofi,btl_ofi,ras_slurm,plm_slurm,plm_tm,ras_tm}.so
 cp "$help"/help-*.txt "$help"/*.txt "$out/openmpi/help/" 2>/dev/null || true
 # Debian's PMIx has its plugins built in; others keep them in a folder.
 pmix=$(find "$(dirname "$(ldconfig -p | awk '/libpmix.so.2 /{print $NF; exit}')")" -maxdepth 4 -name 'mca_gds_hash.so' -printf '%h\n' 2>/dev/null | head -n1)
 [ -z "$pmix" ] || cp "$pmix"/*.so "$out/openmpi/pmix/"
 
-# Every shared library but glibc's and CUDA's, which belong to the machine.
+# Copy every shared library except glibc's and CUDA's, which belong to the machine.
 theirs='^(linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so|libresolv\.so|libutil\.so|libcuda|libcudnn|libnccl|libnvrtc|libcublas|libnvidia)'
 libraries() { ldd "$@" 2>/dev/null | awk '/=> \//{print $3}' | sort -u; }
 copy_libraries() {

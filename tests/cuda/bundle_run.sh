@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs what lies in this folder with its own libraries: ./run info | train … | mpirun … | test-gpu |
-# bench-gpu | gpu-slot A. CUDA's libraries: CONVOY_CUDA=folder, a toolkit or the nvidia/ folder of
-# Python wheels; by default /usr/local/cuda and then what python3 has, for a toolkit may lack cuDNN
-# and NCCL.
+# Runs the programs in this folder with their own libraries: ./run info | train … | mpirun … |
+# test-gpu | bench-gpu | gpu-slot A. CUDA's libraries: CONVOY_CUDA=folder, a toolkit or the nvidia/
+# folder of Python wheels. Default: /usr/local/cuda and then python3's, because a toolkit may lack
+# cuDNN and NCCL.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cuda=${CONVOY_CUDA:-/usr/local/cuda
 $(python3 -c 'import sys; sys.path[:] = [p for p in sys.path if p[:1] == "/"]; import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null || true)}
@@ -17,9 +17,10 @@ export OMPI_MCA_mca_base_component_path=$here/openmpi/plugins PMIX_MCA_mca_base_
 export PMIX_MCA_pcompress_base_silence_warning=1
 export OPAL_PKGDATADIR=$here/openmpi/help OPAL_BINDIR=$here/openmpi OMPI_MCA_orte_launch_agent=$here/openmpi/orted
 export OMPI_MCA_btl=${OMPI_MCA_btl:-self,vader,tcp} OMPI_MCA_pml=${OMPI_MCA_pml:-ob1}
-command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node needs none
+command -v ssh >/dev/null || export OMPI_MCA_plm=isolated  # one node does not need ssh
 [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# OpenMPI starts nothing where no network interface is up, and some machines leave even `lo` down.
+# OpenMPI does not start without a network interface that is up, and some machines leave even `lo`
+# down.
 if [ "$(id -u)" -eq 0 ]; then
   ip link set lo up 2>/dev/null || python3 - 2>/dev/null <<'PYTHON' || true
 import fcntl, socket, struct

@@ -1,4 +1,4 @@
-// GPUs that a dry run knows, against what cuDNN is told of them.
+// GPUs that a dry run knows, compared with cuDNN's description of them.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -24,14 +24,14 @@ TEST(CudaChips, DryRunsAndCudnnKnowTheSame) {
     }
 }
 
-/// Without what differs between two boards of a kind, or by what is installed. A driver keeps some
-/// of the published memory for itself, so that is compared apart.
+/// Removes fields that differ between two boards of a kind, or with installed software. A driver
+/// keeps some of the published memory for itself, so that is compared separately.
 nlohmann::json without_places(nlohmann::json j) {
     for (const char* name : {"pciDeviceId", "cudaDeviceId", "driverVer", "totalGlobalMem"}) j.erase(name);
     return j;
 }
 
-// Prints what a machine with the chip says, to be put into chips.cpp.
+// Prints the description of a machine's chip, to be put into chips.cpp.
 TEST(CudaChips, AKnownChipIsDescribedAsCudnnDoes) {
     if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
     const std::string text = Cudnn::description(0);

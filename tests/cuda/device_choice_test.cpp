@@ -1,4 +1,4 @@
-// Which GPU a rank takes, and what is refused. No GPU is needed.
+// Selection of a rank's GPU, and refusals. No GPU is needed.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/device.h"

@@ -1,4 +1,4 @@
-// What only a GPU can show; skipped without one. Ops and golden values in f32 are in their own
+// Tests that only a GPU can pass; skipped without one. Ops and golden values in f32 have separate
 // tests, which run on every device.
 #include <gtest/gtest.h>
 
@@ -37,14 +37,14 @@ Graph model(const ModelCase& c, Precision p) {
     return with_precision(fuse(build_model(o)), p);
 }
 
-// Odd batches: no tile is full. PyramidNet is padded in every layer.
+// Batches are odd, so no tile is full. PyramidNet is padded in every layer.
 const ModelCase cases[] = {{"mnist-conv", 28, 1, 13},
                            {"resnet18", 32, 3, 6},
                            {"resnet50", 32, 3, 5},
                            {"pyramidnet", 32, 3, 3},
                            {"airbench94", 32, 3, 5}};
 
-// The yardstick itself: the same steps give the same numbers, and training gets somewhere.
+// Tests the reference itself: the same steps give the same numbers, and training makes progress.
 TEST(CudaDeviceSteps, ThoseOfACpuRepeat) {
     const std::unique_ptr<Backend> cpu = make_test_backend("cpu");
     const Graph g = model(cases[0], Precision::f32);
@@ -76,14 +76,14 @@ protected:
 
 class CudaDeviceSteps : public CudaDevice, public testing::WithParamInterface<std::tuple<ModelCase, Precision>> {};
 
-// The first step is eager in both, the others are captured in one. Plans come from the same cache,
-// so they are the same.
+// The first step is eager in both; the others are captured in one of them. Plans come from the same
+// cache, so they are the same.
 TEST_P(CudaDeviceSteps, CapturedEqualEagerBitForBit) {
     const auto& [c, p] = GetParam();
     const std::unique_ptr<Backend> captured = backend(p, true);
     const Graph g = model(c, p);
     StepRunner a(*captured, g, c.batch);
-    const std::unique_ptr<Backend> eager = backend(p, false);  // after the other: what that timed is in the cache
+    const std::unique_ptr<Backend> eager = backend(p, false);  // built second: the first one's times are in the cache
     StepRunner b(*eager, g, c.batch);
     double first = 0, last = 0;
     for (int step = 0; step < 4; ++step) {
@@ -107,8 +107,7 @@ INSTANTIATE_TEST_SUITE_P(All, CudaDeviceSteps,
                              return name;
                          });
 
-// Between a parameter's end and the next one's start nothing but zero, in weights and gradients:
-// padded channels are inert.
+// Gaps between parameters hold only zeros, in weights and gradients: padded channels are inert.
 TEST_F(CudaDevice, PaddingStaysZero) {
     for (const auto& [p, way] : {std::pair{Precision::tf32, NormBy::measured},
                                  {Precision::bf16, NormBy::plans},
@@ -155,14 +154,14 @@ TEST_F(CudaDevice, ANaNLeavesTheWeightsAlone) {
     }
 }
 
-// An f16 gradient that overflows lowers the scale and leaves the step out, but is no failure.
+// An f16 gradient that overflows lowers the scale and skips the step, but is not a failure.
 TEST_F(CudaDevice, LossScaleFallsUntilGradientsFit) {
     const std::unique_ptr<Backend> gpu = backend(Precision::f16);
     const Graph g = model(cases[0], Precision::f16);
     StepRunner run(*gpu, g, 13);
     const Tensor last = run.state().params()[size_t(std::get<Linear>(g.ops[g.ops.size() - 2]).weight)];
     Floats large = download<float>(*gpu, last.data, last.count());
-    // logits stay small, but 65536 times their gradient does not fit 16 bits
+    // logits stay small, but 65536 times their gradient does not fit in 16 bits
     for (float& w : large) w *= 64;
     gpu->upload(last.data, large.data(), last.bytes());
     const Floats before = run.weights();
@@ -172,8 +171,8 @@ TEST_F(CudaDevice, LossScaleFallsUntilGradientsFit) {
     for (const float w : after) ASSERT_TRUE(std::isfinite(w));
 }
 
-// ResNet-18's blocks: the first of two convolutions ends in a batch norm and ReLU that only the
-// second reads. (That every way of a batch norm gives the right numbers is in golden_test.cpp.)
+// In ResNet-18's blocks the first of two convolutions ends in a batch norm and ReLU that only the
+// second reads. (golden_test.cpp checks the numbers of every implementation of batch norm.)
 TEST_F(CudaDevice, ConvolutionsInF16NormaliseWhatTheyRead) {
     for (const auto& [p, way, unwritten] : {std::tuple{Precision::f16, NormBy::convolutions, 8},
                                             {Precision::f16, NormBy::plans, 0},
@@ -224,8 +223,8 @@ TEST_F(CudaDevice, TwoRanksOnOneGpuEqualOne) {
     EXPECT_EQ("", refusal(refused, Exit::usage, {"--share-device"}));
 }
 
-// NCCL's sums, in buckets that overlap with backward, inside the captured step. Batch norm is over
-// all ranks, so that ranks do not change a loss.
+// NCCL's all-reduces, in buckets that overlap with backward, inside the captured step. Batch norm
+// uses the statistics of all ranks, so their number does not change a loss.
 TEST_F(CudaDevice, TwoRanksOnTwoGpusEqualOne) {
     if (find_devices().capabilities.size() < 2) GTEST_SKIP() << "there is one GPU";
     TempDir dir;
@@ -250,7 +249,7 @@ TEST_F(CudaDevice, TwoRanksOnTwoGpusEqualOne) {
         1e-4);
 }
 
-// By NCCL, which sums on no GPU for two ranks that share one.
+// Runs on NCCL, which does not support two ranks on one GPU.
 TEST_F(CudaDevice, TheToyAllReduceOfTwoGpusIsRight) {
     if (find_devices().capabilities.size() < 2) GTEST_SKIP() << "there is one GPU";
     const Finished f = launch(2, "comm-test --device cuda --steps 5 --seed 3 --log-format toy");
@@ -258,8 +257,8 @@ TEST_F(CudaDevice, TheToyAllReduceOfTwoGpusIsRight) {
     EXPECT_EQ("", problem_of_toy_sums(f.out));
 }
 
-// A process of its own, which the next test starts: what a device leaves behind that is gone is
-// nothing to free in order.
+// The next test starts this one in a separate process. After the device is lost, its resources
+// cannot be freed in order.
 TEST_F(CudaDevice, DISABLED_LosesItsDevice) {
     const std::unique_ptr<Backend> gpu = backend(Precision::f32);
     const Graph g = model(cases[0], Precision::f32);
@@ -268,7 +267,7 @@ TEST_F(CudaDevice, DISABLED_LosesItsDevice) {
     std::fprintf(stderr, "three steps done\n");
     const Tensor nowhere{reinterpret_cast<void*>(uintptr_t(1) << 20), {1, 64, 64, 64}, DType::f32};
     Tape tape;
-    // what a device that is gone leaves of its context: every call fails from here on
+    // simulates a lost device: every call fails from here on
     gpu->add_scaled(nowhere, 1, nowhere, false, tape);
     const auto poison = gpu->finish(tape);
     try {
@@ -281,7 +280,7 @@ TEST_F(CudaDevice, DISABLED_LosesItsDevice) {
     std::_Exit(0);
 }
 
-// A fault on purpose, which others on the machine may feel: only if somebody asks for it.
+// This fault is deliberate and may affect other users of the machine, so it runs only on request.
 TEST_F(CudaDevice, ADeviceThatIsTakenAwayEndsTheRun) {
     if (!std::getenv("CONVOY_DESTRUCTIVE"))
         GTEST_SKIP() << "it breaks the GPU's context: set CONVOY_DESTRUCTIVE, or `gpu.sh test --destructive`";

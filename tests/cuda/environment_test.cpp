@@ -1,5 +1,5 @@
-// What a run on a GPU records of it and says of its other users, over the emulated device with a
-// made-up driver library.
+// Records and warnings of a run on a GPU: the GPU itself and its other users. Runs on the emulated
+// device with a simulated driver library.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -61,10 +61,10 @@ TEST_F(CudaEnvironment, OtherUsersOfTheGpuAreNamedBeforeTheFirstStep) {
     EXPECT_NE(shared.err.find("warning: the GPU of rank 0 " + warning), std::string::npos) << shared.err;
     const Finished alone = train("", "--max-steps 1");
     EXPECT_EQ(alone.err.find("in use"), std::string::npos) << alone.err;
-    // those of --share-device are the job's own
+    // processes with --share-device belong to the job
     const Finished own = train("-x EMULATED_NEIGHBOUR=/usr/bin/python3", "--max-steps 1 --share-device", 2);
     EXPECT_EQ(own.err.find("in use"), std::string::npos) << own.err;
-    // CUDA's multi-process service is no other user
+    // CUDA's multi-process service does not count as another user
     const Finished served = train("-x EMULATED_NEIGHBOUR=/usr/bin/nvidia-cuda-mps-server", "--max-steps 1");
     EXPECT_EQ("", failure(served));
     EXPECT_EQ(served.err.find("in use"), std::string::npos) << served.err;

@@ -1,5 +1,5 @@
-// A feed of a GPU: what orders its uploads, and its memory. Skipped without a device. What steps
-// see of it is in ops/feed_test.cpp and ops/staged_test.cpp.
+// A feed of a GPU: the order of its uploads, and its memory. Skipped without a device.
+// ops/feed_test.cpp and ops/staged_test.cpp test what steps read from it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -21,7 +21,7 @@ protected:
     }
 };
 
-// Uploads may come as early or as late as the feed's events allow.
+// Uploads may run as early or as late as the feed's events allow.
 TEST_F(CudaFeed, StepsReadTheirOwnBatchInEveryOrder) {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
     for (const char* order : {"communication", "compute", "1", "2", "3", "4"}) {
@@ -33,7 +33,8 @@ TEST_F(CudaFeed, StepsReadTheirOwnBatchInEveryOrder) {
     }
 }
 
-// The emulated device does what is waited for: an upload, and not the step that it overlaps with.
+// The emulated device does only the work that is waited for: an upload, but not the step that it
+// overlaps with.
 TEST_F(CudaFeed, AnUploadWaitsForTheLastStepButOne) {
     if (std::getenv("EMULATED_ORDER")) GTEST_SKIP() << "another order may do more than is waited for";
     const std::unique_ptr<Backend> gpu = make_test_backend("cuda");
@@ -66,8 +67,8 @@ TEST_F(CudaFeed, AnUploadWaitsForTheLastStepButOne) {
     claim(2);
     step();
     step();
-    claim(3);  // where the first was, once it is uploaded
-    claim(4);  // where the second was
+    claim(3);  // replaces the first batch, once that is uploaded
+    claim(4);  // replaces the second batch
     EXPECT_EQ(*seen, 0) << "the second upload waited for the first step";
     step();
     claim(5);

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What needs a GPU: `gpu.sh test` runs the tests that use one, but for the largest models in low
-# precision, whose plans take minutes to choose: `gpu.sh test --all` runs those too. `--destructive`
-# adds the test that breaks the GPU's context on purpose: never on a machine that others share.
-# `gpu.sh sanitize TOOL SUBJECT` is a part of that, and 77 where there is no sanitizer. `gpu.sh
-# bench` measures. From the repository or from an unpacked bundle.
+# Runs everything that needs a GPU. `gpu.sh test` runs the tests that use one, except those of the
+# largest models in low precision, whose plans take minutes to choose; `gpu.sh test --all` includes
+# them. `--destructive` adds the test that breaks the GPU's context on purpose: never use it on a
+# machine that others share. `gpu.sh sanitize TOOL SUBJECT` runs a part of the tests, and exits with
+# 77 if there is no sanitizer. `gpu.sh bench` measures. Works in the repository and in an unpacked
+# bundle.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${BUILD:-build}
@@ -34,13 +35,13 @@ test_gpu() {
   return "$code"
 }
 
-# The kernels that share memory between threads, and one whole step: by tool and by what is looked
-# at; of all, or of one TOOL and SUBJECT.
+# Sanitizes the kernels that share memory between threads, and one whole step: all tools and
+# subjects, or one TOOL and SUBJECT.
 sanitize() {
   local sanitizer tool code=0 looked=0 wanted=$*
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   [ -n "$sanitizer" ] || { echo "compute-sanitizer is not here: memcheck, racecheck and initcheck were not run"; return 77; }
-  # Races and uninitialised reads are looked for in our kernels: cuDNN's are not ours to mend.
+  # Look for races and uninitialised reads only in our kernels, because we cannot fix cuDNN's.
   local ours=()
   [[ $("$sanitizer" --help 2>&1) != *--kernel-name* ]] || ours=(--kernel-name kernel_substring=convoy)
   look() {  # look TOOL NAME FILTER

@@ -1,5 +1,5 @@
-// gpu.sh, gpu_slot.sh and the bundle that takes them to machines where no test of them runs: what
-// can be seen of them elsewhere.
+// gpu.sh, gpu_slot.sh and the bundle that takes them to other machines: tests of what can be
+// checked here.
 #include <fnmatch.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace convoy::test {
 namespace {
 
-/// How many tests of this program a part of a filter takes.
+/// Counts tests of this program that match a part of a filter.
 int tests_of(const std::string& pattern) {
     int found = 0;
     const testing::UnitTest& all = *testing::UnitTest::GetInstance();
@@ -25,7 +25,7 @@ int tests_of(const std::string& pattern) {
         }
     return found;
 }
-/// Each part of a filter takes some tests. Returns how many parts there are.
+/// Expects tests for each part of a filter. Returns the number of parts.
 int expect_tests_of_each_part(const std::string& filter) {
     std::istringstream list(filter);
     int parts = 0;
@@ -50,8 +50,8 @@ TEST(CudaGpuScript, NamesTestsThatThereAre) {
     EXPECT_EQ(subjects, (std::vector<std::string>{"step", "norms", "pooling", "images", "muon"}));
 }
 
-// With stand-ins for what the stages start: Convoy, its tests, which write down what they are to
-// run, and Python.
+// Stand-ins replace the programs that the stages start: Convoy, its tests, which write down what
+// they are asked to run, and Python.
 TEST(CudaGpuScript, StagesOfTheSlotNameTestsThatThereAre) {
     if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
     const TempDir dir;
@@ -67,7 +67,8 @@ TEST(CudaGpuScript, StagesOfTheSlotNameTestsThatThereAre) {
     EXPECT_GT(parts, 20);
 }
 
-// As pip lays out the wheels that PyTorch needs: a folder a library, or one for a CUDA version.
+// pip lays out the wheels that PyTorch needs like this: one folder per library, or one for a CUDA
+// version.
 TEST(CudaGpuScript, ABundleFindsTheLibrariesOfPythonsWheels) {
     const TempDir dir;
     for (const char* wheel : {"cudnn", "nccl", "cu13"})

@@ -1,4 +1,4 @@
-// A model's graph as the CUDA backend's tests want it.
+// Graphs of models for the CUDA backend's tests.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace convoy::test {
 
-/// The fused graph of a model for square images of `size` pixels, in precision `p`.
+/// Returns the fused graph of a model for square images of `size` pixels, in precision `p`.
 inline Graph cuda_graph(const std::string& name, int size, int channels, int classes, Precision p) {
     ModelOptions o;
     o.name = name;

@@ -1,5 +1,5 @@
-// What is asked of cuDNN for each kind of plan, operand by operand: the graphs that are built equal
-// those of graphs.txt, which a person has read. And which engines it names for exact f32. No GPU is
+// Graphs requested from cuDNN for each kind of plan, operand by operand: they equal those of
+// graphs.txt, which a person has checked. Also the engines that it names for exact f32. No GPU is
 // needed.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using namespace cuda;
 
-/// Sizes that differ in everything, so that none can stand for another.
+/// Returns a spec whose sizes all differ, so that none can be mistaken for another.
 PlanSpec spec_of(PlanSpec::Kind kind, DType type) {
     PlanSpec s{kind, {2, 9, 7, 24}, {2, 5, 4, 40}, 3, 2, 1, type};
     if (kind == PlanSpec::norm || kind == PlanSpec::norm_gradient) {
@@ -30,7 +30,7 @@ PlanSpec spec_of(PlanSpec::Kind kind, DType type) {
     return s;
 }
 
-/// One of every kind and fusion.
+/// Returns one spec of every kind and fusion.
 std::vector<PlanSpec> specs() {
     std::vector<PlanSpec> all;
     const auto add = [&](PlanSpec::Kind kind, DType type, auto change) {
@@ -61,7 +61,7 @@ std::string graph_of(const PlanSpec& spec) {
     return CudnnGraph(cudnn, spec).text();
 }
 
-/// The sections of a file, by the plan's key in brackets; comments are for the reader.
+/// Returns the sections of a file by the plan's key in brackets; comments are for the reader.
 std::map<std::string, std::string> sections(const std::string& text) {
     std::map<std::string, std::string> all;
     std::istringstream lines(text);
@@ -83,7 +83,7 @@ TEST(CudaGraphs, AskCudnnForWhatTheFileSays) {
     }
 }
 
-/// Bytes of a tensor's line.
+/// Returns the bytes of the tensor that a line describes.
 size_t bytes_of(const std::string& line) {
     size_t bytes = line.find(" FLOAT ") != std::string::npos ? 4 : 2;
     std::istringstream dims(line.substr(line.find('[') + 1));
@@ -95,7 +95,7 @@ size_t bytes_of(const std::string& line) {
     return bytes;
 }
 
-// A plan is run with the operands that operands_of() names, in memory of operand_bytes().
+// Plans run with the operands that operands_of() names, in memory of operand_bytes().
 TEST(CudaGraphs, HaveTheOperandsThatPlansAreRunWith) {
     for (const PlanSpec& spec : specs()) {
         std::map<int, size_t> bytes, expected;
@@ -108,7 +108,7 @@ TEST(CudaGraphs, HaveTheOperandsThatPlansAreRunWith) {
     }
 }
 
-// cuDNN lists engines with tensor cores first, which exact f32 does not take. They are left out, so
+// cuDNN lists engines with tensor cores first, which exact f32 does not use. They are left out, so
 // that they do not use up the tries.
 TEST(CudaGraphs, ForExactF32SeveralEnginesAreTried) {
     load_driver_or_stub();

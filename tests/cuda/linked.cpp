@@ -1,5 +1,5 @@
-// Linked into the test programs in place of src/backend/cuda_loaded.cpp: they have the CUDA
-// backend's objects in them, for tests of its parts.
+// Linked into the test programs instead of src/backend/cuda_loaded.cpp, because they contain the
+// CUDA backend's objects, for tests of its parts.
 #include "backend/cuda_entry.h"
 
 namespace convoy {

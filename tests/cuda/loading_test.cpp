@@ -1,5 +1,5 @@
-// The executable starts without CUDA's libraries, loads them for those who ask for a GPU, and says
-// which are missing: by what the system's loader says, on copies of the executable in other
+// The executable starts without CUDA's libraries, loads them when a GPU is requested, and reports
+// missing ones. The tests read the log of the system's loader, on copies of the executable in other
 // folders.
 #include <gtest/gtest.h>
 
@@ -18,14 +18,14 @@ namespace fs = std::filesystem;
 const char* const backend = "libconvoy_cuda.so";
 const std::vector<std::string> of_cuda = {"libcudnn", "libnccl", "libnvrtc", "libcuda.", "libcudart", "libconvoy_cuda"};
 
-/// A folder with a copy of the executable, and what is done to its backend.
+/// A folder with a copy of the executable, and helpers that modify its backend.
 class CudaLoading : public testing::Test {
 protected:
     void SetUp() override { fs::copy(sibling("convoy"), copy_); }
     std::string path_of_backend() const { return dir_.path(backend); }
 
-    /// Copies the backend with one text in it replaced by another of the same length; false if it
-    /// holds no such text.
+    /// Copies the backend with one text in it replaced by another of the same length. Returns false
+    /// if it holds no such text.
     bool copy_backend(const std::string& text, const std::string& by) {
         std::string bytes = read_file(sibling(backend));
         const size_t first = bytes.find(text);
@@ -43,13 +43,13 @@ protected:
         return "train --batch-size 4 --max-steps 1 --model mnist-linear --overwrite --data " + dir_.path("data") +
                " --output " + dir_.path("run");
     }
-    /// `train --device cuda` is refused alike on one rank and on two.
+    /// Expects that `train --device cuda` is refused alike on one rank and on two.
     void refuses_device(const std::vector<std::string>& words) {
         for (const int ranks : {1, 2})
             EXPECT_EQ("", refusal(copied(ranks, training() + " --device cuda"), Exit::usage, words))
                 << ranks << " ranks";
     }
-    /// `--device auto` trains on the CPU and says on one line why.
+    /// Expects that `--device auto` trains on the CPU and prints the reason on one line.
     void falls_back(const std::string& word) {
         const Finished f = copied(2, training() + " --device auto");
         EXPECT_EQ("", failure(f));
@@ -69,7 +69,7 @@ TEST_F(CudaLoading, TheExecutableNeedsNoneOfTheLibraries) {
     EXPECT_EQ(needs.out.find("not found"), std::string::npos) << needs.out;
 }
 
-// By the loader's own log of each file it opens.
+// Uses the loader's own log of each file that it opens.
 TEST_F(CudaLoading, OnlyWhoAsksForAGpuLoadsThem) {
     const auto files_opened = [&](const std::string& name, const std::string& arguments) {
         const std::string logs = dir_.path(name);
@@ -104,7 +104,7 @@ TEST_F(CudaLoading, ACopyWithoutItsBackendStartsAndSaysSo) {
         << info.out;
 }
 
-// As on a machine without NCCL: the copy asks for a library of another name, which nobody has.
+// Simulates a machine without NCCL: the copy needs a library of another name, which does not exist.
 TEST_F(CudaLoading, AMissingLibraryIsNamed) {
     if (is_emulated()) GTEST_SKIP() << "the emulated device needs none";
     ASSERT_TRUE(copy_backend("libnccl.so.", "libgone.so."));
@@ -152,7 +152,7 @@ TEST_F(CudaLoading, ABackendOfAnotherBuildIsRefused) {
     refuses_device({"--device cuda", path_of_backend(), another, commit, "copy both"});
 }
 
-// readelf as the witness.
+// Compares with the output of readelf.
 TEST_F(CudaLoading, NeededLibrariesAreThoseOfReadelf) {
     if (run("command -v readelf").code != 0) GTEST_SKIP() << "needs binutils";
     for (const char* file : {"convoy", backend}) {
@@ -170,7 +170,7 @@ TEST_F(CudaLoading, WhatIsNoProgramNeedsNoLibraries) {
     const TempDir dir;
     EXPECT_TRUE(needed_libraries(dir.path("nothing")).empty());
     const std::string bytes = read_file(sibling("convoy"));
-    // cut off anywhere: read or not, but no crash
+    // cut off at any length, a file may be read or refused, but must not crash
     for (size_t length = 0; length < bytes.size(); length += 1 + length / 3) {
         write_file(dir.path("part"), bytes.substr(0, length));
         needed_libraries(dir.path("part"));

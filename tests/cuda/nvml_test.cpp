@@ -1,5 +1,4 @@
-// NVML through a library that is made up here: what is asked for, and in which units the answers
-// arrive.
+// NVML through a simulated library: which functions are called, and the units of their answers.
 #include "backend/cuda/nvml.h"
 #include "backend/cuda_queries.h"
 
@@ -51,7 +50,7 @@ struct Answers {
         return *count = 4, 0;
     }
     static int name(unsigned pid, char* text, unsigned bytes) {
-        if (pid == 7) return 6;  // it has ended meanwhile, or is not this user's to see
+        if (pid == 7) return 6;  // it has ended meanwhile, or belongs to another user
         const char* names[] = {"/opt/nvidia-cuda-mps-server/python3 train.py",
                                "/usr/bin/nvidia-cuda-mps-server -force"};
         return std::snprintf(text, bytes, "%s", names[pid == 9]), 0;
@@ -80,7 +79,7 @@ void* answer(const std::string& name) {
     if (name == "nvmlDeviceGetNvLinkState") return as(Answers::link);
     if (name == "nvmlDeviceGetNvLinkVersion") return as(Answers::link_version);
     if (name == "nvmlDeviceGetCurrPcieLinkGeneration") return as(Answers::pcie);
-    return nullptr;  // as in a driver too old for it
+    return nullptr;  // simulates a driver too old for it
 }
 
 TEST(CudaNvml, AnswersArriveInSiUnits) {

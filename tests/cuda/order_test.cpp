@@ -1,5 +1,5 @@
-// What CUDA promises of streams, events and captures, and what it refuses: the emulated device
-// keeps to it as a GPU does. Skipped without a device.
+// CUDA's guarantees for streams, events and captures, and what it refuses: the emulated device
+// behaves like a GPU. Skipped without a device.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,7 +24,7 @@ protected:
         if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
     }
     static bool emulated() { return describe_device(0).name == "emulated GPU"; }
-    /// Every byte of `memory` becomes `value`.
+    /// Sets every byte of `memory` to `value`.
     static void fill(const DeviceMemory& memory, int value, cudaStream_t stream) {
         EXPECT_EQ(cudaMemsetAsync(memory.get(), value, bytes, stream), cudaSuccess);
     }
@@ -35,14 +35,14 @@ protected:
         EXPECT_EQ(cudaEventRecord(event.get(), earlier), cudaSuccess);
         EXPECT_EQ(cudaStreamWaitEvent(later, event.get(), 0), cudaSuccess);
     }
-    /// The values of its bytes, after all work of the stream.
+    /// Returns the values of its bytes, after all work of the stream.
     static std::set<int> values(const DeviceMemory& memory, cudaStream_t stream) {
         std::vector<unsigned char> host(bytes);
         EXPECT_EQ(cudaMemcpyAsync(host.data(), memory.get(), bytes, cudaMemcpyDeviceToHost, stream), cudaSuccess);
         EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
         return {host.begin(), host.end()};
     }
-    /// Ends a capture that was broken: no graph, and the stream can be used again.
+    /// Ends a capture that failed: there is no graph, and the stream can be used again.
     static void end_broken(cudaStream_t stream, cudaError_t why) {
         cudaGraph_t graph = nullptr;
         EXPECT_EQ(cudaStreamEndCapture(stream, &graph), why);
@@ -187,8 +187,8 @@ TEST_F(CudaOrder, TheDefaultStreamIsForbiddenWhileAStreamThatBlocksIsCaptured) {
     EXPECT_EQ(values(a, nullptr), std::set{1});
 }
 
-// The copy has no edge to the second fill, which was captured before it. It comes first all the
-// same, because its stream has a high priority: all-reduces start as soon as they can.
+// The copy has no edge to the second fill, which was captured before it. It still runs first,
+// because its stream has a high priority: all-reduces start as soon as they can.
 TEST_F(CudaOrder, AReplayKeepsThePrioritiesOfItsStreams) {
     if (!emulated()) GTEST_SKIP() << "a GPU promises no order";
     const Stream compute, communication(true);
@@ -206,17 +206,17 @@ TEST_F(CudaOrder, AReplayKeepsThePrioritiesOfItsStreams) {
     EXPECT_EQ(values(a, compute.get()), std::set{2});
 }
 
-// Started by the next test. Nothing orders the two streams: what the copies read is left to the
-// device.
+// The next test starts this one. Nothing orders the two streams, so the device decides what the
+// copies read.
 TEST_F(CudaOrder, DISABLED_ForgetsAnEdge) {
     const Stream compute, communication(true);
     const DeviceMemory a(bytes), b(bytes), c(bytes), d(bytes);
     std::string seen;
     for (int round = 1; round < 17; ++round) {
         fill(a, round, compute.get());
-        copy(b, a, communication.get());  // does not wait for what it reads
+        copy(b, a, communication.get());  // does not wait for its source
         fill(c, round, communication.get());
-        copy(d, c, compute.get());  // nor does this
+        copy(d, c, compute.get());  // does not wait either
         const bool early = values(d, compute.get()) != std::set{round};
         const bool late = values(b, communication.get()) == std::set{round};
         seen += std::string(early ? " early" : "") + (late ? " late" : "") + ";";

@@ -1,4 +1,4 @@
-// Where GPUs have a data set: what is chosen, and that a training is the same either way.
+// Placement of a data set on GPUs: the choice, and that a training is the same either way.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/device.h"
@@ -11,7 +11,7 @@
 namespace convoy::test {
 namespace {
 
-/// Of so many bytes on a GPU of 10 GiB, whose host is not looked at.
+/// Returns the placement of `bytes` bytes on a GPU of 10 GiB; the host is not checked.
 Placed placed(Placement wanted, size_t bytes) {
     const PlanningBackend gpu("a GPU", size_t(10) << 30, "the memory of a GPU", {}, 1);
     return place(test_comm(), gpu, {.placement = wanted, .here = false}, {bytes});
@@ -29,7 +29,7 @@ TEST(Placement, HalfOfAGpuStaysFree) {
               "10.00 GiB were free on this one");
 }
 
-/// Trains on two GPUs; the losses of all steps.
+/// Trains on two GPUs, and compares the losses of all steps.
 class PlacementOnGpus : public testing::Test {
 protected:
     void SetUp() override {
@@ -67,7 +67,7 @@ TEST_F(PlacementOnGpus, APartitionTrainsAsAReplicaDoes) {
     EXPECT_EQ(losses("again", options + "partition --no-graph"), copies) << "launched one by one";
 }
 
-// Wherever the images are, captured or launched one by one; and up to rounding on CPUs.
+// The same wherever the images are, captured or launched one by one; and up to rounding on CPUs.
 TEST_F(PlacementOnGpus, MixedImagesAreTheSame) {
     const std::string options =
         "--image-size 28 --random-resized-crop --flip --mixup 0.4 --cutmix 1 --epochs 2 --data-placement ";
@@ -84,8 +84,8 @@ TEST_F(PlacementOnGpus, MixedImagesAreTheSame) {
     EXPECT_LT(deviation(copies, column(dir_.path("cpu"), "train/loss")), 1e-4);
 }
 
-// As above, of images with colours. Weights stay as they are: they would pass on what is rounded
-// otherwise.
+// Like the test above, for colour images. Weights stay constant, because they would propagate
+// differences in rounding.
 TEST_F(PlacementOnGpus, JitteredImagesAreTheSame) {
     make_data(dir_.path("colours"), 24, 6, "8x8x3", 10);
     trained_ = "--model resnet18 --stem cifar --sync-bn --no-eval --lr 0 --data " + dir_.path("colours");
@@ -99,7 +99,7 @@ TEST_F(PlacementOnGpus, JitteredImagesAreTheSame) {
     EXPECT_LT(deviation(copies, column(dir_.path("cpu"), "train/loss")), 1e-4);
 }
 
-// Captured, launched one by one, and on CPUs the batches are the same.
+// Batches are the same captured, launched one by one, and on CPUs.
 TEST_F(PlacementOnGpus, AStreamHasTheOrderOfCpus) {
     const std::string options =
         "--image-size 28 --random-resized-crop --flip --epochs 3 --data-placement stream "
@@ -123,7 +123,7 @@ TEST_F(PlacementOnGpus, TheNodesCopyTakesNoMemoryOfTheGpu) {
         EXPECT_EQ("", failure(f));
         return std::stod(f.out.substr(f.out.find("gpu       ") + 10));  // MiB
     };
-    // 80 images of 34x40 are 0.10 MiB; the line has one place behind the point.
+    // 80 images of 34x40 are 0.10 MiB; the line has one decimal place.
     EXPECT_NEAR(taken("replicate") - taken("node"), 80 * 34 * 40 / 1048576.0, 0.11);
     EXPECT_GT(taken("replicate"), taken("node"));
 }

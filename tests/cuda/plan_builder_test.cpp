@@ -1,5 +1,5 @@
-// Threads that build plans for another: that they overlap, in which order, and what becomes of
-// errors. The works here wait for one another, not for a time.
+// Threads that build plans for another thread: they overlap, their order, and errors. The works in
+// these tests wait for one another, not for a time.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@ using namespace cuda;
 
 const auto nothing = [] {};
 
-/// False if that does not come true within ten seconds.
+/// Returns false if the condition does not become true within ten seconds.
 template <class Condition> bool wait_until(Condition condition) {
     const auto start = Clock::now();
     while (!condition())
@@ -77,7 +77,7 @@ TEST(CudaPlanBuilder, WhoWaitsIsCalledMeanwhile) {
 TEST(CudaPlanBuilder, WhatIsAskedForComesBeforeWhatIsNot) {
     PlanBuilder builder(1);
     std::atomic<bool> begun = false, released = false;
-    std::string order;  // of one thread, read after it
+    std::string order;  // filled by one thread, read after it ends
     builder.add("first", [&](const std::stop_token&) {
         begun = true;
         wait_until([&] { return released.load(); });

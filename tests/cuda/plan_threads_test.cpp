@@ -1,5 +1,5 @@
-// Plans that threads build and one thread times: on the emulated device, whose builds take as long
-// as EMULATED_BUILD_SECONDS says, and of whose three candidates the last alone runs.
+// Plans that several threads build and one thread times, on the emulated device. Its builds take
+// EMULATED_BUILD_SECONDS, and only the last of its three candidates runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ protected:
         for (const char* name : {"EMULATED_BUILD_SECONDS", "EMULATED_CUDNN"}) ::unsetenv(name);
         cudaSetDevice(0);
     }
-    /// Convolutions that differ in their channels; with `statistics`, such as a training can do
-    /// without.
+    /// Returns convolutions with different channels. With `statistics` they are optional: a
+    /// training can run without them.
     static std::vector<PlanSpec> specs(int count, bool statistics = false) {
         std::vector<PlanSpec> all;
         for (int i = 1; i <= count; ++i) {
@@ -82,8 +82,8 @@ TEST_F(CudaPlanThreads, ChooseWhatOneThreadChooses) {
     for (const auto& [key, engine] : together.engines) EXPECT_EQ(engine, "loops") << key;
 }
 
-// Two candidates take longer than one waits for what a training can do without. The clock of the
-// thread that times does not see that: it takes what is built already.
+// Two candidates take longer than the time limit for optional plans. The clock of the timing thread
+// does not see that, because it takes plans that are already built.
 TEST_F(CudaPlanThreads, PatienceCountsWhatThreadsTook) {
     const Stream stream;
     const Cudnn cudnn(stream.get());
@@ -106,7 +106,7 @@ TEST_F(CudaPlanThreads, OtherRanksHearOfAThreadThatWaits) {
     EXPECT_GT(waiting, alone + 10);
 }
 
-// The watchdog sees the activity of the thread that decides: that thread does not build.
+// The watchdog sees the activity of the thread that decides, because that thread does not build.
 TEST_F(CudaPlanThreads, ABackendDecidesWhileOtherThreadsBuild) {
     ::setenv("EMULATED_BUILD_SECONDS", "0.6", 1);
     const TempDir dir;
@@ -145,7 +145,7 @@ TEST_F(CudaPlanThreads, NothingIsBuiltAheadOnceTimeIsOver) {
     EXPECT_EQ(plans.built(), 2);
 }
 
-// A training begins: its cores are not to build what nobody asks for.
+// The training begins, so its cores must not build plans that are not needed.
 TEST_F(CudaPlanThreads, WhatWasExpectedInVainIsNotBuilt) {
     ::setenv("EMULATED_BUILD_SECONDS", "0.2", 1);
     const Stream stream;
@@ -163,7 +163,7 @@ TEST_F(CudaPlanThreads, BuildForTheDeviceOfTheirRank) {
     EXPECT_EQ(chosen(specs(3), 2).built, 2 * 3) << "none was built again";
 }
 
-// A cuDNN that ran only what was built with the same handle would be slow, and not wrong.
+// A cuDNN that runs only plans built with the same handle would be slow, but not wrong.
 TEST_F(CudaPlanThreads, WhatDoesNotRunIsBuiltAgainWithTheHandle) {
     ::setenv("EMULATED_CUDNN", "bound-to-handles", 1);
     TempDir dir;

@@ -1,4 +1,4 @@
-// cuDNN's plans without a GPU: their keys, their cache, and those for GPUs that are not there.
+// cuDNN's plans without a GPU: their keys, their cache, and those for GPUs that are not present.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -104,8 +104,8 @@ TEST(CudaPlans, ConvolutionsInF16TakeTheBatchNormsAroundThem) {
     EXPECT_FALSE(norm_in_conv(norm, DType::f16));
 }
 
-// A residual may have fewer channels than what it is added to and yet as many stored ones: cuDNN
-// would take its padding for channels.
+// A residual may have fewer channels than the tensor that it is added to, and still as many stored
+// ones: cuDNN would treat its padding as channels.
 TEST(CudaPlans, AResidualThatIsPaddedFurtherIsLeftToTheKernels) {
     for (const char* name : {"pyramidnet", "pyramidnet110"})
         for (const Precision p : {Precision::bf16, Precision::f16}) {
@@ -128,8 +128,8 @@ TEST(CudaPlans, AResidualThatIsPaddedFurtherIsLeftToTheKernels) {
         }
 }
 
-// The vectors of a norm that a convolution does are in the type of x, those of a norm's gradient
-// are not.
+// If a convolution does a norm, the norm's vectors have the type of x; those of a norm's gradient
+// do not.
 TEST(CudaPlans, FusedOperandsHaveTheTypesThatTheStepsGiveThem) {
     PlanSpec s{PlanSpec::conv, {8, 32, 32, 24}, {8, 32, 32, 40}, 3, 1, 1, DType::f16};
     s.statistics = s.normalise = true;
@@ -154,7 +154,7 @@ const Benchmark benchmarks[] = {{"pyramidnet", 32, 3, 10, {64, 768}}, {"resnet18
                                 {"airbench94", 32, 3, 10, {1024}},    {"mnist-conv", 28, 1, 10, {1024}}};
 constexpr Precision precisions[] = {Precision::f32, Precision::tf32, Precision::bf16, Precision::f16};
 
-/// All distinct plans of the benchmarks in one precision.
+/// Returns all distinct plans of the benchmarks in one precision.
 std::vector<NamedPlan> benchmark_plans(Precision p) {
     std::map<std::string, NamedPlan> all;
     for (const Benchmark& b : benchmarks)
@@ -166,16 +166,17 @@ std::vector<NamedPlan> benchmark_plans(Precision p) {
     return plans;
 }
 
-/// Of all threads of this process.
+/// Returns the processor time of all threads of this process.
 double cpu_seconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
 
 class CudaPlansOf : public testing::TestWithParam<std::string> {};
 
-/// Its engines compile for the device: building ends at loading the kernel, for want of a driver.
+/// Returns true if the plan's engines compile for the device: building ends when it loads the
+/// kernel, because there is no driver.
 bool compiled(const PlanSpec& s) { return s.is_norm() || s.add || (s.statistics && s.type == DType::bf16); }
 
-// Convolutions and linear layers have precompiled engines, so their plans are built here in full;
-// in f16 also with what they take over from batch norms.
+// Convolutions and linear layers have precompiled engines, so their plans are built here
+// completely; in f16 also with the parts of batch norms that they do.
 TEST_P(CudaPlansOf, EveryConvolutionIsBuilt) {
     for (const Precision p : precisions) {
         std::vector<NamedPlan> convolutions = benchmark_plans(p);
@@ -184,7 +185,7 @@ TEST_P(CudaPlansOf, EveryConvolutionIsBuilt) {
         size_t largest = 0, sums = 0, norms = 0;
         for (const PlanRow& row : plan_rows(convolutions, GetParam())) {
             const PlanSpec& s = row.plan.spec;
-            const bool stem = s.statistics && s.kernel == 7;  // for ImageNet: nothing precompiled sums
+            const bool stem = s.statistics && s.kernel == 7;  // for ImageNet: no precompiled engine sums
             EXPECT_EQ(row.state, stem ? PlanRow::listed : PlanRow::built)
                 << name_of(p) << " " << row.plan.name << ": " << s.key();
             EXPECT_EQ(row.fallback.empty(), !s.statistics && !s.normalise) << s.key();
@@ -201,7 +202,7 @@ TEST_P(CudaPlansOf, EveryConvolutionIsBuilt) {
     }
 }
 
-// cuDNN itself, asked by four threads at once.
+// Four threads call cuDNN itself at once.
 TEST_P(CudaPlansOf, ThreadsBuildWhatOneThreadBuilds) {
     std::vector<NamedPlan> plans;
     for (const NamedPlan& plan : plans_of(cuda_graph("resnet18", 32, 3, 10, Precision::f16), 64, {Precision::f16}))
@@ -226,12 +227,12 @@ TEST_P(CudaPlansOf, ThreadsBuildWhatOneThreadBuilds) {
     }
 }
 
-// Fused graphs compile for the device, so cuDNN lists engines for them: for all but a batch norm
-// with a residual and no ReLU. Every one has a fallback. A sample; without a driver nothing is
-// compiled, which would take half a second a graph.
+// Fused graphs compile for the device, so cuDNN lists engines for them, except for a batch norm
+// with a residual and no ReLU. Each one has a fallback. This tests a sample: without a driver
+// nothing is compiled, which would take half a second per graph.
 TEST_P(CudaPlansOf, FusedGraphsAreListedOrFallBack) {
     for (const Precision p : {Precision::bf16, Precision::f16}) {
-        std::map<std::string, NamedPlan> sample;  // one a kind and fusion
+        std::map<std::string, NamedPlan> sample;  // one per kind and fusion
         for (const NamedPlan& plan : benchmark_plans(p)) {
             const PlanSpec& s = plan.spec;
             if (compiled(s))
@@ -257,7 +258,7 @@ TEST_P(CudaPlansOf, FusedGraphsAreListedOrFallBack) {
     }
 }
 
-// Beside sums over ranks, which keep 32 multiprocessors.
+// All-reduces, which keep 32 multiprocessors, run at the same time.
 TEST_P(CudaPlansOf, NormsOnAPartOfTheDeviceHaveEngines) {
     const BatchNorm norm{0, 1, 0, 1, 2, 3, 1e-5f, 0.1f};
     std::vector<NamedPlan> plans;
@@ -278,7 +279,7 @@ TEST_P(CudaPlansOf, TheTableNamesEngineAndWorkspace) {
         EXPECT_NE(table.find(word), std::string::npos) << word << "\n" << table;
 }
 
-// Of an h100's 132 multiprocessors NCCL keeps 32.
+// NCCL keeps 32 of an H100's 132 multiprocessors.
 TEST(CudaPlansOf, TheTableIsOfTheRanksAndTheWayThatAreNamed) {
     GraphBuilder builder("one norm", 8, 8, 8, 10);
     const ValueId x = builder.conv("conv", builder.input(), 16, 3, 1, 1, kaiming_fan_out(3, 16)),

@@ -1,5 +1,5 @@
-// What the CUDA backend decides about a program without a GPU: padding, weight copies, the
-// workspace, what a run does next, and when buckets are reduced.
+// The CUDA backend's decisions about a program, without a GPU: padding, weight copies, the
+// workspace, the next action of a run, and when buckets are reduced.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,8 +16,8 @@ namespace {
 
 using namespace cuda;
 
-// 3 -> 8 for the image, 21 -> 24, 26 -> 32; a whole number of 16-byte accesses in every row. Logits
-// are what the loss reads.
+// Padding is 3 -> 8 for the image, 21 -> 24, 26 -> 32: a whole number of 16-byte accesses in every
+// row. Logits are the loss's input.
 TEST(CudaProgram, PadsChannelsToEightOutsideF32) {
     for (const Precision p : {Precision::f32, Precision::tf32, Precision::bf16, Precision::f16}) {
         const Graph g = cuda_graph("pyramidnet", 32, 3, 10, p);
@@ -125,8 +125,7 @@ TEST(CudaProgram, RunsEagerlyThenIsCapturedThenReplayed) {
     for (int64_t runs : {0, 1, 2}) EXPECT_EQ(next_mode(runs, false, false, false), RunMode::eager);
 }
 
-// A bucket is started after its last gradient and before anything waits: the order that a captured
-// step has.
+// A bucket starts after its last gradient and before anything waits: the order of a captured step.
 TEST(CudaProgram, BucketsAreReducedInOrderBeforeTheWait) {
     const std::unique_ptr<Backend> cpu = make_test_backend("cpu");
     const Graph g = cuda_graph("mnist-conv", 28, 1, 10, Precision::f32);

@@ -1,5 +1,5 @@
-// `convoy train --device cuda` on several ranks: what they tell one another; skipped without a GPU
-// each.
+// `convoy train --device cuda` on several ranks: communication between them. Skipped without one
+// GPU per rank.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,8 +32,8 @@ protected:
     }
 };
 
-// An epoch has 398 steps. A run that took the request for a mere checkpoint would go on to the
-// evaluation at its end, where the host looks at the request itself.
+// An epoch has 398 steps. If a run took the request for a mere checkpoint, it would continue to the
+// evaluation at the epoch's end, where the host reads the request itself.
 TEST_F(CudaRuns, AreStoppedBySignalAndResumedBitForBit) {
     const Options options = {{"batch-size", "5"}};
     ASSERT_EQ("", failure(launch(2, train("whole", on_gpus(options)), 120)));
@@ -46,7 +46,7 @@ TEST_F(CudaRuns, AreStoppedBySignalAndResumedBitForBit) {
 }
 
 // The whitening bias is frozen after the fourth of nine steps: captured and step by step, on one
-// device and two, resumed before and after, as logical ranks.
+// device and on two, resumed before and after, with logical ranks.
 TEST_F(CudaRuns, FreezeAWhiteningBiasInTheMiddle) {
     make_data(dir_.path("colours"), 18, 4, "32x32x3", 1);
     const std::string airbench = "train --config input/recipes/airbench94.cfg --device cuda --tune 0 --data " +
@@ -73,8 +73,8 @@ TEST_F(CudaRuns, FreezeAWhiteningBiasInTheMiddle) {
     expect_same("logical1", "logical2");
 }
 
-// The last batch of an epoch is one sample: the second rank has none, and what its gradients were
-// is not added to the sum. The tolerance is that of sums in another order, as in CudaDevice.
+// The last batch of an epoch is one sample. So the second rank has none, and stale gradients must
+// not be added to the sum. The tolerance is that of sums in another order, as in CudaDevice.
 TEST_F(CudaRuns, ARankWithoutSamplesAddsNothing) {
     make_data(dir_.path("odd"), 67, 9, "28x28x1");
     const Options options = on_gpus({{"data", dir_.path("odd")}, {"batch-size", "33"}, {"lr", "0.02"}});
@@ -84,7 +84,7 @@ TEST_F(CudaRuns, ARankWithoutSamplesAddsNothing) {
         EXPECT_LE(deviation(column(dir_.path("two"), name), column(dir_.path("one"), name)), 1e-4) << name;
 }
 
-// bf16 has 8 bits: it knows no odd number above 256.
+// bf16 has 8 bits: it has no odd number above 256.
 TEST_F(CudaRuns, CountSamplesExactlyWithGradientsInBf16) {
     make_data(dir_.path("alike"), 1030, 10, "28x28x1", 1, 2);
     const Options options =
@@ -101,8 +101,8 @@ TEST_F(CudaRuns, CountSamplesExactlyWithGradientsInBf16) {
     EXPECT_EQ(one[0], two[0]) << "the weights of the first step are the same";
 }
 
-// As the trainer sums its first bucket, which begins with 16 counts, and the others, which have
-// none.
+// The trainer reduces its first bucket, which begins with 16 counts, like this, and the others,
+// which have none.
 TEST_F(CudaRuns, SumTheHeadOfABucketExactly) {
     Comm& comm = test_comm();
     if (comm.size() == 1) {
@@ -132,8 +132,9 @@ TEST_F(CudaRuns, SumTheHeadOfABucketExactly) {
     }
 }
 
-// NCCL's ring with its protocol Simple, on 4 lanes of PCIe: 8.4 us, 5.7 a hop of two, and every
-// byte once over 24 GB/s. LL128 and trees are slower at these sizes.
+// Expected: NCCL's ring with its protocol Simple, on 4 lanes of PCIe. It takes 8.4 us, 5.7 us for
+// each of two hops, and every byte passes once at 24 GB/s. LL128 and trees are slower at these
+// sizes.
 TEST_F(CudaRuns, CompareTheirSumsWithNcclsModel) {
     const Finished f = launch(
         2, "comm-test --device cuda --bytes 8M..16M --iterations 1 --cluster jobs/site/workstation-pcie.cluster");
@@ -145,7 +146,7 @@ TEST_F(CudaRuns, CompareTheirSumsWithNcclsModel) {
     EXPECT_EQ(count(f.out, "expected: median ratio ") + count(f.out, "or faster: median ratio "), 1) << f.out;
 }
 
-// On the emulated device NCCL says what EMULATED_TRANSPORT has.
+// On the emulated device NCCL reports the value of EMULATED_TRANSPORT.
 TEST_F(CudaRuns, SayWhatTheirSumsGoOver) {
     make_data(dir_.path("few"), 8, 4, "28x28x1");
     const auto said = [&](const std::string& environment, const std::string& name) {

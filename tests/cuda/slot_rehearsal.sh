@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2016,SC2034,SC2154 # what stand-ins expand; names of tests/bare.sh
-# Every stage of tests/gpu_slot.sh in a bundle of the emulated device, unpacked elsewhere, and what
-# is to come back of it. `slot_rehearsal.sh` keeps OpenMPI out of PATH; `slot_rehearsal.sh bare`
-# uses a bare Debian (tests/bare.sh), which has neither OpenMPI nor HDF5. 77: there is no OpenMPI 4
-# to pack.
+# Runs every stage of tests/gpu_slot.sh in a bundle of the emulated device, unpacked elsewhere, and
+# checks the files that must come back. `slot_rehearsal.sh` keeps OpenMPI out of PATH;
+# `slot_rehearsal.sh bare` uses a bare Debian (tests/bare.sh), which has neither OpenMPI nor HDF5.
+# Exit 77: there is no OpenMPI 4 to pack.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 build=${BUILD:-build} logs=${BUILD:-build}/slot failures=0 place='' tools='' child='' network=(env)
@@ -13,7 +13,7 @@ small='SLOT_REHEARSAL=yes EMULATED_MOST_THREADS=4e6'
 hidden_place() {
   place=$(mktemp -d) && mkdir "$place/tools" || exit 1
   trap 'rm -rf "$place"' EXIT
-  # All but what a bare machine lacks.
+  # Link everything except what a bare machine lacks.
   find /bin/ /usr/bin/ ! -type d ! -name 'mpi*' ! -name 'or[ts]e*' ! -name 'ompi*' ! -name 'prte*' ! -name 'ncu*' \
     ! -name 'nvidia-*' ! -name 'compute-san*' -exec ln -sft "$place/tools" {} +
 }
@@ -26,7 +26,7 @@ bare_place() {
   place=$tree/root
 }
 
-# LINE in the bundle's folder; `stand_ins`: with the programs that stand_in made.
+# Runs LINE in the bundle's folder; `stand_ins`: with the programs that stand_in made.
 call() { # LINE
   echo "rehearsal: $1"
   if [[ $tools ]]; then
@@ -35,7 +35,7 @@ call() { # LINE
     inside root "cd ~/convoy-bundle && export PATH=/root/stand_ins:\$PATH; ${network[*]} env $small $1"
   fi
 }
-# From here on there is no network but `lo`, and that is down: the bundle is to start it.
+# From here on `lo` is the only network, and it is down: the bundle must start it.
 without_network() {
   network=(unshare --net)
   [[ $(id -u) = 0 ]] || network=(unshare --map-root-user --net)
@@ -54,7 +54,7 @@ check() { # WHAT COMMAND...
   echo "rehearsal: FAILED: $1"
   failures=$((failures + 1))
 }
-# The lines of stages.txt are these, in this order, without their seconds.
+# Checks that the lines of stages.txt, without their seconds, are these in this order.
 stages() { # FOLDER "NAME CODE"...
   local got
   got=$(sed 's/ [0-9]*$//' "$place/$1/stages.txt")
@@ -86,10 +86,10 @@ run_A() {
   check "a profile by operation is in the log" grep -q '^conv weight gradient ' "$place/a/log.txt"
 }
 
-# A file that nobody writes keeps its date.
+# A file that is not written keeps its date.
 use_cache_again() {
   touch -d 2001-01-01 "$place"/a/convoy/plans-*.txt
-  rm -r "$place/convoy-bundle/slot-plans" # which alone would do, as call B shows
+  rm -r "$place/convoy-bundle/slot-plans" # sufficient alone, as call B shows
   call 'OUT=../again SLOT_CACHE=../a SLOT_ONLY="golden_low_measured bench_resnet50_f16" ./run gpu-slot A'
   stages again 'bench_resnet50_f16 0' 'golden_low_measured 0'
   check "no plan is timed again" [ "$(date -r "$(echo "$place"/again/convoy/plans-*.txt)" +%Y)" = 2001 ]
@@ -99,7 +99,7 @@ run_B_C_D() {
   call './run convert synthetic --images 8 --test-images 4 --size 32x32x3 --to ../images >/dev/null'
   stand_in compute-sanitizer '[[ $1 != --help ]] || { echo --kernel-name; exit; }
     while [[ $1 == --* ]]; do shift 2; done; exec "$@"'
-  # Times of launches, as ncu prints them; of the three slowest, one is ours.
+  # Print times of launches like ncu; one of the three slowest is ours.
   stand_in ncu 'echo "ncu $*"; options=$*; while [[ $1 == --* ]]; do [[ $1 == --csv ]] || shift; shift; done; "$@" || exit
     [[ $options == *--csv* ]] || exit 0
     echo "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\""
@@ -120,7 +120,7 @@ run_B_C_D() {
   for folder in b c d; do files $folder; done
 }
 
-# A program that ignores the signal, with a child in a group of its own.
+# Uses a stand-in that ignores the signal and whose child is in a separate process group.
 end_what_hangs() {
   stand_in nvidia-smi 'trap "" TERM; timeout 900 sleep 917.25'
   call 'OUT=../hung SLOT_LIMIT=40 SLOT_ONLY="properties resume memcheck_images" ./run gpu-slot A'

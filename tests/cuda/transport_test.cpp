@@ -1,4 +1,4 @@
-// What NCCL says of its links, and what follows from it.
+// NCCL's log of its links, and what follows from it.
 #include "backend/cuda/transport.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST(CudaTransport, NcclsBlocksAreThoseOfItsVariable) {
     ::unsetenv("NCCL_MAX_CTAS");
 }
 
-// As NCCL opens the file that it is told. Each child is a process of one thread.
+// Opens the log file like NCCL. Each child is a process of one thread.
 TEST(CudaTransport, TheLogIsKeptInMemory) {
     const auto in_child = [](auto check) {
         const pid_t child = fork();

@@ -1,5 +1,5 @@
-// Plans chosen on a device: what a warm start builds, what a cache may hold, what is chosen when
-// there is no time; and that what is said without a device is what training does.
+// Plans chosen on a device: what a warm start builds, what a cache may hold, and the choice when
+// there is no time. Also that a dry run without a device equals training.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ protected:
         const std::string reason = cuda_unavailable();
         if (!reason.empty()) GTEST_SKIP() << reason;
     }
-    /// As CudaBackend decides, with a cache of its own. `built`: how many plans that took.
+    /// Decides like CudaBackend, with a separate cache. `built`: the number of plans built.
     GpuWays decided(double seconds, int* built = nullptr, int threads = 0) {
         const Stream stream;
         const Cudnn cudnn(stream.get());
@@ -78,7 +78,8 @@ TEST_F(CudaTuning, AWarmStartBuildsOnlyWhatItRuns) {
     }
 }
 
-// An engine of the cache that this driver does not have: what it was to replace is timed again.
+// The cache names an engine that this driver does not have: the engines that it replaced are timed
+// again.
 TEST_F(CudaTuning, AnEngineThatIsGoneIsChosenAnew) {
     decided(INFINITY);
     PlanChoices choices = parse_choices(slurp(path_));
@@ -100,7 +101,7 @@ TEST_F(CudaTuning, AnEngineThatIsGoneIsChosenAnew) {
     EXPECT_GT(anew, 0) << "no plan that was gone was asked for";
 }
 
-// Another rank may have found none because its memory did not suffice.
+// Another rank may have found none because it ran out of memory.
 TEST_F(CudaTuning, WhatAnotherRankDidNotFindIsNotRemembered) {
     const Stream stream;
     const Cudnn cudnn(stream.get());
@@ -127,7 +128,7 @@ TEST_F(CudaTuning, WithoutTimeTheFirstPlansServeAndNothingIsRemembered) {
     EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-// On the emulated device the first plan that is built cannot run: it must not be chosen unseen.
+// On the emulated device the first plan that is built cannot run: it must not be chosen untested.
 TEST_F(CudaTuning, WithoutTimeTrainingRunsAllTheSame) {
     BackendOptions options;
     options.precision = Precision::f16;
@@ -139,7 +140,7 @@ TEST_F(CudaTuning, WithoutTimeTrainingRunsAllTheSame) {
     EXPECT_TRUE(std::isfinite(first) && std::isfinite(second));
 }
 
-/// A backend whose choices are those of a test's options.
+/// Returns a backend with a test's options.
 std::unique_ptr<Backend> backend_with(Precision p, NormBy by) {
     BackendOptions options;
     options.precision = p;
@@ -161,8 +162,8 @@ TEST_F(CudaTuning, TrainingRunsPlansOfTheTable) {
             }
 }
 
-// The search for the first NaN reads what an op wrote: of a pool that the norm after it does, after
-// the norm's step.
+// The search for the first NaN reads what an op wrote. If a norm does the pool before it, the
+// search reads the pool's output after the norm's step.
 TEST_F(CudaTuning, ProbesOfAFusedPoolComeAfterTheStepThatWritesIt) {
     const std::unique_ptr<Backend> gpu = backend_with(Precision::f16, NormBy::kernels);
     const Graph g = cuda_graph("airbench94", 32, 3, 10, Precision::f16);
@@ -183,7 +184,7 @@ TEST_F(CudaTuning, ProbesOfAFusedPoolComeAfterTheStepThatWritesIt) {
     EXPECT_EQ(fused, 3);
 }
 
-/// What each op of a program keeps, and whether its output is in memory.
+/// Returns what each op of a program keeps, and "w" if its output is in memory.
 std::string kept(const ProgramPlan& plan) {
     std::string text;
     for (const OpMemory& m : plan.ways->memory) text += std::to_string(m.saved) + (m.writes_value ? "w " : " ");
@@ -212,7 +213,7 @@ TEST_F(CudaTuning, ADryRunPlansTheMemoryOfTrainingInTheWayThatIsNamed) {
         }
 }
 
-// An engine that faults takes the process with it. The next process reads which it was.
+// An engine that faults ends the process. The next process reads which engine it was.
 TEST_F(CudaTuning, AnEngineThatEndedAProcessIsNotTriedAgain) {
     if (!is_emulated()) GTEST_SKIP() << "only the emulated device has an engine that kills";
     const std::string key = "conv-weight-gradient f16 n2 12x12x16", cache = dir_.path("convoy");

@@ -1,5 +1,5 @@
-// What a run on a GPU, or on the emulated device, records of CUDA's libraries, beside what these
-// say themselves.
+// Versions of CUDA's libraries that a run on a GPU or on the emulated device records, compared with
+// those that the libraries report.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
@@ -20,7 +20,7 @@ using namespace cuda;
 
 using Texts = std::map<std::string, std::string>;
 
-/// By the calls that each library has for it. Of the driver: the newest CUDA it runs.
+/// Returns versions from each library's own call. For the driver: the newest CUDA that it supports.
 Texts said_by_libraries() {
     int driver = 0, nccl = 0;
     EXPECT_EQ(cudaDriverGetVersion(&driver), cudaSuccess);
@@ -57,7 +57,7 @@ protected:
                                         dir_.path("data") + " --device " + device + " --output " + dir_.path(device))));
         return of_file(dir_.path(device));
     }
-    /// What is in its last line and in its file, which are the same.
+    /// Returns the content of the last line and of the file, which are the same.
     Texts of_bench(const std::string& device) {
         const std::string output = dir_.path("bench-" + device);
         const Finished f =

@@ -15,18 +15,19 @@ protected:
         make_data(dir_.path("colours"), 25, 3, "8x8x3", 2);
         make_data(dir_.path("digits"), 65, 11, "28x28x1", 2);
     }
-    /// Steps of 10, 10 … and 5 samples; three logical ranks have 4, 3 and 3 or 2, 2 and 1 of them.
+    /// Returns options for steps of 10, 10 … and 5 samples. Three logical ranks have 4, 3 and 3, or
+    /// 2, 2 and 1 of them.
     static Options as_three(Options changes) {
         changes.insert({{"virtual-ranks", "3"}, {"batch-size", "10"}, {"epochs", "1"}, {"crop-pad", "1"}});
         if (changes.insert({"device", "cuda"}).first->second == "cuda") changes["tune"] = "0";
         return changes;
     }
-    /// Three steps an epoch.
+    /// Returns options for three steps per epoch.
     Options of_colours(Options changes = {}) const {
         changes.insert({{"data", dir_.path("colours")}, {"model", "resnet18"}, {"stem", "cifar"}});
         return as_three(changes);
     }
-    /// Seven steps an epoch, with dropout.
+    /// Returns options for seven steps per epoch, with dropout.
     Options of_digits(Options changes = {}) const {
         changes.insert({"data", dir_.path("digits")});
         return as_three(changes);
@@ -34,7 +35,7 @@ protected:
     void run(int ranks, const std::string& name, const Options& options, const std::string& more = "") {
         ASSERT_EQ("", failure(launch(ranks, train(name, options) + more, 300))) << name;
     }
-    /// Of the newest checkpoint.
+    /// Returns the loss scale of the newest checkpoint.
     double loss_scale(const std::string& run) const {
         const std::string path = checkpoints(run).back();
         return h5::double_attributes(h5::open(path), "backend_state", path).at(0);
@@ -46,7 +47,7 @@ protected:
     }
 };
 
-// Captured as one graph and step by step, over NCCL and through the host.
+// Covers one captured graph and step by step, NCCL and sums through the host.
 TEST_F(CudaVirtualRanks, AreTheSameBitsOnOneGpuAndTwo) {
     run(1, "one", of_colours());
     run(2, "two", of_colours());
@@ -55,7 +56,7 @@ TEST_F(CudaVirtualRanks, AreTheSameBitsOnOneGpuAndTwo) {
     for (const char* other : {"two", "eager", "shared"}) expect_same_runs("one", other);
 }
 
-// As the test above, short: a model without batch norm.
+// A short version of the test above, with a model without batch norm.
 TEST_F(CudaVirtualRanks, TrainTheMnistConvnetTheSameOnOneGpuAndTwo) {
     run(1, "one", of_digits());
     run(2, "two", of_digits());
@@ -64,8 +65,8 @@ TEST_F(CudaVirtualRanks, TrainTheMnistConvnetTheSameOnOneGpuAndTwo) {
     EXPECT_LT(deviation(column(dir_.path("cpu"), "train/loss"), column(dir_.path("one"), "train/loss")), 1e-4);
 }
 
-// Steps overflow until the loss scale has fallen far enough: their updates are left out on all
-// alike, and their losses are numbers all the same.
+// Steps overflow until the loss scale has fallen far enough: all ranks skip their updates alike,
+// and their losses are still numbers.
 TEST_F(CudaVirtualRanks, AreTheSameBitsInF16WhereStepsOverflow) {
     const Options options = of_digits({{"precision", "f16"}, {"loss", "sum"}, {"epochs", "3"}});
     run(1, "one", options);
@@ -81,7 +82,7 @@ TEST_F(CudaVirtualRanks, AreTheSameBitsInF16WhereStepsOverflow) {
     EXPECT_NEAR(column(dir_.path("one"), "train/loss").at(0), column(dir_.path("cpu"), "train/loss").at(0), 1e-2);
 }
 
-// Muon for filters, SGD for all else, and averages of weights; batch norm in f16.
+// Muon for filters, SGD for everything else, and averages of weights; batch norm in f16.
 TEST_F(CudaVirtualRanks, AreTheSameBitsOfAirbench) {
     make_data(dir_.path("pictures"), 5, 3, "32x32x3", 2);
     const Options options = {{"virtual-ranks", "2"},
@@ -100,7 +101,7 @@ TEST_F(CudaVirtualRanks, AreTheSameBitsOfAirbench) {
     expect_same_runs("one", "two", 2);
 }
 
-// Batches that the host puts together, of which each logical rank has a part.
+// The host assembles batches, of which each logical rank has a part.
 TEST_F(CudaVirtualRanks, AreTheSameBitsWhereverTheImagesAre) {
     run(1, "replica", of_colours({{"mixup", "0.2"}}));
     run(2, "partition", of_colours({{"mixup", "0.2"}, {"data-placement", "partition"}}));

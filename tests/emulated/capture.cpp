@@ -10,7 +10,8 @@ void Capture::add(cudaStream_t stream, Work work) {
     stream->leaves = {nodes.size() - 1};
 }
 
-/// Whether what every stream did comes before the end of the one that the capture began with.
+/// Returns true if the work of every stream comes before the end of the stream that began the
+/// capture.
 bool Capture::joined() const {
     std::vector<bool> before(nodes.size());
     std::vector<size_t> open = origin->leaves;
@@ -34,7 +35,7 @@ cudaError_t Capture::end(cudaStream_t stream) {
                               : !joined() ? cudaErrorStreamCaptureUnjoined
                                           : cudaSuccess;
     active = false;
-    for (cudaStream_t s : std::exchange(streams, {})) {  // the last of them may own this
+    for (cudaStream_t s : std::exchange(streams, {})) {  // the last stream may own this
         s->leaves.clear();
         const auto keep = std::exchange(s->capture, nullptr);
     }

@@ -1,6 +1,6 @@
-// Streams and events of the emulated device, and captures of what is put on them. The rules are
-// those of the CUDA programming guide, "Creating a Graph Using Stream Capture": a call that a
-// capture forbids fails, and the capture is of no use from then on.
+// Streams and events of the emulated device, and captures of their work. The rules are those of the
+// CUDA programming guide, "Creating a Graph Using Stream Capture": a call that a capture forbids
+// fails, and makes the capture invalid.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -28,7 +28,7 @@ struct Capture {
     bool active = true, invalid = false;
 
     void add(cudaStream_t, Work);
-    /// Takes the streams out of the capture: what is wrong with it.
+    /// Takes the streams out of the capture. Returns the error of the capture.
     cudaError_t end(cudaStream_t);
 
 private:
@@ -42,11 +42,11 @@ struct CUstream_st {
     convoy::test::Pending::Id last = 0;
     bool timed = false;  // an event with timing was the last that was put on it
     std::shared_ptr<convoy::test::Capture> capture{};
-    std::vector<size_t> leaves{};  // in the capture: what comes next comes after these nodes
+    std::vector<size_t> leaves{};  // in the capture: the nodes that the next one comes after
 };
 struct CUevent_st {
     bool timing = false;
-    convoy::test::Pending::Id work = 0;  // the last before it
+    convoy::test::Pending::Id work = 0;  // the last one before the event
     std::shared_ptr<convoy::test::Capture> capture{};
     std::vector<size_t> leaves{};
 };
@@ -55,20 +55,20 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
     std::vector<convoy::test::Node> nodes;
-    bool node_priorities = false;        // else every node has the priority of the launch's stream
-    convoy::test::Pending::Id last = 0;  // launches of one follow one another
+    bool node_priorities = false;        // otherwise every node has the priority of the launch's stream
+    convoy::test::Pending::Id last = 0;  // launches of one graph run one after the other
 };
 
 namespace convoy::test {
 
-/// The captures that are under way.
+/// The captures in progress.
 class Captures {
 public:
     cudaError_t begin(cudaStream_t, cudaStreamCaptureMode);
     cudaError_t end(cudaStream_t, cudaGraph_t*);
-    /// A call that depends on a stream in no capture: it may not be in one.
+    /// Makes a capture invalid because of a call that it forbids. Returns the error.
     static cudaError_t refuse(Capture&, cudaError_t);
-    /// The legacy stream waits for those that block; it cannot if one of them is in a capture.
+    /// Makes the legacy stream wait for blocking streams. Fails if one of them is in a capture.
     cudaError_t use_legacy();
     cudaError_t make_unsafe_call();
     bool any() const { return !active_.empty(); }

@@ -1,9 +1,9 @@
-// CUDA's runtime, as far as Convoy calls it, for a device that is this process: its memory is the
-// host's. Each stream has a queue of its own; work is done when the host waits for it and no
-// earlier, in any order that streams, events and a graph's edges allow (EMULATED_ORDER, order.h).
-// The legacy default stream and those that do not block know nothing of one another. There are
-// EMULATED_GPUS of such devices, one by default. A graph that is launched right after an event with
-// timing is not done: it repeats what was done before, and time means nothing here.
+// The part of CUDA's runtime that Convoy calls, for a device that is this process: its memory is
+// the host's. Each stream has a separate queue. Work is done only when the host waits for it, in
+// any order that streams, events and a graph's edges allow (EMULATED_ORDER, order.h). The legacy
+// default stream and non-blocking streams do not wait for each other. There are EMULATED_GPUS of
+// such devices; default 1. A graph launched right after an event with timing is not run: it repeats
+// earlier work, and times are meaningless here.
 #include "tests/emulated/cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -35,18 +35,18 @@ public:
     cudaError_t wait_for_all() {
         return attempt([&] { pending_.finish_all(); });
     }
-    /// Null is the legacy stream.
+    /// Returns the stream; null is the legacy stream.
     CUstream_st& stream(cudaStream_t s) { return !s || s == cudaStreamLegacy ? legacy_ : *s; }
     bool is_legacy(const CUstream_st& s) const { return &s == &legacy_; }
     cudaError_t put(CUstream_st&, Work, Pending::Id after = 0);
     cudaError_t launch(CUgraphExec_st&, CUstream_st&);
-    /// A stream's end, for those who wait or ask for it.
+    /// Waits for the end of a stream, for callers that wait for it or query it.
     cudaError_t reach(CUstream_st&);
 
     Pending& pending() { return pending_; }
-    cudaError_t failed = cudaSuccess;  // for good, as on a GPU
+    cudaError_t failed = cudaSuccess;  // permanent, as on a GPU
     std::set<cudaStream_t> blocking;
-    std::set<void*> registered;  // memory of the host
+    std::set<void*> registered;  // host memory
     Memory memory;
     Captures captures;
 
@@ -71,7 +71,7 @@ Device device;
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
 
-/// What a call gives back, which cudaGetLastError() says again.
+/// Returns a call's result, and keeps an error for cudaGetLastError().
 cudaError_t said(cudaError_t e) {
     if (e != cudaSuccess) last_error = e;
     return e;
@@ -156,7 +156,7 @@ cudaError_t make_unsafe_call() { return said(device.captures.make_unsafe_call())
 
 extern "C" {
 
-// newer than any
+// newer than any driver
 cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION / 1000 * 1000 + 990, cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) {
     const char* wanted = std::getenv("EMULATED_GPUS");
@@ -210,7 +210,7 @@ cudaError_t cudaMalloc(void** p, size_t bytes) { return said(allocate(p, bytes, 
 cudaError_t cudaFree(void* p) { return said(release(p)); }
 cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) { return said(allocate(p, bytes, Memory::Of::host)); }
 cudaError_t cudaFreeHost(void* p) { return said(release(p)); }
-// Kernels run in this process: memory of the host is within their reach, once it is registered.
+// Kernels run in this process, so they can access host memory once it is registered.
 cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned) {
     if (!p || bytes == 0) return said(cudaErrorInvalidValue);
     return said(device.registered.insert(p).second ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
@@ -226,8 +226,8 @@ cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemsetAsyn
 cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t s) {
     return said(device.put(device.stream(s), {[=] { std::memset(p, value, bytes); }}));
 }
-// The host's pageable memory is read or written when the copy is done: that the call does so itself
-// is not promised. In a capture it is refused, because staging may wait for the stream.
+// Reads or writes pageable host memory when the copy is done, because CUDA does not promise that
+// the call itself does so. A capture refuses it, because staging may wait for the stream.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t s) {
     CUstream_st& stream = device.stream(s);
     if (stream.capture && !(device.memory.holds(to) && device.memory.holds(from)))
@@ -285,14 +285,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
     if (const cudaError_t unsafe = device.captures.make_unsafe_call(); unsafe != cudaSuccess) return said(unsafe);
     return said(device.wait_for(e->work));
 }
-// The device comes to the event right after the first question.
+// The device reaches the event right after the first query.
 cudaError_t cudaEventQuery(cudaEvent_t e) {
     const bool done = e->capture || device.pending().done(e->work);
     const cudaError_t waited = cudaEventSynchronize(e);
     return waited == cudaSuccess && !done ? cudaErrorNotReady : waited;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-    static unsigned draw = 1;  // of a fixed sequence, so that every choice between ways is made both ways
+    static unsigned draw = 1;  // a fixed sequence, so that every choice between algorithms is made both ways
     if (!device.pending().done(from->work) || !device.pending().done(to->work)) return cudaErrorNotReady;
     draw = draw * 1664525 + 1013904223;
     return *milliseconds = 1 + float(draw >> 24) / 256, device.failed;

@@ -1,4 +1,4 @@
-// What the parts of the emulated device share.
+// Functions shared by the parts of the emulated device.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -6,14 +6,14 @@
 
 namespace convoy::test {
 
-/// Puts work on a stream, as the launch of a kernel does: into the graph while the stream is in a
-/// capture. An error is what cudaGetLastError() says next. `collective`: other ranks take part.
+/// Puts work on a stream, like a kernel launch: into the graph while the stream is in a capture.
+/// cudaGetLastError() returns an error next. `collective`: other ranks take part.
 void put_on_stream(cudaStream_t, std::function<void()>, bool collective = false);
-/// Whether the device leaves out what takes so many threads: EMULATED_MOST_THREADS, for rehearsals
-/// of programs whose numbers nobody reads, allows fewer.
+/// Returns true if the device skips work for this many threads, more than EMULATED_MOST_THREADS.
+/// That is for rehearsals of programs whose results do not matter.
 bool is_left_out(double threads);
-/// What CUDA calls a potentially unsafe call, by the calling thread: the mode of a capture says
-/// whether it may be made.
+/// Reports a potentially unsafe call, in CUDA's terms, by the calling thread. The mode of a capture
+/// decides whether it is allowed.
 cudaError_t make_unsafe_call();
 
 }  // namespace convoy::test

@@ -1,6 +1,6 @@
-// cuDNN's plans for the emulated device. A spec has three candidates: one that is never built, one
-// that is built and cannot run, and one that does with loops what the spec says. It takes exactly
-// the operands of its kind.
+// cuDNN's plans for the emulated device. A spec has three candidates: one that cannot be built, one
+// that is built and cannot run, and one that computes the spec with loops. A plan takes exactly the
+// operands of its kind.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,7 +18,7 @@
 
 #include <cudnn.h>
 
-size_t cudnnGetVersion() { return 0; }  // where the library lies is asked for, by this address
+size_t cudnnGetVersion() { return 0; }  // callers use this address to find the library's file
 
 namespace convoy::cuda {
 
@@ -49,7 +49,7 @@ int current_device() {
     int index = 0;
     return cudaGetDevice(&index), index;
 }
-/// Whether EMULATED_CUDNN says so of the library.
+/// Returns true if EMULATED_CUDNN names this property.
 bool cudnn_is(const char* what) {
     const char* said = std::getenv("EMULATED_CUDNN");
     return said && std::strcmp(said, what) == 0;
@@ -69,7 +69,7 @@ std::string CudnnGraph::name(int candidate) const {
 }
 bool CudnnGraph::compiles(int) const { return false; }
 bool CudnnGraph::build(int candidate, std::string& why) {
-    if (const char* seconds = std::getenv("EMULATED_BUILD_SECONDS"))  // as what is compiled for the device takes
+    if (const char* seconds = std::getenv("EMULATED_BUILD_SECONDS"))  // simulates compilation for the device
         std::this_thread::sleep_for(std::chrono::duration<double>(std::atof(seconds)));
     if (candidate == 0) why = "it is not to be built";
     return candidate > 0;

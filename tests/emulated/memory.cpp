@@ -32,7 +32,7 @@ bool Memory::release(void* at) {
     const Block block = found->second;
     blocks_.erase(found);
     if (block.of == Of::device) taken_ -= block.bytes;
-    // The addresses stay taken: none is another block's later.
+    // Keep the addresses reserved, so that no later block gets them.
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     return mmap(block.mapped, block.mapped_bytes, PROT_NONE, flags, -1, 0) == block.mapped;
 }

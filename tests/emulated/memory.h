@@ -1,5 +1,5 @@
-// Memory of the emulated device: each block lies before a page that cannot be touched, and is one
-// such itself once it is freed, so that what works on an address it should not ends the process.
+// Memory of the emulated device. Each block ends at a page that cannot be accessed, and becomes
+// inaccessible itself once it is freed. So work on a wrong address ends the process.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -9,11 +9,12 @@ namespace convoy::test {
 class Memory {
 public:
     static constexpr size_t total = size_t(16) << 30;  ///< bytes
-    enum class Of : bool { device, host };             ///< pinned memory of the host is not the device's
-    /// NaN, as memory that was not written is; null if there is not enough.
+    enum class Of : bool { device, host };             ///< pinned host memory does not count as the device's
+    /// Returns memory filled with NaN, like memory that was not written; null if there is not
+    /// enough.
     void* allocate(size_t bytes, Of);
     bool release(void*);
-    /// Whether an address lies in a block: else it is pageable memory of the host.
+    /// Returns true if an address lies in a block; otherwise it is pageable host memory.
     bool holds(const void*) const;
     size_t available() const { return total - taken_; }
 

@@ -1,7 +1,7 @@
-// NCCL, as far as Convoy calls it, for ranks whose devices are emulated: sums are MPI's, and each
-// is work of the device like any other. Calls are under way for a while before they have succeeded,
-// as those of a communicator that does not block: only then is their work on its stream, put there
-// by another thread.
+// The part of NCCL that Convoy calls, for ranks whose devices are emulated: all-reduces are MPI's,
+// and each is work of the device like any other. Calls stay in progress for a while, like those of
+// a non-blocking communicator. Only when they succeed is their work on its stream, where another
+// thread puts it.
 #include <mpi.h>
 #include <nccl.h>
 
@@ -26,8 +26,8 @@ struct ncclComm {
         cudaStream_t stream;
     };
     MPI_Comm ranks = MPI_COMM_NULL;
-    int polls = 0;              // until what was called has succeeded
-    std::vector<Sum> called{};  // and is on no stream yet
+    int polls = 0;              // left until the call has succeeded
+    std::vector<Sum> called{};  // not on a stream yet
     std::set<cudaStream_t> streams{};
 };
 
@@ -54,7 +54,8 @@ void reduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclR
                   ranks);
 }
 
-/// NCCL's thread: it may load kernels and connect, which a capture may forbid to every thread.
+/// Plays NCCL's thread: it may load kernels and connect, which a capture may forbid to every
+/// thread.
 void launch(ncclComm& comm, ncclResult_t& result) {
     if (convoy::test::make_unsafe_call() != cudaSuccess) {
         result = ncclUnhandledCudaError;
@@ -72,9 +73,9 @@ bool in_group = false;
 
 extern "C" {
 
-ncclResult_t ncclGetVersion(int* version) { return *version = 29907, ncclSuccess; }  // 2.99.7, which no header is of
-/// As NCCL does, which looks when it is first called, on rank 0 for an id: whether it is to tell
-/// where it connects, and in which file.
+ncclResult_t ncclGetVersion(int* version) { return *version = 29907, ncclSuccess; }  // 2.99.7, which has no headers
+/// Returns the file for the connection log; empty if there is none. Like NCCL, reads the variables
+/// on the first call, on rank 0 for an id.
 static const std::string& log_file() {
     static const std::string path = [] {
         const char *level = std::getenv("NCCL_DEBUG"), *file = std::getenv("NCCL_DEBUG_FILE");
@@ -94,7 +95,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int, ncclUniqueId id, int,
     MPI_Comm_dup(MPI_COMM_WORLD, &(*comm)->ranks);
     return ncclInProgress;
 }
-/// As NCCL does when ranks first sum. The transport is that of EMULATED_TRANSPORT.
+/// Logs the transport of EMULATED_TRANSPORT, like NCCL at the first all-reduce.
 static void tell_transport() {
     const char* transport = std::getenv("EMULATED_TRANSPORT");
     if (log_file().empty()) return;
@@ -122,7 +123,7 @@ ncclResult_t ncclGroupStart() { return in_group = true, ncclSuccess; }
 ncclResult_t ncclGroupEnd() { return in_group = false, ncclInProgress; }
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-    if (comm->polls > 0 && !in_group) return ncclInvalidUsage;  // the call before is not through
+    if (comm->polls > 0 && !in_group) return ncclInvalidUsage;  // the call before has not completed
     const bool sums = type == ncclFloat || type == ncclDouble || type == ncclBfloat16 || type == ncclInt64;
     if (op == ncclSum ? !sums : op != ncclMax || type != ncclInt32) return ncclInvalidArgument;
     if (comm->streams.empty()) tell_transport();

@@ -31,7 +31,7 @@ Pending::Id Pending::put(Work work, const std::vector<Id>& after) {
     return id;
 }
 
-/// Marks what must be done for `id` and is not; how many those are.
+/// Marks undone work that must be done for `id`. Returns its number.
 size_t Pending::mark(Id id) {
     std::vector<Id> open = {id};
     size_t marked = 0;

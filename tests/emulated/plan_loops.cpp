@@ -1,4 +1,4 @@
-// What a plan computes, with loops.
+// Computes plans with loops.
 #include "tests/emulated/plan_loops.h"
 
 #include <algorithm>
@@ -82,7 +82,7 @@ private:
                           ((size_t(n) * s_.y.h + i) * s_.y.w + j) * out, size_t(k) * in * out);
                     }
     }
-    /// weight [out][k][k][in] as [k][k][in][out], and back.
+    /// Returns weight [out][k][k][in] as [k][k][in][out], and back.
     Floats turned(const Floats& w) const {
         const size_t in = size_t(s_.x.c), out = size_t(s_.y.c), taps = size_t(s_.kernel) * s_.kernel;
         Floats t(w.size());
@@ -100,7 +100,7 @@ private:
         return w;
     }
 
-    /// x as a convolution multiplies it: padding comes after the ReLU, because what is not there is
+    /// Returns x as the convolution's input: padding is added after the ReLU, so missing pixels are
     /// left out.
     Floats source() const {
         Floats x = tensor(Slot::x);
@@ -152,7 +152,7 @@ private:
             const auto [dscale, dbias] = sums(dx, x, mean, invstd);
             put_vector(Slot::dscale, dscale);
             put_vector(Slot::dbias, dbias);
-            const Floats nothing(channels(), NAN);  // the kernels make what these are for
+            const Floats nothing(channels(), NAN);  // unused: our kernels do the pass that would read these
             for (const Slot slot : {Slot::dy_factor, Slot::x_factor, Slot::offset}) put_vector(slot, nothing);
         }
         put(Slot::dx, dx);
@@ -199,7 +199,7 @@ private:
         put_vector(Slot::next_var, next_var);
     }
 
-    /// Keeps g, in the type that it is stored in, where relu(batch norm(x)) is not cut off.
+    /// Sets g to zero where relu(batch norm(x)) is cut off, and rounds it to the stored type.
     void mask(Floats& g, const Floats& x, const Floats& mean, const Floats& invstd) const {
         const Floats scale = vector(Slot::scale), bias = vector(Slot::bias);
         for (size_t i = 0; i < g.size(); ++i) {
@@ -207,7 +207,7 @@ private:
             g[i] = (x[i] - mean[c]) * invstd[c] * scale[c] + bias[c] > 0 ? rounded(s_.type, g[i]) : 0.0f;
         }
     }
-    /// dscale and dbias.
+    /// Returns dscale and dbias.
     std::pair<Floats, Floats> sums(const Floats& g, const Floats& x, const Floats& mean, const Floats& invstd) const {
         const size_t c = channels();
         std::vector<double> dscale(c), dbias(c);

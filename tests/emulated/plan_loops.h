@@ -1,4 +1,4 @@
-// What the emulated device computes in place of cuDNN.
+// Replacement for cuDNN's computations on the emulated device.
 #pragma once
 #include <map>
 
@@ -6,8 +6,8 @@
 
 namespace convoy::test {
 
-/// Does what the spec says, with the operands of its kind. Rounds where cuDNN stores, and adds up
-/// in float, statistics in double.
+/// Computes the spec with the operands of its kind. Rounds where cuDNN stores, and sums in float,
+/// statistics in double.
 void run_by_loops(const cuda::PlanSpec&, const std::map<cuda::Slot, void*>& operands);
 
 }  // namespace convoy::test

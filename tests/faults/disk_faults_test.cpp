@@ -1,4 +1,4 @@
-// What becomes of a run whose disk is full, small, read-only or gone.
+// Runs whose disk is full, small, read-only or gone.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -36,7 +36,7 @@ TEST_F(DiskFaults, DiskThatIsTooSmallIsRefusedBeforeTheFirstStep) {
         "train --model mnist-linear --batch-size 2 --data " + data_ + " --output " + dir_.path("disk") + "/run";
     refused(Exit::io, {dir_.path("disk") + "/run", "MiB are free", "--keep"}, train);
     refused(Exit::io, {dir_.path("disk") + "/run", "MiB are free", "--keep"}, train + " --dry-run");
-    // The rows of a million steps: nine columns of eight bytes, twice, and lines.
+    // A million steps have rows of nine columns of eight bytes, twice, and lines.
     const Finished f = launch(1, train + " --dry-run --epochs 40000 --max-steps 1000000");
     EXPECT_EQ("", refusal(f, Exit::io, {"MiB are free", "metrics"}));
     double needed = 0;
@@ -59,8 +59,8 @@ TEST_F(DiskFaults, OutputOnAReadOnlyFileSystemIsRefused) {
     record_fault("output on a read-only file system", "refused before the first step, exit 5", "as promised", 2);
 }
 
-// Rows do not fit any more: with --strict-io that is the end; else training goes on, and the end
-// says what is missing.
+// Rows no longer fit. With --strict-io the run ends; otherwise training continues, and its end
+// reports the missing rows.
 TEST_F(DiskFaults, DiskThatFillsUpCostsNoTraining) {
     const std::string run = dir_.path("disk") + "/run";
     const std::string train =
@@ -68,7 +68,7 @@ TEST_F(DiskFaults, DiskThatFillsUpCostsNoTraining) {
         data_ + " --output " + run + " --overwrite";
     const SmallDisk disk(dir_.path("disk"), 16 << 10);
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
-    // Nothing is left as soon as there is a model, and so rows in metrics.h5.
+    // The disk is full as soon as there is a model, and therefore rows in metrics.h5.
     const auto on_a_disk_that_fills = [&](const std::string& command) {
         fs::remove_all(run);
         return test::run("( " + command + " ) & job=$!; for i in $(seq 1000); do ls " + run +
@@ -89,7 +89,7 @@ TEST_F(DiskFaults, DiskThatFillsUpCostsNoTraining) {
                  "as promised", 2);
 }
 
-// Whoever fills the disk makes room again: every row is in both files in the end.
+// The disk is full for a moment and then has room again: in the end every row is in both files.
 TEST_F(DiskFaults, DiskThatIsFullForAMomentCostsNoRow) {
     const SmallDisk disk(dir_.path("disk"), 32 << 10);
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
@@ -121,7 +121,7 @@ TEST_F(DiskFaults, FullDiskAtACheckpointLeavesNoHalfFile) {
     const std::string run = dir_.path("disk") + "/run";
     const std::string train = "train --model resnet18 --batch-size 4 --data " + dir_.path("colour") + " --output " +
                               run + " --overwrite --keep 1 ";
-    const SmallDisk disk(dir_.path("disk"), 400 << 10);  // room for a model of 43 MiB and its checkpoints
+    const SmallDisk disk(dir_.path("disk"), 400 << 10);  // fits a model of 43 MiB and its checkpoints
     if (!disk.mounted()) GTEST_SKIP() << "no permission to mount a small file system";
     // Fills the disk up to 4 MiB once there are metrics. A checkpoint may be growing at that
     // moment, so the shell tries again until it succeeds.
@@ -142,7 +142,7 @@ TEST_F(DiskFaults, FullDiskAtACheckpointLeavesNoHalfFile) {
     const std::string lost = on_a_disk_that_fills(launch_command(2, train + "--epochs 40 --checkpoint-every 3"));
     EXPECT_NE(lost.find("warning: no checkpoint: " + run + "/checkpoints/step-"), std::string::npos) << lost;
     EXPECT_NE(lost.find("convoy: " + run + "/model.h5"), std::string::npos) << lost;
-    // Asked to stop, with nowhere to put the checkpoint: that must not look like a success.
+    // The run is asked to stop, but cannot write the checkpoint: it must not report success.
     const std::string stopped = on_a_disk_that_fills(
         launch_command(1, train + "--epochs 10000 --checkpoint-every none --eval-every 0 --time-limit 10s"));
     EXPECT_NE(stopped.find("the checkpoint could not be written"), std::string::npos) << stopped;

@@ -1,4 +1,4 @@
-// What tests of faults share: a data set that they damage, and refusals on one rank and on two.
+// Shared by tests of faults: a data set that they damage, and refusals on one rank and on two.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -14,19 +14,19 @@ namespace fs = std::filesystem;
 class FaultsTest : public testing::Test {
 protected:
     void SetUp() override { make_data(data_, 60, 20, "28x28x1"); }
-    /// `convoy ARGUMENTS` must be refused alike on 1 and on 2 ranks.
+    /// Expects that `convoy ARGUMENTS` is refused alike on 1 and on 2 ranks.
     void refused(Exit code, const std::vector<std::string>& words, const std::string& arguments) {
         for (int ranks = 1; ranks <= 2; ++ranks)
             EXPECT_EQ("", refusal(launch(ranks, arguments), code, words)) << ranks << " ranks: " << arguments;
     }
-    /// `convoy train` on data_ into output_ must be refused, and leave no model.
+    /// Expects that `convoy train` on data_ into output_ is refused, and leaves no model.
     void train_refused(Exit code, const std::vector<std::string>& words,
                        const std::string& options = "--model mnist-linear --batch-size 20") {
         refused(code, words, "train --data " + data_ + " --output " + output_ + " " + options);
         EXPECT_FALSE(fs::exists(output_ + "/model.h5"));
     }
-    /// Makes the manifest agree with the changed files, so that only the damage itself is left to
-    /// be noticed.
+    /// Makes the manifest agree with the changed files, so that only the damage itself can be
+    /// detected.
     void accept_into_manifest() {
         auto json = nlohmann::json::parse(read_file(data_ + "/manifest.json"));
         for (auto& shard : json["shards"]) {

@@ -1,6 +1,6 @@
-// Files that cannot be opened, and file systems that refuse what HDF5 does: each is named, and
-// nothing that may be sound is skipped, renamed or deleted. tests/support/refuse_calls.c makes
-// calls fail.
+// Files that cannot be opened, and file systems that refuse HDF5's calls: each is named, and no
+// file that may be sound is skipped, renamed or deleted. tests/support/refuse_calls.c makes calls
+// fail.
 #include <unistd.h>
 
 #include "tests/faults/faults.h"
@@ -20,13 +20,13 @@ protected:
         return "train --model mnist-linear --batch-size 20 --threads 1 --checkpoint-every 2 --data " + data_ +
                " --output " + output_ + " " + more;
     }
-    /// Runs a command while `calls` fail, as "flock:37:PART-OF-PATH".
+    /// Runs a command while `calls` fail, given as "flock:37:PART-OF-PATH".
     Finished while_refused(const std::string& calls, const std::string& command) const {
         return run("export LD_PRELOAD=" + library_ + " REFUSE_CALLS='" + calls +
                    "' ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0; " +
                    with_limit(sibling("convoy") + " " + command, 60));
     }
-    /// A run of six steps, with checkpoints after 3, 4 and 6.
+    /// Makes a run of six steps, with checkpoints after 3, 4 and 6.
     void make_run() const { ASSERT_EQ("", failure(convoy_alone(train("--epochs 2")))); }
     std::string checkpoint(int step) const {
         return output_ + "/checkpoints/step-00000000000" + std::to_string(step) + ".h5";
@@ -34,7 +34,7 @@ protected:
     std::string listing() const {
         return run("find " + dir_.path() + " -not -type d -printf '%p %s %T@\n' | sort").out;
     }
-    /// Holds files open for writing as a notebook does, runs `commands`, and is killed at the end.
+    /// Holds files open for writing like a notebook, runs `commands`, and is then killed.
     Finished while_open(const std::string& files, const std::string& commands) const {
         return run(python_with("h5py") +
                    " -c \"import h5py, sys, time; f = [h5py.File(p, 'r+') for p in sys.argv[1:]]; "
@@ -46,8 +46,8 @@ protected:
     std::string resume(const std::string& more = "") const {
         return with_limit(sibling("convoy") + " " + train("--epochs 3 --resume auto " + more), 60);
     }
-    /// That a run is refused alike by dry run and training, and that both leave every file as it
-    /// was.
+    /// Expects that dry run and training refuse a run alike, and that both leave every file
+    /// unchanged.
     void refused_alike(const std::string& calls, Exit code, const std::vector<std::string>& words,
                        const std::string& more) {
         const std::string before = listing();
@@ -121,7 +121,7 @@ TEST_F(FaultsOfOpening, ACheckpointThatIsOpenInANotebookIsNotSkipped) {
                  "refused, exit 3; nothing is renamed", "as promised", 4);
 }
 
-// Nothing says that the checkpoints are damaged: a run must not begin at step 0 in their folder.
+// The checkpoints may be sound, so a run must not start at step 0 in their folder.
 TEST_F(FaultsOfOpening, CheckpointsThatCannotBeListedAreNotForgotten) {
     if (geteuid() != 0) GTEST_SKIP() << "only root may start programs as another user";
     make_run();

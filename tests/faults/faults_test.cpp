@@ -1,5 +1,5 @@
-// What a user can get wrong, on one rank and on two: one line on stderr that names the file or the
-// option, the right exit code, and an end within the time limit.
+// Mistakes of users, on one rank and on two: one line on stderr that names the file or the option,
+// the right exit code, and an end within the time limit.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -98,7 +98,7 @@ TEST_F(Faults, BatchesThatCannotBeAreRefused) {
     EXPECT_FALSE(fs::exists(output_)) << "a refused run must leave no folder";
 }
 
-// A folder that others can write to: what they put there is not written through.
+// Other users can write to the folder: Convoy does not write through their links.
 TEST_F(Faults, LinksInTheRunFolder) {
     for (const char* file : {"lock", "metrics.jsonl"}) {
         fs::create_directories(output_);
@@ -116,7 +116,7 @@ TEST_F(Faults, LossThatIsNotFinite) {
     EXPECT_EQ(column(output_, "train/step").size(), 2u) << "the rows up to the failure must be there";
     const Finished events = run("h5dump -d /events/kind " + output_ + "/metrics.h5");
     EXPECT_NE(events.out.find("\"error"), std::string::npos) << events.out;
-    // Nothing can be learned with this rate, so it ends all the same.
+    // This rate allows no learning, so the run still ends.
     train_refused(Exit::not_finite, {"loss", "learning rate"},
                   "--model mnist-linear --batch-size 20 --lr 1e38 --epochs 20 --on-nan skip --overwrite");
     const Finished back =

@@ -1,5 +1,5 @@
-// A run that is watched while it goes on, and runs that are killed: its files open at every moment
-// and afterwards, and a job that loses one rank ends.
+// A run that is read while it trains, and runs that are killed: the files open at every moment and
+// afterwards, and a job that loses one rank ends.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ class Kill : public testing::Test {
 protected:
     void SetUp() override { make_data(data_, 60, 20, "28x28x1"); }
 
-    /// A script that starts a training too long to end by itself, waits until it trains, does
-    /// `then`, and ends what is left. `then` may use $job (its own process id) and the function
-    /// ranks (process ids of the ranks).
+    /// Runs a script that starts a training too long to end by itself, waits until it trains, runs
+    /// `then`, and ends the remaining processes. `then` may use $job (its own process id) and the
+    /// function ranks (process ids of the ranks).
     Finished with_training(int ranks, const std::string& then, const std::string& options = "") {
         const std::string arguments =
             "train --data " + data_ +
@@ -35,8 +35,8 @@ protected:
                    std::to_string(ranks) + " ] || { echo \"no ranks\" >&2; cat " + dir_.path("err") +
                    " >&2; exit 99; }\n" + then + "\nresult=$?; kill -9 $(ranks) 2>/dev/null; wait $job; exit $result");
     }
-    /// What people open: h5ls, h5dump and h5py; a failure is said on stderr and ends the script
-    /// with 7.
+    /// Returns commands that open the metrics like users, with h5ls, h5dump and h5py. A failure
+    /// prints to stderr and ends the script with 7.
     std::string look() const {
         write_file(dir_.path("look.py"),
                    "import h5py, sys\n"
@@ -59,15 +59,15 @@ TEST_F(Kill, MetricsOpenWhileTrainingAndAfterKill) {
         2, "for look in 1 2 3 4 5 6 7 8 9 10; do\n" + look() + "done\nkill -9 $(ranks); wait $job\n" + look(),
         "--publish-every 0.1s");
     ASSERT_EQ(f.code, 0) << f.out << f.err;
-    std::istringstream in(f.out);  // the rows that each look saw
+    std::istringstream in(f.out);  // number of rows that each look found
     std::vector<int> rows;
     for (int n = 0; in >> n;) rows.push_back(n);
     ASSERT_EQ(rows.size(), 11u) << f.out;
     EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end())) << f.out;
     EXPECT_GT(rows[9], rows[0]) << "the file did not grow while the run went on: " << f.out;
 
-    // Every line of metrics.jsonl is whole but perhaps the last, and holds at least the rows of
-    // metrics.h5.
+    // Every line of metrics.jsonl except perhaps the last one is complete. The file holds at least
+    // the rows of metrics.h5.
     write_file(dir_.path("lines.py"),
                "import json, sys\n"
                "lines = open(sys.argv[1]).read().split('\\n')\n"
@@ -122,7 +122,7 @@ TEST_F(Kill, StoppedRankIsNamed) {
                  "exit 6 after " + std::to_string(seconds) + " s, named", 1);
 }
 
-// Two hosts, two ranks each; the cable between them is cut.
+// Two hosts with two ranks each; the cable between them is cut.
 TEST_F(Kill, CutLinkEndsTheJobOnBothHosts) {
     const std::string train = sibling("convoy") + " train --data " + data_ +
                               " --model mnist-linear --batch-size 20 --epochs 10000000 --log-interval 1 --output " +
@@ -133,7 +133,7 @@ TEST_F(Kill, CutLinkEndsTheJobOnBothHosts) {
     const std::string err = read_file(dir_.path("err"));
     int code = 0, seconds = 1 << 30;
     ASSERT_EQ(std::sscanf(f.out.c_str(), "%d %d", &code, &seconds), 2) << f.out << err;
-    EXPECT_NE(code, 0) << err;  // 6 if mpirun gets over the loss of its daemon
+    EXPECT_NE(code, 0) << err;  // 6 if mpirun survives the loss of its daemon
     EXPECT_LT(seconds, 30);
     for (const char* who : {"rank 0 on convoy-a is in", "rank 3 on convoy-b is in", "a link between hosts is dead"})
         EXPECT_NE(err.find(who), std::string::npos) << who << ": " << err;

@@ -1,5 +1,5 @@
-// A run of which a part is gone, is of others, or is the user's own: nothing is started over, mixed
-// or deleted without a word.
+// A run with a missing part, or a folder that belongs to other users or to the user: Convoy starts,
+// mixes or deletes nothing without a message.
 #include "tests/faults/faults.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
@@ -22,7 +22,7 @@ protected:
     std::string checkpoint(int step) const { return checkpoint_path(output_, step); }
 };
 
-// For example, scratch is not mounted.
+// Happens, for example, if scratch is not mounted.
 TEST_F(MissingParts, ALinkToCheckpointsThatLeadsNowhereIsNamed) {
     fs::rename(output_ + "/checkpoints", dir_.path("scratch"));
     fs::create_directory_symlink(dir_.path("scratch"), output_ + "/checkpoints");
@@ -95,7 +95,7 @@ TEST_F(MissingParts, FoldersWhereFilesAreWrittenAreRefusedBeforeTheFirstStep) {
     }
 }
 
-// A folder of which other users' files cannot be removed.
+// Other users' files in the folder cannot be removed.
 TEST_F(MissingParts, ARunThatCannotBeRemovedIsNotMixedWithAnother) {
     if (run("test $(id -u) = 0 && setpriv --version").code != 0) GTEST_SKIP() << "needs root and setpriv";
     fs::permissions(output_ + "/checkpoints", fs::perms::all | fs::perms::sticky_bit);

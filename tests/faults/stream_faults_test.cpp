@@ -1,5 +1,5 @@
-// Images that are read while steps run: damage that is found then, a file system that hangs, and
-// ranks that are killed while they share memory.
+// Images that are read during steps: damage found then, a file system that hangs, and ranks that
+// are killed while they share memory.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr size_t block_bytes = 300 << 10;  // of 1,990 images, 400
+constexpr size_t block_bytes = 300 << 10;  // 400 of 1,990 images
 
 class StreamFaults : public testing::Test {
 protected:
@@ -32,7 +32,7 @@ protected:
                " --model mnist-linear --batch-size 20 --epochs 100000 --metrics-every 1 --log-interval 1 --output " +
                run_ + " --data-placement " + placement + blocks + " " + more;
     }
-    /// The shard that epoch `epoch` reads last: of as many shards as pieces.
+    /// Returns the shard that epoch `epoch` reads last; a shard is one piece.
     static std::string last_shard(const std::string& data, uint32_t epoch) {
         const SplitReader reader(data, "train");
         std::vector<RowRun> runs;
@@ -57,12 +57,13 @@ protected:
         ASSERT_EQ(::pwrite(fd, &byte, 1, off_t(address) + 1000), 1);
         ::close(fd);
     }
-    /// Of the newest checkpoint.
+    /// Returns the step of the newest checkpoint.
     int64_t steps_done() const {
         const std::vector<std::string> checkpoints = checkpoints_of(run_);
         return checkpoints.empty() ? 0 : step_of_checkpoint(checkpoints.front());
     }
-    /// What is in /dev/shm without a process that maps it: what another job uses is not ours.
+    /// Returns the names in /dev/shm that no process maps, because mapped ones belong to other
+    /// jobs.
     static std::set<std::string> left_in_shared_memory() {
         std::set<std::string> names;
         for (const auto& entry : fs::directory_iterator("/dev/shm")) names.insert(entry.path());
@@ -90,7 +91,7 @@ TEST_F(StreamFaults, DamageIsFoundWhenItIsRead) {
                  "on 1, 2 and 3 ranks", 3);
 }
 
-// Of more files than are kept open, some are opened in every epoch.
+// There are more files than stay open, so some are opened in every epoch.
 TEST_F(StreamFaults, ARemovedShardIsNamed) {
     fs::remove_all(data_);
     make_data(data_, 1990, 20, "28x28x1", 180);
@@ -101,7 +102,7 @@ TEST_F(StreamFaults, ARemovedShardIsNamed) {
     EXPECT_EQ("", refusal(f, Exit::bad_input, {"rank", data_ + "/train-", "was"}));
 }
 
-// The library in LD_PRELOAD is a file system that never answers, from a moment on.
+// The library in LD_PRELOAD simulates a file system that stops answering.
 TEST_F(StreamFaults, AFileSystemThatHangsIsTheWatchdogs) {
     const std::string library = dir_.path("hang.so"), gate = dir_.path("gate");
     write_file(dir_.path("hang.cpp"), R"(
@@ -142,7 +143,7 @@ TEST_F(StreamFaults, KilledRanksLeaveNoSharedMemory) {
                 "/metrics.jsonl ] && break; sleep 0.05; done; pgrep -fc '^" + sibling("convoy") + " train .*" + run_ +
                 "'; pkill -9 -f '(mpirun|prterun|" + sibling("convoy") + ").* train .*" + run_ + "'; wait $job");
         EXPECT_EQ(f.out, "2\n") << "ranks that train: " << f.err;
-        // Another job may be at a name that it has not mapped yet.
+        // Another job may have created a name that it has not mapped yet.
         for (int i = 0; i < 50 && left_in_shared_memory() != before; ++i) usleep(100'000);
         EXPECT_EQ(left_in_shared_memory(), before) << placement;
         fs::remove_all(run_);

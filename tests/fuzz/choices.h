@@ -1,4 +1,4 @@
-// Numbers that the bytes of a fuzzer choose.
+// Numbers chosen by a fuzzer's bytes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace convoy::test {
 
-/// Numbers out of bytes; zeros when there are no more.
+/// Makes numbers from bytes; zeros when no bytes are left.
 class Choices {
 public:
     explicit Choices(std::span<const uint8_t> bytes) : bytes_(bytes) {}

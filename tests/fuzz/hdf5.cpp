@@ -53,8 +53,8 @@ Handle a_space(Choices& c) {
     return Handle(H5Screate_simple(int(rank), dims.data(), nullptr));
 }
 
-/// Writes zeros, or the choices' own bytes, where that is little: HDF5 takes memory for every
-/// chunk, and chunks may be small.
+/// Writes zeros, or the choices' own bytes if there are few. HDF5 allocates memory for every chunk,
+/// and chunks may be small.
 template <class Write> void fill(hid_t type, hid_t space, Choices& c, Write write) {
     const hssize_t count = H5Sget_simple_extent_npoints(space);
     const size_t size = H5Tget_size(type);
@@ -81,7 +81,7 @@ void replace_attribute(hid_t file, Choices& c) {
     if (c.below(8) == 0) return;
     const Handle type = a_type(c), space = a_space(c);
     const hssize_t count = H5Sget_simple_extent_npoints(space);
-    // HDF5 would write all of it at once
+    // HDF5 would write everything at once
     if (count < 0 || size_t(count) > (size_t(4) << 20) / H5Tget_size(type)) return;
     const Handle attribute(H5Acreate2(file, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT));
     if (attribute.valid()) fill(type, space, c, [&](const void* bytes) { H5Awrite(attribute, type, bytes); });
@@ -105,7 +105,7 @@ Handle a_layout(hid_t space, Choices& c) {
     return layout;
 }
 
-/// False if the file is to be left as it is from now on: HDF5 1.10 overwrites its own memory where
+/// Returns false if the file must not be changed any more: HDF5 1.10 overwrites its own memory when
 /// a link from the root to the root is deleted.
 bool replace_data_set(hid_t file, Choices& c) {
     std::vector<std::string> paths;
@@ -122,7 +122,7 @@ bool replace_data_set(hid_t file, Choices& c) {
     switch (c.below(10)) {
         case 0: return true;
         case 1: Handle(H5Gcreate2(file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)); return true;
-        // to itself
+        // a link to itself
         case 2: H5Lcreate_soft(("/" + path).c_str(), file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT); return true;
         case 3: H5Lcreate_hard(file, "/", file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT); return false;
         case 4:

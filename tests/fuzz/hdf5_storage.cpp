@@ -14,7 +14,7 @@ namespace {
 
 using h5::Handle;
 
-/// The paths of all data sets, or of all objects.
+/// Returns the paths of all data sets, or of all objects.
 std::vector<std::string> paths_in(hid_t file, bool data_sets_alone) {
     struct Found {
         bool data_sets_alone;
@@ -135,7 +135,7 @@ void make_types_hostile(const std::string& path, std::span<const uint8_t> bytes)
         if (c.yes() && !sets.empty()) {
             replace_with_odd_set(file, sets[c.below(sets.size())], c);
         } else {
-            const bool run = c.yes() && H5Lexists(file, "run", H5P_DEFAULT) > 0;  // of metric files
+            const bool run = c.yes() && H5Lexists(file, "run", H5P_DEFAULT) > 0;  // metric files have it
             replace_with_odd_attribute(Handle(H5Gopen2(file, run ? "run" : "/", H5P_DEFAULT)), c);
         }
 }

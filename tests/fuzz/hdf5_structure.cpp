@@ -1,6 +1,6 @@
-// Changes the structure of an HDF5 file of format V110 and seals it again. It finds the parts that
-// have a checksum without knowing their layout: each begins with four letters, and ends where
-// Jenkins' lookup3 of what lies between is what follows.
+// Changes the structure of an HDF5 file of format V110 and recomputes its checksums. It finds the
+// parts that have a checksum without knowing their layout. Each begins with four letters, and ends
+// where Jenkins' lookup3 of the bytes so far equals the next word.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -49,8 +49,8 @@ uint32_t lookup3(std::string_view bytes) {
     return c;
 }
 
-/// A part of the file. Its checksum lies at `sum` and is of all its bytes before that; where
-/// `inside` of all its bytes, with zeros in place of the checksum.
+/// A part of the file. Its checksum is at `sum` and covers all bytes before it. If `inside`, it
+/// covers all bytes of the part, with zeros in place of the checksum.
 struct Part {
     size_t first, bytes;
     std::optional<size_t> sum;
@@ -114,9 +114,9 @@ void seal(std::string& file, const std::vector<Part>& parts) {
         }
 }
 
-/// Whether the encoding of an integer or a float begins at `at`, of all its bits: class and
-/// version, flags (3), bytes (4), offset (2) and precision (2); for floats, places and sizes of its
-/// fields.
+/// Returns true if the encoding of an integer or a float that uses all of its bits begins at `at`.
+/// Its fields are class and version, flags (3), bytes (4), offset (2) and precision (2); for
+/// floats, also places and sizes of the fields.
 bool is_number_type(const std::string& file, size_t at) {
     const uint32_t bytes = word(&file[at + 4]), bits = word(&file[at + 8]);
     const bool is_number = (file[at] & 0x0e) == 0 && (file[at] & 0xf0) <= 0x30 && file[at + 3] == 0;

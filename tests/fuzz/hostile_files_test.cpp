@@ -1,6 +1,6 @@
-// Files from elsewhere: whatever they hold, they are read or refused with one line, without a
-// crash, a hang or memory for what they merely claim. Inputs that a fuzzer found are in
-// tests/fuzz/inputs; `make fuzz READER=shard` looks for more.
+// Files from elsewhere: whatever they hold, they are read, or refused with one line, without a
+// crash, a hang or memory for what they merely claim. tests/fuzz/inputs has inputs that a fuzzer
+// found; `make fuzz READER=shard` looks for more.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -42,7 +42,7 @@ TEST_P(HostileFiles, OfEveryKindAreReadOrRefused) {
     for (int i = 0; i < files; ++i) {
         std::vector<uint8_t> bytes(random() % 64);
         for (uint8_t& byte : bytes) byte = uint8_t(random());
-        if (!bytes.empty()) bytes[0] %= first_kind;  // the other kinds have a test of their own
+        if (!bytes.empty()) bytes[0] %= first_kind;  // the other kinds have a separate test
         const TempDir dir;
         try {
             refused += !feed(GetParam(), dir.path(), bytes).empty();
@@ -56,7 +56,7 @@ TEST_P(HostileFiles, OfEveryKindAreReadOrRefused) {
                  std::to_string(refused) + " refused", files);
 }
 
-/// Readers of HDF5 files, with each kind of hostile file that tests/fuzz/hdf5.h names but the last.
+/// Readers of HDF5 files, with each kind of hostile file in tests/fuzz/hdf5.h except the last one.
 class HostileFilesOfHdf5 : public testing::TestWithParam<std::tuple<std::string, size_t>> {};
 
 constexpr const char* kind_names[] = {"Chunks", "Types", "OldFormat"};
@@ -64,7 +64,7 @@ constexpr const char* kind_names[] = {"Chunks", "Types", "OldFormat"};
 TEST_P(HostileFilesOfHdf5, AreReadOrRefused) {
     const auto& [reader, kind] = GetParam();
     const int files = long_form() ? 20000 : 150;
-    const char* seed = std::getenv("CONVOY_FUZZ_SEED");  // another run, other files
+    const char* seed = std::getenv("CONVOY_FUZZ_SEED");  // another run, with other files
     std::mt19937 random(uint32_t(seed ? std::atoi(seed) : 7));
     int refused = 0;
     for (int i = 0; i < files; ++i) {

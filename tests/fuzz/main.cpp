@@ -1,5 +1,5 @@
-// libFuzzer's entry: feeds what it invents to the reader that READER names, in an empty folder of a
-// RAM disk.
+// libFuzzer's entry: feeds its inputs to the reader that READER names, in an empty folder of a RAM
+// disk.
 #include <unistd.h>
 
 #include <cstdlib>

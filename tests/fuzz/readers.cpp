@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 std::string text(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// A good file, made once by `make`, then made hostile or replaced.
+/// Writes `good` to `path`, then makes it hostile or replaces it.
 void write_hostile(const std::string& path, const std::string& good, Bytes bytes) {
     if (!bytes.empty() && bytes[0] == 1) return write_file(path, text(bytes.subspan(1)));
     write_file(path, good);
@@ -37,7 +37,7 @@ void write_hostile(const std::string& path, const std::string& good, Bytes bytes
                           : make_hostile_of_kind((bytes[0] - first_kind) / 4, path, bytes.subspan(1));
 }
 
-/// What `make(folder)` leaves in a fresh folder, as content by file name.
+/// Returns the files that `make(folder)` leaves in a fresh folder, as content by file name.
 std::map<std::string, std::string> files_of(const std::function<void(const std::string&)>& make) {
     TempDir dir;
     make(dir.path());
@@ -49,7 +49,7 @@ std::map<std::string, std::string> files_of(const std::function<void(const std::
 
 using Files = std::map<std::string, std::string>;
 
-/// Reads a split without HDF5, of which HDF5 reads these `values`.
+/// Reads a split without HDF5, and compares with `values`, which HDF5 read.
 void read_pieces(const SplitReader& reader, const std::vector<uint8_t>& values) {
     const SplitPieces pieces(reader);
     SplitPieces::Scratch scratch;
@@ -66,7 +66,7 @@ void read_pieces(const SplitReader& reader, const std::vector<uint8_t>& values) 
 /// Reads the training split of a good data set whose only training shard is made hostile.
 void read_data_set(const std::string& dir, const Files& good, const std::string& shard, Bytes bytes) {
     for (const auto& [name, content] : good) write_file(dir + "/" + name, content);
-    // where a link of a hostile file may lead: whoever opens it waits for ever
+    // a target for links of hostile files: opening it blocks for ever
     mkfifo((dir + "/pipe").c_str(), 0600);
     write_hostile(dir + "/" + shard, good.at(shard), bytes);
     auto manifest = nlohmann::json::parse(good.at("manifest.json"));
@@ -102,7 +102,7 @@ void read_ragged(const std::string& dir, Bytes bytes) {
     read_data_set(dir, !bytes.empty() && (bytes[0] & 2) ? jpegs : pixels, shard_name("train", 0, 2), bytes);
 }
 
-/// Changes bytes of `file` at the places that `bytes` gives: three bytes a place, one the new
+/// Changes bytes of `file` at positions from `bytes`: three bytes per position, one for the new
 /// value.
 std::string changed(std::string file, Bytes bytes) {
     for (; bytes.size() >= 4; bytes = bytes.subspan(4))
@@ -140,7 +140,7 @@ void read_archive(const std::string& dir, Bytes bytes) {
     name_classes(list, "");
 }
 
-/// The state of a small model, and a checkpoint and a model file of it.
+/// The state of a small model, with its checkpoint and model file.
 struct Trained {
     ModelOptions options{"linear", 1, 1, 10, 10};
     Graph graph = build_model(options);
@@ -240,7 +240,7 @@ void read_cifar10(const std::string& dir, Bytes bytes) {
 
 constexpr size_t pickled_pixels = 2 * 3072;
 
-/// A batch of two images, as Python 2 wrote it.
+/// Returns a batch of two images, as Python 2 wrote it.
 std::string pickled_batch() {
     constexpr char head[] =
         "\200\002}q\001(U\013batch_labelq\002U\001xq\003U\006labelsq\004]q\005(K\006K\011eU\004dataq\006"
@@ -256,8 +256,8 @@ std::string pickled_names() {
     return std::string("\200\002}U\013label_names](", 18) + names + "es.";
 }
 
-/// Changes up to three bytes of the pickle at the places that `bytes` gives (two bytes a place, one
-/// the new value), but none of its pixels: these may be anything.
+/// Changes up to three bytes of the pickle at positions from `bytes` (two bytes per position, one
+/// for the new value). Pixels stay, because these may be anything.
 std::string changed_pickle(std::string pickle, Bytes bytes) {
     bytes = bytes.first(std::min<size_t>(bytes.size(), 9));
     const size_t pixels = pickle.size() > pickled_pixels ? pickled_pixels : 0, structure = pickle.size() - pixels;

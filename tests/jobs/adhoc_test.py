@@ -1,4 +1,4 @@
-"""jobs/adhoc/run.sh as it is, and the toy all-reduce, over emulated hosts and what stands for ssh."""
+"""Tests jobs/adhoc/run.sh unchanged, and the toy all-reduce, on emulated hosts with a stand-in for ssh."""
 
 import contextlib
 import glob
@@ -30,7 +30,7 @@ def setUpModule():
 
 
 def session_folders():
-    """Where mpirun keeps its files, as each rank that runs was told; those of m1 come first."""
+    """Returns the folders of mpirun's files, as passed to each running rank; those of m1 come first."""
     found = []
     for process in glob.glob("/proc/[0-9]*/environ"):
         with contextlib.suppress(OSError), open(process, "rb") as file:
@@ -124,7 +124,7 @@ class ToyAllReduce(unittest.TestCase):
     STEPS = 100
 
     def run_on_two_hosts(self):
-        """The lines of two ranks, one a host: the host's name, then what comm-test says there."""
+        """Returns the lines of two ranks, one per host: the host's name, then comm-test's output there."""
         toy = f"{checkout.path('build/convoy')} comm-test --device cpu --steps {self.STEPS} --log-format toy"
         return checkout.sh(
             hosts.on("m1", "mpirun --bind-to none -np 2 -H m1:1,m2:1")

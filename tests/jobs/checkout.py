@@ -1,4 +1,4 @@
-"""A checkout as a user has it: the shipped jobs/ and recipes, the executable that was built, a small data set."""
+"""A checkout like a user's: the shipped jobs/ and recipes, the built executable, a small data set."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from hosts import sh
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.path.join(ROOT, os.environ.get("BUILD", "build")))
 
-# Job scripts know nothing of this machine: that tests run as root, and many ranks on few cores.
+# Settings for tests as root, and for many ranks on few cores. Job scripts have no such settings.
 os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1")
 
 
@@ -43,7 +43,7 @@ class Checkout:
 
 
 def parameters(model_file):
-    """Every data set of a model file, as bytes by name."""
+    """Returns every data set of a model file, as bytes by name."""
     import h5py
 
     found = {}

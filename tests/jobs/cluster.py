@@ -1,4 +1,4 @@
-"""A real Slurm of four emulated nodes with 8 GPUs that are not there, on this machine: needs root, slurm-wlm and munge."""
+"""A real Slurm of four emulated nodes with 8 simulated GPUs, on this machine: needs root, slurm-wlm and munge."""
 
 import os
 import shutil
@@ -44,10 +44,10 @@ class Cluster:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def bring_back(self, name):
-        """After hosts.cut_off()."""
+        """Restores the host after hosts.cut_off()."""
         self.hosts.bring_back(name)
         self._start_host(name)
-        sh(f"scontrol update nodename={name} state=resume", check=False)  # a healthy slurmd brings it back by itself
+        sh(f"scontrol update nodename={name} state=resume", check=False)  # a healthy slurmd resumes the node by itself
         wait_for(f"{name} idle", lambda: sh(f"sinfo -h -n {name} -p main -t idle -o %D", check=False) == "1", 60)
 
     def _start_host(self, name):
@@ -80,7 +80,7 @@ class Cluster:
             os.makedirs(self.path("spool", name))
         for name in ("state", "log", "munge"):
             os.makedirs(self.path(name), mode=0o755)
-        # Eight devices that every machine has stand for GPUs.
+        # Eight devices that every machine has stand in for GPUs.
         with open(self.path("gres.conf"), "w") as f:
             f.write(
                 f"NodeName=n[1-{NODES}] Name=gpu File=/dev/tty[1-{GPUS}]\n"

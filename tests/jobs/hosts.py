@@ -12,7 +12,7 @@ import time
 
 
 def sh(command, timeout=60, check=True, **options):
-    """The output of a bash command, both streams together; AssertionError if it fails."""
+    """Returns the output of a bash command, both streams together. Raises AssertionError if it fails."""
     done = subprocess.run(
         ["bash", "-c", command],
         stdin=subprocess.DEVNULL,
@@ -28,7 +28,8 @@ def sh(command, timeout=60, check=True, **options):
 
 
 def wait_for(what, condition, timeout=60):
-    """Polls until condition() is true and returns its value; AssertionError, with what was awaited, after `timeout` seconds."""
+    """Polls until condition() is true and returns its value. Raises AssertionError, which names
+    `what`, after `timeout` seconds."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:
         value = condition()
@@ -74,8 +75,7 @@ class Hosts:
                     f"sh -c 'ip link set lo up && ip addr add {self.address[name]}/24 dev eth0 && ip link set eth0 up'",
                 )
             )
-        # What ssh is elsewhere: `agent HOST COMMAND...`, which takes nothing of the environment
-        # along.
+        # Stand-in for ssh: `agent HOST COMMAND...` passes no environment variables on.
         with open(self.path("agent"), "w") as f:
             f.write("#!/bin/bash\ncase $1 in\n")
             f.writelines(f"{name}|{self.address[name]}) host={p.pid} ;;\n" for name, p in self.process.items())
@@ -87,11 +87,11 @@ class Hosts:
         return os.path.join(self.dir, *names)
 
     def on(self, name, command):
-        """The command line that runs `command` on a host."""
+        """Returns the command line that runs `command` on a host."""
         return f"nsenter -t {self.process[name].pid} -n -u -m {command}"
 
     def cut_off(self, name):
-        """As if its power were lost: no word goes out, then no process is left."""
+        """Simulates a power failure: first no packet leaves the host, then no process is left."""
         sh(f"ip link set h{list(self.address).index(name) + 1} down")
         here, anchor = os.readlink(f"/proc/{self.process[name].pid}/ns/net"), self.process[name].pid
         for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
@@ -108,8 +108,8 @@ class Hosts:
         for process in self.process.values():
             process.kill()
             process.wait()
-        # The kernel takes links away some time after the namespace of their other end; the next
-        # hosts want the same names at once.
+        # The kernel removes links some time after the namespace of their other end. The next hosts
+        # need the same names at once.
         links = " ".join(["convoy0", *(f"h{i}" for i in range(1, len(self.address) + 1))])
         sh(f"umount /etc/hosts; for link in {links}; do ip link del $link; done", check=False)
         shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""The shipped PBS scripts, as they are, on a real PBS (`make test-pbs`; variables: pbs.py): launch,
-and every way a job is interrupted."""
+"""The shipped PBS scripts, unchanged, on a real PBS (`make test-pbs`; variables: pbs.py): launch,
+and every way in which a job is interrupted."""
 
 import math
 import os
@@ -12,15 +12,15 @@ from hosts import wait_for
 from pbs import Job, SharedCheckout, manager, on
 
 TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
-# With checkpoints to go back to where nobody asks first. A lost host is noticed soon.
+# Has checkpoints for interruptions without a request. A lost host is noticed soon.
 INTERRUPTED = f"{TRAIN} --batch-per-rank 8 --eval-every 200 --log-interval 1 --checkpoint-every 40 --watchdog 15s"
-# How long such a training takes where nothing happens to it: long enough to be interrupted, and
-# longer than the time limit of a walltime of 40 s (30 s).
+# Duration of such a training without interruption: long enough to be interrupted, and longer than
+# the time limit at a walltime of 40 s (30 s).
 SECONDS = 45
 checkout = None
 
-# A host without power, in the network namespace that stands for it: no word goes out, then no
-# process is left. Of a host that only crashes, its connections tell.
+# Simulates a host without power in its network namespace: first no packet leaves it, then no
+# process is left. If a host only crashes, its closed connections reveal that.
 CUT_OFF = "ip link set eth0 down"
 KILL = """here=$(readlink /proc/self/ns/net)
 for p in /proc/[0-9]*; do
@@ -42,7 +42,7 @@ def setUpModule():
 
 
 def set_up_pbs():
-    """Outputs are copied over the shared folder, not by scp; a lost first host is given up soon."""
+    """Makes PBS copy outputs through the shared folder, not by scp, and give up a lost first host soon."""
     unittest.addModuleCleanup(manager, "qmgr -c 'set server node_fail_requeue = 310'")
     manager("qmgr -c 'set server node_fail_requeue = 15'; qmgr -c 'set server job_history_enable = true'")
     for host in re.findall(r"^(\S+)", manager("pbsnodes -a"), re.M):
@@ -76,7 +76,7 @@ class OpenPbs(unittest.TestCase):
         return copy
 
     def long(self, script):
-        """The arguments of a training that takes SECONDS with this script, on this machine."""
+        """Returns the arguments of a training that takes SECONDS with this script on this machine."""
         if script not in OpenPbs.epochs:
             tried = 200
             job = self.submit(f"jobs/pbs/{script}.pbs {INTERRUPTED} --epochs {tried}").ended()
@@ -85,13 +85,13 @@ class OpenPbs(unittest.TestCase):
         return f"{INTERRUPTED} --epochs {OpenPbs.epochs[script]}"
 
     def reference(self, script):
-        """The model of such a training that nothing happens to."""
+        """Returns the model of such a training without interruption."""
         if script not in OpenPbs.undisturbed:
             OpenPbs.undisturbed[script] = self.submit(f"jobs/pbs/{script}.pbs {self.long(script)}").ended().model()
         return OpenPbs.undisturbed[script]
 
     def check_resumed(self, job, script):
-        """`job`, or its last copy, resumed; the model is bit for bit that of the undisturbed run."""
+        """Checks that `job`, or its last copy, resumed, and that the model equals the undisturbed run's bit for bit."""
         self.assertIn("resume    at step", job.ended().log())
         mine = job.model()
         self.assertTrue(mine and mine == self.reference(script), "the model differs from that of an undisturbed run")
@@ -120,7 +120,7 @@ class OpenPbs(unittest.TestCase):
         wait_for("the matrix", lambda: all(map(os.path.exists, files)), 120)
         self.assertIn("2n4g: done", checkout.user(command))
 
-    # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing ha
+    # ---- interruptions: the model always equals that of an undisturbed run, bit for bit ----
     def test_qsig_checkpoints_and_a_copy_with_the_same_options_goes_on(self):
         job = self.submit(f"-l walltime=1:00:00 -l place=scatter jobs/pbs/4node.pbs {self.long('4node')}").training()
         checkout.user(f"qsig -s USR1 {job.id}")
@@ -137,7 +137,7 @@ class OpenPbs(unittest.TestCase):
         self.check_resumed(self.copy_of(job.ended(85)), "2node")
 
     def test_plain_qsub_without_the_shell_dies_of_signals(self):
-        """What jobs/README.md warns of: the login shell between PBS and the script has no trap."""
+        """jobs/README.md warns of this: the login shell between PBS and the script has no trap."""
         long = self.long("1node")
         job = Job(checkout, checkout.user(f'qsub -v CONVOY_ARGS="{long}" jobs/pbs/1node.pbs')).training()
         checkout.user(f"qsig -s USR1 {job.id}")
@@ -181,12 +181,12 @@ class OpenPbs(unittest.TestCase):
     def test_elastic_job_goes_on_with_the_nodes_that_qalter_says_bit_for_bit(self):
         job = self.submit(f"jobs/pbs/elastic.pbs {self.long('elastic')}").training()
         self.addCleanup(manager, "qmgr -c 'set server scheduling = true'")
-        # checkpointed: a copy goes on
+        # after a checkpoint a copy continues
         manager("qmgr -c 'set server scheduling = false'")
         checkout.user(f"qsig -s USR1 {job.id}")
         copy = self.copy_of(job.ended(85))
         self.check_altered(copy, 2, runs=1)
-        # put back: the same job goes on
+        # put back in the queue, the same job continues
         steps = copy.training(copy.steps() + 42).steps()
         manager("qmgr -c 'set server scheduling = false'")
         manager(f"qrerun {copy.id}")
@@ -196,7 +196,7 @@ class OpenPbs(unittest.TestCase):
         self.assertGreater(copy.steps(), steps)
 
     def check_altered(self, job, nodes, runs):
-        """A job in the queue takes another number of nodes, and starts on it."""
+        """Checks that a queued job changes to another number of nodes, and starts on it."""
         checkout.user(f"qalter -l select={nodes}:ncpus=8:mpiprocs=8:ngpus=8:ompthreads=1 {job.id}")
         manager("qmgr -c 'set server scheduling = true'")
         job.started(runs)
@@ -252,7 +252,7 @@ class OpenPbs(unittest.TestCase):
 
     @needs_pbs_of_ones_own
     def test_four_of_four_hosts_wait_for_the_lost_one(self):
-        for which in (-1, 0):  # another host: a copy goes on; the first: PBS runs the job again
+        for which in (-1, 0):  # another host is lost: a copy continues; the first host: PBS runs the job again
             with self.subTest(which):
                 job = self.submit(f"jobs/pbs/4node.pbs {self.long('4node')}").training()
                 lost = list(dict.fromkeys(job.hosts()))[which]

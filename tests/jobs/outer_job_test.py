@@ -1,24 +1,25 @@
-"""What a job takes over from another one, inside which it was submitted: nothing that describes that job. Needs no scheduler."""
+"""A job submitted from inside another job inherits nothing that describes the outer one. Needs no scheduler."""
 import os
 import re
 import unittest
 
 import words
 
-# As `srun --pty bash` leaves them in a job of 2 GiB a core on Slurm 23.11, with PMIx by default.
+# Variables that `srun --pty bash` leaves in a job of 2 GiB per core on Slurm 23.11, with PMIx by
+# default.
 STEP = {
     "SLURM_CPU_BIND": "quiet,mask_cpu:0x3", "SLURM_CPU_BIND_LIST": "0x3", "SLURM_CPU_BIND_TYPE": "mask_cpu:", "SLURM_CPU_BIND_VERBOSE": "quiet",
     "SLURM_MEM_PER_CPU": "2048", "SLURM_GPUS_PER_NODE": "1", "SLURM_TRES_PER_TASK": "cpu=2", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_ID": "0",
     "SLURM_EXPORT_ENV": "NONE", "PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0", "PMIX_SERVER_URI2": "pmix-server.7;tcp4://10.0.0.1:5",
 }  # fmt: skip
-# What other options of an outer job leave.
+# Variables that other options of an outer job leave.
 OPTIONS = {
     "SLURM_MEM_PER_NODE": "4096", "SLURM_MEM_PER_GPU": "1024", "SLURM_MEM_BIND": "quiet,local", "SLURM_GPU_BIND": "single:1", "SLURM_TRES_BIND": "gres/gpu:none",
     "SLURM_CPUS_PER_GPU": "6", "SLURM_GPUS": "1", "SLURM_GPUS_PER_TASK": "1", "SLURM_GPUS_PER_SOCKET": "1", "SLURM_GRES": "gpu:1", "SLURM_NTASKS_PER_GPU": "2",
     "SLURM_NTASKS_PER_SOCKET": "2", "SLURM_THREADS_PER_CORE": "1", "SLURM_HET_SIZE": "2", "PMI_RANK": "3", "PMI_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3",
     "OMPI_UNIVERSE_SIZE": "4", "OMPI_MCA_ess_base_vpid": "3", "OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:5",
 }  # fmt: skip
-# A job's own, and what users set on purpose.
+# Variables of the job itself, and those that users set on purpose.
 KEPT = {
     "SLURM_JOB_ID": "8", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NTASKS": "16", "SLURM_NTASKS_PER_NODE": "8", "SLURM_CPUS_PER_TASK": "4",
     "SLURM_CONF": "/etc/slurm.conf", "SLURM_CLUSTERS": "here", "SLURM_PMIX_FENCE": "tree", "SBATCH_PARTITION": "gpu", "SBATCH_MEM_PER_NODE": "8G",

@@ -21,7 +21,7 @@ ON = shlex.split(os.environ.get("PBS_ON") or "ssh")
 
 
 def on(host, command, user="", check=True, timeout=60):
-    """The output of a bash command on a host ("": here), both streams; AssertionError if it fails."""
+    """Returns the output of a bash command on a host ("": here), both streams. Raises AssertionError if it fails."""
     words = ([*ON, host] if host else []) + (["runuser", "-u", user, "--"] if user else []) + ["bash", "-s"]
     pipe, both = subprocess.PIPE, subprocess.STDOUT
     done = subprocess.run(words, input=command, stdout=pipe, stderr=both, text=True, timeout=timeout)
@@ -31,7 +31,7 @@ def on(host, command, user="", check=True, timeout=60):
 
 
 class SharedCheckout(Checkout):
-    """A checkout that all hosts see, of the user who submits; its site file finds PBS's commands."""
+    """A checkout of the submitting user that all hosts see; its site file finds PBS's commands."""
 
     def __init__(self):
         super().__init__(os.environ.get("PBS_FOLDER") or os.path.join(ROOT, "output"))
@@ -59,11 +59,11 @@ class Job:
 
     @classmethod
     def submitted(cls, checkout, command):
-        """`command` without its jobs/submit.sh, as in 'jobs/pbs/1gpu.pbs RECIPE'."""
+        """`command` omits jobs/submit.sh, for example 'jobs/pbs/1gpu.pbs RECIPE'."""
         return cls(checkout, checkout.user(f"jobs/submit.sh {command}").splitlines()[-1])
 
     def fields(self):
-        """What qstat says of the job; {} where PBS keeps no history and it has ended."""
+        """Returns the fields that qstat prints of the job; {} if it has ended and PBS keeps no history."""
         text = self.checkout.user(f"qstat -x -f '{self.id}'", check=False).replace("\n\t", "")
         return dict(re.findall(r"^ +([\w.]+) = (.*)$", text, re.M))
 
@@ -71,14 +71,14 @@ class Job:
         return re.findall(r"([\w.-]+)/", self.fields().get("exec_host", ""))
 
     def run(self):
-        """The run folder; that of a copy is its first job's."""
+        """Returns the run folder; for a copy that of its first job."""
         fields = self.fields()
         said = re.search(r"CONVOY_OUTPUT=([^,]+)", fields["Variable_List"])
         own = f"output/{fields['Job_Name']}-{self.id.split('.')[0]}"
         return self.checkout.path(said.group(1) if said else own)
 
     def log(self):
-        """All of it, once the job has ended: until then it is on the first host."""
+        """Returns the whole log once the job has ended; until then it is on the first host."""
         return self.checkout.read("output", self.id + ".OU")
 
     def steps(self):
@@ -98,7 +98,7 @@ class Job:
         return self.fields().get("job_state", "F") == "F"
 
     def ended(self, code=0, timeout=900):
-        """Waits for its end, with this exit code (None: with any)."""
+        """Waits for the job's end, with this exit code (None: any)."""
         self._await("the end", self.over, timeout)
         said = self.fields().get("Exit_status", str(code))
         if code is not None and said != str(code):
@@ -106,7 +106,7 @@ class Job:
         return self
 
     def copy(self):
-        """The job that goes on with this one, which has ended."""
+        """Returns the job that continues this one, which has ended."""
         said = re.search(r"goes on as job (\S+)", self.log())
         if not said:
             raise AssertionError(f"job {self.id} has no copy:\n{self.log()[-6000:]}")

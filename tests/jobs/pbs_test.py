@@ -35,7 +35,7 @@ class Pbs(unittest.TestCase):
 
     def setUp(self):
         os.makedirs(hosts.path("bin"), exist_ok=True)
-        with open(checkout.path("jobs/site/stand-ins.env"), "w") as f:  # /etc/profile, which PBS's login shell reads, sets PATH anew
+        with open(checkout.path("jobs/site/stand-ins.env"), "w") as f:  # the login shell reads /etc/profile, which sets PATH
             f.write(f"PATH={shlex.quote(hosts.path('bin'))}:$PATH\n")
         self.stand_in("pbs_tmrsh", self.tmrsh())
         self.stand_in("qstat", 'echo "    Resource_List.walltime = 12:00:00"')
@@ -52,11 +52,12 @@ class Pbs(unittest.TestCase):
         os.chmod(hosts.path("bin", name), 0o755)
 
     def tmrsh(self, silent=" "):
-        """Executes its words without a shell, as PBS's does; has no answer for `true` on the hosts of these names."""
+        """Executes its words without a shell, like PBS's. Does not answer `true` on the hosts of these names."""
         return f'[[ "{silent}" != *$1* || $* != *true ]] || exit 1\nexec {hosts.path("agent")} "$1" "$(printf "%q " "${{@:2}}")"'
 
     def start(self, script, arguments, whole=False, **environment):
-        """Starts jobs/pbs/SCRIPT.pbs on the hosts that its select asks for, as PBS does: in the home folder, its path read from stdin."""
+        """Starts jobs/pbs/SCRIPT.pbs on the hosts of its select, like PBS: in the home folder, its
+        path read from stdin."""
         Pbs.jobs += 1
         path = checkout.path("jobs/pbs", script + ".pbs")
         text = checkout.read(path)
@@ -72,7 +73,7 @@ class Pbs(unittest.TestCase):
         return self.shell(text if whole else self.command(variables["PBS_JOBID"], path), variables)
 
     def command(self, id, path):
-        """What PBS passes for a job's script: the path of a copy, in shell code."""
+        """Returns what PBS passes for a job's script: the path of a copy, in shell code."""
         copy = hosts.path(id + ".SC")
         shutil.copy(path, copy)
         os.chmod(copy, 0o700)
@@ -112,7 +113,7 @@ class Pbs(unittest.TestCase):
         return job
 
     def ask_to_stop(self, job, asked):
-        """As qsig and qdel do: a signal to every process of the job's session on the first host."""
+        """Stops a job like qsig and qdel: sends a signal to every process of the job's session on the first host."""
         subprocess.run(["pkill", f"-{asked}", "-s", str(job.pid)], check=True)
 
     def test_every_script_starts_what_it_asks_for(self):
@@ -148,7 +149,7 @@ class Pbs(unittest.TestCase):
         job = self.start("4node", LONG.replace("--epochs 40", "--epochs 4000"))
         log = self.ended(job, 85)
         self.assertIn("goes on as job 99.server", log)
-        self.stand_in("qstat", "exit 1")  # and without a qstat there is no limit
+        self.stand_in("qstat", "exit 1")  # without a qstat there is no limit
 
         job = self.training(self.start("4node", LONG, CONVOY_SUBMIT="-l walltime=2:00:00"))
         self.ask_to_stop(job, signal.SIGUSR1.value)
@@ -169,7 +170,7 @@ class Pbs(unittest.TestCase):
         self.assertFalse(os.path.exists(checkout.path("qsub")))
 
     def test_a_requeue_is_not_ended_by_its_own_signal(self):
-        """PBS's qrerun signals every process of the job, and so itself."""
+        """PBS's qrerun signals every process of the job, including itself."""
         self.stand_in("qrerun", "kill -TERM $$; exec true")
         job = self.training(self.start("1node", LONG))
         self.ask_to_stop(job, signal.SIGUSR1.value)
@@ -198,17 +199,17 @@ class Pbs(unittest.TestCase):
             checkout = usual
 
     def test_in_a_private_sandbox(self):
-        """PBS then passes two commands."""
+        """In a sandbox PBS passes two commands."""
         command = self.command
         self.command = lambda *words: "cd /;" + command(*words)
         self.ended(self.start("1gpu", TRAIN + " --epochs 1"))
 
     def test_scripts_through_stdin(self):
-        """As a PBS does that was configured without its shell pipe."""
+        """A PBS configured without its shell pipe does this."""
         self.ended(self.start("1gpu", TRAIN + " --epochs 1", whole=True))
 
     def failing(self, script, code, **environment):
-        """A job whose ranks end with this exit code."""
+        """Starts a job whose ranks end with this exit code."""
         with open(checkout.path("fails.sh"), "w") as f:
             f.write(f"exit {code}\n")
         return self.start(script, TRAIN, CONVOY_COMMAND="sh fails.sh", **environment)
@@ -235,7 +236,7 @@ class Pbs(unittest.TestCase):
     def test_deleted_stays_deleted(self):
         job = self.training(self.start("1node", LONG))
         self.ask_to_stop(job, signal.SIGTERM.value)
-        job.wait(60)  # mpirun had the signal too, and gives its ranks two seconds
+        job.wait(60)  # mpirun got the signal too, and gives its ranks two seconds
         self.assertTrue(os.listdir(self.run_folder + "/checkpoints"))
         self.assertFalse(os.path.exists(checkout.path("qsub")))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make test-jobs: run.sh [TEST...], as in run.sh slurm_test.Slurm.test_array_sweep. As root, in
-# namespaces of its own: processes, network and mounts end with it, however it ends.
+# make test-jobs: run.sh [TEST...], for example run.sh slurm_test.Slurm.test_array_sweep. As root it
+# uses separate namespaces: processes, network and mounts end with it, however it ends.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 tests=("$@")

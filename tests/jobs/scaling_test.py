@@ -1,4 +1,4 @@
-"""The scaling matrix, as text: what is submitted, what each cell runs, and what is said to expect. Needs no scheduler."""
+"""The scaling matrix as text: submitted jobs, each cell's command, and the printed expectations. Needs no scheduler."""
 import os
 import shutil
 import unittest
@@ -26,7 +26,7 @@ class Scaling(words.Words):
         self.refused("not of the form", "CELLS=2x16 jobs/slurm/scaling.sh")
 
     def test_scaling_cells(self):
-        # Batch 64 does not fit; batch 96 fails once; what has ended is not measured again.
+        # Batch 64 does not fit; batch 96 fails once; finished cells are not measured again.
         self.stub("build/convoy", 'echo "$@" >>calls; [[ $* != *"rank 64"* ]] || exit 7; [[ $* != *"rank 96"* || -e once ]] || { touch once; exit 6; }; '
                   'while [[ $1 != --output ]]; do shift; done; mkdir -p "$2"; touch "$2/metrics.h5"')  # fmt: skip
         command = "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES='32 64 96' REPEATS=1; bench_on cpu linear out"
@@ -41,7 +41,7 @@ class Scaling(words.Words):
         self.assertEqual(calls[0], "bench --model linear --batch-per-rank 32 --output out/.1n1g-b32-r1 --steps 100 --device cpu")
 
     def benched(self, arguments):
-        """The words after `convoy bench` of one cell."""
+        """Returns the words after `convoy bench` of one cell."""
         shutil.rmtree(f"{self.dir}/out", ignore_errors=True)
         self.stub("build/convoy", 'echo "$@" >calls; while [[ $1 != --output ]]; do shift; done; mkdir -p "$2"')
         code, _, err = self.bash(f"source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=128 REPEATS=1; bench_on cuda {arguments}")

@@ -1,4 +1,4 @@
-"""What holds for the text of the job scripts, and what they say before anything starts. Needs neither root nor a scheduler."""
+"""Properties of the job scripts' text, and their output before anything starts. Needs neither root nor a scheduler."""
 import glob
 import os
 import re
@@ -16,7 +16,8 @@ ALL = BATCH["slurm"] + BATCH["pbs"] + SHELL
 
 
 def directive_errors(lines, prefix):
-    """What is wrong with the directives of a script, as lines of text. PBS stops reading at the first line that is no directive."""
+    """Returns errors in the directives of a script, as lines of text. PBS stops at the first line
+    that is no directive."""
     errors = []
     at = [i for i, line in enumerate(lines) if line.startswith(prefix + " ")]
     if not at:
@@ -110,7 +111,7 @@ class Text(unittest.TestCase):
                 self.assertNotRegex(text, r"(?<![\w.}$])/(home|root|work|mnt|scratch|opt|usr)/|RUN_AS_ROOT")
 
     def test_an_image_gets_what_is_tracked_and_nothing_else(self):
-        """By Docker's rules: a pattern takes a path or a folder above it, and the last one decides."""
+        """Docker's rules: a pattern matches a path or a folder above it, and the last match decides."""
         patterns = [line for line in lines_of(f"{ROOT}/.dockerignore") if line and not line.startswith("#")]
 
         def left_out(path):
@@ -140,7 +141,7 @@ class Text(unittest.TestCase):
 
 
 class Words(words.Words):
-    """What a job says before it starts anything."""
+    """Output of a job before it starts anything."""
 
     def test_a_script_is_not_started_by_hand(self):
         self.refused("submit it", "bash jobs/slurm/4node.sbatch --data data")
@@ -161,7 +162,7 @@ class Words(words.Words):
         self.assertIn("in a container: convoy train --data data", self.trained("", CONVOY_SITE="b"))
 
     def test_mpirun_that_ends_with_0_must_have_left_a_model(self):
-        """OpenMPI 5.0.7's does so when its daemon on another host is killed."""
+        """OpenMPI 5.0.7's mpirun ends with 0 if its daemon on another host is killed."""
         command = 'source jobs/common.sh; launch=("${mpirun[@]}"); train_on auto --data data --output out'
         self.stub("bin/mpirun", "exit 0")
         code, out, _ = self.bash(command)
@@ -193,7 +194,7 @@ class Words(words.Words):
         self.assertEqual(out.splitlines()[:-1], ["-S", f"{self.dir}/jobs/pbs/shell.sh", "-q", "gpu", "-l", "walltime=1:00:00",
                                                  "-v", "CONVOY_ARGS,CONVOY_SUBMIT,CONVOY_DATA", "jobs/pbs/1gpu.pbs"])  # fmt: skip
         packed = out.splitlines()[-1].removeprefix("ARGS: ")
-        self.assertRegex(packed, "^base64:[A-Za-z0-9+/=]+$")  # PBS takes values apart at commas and backslashes
+        self.assertRegex(packed, "^base64:[A-Za-z0-9+/=]+$")  # PBS splits values at commas and backslashes
         unpacked = self.bash(f'source jobs/common.sh; eval "printf %s\\|  $(unpacked {packed})"')[1]
         self.assertEqual(unpacked, "--data|a b|--lr-milestones|1,2|")
 
@@ -209,7 +210,7 @@ class Words(words.Words):
         self.assertEqual(self.bash('source jobs/common.sh; echo "$CONVOY_DATA"', CONVOY_DATA=said[0])[1], "/ours\n", "the site file comes after it")
 
     def test_no_value_for_pbs_ends_with_a_blank(self):
-        """qsub takes it away, and a copy's options would run together."""
+        """qsub removes the blank, and a copy's options would run together."""
         self.stub("bin/qsub", 'printf "%s|" "$CONVOY_ARGS" "$CONVOY_SUBMIT"')
         said = self.bash("jobs/submit.sh -l walltime=1:00:00 -W depend=afterok:7 jobs/pbs/1gpu.pbs --data data")[1]
         self.assertEqual(said, "--data data|-l walltime=1:00:00|")

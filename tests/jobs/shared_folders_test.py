@@ -1,4 +1,5 @@
-"""What the job scripts write into folders that others may write, and what they take from a host file. Needs neither root nor a scheduler."""
+"""Files that job scripts write in folders that others may write, and lines that they read from a
+host file. Needs neither root nor a scheduler."""
 import os
 import subprocess
 import unittest
@@ -8,7 +9,7 @@ from words import lines_of
 
 
 class SharedFolders(words.Words):
-    """Others may be able to write where a job writes: nothing goes through a link of theirs."""
+    """Other users may be able to write where a job writes: the job does not write through their links."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""A job that a test submits to Slurm: what it says, how far it is, how it ends."""
+"""A job that a test submits to Slurm: its output, progress and end."""
 import json
 import re
 
@@ -6,16 +6,16 @@ from hosts import sh, wait_for
 
 
 class Job:
-    checkout = None  # of Convoy, in which jobs are submitted
+    checkout = None  # the checkout of Convoy from which jobs are submitted
 
     def __init__(self, command):
-        """`command` without its jobs/submit.sh, as in 'jobs/slurm/1gpu.sbatch RECIPE', or without its sbatch."""
+        """`command` omits jobs/submit.sh or sbatch, for example 'jobs/slurm/1gpu.sbatch RECIPE'."""
         self.command, self.tries = command, 0
         self._submit()
 
     @classmethod
     def submitted(cls, id, name):
-        """A job that was not submitted with sbatch."""
+        """Returns a job that was not submitted with sbatch."""
         job = cls.__new__(cls)
         job.id, job.tries, job.run = id, 3, cls.checkout.path("output", f"{name}-{id}")
         return job
@@ -26,8 +26,8 @@ class Job:
         self.run = self.checkout.path("output", f"{self.fields()['JobName']}-{self.id}")
 
     def died_in_mpi_init(self):
-        """OpenMPI 4.1 under srun, with many ranks on few cores: a launch now and then ends in MPI_Init, before
-        Convoy has a word (see jobs/common.sh). Submits it again."""
+        """Submits the job again if it died in MPI_Init. OpenMPI 4.1 under srun, with many ranks on
+        few cores, sometimes does so before Convoy prints anything (see jobs/common.sh)."""
         if self.tries == 3 or self.fields()["ExitCode"] != "139:0" or "ranks\n" in self.log():
             return False
         self.tries += 1
@@ -36,7 +36,7 @@ class Job:
         return True
 
     def fields(self):
-        """What scontrol says of the job; of the first element, if it is an array."""
+        """Returns the fields that scontrol prints of the job; of the first element, if it is an array."""
         text = sh(f"scontrol show job -o {self.id}").splitlines()[0]
         return dict(word.split("=", 1) for word in text.split() if "=" in word)
 
@@ -47,7 +47,7 @@ class Job:
         return self.checkout.read(self.run + ".log")
 
     def steps(self):
-        """Training steps in the metrics so far."""
+        """Returns the number of training steps in the metrics so far."""
         return sum('"kind":"train"' in line for line in self.checkout.read(self.run, "metrics.jsonl").splitlines())
 
     def events(self):

@@ -1,4 +1,5 @@
-"""The shipped Slurm scripts, as they are, on a real Slurm of four emulated nodes: allocation, launch, and every way a job is interrupted."""
+"""The shipped Slurm scripts, unchanged, on a real Slurm of four emulated nodes: allocation, launch,
+and every way in which a job is interrupted."""
 import glob
 import os
 import re
@@ -10,7 +11,7 @@ from hosts import sh, wait_for
 from slurm import Job
 
 TRAIN = "input/recipes/mnist-linear.cfg --data input/mnist --device cpu"
-# Long enough to be interrupted, with checkpoints to go back to when nobody asks first.
+# Long enough to be interrupted, with checkpoints for interruptions without a request.
 LONG = TRAIN + " --batch-per-rank 8 --epochs 40 --eval-every 20 --log-interval 1 --checkpoint-every 40"
 cluster = checkout = None
 
@@ -102,9 +103,9 @@ class Slurm(unittest.TestCase):
         job.restarted().ended()
         self.check_allocation(job, 2, 8)
 
-    # ---- interruptions: whatever happens, the model is, bit for bit, that of a run that nothing ha
+    # ---- interruptions: the model always equals that of an undisturbed run, bit for bit ----
     def reference(self):
-        """The model of 4node.sbatch LONG without interruption."""
+        """Returns the model of 4node.sbatch LONG without interruption."""
         if not hasattr(Slurm, "undisturbed"):
             Slurm.undisturbed = parameters(Job(f"jobs/slurm/4node.sbatch {LONG}").ended().run + "/model.h5")
         return Slurm.undisturbed
@@ -140,7 +141,8 @@ class Slurm(unittest.TestCase):
         self.assertEqual(parameters(job.run + "/model.h5"), parameters(whole.run + "/model.h5"))
 
     def test_end_of_time_checkpoints_and_requeues(self):
-        # Slurm signals a first time soon after the start: it looks at time limits every 30 s.
+        # Slurm sends the first signal soon after the start, because it checks time limits every 30
+        # s.
         job = Job(f"--time=3 --signal=B:USR1@170 jobs/slurm/1gpu.sbatch {TRAIN} --batch-per-rank 8 --epochs 100000 --log-interval 50")
         job.training().restarted()
         self.assertIn("back into the queue", job.log())
@@ -158,7 +160,7 @@ class Slurm(unittest.TestCase):
         try:
             wait_for("the job back in the queue", lambda: job.state() == "PENDING", 60)
         finally:
-            sh("scontrol update nodename=n3 state=resume", check=False)  # a healthy slurmd brings it back by itself
+            sh("scontrol update nodename=n3 state=resume", check=False)  # a healthy slurmd resumes the node by itself
         self.check_resumed(job)
 
     def test_silent_host_goes_on_without_it(self):
@@ -242,11 +244,12 @@ class Slurm(unittest.TestCase):
             os.remove(checkout.path("jobs/site/here.env"))
 
     def test_what_pbs_scripts_ask_for(self):
-        """Slurm reads PBS's directives too: its qsub takes them as options (sbatch, which it calls, those in the script)."""
+        """Slurm reads PBS's directives too: its qsub passes them as options to sbatch, which itself
+        reads those in the script."""
         for script, nodes, tasks, minutes in (("1gpu", 1, 1, 720), ("1node", 1, 8, 720), ("2node", 2, 8, 360), ("4node", 4, 8, 360), ("cpu", 1, 4, 240)):
             with self.subTest(script):
                 words = " ".join(re.findall(r"^#PBS (-l .*|-r .*|-N .*|-j .*)$", checkout.read(f"jobs/pbs/{script}.pbs"), re.M))
-                words = re.sub(r"-l (\S+) -l (\S+) -l (\S+)", r"-l \1,\2,\3", words)  # it takes the last -l
+                words = re.sub(r"-l (\S+) -l (\S+) -l (\S+)", r"-l \1,\2,\3", words)  # only the last -l counts
                 answer = checkout.sh(f"qsub -h {words} jobs/pbs/{script}.pbs").splitlines()[-1]
                 self.assertRegex(answer, r"^\d+$")
                 f = Job.submitted(answer, script).fields()
@@ -256,7 +259,7 @@ class Slurm(unittest.TestCase):
                 self.assertEqual(int(days) * 1440 + int(clock[:2]) * 60 + int(clock[3:5]), minutes)
 
     def test_a_job_that_is_submitted_from_inside_another(self):
-        """From a step with a core mask, memory a core and one GPU: Slurm carries all that into the job."""
+        """The outer step has a core mask, memory per core and one GPU: Slurm passes all of them on to the job."""
         with open(checkout.path("outer.sh"), "w") as f:
             f.write(f"env\nsbatch --mem=500 jobs/slurm/cpu.sbatch {TRAIN} --epochs 1\n")
         Job("--mem-per-cpu=100 --gpus-per-node=1 --output=output/outer.log --wrap 'srun --cpu-bind=mask_cpu:0x1 bash outer.sh'").ended()

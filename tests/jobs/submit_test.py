@@ -1,4 +1,4 @@
-"""What jobs/submit.sh hands to the scheduler, and what the job then does with it. Needs no scheduler."""
+"""What jobs/submit.sh passes to the scheduler, and what the job then does with it. Needs no scheduler."""
 
 import os
 import shlex

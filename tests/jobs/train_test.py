@@ -1,4 +1,4 @@
-"""jobs/train.sh, with programs of its own in place of mpirun and convoy, and what a container starts. Needs no scheduler."""
+"""jobs/train.sh, with stand-ins for mpirun and convoy, and the programs that a container starts. Needs no scheduler."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ HELP = "usage: convoy COMMAND [options]\n  convert   make\n  train     train a m
 
 
 class Stubs(unittest.TestCase):
-    """A folder with programs of its own, first in PATH."""
+    """A folder of stand-ins for programs, first in PATH."""
 
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="convoy-train-")
@@ -111,7 +111,7 @@ class Train(Stubs):
     def test_mistakes_are_one_line(self):
         for arguments, word in ((("resnet50", "0;1"), "GPUS '0;1'"), (("resnet50", ""), "Use gpus"), (("resnet50", "0", "many"), "BATCH 'many'"), (("resnet50", "0", "1", "quote"), "has a quote that does not end")):
             done = self.run_script(*arguments[:3], CONVOY_DATA="/data", CONVOY_ARGS="--log-dir 'a" if "quote" in arguments else "")
-            if word == "Use gpus":  # an empty word is no word, as in theirs
+            if word == "Use gpus":  # an empty word is skipped, as in the original script
                 self.assertEqual(done.returncode, 0)
                 continue
             self.assertEqual(done.returncode, 2)
@@ -142,7 +142,7 @@ class Container(Stubs):
             self.assertEqual(done.returncode, 3 if printed.startswith("convoy") else 0)
 
     def stays_up(self, terminal):
-        """Whether it is there after a second, and ends soon after a TERM; at a terminal, after `exit`."""
+        """Returns true if it still runs after a second, and ends soon after a TERM; at a terminal, after `exit`."""
         master, slave = os.openpty() if terminal else (None, subprocess.DEVNULL)
         container = subprocess.Popen([ENTRY], env=self.environment(), stdin=slave, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         time.sleep(1)

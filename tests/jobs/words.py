@@ -1,4 +1,4 @@
-"""What tests of the scripts' words share: scripts in a folder of their own, with stubs for the programs they call."""
+"""Shared by tests of the scripts' output: scripts in a separate folder, with stubs for the programs they call."""
 import os
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ def lines_of(path):
 
 
 class Words(unittest.TestCase):
-    """A folder with the job scripts, and programs that take the place of others."""
+    """A folder with the job scripts, and stand-ins for other programs."""
 
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="convoy-words-")
@@ -53,7 +53,7 @@ class Words(unittest.TestCase):
         self.assertIn(words, err)
 
     def trained(self, arguments, before="", **environment):
-        """The words after `convoy train`, from a launch on this machine alone."""
+        """Returns the words after `convoy train`, from a launch on this machine alone."""
         code, out, err = self.bash(f"source jobs/common.sh; launch=(env); {before} train_on auto {arguments}", **environment)
         self.assertEqual(code, 0, err)
         return out.splitlines()[-1]

@@ -1,7 +1,7 @@
 // Batch norm's kernels where the CPU backend has no counterpart: smooth activations, no scale, the
-// halves that ranks sum between, operands in one place, and sizes that take many blocks. The truth
-// is a scalar loop in double.
-#include "tests/kernels/norm_case.h"  // first: it changes what CUDA's headers say
+// halves between which ranks run an all-reduce, operands in one place, and sizes that take many
+// blocks. The reference is a scalar loop in double.
+#include "tests/kernels/norm_case.h"  // must come first: it changes CUDA's headers
 
 namespace convoy::test {
 namespace {
@@ -46,7 +46,7 @@ TEST(KernelBatchNorm, TakesManyBlocks) {
     }
 }
 
-/// The rows [first, last) of images of a Norm.
+/// Returns images [first, last) of a Norm.
 Norm part(const Norm& n, int first, int last) {
     Norm p = n;
     const size_t image = n.shape.count() / size_t(n.shape.n);
@@ -59,7 +59,7 @@ Norm part(const Norm& n, int first, int last) {
     return p;
 }
 
-/// What an all-reduce does between the halves.
+/// Does the all-reduce between the halves.
 void add_up(std::vector<Doubles>& ranks) {
     Doubles total(ranks[0].size());
     for (const Doubles& r : ranks)
@@ -74,7 +74,7 @@ TEST(KernelBatchNorm, InHalvesOverRanksIsTheSame) {
     one.run();
     std::vector<Rank> ranks;
     for (const auto& [first, last] : {std::pair{0, 4}, {4, 4}, {4, 6}})
-        ranks.emplace_back(part(whole, first, last), layout);  // one has nothing
+        ranks.emplace_back(part(whole, first, last), layout);  // one rank has no images
     std::vector<Doubles> sums(ranks.size(), Doubles(2 * 21 + 1, NAN));
     for (size_t r = 0; r < ranks.size(); ++r)
         kernels::batch_norm_sums(ranks[r].args(), sums[r].data(), ranks[r].workspace.data(), nullptr);
@@ -104,7 +104,8 @@ TEST(KernelBatchNorm, InHalvesOverRanksIsTheSame) {
     check(whole, {y, dx, dscale, dbias}, layout.type);
 }
 
-// A convolution sums in float about zero what the kernels sum about a pivot; values are about one.
+// A convolution sums in float about zero, while the kernels sum about a pivot. Values are about
+// one.
 TEST(KernelBatchNorm, TakesTheSumsOfAConvolution) {
     for (const Layout& layout : layouts()) {
         SCOPED_TRACE(name_of(layout));
@@ -123,7 +124,7 @@ TEST(KernelBatchNorm, TakesTheSumsOfAConvolution) {
         EXPECT_LE(test::distance(given.running_var, own.running_var), 2e-6 * test::length(own.running_var));
         EXPECT_TRUE(given.y.padding_is_zero());
 
-        // For a reader that normalises by itself: vectors in x's type, all else as before.
+        // For a reader that normalises by itself: vectors in x's type, everything else as before.
         Rank left(norm, layout);
         KernelTensor scale({1, 1, 1, 21}, layout), bias({1, 1, 1, 21}, layout);
         kernels::batch_norm_statistics(left.args(), sum.data(), squares.data(), scale.tensor().data, bias.tensor().data,
@@ -141,7 +142,7 @@ TEST(KernelBatchNorm, TakesTheSumsOfAConvolution) {
     }
 }
 
-// A convolution's data gradient that masks dy and leaves dscale and dbias: dx is the same.
+// Takes a convolution's data gradient that masks dy and writes dscale and dbias: dx is the same.
 TEST(KernelBatchNorm, TakesTheSumsOfADataGradient) {
     for (const Layout& layout : layouts())
         for (const bool accumulate : {false, true}) {
@@ -171,9 +172,9 @@ TEST(KernelBatchNorm, TakesTheSumsOfADataGradient) {
         }
 }
 
-// With a max-pool before it, it is the pool's kernels and then its own, bit for bit: the same
-// values, the same sums in the same order. Only a gradient that is added is rounded once less,
-// because it is not stored in between.
+// A batch norm with a max-pool before it equals the pool's kernels followed by its own, bit for
+// bit: the same values, the same sums in the same order. Only a gradient that is added is rounded
+// once less, because it is not stored in between.
 TEST(KernelBatchNorm, OneKernelDoesAMaxPoolAndTheNormAfterIt) {
     for (const int pool : {2, 3})
         for (const auto& [h, w] : {std::pair{6, 6}, {7, 11}, {8, 5}})
@@ -212,7 +213,7 @@ TEST(KernelBatchNorm, OneKernelDoesAMaxPoolAndTheNormAfterIt) {
                                                        rank.y.get(),      dx.get(),
                                                        rank.dscale,       rank.dbias,
                                                        rank.running_mean, rank.running_var};
-                        if (fused) {  // in inference nothing but y is written
+                        if (fused) {  // in inference only y is written
                             n.x.data = nullptr;
                             n.index = nullptr;
                         }
@@ -270,7 +271,7 @@ TEST(KernelBatchNorm, RefusesOperandsThatDoNotFit) {
     n = rank.args();
     n.residual = n.x;
     n.residual_channels = 4;
-    EXPECT_THROW(kernels::batch_norm_inference(n, nullptr), std::logic_error);  // smooth activations take none
+    EXPECT_THROW(kernels::batch_norm_inference(n, nullptr), std::logic_error);  // smooth activations are not supported
     n.act = Act::relu;
     EXPECT_NO_THROW(kernels::batch_norm_inference(n, nullptr));
     n.residual_channels = 5;

@@ -1,6 +1,6 @@
-// Gradients as integers on the device: where pieces end, what they have in common, and the order
-// of threads. How exact sums are, on every device: tests/ops/exact_sums_test.cpp.
-#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+// Gradients as integers on the device: where pieces end, what they share, and the order of threads.
+// tests/ops/exact_sums_test.cpp tests the accuracy of sums on every device.
+#include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,8 @@ struct Arena {
     }
 };
 
-/// Multiples of 2^-10 of the size of the tensor, which sums hold exactly; nothing in the third.
+/// Returns multiples of 2^-10 of the size of the tensor, which sums hold exactly; zeros in the
+/// third tensor.
 Floats gradients(uint64_t seed) {
     Floats g = normals(16 + 1220 + 8, seed);
     for (size_t i = 0; i < g.size(); ++i) {
@@ -70,7 +71,8 @@ TEST(KernelExactSums, AddWholeNumbersWithoutAnyError) {
     });
 }
 
-// As the trainer's, each where its exponent ends.
+// 7.99 fits the tensor's exponent, 8 does not. The step is repeated only if all gradients are
+// finite.
 TEST(KernelExactSums, AskForTheStepAgainOnlyWhereAllIsFinite) {
     for (const auto& [value, redo] : {std::pair{7.99f, 0}, {8.0f, 1}, {-8.0f, 1}, {INFINITY, 0}, {NAN, 0}}) {
         Arena arena;

@@ -1,5 +1,5 @@
-// The grid of fibers itself: what CUDA promises holds, and what a kernel can do wrong is found.
-#include "tests/kernels/fibers/cuda_on_host.h"  // first: it changes what CUDA's headers say
+// The grid of fibers itself: it keeps CUDA's guarantees, and it finds errors of kernels.
+#include "tests/kernels/fibers/cuda_on_host.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(Fibers, RunEveryThreadOnce) {
     set_thread_order(Order::forward);
 }
 
-/// Each thread hands its number to the next; `wait` is what a correct kernel does in between.
+/// Each thread passes its number to the next; `wait` is the barrier that a correct kernel needs.
 __global__ void pass_on(int* to, bool wait) {
     int* shared = kernels::shared_memory<int>();
     shared[threadIdx.x] = int(threadIdx.x);
@@ -91,7 +91,7 @@ TEST(Fibers, WarpsShuffleAndVote) {
     set_thread_order(Order::forward);
 }
 
-/// The block that finishes last sums what all blocks left.
+/// The block that finishes last sums the results of all blocks.
 __global__ void last_block_sums(const int* values, int* partial, int* finished, int* total) {
     __shared__ bool last;
     if (threadIdx.x == 0) {
@@ -143,7 +143,7 @@ __global__ void reads_a_stranger() {
     if (threadIdx.x < 16) __shfl_sync(0xffff, 1, 20);
 }
 
-/// What the launch says, without the place.
+/// Returns the message of the launch without the place.
 std::string complaint(void (*kernel)(), dim3 grid, dim3 block, size_t shared = 0) {
     try {
         launch(kernel, grid, block, shared, nullptr);

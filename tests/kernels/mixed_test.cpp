@@ -1,5 +1,5 @@
 // Batches of mixed images, whole and resized, jittered or not: the kernels against the CPU backend.
-#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+#include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int samples = 11, batch = 7, height = 9, width = 8, channels = 3;
 
-/// Made-up images, and the last seven of them as a batch.
+/// Generated images, and the last seven of them as a batch.
 struct MixedBatch {
     std::vector<uint8_t> pixels{};
     std::vector<int32_t> all_labels{}, order{}, labels = std::vector<int32_t>(batch, -1), partners = labels;
@@ -78,7 +78,7 @@ TEST(KernelMixed, BatchesAreThoseOfTheCpuBackend) {
             })[0];
             EXPECT_EQ(got.partners, wanted.partners);
             EXPECT_EQ(got.shares, wanted.shares);
-            // values to 3; both sum in f32, in other orders
+            // values up to 3; both sum in f32, in different orders
             for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], expected[i], 2e-5) << i;
         }
 }

@@ -1,5 +1,6 @@
-// Muon's kernels: against the CPU backend, and loss scaling through steps that are not finite.
-#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+// Muon's kernels: compared with the CPU backend, and loss scaling through steps that are not
+// finite.
+#include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@ namespace {
 
 using kernels::Segment;
 
-/// Matrices that fit a tile and that do not, wide and tall, after a segment that sgd trains; with
+/// Wide and tall matrices that fit a tile and that do not, after a segment that sgd trains; with
 /// copies in bf16.
 struct MuonArena {
     std::vector<std::pair<int, int>> shapes = {{6, 18}, {16, 5}, {1, 7}, {8, 8}, {40, 70}, {70, 33}};
@@ -78,8 +79,8 @@ struct MuonArena {
     }
 };
 
-// Directions have entries below one; a step moves by at most 0.3 * 2.4 of them, and both backends
-// iterate in float. Three steps.
+// Three steps. Directions have entries below one; a step moves by at most 0.3 * 2.4 of them, and
+// both backends iterate in float.
 TEST(KernelMuon, IsTheCpuBackends) {
     const auto cpu = make_test_backend("cpu");
     const std::vector<Floats> results = in_every_order([&] {
@@ -91,7 +92,7 @@ TEST(KernelMuon, IsTheCpuBackends) {
         for (int step = 0; step < 3; ++step) {
             kernel.counters.step = reference.counters.step = step;
             kernel.gradients = kernel.real(10 + uint64_t(step));
-            // its tape has the address
+            // the reference's tape has this address
             std::copy(kernel.gradients.begin(), kernel.gradients.end(), reference.gradients.begin());
             kernel.step();
             run();

@@ -1,6 +1,7 @@
-// The bytes that batch norm's kernels move, counted on the host access by access, against the
-// passes that their ways promise and against the least work that a benchmark compares with.
-#include "tests/kernels/norm_case.h"  // first: it changes what CUDA's headers say
+// The bytes that batch norm's kernels move, counted on the host access by access. They are compared
+// with the passes that each implementation promises, and with the least work that a benchmark
+// assumes.
+#include "tests/kernels/norm_case.h"  // must come first: it changes CUDA's headers
 
 #include "plan/work.h"
 
@@ -9,18 +10,18 @@ namespace {
 
 using kernels::Act;
 
-/// A gradient, and how often it goes over tensors of x's size.
+/// A gradient, and how many times it reads or writes tensors of x's size.
 struct Way {
     const char* name;
     Act act;
-    int residual_channels;  ///< 0: none; x has 24
+    int residual_channels;  ///< 0: no residual; x has 24
     bool adds_dx, adds_dresidual;
     int read, written;
 };
 
-// dy and x twice, dx; with a residual ReLU's mask from y and dresidual. Where dresidual is the
-// masked dy, the first pass writes it and the second reads it, not dy and y. GELU's first pass
-// writes dy times the derivative over dy.
+// Without a residual: reads dy and x twice, writes dx. With one: also reads y for ReLU's mask, and
+// writes dresidual. If dresidual is the masked dy, the first pass writes it, and the second reads
+// it instead of dy and y. GELU's first pass overwrites dy with dy times the derivative.
 const Way ways[] = {
     {"relu", Act::relu, 0, false, false, 4, 1},
     {"relu, dx added", Act::relu, 0, true, false, 5, 1},
@@ -65,7 +66,7 @@ struct Operands {
     }
 };
 
-/// What `work` moves, in tensors of x's size.
+/// Returns bytes that `work` reads and writes, in tensors of x's size.
 template <class F> std::pair<double, double> moved(const Tensor& x, F work) {
     const Traffic before = traffic();
     work();
@@ -87,8 +88,8 @@ TEST(KernelNormBytes, AGradientMovesWhatItsWayPromises) {
         }
 }
 
-// Each thread that sums also reads its channels of row 0, the pivot: of 24 channels in vectors of
-// 8, 85 threads do so for each vector, in each of the 189 / 64 = 3 chunks.
+// Each summing thread also reads its channels of row 0, the pivot. With 24 channels in vectors of
+// 8, that is 85 threads per vector, in each of the 189 / 64 = 3 chunks.
 TEST(KernelNormBytes, AForwardMovesWhatItsWayPromises) {
     const Layout layout{DType::f16, 8, 0};
     for (const bool residual : {false, true}) {
@@ -103,8 +104,8 @@ TEST(KernelNormBytes, AForwardMovesWhatItsWayPromises) {
     }
 }
 
-// The least work is what the kernels move where nothing is added; GELU's write what they could work
-// out again.
+// The least work is what the kernels move if no gradient is added. GELU's kernels write a value
+// that they could recompute.
 TEST(KernelNormBytes, TheLeastWorkIsWhatTheKernelsMove) {
     for (const Way& way : ways) {
         if (way.adds_dx || way.adds_dresidual) continue;
@@ -128,7 +129,7 @@ TEST(KernelNormBytes, TheLeastWorkIsWhatTheKernelsMove) {
     }
 }
 
-// The same numbers come out if dy and y are gone once the residual's gradient is written.
+// The results stay the same if dy and y are gone once the residual's gradient is written.
 TEST(KernelNormBytes, TheMaskedGradientIsReadBackNotWorkedOutAgain) {
     for (const Layout& layout : layouts()) {
         SCOPED_TRACE(name_of(layout));
@@ -154,8 +155,8 @@ TEST(KernelNormBytes, TheMaskedGradientIsReadBackNotWorkedOutAgain) {
     }
 }
 
-// After the pass that sums, dy is what it was times the derivative in double precision, and the
-// pass that applies does not look at the activation any more.
+// After the summing pass dy has been multiplied by the derivative in double precision, and the
+// applying pass does not read the activation.
 TEST(KernelNormBytes, GelusDerivativeIsWorkedOutOnce) {
     for (const Layout& layout : layouts()) {
         SCOPED_TRACE(name_of(layout));

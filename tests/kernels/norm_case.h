@@ -1,6 +1,6 @@
-// A batch norm with its truth, a scalar loop in double, and the same on the kernels' side.
+// A batch norm with its reference, a scalar loop in double, and its tensors for the kernels.
 #pragma once
-#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+#include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ inline double derivative(kernels::Act act, double z) {
     return act == kernels::Act::relu ? double(z > 0) : (activation(act, z + h) - activation(act, z - h)) / (2 * h);
 }
 
-/// A batch norm's data, dense, and what should come of it.
+/// A batch norm's data, dense, and the expected results.
 struct Norm {
     Shape shape;
     kernels::Act act;
@@ -63,7 +63,7 @@ struct Norm {
     }
 };
 
-/// Some rows of a Norm on the kernels' side: a rank.
+/// Images of a Norm in the form that kernels take: those of one rank.
 struct Rank {
     Norm norm;
     KernelTensor x, y, dy, dx;
@@ -100,7 +100,7 @@ struct Rank {
     }
     void run() {
         kernels::batch_norm_forward(args(), workspace.data(), nullptr);
-        workspace.assign(workspace.size(), 0xff);  // nothing may be handed over in it
+        workspace.assign(workspace.size(), 0xff);  // no data may be passed on in the workspace
         kernels::batch_norm_backward(args(), gradients(), workspace.data(), nullptr);
     }
     std::vector<Floats> results() const {
@@ -111,8 +111,8 @@ struct Rank {
 inline double length(const Doubles& v) { return test::length(Floats(v.begin(), v.end())); }
 inline double distance(const Floats& a, const Doubles& b) { return test::distance(a, Floats(b.begin(), b.end())); }
 
-// f32: statistics are exact to float, erff and expf to 2e-7, and a sum's terms cancel, as in
-// op_cases.cpp: 2e-6. Then what is stored is rounded.
+// The tolerance in f32 is 2e-6: statistics are exact to float, erff and expf to 2e-7, and a sum's
+// terms cancel, as in op_cases.cpp. Stored values are then rounded.
 inline void check(Norm n, const std::vector<Floats>& got, DType type) {
     n.work_out();
     const double stored = 2e-6 + (type == DType::f32 ? 0 : rounding(type));

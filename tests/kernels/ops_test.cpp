@@ -1,7 +1,7 @@
 // Every op that kernels/ has, at the sizes of op_cases.cpp, in every layout of memory and every
 // order of threads: outputs against scalar loops in double, gradients against the CPU backend.
 // Outputs begin as NaN, padding included, and padding must end as zero.
-#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+#include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 namespace convoy::test {
 namespace {
 
-/// One op of one case with its operands as kernels see them.
+/// One op of one case with its operands as kernels take them.
 struct Kernels {
     const OpCase& c;
     const Layout layout;
     std::vector<KernelTensor> values, gradients;  // by id
     std::vector<Floats> params, param_gradients;
     std::vector<int32_t> labels{};
-    bool accumulate = false;  // into every input's gradient
+    bool accumulate = false;  // adds to every input's gradient
     BatchStats stats{};
     Counters counters{};
     Floats mean, invstd;
@@ -127,8 +127,7 @@ struct Kernels {
     void backward(const SoftmaxXent& op) {
         kernels::loss_backward(args(op), gradient(op.x), op.sum ? 1 : c.setting.global_batch, nullptr, nullptr);
     }
-    // Matrix products and convolutions are not in kernels/; the bias gradient has a test of its
-    // own.
+    // Matrix products and convolutions are not in kernels/; the bias gradient has a separate test.
     void forward(const Linear&) {}
     void backward(const Linear&) {}
     void forward(const Conv&) {}
@@ -141,7 +140,7 @@ protected:
     std::unique_ptr<Backend> cpu_ = make_test_backend("cpu");
     const ValueId y_ = output_of(c_.op());
 
-    /// The case's data, with tensors as they are stored, on both sides.
+    /// Puts the case's data on both sides, rounded to the stored type.
     Kernels prepared(const Layout& layout, Pair& pair) const {
         Kernels k(c_, layout);
         for (const ValueId id : c_.inputs()) {

@@ -1,7 +1,7 @@
-// The optimizer's kernels: against the CPU backend and scalar loops of the shared rules, with
-// segments smaller and larger than a block's chunk, copies in every precision and padding,
+// The optimizer's kernels, compared with the CPU backend and with scalar loops of the shared rules.
+// Covers segments smaller and larger than a block's chunk, copies in every precision and padding,
 // look-ahead, and loss scaling through steps that are not finite.
-#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+#include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -81,9 +81,8 @@ const std::vector<OptimizerSpec>& specs() {
     return all;
 }
 
-// Both backends run the same rule; only how products and sums are fused into one rounding may
-// differ: twice a step, by 6e-8 of values around 1, of which later steps may cancel a part. Four
-// steps.
+// Four steps. Both backends run the same rule; they may differ in which multiply-adds are fused.
+// That is twice per step, by 6e-8 of values around 1, of which later steps may cancel a part.
 void expect_same(const Floats& got, const Floats& expected) {
     ASSERT_EQ(got.size(), expected.size());
     for (size_t i = 0; i < got.size(); ++i)
@@ -105,7 +104,7 @@ TEST(KernelOptimizer, IsTheCpuBackends) {
             for (int step = 0; step < 4; ++step) {
                 kernel.counters.step = reference.counters.step = step;
                 kernel.gradients = kernel.real(10 + uint64_t(step));
-                // its tape has the address
+                // the reference's tape has this address
                 std::copy(kernel.gradients.begin(), kernel.gradients.end(), reference.gradients.begin());
                 kernel.step();
                 run();
@@ -199,7 +198,7 @@ TEST(KernelOptimizer, TheLossScaleGrowsAndIsBounded) {
     EXPECT_TRUE(std::isfinite(scale.scale));
 }
 
-// What becomes of a step: (finite gradients, loss, left out before) -> (finite, skipped).
+// Outcome of a step: (finite gradients, loss, skipped before) -> (finite, skipped).
 TEST(KernelOptimizer, DecidesAboutAStep) {
     const auto decide = [](bool finite, float loss, bool latch, bool scaled, float scale = 1024, bool before = false) {
         kernels::LossScale state;
@@ -247,7 +246,7 @@ TEST(KernelOptimizer, LookAheadAveragesWhereThereIsADecay) {
     look(4);
     EXPECT_EQ(a.weights, w);
     EXPECT_EQ(slow, average);
-    {  // without statistics: whatever became of the update
+    {  // without statistics it does not matter whether the update was skipped
         Floats other = w, own = average;
         kernels::look_ahead(other.data(), own.data(), a.segments.data(), int(a.segments.size()), a.count, decays.data(),
                             &a.counters, nullptr, nullptr);
@@ -256,7 +255,7 @@ TEST(KernelOptimizer, LookAheadAveragesWhereThereIsADecay) {
     stats.skipped = 0;
     look(4);
     EXPECT_EQ(a.weights, slow);
-    // values to 5
+    // values up to 5
     for (size_t i = 0; i < a.count; ++i)
         ASSERT_NEAR(slow[i], 0.6 * double(average[i]) + 0.4 * double(w[i]), 3e-7 * 5) << i;
     a.expect_copies();
@@ -269,7 +268,7 @@ TEST(KernelOptimizer, LookAheadAveragesWhereThereIsADecay) {
 
 TEST(KernelOptimizer, CopiesAreRefreshed) {
     Arena a;
-    for (size_t i = 0; i < a.segments.size(); ++i) {  // as backend/cuda/weight_copies.cpp does after an upload
+    for (size_t i = 0; i < a.segments.size(); ++i) {  // like backend/cuda/weight_copies.cpp after an upload
         const kernels::Segment& s = a.segments[i];
         if (s.copy)
             kernels::pad(a.weights.data() + s.begin, s.count / s.channels, s.channels, a.copies[i].tensor(), nullptr);

@@ -1,5 +1,5 @@
-// Pooling of values that are no numbers: what a window has of them shows.
-#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+// Pooling of NaNs: the maximum of a window that holds one is NaN.
+#include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace convoy::test {
 namespace {
 
-// Wherever in its window it stands; the gradient goes there, too.
+// The position in the window does not matter; the gradient goes to the same position.
 TEST(KernelPool, ANaNIsTheMaximumOfItsWindow) {
     constexpr int side = 4, channels = 3;
     const Shape shape{1, side, side, channels}, half{1, side / 2, side / 2, channels};

@@ -1,6 +1,6 @@
 // The walk over rows that kernels share (kernels/rows.cuh): which rows, in which order, and how
 // many are fetched before the first is used.
-#include "tests/kernels/fibers/cuda_on_host.h"  // first: it changes what CUDA's headers say
+#include "tests/kernels/fibers/cuda_on_host.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@
 namespace convoy::test {
 namespace {
 
-/// What one thread did.
+/// Accesses of one thread, in order.
 struct Walk {
     std::vector<int64_t> fetched, used;
-    std::vector<size_t> ahead;  ///< by use: rows that were fetched and not used yet
+    std::vector<size_t> ahead;  ///< for each use: number of rows fetched and not used yet
 };
 
 template <int R> __global__ void walk(int64_t rows, Walk* threads) {
@@ -60,8 +60,8 @@ TEST(KernelRows, EachIsUsedOnceInOrderWithSeveralInFlight) {
             }
 }
 
-// What a sum's order depends on: 64 rows a chunk at least, and no more than two chunks for each of
-// an H100's 132 SMs, whatever chip there is.
+// The chunks decide the order of a sum. A chunk has at least 64 rows, and there are at most two
+// chunks for each of an H100's 132 SMs, on any chip.
 TEST(KernelRows, ChunksOfASumDependOnTheRowsAlone) {
     for (const auto& [rows, chunks] :
          {std::pair<int64_t, int64_t>{1, 1}, {64, 1}, {65, 2}, {12544, 196}, {3211264, 264}})

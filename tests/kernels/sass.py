@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 REGISTERS_OF_SM, THREADS_OF_SM, WARP = 65536, 2048, 32
-THREADS = {"finish_sums": 1024}  # of a block; of all others:
+THREADS = {"finish_sums": 1024}  # threads of a block; all other kernels have:
 DEFAULT_THREADS = 256
 HEAD = ("kernel", "registers", "spills", "blocks an SM", "row loads", "in flight", "KiB in flight an SM")
 SHORT = (("(anonymous namespace)::", ""), ("convoy::kernels::", ""), ("__nv_bfloat16", "bf16"), ("__half", "f16"))

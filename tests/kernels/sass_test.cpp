@@ -1,4 +1,4 @@
-// tests/kernels/sass.py on machine code that was written by hand, with a cuobjdump that prints it.
+// tests/kernels/sass.py on hand-written machine code, with a cuobjdump that prints it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 namespace convoy::test {
 namespace {
 
-// Two rows of a vector each before the first use, another vector after it, in the second of two
-// loops; a load that no loop has; a register that is spilled.
+// Machine code with two loops. The second one loads two rows, a vector each, before their first
+// use, and another vector after it. There is also a load outside of loops, and a spilled register.
 constexpr const char* code = R"(
 		Function : _ZN6convoy7kernels4copyI6__halfEEvv
         /*0000*/                   LDG.E.128 R40, desc[UR6][R2.64] ;    /* 0x0 */
@@ -36,8 +36,8 @@ std::string printed(const std::string& cuda, const std::string& object) {
     return f.out;
 }
 
-// 96 registers are 12 units of 256 a warp: two blocks of eight warps in 65,536, and 2 x 256 threads
-// with 2 x 16 bytes each are 16 KiB.
+// 96 registers are 12 units of 256 per warp: two blocks of eight warps fit in 65,536 registers. 2 x
+// 256 threads with 2 x 16 bytes each are 16 KiB.
 TEST(KernelSass, CountsRegistersAndLoadsInFlight) {
     const TempDir dir;
     write_file(dir.path("code"), code);

@@ -1,6 +1,6 @@
 // The kernels around the ops: reading a batch, casts between parameters and padded tensors, and
-// what frames a step.
-#include "tests/kernels/support.h"  // first: it changes what CUDA's headers say
+// kernels at the start and end of a step.
+#include "tests/kernels/support.h"  // must come first: it changes CUDA's headers
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int samples = 23;
 
-/// A data set with made-up pixels, and a batch of it.
+/// A data set with generated pixels, and a batch of it.
 struct Reading {
     int h, w, c, batch = 7;
     Augment augment{};
@@ -58,7 +58,7 @@ TEST(KernelStep, GathersAsTheCpuBackend) {
     const auto cpu = make_test_backend("cpu");
     for (const auto& [h, w, c] : {std::tuple{7, 9, 3}, {5, 5, 1}, {1, 1, 10}, {6, 11, 8}, {9, 7, 5}})
         for (const Augment& augment : {Augment{}, Augment{4, false, true}, Augment{2, true, true}}) {
-            if (augment.pad >= h && augment.reflect) continue;  // one mirror image is all that is promised
+            if (augment.pad >= h && augment.reflect) continue;  // only one mirror image is promised
             for (const Layout& layout : layouts()) {
                 SCOPED_TRACE(name_of(layout) + " " + std::to_string(h) + "x" + std::to_string(w) + "x" +
                              std::to_string(c));
@@ -78,7 +78,7 @@ TEST(KernelStep, GathersAsTheCpuBackend) {
                 })[0];
                 EXPECT_EQ(got_labels, labels);
                 for (size_t i = 0; i < got.size();
-                     ++i)  // values to 4; a product and a sum may be rounded once or twice
+                     ++i)  // values up to 4; a product and a sum may be rounded once or twice
                     ASSERT_NEAR(got[i], expected[i],
                                 5e-7 + (layout.type == DType::f32 ? 0 : rounding(layout.type) * std::abs(expected[i])))
                         << i;
@@ -142,7 +142,7 @@ TEST(KernelStep, LossScalesItsGradient) {
 
 TEST(KernelStep, TheFirstOfEqualLogitsIsThePrediction) {
     Floats logits(4 * 70, -1.0f);
-    // the first row is all equal
+    // the first row has equal elements
     for (const int at : {70 + 5, 70 + 40, 140 + 64, 140 + 33, 210 + 69}) logits[size_t(at)] = 2;
     const std::vector<int32_t> labels = {0, 5, 33, 69};
     in_every_order([&] {
@@ -173,7 +173,7 @@ TEST(KernelStep, RecordsWhatHappened) {
     kernels::StepTimes times;
     BatchStats stats{.loss_sum = 30, .correct = 12, .top5 = 14, .skipped = 1}, own;
     const std::vector<int> requests = {0, 1, 1};
-    for (int asked = 0; asked < 3; ++asked) {  // each by itself
+    for (int asked = 0; asked < 3; ++asked) {  // one request at a time
         std::vector<int> one(3);
         one[size_t(asked)] = 1;
         BatchStats of_one;
@@ -182,12 +182,12 @@ TEST(KernelStep, RecordsWhatHappened) {
         EXPECT_EQ(of_one.checkpoint, float(asked == 1));
         EXPECT_EQ(of_one.hold, float(asked == 2));
     }
-    kernels::mark(&times.started, nullptr);  // a microsecond passes at every look at the clock
+    kernels::mark(&times.started, nullptr);  // a microsecond passes at every reading of the clock
     kernels::mark(&times.gathered, nullptr);
     kernels::mark(&times.wait_began, nullptr);
     kernels::mark(&times.wait_ended, nullptr);
     kernels::request(requests.data(), &stats, &own, nullptr);
-    stats.correct = 15;  // of all ranks
+    stats.correct = 15;  // sum over all ranks
     kernels::record({.stats = &stats,
                      .own = &own,
                      .learning_rates = rates.data(),

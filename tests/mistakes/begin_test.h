@@ -1,4 +1,4 @@
-// Tells the places of planted mistakes which test runs: what copies of tests/main.cpp include.
+// Tells the places of planted mistakes which test runs. Copies of tests/main.cpp include this file.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Switches the mistakes that run.py plants in copies of the sources. The sources themselves never
-// include this. $CONVOY_MISTAKE is the number of the one that is made; $CONVOY_MISTAKES_REACHED
-// names a file that gets a line "TEST NUMBER" where a test first comes to the place of one.
+// include this. $CONVOY_MISTAKE is the number of the mistake to make. $CONVOY_MISTAKES_REACHED
+// names a file that gets a line "TEST NUMBER" when a test first reaches a mistake's place.
 #pragma once
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,9 +17,9 @@ namespace convoy::mistakes {
 constexpr int most = 1000;
 inline const int chosen = std::getenv("CONVOY_MISTAKE") ? std::atoi(std::getenv("CONVOY_MISTAKE")) : 0;
 inline const char* const reached_file = std::getenv("CONVOY_MISTAKES_REACHED");
-/// Counts the tests that this process has begun. Its children read $CONVOY_MISTAKES_TEST instead.
+/// Number of tests that this process has begun. Its children read $CONVOY_MISTAKES_TEST instead.
 inline std::atomic<int> tests_begun = 1;
-inline std::array<std::atomic<int>, most> reached_in{};  ///< the test that last came to a place
+inline std::array<std::atomic<int>, most> reached_in{};  ///< the test that last reached each place
 
 inline void note_reached(int number) {
     const int test = tests_begun;
@@ -33,7 +33,7 @@ inline void note_reached(int number) {
     if (file >= 0) ::close(file);
 }
 
-/// Whether the mistake of this number is to be made.
+/// Returns true if the mistake of this number must be made.
 inline bool made(int number) {
     if (reached_file) note_reached(number);
     return number == chosen;

@@ -27,15 +27,15 @@ from run import ENVIRONMENT  # noqa: E402
 BUILD = os.path.abspath(os.environ.get("BUILD", f"{ROOT}/build"))
 PLACE = f"{BUILD}/mistakes"
 TREE = f"{PLACE}/tree"
-# Where make check misses a mistake, all tests of these folders run.
+# If make check misses a mistake, all tests of these folders run.
 UNIT_FOLDERS = ("unit", "ops", "kernels", "golden")
-MOST_WAITED = 900  # seconds for all tests that come to a mistake
+MOST_WAITED = 900  # seconds for all tests that reach a mistake
 JOBS = int(os.environ.get("JOBS") or min(4, os.cpu_count() + 1))
 Mistake = collections.namedtuple("Mistake", "number file before right after wrong suites")
 
 
 def read_list(path):
-    """The mistakes, by their numbers."""
+    """Returns the mistakes by their numbers."""
     mistakes, head, text = {}, None, None
     with open(path, encoding="utf-8") as file:
         for line in file.read().split("\n"):
@@ -55,7 +55,7 @@ def read_list(path):
 
 
 def planted(source, mistakes):
-    """The source with a choice at the place of each mistake."""
+    """Returns the source with a switch at the place of each mistake."""
     places = []
     for m in mistakes:
         whole = m.before + m.right + m.after
@@ -72,7 +72,7 @@ def planted(source, mistakes):
 
 
 def write_if_other(path, content):
-    """Keeps the time of a file that has this content already, for make."""
+    """Writes a file. One that has this content already keeps its time, for make."""
     if os.path.exists(path):
         with open(path, "rb") as file:
             if file.read() == content:
@@ -83,7 +83,7 @@ def write_if_other(path, content):
 
 
 def make_tree(mistakes):
-    """Brings the copy of the sources up to date, with all mistakes in it."""
+    """Updates the copy of the sources, with all mistakes in it."""
     by_file = collections.defaultdict(list)
     for m in mistakes.values():
         by_file[m.file].append(m)
@@ -121,7 +121,7 @@ def make_tree(mistakes):
 
 
 def build():
-    """The programs, without the CUDA backend; kernels are compiled for the host where CUDA's headers are."""
+    """Builds the programs without the CUDA backend. Kernels are compiled for the host if CUDA's headers are present."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "BUILD"}
     targets = ["build/convoy", "build/convoy_tests"]
     flags = ["CUDA_ON=", f"-j{os.cpu_count()}"]
@@ -130,7 +130,7 @@ def build():
 
 
 def is_built(file):
-    """Kernels are not, where CUDA's headers are missing; winograd.cpp only by GCC."""
+    """Returns false for kernels if CUDA's headers are missing, and for winograd.cpp unless the compiler is GCC."""
     stem = os.path.splitext(file)[0]
     objects = (f"{stem}.o", f"tests/kernels/fibers/{os.path.basename(stem)}.o")
     return file.endswith((".h", ".cuh")) or any(os.path.exists(f"{TREE}/build/{path}") for path in objects)
@@ -143,8 +143,8 @@ class Program:
         self.numbers, self.lock = 0, threading.Lock()
 
     def run(self, tests, seconds, **variables):
-        """Runs tests: what went wrong, as {test: how}, and {test: seconds} of those that passed. A crash or the
-        limit of time ends it."""
+        """Runs tests. Returns failures as {test: how}, and {test: seconds} of those that passed. A
+        crash or the time limit ends the run."""
         with self.lock:
             self.numbers += 1
             place = f"{PLACE}/run-{self.numbers}"
@@ -154,10 +154,10 @@ class Program:
                 file.write("--gtest_fail_fast=1\n")
         cache = f"{PLACE}/cache"
         os.makedirs(cache, exist_ok=True)
-        if "CONVOY_MISTAKE" in variables:  # what it leaves there is no other's
+        if "CONVOY_MISTAKE" in variables:  # files that it leaves do not affect another mistake
             cache = shutil.copytree(cache, f"{place}.cache")
         environment = ENVIRONMENT | dict(os.environ) | {"XDG_CACHE_HOME": cache} | variables
-        if os.geteuid() == 0:  # mpirun refuses root unless it is told
+        if os.geteuid() == 0:  # mpirun refuses root without these variables
             environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         how = ""
         with open(f"{place}.log", "w") as log:
@@ -185,7 +185,8 @@ class Program:
 
 
 def outcome_of(log, how):
-    """As Program.run(). A program that fails after its last test has passed did not fail a test."""
+    """Returns the outcome like Program.run(). A program that fails after its last test has passed
+    did not fail a test."""
     wrong, passed = {}, {}
     for result, test, milliseconds in re.findall(r"^\[ +(OK|FAILED) +\] ([^\s,]+).* \((\d+) ms\)$", log, re.M):
         if result == "OK":
@@ -202,7 +203,7 @@ def outcome_of(log, how):
 
 
 def suites_of(folders):
-    """The suites in these folders of tests/, as a pattern of GoogleTest."""
+    """Returns the suites in these folders of tests/, as a GoogleTest pattern."""
     suites = set()
     for folder in folders:
         for path in glob.glob(f"{ROOT}/tests/{folder}/*_test.cpp"):
@@ -212,14 +213,15 @@ def suites_of(folders):
 
 
 def list_tests(pattern="*"):
-    """The tests that match a pattern, without those of the sources themselves: the copy is no checkout."""
+    """Returns the tests that match a pattern, without those of the sources themselves, because the
+    copy is no checkout."""
     tests = selection.list_tests(f"{TREE}/build/convoy_tests", pattern)
     return [test for test in tests if not test.file.startswith("tests/structure/")]
 
 
 def look(program, pool, tests):
-    """Runs tests without a mistake: ({number: the tests that come to it}, {test: seconds}). Those that fail are
-    left out, and named."""
+    """Runs tests without a mistake. Returns ({number: the tests that reach it}, {test: seconds}).
+    Failing tests are left out, and named."""
     file = f"{PLACE}/reached"
     if os.path.exists(file):
         os.remove(file)
@@ -250,7 +252,7 @@ def look(program, pool, tests):
 
 
 def notice(program, pool, mistakes, reached, times):
-    """{number: what noticed it, "" if nothing did} by the tests of `times`."""
+    """Returns {number: the test that noticed it, "" if none did}, by the tests of `times`."""
 
     def try_one(number):
         tests = [test for test in reached[number] if test in times]
@@ -264,7 +266,7 @@ def notice(program, pool, mistakes, reached, times):
 
 
 def wider_pattern(mistakes):
-    """The suites that mistakes.txt names for these mistakes."""
+    """Returns the suites that mistakes.txt names for these mistakes."""
     parts = {part for m in mistakes for part in m.suites.split(":") if part}
     return ":".join(f"{part}:*/{part}" for part in sorted(parts)) or "none"
 

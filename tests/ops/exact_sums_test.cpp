@@ -1,5 +1,5 @@
-// Sums of gradients as integers against sums without any rounding: in 128-bit
-// integers of a unit that divides all addends.
+// Sums of gradients as integers, compared with sums without rounding: 128-bit integers in a unit
+// that divides all addends.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Floats gradients_of(int rank) {
     return g;
 }
 
-/// Without any rounding but the last: units of 2^-110 hold every bit of these numbers.
+/// Returns the sum with one rounding at the end: units of 2^-110 hold every bit of these numbers.
 double exact_sum(const std::vector<Floats>& addends, size_t i) {
     __int128 sum = 0;
     for (const Floats& g : addends) {
@@ -50,7 +50,7 @@ protected:
         sums_.bits = 62 - 5;
         sums_.lanes = 1;
     }
-    /// Deposits and withdraws; the gradients that come out.
+    /// Deposits and withdraws. Returns the resulting gradients.
     Floats summed(const std::vector<Floats>& addends) {
         Floats to(all);
         const Buffer gradients = upload(*backend_, to);
@@ -106,7 +106,7 @@ TEST_P(ExactSumsOn, AreRoundedOnce) {
     ASSERT_FALSE(redo());
     for (size_t i = 0; i < all; ++i) {
         const double exact = exact_sum(addends, i);
-        const double unit = std::ldexp(1.0, expected[i >= first_tensor] - sums_.bits);  // of the integers
+        const double unit = std::ldexp(1.0, expected[i >= first_tensor] - sums_.bits);  // unit of the integers
         const double half_a_place = std::ldexp(1.0, std::ilogb(std::max(std::abs(exact), 1e-300)) - 24);
         ASSERT_LE(std::abs(sums[i] - exact), half_a_place + 0.5 * ranks * unit) << i;
     }
@@ -146,7 +146,7 @@ TEST_P(ExactSumsOn, WhatIsNotFiniteLeavesOtherTensorsRight) {
     for (size_t i = 0; i < first_tensor; ++i) ASSERT_NEAR(sums[i], exact_sum(addends, i), 1e-6 * std::abs(sums[i]));
 }
 
-// A tensor ends with zeros up to the next one's place: a NaN there would never go away.
+// A tensor is followed by zeros up to the next one: a NaN there would never disappear.
 TEST_P(ExactSumsOn, WhatIsNotFiniteLeavesZerosAfterATensor) {
     std::vector<Floats> addends = of_all_ranks();
     for (Floats& g : addends) std::fill(g.end() - 5, g.end(), 0.0f);
@@ -156,10 +156,10 @@ TEST_P(ExactSumsOn, WhatIsNotFiniteLeavesZerosAfterATensor) {
     for (size_t i = all - 5; i < all; ++i) EXPECT_EQ(sums[i], 0) << i;
 }
 
-// As integers they add up to zero, which is no trace of them.
+// Two infinities of opposite sign add up to zero as integers, so the sum does not show them.
 TEST_P(ExactSumsOn, InfinitiesOfBothSignsAreNoNumber) {
     constexpr float infinite = std::numeric_limits<float>::infinity();
-    summed(of_all_ranks());  // else no exponent is known, and what is infinite is no number at once
+    summed(of_all_ranks());  // otherwise no exponent is known, and an infinite value gives NaN at once
     for (const size_t place : {size_t(0), size_t(5), first_tensor - 1, first_tensor + 77}) {
         std::vector<Floats> addends(2, Floats(all));
         addends[0][place] = infinite;

@@ -1,5 +1,5 @@
-// A feed: every step sees the batch that was taken before it, however far the host is ahead, and
-// what the feed takes of memory and time.
+// A feed: every step reads the batch taken before it, however many batches ahead the host is. Also
+// the feed's memory and time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,13 +18,13 @@ constexpr int rows = 3, side = 10, channels = 3;
 constexpr size_t image = size_t(side) * side * channels, pixels = rows * image;
 constexpr int64_t most_steps = 32;
 
-/// The pixel that stands for a batch at its beginning, and the one at its end.
+/// Pixel values that identify a batch: one at its beginning, one at its end.
 int first_of(int64_t batch) { return int(1 + batch * 7 % 200); }
 int last_of(int64_t batch) { return int(1 + batch * 13 % 200); }
 
 void fill(const HostBatch& to, int64_t batch, size_t bytes = pixels) {
     std::fill_n(to.images, bytes, uint8_t(255));
-    const auto begin = int64_t(bytes - pixels);  // the images lie at the end of the room
+    const auto begin = int64_t(bytes - pixels);  // the images are at the end of the buffer
     to.images[begin] = uint8_t(first_of(batch));
     to.images[bytes - 1] = uint8_t(last_of(batch));
     for (int i = 0; i < rows; ++i) {
@@ -34,8 +34,8 @@ void fill(const HostBatch& to, int64_t batch, size_t bytes = pixels) {
     }
 }
 
-/// A training step that does nothing but gather a staged batch, twice, and record of it what tells
-/// batches apart: as the loss the first pixel, as the accuracy the last.
+/// A training step that only gathers a staged batch, twice, and records pixels that identify it:
+/// the first one as loss, the last one as accuracy.
 class FeedSteps {
 public:
     FeedSteps(Backend& backend, Feed& feed) : backend_(backend), feed_(feed) {
@@ -79,7 +79,7 @@ public:
         run_();
         ++done_;
     }
-    /// Only the end of a step.
+    /// Runs only the end of a step.
     void record() {
         record_();
         ++done_;
@@ -88,7 +88,7 @@ public:
         backend_.synchronize();
         return download<StepRecord>(backend_, ring_.get(), size_t(done_));
     }
-    /// Checks which batch each step saw.
+    /// Checks which batch each step read.
     void expect(const std::vector<int64_t>& batches) {
         const std::vector<StepRecord> seen = records();
         ASSERT_EQ(seen.size(), batches.size());
@@ -120,7 +120,7 @@ class FeedOn : public testing::TestWithParam<std::string> {
 protected:
     std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
 
-    /// As a training does it, `ahead` batches ahead and never waiting for the device but to claim.
+    /// Runs steps like a training, `ahead` batches ahead. Only claim() waits for the device.
     void train(int ahead, bool ask, const std::function<size_t(int64_t)>& bytes) {
         const std::unique_ptr<Feed> feed = backend_->feed(rows, pixels, ahead);
         FeedSteps steps(*backend_, *feed);
@@ -151,7 +151,7 @@ TEST_P(FeedOn, BatchesGrow) {
     for (const int ahead : {0, 2}) train(ahead, false, [](int64_t batch) { return pixels + 100 * size_t(batch / 3); });
 }
 
-// Whatever is claimed after it, as long as its own room is not.
+// Later claims do not overwrite the batch, unless they claim its own buffer.
 TEST_P(FeedOn, ABatchStaysWhileRoomGrows) {
     const std::unique_ptr<Feed> feed = backend_->feed(rows, 1, 2);
     FeedSteps steps(*backend_, *feed);
@@ -208,8 +208,8 @@ TEST_P(FeedOn, RefusesWhatHasNoRoom) {
     }
 }
 
-// The wait for the producer counts, and nothing before begin_step(). The emulated device's clock is
-// a microsecond further whenever it is looked at: a record looks once, a gather once at its end.
+// The wait for the producer counts; time before begin_step() does not. The emulated device's clock
+// advances a microsecond at every reading: a record reads it once, a gather once at its end.
 TEST_P(FeedOn, TheTimeOfDataBeginsWithTheStep) {
     constexpr double waited = 0.03, look = 1e-6;  // seconds
     constexpr int looks = 7, gathers = 2;
@@ -250,7 +250,7 @@ TEST(Feed, TakesMemoryOfTheBudgetAndGivesItBack) {
     constexpr size_t mib = size_t(1) << 20, left_over = 64 * mib, huge = 2 * mib;
     BackendOptions options;
     options.threads = 1;
-    // What is not left over is what the backend takes itself.
+    // The backend itself takes all memory except left_over.
     const auto fits = [&](size_t bytes, int ahead, size_t grown_to) {
         cpu::CpuBackend backend(options, test_comm(), "", MemoryBudget({part(32 * mib + 4 * 8 * mib + left_over)}));
         try {
@@ -266,7 +266,7 @@ TEST(Feed, TakesMemoryOfTheBudgetAndGivesItBack) {
             return false;
         }
     };
-    const size_t table = 1000 * (16 + 4 + 4) + 256;  // of places, labels and samples, at most
+    const size_t table = 1000 * (16 + 4 + 4) + 256;  // upper bound for places, labels and samples
     EXPECT_TRUE(fits(left_over / 4 - table, 3, 0));
     EXPECT_FALSE(fits(left_over / 4 - table, 4, 0));
     EXPECT_FALSE(fits(left_over / 4 + 1, 3, 0)) << "whole pages of " << huge;

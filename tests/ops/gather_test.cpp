@@ -1,5 +1,5 @@
-// Reading a batch on every device against a scalar loop: crop with both paddings, flip,
-// normalisation, permutation, offset.
+// Reading a batch on every device, compared with a scalar loop: crop with both kinds of padding,
+// flip, normalisation, permutation, offset.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,11 +16,11 @@ struct Batch {
     std::vector<int32_t> labels;
 };
 
-/// What to read; the data set has made-up pixels.
+/// Settings of a read; the data set has generated pixels.
 struct Reading {
     int channels = 3;
     Augment augment{};
-    std::vector<int32_t> order{};  // empty: the identity
+    std::vector<int32_t> order{};  // empty: identity
     int64_t epoch = 0, offset = 0, first = 0;
     int batch = 5;
     uint64_t seed = 9;
@@ -32,7 +32,8 @@ struct Reading {
     int32_t label(int64_t n) const { return int32_t((n * 7 + 2) % 10); }
     float mean(int c) const { return 0.4f + 0.1f * float(c); }
     float stddev(int c) const { return 0.2f + 0.05f * float(c); }
-    /// Of f32 data, the values are pixels / 256: other numbers than pixels / 255, and exact.
+    /// Returns the normalised value. In f32 data values are pixels / 256: exact, and different from
+    /// pixels / 255.
     double normalised(int v, int c) const {
         return (v / (type == DType::u8 ? 255.0 : 256.0) - double(mean(c))) / double(stddev(c));
     }
@@ -121,7 +122,7 @@ TEST_P(GatherOn, Normalises) {
     }
 }
 
-// f32 data: no 255, and the same places.
+// f32 data are not divided by 255, and are at the same places.
 TEST_P(GatherOn, TakesNumbersAsTheyAre) {
     for (const int channels : {1, 3, 5}) {
         Reading r;
@@ -187,7 +188,7 @@ TEST(Gather, AlternatingFlipsTurnOverEveryEpoch) {
     EXPECT_NEAR(crops_moved, images * 24 / 25, 100) << "crops are drawn anew";
 }
 
-// An augmented sample is a function of seed, epoch and sample, so neither the batch's order nor its
+// An augmented sample is a function of seed, epoch and sample. So neither the batch's order nor its
 // split changes it.
 TEST_P(GatherOn, AugmentsASampleTheSameWhereverItLies) {
     Reading r;

@@ -1,5 +1,5 @@
-// How weights start, against PyTorch's definitions written out here by layer:
-// kaiming_normal_(mode="fan_out") for convolutions of residual networks; else the defaults of
+// Initial weights, compared with PyTorch's definitions written here by layer:
+// kaiming_normal_(mode="fan_out") for convolutions of residual networks; otherwise the defaults of
 // Conv2d and Linear, kaiming_uniform_(a=sqrt(5)), for weights and biases alike.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace convoy::test {
 namespace {
 
-/// Values that parameters start from, by name: those of all seeds one after the other.
+/// Initial values of parameters by name, for all seeds in order.
 using Draws = std::map<std::string, std::vector<double>>;
 
 Draws draws_of(const Graph& graph, int seeds) {
@@ -37,8 +37,8 @@ double largest(const std::vector<double>& v) {
     return most;
 }
 
-/// Mean 0, this deviation, and this mean fourth power over the deviation's: 3 of a normal
-/// distribution, 1.8 of a uniform one.
+/// Expects mean 0, this deviation, and this ratio of the mean fourth power to the deviation's: 3 in
+/// a normal distribution, 1.8 in a uniform one.
 void expect_moments(const std::string& name, const std::vector<double>& v, double deviation, double kurtosis) {
     const double n = double(v.size());
     double sum = 0, squares = 0, fourths = 0;
@@ -47,7 +47,8 @@ void expect_moments(const std::string& name, const std::vector<double>& v, doubl
         squares += x * x;
         fourths += x * x * x * x;
     }
-    // Five deviations of each estimate; those of a normal distribution, which are the larger ones.
+    // Bounds are five deviations of each estimate for a normal distribution, which has the larger
+    // ones.
     EXPECT_NEAR(sum / n, 0, 5 * deviation / std::sqrt(n)) << name;
     EXPECT_NEAR(std::sqrt(squares / n), deviation, 5 * deviation / std::sqrt(2 * n)) << name;
     EXPECT_NEAR(fourths / n / std::pow(squares / n, 2), kurtosis, 5 * std::sqrt(24 / n)) << name;
@@ -61,7 +62,7 @@ void expect_kaiming_normal(const std::string& name, const std::vector<double>& v
 void expect_uniform(const std::string& name, const std::vector<double>& v, double bound) {
     expect_moments(name, v, bound / std::sqrt(3), 1.8);
     EXPECT_LE(largest(v), bound * (1 + 1e-6)) << name;  // float's rounding
-    // That n draws all stay below 1 - 20 / n of the bound has a chance of exp(-20).
+    // The chance that n draws all stay below 1 - 20 / n of the bound is exp(-20).
     EXPECT_GE(largest(v), bound * (1 - 20 / double(v.size()))) << name;
 }
 
@@ -118,8 +119,8 @@ TEST(Initial, MnistModelsHaveTorchsDefaults) {
     for (const char* name : {"fc.weight", "fc.bias"}) expect_torch_default(name, linear.at(name), 28 * 28);
 }
 
-// Of a group's convolutions the first filters, as many as there are input channels, copy one
-// channel each (dirac_).
+// The first filters of each convolution in a group copy one channel each (dirac_). There are as
+// many of them as input channels.
 TEST(Initial, Airbench94CopiesChannels) {
     for (const bool muon : {false, true}) {
         const Graph graph = build_airbench94({"airbench94", 32, 32, 3, 10}, muon);

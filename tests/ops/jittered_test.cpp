@@ -1,5 +1,5 @@
-// Jittered images on every device, in each way of reading and mixing them: against the same images
-// read plainly, whose colours then change by formulas written out here in double.
+// Jittered images on every device, for each way of reading and mixing them. They are compared with
+// the same images read plainly, whose colours then change by formulas written here in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,13 +22,13 @@ using Picture = std::vector<Rgb>;
 
 double grey_of(const Rgb& c) { return 0.2989 * c[0] + 0.587 * c[1] + 0.114 * c[2]; }
 
-/// share * c + (1 - share) * other, within 0 and 1.
+/// Returns share * c + (1 - share) * other, clamped to [0, 1].
 Rgb blended(Rgb c, double other, double share) {
     for (double& v : c) v = std::clamp(share * v + (1 - share) * other, 0.0, 1.0);
     return c;
 }
 
-/// By hue, saturation and value, from sector to sector.
+/// Turns the hue, through hue, saturation and value, sector by sector.
 Rgb turned(const Rgb& c, double turn) {
     const double v = *std::max_element(c.begin(), c.end()), least = *std::min_element(c.begin(), c.end());
     if (v == least) return c;
@@ -53,7 +53,7 @@ Rgb turned(const Rgb& c, double turn) {
     }
 }
 
-/// `what` is the one of the four that changes all of an image now.
+/// Applies `what`, one of the four adjustments, to the whole image.
 void change(Picture& image, const Jitter& j, Adjust what) {
     double mean = 0;
     for (const Rgb& c : image) mean += grey_of(c) / double(image.size());
@@ -74,8 +74,8 @@ struct Reading {
     std::vector<float> mean{0.4f, 0.5f, 0.6f}, stddev{0.2f, 0.25f, 0.3f};
 };
 
-/// Images that are made up: of 12 x 12 pixels, or ragged. Every fifth is dark, others have pure
-/// colours too.
+/// Generated images: of 12 x 12 pixels, or ragged. Every fifth is dark; others also have pure
+/// colours.
 struct Images {
     std::vector<uint8_t> pixels{};
     std::vector<ImagePlace> places{};
@@ -106,7 +106,7 @@ class JitteredOn : public testing::TestWithParam<std::string> {
 protected:
     std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
 
-    /// Runs `g`, of which only the source of images is set.
+    /// Runs `g`, in which only the source of images is set.
     Batch run(const Reading& r, Gather g) {
         const Shape shape{r.batch, r.side, r.side, r.stored};
         const auto n = size_t(r.batch);
@@ -143,7 +143,7 @@ protected:
         return run(r, g);
     }
 
-    /// The rank's images, and the partner of the last if they are mixed.
+    /// Stages the rank's images, and the partner of the last one if they are mixed.
     Batch staged(const Reading& r, const Images& images) {
         const std::unique_ptr<Feed> feed = backend_->feed(r.batch + 1, images.pixels.size(), 1);
         const HostBatch host = feed->claim(images.pixels.size());
@@ -163,7 +163,7 @@ protected:
         return run(r, g);
     }
 
-    /// The global batch as it is read, neither jittered nor mixed nor normalised, then jittered.
+    /// Returns the global batch, read without jitter, mixing and normalisation, and then jittered.
     std::vector<Picture> pictures(Reading r, const Images& images) {
         const Augment jitter = r.augment;
         Augment& a = r.augment;
@@ -184,7 +184,7 @@ protected:
         return all;
     }
 
-    /// The global batch, by formulas; f32.
+    /// Returns the global batch by formulas; f32.
     Doubles expected(const Reading& r, const Images& images) {
         const std::vector<Picture> jittered = pictures(r, images);
         Doubles all;
@@ -203,7 +203,7 @@ protected:
         return all;
     }
 
-    /// In every type of output.
+    /// Checks every output type.
     void check(Reading r) {
         const Images images(r.ragged);
         std::vector<std::pair<DType, int>> outputs = {{DType::f32, channels}};
@@ -219,8 +219,8 @@ protected:
             const Batch got = resident(r, images);
             for (int n = 0; n < r.batch; ++n) EXPECT_EQ(got.labels[size_t(n)], images.labels[size_t(images.sample(n))]);
             ASSERT_EQ(got.x.size(), wanted.size());
-            // Float has 3e-8 of white after each of some ten operations, and factors to 3 and
-            // deviations of a fifth magnify that; bf16 has eight bits.
+            // Float has an error of 3e-8 of white after each of about ten operations; factors up to
+            // 3 and deviations of a fifth magnify it. bf16 has eight bits.
             for (size_t i = 0; i < got.x.size(); ++i)
                 ASSERT_NEAR(got.x[i], wanted[i], 1e-5 + (type == DType::f32 ? 0 : std::abs(wanted[i]) / 250)) << i;
             EXPECT_TRUE(staged(r, images) == got);
@@ -257,7 +257,7 @@ TEST_P(JitteredOn, CentresOfTheResizedImage) {
     check({.augment = {.crop = Crop::centre, .short_side = 14, .contrast = 1, .saturation = 1}, .ragged = true});
 }
 
-// Each of two images that are mixed has its own jitter.
+// Two images that are mixed have separate jitter.
 TEST_P(JitteredOn, ImagesThatAreThenMixed) {
     Augment a{.pad = 2, .flip = true, .mixup = 0.4f, .cutmix = 1};
     a.brightness = a.contrast = a.saturation = 0.7f;

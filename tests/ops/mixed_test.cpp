@@ -1,5 +1,5 @@
-// Mixed images on every device: pixels against the same images read without mixing, by the formula,
-// and the loss of two labels against its formula in double.
+// Mixed images on every device. Pixels are compared with the formula applied to the same images
+// read without mixing. The loss of two labels is compared with its formula in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Reading {
     int stored = channels;
 };
 
-/// Images that are made up: of 12 x 12 pixels, or ragged.
+/// Generated images: of 12 x 12 pixels, or ragged.
 struct Images {
     std::vector<uint8_t> pixels{};
     std::vector<ImagePlace> places{};
@@ -53,7 +53,7 @@ class MixedOn : public testing::TestWithParam<std::string> {
 protected:
     std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
 
-    /// Runs `g`, of which only the source of images is set.
+    /// Runs `g`, in which only the source of images is set.
     Batch run(const Reading& r, Gather g) {
         const Shape shape{r.batch, r.side, r.side, r.stored};
         const auto n = size_t(r.batch);
@@ -91,7 +91,7 @@ protected:
         return run(r, g);
     }
 
-    /// The rank's images, and the partner of the last.
+    /// Stages the rank's images, and the partner of the last one.
     Batch staged(const Reading& r, const Images& images) {
         const std::unique_ptr<Feed> feed = backend_->feed(r.batch + 1, images.pixels.size(), 1);
         const HostBatch host = feed->claim(images.pixels.size());
@@ -111,7 +111,7 @@ protected:
         return run(r, g);
     }
 
-    /// The batch of all ranks, by the formula from images that are not mixed; f32.
+    /// Returns the batch of all ranks, by the formula from images that are not mixed; f32.
     Batch expected(Reading r, const Images& images) {
         r.output = DType::f32;
         r.stored = channels;
@@ -134,7 +134,7 @@ protected:
         return all;
     }
 
-    /// In every type of output.
+    /// Checks every output type.
     void check(Reading r) {
         const Images images(r.ragged);
         std::vector<std::pair<DType, int>> outputs = {{DType::f32, channels}};
@@ -151,7 +151,7 @@ protected:
             EXPECT_EQ(got.labels, wanted.labels);
             EXPECT_EQ(got.partners, wanted.partners);
             ASSERT_EQ(got.x.size(), wanted.x.size());
-            // a share's last place may be another one's libm; values to 4, in bf16 with eight bits
+            // a share's last place may depend on the libm; values up to 4, in bf16 with eight bits
             for (size_t i = 0; i < got.shares.size(); ++i) EXPECT_NEAR(got.shares[i], wanted.shares[i], 1e-7);
             for (size_t i = 0; i < got.x.size(); ++i)
                 ASSERT_NEAR(got.x[i], wanted.x[i], 2e-6 + (type == DType::f32 ? 0 : std::abs(wanted.x[i]) / 250)) << i;
@@ -178,7 +178,7 @@ TEST_P(MixedOn, CentresOfTheResizedImage) {
     check({.augment = {.crop = Crop::centre, .short_side = 14, .mixup = 1}, .ragged = true});
 }
 
-// Each rank reads its share; the partner of the last image of all is the first one.
+// Each rank reads its share; the partner of the last image of all ranks is the first one.
 TEST_P(MixedOn, AnImageIsTheSameInAnyShareOfABatch) {
     for (const bool ragged : {false, true}) {
         const Images images(ragged);
@@ -215,7 +215,7 @@ struct TwoLabels {
         const double mixed = double(share[r]) * (j == own[r]) + (1 - double(share[r])) * (j == partner[r]);
         return (1 - smoothing) * mixed + smoothing / classes;
     }
-    /// Logarithms of the softmax.
+    /// Returns the logarithms of the softmax.
     Doubles log_softmax(int row) const {
         Doubles all;
         double sum = 0;
@@ -226,9 +226,9 @@ struct TwoLabels {
         for (double& v : all) v -= std::log(sum);
         return all;
     }
-    /// How many logits are above that of the label with the larger share; a row has no equal ones.
-    /// Any other rule (the own label, the smaller share, the partner's of equal ones) gives other
-    /// counts.
+    /// Counts logits above that of the label with the larger share; a row has no equal logits.
+    /// Every other rule (the own label, the smaller share, the partner's label if shares are equal)
+    /// gives other counts.
     int better(int row) const {
         const auto r = size_t(row);
         const auto begin = logits.begin() + row * classes;

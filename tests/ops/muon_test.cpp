@@ -1,5 +1,5 @@
-// Muon on every device against its formulas in double, on wide and tall matrices, and the rates of
-// its recipe.
+// Muon on every device, compared with its formulas in double on wide and tall matrices, and the
+// rates of its recipe.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace convoy::test {
 namespace {
 
-/// c [n][m] = a [n][k] b [k][m]
+/// Returns c [n][m] = a [n][k] b [k][m].
 Doubles product(const Doubles& a, const Doubles& b, size_t n, size_t k, size_t m) {
     Doubles c(n * m);
     for (size_t i = 0; i < n; ++i)
@@ -26,7 +26,7 @@ double norm(const Doubles& v) {
     return std::sqrt(sum);
 }
 
-/// x [n][m] after three iterations.
+/// Returns x [n][m] after three iterations.
 Doubles orthogonalised(Doubles x, size_t n, size_t m) {
     const double length = norm(x) + 1e-7;
     for (double& e : x) e /= length;
@@ -49,7 +49,7 @@ TEST_P(MuonOn, StepsAlongOrthogonalMatrices) {
     for (const auto& [rows, columns] : {std::pair<size_t, size_t>{6, 18}, {16, 5}, {1, 7}, {8, 8}}) {
         const size_t n = rows * columns, begin = 32, count = begin + (n + 15) / 16 * 16;
         Floats start = normals(count, 1), slopes = normals(count, 2);
-        for (size_t i = begin + n; i < count; ++i) start[i] = slopes[i] = 0;  // what pads the arena
+        for (size_t i = begin + n; i < count; ++i) start[i] = slopes[i] = 0;  // padding of the arena
         const Buffer weights = upload(*backend, start), gradients = upload(*backend, slopes),
                      state = upload(*backend, Floats(count)), rates = upload(*backend, Floats(3, 0.1f)),
                      stats = upload(*backend, Floats(stats_elements)),

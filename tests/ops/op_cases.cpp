@@ -1,5 +1,5 @@
-// The table of cases. Sizes are odd on purpose: channels that fill no vector register, sides that
-// no stride divides.
+// The table of cases. Sizes are odd on purpose: channels do not fill a vector register, and no
+// stride divides the sides.
 #include "tests/ops/op_cases.h"
 
 #include <algorithm>
@@ -29,9 +29,9 @@ struct ConvSize {
     bool bias;
 };
 
-// A dot product of K terms in float strays by about sqrt(K) / 2 units of its last place, 6e-8 each;
-// K reaches 2,541 forward and in the data gradient, 784 in the weight gradient. The maximum over an
-// output is a few deviations out.
+// A dot product of K terms in float has an error of about sqrt(K) / 2 units of its last place, 6e-8
+// each. K reaches 2,541 forward and in the data gradient, 784 in the weight gradient. The maximum
+// over an output is a few deviations larger.
 OpCase conv(const ConvSize& s) {
     Sketch k;
     const ValueId x = k.value(s.h, s.w, s.in);
@@ -49,14 +49,13 @@ OpCase conv(const ConvSize& s) {
 
 struct NormSize {
     const char* name;
-    int batch, h, w, c, residual;  // residual: its channels, 0 for none
+    int batch, h, w, c, residual;  // residual: number of its channels, 0 for none
     bool relu;
     float offset = 0;
 };
 
-// Statistics are exact to float. y = a x + b and the gradient's x - mean cancel where the mean is
-// far from zero: 6e-8 of
-// |a x| each, so the tolerance grows with the offset in units of the deviation.
+// Statistics are exact to float. y = a x + b and the gradient's x - mean cancel if the mean is far
+// from zero: 6e-8 of |a x| each. So the tolerance grows with the offset in units of the deviation.
 OpCase norm(const NormSize& s) {
     Sketch k;
     const ValueId x = k.value(s.h, s.w, s.c), y = k.value(s.h, s.w, s.c);
@@ -70,8 +69,8 @@ OpCase norm(const NormSize& s) {
 }
 
 // A one-pixel batch has no variance: invstd is 1 / sqrt(epsilon) = 316, and x - mean cancels from
-// 316 times as high. Of two pixels the results are -1 and 1 whatever x is, so the gradient is what
-// cancellation leaves.
+// values 316 times as large. For two pixels the results are -1 and 1 whatever x is, so the gradient
+// is the remainder of a cancellation.
 OpCase norm_of_few_pixels(const char* name, int pixels) {
     OpCase c = norm({name, pixels, 1, 1, 21, 0, false});
     c.value_tolerance = 316 * 3e-7;
@@ -79,8 +78,8 @@ OpCase norm_of_few_pixels(const char* name, int pixels) {
     return c;
 }
 
-// GELU's derivative by erff and expf strays by up to 4e-7 a term, as gelu() does below; of n terms
-// that cancel to the size of one, root n of that is left.
+// GELU's derivative with erff and expf has an error of up to 4e-7 per term, like gelu() below. If n
+// terms cancel to the size of one, root n of that error is left.
 OpCase norm_gelu(const NormSize& s) {
     OpCase c = norm(s);
     c.gradient_tolerance += 4e-7 * std::sqrt(double(s.batch * s.h * s.w));
@@ -88,14 +87,14 @@ OpCase norm_gelu(const NormSize& s) {
     return c;
 }
 
-/// The scale is frozen: its gradient is not wanted.
+/// The scale is frozen, so its gradient is not wanted.
 OpCase norm_without_scale_gradient(const NormSize& s) {
     OpCase c = norm_gelu(s);
     c.graph.params[size_t(std::get<BatchNorm>(c.graph.ops[0]).scale)].frozen = true;
     return c;
 }
 
-/// A CPU with AVX-512 takes Winograd's way, which strays about twice as far as a direct sum.
+/// A CPU with AVX-512 runs Winograd's algorithm, whose error is about twice that of a direct sum.
 OpCase winograd(const ConvSize& s) {
     OpCase c = conv(s);
     c.value_tolerance = c.gradient_tolerance = 4e-6;
@@ -109,7 +108,7 @@ OpCase frozen_conv(const ConvSize& s) {
     return c;
 }
 
-/// y = norm(x) + x
+/// Builds y = norm(x) + x.
 OpCase norm_of_its_own_residual() {
     OpCase c = norm({"own_residual", 2, 5, 3, 21, 0, true});
     BatchNorm& bn = std::get<BatchNorm>(c.graph.ops[0]);
@@ -124,7 +123,8 @@ OpCase relu(int batch, int h, int w, int c) {
     return {"relu_" + std::to_string(c), k.graph, batch, 0, 1e-6, 1e-6};  // exact; the check itself sums
 }
 
-// erf strays by 4e-7, times half of x; the derivative, which differences resolve to 1e-8, likewise.
+// erf has an error of 4e-7, times half of x. So has the derivative, which differences resolve to
+// 1e-8.
 OpCase gelu(int batch, int h, int w, int c) {
     Sketch k;
     const ValueId x = k.value(h, w, c), y = k.value(h, w, c);
@@ -146,7 +146,7 @@ OpCase add(const std::string& name, bool twice) {
     return {name, k.graph, 5, 1e-7, 1e-6};  // one rounding
 }
 
-// A maximum is a copy; an average of at most 81 terms is good to a few units of the last place.
+// A maximum is a copy; an average of at most 81 terms is accurate to a few units of the last place.
 OpCase pool(Pool::Kind kind, int batch, int h, int w, int c, int kernel, int stride, int pad) {
     Sketch k;
     const ValueId x = k.value(h, w, c);
@@ -170,7 +170,7 @@ OpCase shortcut(int batch, int h, int w, int in, int out, int stride) {
             batch, 3e-7, 1e-6};
 }
 
-// As for convolutions, with K up to 735.
+// The tolerance is that of convolutions, with K up to 735.
 OpCase linear(int batch, int h, int w, int c, int out, bool biased = true) {
     Sketch k;
     const ValueId x = k.value(h, w, c), y = k.value(1, 1, out);
@@ -194,7 +194,7 @@ OpCase dropout(bool whole_channels) {
 }
 
 // The loss is summed in double and stored as a float. Its gradient is a difference of numbers up to
-// 1, so good to 6e-8 of that.
+// 1, so accurate to 6e-8 of that.
 OpCase loss(int batch, int classes, float smoothing, bool sum = false) {
     Sketch k;
     k.graph.classes = classes;
@@ -209,9 +209,9 @@ OpCase loss(int batch, int classes, float smoothing, bool sum = false) {
     return c;
 }
 
-/// What the op reads is rounded before anybody sees it, what it writes is rounded once: by at most
-/// 2^-8 of an element, half of its last place. A gradient that is added to a rounded one has two
-/// such roundings.
+/// Adds each case in bf16. The op's inputs are rounded on both sides; its output is rounded once,
+/// by at most 2^-8 of an element, half of its last place. A gradient that is added to a rounded one
+/// has two such roundings.
 std::vector<OpCase> in_both_types(std::vector<OpCase> cases) {
     for (size_t i = 0, n = cases.size(); i < n; ++i) {
         if (output_of(cases[i].op()) == none) continue;
@@ -243,7 +243,7 @@ const std::vector<OpCase>& op_cases() {
          conv({2, 5, 4, 171, 683, 3, 2, 1, false}), winograd({12, 9, 7, 16, 21, 3, 1, 1, false}),
          winograd({50, 4, 5, 31, 33, 3, 1, 1, false}), winograd({3, 17, 19, 33, 48, 3, 1, 1, false}),
          winograd({61, 3, 3, 17, 16, 3, 1, 1, false}), winograd({40, 7, 7, 17, 19, 3, 1, 1, false}),
-         winograd({7, 5, 4, 150, 131, 3, 1, 1, false}),  // more channels than are transformed together
+         winograd({7, 5, 4, 150, 131, 3, 1, 1, false}),  // more channels than one transform takes
          frozen_conv({2, 7, 9, 3, 24, 2, 1, 0, true}), frozen_conv({1, 5, 5, 3, 16, 3, 1, 1, false}),
          norm({"1", 5, 3, 7, 1, 0, false}), norm({"3_relu", 2, 9, 5, 3, 0, true}), norm({"16", 1, 7, 7, 16, 0, false}),
          norm({"21_relu", 5, 5, 7, 21, 0, true}), norm({"26_residual", 2, 5, 7, 26, 26, false}),

@@ -1,5 +1,5 @@
 // Gradients on every device. For a loss <dy, f(x)> and a direction u, <dx, u> must be the central
-// difference of the scalar reference along u; where f is linear that is the adjoint identity, exact
+// difference of the scalar reference along u. If f is linear, that is the adjoint identity, exact
 // for any step.
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ protected:
     Floats dy_ =
         y_ == none ? Floats{} : rounded(c_.type(), normals(c_.graph.values[y_].batched(c_.batch).count(), 300));
 
-    /// Forward and backward, after `prepare` changed what it likes.
+    /// Runs forward and backward after `prepare` has changed the pair.
     template <class Prepare> Pair ran(Prepare prepare) {
         Pair pair(*backend_, c_, c_.setting);
         if (y_ != none) pair.backend.set_gradient(y_, dy_);
@@ -44,7 +44,7 @@ protected:
                     : dot(reference.values[y_], dy_);
     }
 
-    /// `operand` picks the vector of a Reference that `gradient` belongs to.
+    /// Checks a gradient; `operand` selects the vector of a Reference that it belongs to.
     template <class Operand>
     void check(const Reference& at, const Floats& gradient, Operand operand, const std::string& what) {
         double norm = 0;
@@ -58,7 +58,7 @@ protected:
                 operand(less)[i] -= c_.h * double(u[i]);
             }
             const double expected = (loss(more) - loss(less)) / (2 * c_.h);
-            // 1e-3: where it is zero
+            // 1e-3: in case it is zero
             EXPECT_NEAR(dot(widened(gradient), u), expected, c_.gradient_tolerance * (norm + 1e-3)) << what;
         }
     }
@@ -88,7 +88,7 @@ TEST_P(OpGradientsOfInputs, AreAddedToWhatIsThere) {
             ops.set_gradient(id, there);
         });
         const Floats sum = added.backend.gradient(id);
-        // Where the addition is fused into the op, its sum may begin with what is there. It then
+        // If the addition is fused into the op, its sum may begin with the present value. It then
         // rounds other partial sums, which are as large as the largest gradients.
         double largest = 1e-2;
         for (const float w : written) largest = std::max(largest, double(std::abs(w)));

@@ -79,7 +79,7 @@ void run_tape(Backend& backend, Tape tape) {
 
 OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting setting)
     : backend_(backend), graph_(graph), setting_(setting), batch_(batch), gradients_(gradient_flow(graph)) {
-    gradients_.wanted.assign(graph.values.size(), true);  // that of the input too
+    gradients_.wanted.assign(graph.values.size(), true);  // including the input's gradient
     if (setting_.global_batch == 0) setting_.global_batch = batch;
     for (const Value& v : graph.values) {
         values_.push_back(allocate(v.batched(batch), v.dtype));

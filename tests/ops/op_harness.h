@@ -1,6 +1,6 @@
-// Runs the ops of a small graph on any backend and hands their results back as vectors. All data
-// goes through upload and download. Memory that nobody set holds NaN, so an element that an op
-// forgets to write shows.
+// Runs the ops of a small graph on any backend and returns their results as vectors. All data goes
+// through upload and download. Uninitialised memory holds NaN, so elements that an op forgets to
+// write are found.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,15 +13,15 @@ namespace convoy::test {
 
 using Floats = std::vector<float>;
 
-/// The devices that tests run on: cpu, and cuda where there is one.
+/// Returns the devices that tests run on: cpu, and cuda if there is one.
 std::vector<std::string> test_devices();
-/// Whether CPU ranks can have values in bf16 here.
+/// Returns true if CPU ranks can have values in bf16 here.
 bool has_bf16();
-/// A backend of two threads on the process's one-rank Comm. Convolutions on CPUs run `by` that way
-/// where they can.
+/// Returns a backend of two threads on the process's one-rank Comm. Convolutions on CPUs run the
+/// algorithm `by` if they can.
 std::unique_ptr<Backend> make_test_backend(const std::string& device, ConvBy by = ConvBy::measured);
 
-/// Memory on the backend that holds a copy of `values`.
+/// Returns memory on the backend that holds a copy of `values`.
 template <class T> Buffer upload(Backend& backend, const std::vector<T>& values) {
     Buffer buffer = backend.allocate(values.size() * sizeof(T));
     backend.upload(buffer.get(), values.data(), values.size() * sizeof(T));
@@ -32,25 +32,25 @@ template <class T> std::vector<T> download(Backend& backend, const void* from, s
     backend.download(values.data(), from, count * sizeof(T));
     return values;
 }
-/// The nearest values of that type.
+/// Returns the nearest values of that type.
 Floats rounded(DType, Floats);
-/// The same through a tensor of any type that holds numbers; without the channels that pad it,
-/// which become zero.
+/// Copy to and from a tensor of any floating-point type. The padding channels are left out; put()
+/// sets them to zero.
 void put(Backend&, const Tensor&, const Floats&);
 Floats get(Backend&, const Tensor&);
 /// Finishes a tape, runs it once and waits for it.
 void run_tape(Backend&, Tape);
 
-/// What ops are bound to besides tensors.
+/// Settings that ops are bound to besides tensors.
 struct OpSetting {
     bool training = true;
-    int64_t global_batch = 0;  ///< 0: the batch
+    int64_t global_batch = 0;  ///< 0: equals the batch
     int64_t first = 0;
     uint64_t seed = 7;
     int64_t step = 0;
 };
 
-/// One graph bound to memory of its own; each value has at most one reader.
+/// One graph bound to separate memory; each value has at most one reader.
 class OpHarness {
 public:
     OpHarness(Backend&, const Graph&, int batch, OpSetting = {});
@@ -59,13 +59,13 @@ public:
     void set_gradient(ValueId id, const Floats& v) { put(backend_, value_gradients_[id], v); }
     void set_param(ParamId id, const Floats& v) { put(backend_, params_[id], v); }
     void set_labels(const std::vector<int32_t>&);
-    /// Two labels an image: those of set_labels() have these shares.
+    /// Sets a second label per image; the labels of set_labels() have these shares.
     void set_mixed(const std::vector<int32_t>& partners, const Floats& shares);
-    /// Backward adds to the gradient of this value.
+    /// Makes backward add to the gradient of this value.
     void accumulate(ValueId id) {
         for (std::vector<bool>& of_op : gradients_.accumulate) of_op[id] = true;
     }
-    /// Nobody wants the gradient of this value.
+    /// Makes the gradient of this value unwanted.
     void unwanted(ValueId id) {
         value_gradients_[id].data = nullptr;
         gradients_.wanted[id] = false;
@@ -82,7 +82,7 @@ public:
 
 private:
     Tensor allocate(Shape, DType = DType::f32);
-    /// Before the first run: memory of what the backend keeps from forward to backward.
+    /// Allocates what the backend keeps from forward to backward; called before the first run.
     void decide();
     Bound bound(size_t op) const;
 

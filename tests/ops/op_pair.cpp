@@ -35,8 +35,8 @@ Floats normals(size_t n, uint64_t seed, float mean, float deviation) {
 
 Doubles widened(const Floats& v) { return {v.begin(), v.end()}; }
 
-/// Values that bf16 has, none twice among neighbours: where two are equal a maximum has no
-/// derivative.
+/// Returns values that bf16 represents exactly. No two neighbours are equal, because a maximum of
+/// equal values has no derivative.
 static Floats distinct(const Tensor& shape) {
     Floats v(shape.count());
     const size_t c = size_t(shape.shape.c);
@@ -75,7 +75,8 @@ Pair::Pair(Backend& device, const OpCase& c, OpSetting setting)
     if (!reference.labels.empty()) backend.set_labels(reference.labels);
 }
 
-/// In which a CPU can run the convolution in some direction; none of another op.
+/// Returns the algorithms with which a CPU can run the convolution in some direction; none for
+/// another op.
 static std::set<ConvBy> ways_of(const OpCase& c) {
     const GradientFlow gradients = gradient_flow(c.graph);
     std::set<ConvBy> ways;

@@ -1,4 +1,4 @@
-// Scalar loops, one op after the other, written for reading.
+// Scalar loops, one per op, written for readability.
 #include "tests/ops/op_reference.h"
 
 #include <algorithm>
@@ -133,7 +133,7 @@ void Reference::run(const Linear& op) {
     });
 }
 
-// The random word of an element is part of what a run is: all backends must draw the same.
+// The random word of an element is part of a run's definition: all backends must draw the same.
 void Reference::run(const Dropout& op) {
     const Shape s = shape(op.x);
     each(s, [&](size_t e, int n, int, int, int c) {
@@ -157,7 +157,7 @@ void Reference::run(const SoftmaxXent& op) {
                 double(op.label_smoothing) / k + (j == labels[n] ? 1 - double(op.label_smoothing) : 0);
             loss_sum -= target * (row[j] - top - std::log(sum));
         }
-        std::vector<int> best(static_cast<size_t>(k));  // classes in the order in which the model prefers them
+        std::vector<int> best(static_cast<size_t>(k));  // classes in the order of the model's preference
         std::iota(best.begin(), best.end(), 0);
         std::stable_sort(best.begin(), best.end(), [row](int a, int b) { return row[a] > row[b]; });
         correct += best.front() == labels[n];

@@ -1,5 +1,5 @@
-// What every op computes, as scalar loops in double: the truth that backends are compared with. It
-// has no backward: a gradient is checked against differences of this forward.
+// Every op as scalar loops in double: the reference for backends. It has no backward: gradients are
+// compared with differences of this forward.
 #pragma once
 #include <vector>
 
@@ -14,7 +14,7 @@ class Reference {
 public:
     Reference(const Graph&, int batch, OpSetting);
 
-    /// by id; ops write values, batch norms in training also running statistics
+    /// indexed by id; ops write values, and batch norms in training also write running statistics
     std::vector<Doubles> values, params;
     std::vector<int32_t> labels;
     double loss_sum = 0;
@@ -23,7 +23,7 @@ public:
     void run();  ///< all ops in order
 
 private:
-    /// Reads element (n, i, j, c) of a value.
+    /// Returns element (n, i, j, c) of a value.
     double at(ValueId, int n, int i, int j, int c) const;
     Shape shape(ValueId id) const { return graph_->values[id].batched(batch_); }
     void run(const Conv&);

@@ -1,5 +1,6 @@
-// Every op on every device against scalar loops in double: outputs, running statistics, and what
-// makes dropout and the loss themselves. The cases and their tolerances are in op_cases.cpp.
+// Every op on every device, compared with scalar loops in double: outputs, running statistics, and
+// the special properties of dropout and the loss. The cases and their tolerances are in
+// op_cases.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ double largest(const Doubles& v) {
     return most;
 }
 
-/// Largest deviation of `got`; infinite if anything is not a number.
+/// Returns the largest deviation of `got`; infinite if anything is NaN.
 double deviation(const Floats& got, const Doubles& expected) {
     double most = 0;
     for (size_t i = 0; i < got.size(); ++i) {
@@ -84,7 +85,7 @@ class OpsOf : public testing::TestWithParam<std::string> {
 protected:
     std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
 
-    /// Dropout of ones: what is left of them.
+    /// Returns the output of dropout for an input of ones.
     Floats dropped(int batch, int64_t first, uint64_t seed, int64_t step, bool whole_channels, int stream,
                    float p = 0.3f) {
         Graph g;
@@ -158,8 +159,8 @@ TEST_P(OpsOf, LossOfExtremeLogitsIsFinite) {
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(dx[i], expected[i], 1e-7);
 }
 
-// Seven classes; of equal logits the first is the better one. Of five classes every label is among
-// the best five.
+// Seven classes; of equal logits the first is the better one. If there are five classes, every
+// label is among the best five.
 TEST_P(OpsOf, TopFiveCountsWhatIsBetterThanTheLabel) {
     const Floats rising = {1, 2, 3, 4, 5, 6, 7}, equal(7, 2), mixed = {3, 3, 9, 9, 9, 9, 3};
     const auto hits = [&](const Floats& logits, int label) {

@@ -1,5 +1,5 @@
-// Random windows of images of any size, resized, mirrored and normalised on every device, against
-// the formula in double: each pixel is the mean of those under a triangle.
+// Random windows of images of any size, resized, mirrored and normalised on every device. They are
+// compared with the formula in double: each pixel is the mean of pixels weighted by a triangle.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ struct Images {
     }
 };
 
-/// Weights of the pixels [0, in) for pixel i of `out`.
+/// Returns the weights of pixels [0, in) for pixel i of `out`.
 Doubles weights(int i, int out, int in) {
     const double scale = double(in) / out, reach = std::max(scale, 1.0), centre = (i + 0.5) * scale;
     Doubles all(size_t(in), 0.0);
@@ -83,7 +83,7 @@ struct Batch {
     std::vector<int32_t> y;
 };
 
-/// With `stored` channels in `type`, those beyond the images' padding.
+/// Reads a batch into `stored` channels of `type`; those beyond the images' channels are padding.
 Batch read(Backend& backend, const Images& images, const Reading& r, int stored = channels, DType type = DType::f32) {
     Gather g{};
     std::vector<int32_t> order;
@@ -130,8 +130,8 @@ protected:
         const Batch got = read(*backend_, images, r);
         const Doubles wanted = expected(images, r);
         ASSERT_EQ(got.x.size(), wanted.size());
-        // Positions of pixels below 64 have 4e-6 in float, neighbours differ by at most 255, and
-        // the smallest deviation is a fifth of that.
+        // Positions of pixels below 64 have an error of 4e-6 in float. Neighbours differ by at most
+        // 255, and the smallest deviation is a fifth of that.
         for (size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(got.x[i], wanted[i], 4e-5) << "element " << i;
         for (int n = 0; n < r.batch; ++n) EXPECT_EQ(got.y[size_t(n)], images.labels[size_t(r.sample(n))]);
     }

@@ -1,6 +1,6 @@
-// A batch that the host staged against the same samples out of the whole split, bit for bit: packed
-// in another order, of each image only the rows that its crop shows. The whole split's batches are
-// compared with formulas in gather_test.cpp and resample_test.cpp.
+// A batch that the host staged, compared bit for bit with the same samples from the whole split. It
+// is packed in another order, and has only those rows of each image that its crop shows.
+// gather_test.cpp and resample_test.cpp compare the whole split's batches with formulas.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace convoy::test {
 namespace {
 
 constexpr int channels = 3, samples = 23, batch = 11;
-constexpr uint8_t poison = 251;  // larger than all pixels; of f32 a large negative number
+constexpr uint8_t poison = 251;  // larger than all pixels; in f32 a large negative number
 constexpr int64_t epoch = 2;
 
 struct Split {
@@ -21,7 +21,8 @@ struct Split {
     std::vector<ImagePlace> places{};
     std::vector<int32_t> labels{}, order{};
 
-    /// [height, width] of the first image; the others have other sizes if it is `ragged`.
+    /// Makes a split whose first image is [height, width]; if it is `ragged`, the others have other
+    /// sizes.
     Split(DType type_of_pixels, bool ragged, int height, int width) : type(type_of_pixels) {
         for (int n = 0; n < samples; ++n) {
             const int h = ragged ? height + 3 * n : height, w = ragged ? width + 2 * (samples - n) : width;
@@ -47,7 +48,7 @@ struct Rows {
     int first, end;
 };
 
-/// The rows of an image that a batch of `side` rows and columns shows.
+/// Returns the rows of an image that a batch of `side` rows and columns shows.
 Rows shown(const Augment& a, uint64_t seed, const ImagePlace& p, int side, int sample) {
     Rows r{p.height, 0};
     const auto add = [&](int first, int end) { r = {std::min(r.first, first), std::max(r.end, end)}; };
@@ -65,7 +66,7 @@ Rows shown(const Augment& a, uint64_t seed, const ImagePlace& p, int side, int s
     return r;
 }
 
-/// What to read, and into what.
+/// Settings of a read, and of its output.
 struct Reading {
     Augment augment{};
     DType type = DType::u8;
@@ -118,8 +119,8 @@ protected:
         return run(r, g);
     }
 
-    /// Every third image first, then the others; poison between them and in place of their rows
-    /// that are not shown.
+    /// Packs every third image first, then the others. Gaps between them, and rows that are not
+    /// shown, hold poison.
     std::vector<uint8_t> pack(const Reading& r, const Split& split, ImagePlace* places) {
         std::vector<uint8_t> packed(size_t(8), poison);
         for (const int rest : {2, 0, 1})
@@ -158,7 +159,7 @@ protected:
         return run(r, g);
     }
 
-    /// In every type of output.
+    /// Checks every output type.
     void check(Reading r) {
         const Split split(r.type, r.ragged, r.height, r.width);
         std::vector<std::pair<DType, int>> outputs = {{DType::f32, channels}};
@@ -176,7 +177,7 @@ protected:
         }
     }
 
-    bool negative_ = false;  // whether the last batch that was staged had such an offset
+    bool negative_ = false;  // true if the last staged batch had a negative offset
 };
 
 TEST_P(StagedOn, ShiftedImages) {

@@ -1,5 +1,5 @@
-// What ends a step, on every device: the optimizer rules against their formulas in double over
-// several steps, weight decay by segment, and the records and counters.
+// The end of a step, on every device: the optimizer rules, compared with their formulas in double
+// over several steps, weight decay by segment, and the records and counters.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ constexpr size_t count = 80;  // two segments of 32 and 48 elements; an arena is
 constexpr size_t split = 32;
 constexpr int steps = 12;
 
-/// Weights after `steps` updates, by PyTorch's documented formulas.
+/// Returns weights after `steps` updates, by PyTorch's documented formulas.
 Doubles expected_weights(const OptimizerSpec& o, const Floats& rates, const double (&decay)[2]) {
     Doubles w = widened(normals(count, 1)), first(count, 0), second(count, 0);
     for (int t = 1; t <= steps; ++t) {
@@ -41,7 +41,7 @@ class StepOn : public testing::TestWithParam<std::string> {
 protected:
     std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
 
-    /// Weights after `steps` updates on the device, from the same start and gradients.
+    /// Returns weights after `steps` updates on the device, from the same start and gradients.
     Floats updated(const OptimizerSpec& o, const Floats& rates, const double (&decay)[2]) {
         const Buffer weights = upload(*backend_, normals(count, 1)), gradients = upload(*backend_, Floats(count)),
                      state = upload(*backend_, Floats(count * size_t(o.state_per_element()))),
@@ -87,7 +87,7 @@ protected:
     }
 };
 
-// Rates and lengths of training by segment: after its last step a segment stays, and its momentum.
+// Segments differ in rate and length of training. Finished segments keep weights and momentum.
 TEST_P(StepOn, SegmentsHaveTheirOwnRateAndEnd) {
     const OptimizerSpec spec{OptimizerSpec::sgd, 0.85f, true};
     const Buffer weights = upload(*backend_, normals(count, 1)), gradients = upload(*backend_, normals(count, 2)),
@@ -131,8 +131,8 @@ TEST_P(StepOn, SegmentsHaveTheirOwnRateAndEnd) {
     }
 }
 
-/// Weights, their average, running statistics and theirs on a device; the decay is 0.75 after step
-/// 2 and 1 after step 4.
+/// Weights and running statistics with their averages on a device. The decay is 0.75 after step 2
+/// and 1 after step 4.
 struct LookAheadOn {
     static constexpr size_t running_count = 32;
     Backend& backend;
@@ -142,7 +142,7 @@ struct LookAheadOn {
                  slow_running = upload(backend, slow_r), decays = upload(backend, Floats{-1, -1, 0.75f, -1, 1}),
                  stats = upload(backend, Floats(stats_elements)), counters = upload(backend, std::vector<Counters>(1));
 
-    /// A look-ahead; `asked`: it is left out where the update was.
+    /// Builds a look-ahead; `asked`: it is skipped if the update was.
     std::function<void()> built(bool asked) const {
         const auto f = [](const Buffer& b) { return static_cast<float*>(b.get()); };
         Tape tape;
@@ -159,7 +159,7 @@ struct LookAheadOn {
                            tape);
         return backend.finish(std::move(tape));
     }
-    /// Runs it when `step` steps were done before the one in progress.
+    /// Runs it after `step` completed steps, within the next one.
     void at(const std::function<void()>& run, int64_t step, float skipped = 0) const {
         Counters now;
         now.step = step;
@@ -279,7 +279,7 @@ TEST_P(StepOn, RecordWritesTheRingAndMovesTheCountersOn) {
     EXPECT_EQ(end.epoch, 2);
     EXPECT_EQ(end.offset, 70);
     const auto rows = download<StepRecord>(*backend_, ring.get(), ring_size);
-    for (const int64_t step : {7, 8, 9}) {  // the ring keeps the last three: step s lies in row (s - 1) % 3
+    for (const int64_t step : {7, 8, 9}) {  // the ring keeps the last three: step s is in row (s - 1) % 3
         const StepRecord& row = rows[size_t((step - 1) % ring_size)];
         EXPECT_EQ(row.step, step);
         EXPECT_DOUBLE_EQ(row.loss, double(step));

@@ -1,5 +1,5 @@
-// Whitening filters: the eigenvalue solver on matrices whose eigenvalues are known, and patches
-// that come out white.
+// Whitening filters: the eigenvalue solver on matrices with known eigenvalues, and patches that
+// become white.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 TEST(Whitening, EigenvaluesOfAKnownMatrix) {
     constexpr int n = 12;
-    // 2 on the diagonal, -1 beside it: 2 - 2 cos(k pi / 13), with the sines as vectors.
+    // 2 on the diagonal, -1 beside it: the eigenvalues are 2 - 2 cos(k pi / 13), the vectors sines.
     std::vector<double> chain(n * n);
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j) chain[size_t(i * n + j)] = i == j ? 2 : std::abs(i - j) == 1 ? -1 : 0;
@@ -26,7 +26,7 @@ TEST(Whitening, EigenvaluesOfAKnownMatrix) {
             dot += e.vectors[size_t(k * n + i)] * std::sin(double(i + 1) * angle) * std::sqrt(2.0 / (n + 1));
         EXPECT_NEAR(std::abs(dot), 1, 1e-13) << k;
     }
-    // The same vectors with eigenvalues from 10 to 10^-10, of which float could see a half.
+    // The same vectors with eigenvalues from 10 to 10^-10; float could resolve half of them.
     std::vector<double> steep(n * n);
     for (int i = 0; i < n; ++i)
         for (int j = 0; j < n; ++j)
@@ -38,7 +38,8 @@ TEST(Whitening, EigenvaluesOfAKnownMatrix) {
     EXPECT_EQ(symmetric_eigen({3}, 1).values, std::vector<double>{3});
 }
 
-// The sign of an eigenvector is free; filters are the same bits on every machine because it is set.
+// The sign of an eigenvector is arbitrary. It is fixed, so that filters have the same bits on every
+// machine.
 TEST(Whitening, TheLargestPartOfAVectorIsPositive) {
     for (const int n : {2, 5, 12}) {
         const Floats drawn = normals(size_t(n * n), uint64_t(n));

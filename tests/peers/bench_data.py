@@ -33,7 +33,7 @@ from bench_peers import Failed, convoy_versions, machine, run
 
 DAY, LIMIT = 86400, 600
 IMAGES, SIDE, BATCH, EPOCHS = 384, 96, 32, 3
-STREAM_BLOCK_MIB = 3  # of 10 MiB of images
+STREAM_BLOCK_MIB = 3  # the images take 10 MiB
 Trained = collections.namedtuple("Trained", "step_seconds median_share share images_per_second")
 
 
@@ -47,7 +47,7 @@ def cores():
 
 
 def read_rates(said):
-    """{(way, threads): GB/s by round}, and the bytes of an image."""
+    """Returns {(way, threads): GB/s by round}, and the bytes of an image."""
     rates, image_bytes = collections.defaultdict(list), 0
     for way, threads, seconds, size, images in (line.split() for line in said):
         rates[way, int(threads)].append(int(size) / 1e9 / float(seconds))
@@ -74,13 +74,13 @@ def reading(a, folder):
 
 
 def make_images(a, folder):
-    """`folder`/images, which both sections train on."""
+    """Makes `folder`/images, which both sections train on."""
     images = f"--images {IMAGES} --test-images 1 --size {SIDE}x{SIDE}x3 --shards 4"
     run([a.convoy, "convert", "synthetic", *images.split(), "--to", f"{folder}/images"], LIMIT)
 
 
 def train_command(a, placement, threads, folder):
-    """A training of `folder`/images into `folder`/run."""
+    """Returns the command of a training of `folder`/images into `folder`/run."""
     model = f"--model resnet18 --stem imagenet --batch-size {BATCH} --epochs {EPOCHS} --no-eval"
     files = f"--data {folder}/images --output {folder}/run --overwrite --checkpoint-every none --metrics-every 1"
     where = f"--device cpu --threads {threads} --data-placement {placement}"
@@ -89,7 +89,7 @@ def train_command(a, placement, threads, folder):
 
 
 def read_run(folder):
-    """What a run's metrics say of all epochs but the first."""
+    """Reads a run's metrics of all epochs except the first."""
     with open(f"{folder}/run/metrics.jsonl") as lines:
         rows = [row for row in map(json.loads, lines) if row.get("epoch", 0) > 1]
     steps = [(row["step_seconds"], row["data_seconds"]) for row in rows if row["kind"] == "train"]
@@ -105,7 +105,7 @@ def read_run(folder):
 
 
 def in_turns(ways, rounds, measure):
-    """{way: [measure(*way) by round]}"""
+    """Returns {way: [measure(*way) by round]}; the ways alternate."""
     measured = {way: [] for way in ways}
     for i in range(rounds):
         for way in ways[:: -1 if i % 2 else 1]:
@@ -114,7 +114,7 @@ def in_turns(ways, rounds, measure):
 
 
 def training_rows(measured):
-    """`measured`: {(ranks, threads, placement): [Trained by round]}, replicate among them."""
+    """Yields the table. `measured`: {(ranks, threads, placement): [Trained by round]}, replicate among them."""
     yield "| ranks × threads | images | step, ms | data, median | data, of all time | images/s | of replicate |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     for (ranks, threads, placement), rounds in measured.items():
@@ -148,7 +148,7 @@ def training(a, folder):
 
 
 def on_two_hosts(a, command, log):
-    """Runs a command as a rank on each of two emulated hosts. Says the end of `log` if it fails."""
+    """Runs a command as a rank on each of two emulated hosts. Prints the end of `log` if it fails."""
     code = run([a.hosts, f"{' '.join(command)} >{log} 2>&1", "1", ""], LIMIT).split()[0]
     if code != "0":
         with open(log) as lines:
@@ -173,7 +173,7 @@ def exchange(a, folder):
 
 
 def make_photographs(folder, count):
-    """`count` JPEGs in two folders: blurs of noise with some grain. Their mean size in bytes."""
+    """Writes `count` JPEGs in two folders: blurred noise with some grain. Returns their mean size in bytes."""
     import numpy, PIL.Image
 
     draw = numpy.random.default_rng(1)

@@ -54,7 +54,7 @@ def append(a, result):
 
 
 def convoy_result(a, line, more):
-    """What convoy bench measured, or why it did not."""
+    """Returns the result of convoy bench, or the reason why there is none."""
     model, size, classes, options = MODELS[line.name]
     command = [os.path.join(line.variables.get("BUILD", a.build), "convoy"), "bench", "--device", a.device]
     command += ["--model", model, "--image-size", size, "--classes", str(classes)]
@@ -87,7 +87,7 @@ def peer_rate(a, line, limit):
     command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_step.py")]
     command += ["--model", line.name, "--batch", str(line.batch), "--dtype", line.precision]
     command += ["--device", "cuda", "--warmup", "5", "--steps", "20"]
-    # The bundle's libraries are not for others.
+    # The bundle's libraries must not be used by other programs.
     environment = {
         **os.environ,
         "LD_LIBRARY_PATH": os.environ.get("CONVOY_HOST_LIBRARY_PATH", os.environ.get("LD_LIBRARY_PATH", "")),
@@ -149,7 +149,7 @@ def row_of(line, result, rate, problem):
 
 
 def print_shares(results):
-    """Of the step of each line's last result: (line, result) pairs."""
+    """Prints shares of the step for each line's last result: (line, result) pairs."""
     titles = [f"{line.name} {line.batch} {line.precision}" for line, _ in results]
     shares = collections.defaultdict(dict)  # class of operations -> by line, its share of the step
     for i, (_, result) in enumerate(results):
@@ -167,7 +167,7 @@ def main():
     start = time.time()
     lines = [parse_line(text) for text in a.line or LINES if a.line or a.only in text.split()[0]]
     rows = [["model", "image", "batch", "type", "Convoy images/s", "of the roofline", "gap us", "PyTorch", "ratio", ""]]
-    results, rates = {}, collections.defaultdict(list)  # by number of the line
+    results, rates = {}, collections.defaultdict(list)  # by line number
     turns = [i for _ in range(a.rounds) for i in range(len(lines))]
     wanted = 7 if a.no_convoy else 4  # column of the table
     for turn, i in enumerate(turns):

@@ -19,7 +19,7 @@ programs had more than a twentieth of the cores says so.
 
 import argparse, collections, datetime, json, os, re, signal, socket, statistics, subprocess, sys, time
 
-# peer's name, batch a rank, steps (after one of warm-up), Convoy's options, also on two ranks
+# peer's name, batch per rank, steps (after one of warm-up), Convoy's options, also on two ranks
 MODELS = [
     ("airbench94", 256, 3, "--model airbench94", True),
     ("pyramidnet", 16, 2, "--model pyramidnet", True),
@@ -32,11 +32,12 @@ Line = collections.namedtuple("Line", "model batch steps options precision ranks
 
 
 class Failed(Exception):
-    """Why there is no figure, in one line."""
+    """The reason why there is no figure, in one line."""
 
 
 def run(command, limit, **more):
-    """What a command printed, if it ends well within `limit` seconds. None of its processes stays, however this ends."""
+    """Returns a command's output if it succeeds within `limit` seconds. None of its processes is
+    left, however this ends."""
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **more
     )
@@ -50,13 +51,13 @@ def run(command, limit, **more):
         said = [line.strip() for line in err.splitlines() if re.search(r"\w", line)] or [
             f"exit code {child.returncode}"
         ]
-        ours = [line for line in said if line.startswith("convoy: ")]  # mpirun has its say before or after
+        ours = [line for line in said if line.startswith("convoy: ")]  # mpirun may print lines before or after
         raise Failed((ours or [said[0 if command[0] == "mpirun" else -1]])[0].removeprefix("convoy: ")[:160])
     return out
 
 
 def stop(child):
-    """SIGTERM first: mpirun's ranks are in groups of their own, and it ends them."""
+    """Sends SIGTERM first, because mpirun's ranks are in separate groups, and mpirun ends them."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if number == signal.SIGTERM and child.poll() is not None:
             continue
@@ -68,7 +69,7 @@ def stop(child):
 
 
 def torch_rates(line, a, *more):
-    """images/s by its kind: "wall", and "median" of a peer that says no more of its figure."""
+    """Returns images/s by kind: "wall", and "median" for a peer that reports only that."""
     command = [
         a.python,
         a.peer,
@@ -99,7 +100,7 @@ def torch_rates(line, a, *more):
 
 
 def convoy_rates(line, a):
-    """images/s by its kind, "wall" and "median" among them."""
+    """Returns images/s by kind, with "wall" and "median" among them."""
     launcher = ["mpirun", "-n", str(line.ranks), "--bind-to", "none"] if line.ranks > 1 else []
     command = [
         *launcher,
@@ -134,11 +135,12 @@ def convoy_rates(line, a):
 
 
 def clocks(cores):
-    """Seconds: of the day, that these cores were busy or taken away by a hypervisor, and that this program and its children had."""
+    """Returns seconds: of the day, that these cores were busy or taken by a hypervisor, and that
+    this program and its children used."""
     times = {line.split()[0]: line.split()[1:9] for line in open("/proc/stat") if line.startswith("cpu")}
     busy = sum(
         int(n) for core in cores for i, n in enumerate(times[f"cpu{core}"]) if i not in (3, 4)
-    )  # not: idle, waiting for a disk
+    )  # excludes idle time and waiting for a disk
     return time.monotonic(), busy / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4])
 
 
@@ -147,13 +149,13 @@ def compiled_rates(line, a):
 
 
 def sides_of(line, a):
-    """Who is measured: PyTorch, PyTorch compiled if that is asked for, Convoy."""
+    """Returns what is measured: PyTorch, compiled PyTorch if requested, Convoy."""
     compiled = [compiled_rates] if a.compiled and line.ranks == 1 else []
     return [torch_rates, *compiled, convoy_rates]
 
 
 def measure(line, a):
-    """The table's cells for one line: all rates and the ratio; and whether all is well."""
+    """Returns the table's cells for one line (all rates and the ratio), and whether all succeeded."""
     before = clocks(a.cores)
     sides = {side: [] for side in sides_of(line, a)}
     reasons = {}
@@ -181,7 +183,7 @@ def measure(line, a):
 
 
 def machine():
-    """The day and the processor, in one line."""
+    """Returns the day and the processor, in one line."""
     cpu = dict(re.split(r"\s*:\s*", line.strip(), maxsplit=1) for line in open("/proc/cpuinfo") if ":" in line)
     flags = cpu.get("flags", "").split()
     has = ", ".join(
@@ -254,7 +256,7 @@ def main():
     if not chosen:
         sys.exit(f"bench_peers: no line matches; there are: {', '.join(labels)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves through the clean-up in run()
-    os.sched_setaffinity(0, a.cores)  # for everything that is started here
+    os.sched_setaffinity(0, a.cores)  # also for every process started here
     head(a)
     compiled = " compiled |" if a.compiled else ""
     print(

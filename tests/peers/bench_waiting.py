@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import time
 
-OWN = "300000"  # GNU OpenMP's own number of turns where there are no more threads than cores
+OWN = "300000"  # GNU OpenMP's default number of spins if there are no more threads than cores
 LINES = [("mnist-conv", 1024, 60), ("resnet18", 8, 8), ("airbench94", 64, 12)]  # model, batch of all ranks, steps
 
 
@@ -24,7 +24,7 @@ def images_per_second(a, turns, model, batch, steps, ranks, threads):
 
 
 def measure(a, busy, *line):
-    """Rates with each number of turns, [round]; the order changes from round to round."""
+    """Returns rates for each number of spins, [round]; the order changes from round to round."""
     rates = {turns: [] for turns in (OWN, a.turns)}
     neighbours = [subprocess.Popen(["yes"], stdout=subprocess.DEVNULL) for _ in range(os.cpu_count() if busy else 0)]
     try:

@@ -1,10 +1,10 @@
-// Would batch norm gain from being computed where the convolution is? One bottleneck of ResNet-50
-// forward, without its 3x3 convolution: x -> 1x1 -> statistics, and scale + ReLU -> 1x1 ->
-// statistics. "apart": oneDNN's products of matrices, and passes over their outputs. "inside":
-// libxsmm's small products (BRGEMM kernels' generator), statistics summed from 64 rows of output
-// while they are in cache, scale + ReLU applied to 64 rows of input just before they are
-// multiplied; the scaled rows are still written, because the weight gradient reads them.
-// Milliseconds, medians of 15 in turns. Not part of the test suite.
+// Would batch norm gain from being computed within the convolution? Runs one bottleneck of
+// ResNet-50 forward, without its 3x3 convolution: x -> 1x1 -> statistics, and scale + ReLU -> 1x1
+// -> statistics. "apart": oneDNN's GEMMs, and passes over their outputs. "inside": libxsmm's small
+// GEMMs (BRGEMM kernels' generator), with statistics summed from 64 rows of output while they are
+// in cache. Scale + ReLU are applied to 64 rows of input just before they are multiplied; the
+// scaled rows are still written, because the weight gradient reads them. Prints milliseconds,
+// medians of 15 runs that alternate. Not part of the test suite.
 //   apt-get install libxsmm-dev; deps=$PWD/.deps/onednn
 //   flags="-O3 -march=native -std=c++20 -fopenmp tests/peers/norm_in_conv.cpp -I$deps/include"
 //   g++ $flags -o norm_in_conv -L$deps/lib -ldnnl -Wl,-rpath,$deps/lib -lxsmm -lxsmmnoblas -ldl
@@ -41,8 +41,8 @@ template <class E> void store(E* p, __m512 v) {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(v));
 }
 
-/// sum[c] += y, squares[c] += y^2 over rows of c columns; so many vectors of columns at a time that
-/// sums stay in registers.
+/// Adds sum[c] += y, squares[c] += y^2 over rows of c columns. Takes `together` vectors of columns
+/// at a time, so that sums stay in registers.
 template <class E> void add_statistics(const E* y, int rows, int c, float* sum, float* squares) {
     constexpr int together = 8;
     for (int first = 0; first < c; first += together * lanes) {
@@ -60,7 +60,7 @@ template <class E> void add_statistics(const E* y, int rows, int c, float* sum, 
     }
 }
 
-/// z = max(0, y scale + shift).
+/// Computes z = max(0, y scale + shift).
 template <class E> void scale_relu(const E* y, int rows, int c, const float* scale, const float* shift, E* z) {
     for (int row = 0; row < rows; ++row)
         for (int i = 0; i < c; i += lanes) {
@@ -97,15 +97,15 @@ template <class E> std::vector<E> random_values(size_t n) {
     return all;
 }
 
-/// y [rows, out] = x [rows, in] weight [in, out] and the statistics of y; before that, if `scaled`,
-/// x = relu(before scale + shift).
+/// Computes y [rows, out] = x [rows, in] weight [in, out] and the statistics of y; before that, if
+/// `scaled`, x = relu(before scale + shift).
 template <class E> struct Layer {
     int rows, in, out;
     bool scaled;
     std::vector<E> before, x, y, weight, packed;
     std::vector<float> scale, shift;
     int threads = omp_get_max_threads();
-    std::vector<float> sums;  // by thread: sum and squares
+    std::vector<float> sums;  // sum and squares of each thread
 
     Layer(int rows_, int in_, int out_, bool scaled_)
         : rows(rows_),

@@ -21,10 +21,10 @@ def on_ranks(a, ranks, command):
 
 
 def cluster_of(a, folder):
-    """A cluster file of one node of two ranks, with their sums."""
+    """Writes a cluster file of one node of two ranks, with their all-reduce times."""
     on_ranks(a, 2, f"comm-test --device cpu --bytes 64K..64M --json {folder}/sums.json")
     with open(f"{folder}/machine.cluster", "w") as file:
-        # the bandwidth is that of the table
+        # the table gives the bandwidth
         file.write("nodes = 1\ngpus-per-node = 2\nlink = pcie\nnode-bandwidth = 1\nall-reduce-table = sums.json\n")
     return file.name
 

@@ -6,16 +6,16 @@ A `Row` is a run; a `Case` is a row that was predicted from others of its family
 import csv, json, os, subprocess
 from collections import namedtuple
 
-BACKWARD = 2 / 3  # of a step
-# `rate` in images/s; of a sum its time instead, in microseconds.
+BACKWARD = 2 / 3  # share of a step
+# `rate` in images/s; for an all-reduce its time in microseconds.
 Row = namedtuple("Row", "family nodes ranks batch rate round release gradient_bytes")
-# `known`: what convoy predict says it knows of the machines; `printed`: the error, in percent, that
-# it says such predictions have.
+# `known`: what convoy predict reports as known of the machines; `printed`: the error, in percent,
+# that it reports for such predictions.
 Case = namedtuple("Case", "family given row predicted null known printed", defaults=["", None])
 
 
 class Failed(Exception):
-    """Why there is no figure, in one line."""
+    """The reason why there is no figure, in one line."""
 
 
 def run(command, text=""):
@@ -31,7 +31,8 @@ def records(path):
 
 
 def rows_by_family(path, ranks, batch, by_release=False):
-    """{family: [Row]}; `ranks`, `batch`: what these columns are called. `by_release`: {(family, release): [Row]}."""
+    """Returns {family: [Row]}. `ranks` and `batch` name these columns. With `by_release`: {(family,
+    release): [Row]}."""
     families = {}
     for r in records(path):
         row = Row(
@@ -67,7 +68,7 @@ class Predictor:
         return self.write("machines.cluster", [f"{key} = {value}" for key, value in keys.items()])
 
     def cells(self, machines, given, row, ranks):
-        """What convoy predict says of `ranks`, at the row's batch: {ranks: cell}."""
+        """Returns what convoy predict prints for `ranks`, at the row's batch: {ranks: cell}."""
         table = ["nodes,ranks,batch_per_rank,images_per_s"]
         table += [f"{r.nodes},{r.ranks},{r.batch},{r.rate}" for r in given]
         said = run(

@@ -1,6 +1,7 @@
-// Measures how fast a split is read out of the page cache: `convoy_reading FOLDER GIB ROUNDS` makes
-// a data set of that size in FOLDER and prints "WAY THREADS SECONDS BYTES IMAGES" for every way, in
-// turns. A round before the first is not printed. bench_data.py makes a table of it.
+// Measures how fast a split is read from the page cache. `convoy_reading FOLDER GIB ROUNDS` makes a
+// data set of that size in FOLDER. It prints "WAY THREADS SECONDS BYTES IMAGES" for every way; the
+// ways alternate. A round before the first is not printed. bench_data.py makes a table of the
+// output.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -21,9 +22,9 @@ namespace convoy {
 namespace {
 
 constexpr int side = 224, channels = 3, shards = 4;
-constexpr size_t window_bytes = 64 << 20;  // a thread's pieces go there, as to a batch: not into the cache
+constexpr size_t window_bytes = 64 << 20;  // pieces are copied here like into a batch, so they leave the cache
 
-/// Images of noise; the test split is one.
+/// Returns images of noise; the test split has one.
 Split noise(const std::string& name, int64_t images) {
     const auto read = [](int64_t first, int64_t rows, uint8_t* to, int32_t* labels) {
         const size_t row_bytes = size_t(side) * side * channels;
@@ -45,14 +46,14 @@ void make_set(const std::string& dir, double gib) {
     write_data_set(source, dir, shards, true);
 }
 
-/// Where chunk `address` of a file lies, and how many bytes it has with its checksum.
+/// Address of a chunk in a file, and its bytes with the checksum.
 struct Chunk {
     int file;
     uint64_t address;
     size_t bytes;
 };
 
-/// Every way to read the split once, all of it.
+/// Every way to read the whole split once.
 class Reading {
 public:
     explicit Reading(const std::string& dir) : reader_(dir, "train"), pieces_(reader_) {
@@ -84,11 +85,11 @@ public:
         in_parallel(threads, pieces_.all().size(),
                     [&](size_t i, uint8_t* to, SplitPieces::Scratch& scratch) { pieces_.read(i, to, scratch); });
     }
-    /// As many sums as there are chunks, of one that is in the cache.
+    /// Computes one checksum per chunk, but always of the same chunk, which is in the cache.
     void checksums(int) {
         std::vector<uint8_t> chunk(chunks_.at(0).bytes, 1);
         for (size_t i = 0; i < chunks_.size(); ++i) {
-            chunk[0] = uint8_t(i);  // or the compiler might sum once
+            chunk[0] = uint8_t(i);  // otherwise the compiler might compute only one
             sums_ += fletcher32(chunk.data(), chunk.size() - fletcher32_bytes);
         }
     }
@@ -96,7 +97,7 @@ public:
 private:
     using Read = std::function<void(size_t i, uint8_t* to, SplitPieces::Scratch&)>;
 
-    /// Calls read(i, …) for i in [0, count), each on the thread that is free.
+    /// Calls read(i, …) for i in [0, count), each on the next free thread.
     void in_parallel(int threads, size_t count, const Read& read) {
         windows_.resize(std::max(windows_.size(), size_t(threads)));
         const size_t most = chunks_.at(0).bytes;
@@ -122,9 +123,9 @@ private:
     std::atomic<uint32_t> sums_ = 0;
 };
 
-/// 1, 2, 4, … and the number of cores.
+/// Returns 1, 2, 4, … and the number of cores.
 std::vector<int> numbers_of_threads() {
-    const int cores = int(std::max(1u, std::thread::hardware_concurrency()));  // those that it may run on
+    const int cores = int(std::max(1u, std::thread::hardware_concurrency()));  // those that this process may use
     std::vector<int> numbers;
     for (int threads = 1; threads < cores; threads *= 2) numbers.push_back(threads);
     numbers.push_back(cores);

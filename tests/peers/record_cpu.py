@@ -32,7 +32,7 @@ def is_data_set(path):
 
 
 def data_set(a, folder):
-    """Where the shards are; made in `folder` where there are none yet."""
+    """Returns the folder of the shards; makes them in `folder` if there are none yet."""
     shipped = os.path.join(ROOT, "input", "cifar10")
     source = a.data
     if source and not os.path.exists(source):
@@ -54,7 +54,7 @@ def data_set(a, folder):
 
 
 def train(a, data, seed):
-    """One training; a dict of what its row shows."""
+    """Runs one training. Returns a dict of the values in its row."""
     out = os.path.join(a.output, f"seed-{seed}")
     print(f"seed {seed}: tail -f {out}/metrics.jsonl shows how far it is", file=sys.stderr)
     started, clock = time.time(), time.perf_counter()
@@ -83,7 +83,7 @@ def train(a, data, seed):
         }
 
 
-# title, what of a training, digits
+# title, key of a training, digits
 COLUMNS = [
     ("seconds from mpirun to accuracy", "seconds", 1),
     ("first step after (s)", "first step", 2),

@@ -1,4 +1,4 @@
-// What the model says an all-reduce takes, for `make validate-predict`.
+// The model's time of an all-reduce, for `make validate-predict`.
 //
 // convoy_sum_times CLUSTER: reads lines "NODES RANKS_PER_NODE BYTES" and answers each with "SECONDS
 // ALGORITHM PROTOCOL".

@@ -29,8 +29,8 @@ from predicted_runs import BACKWARD, Case, Failed, Predictor, Row, records, rows
 MIB = 1 << 20
 # GB/s: NCCL's constant for 100 Gb/s (topo.h), and twice that for 200.
 EDR, HDR = 12, 24
-# nccl-tests' bus bandwidth inside a node: 8 V100, 8 A100 (nccl-allreduce.csv). A DGX-2H is taken
-# as 8 V100, A100 without a switch as those with one; four GPUs on PCIe 4 have no public sweep.
+# nccl-tests' bus bandwidth inside a node: 8 V100, 8 A100 (nccl-allreduce.csv). A DGX-2H counts as 8
+# V100, A100 without a switch as those with one. Four GPUs on PCIe 4 have no public sweep.
 V100, A100, PCIE = 135, 232, 20
 
 
@@ -57,7 +57,7 @@ MLPERF = {
     "Dell XE8545 A100-SXM 80GB": cluster(4, 4, "ampere", A100, 2, HDR, "amd"),
     "Dell XE8545 A100-SXM 40GB": cluster(16, 4, "ampere", A100, 2, HDR, "amd"),
 }
-# By the name that nccl-allreduce.csv gives the machine. Those that are not on NVLink or InfiniBand
+# Clusters by the machine's name in nccl-allreduce.csv. Those that are not on NVLink or InfiniBand
 # are printed, and have no bound.
 SUMS = {
     "OCI BM.GPU3.8": (cluster(1, 8, "volta", V100, 1, EDR, "intel"), True),
@@ -67,7 +67,8 @@ SUMS = {
     "AWS p4d x2": (cluster(2, 8, "ampere", A100, 4, EDR, "intel"), False),
     "dstack GCP A4 x2": (dict(cluster(2, 8, "blackwell", 680, 8, 48, "intel"), **{"switch-bandwidth": 840}), False),
 }
-# Per cent, by regime; of sums the medians only. `of_null`: of the null model's median.
+# Bounds in percent by regime; for all-reduces only the median. `of_null`: relative to the null
+# model's median.
 Bound = namedtuple("Bound", "median p90 max of_null", defaults=(None, None, None))
 BOUNDS = {
     "MLPerf, extremes": Bound(5, 12, 20),
@@ -104,7 +105,8 @@ def kind_of(family):
 
 
 def dlperf_factors(predictor, path):
-    """{factor: [value by family]}: h from 8 GPUs, kappa from 16. Of kappa 1 the network had less than its bandwidth."""
+    """Returns {factor: [value by family]}: h from 8 GPUs, kappa from 16. At kappa 1 the network had
+    less than its bandwidth."""
     factors = {"h, all": []}
     for family, rows in rows_by_family(path, "gpus", "batch_per_gpu").items():
         given = [r for r in rows if r.ranks <= 16]
@@ -148,7 +150,7 @@ def mlperf_cases(predictor, path):
 
 
 def table_of_others(records_of_where, left_out, ranks_per_node):
-    """As comm-test --json writes it, without one size."""
+    """Returns a table like comm-test --json's, without one size."""
     nodes = int(left_out["nodes"])
     sizes = [
         {"bytes": int(r["bytes"]), "seconds": float(r["time_us"]) * 1e-6} for r in records_of_where if r is not left_out
@@ -192,7 +194,7 @@ def quantile(values, q):
 
 
 def error(predicted, measured):
-    """In per cent."""
+    """Returns the error in percent."""
     return 100 * (predicted / measured - 1)
 
 
@@ -202,7 +204,7 @@ def summary(cases, predicted):
 
 
 def missed(regime, cases):
-    """What is above its bound."""
+    """Returns the errors above their bounds."""
     bound = BOUNDS.get(regime)
     if bound is None:
         return []
@@ -240,7 +242,8 @@ def bound_text(bound):
 
 
 def together(regimes):
-    """By what `convoy predict` says it knows, whatever the precision; a case of one release is a next batch, too."""
+    """Groups cases by what `convoy predict` reports as known, whatever the precision. A case of one
+    release is also a next batch."""
     all_of = {}
     for regime, cases in regimes.items():
         for case in cases:
@@ -250,7 +253,7 @@ def together(regimes):
 
 
 def misprinted(regime, cases):
-    """Why what convoy predict says of its error is not what it is here."""
+    """Returns why the error that convoy predict prints differs from the one here."""
     p90 = summary(cases, lambda c: c.predicted)[1]
     printed = {c.printed for c in cases}
     return [f"{regime}: convoy predict prints {p:.0f} %, but p90 is {p90:.1f} %" for p in printed if abs(p - p90) > 1]

@@ -27,7 +27,7 @@ POINTS = {
 
 
 def bf16(x):
-    """The nearest values of bf16."""
+    """Returns the nearest values of bf16."""
     bits = np.ascontiguousarray(x, dtype=np.float32).view(np.uint32)
     bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
     return bits.astype(np.uint32).view(np.float32).astype(np.float64)
@@ -38,13 +38,14 @@ def unrounded(x):
 
 
 def times_root(polynomial, root):
-    """(x - root) times a polynomial, whose coefficients begin with the constant."""
+    """Returns (x - root) times a polynomial, whose coefficients begin with the constant."""
     low = [0] + polynomial
     return [a - root * b for a, b in zip(low, polynomial + [0])]
 
 
 def transforms(points, m):
-    """Toom and Cook's matrices of outputs [m, n], weights [n, 3] and images [n, n] for n = m + 2 points, the last at infinity."""
+    """Returns Toom and Cook's matrices of outputs [m, n], weights [n, 3] and images [n, n] for n =
+    m + 2 points, the last at infinity."""
     n = m + 2
     a, g, b = np.zeros((m, n)), np.zeros((n, 3)), np.zeros((n, n))
     points = [Fraction(p) for p in points]
@@ -66,19 +67,19 @@ def transforms(points, m):
 
 
 def both_ways(matrix, tiles):
-    """matrix times each tile times matrix transposed, in their type."""
+    """Returns matrix times each tile times matrix transposed, in their type."""
     half = np.einsum("ia,...ab->...ib", matrix, tiles)
     return np.einsum("...ib,jb->...ij", half, matrix)
 
 
 def errors(m, points, rng):
-    """In bf16 and then in f32: of a direct sum, and of Winograd's."""
+    """Returns the errors in bf16 and then in f32: of a direct sum, and of Winograd's algorithm."""
     tiles, channels, n = 400, 64, m + 2
     x = bf16(np.maximum(rng.standard_normal((tiles, channels, n, n)), 0))
     w = rng.standard_normal((channels, 3, 3)) * np.sqrt(2 / (9 * channels))
 
     def direct(weights, dtype=np.float64):
-        """Summed over channels one after the other, as f32 rounds them."""
+        """Sums over channels one after the other, rounded like f32."""
         y = np.zeros((tiles, m, m), dtype)
         for channel in range(channels):
             for i in range(3):

@@ -1,7 +1,7 @@
-// Speed of Winograd's tiles, values in bf16 and two threads: GFLOP/s of a direct sum, forward, data
-// gradient and weight gradient; the fastest of 15 runs, in turns. Before them, how long a cache
-// line takes from one core to the other and back: on a virtual machine whose cores move, it tells
-// whether they have a third cache in common (about 60 ns) or not (340 ns).
+// Speed of Winograd's tiles with values in bf16 on two threads: GFLOP/s, counted for a direct sum,
+// of forward, data gradient and weight gradient. Reports the fastest of 15 alternating runs. First
+// it prints the round trip of a cache line between the cores. On a virtual machine whose cores
+// move, it tells whether they share an L3 cache (about 60 ns) or not (340 ns).
 //
 //   flags="-O2 -std=c++20 -fopenmp -Isrc build/src/backend/cpu/winograd.o build/src/base/memory.o"
 //   g++ tests/peers/winograd_speed.cpp $flags -o winograd_speed && ./winograd_speed
@@ -39,7 +39,7 @@ double seconds(const auto& run) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// ns that a cache line takes from one thread to the other and back.
+/// Returns the ns that a cache line takes from one thread to the other and back.
 double round_trip() {
     constexpr int trips = 20000;
     alignas(64) std::atomic<int> line{0};
@@ -63,11 +63,11 @@ struct Values {
           weight(size_t(9) * s.in * s.out, 0.01F) {}
 };
 
-/// The shortest of each direction so far.
+/// Updates the shortest time of each direction.
 void race(const Winograd& w, Values& v, std::array<double, 3>& best) {
     const std::unique_ptr<void, void (*)(void*)> space(convoy::allocate_pages(w.workspace_bytes()), std::free);
     auto* const work = space.get();
-    w.weight_gradient(v.x.data(), v.y.data(), v.weight.data(), work);  // touches its memory
+    w.weight_gradient(v.x.data(), v.y.data(), v.weight.data(), work);  // first touch of its memory
     w.forward(v.x.data(), v.weight.data(), v.y.data(), work);
     best[0] = std::min(best[0], seconds([&] { w.forward(v.x.data(), v.weight.data(), v.y.data(), work); }));
     best[1] =

@@ -1,6 +1,6 @@
-// The airbench94 model and its recipe: how it starts, rates and decays against numbers worked out
-// by hand, test-time augmentation against a sum over views in double, and a run that goes on from a
-// checkpoint between two averages.
+// The airbench94 model and its recipe. Initial weights, rates and decays are compared with numbers
+// calculated by hand, test-time augmentation with a sum over views in double. A run also resumes
+// from a checkpoint between two averages.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -138,10 +138,9 @@ TEST_F(AirbenchRecipe, SaysTheRest) {
     EXPECT_TRUE(o_.look_ahead == 5 && o_.look_ahead_decay == 0.95 && o_.tta == Tta::full);
 }
 
-// A backend may do both in one pass, which writes the pool's gradient while it reads what belongs
-// to the batch norm.
-/// Which of airbench94's batch norms still have their gradient's memory when that of the max-pool
-/// that feeds them is written: one answer a pair.
+/// Returns which of airbench94's batch norms still have their gradient's memory when the gradient
+/// of the max-pool that feeds them is written; one answer per pair. A backend may compute both in
+/// one pass, which writes the pool's gradient while it reads the batch norm's.
 std::vector<bool> gradients_overlap(Backend& backend) {
     const Graph graph = fuse(build_model(usual_images("airbench94")));
     const ProgramPlan plan = plan_program(graph, backend, {2, 2, 0, true});
@@ -158,7 +157,7 @@ std::vector<bool> gradients_overlap(Backend& backend) {
     return overlap;
 }
 
-// One kernel does both on GPUs. On CPUs two steps do, and the memory is free in between.
+// On GPUs one kernel does both. On CPUs two steps do, and the memory is free in between.
 TEST(Airbench94, ABatchNormsGradientLivesUntilThatOfItsPoolOnGpusOnly) {
     PlanningBackend gpu("no GPU", size_t(1) << 40, "", {}, 1);
     EXPECT_EQ(gradients_overlap(gpu), std::vector<bool>(3, true));
@@ -193,7 +192,7 @@ TEST(Airbench94, TestImagesHaveSixViews) {
               problem_of_error(Exit::usage, {"--tta", "all", "mirror"}, [] { choose("tta", "all", tta_choices()); }));
 }
 
-// A linear model's logits over all pixels can be summed by hand, view by view.
+// A linear model's logits over all pixels can be summed by hand for each view.
 TEST(Airbench94, LogitsOfTheViewsAreAveraged) {
     constexpr int side = 28, pixels = side * side;
     const TempDir dir;
@@ -257,8 +256,8 @@ protected:
     TempDir dir_;
 };
 
-// Checkpoints lie between two averages, so the average must come back as well as the weights. One
-// lies before the whitening bias is frozen, one after that.
+// Checkpoints lie between two averages, so the average must be restored as well as the weights. One
+// checkpoint is before the whitening bias is frozen, one after it.
 TEST_F(AirbenchRuns, GoOnBitForBit) {
     ASSERT_EQ("", failure(launch(2, train("whole", "--checkpoint-every 7 --keep 9"), 200)));
     const std::vector<double> steps = column(dir_.path("whole"), "train/step"),

@@ -1,5 +1,5 @@
 // tests/peers/bench_peers.py, bench_gpu.py and bench_data.py with stand-ins for Convoy, PyTorch and
-// hosts: what their tables call images/s is images over wall time on both sides. Run from the
+// hosts: images/s in their tables are images over wall time on both sides. Run from the
 // repository's root.
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -17,7 +17,8 @@ protected:
         cpu_set_t mine;
         ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
         if (CPU_COUNT(&mine) < 2) GTEST_SKIP() << "bench_peers takes two cores";
-        // By wall time 50 against 20, 2.5 times; by the median step 200 against 40, five times.
+        // Wall time gives 50 against 20, 2.5 times; the median step gives 200 against 40, five
+        // times.
         stand_in(
             "convoy",
             R"(echo '{"device": "stand-in", "images_per_second": {"median": 200, "p10": 200, "p90": 200, "wall": 50},)"
@@ -37,9 +38,9 @@ protected:
                       dir_.path("convoy") + " --peer " + dir_.path("torch_step.py") +
                       " --rounds 1 --lines 'mnist-conv 1024 f32 1x'" + more);
     }
-    /// A Convoy whose steps last 1, 2 and 4 s after an epoch of others. A hundredth of each is
-    /// data. Unless images are replicated, it is 3 % of the last, and the whole takes 10 s in place
-    /// of 8. Starts are in the file "starts".
+    /// Stands in for a Convoy whose steps last 1, 2 and 4 s after an epoch of others. A hundredth
+    /// of each is data. If images are not replicated, it is 3 % of the last step, and the whole
+    /// takes 10 s instead of 8. Starts are logged in the file "starts".
     void stand_in_for_training() {
         stand_in("convoy", R"(case $1 in info) echo 'convoy of-a-test'; exit;; convert) exit;; esac
 set -- $(sed -E 's/.*--output ([^ ]+).*--data-placement ([a-z]+).*/\1 \2/' <<<"$*")
@@ -71,12 +72,12 @@ TEST_F(BenchScripts, PeersCompareWallTimes) {
     const Finished f = peers();
     ASSERT_EQ("", failure(f));
     EXPECT_NE(f.out.find("| 20.0 | 50.0 | 2.50 "), std::string::npos) << f.out;
-    EXPECT_NE(f.out.find("| 75 % |\n"), std::string::npos) << f.out;  // before it, who else had the cores
+    EXPECT_NE(f.out.find("| 75 % |\n"), std::string::npos) << f.out;  // may follow a note about other programs
     EXPECT_EQ(count(f.out, "median step"), 0) << f.out;
 }
 
-// A peer of the user's own may know no wall time: the median step is then taken on both sides, and
-// named.
+// A user's own peer may not know wall time. The table then uses the median step on both sides, and
+// says so.
 TEST_F(BenchScripts, PeersAreTheFasterOfEagerAndCompiled) {
     for (const auto& [compiled, ratio] : {std::pair{"40", "1.25"}, {"10", "2.50"}}) {
         stand_in("torch_step.py", "",
@@ -106,7 +107,7 @@ TEST_F(BenchScripts, GpusCompareWallTimes) {
         << f.out;
 }
 
-// 50 and 100 images/s by wall time, twice in turns: 2 is their ratio.
+// The lines have 50 and 100 images/s by wall time, measured twice, alternately: their ratio is 2.
 TEST_F(BenchScripts, GpusCompareTwoLinesInTurns) {
     ASSERT_EQ(run("cp tests/peers/bench_gpu.py " + dir_.path("bench_gpu.py")).code, 0);
     ASSERT_EQ(run("mkdir " + dir_.path("other") + " && sed 's/\"wall\": 50/\"wall\": 100/' " + dir_.path("convoy") +
@@ -144,8 +145,8 @@ TEST_F(BenchScripts, GpusRefuseALineThatIsNone) {
     }
 }
 
-// Rates 4, 2 and 1 GB/s of raw reads, 1 GB/s of pieces every time: medians, and the median of
-// ratios.
+// Rates are 4, 2 and 1 GB/s for raw reads, and 1 GB/s for pieces every time: medians, and the
+// median of ratios.
 TEST_F(BenchScripts, DataRatesAreMediansOfRounds) {
     stand_in("reading", R"(echo 'Convoy of a test'
 for seconds in 0.25 0.5 1; do echo "raw 2 $seconds 1000000000 500"; echo 'pieces 2 1 1000000000 500'; done)");
@@ -165,7 +166,7 @@ TEST_F(BenchScripts, DataSaysWhyThereAreNoRates) {
         << f.err;
 }
 
-// Of seven seconds 0.07 and 0.15 are data; of 80 images those of 8 and 10 s.
+// Data take 0.07 and 0.15 of seven seconds; the rates are 80 images in 8 and in 10 s.
 TEST_F(BenchScripts, DataOfATrainingIsItsShareOfSteps) {
     stand_in_for_training();
     const Finished f = data_of("training", 2);
@@ -191,9 +192,9 @@ TEST_F(BenchScripts, DataOfAnExchangeIsMeasuredOnTwoHosts) {
     EXPECT_EQ(failed.err, "bench_data: exit code 7 on two hosts: convoy: out of memory\n");
 }
 
-// A stand-in that sleeps for a second converts eight images at fewer than eight a second.
+// A stand-in that sleeps for a second converts eight images, so fewer than eight per second.
 TEST_F(BenchScripts, DataOfAConversionCountsAllImages) {
-    stand_in_for_training();  // for its mpirun
+    stand_in_for_training();  // also makes the stand-in for mpirun
     stand_in("convoy", R"(echo "$@" >>)" + dir_.path("starts") + R"(; ls "$6"/*/*.jpeg | wc -l >>)" +
                            dir_.path("starts") + "; sleep 1");
     const Finished f = data_of("conversion", 1);

@@ -1,5 +1,5 @@
-// convoy bench: the work counted from shapes against sums by hand, the classes of a tape's steps,
-// and what a run prints, writes and refuses. Nothing here asks how fast it was.
+// convoy bench: the work counted from shapes compared with sums by hand, the classes of a tape's
+// steps, and what a run prints, writes and refuses. The tests do not check its speed.
 #include <dnnl.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -29,7 +29,7 @@ std::string last_line(std::string text) {
     return text.substr(text.rfind('\n') + 1);
 }
 
-/// The libraries say which version ran.
+/// Compares the recorded versions with those that the libraries report.
 void expect_versions(const nlohmann::json& j) {
     const dnnl_version_t* onednn = dnnl_version();
     char of_onednn[32], of_hdf5[32];
@@ -41,8 +41,8 @@ void expect_versions(const nlohmann::json& j) {
     EXPECT_EQ(j.at("versions").at("hdf5"), of_hdf5);
 }
 
-/// Every operation has a class, and every class that moves data has its bytes counted: a renamed
-/// step would show here.
+/// Checks that every operation has a class, and that the bytes of every class that moves data are
+/// counted. A renamed step would fail here.
 void expect_operations(const nlohmann::json& j) {
     std::set<std::string> classes;
     for (const auto& o : j["operations"]) {
@@ -69,7 +69,7 @@ void expect_operations(const nlohmann::json& j) {
         EXPECT_EQ(classes.count(name), 1u) << name;
 }
 
-/// The files of 25 steps of 12 images; the whole job took `job` seconds.
+/// Checks the files of 25 steps of 12 images; the whole job took `job` seconds.
 void expect_files(const std::string& run_dir, const nlohmann::json& j, double job) {
     const double middle = j["images_per_second"]["median"];
     std::vector<double> steps(25);
@@ -80,8 +80,8 @@ void expect_files(const std::string& run_dir, const nlohmann::json& j, double jo
     for (double s : step) rates.push_back(12 / s);
     EXPECT_NEAR(median(rates), middle, 1e-9 * middle);
     EXPECT_EQ(column(run_dir, "ranks/rank"), (std::vector<double>{0, 1}));
-    // The wall time begins with the first step that counts, where --log-interval 4 would end no
-    // report.
+    // The wall time begins with the first step that counts. --log-interval 4 would end no report
+    // there.
     const double seconds = column(run_dir, "epochs/seconds").at(0), rate = 25 * 12 / seconds;
     EXPECT_EQ(column(run_dir, "epochs/images"), (std::vector<double>{25 * 12}));
     EXPECT_NEAR(column(run_dir, "epochs/images_per_second").at(0), rate, 1e-9 * rate);
@@ -136,7 +136,7 @@ TEST(Bench, MeasuresMadeUpImages) {
                           Exit::usage, {dir.path("run"), "--overwrite"}));
 }
 
-/// The events of one rank in a trace of `--timeline`, by phase.
+/// Returns the events of one rank in a trace of `--timeline`, by phase.
 std::vector<nlohmann::json> events_of(const nlohmann::json& trace, int rank, const std::string& phase) {
     std::vector<nlohmann::json> events;
     for (const auto& e : trace["traceEvents"])
@@ -156,7 +156,7 @@ TEST(Bench, TimelineIsATraceOfEveryRank) {
     std::vector<std::vector<std::string>> sums(2);
     for (int rank = 0; rank < 2; ++rank) {
         std::map<std::string, int> classes, names;
-        double time = 0, waited = 0;  // what one thread does comes one after the other
+        double time = 0, waited = 0;  // events of one thread do not overlap
         for (const auto& e : events_of(trace, rank, "X")) {
             EXPECT_GE(e["ts"].get<double>(), time) << e;
             EXPECT_GE(e["dur"].get<double>(), 0) << e;
@@ -188,7 +188,8 @@ TEST(Bench, TimelineIsATraceOfEveryRank) {
 TEST(Bench, MeasuresRealData) {
     const TempDir dir;
     make_data(dir.path("data"), 50, 10, "28x28x1");
-    // 50 images are three full batches of 15 an epoch; a recipe may hold what has no meaning here.
+    // 50 images are three full batches of 15 per epoch; a recipe may hold options without meaning
+    // here.
     write_file(dir.path("a.cfg"), "model = mnist-linear\nepochs = 3\nbatch-size = 15\non-nan = rollback\n");
     const Finished f =
         launch(2, "bench --config " + dir.path("a.cfg") + " --data " + dir.path("data") +
@@ -236,7 +237,7 @@ TEST(Bench, MemoryThatDoesNotSufficeIsCode7) {
     EXPECT_EQ(oom["classes"], 10);
     EXPECT_EQ(oom["stem"], "cifar");
     EXPECT_EQ(oom["device_kind"], "cpu");
-    // The next measurement in this folder takes it away.
+    // The next measurement in this folder removes the file.
     EXPECT_EQ("", failure(launch(
                       1, "bench --model linear --batch-per-rank 2 --warmup 0 --steps 2 --output " + dir.path("run"))));
     EXPECT_FALSE(std::filesystem::exists(dir.path("run/oom")));

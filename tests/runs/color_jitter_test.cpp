@@ -1,5 +1,5 @@
 // Trainings on images whose colours change: the same on any number of ranks, wherever the images
-// are, and after an interruption. Evaluations see the colours as they are.
+// are, and after an interruption. Evaluations use unchanged colours.
 #include "tests/runs/resume.h"
 #include "tests/support/images.h"
 
@@ -13,7 +13,7 @@ protected:
         make_ragged(dir_.path("ragged"), ImageLayout::raw, 80);
     }
 
-    /// Three steps an epoch.
+    /// Returns options for three steps per epoch.
     Options plain(Options changes = {}) const {
         changes.insert({{"data", dir_.path("colours")},
                         {"model", "resnet18"},
@@ -38,12 +38,12 @@ TEST_F(ColorJitter, IsTheSameOnAnyNumberOfRanks) {
         ASSERT_EQ("", failure(launch(ranks, train(std::to_string(ranks), jittered(fixed)))));
     ASSERT_EQ("", failure(launch(1, train("plain", plain(fixed)))));
     ASSERT_EQ(losses("1").size(), 4u);
-    // sums over ranks are rounded otherwise; constant weights do not pass that on
+    // all-reduces round differently; constant weights do not propagate that
     for (const char* ranks : {"2", "3"}) EXPECT_LT(deviation(losses("1"), losses(ranks)), 1e-5) << ranks << " ranks";
     EXPECT_GT(deviation(losses("1"), losses("plain")), 0.01);
 }
 
-// Of images of many sizes a rank has only the lines that a crop shows.
+// Images have many sizes; a rank has only the lines that a crop shows.
 TEST_F(ColorJitter, APartitionTrainsAsAReplicaDoes) {
     const Options windows = {{"data", dir_.path("ragged")},
                              {"image-size", "16:0,24:1"},
@@ -69,7 +69,7 @@ TEST_F(ColorJitter, GoesOnBitForBitWithinAnEpoch) {
     EXPECT_EQ(tensors(dir_.path("part") + "/model.h5"), tensors(dir_.path("whole") + "/model.h5"));
 }
 
-// As every other option of augmentation.
+// The same holds for every other option of augmentation.
 TEST_F(ColorJitter, AResumedRunMayLeaveItOut) {
     ASSERT_EQ("", failure(launch(2, train("run", jittered({{"max-steps", "2"}})))));
     ASSERT_EQ("", failure(launch(2, train("run", plain(resumed({{"max-steps", "4"}}))))));
@@ -77,7 +77,7 @@ TEST_F(ColorJitter, AResumedRunMayLeaveItOut) {
     EXPECT_EQ(losses("run").size(), 6u);
 }
 
-// Batch norm remembers what it was trained on, so that a plain training's evaluations differ; the
+// Batch norm keeps statistics of its training images, so a plain training's evaluations differ. The
 // command has no such option.
 TEST_F(ColorJitter, EvaluationsSeeColoursAsTheyAre) {
     ASSERT_EQ("", failure(launch(2, train("run", jittered({{"max-steps", "3"}})))));

@@ -1,5 +1,5 @@
-// convoy comm-test with --json and --cluster: the file by Python's reader, the expected times by a
-// formula from a table that the test made. No time is asserted.
+// convoy comm-test with --json and --cluster: the file read by Python, and expected times compared
+// with a formula and a table that the test made. No measured time is checked.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ constexpr double mib = 1 << 20;
 struct Row {
     double microseconds, expected = NAN, ratio = NAN;
 };
-/// The table that was printed, by bytes.
+/// Returns the printed table by bytes.
 std::map<size_t, Row> rows_of(const std::string& out) {
     std::map<size_t, Row> rows;
     std::istringstream in(out);
@@ -31,7 +31,7 @@ std::map<size_t, Row> rows_of(const std::string& out) {
     return rows;
 }
 
-/// A cluster of one node, with a table of `ranks` on it: (bytes, seconds).
+/// Writes a cluster of one node, with a table of `ranks` ranks on it: (bytes, seconds).
 std::string cluster_with(const TempDir& dir, int ranks, const std::vector<std::pair<double, double>>& sizes) {
     std::string table = formatted(R"({"all_reduce":{"ranks":%d,"hosts":1,"ranks_per_host":%d,"sizes":[)", ranks, ranks);
     for (size_t i = 0; i < sizes.size(); ++i)
@@ -44,8 +44,8 @@ std::string cluster_with(const TempDir& dir, int ranks, const std::vector<std::p
 
 class CommTestExpectedOnRanks : public testing::TestWithParam<int> {};
 
-// Between two sizes of the table, the time rises by the same factor as often as the size does;
-// beyond them the bandwidth, or the latency, is the last one's.
+// Between two sizes of the table the time is a power of the size. Beyond them it has the bandwidth,
+// or the latency, of the last size.
 TEST_P(CommTestExpectedOnRanks, TimesAreThoseOfTheTable) {
     const TempDir dir;
     const std::string cluster = cluster_with(dir, GetParam(), {{1 * mib, 1e-3}, {4 * mib, 2e-3}, {16 * mib, 10e-3}});
@@ -65,7 +65,7 @@ TEST_P(CommTestExpectedOnRanks, TimesAreThoseOfTheTable) {
 
 INSTANTIATE_TEST_SUITE_P(All, CommTestExpectedOnRanks, testing::Values(2, 4));
 
-// Nobody sums that slowly, nor that fast.
+// No machine sums that slowly or that fast.
 TEST(CommTestExpected, TheVerdictFollowsTheRatio) {
     const TempDir dir;
     const std::string run = "comm-test --device cpu --bytes 8M --iterations 1 --cluster ";

@@ -1,5 +1,5 @@
-// convoy comm-test: sums of several ranks against the numbers they printed, sizes, and that a wrong
-// sum is found, on a backend that makes one. No bandwidth is asserted.
+// convoy comm-test: sums over several ranks are compared with the values that they printed. A wrong
+// sum is found on a backend that makes one. No bandwidth is checked.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace convoy::test {
 namespace {
 
-/// Adds 1 to one element of every sum from the `from`-th on.
+/// Adds 1 to one element of every all-reduce from the `from`-th on.
 class WrongBackend final : public cpu::CpuBackend {
 public:
     WrongBackend(int from, size_t element) : cpu::CpuBackend({1}, test_comm()), from_(from), element_(element) {}
@@ -60,7 +60,7 @@ TEST(CommTest, SumsOfSmallNumbersAreThoseOfAllRanks) {
     EXPECT_GT(values.size(), 3u) << "the ranks draw different numbers";
 }
 
-// The script's lines, steps from 0, and nothing else.
+// Prints exactly the script's lines, with steps from 0.
 TEST(CommTest, PrintsTheLinesOfTheToyScript) {
     const Finished f = launch(2, "comm-test --device cpu --steps 5 --seed 3 --log-format toy");
     ASSERT_EQ("", failure(f));
@@ -143,10 +143,10 @@ TEST(CommTest, MistakesAreRefused) {
     EXPECT_NE(convoy_alone("comm-test --help").out.find("usage: convoy comm-test"), std::string::npos);
 }
 
-// A rank that dies ends the test everywhere, with a code that is not 0.
+// If a rank dies, the test ends on all ranks with a code other than 0.
 TEST(CommTest, ADeadRankEndsIt) {
     const std::string arguments =
-        "comm-test --device cpu --steps 1000 --sleep 0.1 --seed " + std::to_string(getpid());  // no other job has these
+        "comm-test --device cpu --steps 1000 --sleep 0.1 --seed " + std::to_string(getpid());  // unique to this job
     const Finished f = run("(" + launch_command(2, arguments, 30) + ") & job=$!\n" +
                            "for wait in $(seq 100); do rank=$(pgrep -n -f '^" + sibling("convoy") + " " + arguments +
                            "') && break; sleep 0.1; done\n" + "sleep 1; kill -9 $rank || exit 124; wait $job");

@@ -1,5 +1,5 @@
-// Strict options: what a user mistypes is named, with the nearest thing that exists; a config file
-// loses to the command line.
+// Strict options: the message names a mistyped option and the nearest one that exists. The command
+// line overrides a config file.
 #include "cli/command_line.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A run that goes on by `--resume auto --output RUN` alone: with the options that it recorded, to
-// the same bits; and the command for that, which a run prints when it stops.
+// A run resumed by `--resume auto --output RUN` alone: it uses the options that it recorded, and
+// gives the same bits. Also the command for that, which a run prints when it stops.
 #include <gtest/gtest.h>
 
 #include "base/shell_word.h"
@@ -10,7 +10,7 @@ namespace {
 
 class Continue : public ResumeTest {
 protected:
-    /// 100 steps; the time limit ends the run after the first.
+    /// Returns options for 100 steps. With a time limit the run ends after the first step.
     Options options(Options more = {}) const {
         more.insert({{"model", "mnist-linear"}, {"epochs", "1"}, {"threads", "1"}, {"seed", "5"}});
         return more;
@@ -22,7 +22,7 @@ protected:
     std::string alone(const std::string& run, const std::string& more = "") const {
         return "train --resume auto --output " + dir_.path(run) + " " + more;
     }
-    /// The command that a run printed when it was stopped.
+    /// Returns the command that a run printed when it was stopped.
     static std::string printed(const Finished& f) {
         const std::string before = "; continue with: ";
         const size_t at = f.out.find(before);

@@ -1,4 +1,5 @@
-// What a training measures of its convolutions on CPUs: where it is kept, and who goes by it.
+// Times of convolutions on CPUs that a training measures: where they are stored, and which runs use
+// them.
 #include <regex>
 #include <set>
 
@@ -19,7 +20,7 @@ protected:
                         {"batch-size", "6"},
                         {"epochs", "1"},
                         {"threads", "1"},
-                        {"tune", "60"},  // other tests have the cores too
+                        {"tune", "60"},  // other tests use the cores, too
                         {"checkpoint-every", "3"}});
         return changes;
     }
@@ -27,11 +28,11 @@ protected:
         return test::run("export " + environment + "; " + launch_command(ranks, train(name, options), 120));
     }
     std::string cache(const std::string& name = "cache") const { return "XDG_CACHE_HOME=" + dir_.path(name); }
-    /// Path of the only file in a cache.
+    /// Returns the path of the only file in a cache.
     std::string file_in(const std::string& name) const {
         return fs::directory_iterator(dir_.path(name) + "/convoy")->path();
     }
-    /// "KEY = WAY …" by key.
+    /// Returns the lines "KEY = WAY …" by key.
     static std::map<std::string, std::string> lines_of(const std::string& text) {
         std::map<std::string, std::string> lines;
         std::istringstream in(text);
@@ -41,7 +42,7 @@ protected:
         return lines;
     }
     std::string choices_in(const std::string& run) const { return read_choices(checkpoints(run).back()); }
-    /// A cache by which one way is the fastest wherever it was measured.
+    /// Makes a cache in which one algorithm is the fastest wherever it was measured.
     void make_cache(const std::string& name, const std::string& like, const std::string& way) const {
         std::string text;
         for (auto [key, ways] : lines_of(read_file(file_in(like)))) {
@@ -60,8 +61,9 @@ TEST_F(ConvChoices, AreMeasuredOnceAndKept) {
     ASSERT_EQ("", failure(run(1, "first", small(), cache())));
     const std::string kept = read_file(file_in("cache"));
     const auto lines = lines_of(kept);
-    // resnet18's 3x3 convolutions are of 4 sizes with stride 1 and 3 with 2, its 1x1 of 3; 1 is the
-    // stem. Three directions, but the stem's data gradient; those that add and those that do not.
+    // resnet18 has 3x3 convolutions of 4 sizes with stride 1 and of 3 with stride 2, and 1x1
+    // convolutions of 3 sizes; 1 is the stem. There are three directions, except for the stem's
+    // data gradient; there are those that add and those that do not.
     std::set<std::string> sizes;
     int measured = 0;
     for (const auto& [key, ways] : lines) {
@@ -82,7 +84,7 @@ TEST_F(ConvChoices, AreMeasuredOnceAndKept) {
     expect_same("first", "second");
 }
 
-// A file of a Convoy that could not multiply patches.
+// A file from a Convoy that could not multiply patches.
 TEST_F(ConvChoices, AreMeasuredAgainWhereAWayIsNew) {
     ASSERT_EQ("", failure(run(1, "first", small(), cache())));
     const auto whole = lines_of(read_file(file_in("cache")));

@@ -1,4 +1,4 @@
-// The summary of convoy convert: images, classes and files, on sources as people have them.
+// The summary of convoy convert: images, classes and files, on sources like those of users.
 #include "cli/convert_summary.h"
 
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ protected:
     const std::string root_ = dir_.path("in"), out_ = dir_.path("out");
 };
 
-// The number that a scan's header ends with means nothing in a sequential JPEG; phones write
-// others.
+// The number at the end of a scan's header has no meaning in a sequential JPEG; phones write other
+// values.
 TEST_F(ConvertSummary, OddTailsOfScanHeadersAreTakenAndCounted) {
     for (int i = 0; i < 4; ++i) {
         const std::string good = picture(uint32_t(i));
@@ -86,7 +86,7 @@ TEST_F(ConvertSummary, EachReasonToLeaveAnImageOutIsCounted) {
     write_file(root_ + "/cat/page.png", "<!DOCTYPE html>");
     write_file(root_ + "/cat/narrow.jpg", jpeg_of(pattern(9000, 2, 1)));
     std::string flipped = good;
-    flipped.replace(flipped.find("\xff\xdb"), 2, "xx");  // a table's marker
+    flipped.replace(flipped.find("\xff\xdb"), 2, "xx");  // marker of a table
     write_file(root_ + "/cat/flipped.jpg", flipped);
     write_file(root_ + "/cat/secret.jpg", good);
     fs::permissions(root_ + "/cat/secret.jpg", fs::perms::none);
@@ -103,7 +103,7 @@ TEST_F(ConvertSummary, EachReasonToLeaveAnImageOutIsCounted) {
                  "left out, each reason counted; `--strict` ends there with exit 3", "as promised", 1);
 }
 
-// The one test image would be the bad one, by some seed.
+// For some seed, the only test image would be the bad one.
 TEST_F(ConvertSummary, FewImagesAreDrawnAmongThoseThatCanBeRead) {
     for (uint32_t i = 0; i < 5; ++i) write_file(root_ + formatted("/cat/%u.jpg", i), picture(i));
     for (const char* name : {"a", "b", "c"}) write_file(root_ + "/cat/" + name + ".jpg", "no picture");
@@ -159,13 +159,14 @@ TEST_F(ConvertSummary, ClassesNamedAsSplitsAreDoubted) {
               lacks(said({"--from", root_}), {"3 classes", "classes named as splits are: train, val; if", "--val"}));
 }
 
-// A file's mode is no change of the file, so a shard that lacks an image for it is made again.
+// A file's mode is not part of the file, so a shard that lacks an image because of it is made
+// again.
 TEST_F(ConvertSummary, WhatCouldNotBeOpenedIsTriedAgain) {
-    make_image_folder(root_, 2, 200);  // so many that no image is read before rows are drawn
+    make_image_folder(root_, 2, 200);  // enough images that rows are drawn before any image is read
     write_file(root_ + "/n00000000/bad.jpg", "");
     std::vector<std::string> args = {"--from", root_, "--shards", "4", "--seed", "0"};
     const std::string records = out_ + ".partial/records", record = records + "/" + shard_name("train", 0, 4);
-    for (int seed = 1; seed < 20 && !fs::exists(record); ++seed) {  // until the bad picture is in a later shard
+    for (int seed = 1; seed < 20 && !fs::exists(record); ++seed) {  // until a later shard has the bad picture
         args.back() = std::to_string(seed);
         std::vector<std::string> strict = args;
         strict.push_back("--strict");
@@ -187,7 +188,7 @@ TEST_F(ConvertSummary, DeadLinksEndAStrictConversion) {
               lacks(said({"--from", root_, "--strict"}), {"exit 3: n00000002", "target does not exist", "--strict"}));
 }
 
-// A user downloads digits and keeps some of them.
+// Simulates a user who downloads digits and keeps some of them.
 TEST_F(ConvertSummary, OtherSourcesNameClassesWithoutImages) {
     const auto big_endian = [](uint32_t value) {
         std::string text;

@@ -1,5 +1,5 @@
-// convoy demo: what PyTorch's data-parallel demo prints, on 1 to 11 ranks, and that the gathered
-// outputs are x W^T + b. Data sets of vectors: as h5py reads them, verified, trained, refused.
+// convoy demo: the output of PyTorch's data-parallel demo, on 1 to 11 ranks, and that the gathered
+// outputs are x W^T + b. Data sets of vectors: read by h5py, verified, trained, refused.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 const std::string recipe = "input/recipes/tests/dataparallel-demo.cfg";
 
-/// 100 vectors of 10 numbers, as the demo has them.
+/// Makes the demo's data: 100 vectors of 10 numbers.
 void make_vectors(const std::string& dir) {
     ASSERT_EQ(
         "", failure(convoy_alone("convert synthetic --kind normal --images 100 --size 1x1x10 --shards 2 --to " + dir)));
@@ -31,7 +31,7 @@ std::vector<std::string> lines_of(const std::string& text) {
     return lines;
 }
 
-/// What ten batches print when the ranks have so many rows of each.
+/// Returns the output of ten batches of which rank i has rows[i] rows each.
 std::vector<std::string> expected(const std::vector<int>& rows) {
     std::vector<std::string> lines = {"runs on cpu"};
     for (int batch = 0; batch < 10; ++batch) {
@@ -82,7 +82,7 @@ TEST(Demo, RefusesWhatItDoesNotTake) {
     EXPECT_EQ("", refusal(launch(2, "demo --device cpu --data " + dir.path("none")), Exit::bad_input, {"none"}));
 }
 
-/// x W^T + b in double precision, of rows [first, first + rows).
+/// Returns x W^T + b in double precision, of rows [first, first + rows).
 std::vector<double> products(const std::vector<float>& x, const Floats& weight, const Floats& bias, size_t first,
                              size_t rows) {
     std::vector<double> y;
@@ -127,11 +127,11 @@ TEST_P(DemoForwardOn, GathersTheProductsOfAllRanks) {
         EXPECT_EQ(r.samples, batch < 3 ? 10 : 2);
         EXPECT_EQ(r.outputs.size(), comm.root() ? size_t(r.samples) * 10 : 0u);
         const std::vector<double> y = products(x, weight, bias, size_t(batch) * 10, size_t(r.samples));
-        // Sums of 11 products of numbers below 4: float has 6e-8 of each.
+        // Sums of 11 products of numbers below 4: float has an error of 6e-8 for each.
         for (size_t i = 0; i < r.outputs.size(); ++i)
             EXPECT_NEAR(double(r.outputs[i]), y[i], 1e-5) << batch << ": " << i;
     }
-    comm.barrier();  // the folder goes with rank 0
+    comm.barrier();  // rank 0 removes the folder
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DemoForwardOn, testing::ValuesIn(test_devices()),

@@ -1,5 +1,5 @@
-// convoy train --dry-run: refuses what the training refuses, with its exit code and its words,
-// reads no image, and leaves every file as it was.
+// convoy train --dry-run: refuses what the training refuses, with its exit code and message, reads
+// no image, and leaves every file unchanged.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ class DryRun : public testing::Test {
 protected:
     void SetUp() override { make_data(data_, 60, 20, "28x28x1"); }
 
-    /// A training that works, with `more` options; those that it has stand in place of the usual.
+    /// Returns a training that works, with `more` options, which override the usual ones.
     std::string arguments(const std::string& more) const {
         std::string all = "train " + more;
         for (const auto& [option, usual] : {std::pair<std::string, std::string>{"--data", data_},
@@ -31,13 +31,13 @@ protected:
             if (more.find(option + " ") == std::string::npos) all += " " + option + " " + usual;
         return all;
     }
-    /// The one line that a command says as it is refused.
+    /// Returns the one line that a refused command prints.
     static std::string line(const Finished& f) {
         const size_t at = f.err.find("convoy:");
         return at == std::string::npos ? "" : f.err.substr(at, f.err.find('\n', at) - at);
     }
-    /// Dry run and training must be refused alike, on 1 rank and on 2, and the dry run must change
-    /// nothing.
+    /// Expects that dry run and training are refused alike, on 1 rank and on 2, and that the dry
+    /// run changes nothing.
     void refused_alike(Exit code, const std::vector<std::string>& words, const std::string& more) {
         for (int ranks = 1; ranks <= 2; ++ranks) {
             const std::string before = listing();
@@ -47,7 +47,7 @@ protected:
             EXPECT_EQ(line(dry), line(launch(ranks, arguments(more)))) << more;
         }
     }
-    /// Every folder, and every file with its size and time.
+    /// Returns every folder, and every file with its size and time.
     std::string listing() const {
         return run("find " + dir_.path() + " -type d -printf '%p\\n' -o -printf '%p %s %T@\\n' | sort").out;
     }
@@ -58,7 +58,7 @@ protected:
 
 TEST_F(DryRun, RefusesAFolderThatHoldsARunOrAnotherRunHas) {
     ASSERT_EQ("", failure(launch(1, arguments(""))));
-    fs::create_directories(output_ + "/stalled");  // a training clears it
+    fs::create_directories(output_ + "/stalled");  // a training removes it
     refused_alike(Exit::usage, {output_, "already holds a run", "--overwrite"}, "");
     const std::string before = listing();
     for (const char* more : {"--dry-run --overwrite", "--dry-run --resume auto --epochs 3"})
@@ -77,7 +77,8 @@ TEST_F(DryRun, RefusesFoldersThatCannotBeMade) {
     write_file(dir_.path("file"), "");
     for (const std::string& place : {dir_.path("file"), dir_.path("file") + "/below"})
         refused_alike(Exit::io, {place, "choose another --output"}, "--output " + place);
-    // Root may write to /proc, but make no folder there; others hear that they may not write to it.
+    // Root may write to /proc, but cannot make a folder there; other users get a message that they
+    // may not write to it.
     const std::string named = geteuid() == 0 ? "/proc/none" : "/proc: ";
     refused_alike(Exit::io, {named, "choose another --output"}, "--output /proc/none");
 }
@@ -92,7 +93,7 @@ TEST_F(DryRun, RefusesWhatCannotBeResumed) {
     refused_alike(Exit::usage, {checkpoint, "seed was 1", "this run has 2"}, "--seed 2 --resume " + checkpoint);
     refused_alike(Exit::usage, {checkpoint, "after step 6", "ends at step 3"}, "--epochs 1 --resume " + checkpoint);
     refused_alike(Exit::bad_input, {other + "/model.h5", "not a checkpoint"}, "--resume " + other + "/model.h5");
-    fs::remove_all(output_);  // what the refused trainings left
+    fs::remove_all(output_);  // files of the refused trainings
     EXPECT_EQ("", failure(launch(2, arguments("--dry-run --resume " + checkpoint))));
     EXPECT_FALSE(fs::exists(output_));
     for (const auto& entry : fs::directory_iterator(other + "/checkpoints")) write_file(entry.path(), "damaged");
@@ -111,7 +112,8 @@ TEST_F(DryRun, RefusesWhatDoesNotFitIntoMemory) {
     }
 }
 
-/// What a command and its children read, in bytes, of files and pipes (rchar of /proc/self/io).
+/// Returns the bytes that a command and its children read from files and pipes (rchar of
+/// /proc/self/io).
 double bytes_read(const std::string& command) {
     const Finished f = run("before=$(sed -n 's/rchar: //p' /proc/$$/io); " + command +
                            " >/dev/null 2>&1; "
@@ -119,8 +121,8 @@ double bytes_read(const std::string& command) {
     return std::atof(f.out.c_str());
 }
 
-// A shard whose pixels are damaged trains nowhere, but its header is fine; and less is read than
-// the images are large.
+// A shard with damaged pixels cannot train, but its header is sound. The dry run reads fewer bytes
+// than the images have.
 TEST_F(DryRun, ReadsNoImages) {
     make_data(large_, 30000, 100, "28x28x1", 1);
     const std::string shard = large_ + "/train-00000-of-00001.h5";
@@ -137,7 +139,7 @@ TEST_F(DryRun, ReadsNoImages) {
     EXPECT_EQ("", refusal(launch(1, arguments("--data " + large_)), Exit::bad_input, {shard}));
 }
 
-/// The two numbers of "gpu       17.2 of 81558.0 MiB …".
+/// Returns the two numbers of "gpu       17.2 of 81558.0 MiB …".
 std::pair<double, double> memory_of_gpu(const std::string& out) {
     double used = -1, all = -1;
     if (const size_t at = out.find("\ngpu "); at != std::string::npos)
@@ -166,12 +168,12 @@ TEST_F(DryRun, PlansForAGpuThatIsNotHere) {
     ASSERT_EQ("", failure(low));
     EXPECT_NE(low.out.find("A100"), std::string::npos) << low.out;
     EXPECT_NE(low.out.find("precision f16"), std::string::npos);
-    // The one channel of an image becomes eight, of two bytes each; and products read a copy of the
+    // An image's one channel is padded to eight, of two bytes each; and GEMMs read a copy of the
     // weights.
     EXPECT_NEAR(memory_of_gpu(low.out).first - used, 1000.0 * 784 * (8 * 2 - 4) / (1 << 20), 0.1) << low.out;
 }
 
-/// The sizes of "buckets   3 of gradients, in backward order: 16.0 20.3 6.3 MiB".
+/// Returns the sizes of "buckets   3 of gradients, in backward order: 16.0 20.3 6.3 MiB".
 std::vector<double> bucket_sizes(const std::string& out) {
     std::vector<double> sizes;
     const std::string label = "in backward order: ";
@@ -181,7 +183,7 @@ std::vector<double> bucket_sizes(const std::string& out) {
     return sizes;
 }
 
-// Boards of these chips are linked by NVLink: a bucket has 16 MiB where there are sums.
+// Boards of these chips are linked by NVLink: a bucket has 16 MiB if there are all-reduces.
 TEST_F(DryRun, PlansTheBucketsOfItsLinks) {
     make_data(large_, 60, 20, "32x32x3");
     const std::string more = "--dry-run --data " + large_ + " --model resnet18 --chip h100";
@@ -192,16 +194,16 @@ TEST_F(DryRun, PlansTheBucketsOfItsLinks) {
         ASSERT_GT(sizes.size(), 1u) << f.out;
         sizes.pop_back();
         for (const double size : sizes) EXPECT_GE(size, least);
-        // The largest parameter has 9 MiB, and a bucket ends with the one that fills it.
+        // The largest parameter has 9 MiB, and a bucket ends with the parameter that fills it.
         EXPECT_LT(*std::min_element(sizes.begin(), sizes.end()), least + 9.1);
     }
 }
 
-// cuDNN lists its plans for longer than the watchdog waits in a training.
+// cuDNN takes longer to list its plans than a training's watchdog waits.
 TEST_F(DryRun, ChecksTheMemoryOfTheGpuAndNotOfThisHost) {
     make_data(large_, 12000, 20, "32x32x3", 1);
     const auto dry = [&](const std::string& batch) {
-        // Half of what a training on this host would need is more than its shell allows.
+        // Half of the memory that a training on this host would need exceeds its shell's limit.
         return run(
             "ulimit -d 3000000; " +
             with_limit(sibling("convoy") +

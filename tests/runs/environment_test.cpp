@@ -1,5 +1,5 @@
-// Where a run ran stands in its metrics, in a benchmark's JSON and in `convoy info`, the same in
-// each; and a run of seconds already has rows of /system.
+// A run's environment in its metrics, in a benchmark's JSON and in `convoy info`: the same in each.
+// Also, a run of a few seconds already has rows of /system.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -42,7 +42,8 @@ TEST_F(Environment, IsRecordedEverywhere) {
     EXPECT_FALSE(run.contains("environment_gpu"));
 }
 
-/// Every string in a run's files that says where it ran: hosts, folders, addresses, the system.
+/// Returns every text in a run's files that reveals where it ran: hosts, folders, addresses, the
+/// system.
 std::vector<std::string> telling(const std::string& folder) {
     std::vector<std::string> words = {folder, std::filesystem::current_path(), "environment_"};
     char host[256] = "";
@@ -54,7 +55,7 @@ std::vector<std::string> telling(const std::string& folder) {
     return words;
 }
 
-/// The words that a file of `run` holds, with the file's name.
+/// Returns the words that files of `run` hold, with the file's name.
 std::set<std::string> told_by(const std::string& run, const std::vector<std::string>& words) {
     std::set<std::string> told;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(run))
@@ -80,7 +81,7 @@ TEST_F(Environment, IsLeftOutOfARunAndItsContinuations) {
     ASSERT_EQ("", failure(report));
     EXPECT_EQ(nlohmann::json::parse(report.out).at(0).at("hosts"), 1) << report.out;
 
-    // goes on without the option, in the folder and in another one
+    // resumes without the option, in the folder and in another one
     const Finished second = launch(2, train("--resume auto --epochs 2"));
     ASSERT_EQ("", failure(second));
     EXPECT_NE(second.out.find("do not say where this runs, as before"), std::string::npos) << second.out;

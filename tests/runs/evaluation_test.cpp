@@ -1,5 +1,5 @@
-// The loss that an evaluation reports, of a training and of `convoy evaluate`, against the
-// cross-entropy worked out in the test.
+// The loss that an evaluation reports, of a training and of `convoy evaluate`, compared with the
+// cross-entropy computed in the test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST_F(Evaluation, TrainingLossIsSmoothed) {
 TEST_F(Evaluation, TheBestModelIsKeptBesideTheLast) {
     size_t best = 0, last = 0;
     std::vector<double> losses;
-    for (int seed = 1; seed <= 8 && best == last; ++seed) {  // until the best is not the last
+    for (int seed = 1; seed <= 8 && best == last; ++seed) {  // until the best is not the last one
         ASSERT_EQ("", failure(train("--epochs 8 --lr 2 --overwrite --seed " + std::to_string(seed))));
         const std::vector<double> accuracies = column(run_, "eval/accuracy");
         losses = column(run_, "eval/loss");
@@ -67,10 +67,10 @@ TEST_F(Evaluation, TheBestModelIsKeptBesideTheLast) {
         ASSERT_EQ("", failure(f));
         EXPECT_NEAR(score_of(f.out).loss, losses[row], 5.1e-5 * std::max(1.0, losses[row])) << file;
     }
-    // The newest checkpoint and the best are kept: each is the model that it was taken of.
+    // The newest checkpoint and the best one are kept: each is the model at its step.
     for (const size_t row : {best, last}) {
         char name[64];
-        std::snprintf(name, sizeof name, "/checkpoints/step-%012d.h5", int(row + 1));  // a step an epoch
+        std::snprintf(name, sizeof name, "/checkpoints/step-%012d.h5", int(row + 1));  // an epoch is one step
         const Finished f = launch(2, "evaluate --model-file " + run_ + name + " --data " + data_);
         ASSERT_EQ("", failure(f));
         EXPECT_NEAR(score_of(f.out).loss, losses[row], 5.1e-5 * std::max(1.0, losses[row])) << name;

@@ -1,5 +1,5 @@
-// What bench and report --scaling say a cluster should have given, against the formula's parts that
-// are left where sums cost next to nothing.
+// Results that bench and report --scaling expect of a cluster. They are compared with the terms of
+// the formula that remain when all-reduces take almost no time.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ protected:
         write_cluster("fast", 1e-7);
         write_cluster("slow", 0.05);
     }
-    /// All sums of two ranks take as long.
+    /// Writes a cluster in which every all-reduce of two ranks takes `seconds`.
     void write_cluster(const std::string& name, double seconds) const {
         write_file(path(name + ".json"),
                    formatted(R"({"all_reduce": {"ranks": 2, "hosts": 1, "ranks_per_host": 2, "sizes": [)"
@@ -44,7 +44,8 @@ private:
     TempDir dir_;
 };
 
-// The slowest of two waits for Blom's Phi^-1(1.625 / 2.25) = 0.5895 standard deviations of 1 %.
+// The slower of two ranks takes Blom's Phi^-1(1.625 / 2.25) = 0.5895 standard deviations of 1 %
+// longer.
 constexpr double largest_of_two = 0.5895, spread = 0.01;
 
 TEST_F(Expected, OfABenchmarkIsItsOwnComputeTime) {
@@ -58,7 +59,7 @@ TEST_F(Expected, OfABenchmarkIsItsOwnComputeTime) {
     EXPECT_NE(f.out.find("images/s by the cluster file, limited by compute: measured is "), std::string::npos) << f.out;
 }
 
-// One sum after all of backward.
+// One all-reduce runs after the whole backward pass.
 TEST_F(Expected, OfABenchmarkHasItsExposedSums) {
     const Finished f = bench(2, "--bucket-mib 4096 --cluster " + path("slow.cluster"));
     ASSERT_EQ("", failure(f));
@@ -69,7 +70,7 @@ TEST_F(Expected, OfABenchmarkHasItsExposedSums) {
     EXPECT_EQ(j["expected"]["limit"], alone > 0.05 ? "compute" : "communication");
 }
 
-// NCCL's constants say nothing of MPI.
+// NCCL's constants do not apply to MPI.
 TEST_F(Expected, IsLeftOutOnCpusWithoutMeasuredSums) {
     write_file(path("nccl.cluster"), "nodes = 1\ngpus-per-node = 8\nnode-bandwidth = 100\n");
     const Finished f = bench(2, "--output " + path("r2") + " --cluster " + path("nccl.cluster"));
@@ -97,7 +98,7 @@ TEST_F(Expected, OfAScalingTableIsByTheFewestRanks) {
     ASSERT_EQ("", failure(f));
     const Json j = Json::parse(f.out);
     ASSERT_EQ(j.size(), 3u);
-    EXPECT_TRUE(j[0]["expected_samples_per_second"].is_null());  // what the others are expected from
+    EXPECT_TRUE(j[0]["expected_samples_per_second"].is_null());  // the others are expected from this one
     const double one = j[0]["samples_per_second"];
     for (const auto& [at, ranks, largest] : {std::tuple{1, 2, largest_of_two}, {2, 4, 1.0491}}) {
         const double expected = j[size_t(at)]["expected_samples_per_second"], loss = 1 + 0.06 * (ranks - 1) / 7.0;

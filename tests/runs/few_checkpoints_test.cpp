@@ -1,5 +1,6 @@
-// Trainings that leave no checkpoint: `--checkpoint-every none` takes none but before a stop,
-// `--keep 0` removes them once the run is done. Models are those of runs that keep them.
+// Trainings that leave no checkpoint: `--checkpoint-every none` takes one only before a stop,
+// `--keep 0` removes them once the run is done. Their models equal those of runs that keep
+// checkpoints.
 #include <gtest/gtest.h>
 
 #include "tests/runs/resume.h"

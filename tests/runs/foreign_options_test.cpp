@@ -1,5 +1,5 @@
-// Options of PyTorch's scripts and launchers are no aliases: the error names what there is here,
-// and what it names exists.
+// Options of PyTorch's scripts and launchers are not aliases: the error names Convoy's option, and
+// that option exists.
 #include "cli/foreign_options.h"
 
 #include <gtest/gtest.h>
@@ -79,8 +79,7 @@ std::string said_of(const std::vector<std::string>& arguments) {
     return "";
 }
 
-// Of each flag on the left of the table that is not ours, train's answer names first what stands on
-// the right.
+// For each foreign flag on the left of the table, train's answer first names what is on the right.
 TEST(ForeignOptions, AreAnsweredAsTheTableForPeopleSays) {
     const std::string page = read_file("input/recipes/tests/README.md");
     size_t flags = 0;

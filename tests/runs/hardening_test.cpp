@@ -1,5 +1,5 @@
-// The executable is linked and compiled so that an overflow of a buffer is noticed and ends it.
-// readelf is the witness.
+// The executable is linked and compiled so that a buffer overflow is detected and ends it. Checked
+// with readelf.
 #include <gtest/gtest.h>
 
 #include "tests/support/cluster.h"
@@ -19,7 +19,7 @@ std::string told_by_readelf(const std::string& options) {
     return run("readelf -W " + options + " " + sibling("convoy")).out;
 }
 
-/// The permissions of a segment, as readelf writes them: "RW", "R E".
+/// Returns the permissions of a segment in readelf's notation: "RW", "R E".
 std::string permissions(const std::string& segments, const std::string& name) {
     const size_t line = segments.find(name);
     if (line == std::string::npos) return "no such segment";

@@ -1,4 +1,5 @@
-// help, version and -h in every form that people try: they answer without starting MPI, once a job.
+// help, version and -h in every form that people try: they answer without starting MPI, once per
+// job.
 #include <gtest/gtest.h>
 
 #include "base/version.h"
@@ -7,7 +8,7 @@
 namespace convoy::test {
 namespace {
 
-/// `convoy ARGUMENTS` where MPI_Init fails: OpenMPI has no such way to send messages.
+/// Runs `convoy ARGUMENTS` where MPI_Init fails, because OpenMPI has no component of this name.
 Finished where_mpi_fails(const std::string& arguments) {
     return run(with_limit("env OMPI_MCA_pml=none " + sibling("convoy") + " " + arguments, 60));
 }

@@ -1,4 +1,4 @@
-// convoy convert imagefolder, killed in the middle: it goes on with the shards that are there.
+// convoy convert imagefolder, killed in the middle: it resumes with the finished shards.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace fs = std::filesystem;
 
 class ImageFolderKills : public testing::Test {
 protected:
-    /// Starts a conversion to `out_` and kills all of its processes, a session of their own, once
-    /// `records` shards are ready.
+    /// Starts a conversion to `out_`, and kills all of its processes once `records` shards are
+    /// ready. The processes are a separate session.
     void kill_after(int records, int ranks, const std::string& options) {
         write_file(dir_.path("job.sh"), launch_command(ranks, options + out_, 600));
         const Finished f =
@@ -43,7 +43,7 @@ TEST_F(ImageFolderKills, GoesOnAfterAKillWithTheShardsThatAreThere) {
     for (const std::string& name : finished)
         fs::create_hard_link(out_ + ".partial/shards/" + name, dir_.path("links/" + name));
 
-    const Finished f = launch(3, options + out_);  // on another number of ranks
+    const Finished f = launch(3, options + out_);  // another number of ranks
     ASSERT_EQ("", failure(f));
     EXPECT_NE(f.err.find("goes on: " + std::to_string(finished.size()) + " of 26 shards are there"), std::string::npos)
         << f.err;
@@ -53,7 +53,7 @@ TEST_F(ImageFolderKills, GoesOnAfterAKillWithTheShardsThatAreThere) {
     EXPECT_FALSE(fs::exists(out_ + ".partial"));
 }
 
-// The whole of it at the size of a small data set: ranks, kills, checksums.
+// A complete conversion at the size of a small data set: ranks, kills, checksums.
 TEST_F(ImageFolderKills, TwentyThousandFilesAreTheSameHoweverTheyAreConverted) {
     make_image_folder(root_, 100, 200);
     const std::string options = "convert imagefolder --short-side 48 --shards 12 --from " + root_ + " --to ";

@@ -1,4 +1,4 @@
-// convoy convert imagefolder, as users start it: the same bytes on any number of ranks, from a
+// convoy convert imagefolder, as started by users: the same bytes on any number of ranks, from a
 // folder and from archives, and after a kill.
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::vector<Row> rows_in(const std::string& dir, const std::string& split) {
     return rows;
 }
 
-/// What make_image_folder(…, classes, images) becomes, sorted.
+/// Returns the rows expected of make_image_folder(…, classes, images), sorted.
 std::vector<Row> expected_rows(const std::string& root, int classes, const Resize& how) {
     std::vector<Row> rows;
     for (int c = 0; c < classes; ++c)
@@ -60,7 +60,7 @@ std::vector<Row> expected_rows(const std::string& root, int classes, const Resiz
 
 class ImageFolder : public testing::Test {
 protected:
-    /// What `action` printed; its Error is a failure.
+    /// Returns the output of `action`; an Error fails the test.
     static std::string printed(const std::function<void()>& action) {
         testing::internal::CaptureStdout();
         try {
@@ -70,7 +70,7 @@ protected:
         }
         return testing::internal::GetCapturedStdout();
     }
-    /// Converts in this process; what was printed.
+    /// Converts in this process. Returns the output.
     std::string convert_here(std::vector<std::string> args) {
         args.insert(args.end(), {"--to", out_});
         testing::internal::CaptureStderr();
@@ -139,7 +139,7 @@ TEST_F(ImageFolder, KeptFilesAreDecodedAsTheyAreRead) {
     EXPECT_NE(verified().find("jpeg"), std::string::npos);
 }
 
-// Shuffles in a window need rows of all classes everywhere.
+// Shuffling in a window needs rows of all classes everywhere.
 TEST_F(ImageFolder, RowsArePermutedByTheSeed) {
     make_image_folder(root_, 4, 25);
     const auto labels = [&](const char* seed) {
@@ -153,7 +153,7 @@ TEST_F(ImageFolder, RowsArePermutedByTheSeed) {
     EXPECT_EQ(first, labels("1"));
     int changes = 0;
     for (size_t i = 1; i < first.size(); ++i) changes += first[i] != first[i - 1];
-    // 94 pairs of neighbours, each of two classes with probability 3/4: 71 ± 4
+    // 94 pairs of neighbours, each with two classes with probability 3/4: 71 ± 4
     EXPECT_GT(changes, 55);
 }
 
@@ -214,7 +214,8 @@ TEST_F(ImageFolder, TestImagesOfTheirOwn) {
     EXPECT_FALSE(fs::exists(out_ + ".partial"));
 }
 
-// ISO 8859-1's e acute: of a class it would be in attributes, of a file only in messages.
+// ISO 8859-1's e acute. In a class name it would get into attributes, in a file name only into
+// messages.
 TEST_F(ImageFolder, NamesThatAreNoUtf8) {
     const std::string odd = "caf\xe9", in = dir_.path(odd);
     make_image_folder(in, 2, 10);
@@ -282,7 +283,7 @@ TEST_F(ImageFolder, OfAnotherListStartsOver) {
     const std::string other = root_ + "/n00000001/n00000001_3.JPEG";
     EXPECT_EQ("", problem(Exit::bad_input, strict, {"cut.jpg"}));
     EXPECT_NE(said_.find("goes on"), std::string::npos) << said_;
-    fs::last_write_time(other, fs::last_write_time(other) - std::chrono::hours(24));  // as cp -p replaces it
+    fs::last_write_time(other, fs::last_write_time(other) - std::chrono::hours(24));  // like a replacement by cp -p
     EXPECT_EQ("", problem(Exit::bad_input, strict, {"cut.jpg"}));
     EXPECT_NE(said_.find("starts over"), std::string::npos) << said_;
     fs::remove(root_ + "/n00000000/cut.jpg");

@@ -1,5 +1,5 @@
 // From 20,000 image files to trained models: converted on any number of ranks, trained and
-// evaluated wherever the images lie. A class is the mean colour of its images.
+// evaluated wherever the images are. A class is the mean colour of its images.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,10 +14,11 @@ namespace {
 constexpr int steps = 24;
 constexpr int classes = 27, distinct = 20, files_a_class = 760, files = classes * files_a_class;
 
-/// Three levels of each channel.
+/// Returns one of three levels for each channel.
 std::array<int, 3> colour_of(int label) { return {60 + label / 9 * 70, 60 + label / 3 % 3 * 70, 60 + label % 3 * 70}; }
 
-/// Of 20 to 83 pixels a side, with channels whose means are at most 30 away from the colour's.
+/// Returns an image of 20 to 83 pixels a side, with channels whose means differ by at most 30 from
+/// the colour's.
 RgbImage image_of(int label, int i) {
     const uint32_t seed = uint32_t(label * distinct + i);
     RgbImage image = pattern(20 + int(seed * 37 % 64), 20 + int(seed * 53 % 64), seed);
@@ -26,7 +27,7 @@ RgbImage image_of(int label, int i) {
     return image;
 }
 
-/// The class of an image of any size.
+/// Returns the class of an image of any size.
 int class_of(const uint8_t* pixels, size_t count) {
     std::array<double, 3> mean{};
     for (size_t at = 0; at < 3 * count; ++at) mean[at % 3] += pixels[at] / double(count);
@@ -36,7 +37,7 @@ int class_of(const uint8_t* pixels, size_t count) {
 
 class ImageFolderTraining : public ResumeTest {
 protected:
-    /// The files, and what two ranks convert them to.
+    /// Makes the files, and converts them on two ranks.
     static void SetUpTestSuite() {
         set_ = std::make_unique<TempDir>();
         for (int c = 0; c < classes; ++c)
@@ -58,7 +59,7 @@ protected:
     }
     static std::string shards() { return set_->path("shards"); }
 
-    /// 1,152 images; a block of a stream has about two shards of 289.
+    /// Returns a training of 1,152 images; a block of a stream has about two shards of 289.
     std::string train(const std::string& run, const std::string& placement, Options changes = {}) const {
         changes.insert({{"data", shards()},
                         {"model", "resnet18"},
@@ -81,14 +82,15 @@ protected:
         return "evaluate --threads 1 --model-file " + dir_.path(run) + "/model.h5 --data " + shards() +
                " --data-placement " + placement;
     }
-    /// Of an evaluation: images, those whose class is the best, and is among the five best.
+    /// Counts of an evaluation: images, those whose class is the best, and those whose class is
+    /// among the five best.
     using Counts = std::array<long long, 3>;
     static Counts counts_of(const std::string& out) {
         const Score score = score_of(out);
         double percent = -1;
         const size_t at = out.rfind("top-5 ");
         if (at != std::string::npos) std::sscanf(out.c_str() + at, "top-5 %lf %%", &percent);
-        return {score.images, score.correct, std::llround(percent / 100 * double(score.images))};  // of two decimals
+        return {score.images, score.correct, std::llround(percent / 100 * double(score.images))};  // has two decimals
     }
     std::vector<double> losses(const std::string& run) const { return column(dir_.path(run), "train/loss"); }
 
@@ -105,8 +107,7 @@ TEST_F(ImageFolderTraining, FilesAreConvertedAlikeOnAnyRanks) {
     }
 }
 
-// Neither sizes nor labels are taken from what was converted: the colour of an image says its
-// class.
+// The test does not use sizes and labels from the conversion: an image's colour gives its class.
 TEST_F(ImageFolderTraining, EveryLabelIsOfItsImage) {
     std::map<int, int> counts;
     for (const char* split : {"train", "test"}) {
@@ -147,7 +148,7 @@ TEST_F(ImageFolderTraining, APlacementChangesNeitherTrainingNorEvaluation) {
     EXPECT_LT(among_five, all);
 }
 
-// Half of what a rank takes lies on the other host.
+// Half of a rank's samples are on the other host.
 TEST_F(ImageFolderTraining, APartitionOverTwoHostsIsTheSame) {
     const Options few = {{"max-steps", "12"}};  // gradients cross the cable, too
     ASSERT_EQ("", failure(launch(2, train("replicate", "replicate", few), 300)));
@@ -174,7 +175,7 @@ TEST_F(ImageFolderTraining, AnInterruptedStreamGoesOnBitForBit) {
     expect_same("whole", "part");
 }
 
-// At this rate nothing is learnt, so that rounding does not grow: losses are those of the batches.
+// Learning is negligible at this rate, so rounding does not grow: losses are those of the batches.
 TEST_F(ImageFolderTraining, AStreamIsTheSameOnOneRankAndTwo) {
     for (const int ranks : {1, 2})
         ASSERT_EQ("", failure(launch(

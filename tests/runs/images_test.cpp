@@ -1,5 +1,5 @@
-// What the model sees of images of another size: on data sets that the test cuts itself, on one and
-// two ranks, and in an evaluation of its own.
+// The model's input for images of another size: on data sets that the test cuts itself, on one and
+// two ranks, and in a separate evaluation.
 #include <gtest/gtest.h>
 
 #include "tests/support/cluster.h"
@@ -12,14 +12,15 @@ constexpr int inner = 28, margin = 5, outer = inner + 2 * margin, train_images =
 
 std::string big_endian(uint32_t v) { return {char(v >> 24), char(v >> 16), char(v >> 8), char(v)}; }
 
-/// Grey images whose centre says their class; around it other numbers.
+/// Returns a pixel of a grey image whose centre gives its class; its border has other numbers.
 uint8_t pixel(int image, int label, int row, int column) {
     const bool centre = row >= margin && row < margin + inner && column >= margin && column < margin + inner;
     if (!centre) return uint8_t((image * 131 + row * 17 + column * 29) % 256);
     return uint8_t((label * 25 + (row - margin) * 7 * (label + 1) + (column - margin) * 3 + image % 9) % 256);
 }
 
-/// MNIST's four files, of the images from `border` pixels within on; a data set in dir/name.
+/// Writes MNIST's four files, without `border` pixels on each side, and converts them to a data set
+/// in dir/name.
 void make_images(const TempDir& dir, const std::string& name, int border) {
     const std::string from = dir.path(name + "-idx");
     const int side = outer - 2 * border;
@@ -56,7 +57,7 @@ protected:
     std::vector<double> read(const std::string& run, const std::string& name) const {
         return column(dir_.path(run), name);
     }
-    /// convoy's own line about RUN/model.h5 on a data set
+    /// Returns convoy's own line about RUN/model.h5 on a data set.
     std::string measured(const std::string& run, const std::string& data, const std::string& options = "") {
         const Finished f = convoy_alone("evaluate --device cpu --model-file " + dir_.path(run) + "/model.h5 --data " +
                                         dir_.path(data) + " " + options);
@@ -68,7 +69,8 @@ protected:
     const TempDir dir_;
 };
 
-// Resized to the side that they have, images are only cut: like a data set of their centres.
+// If images are resized to the side that they have, they are only cut: like a data set of their
+// centres.
 TEST_F(Images, CentresTrainLikeADataSetOfCentres) {
     const std::string cut = "--image-size " + std::to_string(inner) + " --resize " + std::to_string(outer);
     train("cut", "whole", "--epochs 4 " + cut);
@@ -82,7 +84,7 @@ TEST_F(Images, CentresTrainLikeADataSetOfCentres) {
     EXPECT_EQ(read("cut", "eval/loss"), read("centres", "eval/loss"));
     EXPECT_EQ(read("cut-mirrored", "eval/loss"), read("mirrored", "eval/loss"));
     EXPECT_NE(read("mirrored", "eval/loss"), read("centres", "eval/loss"));
-    // The model's file says what it saw.
+    // The model's file records its input.
     const std::string of_centres = measured("centres", "centres");
     EXPECT_NE(of_centres, "");
     EXPECT_EQ(measured("cut", "whole"), of_centres);
@@ -93,7 +95,7 @@ TEST_F(Images, CentresTrainLikeADataSetOfCentres) {
                           Exit::bad_input, {"model.h5", "28x28 pixels", "38x38 pixels"}));
 }
 
-// A window is a function of seed, epoch and sample: losses of two ranks differ by rounding only.
+// A window is a function of seed, epoch and sample: losses of two ranks differ only by rounding.
 TEST_F(Images, RandomWindowsAreTheSameOnTwoRanksAndAfterAnInterruption) {
     const std::string windows = "--image-size 28 --random-resized-crop --flip --seed 3 ";
     train("one", "whole", "--epochs 3 " + windows);
@@ -140,7 +142,7 @@ TEST_F(Images, OfManySizesTrainLikeSquaresCutBefore) {
     }
 }
 
-// At a rate of 0 an epoch is what a run of its own size makes of it.
+// At a rate of 0 an epoch equals that of a separate run at its size.
 TEST_F(Images, SizesChangeByEpoch) {
     make_data(dir_.path("colour"), 40, 20, "40x40x3", 4);
     const auto losses_of = [&](const std::string& run, const std::string& options) {
@@ -169,8 +171,8 @@ TEST_F(Images, SizesChangeByEpoch) {
                                        "/model.h5 --data " + dir_.path("colour"))));
 }
 
-// Sizes that end at that of the images: before that they are resized as a whole, and are measured
-// as they are.
+// The sizes end at that of the images. Before that images are resized as a whole; evaluations use
+// them unchanged.
 TEST_F(Images, SmallerImagesShowTheWholeImage) {
     make_data(dir_.path("colour"), 32, 16, "24x24x3", 4);
     const std::string model = "--model resnet18 --stem cifar --batch-size 16 --epochs 2 --lr 0 ";

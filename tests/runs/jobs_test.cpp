@@ -1,5 +1,5 @@
-// The job scripts: what needs neither root nor a scheduler (the rest is `make test-jobs`). Run from
-// the repository's root.
+// The job scripts: tests that need neither root nor a scheduler (the others are `make test-jobs`).
+// Run from the repository's root.
 #include <gtest/gtest.h>
 
 #include "tests/support/support.h"

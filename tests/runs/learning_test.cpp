@@ -1,5 +1,6 @@
-// Training on real images: the samples of MNIST and CIFAR-10 that ship with Convoy, and, where
-// ../shared/data/mnist holds the four original files, what others published for the whole of MNIST.
+// Training on real images: the samples of MNIST and CIFAR-10 that ship with Convoy. If
+// ../shared/data/mnist holds the four original files, also a comparison with published results on
+// the whole of MNIST.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -35,7 +36,7 @@ protected:
 class LearningMnistSample : public Mnist {
 protected:
     void SetUp() override { convert(files_, "2000 train images, 500 test images, 28x28x1"); }
-    /// The bytes of a gzipped IDX file after its header.
+    /// Returns the bytes of a gzipped IDX file after its header.
     std::vector<uint8_t> content(const std::string& name, size_t header) const {
         gzFile file = gzopen((files_ + "/" + name + "-ubyte.gz").c_str(), "rb");
         require(file != nullptr, "the sample is there");
@@ -54,8 +55,7 @@ protected:
 };
 
 // From the IDX files to weights, losses and counts: steps of gradient descent with momentum on all
-// 2,000 images, worked out here in double with pixels, mean and deviation that this test reads
-// itself.
+// 2,000 images, computed here in double. The test reads pixels, mean and deviation itself.
 TEST_F(LearningMnistSample, LinearModelFollowsGradientDescent) {
     double sum = 0, squares = 0;
     const std::vector<uint8_t> pixels = content("train-images-idx3", 16);
@@ -102,7 +102,7 @@ TEST_F(LearningMnistSample, ConvolutionsPassTheLinearModel) {
     EXPECT_GT(score.correct, 450);
 }
 
-/// The folder of the original files, if it is there.
+/// Returns the folder of the original files, if it exists.
 std::vector<std::string> original_mnist() {
     const std::string files = "../shared/data/mnist";
     return std::filesystem::is_directory(files) ? std::vector{files} : std::vector<std::string>();
@@ -116,11 +116,11 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LearningWholeMnist);
 INSTANTIATE_TEST_SUITE_P(Original, LearningWholeMnist, testing::ValuesIn(original_mnist()),
                          [](const auto&) { return "Files"; });
 
-// A published log of PyTorch on two machines, 128 samples each (784 -> 10, Adam at 0.001, 20
+// A published log of PyTorch on two machines with 128 samples each (784 -> 10, Adam at 0.001, 20
 // epochs): test accuracy 92.66 %, test loss 0.2705, one seed. It does not say how pixels were
-// scaled: the data set's mean and deviation, as here, match it; pixels that are only divided by 255
-// (--mean 0 --stddev 1) give 92.76 % and 0.263. Seeds differ by 0.005 in the loss: the mean is
-// compared.
+// scaled. The data set's mean and deviation, as used here, match it; pixels that are only divided
+// by 255 (--mean 0 --stddev 1) give 92.76 % and 0.263. Seeds differ by 0.005 in the loss, so the
+// mean over seeds is compared.
 TEST_P(LearningWholeMnist, LinearReachesThePublishedTestLoss) {
     constexpr int seeds = 3;
     double accuracy = 0, loss = 0;
@@ -152,8 +152,8 @@ TEST_P(LearningWholeMnist, ConvolutionsPassNinetySevenPercent) {
     EXPECT_GT(score.correct, 9700);
 }
 
-// The CIFAR-10 sample that ships with Convoy: a few steps of ResNet-18 on its images of 32x32.
-// Chance is 40 of 400, give or take 6, and a loss of 2.303.
+// A few steps of ResNet-18 on the CIFAR-10 sample that ships with Convoy, images of 32x32. Chance
+// is 40 of 400, give or take 6, and a loss of 2.303.
 TEST(Learning, ResNetLearnsTheShippedSample) {
     const TempDir dir;
     const Finished f = launch(

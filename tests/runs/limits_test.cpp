@@ -1,6 +1,6 @@
-// Limits on memory that are real: of a shell, and of a control group where this test can make one.
-// What does not fit is refused in one line that names the limit, where the kernel would kill
-// without a word.
+// Real limits on memory: of a shell, and of a control group if this test can make one. A run that
+// does not fit is refused in one line that names the limit; the kernel would kill it without a
+// message.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t mib = size_t(1) << 20;
 
-/// A memory control group below that of this process, removed at the end of the scope; no folder
-/// where none can be made.
+/// A memory control group below that of this process, removed at the end of the scope. It has no
+/// folder if none can be made.
 class Group {
 public:
     explicit Group(size_t limit_mib) {
@@ -38,14 +38,14 @@ public:
     ~Group() { remove(); }
     Group(const Group&) = delete;
     explicit operator bool() const { return !folder_.empty(); }
-    /// `command`, run within the group.
+    /// Runs `command` within the group.
     Finished run_inside(const std::string& command) const {
         return run("echo $$ >" + folder_ + "/cgroup.procs && " + command);
     }
     std::string name() const { return fs::path(folder_).filename(); }
 
 private:
-    /// The folder of this process's group; `controller` empty: of version 2.
+    /// Returns the folder of this process's group; an empty `controller` means version 2.
     static std::string parent(const std::string& controller, const std::string& mount) {
         std::ifstream in("/proc/self/cgroup");
         for (std::string line; std::getline(in, line);) {
@@ -66,7 +66,7 @@ private:
     std::string folder_;
 };
 
-/// What the node has free.
+/// Returns the bytes that the node has free.
 size_t free_of_node() {
     for (const MemoryLimit& l : memory_limits())
         if (l.group == "node") return l.left;
@@ -118,7 +118,7 @@ TEST(Limits, OfAControlGroupAreNamed) {
         << "what fits, trains";
 }
 
-// What does not fit is read from disk while steps run, in blocks: here of half the set's size.
+// A data set that does not fit is read from disk during steps, in blocks: here half the set's size.
 TEST(Limits, AStreamTakesLessThanTheDataSet) {
     const Group group(150);
     if (!group) GTEST_SKIP() << "no control group can be made here; that takes root and a cgroup file system";
@@ -138,16 +138,16 @@ TEST(Limits, AStreamTakesLessThanTheDataSet) {
     EXPECT_EQ(column(dir.path("run"), "train/loss").size(), 390u);
 }
 
-// Shared memory that holds the training set's window and not the test set's as well: a page that is
-// written when there is none left is a bus error.
+// Shared memory holds the training set's window, but not the test set's as well. A write to a page
+// when none is left is a bus error.
 TEST(Limits, OfSharedMemoryAreKept) {
     const TempDir dir;
     make_data(dir.path("data"), 24000, 24000, "28x28x1", 4);  // 18 MiB each; a window has two blocks
     const std::string train =
         launch_command(2, "train --model mnist-linear --batch-size 1000 --epochs 2 --data-placement stream --data " +
                               dir.path("data") + " --output " + dir.path("run"));
-    // Not `unshare --mount` alone, which fails where the root is no mount, in a chroot; nor without
-    // the private mount, below which the small one would be seen by all.
+    // `unshare --mount` alone fails in a chroot, whose root is no mount. Without the private mount
+    // below, all processes would see the small one.
     write_file(dir.path("script"),
                "mount --make-private /dev/shm && mount -t tmpfs -o size=54m tmpfs /dev/shm || exit 77\n" + train);
     const Finished f = run("unshare --mount --propagation unchanged bash " + dir.path("script"));
@@ -169,7 +169,8 @@ TEST(Limits, HoldForDryRunsToo) {
     EXPECT_EQ("", failure(group.run_inside(launch_command(1, dry + " --batch-size 100"))));
 }
 
-// mpirun refuses more ranks than cores, and most who try the READMEs' lines have fewer than four.
+// mpirun refuses more ranks than cores, and most users who try the READMEs' lines have fewer than
+// four.
 TEST(Limits, ReadmesStartNoMoreRanksThanMpirunDoes) {
     int lines = 0;
     for (const char* name : {"README.md", "input/README.md", "output/README.md", "jobs/README.md", "src/README.md"}) {
@@ -184,8 +185,8 @@ TEST(Limits, ReadmesStartNoMoreRanksThanMpirunDoes) {
     EXPECT_GT(lines, 0);
 }
 
-// What the counting did not foresee ends with the same code: memory that malloc does not give, a
-// thread that cannot start.
+// Failures that the budget does not predict end with the same code: memory that malloc cannot
+// allocate, a thread that cannot start.
 TEST(Limits, WhatTheSystemRefusesIsCode7) {
     EXPECT_EQ("", problem_of_error(Exit::out_of_memory, {"out of memory", "the narrowest limit is"},
                                    [] { test_comm().together([] { throw std::bad_alloc(); }); }));

@@ -1,5 +1,5 @@
-// The lines of PyTorch's scripts that `--log-format` prints: each format against its sample in
-// logs/, its numbers against the metrics, and what --log-dir leaves.
+// The lines of PyTorch's scripts that `--log-format` prints: each format compared with its sample
+// in logs/, its numbers with the metrics. Also the files of --log-dir.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Columns = std::vector<double>;
 
-/// 100 images in steps of 30, 30, 30 and 10, two epochs, a line every second step.
+/// 100 images in steps of 30, 30, 30 and 10, two epochs, one line every second step.
 class Logs : public testing::Test {
 protected:
     void SetUp() override { make_data(data_, 100, 37, "28x28x1"); }
@@ -49,7 +49,7 @@ protected:
 constexpr size_t steps_per_epoch = 4;
 constexpr double images_of_step[steps_per_epoch] = {30, 30, 30, 10};
 
-/// Means of an epoch's first steps, up to and with `step` of the run, from 0.
+/// Returns the mean over an epoch's steps up to and including `step` of the run, counted from 0.
 double mean_over_steps(const Columns& rows, size_t step) {
     const size_t first = step / steps_per_epoch * steps_per_epoch;
     return std::accumulate(rows.begin() + long(first), rows.begin() + long(step) + 1, 0.0) / double(step - first + 1);
@@ -63,7 +63,7 @@ double mean_over_images(const Columns& rows, size_t step) {
     return sum / images;
 }
 
-/// Half of the last digit that is printed, and a float's error.
+/// Returns half of the last printed digit plus a float's error.
 constexpr double digits(int n) { return n == 2 ? 0.00501 : n == 3 ? 0.000501 : n == 4 ? 5.01e-5 : 5.1e-7; }
 
 TEST_F(Logs, PytorchExample) {
@@ -85,7 +85,7 @@ TEST_F(Logs, PytorchExample) {
     EXPECT_LE(took, c.numbers[12].at(0) + 3 * digits(3)) << "the epochs are parts of the total";
 }
 
-// Rank 0 prints the lines of all ranks; the training figures are each rank's own.
+// Rank 0 prints the lines of all ranks; the training figures are each rank's.
 TEST_F(Logs, MnistLinearHasALineARank) {
     const std::string logs = " --log-dir " + dir_.path("logs");
     const Finished f = train(2, "--batch-size 30 --log-format mnist-linear" + logs);
@@ -139,7 +139,8 @@ TEST_F(Logs, PyramidnetHasRunningMeans) {
     }
 }
 
-// After step 1 of 4: the line of step 3 has the means of steps 2 and 3. The next epoch's are whole.
+// After step 1 of 4 the line of step 3 has the means of steps 2 and 3. The next epoch's means are
+// complete.
 TEST_F(Logs, PyramidnetHasMeansSinceTheRunWasResumed) {
     const std::string run = "train --device cpu --data " + data_ + " --model mnist-linear --lr 0.01 --batch-size 30 " +
                             "--epochs 2 --log-interval 2 --no-eval --log-format pyramidnet --output " +
@@ -148,7 +149,7 @@ TEST_F(Logs, PyramidnetHasMeansSinceTheRunWasResumed) {
     const Finished f = launch(2, run + " --resume auto");
     ASSERT_EQ("", failure(f));
     const std::string whole = read_file("tests/runs/logs/pyramidnet.txt"), sample = dir_.path("resumed.txt");
-    write_file(sample, whole.substr(whole.find('\n') + 1));  // all lines but that of step 1
+    write_file(sample, whole.substr(whole.find('\n') + 1));  // all lines except that of step 1
     const Compared c = compare_with_sample(progress_lines_of(f.out), sample);
     ASSERT_EQ("", c.problem) << f.out;
     const Columns loss = of("train/loss"), accuracy = of("train/accuracy");
@@ -164,8 +165,8 @@ TEST_F(Logs, PyramidnetHasMeansSinceTheRunWasResumed) {
     }
 }
 
-// A batch a rank, as under DistributedDataParallel: each rank tells of its own images, 15 of 30 a
-// step, and rank 0's lines are what is shown.
+// A batch per rank, as under DistributedDataParallel: each rank reports its own images, 15 of 30
+// per step. Only rank 0's lines are shown.
 TEST_F(Logs, PyramidnetOfEachRank) {
     const std::string logs = " --log-dir " + dir_.path("logs");
     const Finished f = train(2, "--batch-per-rank 15 --log-format pyramidnet --no-eval" + logs);
@@ -189,7 +190,7 @@ TEST_F(Logs, Imagenet) {
     ASSERT_EQ(c.numbers.size(), 6u);
     struct Meter {
         const char* column;
-        double factor, tolerance;  // of the loss: relative
+        double factor, tolerance;  // relative, for the loss
     };
     const std::vector<Meter> meters = {{"step_seconds", 1, digits(3)},
                                        {"data_seconds", 1, digits(3)},
@@ -215,7 +216,7 @@ TEST_F(Logs, Imagenet) {
     }
 }
 
-// Stopped after two steps of four: the lines go on where the epoch stands.
+// The run stopped after two steps of four: its lines continue within the epoch.
 TEST_F(Logs, GoOnWithinAnEpoch) {
     train(1, "--batch-size 30 --log-format pytorch-example --max-steps 2");
     const std::string resumed = launch_command(1, "train --data " + data_ +
@@ -268,7 +269,8 @@ TEST_F(Logs, ThatCannotBeMadeAreRefused) {
     EXPECT_FALSE(fs::exists(dir_.path("run"))) << "before anything else is written";
 }
 
-// The script starts its clock when it has the batch; that of imagenet before it asks for it.
+// The script starts its clock when it has the batch; imagenet's starts it before it requests the
+// batch.
 TEST(LogsText, ABatchsTimeIsTheScripts) {
     StepRecord step;
     step.step = 1, step.step_seconds = 0.3, step.data_seconds = 0.046;

@@ -1,4 +1,4 @@
-// Messages that a beginner meets in the first hour: each names the next thing to type.
+// Messages that a beginner sees in the first hour: each names the next thing to type.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -23,7 +23,7 @@ protected:
         return "train --model mnist-linear --batch-size 20 --output " + dir_.path("run") + " " + more;
     }
     /// Returns how a refusal of bad input differs from one line that holds `words`; empty if it
-    /// does not.
+    /// does not differ.
     std::string refused(const std::string& arguments, const std::vector<std::string>& words,
                         Exit code = Exit::bad_input) const {
         return refusal(convoy_alone(arguments), code, words);
@@ -33,7 +33,7 @@ protected:
     std::string data_ = dir_.path("data"), photos_ = dir_.path("photos");
 };
 
-// The command in the message is run as it stands: what follows then trains.
+// The command in the message is run unchanged; after it the training works.
 TEST_F(Messages, AFolderOfPicturesIsConvertedByTheCommandThatIsNamed) {
     make_image_folder(photos_, 2, 12);
     const Finished f = convoy_alone(train("--data " + photos_));
@@ -124,7 +124,7 @@ TEST_F(Messages, OptionsThatDoLittleAreWarnedOf) {
         for (const std::string& word : words) EXPECT_NE(said.find(word), std::string::npos) << word << ": " << said;
     };
     expect("--batch-size 61", {"warning: a batch of 61 is more than the 60 training images", "--batch-size"});
-    // 3 of 5 epochs of the rise
+    // 3 of 5 epochs of the warm-up
     expect("--warmup-epochs 5 --epochs 3 --lr 0.5", {"--warmup-epochs 5", "ends after 3 epochs", "0.3 instead of 0.5"});
     expect("--lr-schedule step --epochs 30", {"--lr-step-epochs 30", "never drops"});
     expect("--lr-schedule multistep --lr-milestones 2,8 --epochs 8", {"epoch 8 is not reached"});
@@ -165,7 +165,7 @@ TEST_F(Messages, VerifyListsEveryFileThatIsDamaged) {
     EXPECT_NE(f.err.find("has the 4 problems above\n"), std::string::npos) << f.err;
 }
 
-// Each advice is taken, until the training would start.
+// Each advice is followed until the training would start.
 TEST_F(Messages, ARecipesWayToCropCanBeSwitchedOff) {
     data("32x32x3");
     const std::string resized = "train --config input/recipes/resnet50.cfg --dry-run --image-size 64 --data " + data_;

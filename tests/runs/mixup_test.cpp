@@ -21,7 +21,7 @@ TEST_F(Mixup, IsTheSameOnAnyNumberOfRanks) {
         ASSERT_EQ("", failure(launch(ranks, train(std::to_string(ranks), mixed(linear)))));
     ASSERT_EQ("", failure(launch(1, train("plain", linear))));
     ASSERT_EQ(losses("1").size(), 200u);
-    // sums over ranks are rounded otherwise, and 200 steps pass it on
+    // all-reduces round differently, and 200 steps propagate that
     for (const char* ranks : {"2", "3"}) EXPECT_LT(deviation(losses("1"), losses(ranks)), 1e-5) << ranks << " ranks";
     EXPECT_GT(deviation(losses("1"), losses("plain")), 0.01);
 }
@@ -36,7 +36,7 @@ TEST_F(Mixup, APartitionTrainsAsAReplicaDoes) {
     }
 }
 
-// Of images of many sizes only the lines that a crop shows are sent, of partners too.
+// Images have many sizes; only the lines that a crop shows are sent, also of partners.
 TEST_F(Mixup, ImagesOfManySizesAreMixedAlike) {
     make_ragged(dir_.path("ragged"), ImageLayout::raw, 80);
     const Options cropped = {

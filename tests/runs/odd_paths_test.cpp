@@ -1,5 +1,5 @@
 // Paths that the system refuses: a name of 256 letters, a link to itself, a path below a file, an
-// empty word, a current folder that is gone. Each ends with the code and the words for that.
+// empty word, a current folder that was removed. Each ends with its exit code and message.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -20,7 +20,7 @@ protected:
     std::string train(const std::string& arguments) const {
         return "train --device cpu --model mnist-linear --batch-size 20 --data " + data_ + " " + arguments;
     }
-    /// `convoy ARGUMENTS`, started in a folder that is removed before.
+    /// Runs `convoy ARGUMENTS` in a folder that has been removed.
     Finished without_folder(const std::string& arguments) const {
         return run("mkdir " + dir_.path("gone") + " && cd " + dir_.path("gone") + " && rmdir " + dir_.path("gone") +
                    " && " + with_limit(convoy_ + " " + arguments, 60));

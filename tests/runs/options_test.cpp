@@ -1,5 +1,5 @@
-// The options of `convoy train` as users meet them: what is printed can be read back, flags win
-// over a file, ranges are refused.
+// The options of `convoy train` for users: printed values can be read back, flags override a file,
+// values out of range are refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ TEST(Options, FlagsWinOverTheFile) {
     EXPECT_EQ(o.batch_size, 8);
 }
 
-/// An option, a value, where it has no effect, and what gives it one.
+/// An option, a value, the case in which it has no effect, and the option that gives it one.
 struct Pointless {
     const char *option, *value, *words, *remedy;
 };
@@ -84,7 +84,7 @@ TEST(Options, WhatHasNoEffectIsRefused) {
     const TempDir dir;
     for (const Pointless& p : pointless) {
         const std::string option = p.option, remedy = p.remedy, by = remedy.substr(0, remedy.find('='));
-        std::string without = "constant";  // the value of `by` with which the option does nothing
+        std::string without = "constant";  // value of `by` with which the option has no effect
         if (by == "optimizer")
             without = option.starts_with("beta") || option == "epsilon" || option == "muon-momentum" ? "sgd" : "adam";
         if (by == "weight-decay" || by == "look-ahead" || by == "crop-pad") without = "0";
@@ -104,7 +104,7 @@ TEST(Options, WhatHasNoEffectIsRefused) {
                                        [&] { parse_train_options(with({flag, off})); }));
         EXPECT_NO_THROW(parse_train_options(with({flag, "--" + remedy}))) << option;
         if (option == "overwrite") continue;  // never in a file
-        // In a file: refused as well, but not if a flag took the effect away.
+        // In a file it is refused as well, unless a flag removed its effect.
         const std::string file = dir.path("a.cfg");
         write_file(file, option + " = " + p.value + "\n" + by + " = " + without + "\n");
         EXPECT_EQ("", problem_of_error(Exit::usage, {file + ": " + option + ": has no effect"},
@@ -151,8 +151,8 @@ TEST(Options, OptionsOfOtherProgramsAreAnswered) {
                                    [] { parse_train_options({"--data", "x", "--batch-size", "8", "--lr", "fast"}); }));
 }
 
-// Every option that is printed stands in --help, with its default; so does every word that starts
-// with two dashes there.
+// Every option that is printed is in --help, with its default. So is every word there that starts
+// with two dashes.
 TEST(Options, HelpHasEveryOption) {
     const Finished help = convoy_alone("train --help");
     ASSERT_EQ("", failure(help));
@@ -173,7 +173,7 @@ TEST(Options, HelpHasEveryOption) {
     }
 }
 
-/// Values that no option takes.
+/// Values that no option accepts.
 const std::vector<std::vector<std::string>> out_of_range = {{"--epochs", "0"},
                                                             {"--epochs", "-1"},
                                                             {"--max-steps", "-1"},

@@ -1,5 +1,5 @@
-// Where a training has its images makes no difference to it but in the order of a stream, and that
-// is the same on any number of ranks.
+// The placement of a training's images changes nothing except the order of a stream. That order is
+// the same on any number of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@ class Placements : public ResumeTest {
 protected:
     Placements() { make_data(dir_.path("shards"), 1990, 100, "28x28x1", 30); }
 
-    /// As ResumeTest::train, on a set of many shards.
+    /// Returns ResumeTest::train's command, on a set of many shards.
     std::string train(const std::string& run, Options changes) const {
         changes.emplace("data", dir_.path("shards"));
         return ResumeTest::train(run, changes);
     }
-    /// Blocks of 400 images, of 1,990.
+    /// Returns options for blocks of 400 images, of 1,990.
     static Options streamed(Options changes = {}) {
         changes.insert({{"data-placement", "stream"}, {"stream-block-mib", "0.3"}});
         return changes;
@@ -56,7 +56,7 @@ TEST_F(Placements, AnInterruptedStreamGoesOnBitForBit) {
                                          signal_to_the_newest_rank("part", "USR1"));
     EXPECT_EQ(stopped.code, int(Exit::requeue)) << stopped.out << stopped.err;
     EXPECT_LT(losses("part").size(), 400u);
-    // without --data-placement: what was streamed goes on so
+    // without --data-placement a streamed run keeps streaming
     ASSERT_EQ("", failure(launch(2, train("part", resumed()))));
     expect_same("whole", "part");
 }
@@ -93,7 +93,7 @@ TEST_F(Placements, AnEvaluationIsTheSame) {
         }
 }
 
-// The whitening filters of airbench94 come from the first images, wherever these are.
+// The whitening filters of airbench94 come from the first images, wherever they are placed.
 TEST_F(Placements, WhiteningFiltersAreThoseOfAReplica) {
     make_data(dir_.path("rgb"), 600, 60, "32x32x3", 9);
     for (const char* placement : {"replicate", "partition", "stream"})
@@ -111,7 +111,7 @@ TEST_F(Placements, WhiteningFiltersAreThoseOfAReplica) {
     EXPECT_EQ(filters("stream"), filters("replicate"));
 }
 
-// Images of many sizes, crops that show a part of each, and a size that grows.
+// Images of many sizes, crops that show part of each, and a size that grows.
 TEST_F(Placements, ImagesOfManySizesAreCroppedAlike) {
     make_ragged(dir_.path("ragged"), ImageLayout::raw, 40);
     const Options cropped = {{"data", dir_.path("ragged")},
@@ -129,7 +129,7 @@ TEST_F(Placements, ImagesOfManySizesAreCroppedAlike) {
     };
     run("replicate", 2, {});
     run("partition", 2, {{"data-placement", "partition"}});
-    // at this rate nothing is learned, so that rounding does not grow: losses are those of the
+    // learning is negligible at this rate, so rounding does not grow: losses are those of the
     // batches
     for (const int ranks : {1, 2})
         run(std::to_string(ranks), ranks, {{"data-placement", "stream"}, {"stream-block-mib", "0.2"}, {"lr", "1e-9"}});
@@ -137,7 +137,7 @@ TEST_F(Placements, ImagesOfManySizesAreCroppedAlike) {
     EXPECT_LT(deviation(losses("1"), losses("2")), 1e-3);
 }
 
-// Two hosts, two ranks each: what a rank takes lies on the other host, in part.
+// Two hosts with two ranks each: some of a rank's samples are on the other host.
 TEST_F(Placements, TwoHostsTrainAsOne) {
     const auto on_two_hosts = [&](const std::string& command) {
         return run(with_limit("tests/support/two_hosts.sh '" + sibling("convoy") + " " + command + " >&2' 2 ''", 100));
@@ -154,7 +154,7 @@ TEST_F(Placements, TwoHostsTrainAsOne) {
     expect_same("here", "stream");
 }
 
-// What is not finite is searched for in the batch that it came from.
+// The search for the first value that is not finite uses the batch that caused it.
 TEST_F(Placements, AStepIsDoneAgainOnItsOwnBatch) {
     for (const char* placement : {"replicate", "partition", "stream"})
         EXPECT_EQ("", refusal(launch(2, train(placement, {{"lr", "1e30"}, {"data-placement", placement}})),

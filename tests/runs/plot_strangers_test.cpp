@@ -1,4 +1,4 @@
-// Plotting in folders, and of runs, that a stranger made: none of their code runs, no other file is
+// Plots in folders and of runs that a stranger made: none of their code runs, and no other file is
 // read or written. Run from the repository's root.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ protected:
     Finished there(const std::string& command) {
         return run("cd '" + here_ + "' && " + with_limit("env -u PYTHON " + command, 60));
     }
-    /// Python that says who ran it.
+    /// Returns Python code that records who ran it.
     std::string mark(const std::string& who) const {
         return "open('" + ran_ + "', 'a').write('" + who + "\\n')\nraise SystemExit(9)\n";
     }
@@ -45,7 +45,7 @@ protected:
         ASSERT_TRUE(fs::is_regular_file(fs::symlink_status(path))) << path;
         EXPECT_EQ(read_file(path).substr(1, 3), "PNG");
     }
-    /// A trace as `convoy bench --timeline` writes it.
+    /// Writes a trace like `convoy bench --timeline`.
     std::string trace() {
         write_file(dir_.path("trace.json"),
                    R"({"otherData": {"bench": "m", "precision": "f32", "image_size": "8x8", "batch_per_rank": 1,
@@ -61,7 +61,7 @@ protected:
     const std::string run_ = dir_.path("run"), here_ = dir_.path("here"), ran_ = dir_.path("ran");
 };
 
-// Modules lie in the current folder as files, and beside the scripts as folders, as runs would.
+// Modules are in the current folder as files, and beside the scripts as folders, like runs.
 TEST_F(PlotStrangers, NoModuleOfTheirsIsImported) {
     const std::string copy = dir_.path("scripts");
     fs::copy(scripts_, copy);
@@ -88,7 +88,7 @@ TEST_F(PlotStrangers, NoModuleOfTheirsIsImported) {
                  "as promised", 5);
 }
 
-// matplotlib runs fc-list where it does not know the machine's fonts yet.
+// matplotlib runs fc-list if it does not know the machine's fonts yet.
 TEST_F(PlotStrangers, NoProgramOfTheCurrentFolderIsRun) {
     for (const std::string name : {"python3", "fc-list"}) {
         write_file(here_ + "/" + name, "#!/bin/sh\necho " + name + " >>" + ran_ + "\nexit 0\n");
@@ -126,7 +126,7 @@ TEST_F(PlotStrangers, ScriptsAreThoseOfTheExecutablesOwnCheckout) {
     EXPECT_EQ(there("CONVOY_HOME=" + here_ + " " + copy + " plot " + run_).code, 9) << "what the user names is run";
 }
 
-// As in /tmp or /scratch, where an executable's folder may lie beside other users' folders.
+// In /tmp or /scratch an executable's folder may be beside other users' folders.
 TEST_F(PlotStrangers, ScriptsOfAnotherUserAreNotRun) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can make another user's files";
     fs::create_directories(dir_.path("bin"));
@@ -144,7 +144,7 @@ TEST_F(PlotStrangers, ScriptsOfAnotherUserAreNotRun) {
     record_fault("scripts of another user beside the executable's folder", "not run", "as promised", 3);
 }
 
-// Each is read by a process of its own, because it may crash.
+// A separate process reads each, because it may crash.
 TEST_F(PlotStrangers, MetricsThatConvoyDoesNotWriteAreRefused) {
     fs::create_directories(dir_.path("hostile"));
     const Finished made =
@@ -196,7 +196,7 @@ TEST_F(PlotStrangers, APictureTakesThePlaceOfALink) {
     expect_picture(dir_.path("trace.png"));
     EXPECT_EQ(read_file(precious), "precious");
     record_fault("a link or a pipe where a picture goes", "replaced; what it leads to stays", "as promised", 3);
-    // A folder in the place of the picture stays, and no file is left beside it.
+    // A folder in place of the picture stays, and no file is left beside it.
     fs::remove(picture);
     fs::create_directories(picture);
     EXPECT_EQ(there(convoy_ + " plot " + run_).code, 5);
@@ -219,7 +219,7 @@ TEST_F(PlotStrangers, NamesAreDrawnAsTheyAre) {
     expect_picture(dir_.path("a$\\frac{$b/metrics.png"));
 }
 
-// It waits for a pipe that nobody opens.
+// Python waits for a pipe that no process opens.
 TEST_F(PlotStrangers, PythonEndsWithConvoy) {
     const std::string pipe = dir_.path("pipe");
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

@@ -1,5 +1,5 @@
-// convoy plot and src/plot/plot.py where python3 is not the one that make deps filled: they find
-// one that is, or say in one line what is missing. Run from the repository's root.
+// convoy plot and src/plot/plot.py if python3 is not the one that make deps filled: they find that
+// one, or report in one line what is missing. Run from the repository's root.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,7 +24,7 @@ protected:
         for (int step = 1; step <= 3; ++step) m.add(TrainRow{step, 1, 2.0 / step, 0.5, 0.1, 0.02, 0.001, 0.004});
         m.publish();
     }
-    /// Where python3 is one without packages, as pyenv's and conda's are.
+    /// Runs a command where python3 has no packages, like those of pyenv and conda.
     Finished elsewhere(const std::string& command, const std::string& python = "") {
         const std::string named = python.empty() ? "env -u PYTHON" : "env PYTHON=" + python;
         return run(with_limit(named + " PATH=" + dir_.path("venv/bin") + ":$PATH " + command, 60));
@@ -62,7 +62,7 @@ TEST_F(Plot, APythonThatIsNamedIsTakenOrRefused) {
                           {bare_, "h5py, matplotlib and numpy", "src/plot/requirements.txt", "PYTHON="}));
 }
 
-// Packages that the message names are those of the file it names.
+// The message names the packages that the file it names needs.
 TEST_F(Plot, TheScriptSaysWhatItsPythonLacks) {
     const Finished f = elsewhere("python3 src/plot/plot.py " + run_);
     EXPECT_EQ(f.code, 2);
@@ -84,7 +84,7 @@ TEST_F(Plot, TheScriptSaysWhatItsPythonLacks) {
     EXPECT_EQ(count(trace.err, bare_ + " has no h5py, matplotlib, numpy"), 1) << trace.err;
 }
 
-// What a training says to do next works where it was said.
+// The command that a training suggests next works in the same folder.
 TEST_F(Plot, TheCommandThatATrainingPrintsDraws) {
     make_data(dir_.path("data"), 60, 10, "28x28x1");
     const Finished trained = launch(
@@ -96,8 +96,8 @@ TEST_F(Plot, TheCommandThatATrainingPrintsDraws) {
     expect_picture();
 }
 
-// make run's script, on a small data set in place of the sample: it draws, and what it says to do
-// next works, also for root.
+// make run's script on a small data set instead of the sample: it draws, and the commands that it
+// suggests work, also for root.
 TEST_F(Plot, TheCommandThatMakeRunEndsWithWorks) {
     make_data(dir_.path("input/cifar10-sample"), 8, 4, "32x32x3");
     ASSERT_EQ(run("cp -r input/run.sh input/recipes " + dir_.path("input")).code, 0);

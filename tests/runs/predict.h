@@ -1,4 +1,4 @@
-// What the tests of convoy predict have in common: a cluster, and the command's output.
+// Shared by tests of convoy predict: a cluster, and the command's output.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace convoy::test {
 
 using Json = nlohmann::json;
 
-/// Four nodes of eight GPUs, and networks so fast that sums take their latencies alone.
+/// Four nodes of eight GPUs, with networks so fast that all-reduces take only their latencies.
 constexpr const char* fast_cluster =
     "nodes = 4\ngpus-per-node = 8\ngpu = ampere\nlink = nvlink\nnode-bandwidth = 100000\n"
     "adapters = 8\nadapter-bandwidth = 100000\ncpu = intel\n";
@@ -25,7 +25,7 @@ protected:
         return sibling("convoy") + " predict --cluster " + cluster() + " " + options;
     }
     Finished predict(const std::string& options) const { return run(command(options)); }
-    /// The cells of --format json.
+    /// Returns the cells of --format json.
     Json cells(const std::string& options) const {
         const Finished f = predict("--format json " + options);
         EXPECT_EQ("", failure(f));

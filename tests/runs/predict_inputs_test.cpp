@@ -50,8 +50,8 @@ TEST_F(PredictInputs, TakesWhatABenchmarkSaysOfItself) {
                                R"("image_size": "2000000000x9x3")", R"("classes": -3)", R"("classes": 99999999999)"})
         EXPECT_EQ("", refusal(predict(ask + bench("odd.json", images)), Exit::bad_input, {"odd.json", "cannot be"}))
             << images;
-    // 11,689,512 parameters of 1,000 classes, 11,181,642 of ten: torchvision's resnet18, a CIFAR
-    // stem has 7,680 fewer
+    // torchvision's resnet18 has 11,689,512 parameters with 1,000 classes and 11,181,642 with ten;
+    // a CIFAR stem has 7,680 fewer
     EXPECT_NE(predict(ask + small).out.find("42.6 MiB"), std::string::npos);
     EXPECT_NE(predict(ask + "--step 1ms").out.find("44.6 MiB"), std::string::npos);
     EXPECT_NE(predict(ask + "--step 1ms --gradient-bytes 2").out.find("22.3 MiB"), std::string::npos);
@@ -82,7 +82,7 @@ TEST_F(PredictInputs, TheSpreadIsThatOfTheRanks) {
     const Json j = cells("--model mnist-linear --batch-per-rank 8 --ranks 2 " + path("run"));
     const auto at = [&](const char* name) { return j[0][name].get<double>(); };
     const double alone = at("compute_seconds") + at("fixed_seconds") + at("node_loss_seconds");
-    EXPECT_NEAR(at("noise_seconds") / alone / 0.5894557, std::stod(numpy.out), 1e-6);  // Blom's, of two
+    EXPECT_NEAR(at("noise_seconds") / alone / 0.5894557, std::stod(numpy.out), 1e-6);  // Blom's value for two
 }
 
 TEST_F(PredictInputs, RefusesTablesThatAreNone) {
@@ -122,7 +122,7 @@ TEST_F(PredictInputs, APublishedRunIsMetFromSmallerOnes) {
     ASSERT_EQ("", failure(f));
     const Json j = Json::parse(f.out);
     const auto rate = [&](size_t i) { return j[i]["samples_per_second"].get<double>(); };
-    EXPECT_NEAR(rate(0), 392.24, 0.01);  // these three are what it was fitted to
+    EXPECT_NEAR(rate(0), 392.24, 0.01);  // these three are the ones it was fitted to
     EXPECT_NEAR(rate(1), 3006.98, 0.1);
     EXPECT_NEAR(rate(2), 5758.49, 0.1);
     EXPECT_NEAR(rate(3), 11331.93, 0.04 * 11331.93);  // the bound of `make validate-predict` for f32

@@ -1,5 +1,5 @@
-// convoy predict, as a user calls it: what it reads, prints and refuses. Its formulas are tested in
-// tests/unit, its errors on published runs by `make validate-predict`.
+// convoy predict as called by users: input, output and refusals. tests/unit tests its formulas,
+// `make validate-predict` its errors on published runs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 class Predict : public PredictTest {};
 
-/// A batch of 64 takes 40 ms, one of 128 takes 70: 10 ms and 0.46875 ms an image.
+/// A batch of 64 takes 40 ms, one of 128 takes 70: 10 ms plus 0.46875 ms per image.
 constexpr const char* two_steps = "--model resnet50 --step 64:40ms,128:70ms ";
 
 TEST_F(Predict, OneRankTakesTheStepThatWasGiven) {
@@ -79,7 +79,7 @@ TEST_F(Predict, AKnownStepIsScaledByMultiplyAdds) {
     EXPECT_NEAR(other[0]["step_seconds"].get<double>(), 0.002 + 0.005 * 1.814 / 4.089, 1e-5);
 }
 
-// h of a node of 8 is 0.06 where nobody measured it: fewer ranks than 8 take less.
+// h of a node of 8 is 0.06 if it was not measured: fewer ranks than 8 lose less.
 TEST_F(Predict, AStepOfAFullNodeHasItsLoss) {
     write_file(cluster(), std::string(fast_cluster) + "step = resnet50 f16 0 500 8\n");
     const Json j = cells("--model resnet50 --batch-per-rank 100 --ranks 1,8");
@@ -95,7 +95,7 @@ TEST_F(Predict, AStepOfAFullNodeHasItsLoss) {
 TEST_F(Predict, OptionsReachTheModel) {
     write_file(cluster(), std::string(fast_cluster) + "step = resnet50 f16 0 500\nstep = resnet50 f32 0 900\n");
     const std::string ask = "--model resnet50 --batch-per-rank 64 ";
-    EXPECT_EQ(cells(ask + "--ranks 1")[0]["precision"], "f16");  // the first
+    EXPECT_EQ(cells(ask + "--ranks 1")[0]["precision"], "f16");  // the first one
     EXPECT_NEAR(cells(ask + "--ranks 1 --precision f32")[0]["step_seconds"].get<double>(), 64 * 900e-6, 1e-9);
     EXPECT_NEAR(cells(ask + "--ranks 1 --step 2000us")[0]["step_seconds"].get<double>(), 2e-3, 1e-12);
     EXPECT_EQ(cells(ask + "--ranks 65536")[0]["ranks"], 65536);
@@ -108,18 +108,18 @@ TEST_F(Predict, OptionsReachTheModel) {
     EXPECT_EQ(three[three.size() - 1]["ranks"], 24);
     const double four = cells(ask + "--step 1ms --ranks 8")[0]["sums_seconds"],
                  two = cells(ask + "--step 1ms --ranks 8 --gradient-bytes 2")[0]["sums_seconds"];
-    EXPECT_NEAR(two / four, 0.5, 0.02);  // all but the latency, of 1 GB/s
+    EXPECT_NEAR(two / four, 0.5, 0.02);  // everything but the latency, at 1 GB/s
 }
 
 TEST_F(Predict, SaysWhatItKnows) {
     const std::string ask = "--model resnet50 --batch-per-rank 64 ";
     const auto known = [&](const std::string& options) { return cells(ask + options)[0]["known"]; };
     EXPECT_EQ(known("--step 31ms --ranks 1"), "step given");
-    EXPECT_EQ(known("--step 128:31ms --ranks 1"), "not validated");  // in proportion to the batch
+    EXPECT_EQ(known("--step 128:31ms --ranks 1"), "not validated");  // proportional to the batch
     EXPECT_EQ(known("--step 32:8ms,256:60ms --ranks 1"), "one node");
     EXPECT_EQ(known("--step 128:31ms,256:60ms --ranks 1"), "batch beyond those measured");
     EXPECT_EQ(known("--step 16:4ms,32:8ms --ranks 1"), "batch beyond those measured");
-    EXPECT_EQ(known("--step 128:31ms,256:60ms --ranks 16"), "network not measured");  // whose error is larger
+    EXPECT_EQ(known("--step 128:31ms,256:60ms --ranks 16"), "network not measured");  // its error is larger
     EXPECT_NE(predict(ask + "--step 128:31ms,256:60ms")
                   .out.find("batch 64 lies beyond those that were measured (128 to 256)"),
               std::string::npos);
@@ -134,7 +134,7 @@ TEST_F(Predict, SaysWhatItKnows) {
                                   R"({"bytes": 4, "seconds": 1e-5}, {"bytes": 1073741824, "seconds": 1e-2}]}})");
     write_file(cluster(), std::string(fast_cluster) + "step = resnet18 f16 0 500\nall-reduce-table = sums.json\n");
     EXPECT_EQ(known("--step 31ms --ranks 16"), "network not measured");
-    EXPECT_EQ(known("--ranks 16"), "not validated");  // by multiply-adds
+    EXPECT_EQ(known("--ranks 16"), "not validated");  // from multiply-adds
     EXPECT_TRUE(cells(ask + "--ranks 16")[0]["error_p90"].is_null());
 }
 

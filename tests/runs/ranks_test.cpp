@@ -1,9 +1,9 @@
-// The same training on another number of ranks: equal up to the order of summation; on the same
-// number: equal bit for bit. Rounding differs by 1e-7 from the first step on, and training
-// amplifies it: a tail of two images leaves batch norm 8 values a channel in the last stage, which
-// makes 5e-6 of it in one step. So learning rates are small here, and a bound is stated a case.
-// Which way convolutions run is given: timing may choose another for another number of threads a
-// rank, and that rounds otherwise, most of all in bf16.
+// The same training on another number of ranks is equal up to the order of summation; on the same
+// number it is equal bit for bit. Rounding differs by 1e-7 from the first step on, and training
+// amplifies it. A tail of two images leaves batch norm 8 values per channel in the last stage,
+// which turns it into 5e-6 in one step. So learning rates are small here, and each case has its
+// bound. The algorithm of convolutions is given, because timing may choose another one for another
+// number of threads per rank. That changes rounding, most of all in bf16.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,8 +14,8 @@
 namespace convoy::test {
 namespace {
 
-/// How far two trainings from one start went apart, in units of the way they went:
-/// |a - b| / |b - start| over all tensors.
+/// Returns how far two trainings from the same start diverged, relative to the distance that they
+/// moved: |a - b| / |b - start| over all tensors.
 double drift(const std::string& a_file, const std::string& b_file, const std::string& start_file) {
     const auto a = tensors(a_file), b = tensors(b_file), start = tensors(start_file);
     double apart = 0, way = 0;
@@ -29,7 +29,7 @@ double drift(const std::string& a_file, const std::string& b_file, const std::st
 
 class Ranks : public testing::Test {
 protected:
-    /// Trains on `ranks` ranks into a folder of the name `run`; a failure is a test failure.
+    /// Trains on `ranks` ranks into a folder named `run`; a failure fails the test.
     Finished train(int ranks, const std::string& run, const std::string& arguments, int seconds = 60) {
         Finished f =
             launch(ranks, "train --log-interval 1 --checkpoint-every none --output " + dir_.path(run) + " " + arguments,
@@ -43,9 +43,9 @@ protected:
         make_data(dir_.path("data"), images, test_images, size, std::min(images, 3));
         return "--data " + dir_.path("data") + " ";
     }
-    /// Trains on one rank and on each of `ranks`, and compares: losses relative, weights as
-    /// drift(), training accuracies (but in bf16) exactly, and the evaluations exactly too, unless
-    /// `same_counts` is false.
+    /// Trains on one rank and on each of `ranks`, and compares: losses relatively, weights by
+    /// drift(), training accuracies exactly (except in bf16), and the evaluations exactly too,
+    /// unless `same_counts` is false.
     void same_on(const std::vector<int>& ranks, const std::string& arguments, const std::string& lr, size_t steps,
                  double loss_bound, double drift_bound, bool same_counts = true);
 
@@ -80,22 +80,22 @@ void Ranks::same_on(const std::vector<int>& ranks, const std::string& arguments,
     }
 }
 
-// 103 images in batches of 33: three full steps (33 = 4 x 8 + 1) and a tail of 4. 37 test images: a
-// tail of 4, too.
+// 103 images in batches of 33: three full steps (33 = 4 x 8 + 1) and a tail of 4. 37 test images
+// also have a tail of 4.
 TEST_F(Ranks, LinearIsTheSameOn1To4Ranks) {
     same_on({2, 3, 4}, data(103, 37, "28x28x1") + "--model mnist-linear --batch-size 33 --epochs 3 --optimizer adam",
             "0.01", 12, 1e-5, 1e-4);
 }
 
-// A tail of 2, so that with 4 ranks two of them have nothing; dropout masks follow the place in the
+// A tail of 2, so that two of 4 ranks have no sample; dropout masks depend on the place in the
 // global batch.
 TEST_F(Ranks, ConvolutionsWithDropoutAreTheSame) {
     same_on({2, 3, 4}, data(101, 37, "28x28x1") + "--model mnist-conv --conv-by direct --batch-size 33 --epochs 3",
             "0.02", 12, 1e-5, 1e-4);
 }
 
-// Three steps of 13 images and one of 2. Weights that differ in the fourth digit may tip an
-// evaluated image over.
+// Three steps of 13 images and one of 2. Weights that differ in the fourth digit may change the
+// result of an evaluated image.
 constexpr const char* synchronised =
     "--model resnet18 --stem cifar --sync-bn --crop-pad 2 --flip --batch-size 13 --bucket-mib 1";
 TEST_F(Ranks, SynchronisedBatchNormIsTheSame) {
@@ -105,7 +105,7 @@ TEST_F(Ranks, SynchronisedBatchNormIsTheSameOn2And4) {
     same_on({2, 4}, data(41, 23, "16x16x3") + synchronised + " --conv-by direct", "0.001", 4, 2e-4, 2e-3, false);
 }
 
-// In bf16 each sample's values are the same bits on any number of ranks; only gradients are summed
+// In bf16 each sample's values have the same bits on any number of ranks. Only gradients are summed
 // in another order, in f32.
 TEST_F(Ranks, Bf16IsTheSame) {
     const std::string arguments =
@@ -113,8 +113,8 @@ TEST_F(Ranks, Bf16IsTheSame) {
     for (const char* way : {"direct", "direct-bf16"}) same_on({2, 3}, arguments + way, "0.02", 12, 1e-4, 1e-3, false);
 }
 
-// Synchronised statistics differ in their last place, and where that takes a value across the
-// middle between two bf16 numbers it moves by 4e-3, and moves others.
+// Synchronised statistics differ in their last place. If that moves a value across the middle
+// between two bf16 numbers, it changes by 4e-3, and changes others.
 TEST_F(Ranks, Bf16WithSynchronisedBatchNormIsNear) {
     const std::string arguments =
         "--model resnet18 --stem cifar --sync-bn --crop-pad 2 --flip --batch-size 13 --precision bf16 "
@@ -122,13 +122,13 @@ TEST_F(Ranks, Bf16WithSynchronisedBatchNormIsNear) {
     same_on({2, 3}, data(41, 23, "16x16x3") + arguments, "0.001", 4, 2e-2, 0.1, false);
 }
 
-// One step on two images: of 3 and 4 ranks some only take part in the sums of the others.
+// One step on two images: some of 3 and 4 ranks only take part in the all-reduces.
 TEST_F(Ranks, RanksWithoutSamplesHelpTheOthers) {
     same_on({3, 4}, data(2, 3, "16x16x3") + "--model resnet18 --stem cifar --conv-by direct --sync-bn --batch-size 8",
             "0.001", 1, 1e-6, 1e-3, false);
 }
 
-// Without --sync-bn two images make the same step on 2 ranks as on 4, where two ranks are idle.
+// Without --sync-bn two images give the same step on 2 ranks as on 4, where two ranks are idle.
 TEST_F(Ranks, IdleRanksChangeNothingWithoutSyncBatchNorm) {
     const std::string arguments =
         data(2, 3, "16x16x3") + "--model resnet18 --stem cifar --conv-by direct --batch-size 8 ";
@@ -170,7 +170,7 @@ TEST_F(Ranks, ARunRepeatsBitForBit) {
     EXPECT_FALSE(tensors(model("c")) == tensors(model("a")));
 }
 
-// OpenMP may give a rank fewer threads than it asks for.
+// OpenMP may give a rank fewer threads than it requests.
 TEST_F(Ranks, FewerThreadsThanAskedForComputeTheSame) {
     const std::string arguments = data(41, 23, "16x16x3") + "--model resnet18 --batch-size 13 --max-steps 2 --lr 0.05 ";
     train(1, "one", arguments + "--threads 1");
@@ -181,7 +181,7 @@ TEST_F(Ranks, FewerThreadsThanAskedForComputeTheSame) {
     EXPECT_EQ(tensors(model("limited")), tensors(model("one")));
 }
 
-// With 2 ranks a sum has one order, however gradients are cut into buckets.
+// On 2 ranks a sum has one order, however gradients are cut into buckets.
 TEST_F(Ranks, BucketsDoNotChangeTheResult) {
     const std::string arguments =
         data(41, 23, "16x16x3") + "--model resnet18 --sync-bn --batch-size 13 --max-steps 3 --lr 0.05 ";

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 
-LIMIT = 1200  # seconds of a command; none takes two minutes on two idle cores
-# (pattern, why it is not run). A pattern that finds nothing is an error.
+LIMIT = 1200  # seconds per command; none takes two minutes on two idle cores
+# (pattern, reason why it is not run). A pattern without a match is an error.
 LEFT_OUT = [
     (r"…", "not a whole command"),
     (r"^make$", "builds what this test runs; make test-fresh runs it"),
@@ -32,7 +32,7 @@ LEFT_OUT = [
     (r"to_tensorboard\.py", "needs a package that is not installed; Tensorboard runs it"),
     (r"^jobs/train\.sh\b", "needs GPUs; Jobs runs the script"),
 ]
-# What a training learns has tests elsewhere; here its command must work.
+# Other tests check what a training learns; here its command must work.
 SHORTER = (r"\bconvoy train\b(?!.*--(dry-run|max-steps))", "convoy train --max-steps 5")
 # Commands that do not end by themselves run for two seconds.
 ENDLESS = r"^tail -f"
@@ -42,14 +42,14 @@ def readmes():
     listed = subprocess.run(
         ["git", "ls-files", "README.md", "*/README.md", "CONTRIBUTING.md"], capture_output=True, text=True, check=True
     )
-    # The first one makes the data set and the run that others look at.
+    # The first one makes the data set and the run that other READMEs use.
     return sorted(
         listed.stdout.split(), key=lambda path: (path.count("/"), path != "README.md", path != "input/README.md", path)
     )
 
 
 def commands_of(path):
-    """(line number, command) of the lines in indented and fenced blocks, comments left out."""
+    """Returns (line number, command) of the lines in indented and fenced blocks, without comments."""
     fenced, in_list, after_blank = False, False, True
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
@@ -72,7 +72,7 @@ def reason_against(command, build):
 
 
 def link_repository(folder, build):
-    """input/ and output/ are folders of links, all else is a link."""
+    """Makes input/ and output/ folders of links, and links everything else."""
     root = os.getcwd()
     for name in os.listdir(root):
         if name not in ("input", "output", "build", ".git"):
@@ -87,8 +87,8 @@ def link_repository(folder, build):
 
 
 def run(command, folder, environment):
-    """What went wrong, or None. What the command makes may be there from another README: it goes,
-    unless the command continues it."""
+    """Returns the problem with a command, or None. Outputs that another README left are removed
+    first, unless the command continues them."""
     words = shlex.split(command)
     for option, target in zip(words, words[1:]):
         if option in ("--to", "--output") and ".." not in target and "--resume auto" not in command:
@@ -119,10 +119,10 @@ def main(build, only_list):
     # The caller may be an MPI process itself.
     mpi = re.compile(r"(PMIX|OMPI|ORTE|OPAL|PRTE)_(?!.*ALLOW_RUN_AS_ROOT)")
     environment = {name: value for name, value in os.environ.items() if not mpi.match(name)}
-    # `python3` is the one that make deps fills.
+    # `python3` must be the one that make deps fills.
     environment["PATH"] = os.path.dirname(os.environ.get("PYTHON", "/usr/bin/python3")) + ":" + os.environ["PATH"]
-    # OpenMPI counts cores as slots, 4 and 5 each in a variable of its own; the READMEs say what to
-    # do then.
+    # OpenMPI counts cores as slots; versions 4 and 5 have different variables for that. The READMEs
+    # say what to do in that case.
     environment["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
     environment["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
     with tempfile.TemporaryDirectory() as folder:

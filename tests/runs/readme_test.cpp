@@ -1,5 +1,5 @@
-// Every command of every README runs as it is written; readme_commands.py says which are left out,
-// and why.
+// Every command of every README runs unchanged; readme_commands.py lists the exceptions and their
+// reasons.
 #include <gtest/gtest.h>
 
 #include <filesystem>

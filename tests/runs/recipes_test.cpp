@@ -1,4 +1,4 @@
-// Every recipe under input/recipes: it parses, and flags win over each of its lines.
+// Every recipe under input/recipes: it parses, and flags override each of its lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
 
-/// Another value that `key` takes, whatever a recipe says.
+/// Returns another value that `key` accepts, whatever a recipe says.
 std::string other_value(const std::string& key) {
     static const std::map<std::string, std::string> values = {
         {"model", "resnet18"},     {"batch-size", "96"},
@@ -65,8 +65,8 @@ std::vector<std::string> keys_of(const std::string& recipe) {
     return keys;
 }
 
-// Also where the flag leaves other lines of the recipe without effect (another schedule, another
-// optimizer): what is then printed has them no more, and can be read back.
+// This also holds if the flag leaves other lines of the recipe without effect (another schedule,
+// another optimizer). The printed configuration then omits them, and can be read back.
 TEST(Recipes, LoseEveryLineToFlags) {
     size_t tried = 0;
     const TempDir dir;
@@ -105,7 +105,7 @@ TEST(Recipes, AFlagOfTwoThatExcludeOneAnotherReplacesTheFilesOther) {
               }));
 }
 
-// A recipe may be somebody else's.
+// A recipe may come from another user.
 TEST(Recipes, CannotSayWhatConvoyWritesOrReplaces) {
     const TempDir dir;
     const std::string recipe = dir.path("theirs.cfg");
@@ -126,7 +126,7 @@ TEST(Recipes, CannotSayWhatConvoyWritesOrReplaces) {
     write_file(recipe, "timeline = t.json\n");
     EXPECT_EQ("", refusal(convoy_alone("bench --model linear --batch-size 4 --config " + recipe), Exit::usage,
                           {recipe + ":1: timeline: a recipe may not", "type --timeline t.json"}));
-    write_file(recipe, "overwrite = false\nbatch-size = 8\n");  // as --print-config of version 0.2 has it
+    write_file(recipe, "overwrite = false\nbatch-size = 8\n");  // printed by --print-config of version 0.2
     EXPECT_NO_THROW(parse_train_options({"--data", "x", "--output", "y", "--overwrite", "--config", recipe}));
 }
 
@@ -145,7 +145,7 @@ TEST(Recipes, ReplaceNoRun) {
     EXPECT_EQ(std::distance(fs::directory_iterator(dir.path("run")), fs::directory_iterator()), 2);
 }
 
-// Each option whose value is a path either only reads, or is for the command line alone.
+// An option whose value is a path either only reads, or is allowed only on the command line.
 TEST(Recipes, NoOtherOptionWrites) {
     const std::set<std::string> reads = {"data", "config", "cluster"};
     const std::string help = convoy_alone("train --help").out + convoy_alone("bench --help").out;

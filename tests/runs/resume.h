@@ -1,4 +1,4 @@
-// What tests of interrupted runs share: a training of 400 steps that is interrupted at a given one,
+// Shared by tests of interrupted runs: a training of 400 steps that is interrupted at a given one,
 // and the comparison of two runs bit for bit.
 #pragma once
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ protected:
     ResumeTest() { make_data(dir_.path("data"), 1990, 100, "28x28x1", 2); }
 
     using Options = std::map<std::string, std::string>;
-    /// `train` into folder `run`: 100 steps an epoch, 400 in all, the last of each epoch smaller;
-    /// `changes` win over the defaults.
+    /// Returns a `train` command into folder `run`: 100 steps per epoch, 400 in all, the last of
+    /// each epoch smaller. `changes` override the defaults.
     std::string train(const std::string& run, const Options& changes = {}) const {
         Options options = {{"data", dir_.path("data")},
                            {"model", "mnist-conv"},
@@ -46,15 +46,15 @@ protected:
         std::sort(paths.begin(), paths.end());
         return paths;
     }
-    /// Losses, evaluations and the trained model of two runs are the same bits.
+    /// Expects the same bits in losses, evaluations and the trained models of two runs.
     void expect_same(const std::string& a, const std::string& b) {
         for (const char* name :
              {"train/step", "train/loss", "train/accuracy", "eval/step", "eval/loss", "eval/accuracy", "epochs/epoch"})
             EXPECT_EQ(column(dir_.path(a), name), column(dir_.path(b), name)) << name;
         EXPECT_EQ(tensors(dir_.path(a) + "/model.h5"), tensors(dir_.path(b) + "/model.h5"));
     }
-    /// Starts `command` for folder `run`, and as soon as `steps` steps are in metrics.jsonl does
-    /// `then`.
+    /// Starts `command` for folder `run`, and runs `then` as soon as `steps` steps are in
+    /// metrics.jsonl.
     Finished interrupted(const std::string& command, const std::string& run, int steps, const std::string& then) {
         std::ostringstream script;
         script << "(" << command << ") & job=$!\n"

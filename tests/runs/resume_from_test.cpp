@@ -1,5 +1,5 @@
-// Which checkpoint a run goes on from: the newest sound one of the same run. Damaged ones are
-// skipped, a changed run is refused by name.
+// The checkpoint from which a run resumes: the newest sound one of the same run. Damaged ones are
+// skipped, and the message names what changed in a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 using ResumeFrom = ResumeTest;
 
-// After the first epoch the rate is 0, so that no later evaluation is better: the best is not among
-// the newest.
+// After the first epoch the rate is 0, so no later evaluation is better: the best checkpoint is not
+// among the newest.
 TEST_F(ResumeFrom, KeepsTheNewestAndTheBest) {
     const Options changes = {{"model", "mnist-linear"},
                              {"threads", "1"},
@@ -80,7 +80,7 @@ TEST_F(ResumeFrom, AnotherFolderStartsARunOfItsOwn) {
     ASSERT_EQ("", failure(launch(1, train("second", {{"resume", from}, {"max-steps", "140"}}))));
     EXPECT_EQ(column(dir_.path("second"), "train/step").front(), 131);
     EXPECT_EQ(read_file(from), before);
-    // A folder that holds a run is not overwritten by a checkpoint from elsewhere.
+    // A checkpoint from elsewhere does not overwrite a folder that holds a run.
     EXPECT_EQ(
         "", refusal(convoy_alone(train("second", {{"resume", from}})), Exit::usage, {"already holds a run", "second"}));
 }
@@ -121,8 +121,8 @@ TEST_F(ResumeFrom, NoFlipOrTruncationOfACheckpointIsSilent) {
         write_file(path, bad);
         fs::remove_all(dir_.path("again"));
         const Finished f = convoy_alone(train("again", from_file));
-        // A flip in bytes that no reader uses is harmless: then the model is the one that was
-        // saved.
+        // A flipped bit in bytes that no reader uses is harmless: then the model is the one that
+        // was saved.
         if (f.code == 0)
             EXPECT_EQ(tensors(dir_.path("again") + "/model.h5"), tensors(dir_.path("run") + "/model.h5")) << i;
         else

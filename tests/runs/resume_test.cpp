@@ -1,6 +1,6 @@
-// A training that was interrupted, by a signal, a time limit or kill -9, and goes on: bit for bit
-// as if nothing had happened on the same number of ranks, within rounding on another. Damaged
-// checkpoints are skipped; a changed run is refused by name.
+// A training that was interrupted by a signal, a time limit or kill -9, and resumes. On the same
+// number of ranks it is bit for bit an undisturbed run; on another number it agrees within
+// rounding. Damaged checkpoints are skipped; the message names what changed in a run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,13 +33,13 @@ TEST_F(Resume, AfterASignalBitForBit) {
         ASSERT_EQ("", failure(again));
         EXPECT_NE(again.out.find("resume    at step"), std::string::npos) << again.out;
         expect_same("whole", signal);
-        steps += 130;  // the next one in another epoch
+        steps += 130;  // so that the next one is in another epoch
     }
     record_fault("SIGUSR1 or SIGTERM to one of 2 ranks", "exit 85; resumed bit for bit",
                  "exit 85; losses, evaluations and model are the same bits", 2);
 }
 
-// A signal to mpirun, as a job script sends it, at moments spread over start-up, training,
+// Sends a signal to mpirun like a job script, at moments spread over start-up, training,
 // evaluations and checkpoints.
 TEST_F(Resume, AfterASignalThroughMpirunAtAnyMoment) {
     const Options busy = {{"checkpoint-every", "3"}, {"epochs", "2"}, {"eval-every", "1"}};
@@ -55,10 +55,10 @@ TEST_F(Resume, AfterASignalThroughMpirunAtAnyMoment) {
         if (f.code == int(Exit::requeue))
             ++requeued;
         else if (!fs::exists(dir_.path(run) + "/metrics.h5"))
-            ++before_there_was_anything;  // mpirun or MPI_Init itself got it
+            ++before_there_was_anything;  // mpirun or MPI_Init itself got the signal
         else
             EXPECT_TRUE(f.code == 0 || (f.code == 128 + SIGUSR1 && f.out.find("\ndone: ") != std::string::npos))
-                << f.code << ": " << f.out << f.err;  // it was done already, or mpirun got it after the ranks' end
+                << f.code << ": " << f.out << f.err;  // it was done already, or mpirun got the signal after its ranks
         ASSERT_EQ("", failure(launch(2, train(run, resumed(busy)))));
         expect_same("whole", run);
     }
@@ -73,9 +73,9 @@ TEST_F(Resume, AfterASignalThroughMpirunAtAnyMoment) {
                  signals);
 }
 
-// mpirun that is sent a TERM sends its ranks a CONT, a second later a TERM and after another one a
-// KILL. Here three seconds each, for machines that are slow. OpenMPI 5's leaves them 0.25 s each
-// and cannot be told otherwise: there the test sends the signals that 4's mpirun would.
+// When mpirun gets a TERM, it sends its ranks a CONT, a second later a TERM and after another one a
+// KILL. Here it waits three seconds each, for slow machines. OpenMPI 5's mpirun waits 0.25 s each,
+// which cannot be changed: there the test sends the signals like 4's mpirun.
 TEST_F(Resume, AfterATermToMpirunInALongStepBitForBit) {
     make_data(dir_.path("colour"), 1200, 40, "12x12x3", 2);
     const Options slow = {{"model", "resnet18"},
@@ -88,8 +88,8 @@ TEST_F(Resume, AfterATermToMpirunInALongStepBitForBit) {
         "mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 3 -np 2 " + sibling("convoy") + " ";
     const std::string to_ranks = " -f '^[^ ]*convoy train .*" + dir_.path("term") + "'",
                       to_mpirun = "pkill -TERM -f '^mpirun .*" + dir_.path("term") + "'",
-                      // Rank 0 then waits for rank 1: on no machine does the step end before the
-                      // TERM.
+                      // Rank 0 then waits for rank 1, so the step cannot end before the TERM on any
+                      // machine.
         stop_rank_1 = "; sleep 1; pkill -STOP -n" + to_ranks,
                       as_mpirun = "pkill -CONT" + to_ranks + stop_rank_1 + "; sleep 2; pkill -TERM" + to_ranks;
     const bool has_time = launcher_grace().to_kill >= 2;
@@ -112,7 +112,7 @@ TEST_F(Resume, AfterATermToMpirunInALongStepBitForBit) {
 TEST_F(Resume, ASecondInterruptEndsAtOnce) {
     const std::string run = "twice";
     const std::string all = "pkill -INT -f '^[^ ]*convoy train .*" + dir_.path(run) + "'";
-    // Without mpirun, which would answer the first one itself.
+    // Runs without mpirun, which would answer the first one itself.
     const Finished f = interrupted(with_limit(sibling("convoy") + " " + train(run, {{"epochs", "100000"}}), 60), run, 5,
                                    all + "; " + all);
     EXPECT_EQ(f.code, 130) << f.out << f.err;
@@ -133,11 +133,11 @@ TEST_F(Resume, WithBatchNormAndAdamBitForBit) {
         const std::string whole = "whole-" + precision, parts = "parts-" + precision;
         ASSERT_EQ("", failure(launch(2, train(whole, model))));
         Options half = model;
-        half["max-steps"] = "4";  // in the middle of an epoch: the ranks' own running statistics must survive
+        half["max-steps"] = "4";  // in the middle of an epoch: the ranks' running statistics must survive
         ASSERT_EQ("", failure(launch(2, train(parts, half))));
         ASSERT_EQ("", failure(launch(2, train(parts, resumed(model)))));
-        // The first leg ended with an evaluation of its own, which averaged the running statistics:
-        // only what follows from them differs.
+        // The first part ended with an extra evaluation, which averaged the running statistics.
+        // Only results that depend on them differ.
         EXPECT_EQ(column(dir_.path(parts), "train/loss"), column(dir_.path(whole), "train/loss")) << precision;
         const auto a = tensors(dir_.path(parts) + "/model.h5"), b = tensors(dir_.path(whole) + "/model.h5");
         for (const auto& [name, values] : a)
@@ -161,7 +161,7 @@ TEST_F(Resume, AfterKillOfARankBitForBit) {
     int resumed_in_the_middle = 0, slowest = 0;
     for (int i = 0; i < kills; ++i) {
         random = random * 6364136223846793005ull + 1442695040888963407ull;
-        const int steps = int(random >> 33) % 380;  // 0: while it starts
+        const int steps = int(random >> 33) % 380;  // 0: during its start
         const std::string run = "killed" + std::to_string(i), pattern = "'^[^ ]*convoy train .*" + dir_.path(run) + "'";
         const std::string victim =
             "pgrep -f " + pattern + " | sort -n | " + (random >> 60 & 1 ? "head" : "tail") + " -n 1";
@@ -196,9 +196,9 @@ TEST_F(Resume, OnAnotherNumberOfRanks) {
     ASSERT_EQ("", failure(launch(2, train("whole", {{"max-steps", "250"}}))));
     ASSERT_EQ("", failure(launch(2, train("moved", {{"max-steps", "150"}}))));
     ASSERT_EQ("", failure(launch(3, train("moved", resumed({{"max-steps", "250"}})))));
-    // The same samples in the same order; sums in another order. 100 steps and the turn of an epoch
-    // later losses are 4e-6 apart, with any of six seeds; from the 300th step on, where they come
-    // near zero, maxima that change places make it anything.
+    // The same samples in the same order, but sums in another order. 100 steps and an epoch's end
+    // later, losses differ by 4e-6 for each of six seeds. From the 300th step on, where losses come
+    // near zero, swapped maxima make the difference arbitrary.
     EXPECT_EQ(column(dir_.path("moved"), "train/step"), column(dir_.path("whole"), "train/step"));
     const double off = deviation(column(dir_.path("moved"), "train/loss"), column(dir_.path("whole"), "train/loss"));
     EXPECT_LE(off, 1e-4);
@@ -208,7 +208,8 @@ TEST_F(Resume, OnAnotherNumberOfRanks) {
                  "same order of samples, losses of the next 100 steps within 1e-4", observed, 1);
 }
 
-/// Seconds since 1970 of the first event of that kind in a run's metrics; -1 if there is none.
+/// Returns seconds since 1970 of the first event of that kind in a run's metrics; -1 if there is
+/// none.
 double time_of(const std::string& run_dir, const std::string& kind) {
     const MetricsFile file = read_metrics(run_dir + "/metrics.h5");
     for (const EventRow& event : file.rows<EventRow>())
@@ -216,9 +217,9 @@ double time_of(const std::string& run_dir, const std::string& kind) {
     return -1;
 }
 
-// The limit counts from before the event "start", so that a stop within the limit of that event is
-// the looser bound; 5 s before the limit, for the checkpoint to be written in, a run should stop,
-// and one of them must be left.
+// The limit counts from before the event "start", so a stop within the limit of that event is the
+// looser bound. A run should stop 5 s before the limit, to write the checkpoint, and at least 1 s
+// must be left.
 TEST_F(Resume, TimeLimitEndsInTime) {
     constexpr double limit = 12, kept_for_the_checkpoint = 5;
     const double launched = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -242,7 +243,7 @@ TEST_F(Resume, TimeLimitEndsInTime) {
     record_fault("`--time-limit 12s`", "exit 85 with a checkpoint, before the limit", "as promised", 1);
 }
 
-// Without the limit this training would go on for hours.
+// Without the limit this training would continue for hours.
 TEST_F(Resume, TrainingStopsBeforeSlurmsJobEnds) {
     make_data(dir_.path("grey"), 40, 10, "28x28x1");
     const std::string train = sibling("convoy") + " train --model mnist-linear --data " + dir_.path("grey") +

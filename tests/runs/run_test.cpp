@@ -1,4 +1,4 @@
-// What a run does with its options and leaves behind: evaluation, rows of the metric files, the
+// Effects of a run's options, and the files of a run: evaluation, rows of the metric files, the
 // order of samples, threads, output.
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -29,8 +29,8 @@ protected:
     std::string data_ = dir_.path("data");
 };
 
-// One model file, every number of ranks and batches with and without a tail: the same count, and
-// the loss to the printed digit.
+// Evaluates one model file on every number of ranks, with batches with and without a tail: the
+// count is the same, and so is the loss to the printed digit.
 TEST_F(Run, EvaluationDoesNotDependOnRanksOrBatches) {
     const Finished trained =
         train(2, "run", "--model mnist-conv --batch-size 20 --epochs 20 --optimizer adam --lr 0.003");
@@ -61,7 +61,7 @@ TEST_F(Run, StepsAndEpochsAreCounted) {
         return std::vector<size_t>{of(run, "train/step").size(), of(run, "epochs/epoch").size(),
                                    of(run, "eval/step").size()};
     };
-    using Rows = std::vector<size_t>;  // steps, epochs, evaluations
+    using Rows = std::vector<size_t>;  // numbers of steps, epochs, evaluations
     EXPECT_EQ(rows("plain", "--epochs 2"), (Rows{8, 2, 2}));
     EXPECT_EQ(of("plain", "train/step"), (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}));
     EXPECT_EQ(of("plain", "train/epoch"), (std::vector<double>{1, 1, 1, 1, 2, 2, 2, 2}));
@@ -96,7 +96,7 @@ TEST_F(Run, EvaluationsCanBeShortOrLeftOut) {
     EXPECT_EQ(of("some", "eval/step").size(), 1u);
     const Finished more = train(1, "more", "--model mnist-linear --batch-size 30 --eval-images 1000");
     EXPECT_EQ(score_of(more.out).images, 37) << "there are no more";
-    // The rows of the test split cannot be read, and need not be.
+    // The rows of the test split cannot be read, and are not needed.
     const std::string shard = data_ + "/test-00000-of-00001.h5", bytes = read_file(shard);
     const size_t pixels = bytes.size() / 2;
     write_file(shard, bytes.substr(0, pixels) + std::string(64, '\x5a') + bytes.substr(pixels + 64));
@@ -109,8 +109,8 @@ TEST_F(Run, EvaluationsCanBeShortOrLeftOut) {
     EXPECT_EQ(none.out.find("batchnorm"), std::string::npos) << "mnist-linear has none";
 }
 
-// Against a count of the images and the clock of this test, and what is printed against what is
-// written.
+// Compared with a count of the images and the clock of this test; the printed values are compared
+// with the written ones.
 TEST_F(Run, EpochRatesAreImagesOfAllRanksOverWallTime) {
     const auto start = std::chrono::steady_clock::now();
     const Finished f = train(2, "run", "--model mnist-linear --batch-size 30 --epochs 3");
@@ -133,8 +133,8 @@ TEST_F(Run, EpochRatesAreImagesOfAllRanksOverWallTime) {
     }
 }
 
-// With a rate of zero a loss depends only on which samples are in the batch: other batches each
-// epoch, the same samples in all.
+// At a rate of zero a loss depends only on the samples in the batch: other batches in each epoch,
+// but the same samples in total.
 TEST_F(Run, EveryEpochSeesEachSampleOnceInAnotherOrder) {
     train(2, "run", "--model mnist-linear --batch-size 20 --epochs 3 --lr 0 --momentum 0");
     const std::vector<double> loss = of("run", "train/loss");
@@ -145,8 +145,8 @@ TEST_F(Run, EveryEpochSeesEachSampleOnceInAnotherOrder) {
         EXPECT_NEAR(std::accumulate(loss.begin() + 5 * epoch, loss.begin() + 5 * epoch + 5, 0.0), first, 1e-5 * first);
 }
 
-// At a rate of zero an epoch's averages are those of `convoy evaluate` on the training split,
-// whatever the last batch holds.
+// At a rate of zero an epoch's averages equal those of `convoy evaluate` on the training split,
+// whatever the size of the last batch.
 TEST_F(Run, EpochAveragesAreOverImages) {
     for (const char* batch : {"99", "60", "100"}) {
         const Finished f =
@@ -157,7 +157,7 @@ TEST_F(Run, EpochAveragesAreOverImages) {
         const Score truth = score_of(e.out);
         ASSERT_EQ(of(batch, "epochs/accuracy").size(), 1u);
         EXPECT_NEAR(of(batch, "epochs/accuracy")[0], double(truth.correct) / 100, 1e-9);
-        EXPECT_NEAR(of(batch, "epochs/loss")[0], truth.loss, 6e-5);  // printed to four places
+        EXPECT_NEAR(of(batch, "epochs/loss")[0], truth.loss, 6e-5);  // printed with four decimals
         char line[64];
         std::snprintf(line, sizeof line, "train loss %.4f accuracy %lld.00 %%", of(batch, "epochs/loss")[0],
                       truth.correct);
@@ -182,7 +182,7 @@ TEST_F(Run, RanksShareTheCores) {
 }
 
 // Under mpirun the first rank has a pseudo-terminal even if mpirun's own output goes to a file, as
-// here.
+// it does here.
 TEST_F(Run, OutputToAFileIsPlainLines) {
     for (int ranks = 1; ranks <= 2; ++ranks) {
         const Finished f = train(ranks, std::to_string(ranks), "--model mnist-linear --batch-size 30");

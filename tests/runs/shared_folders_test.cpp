@@ -1,5 +1,5 @@
-// convoy convert into a folder where everybody may make names, as /tmp: what another user has put
-// there is neither taken nor written through, and what is made is this user's.
+// convoy convert into a folder where everybody may make names, like /tmp: files that another user
+// has put there are neither used nor written through, and new ones belong to this user.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ protected:
         return as(1000, sibling("convoy") + " convert imagefolder --val-share 0.2 --short-side 16 --from " + sources_ +
                             "/" + from + " --to data " + more);
     }
-    /// All names in the shared folder, with owners and modes, and what is in files.
+    /// Returns all names in the shared folder, with owners and modes, and the content of files.
     std::string state() const {
         return run("cd " + shared_ + " && find . -printf '%p %u %m %l %s\\n' | sort; cat " + mine_ + "/file").out;
     }
@@ -59,7 +59,7 @@ TEST_F(SharedFolders, WhatAnotherUserPutIntoThePartialFolderIsNotWrittenThrough)
     EXPECT_EQ(read_file(mine_ + "/file"), "mine\n");
 }
 
-// Shards of the same source could have been changed, and their records with them.
+// Another user could have changed shards of the same source, together with their records.
 TEST_F(SharedFolders, TheConversionOfAnotherUserIsNotGoneOnWith) {
     write_file(sources_ + "/in/n00000001/damaged.jpg", "");
     const std::string strict = "convoy convert imagefolder --strict --val-share 0.2 --short-side 16 --to data --from ";
@@ -99,7 +99,7 @@ TEST_F(SharedFolders, OthersMayReadADataSetOnceItIsComplete) {
     EXPECT_FALSE(fs::exists(shared_ + "/data.partial"));
 }
 
-// A group's folder: members replace one another's data sets as they did.
+// In a group's folder members can still replace one another's data sets.
 TEST_F(SharedFolders, MembersOfAGroupMayReplaceTheDataSetsOfOneAnother) {
     const std::string group = shared_ + "/group";
     fs::create_directory(group);

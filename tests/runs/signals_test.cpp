@@ -1,5 +1,6 @@
 // Signals that job managers, shells and dying readers send to a training: each leaves a checkpoint
-// of the last step. And what a shell may have closed, ignored or limited before it starts one.
+// of the last step. Also what a shell may have closed, ignored or limited before it starts a
+// training.
 #include <gtest/gtest.h>
 
 #include "tests/runs/resume.h"
@@ -10,18 +11,18 @@ namespace {
 
 class Signals : public ResumeTest {
 protected:
-    /// A training of more steps than any test waits for.
+    /// Returns a training of more steps than any test waits for.
     std::string endless(const std::string& run) const {
         return train(run, {{"epochs", "100000"}, {"eval-every", "0"}, {"metrics-every", "1"}});
     }
-    /// As above, as a command without mpirun; `before` stands before the program.
+    /// Returns the same training as a command without mpirun; `before` precedes the program.
     std::string endless_alone(const std::string& run, const std::string& before = "") const {
         return with_limit(before + sibling("convoy") + " " + endless(run), 60);
     }
     std::string send(const std::string& signal, const std::string& run) const {
         return signal_to_the_newest_rank(run, signal);
     }
-    /// That the newest checkpoint is of the last step in the metrics.
+    /// Expects that the newest checkpoint is of the last step in the metrics.
     void expect_checkpoint(const std::string& run) {
         const std::vector<double> steps = column(dir_.path(run), "train/step");
         ASSERT_FALSE(steps.empty());
@@ -48,8 +49,8 @@ TEST_F(Signals, ToOneOfTwoRanksStopBoth) {
     }
 }
 
-// Steps of about half a second: the state before the one in progress is saved, which is not waited
-// for.
+// Steps take about half a second: the state before the current step is saved, and nothing waits for
+// that step.
 TEST_F(Signals, AHangupInALongStepIsNamed) {
     make_data(dir_.path("colour"), 600, 40, "12x12x3", 2);
     const Options slow = {{"model", "resnet18"},  {"data", dir_.path("colour")}, {"batch-size", "600"},
@@ -62,8 +63,8 @@ TEST_F(Signals, AHangupInALongStepIsNamed) {
     expect_checkpoint("slow");
 }
 
-// Steps of about half a second: mpirun ends its ranks in the middle of one. As a terminal does, the
-// signal goes to mpirun alone: its ranks are in process groups of their own.
+// Steps take about half a second: mpirun ends its ranks in the middle of one. The signal goes only
+// to mpirun, as from a terminal, because its ranks are in separate process groups.
 TEST_F(Signals, CtrlCUnderMpirunIsOneLineThatSaysHowToGoOn) {
     make_data(dir_.path("colour"), 600, 40, "12x12x3", 2);
     write_file(dir_.path("quick.cfg"), "tune = quick\n");  // mpirun has a --tune, too
@@ -106,7 +107,7 @@ TEST_F(Signals, AHangupThatNohupIgnoresEndsNothing) {
     expect_checkpoint("kept");
 }
 
-// Some servers start their jobs with signals blocked, and a process inherits that.
+// Some servers start their jobs with signals blocked, and processes inherit that.
 TEST_F(Signals, ThatTheParentBlockedAreAnswered) {
     const std::string blocked =
         "${PYTHON:-/usr/bin/python3} -c 'import os, signal, sys; "
@@ -131,7 +132,7 @@ TEST_F(Signals, AnInterruptAfterTheReaderOfTheOutputDiedLeavesACheckpoint) {
 TEST_F(Signals, CommandsThatOnlyPrintEndQuietlyWithTheirReader) {
     ASSERT_EQ("", failure(convoy_alone(train("run", {{"max-steps", "2"}}))));
     const std::string report = sibling("convoy") + " report --format json " + dir_.path("run");
-    // The reader is gone before the report begins. The parent of the tests may ignore the signal.
+    // The reader is gone before the report starts. The parent of the tests may ignore the signal.
     const std::string pipe = dir_.path("pipe");
     const Finished f = run("mkfifo " + pipe + "; { exec 3<" + pipe + "; } & exec 4>" + pipe +
                            "; wait; env --default-signal=PIPE " + report + " >&4; echo $? >" + dir_.path("code"));

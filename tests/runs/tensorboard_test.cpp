@@ -1,5 +1,5 @@
-// src/plot/to_tensorboard.py, read back by TensorBoard's own reader. It takes a Python that has the
-// package: .deps/tensorboard (bash .ci/deps.sh tensorboard), or any that is called python3.
+// src/plot/to_tensorboard.py, read back by TensorBoard's own reader. It needs a Python that has the
+// package: .deps/tensorboard (bash .ci/deps.sh tensorboard), or any python3.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 namespace convoy::test {
 namespace {
 
-/// Empty if there is none.
+/// Returns a Python with the package; empty if there is none.
 std::string python_with_tensorboard() {
     for (const char* python : {".deps/tensorboard/bin/python", "python3", "/usr/bin/python3"})
         if (run(std::string(python) + " -c 'import tensorboard, h5py'").code == 0) return python;
@@ -34,14 +34,14 @@ protected:
         m.add(TrainRow{2, 1, NAN, 0.5, 0.5, 2.0, 0.1, 0.1});
         m.add(TrainRow{3, 2, 1.5, 0.75, 0.25, 4.0, 0.1, 0.1});
         m.add(EpochRow{1, 120, 3, 40});
-        m.add(EpochRow{2, 60, 4, 15});  // of one step: the run's last
+        m.add(EpochRow{2, 60, 4, 15});  // the run's last epoch, of one step
         m.add(EvalRow{2, 1, 1.75, 0.625, 0.5});
         m.publish();
     }
     Finished convert(const std::string& arguments) const {
         return run(python_ + " src/plot/to_tensorboard.py " + arguments);
     }
-    /// {tag: [[step, value, wall time], …]} of a folder, as TensorBoard reads it.
+    /// Returns {tag: [[step, value, wall time], …]} of a folder, as read by TensorBoard.
     nlohmann::json read(const std::string& folder) const {
         write_file(dir_.path("read.py"), R"(import json, sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -73,7 +73,7 @@ TEST_F(Tensorboard, ReadsEveryColumnByStep) {
     EXPECT_EQ(points_of(tags.at("train/learning_rate")), (Points{{1, 0.5}, {2, 0.5}, {3, 0.25}}));
     EXPECT_EQ(points_of(tags.at("eval/accuracy")), (Points{{2, 0.625}}));
     EXPECT_EQ(points_of(tags.at("epochs/images_per_second")), (Points{{2, 40}, {3, 15}}));
-    // seconds after the start: those that the steps took
+    // seconds after the start: the duration of the steps
     const auto& rows = tags.at("train/accuracy");
     EXPECT_NEAR(rows[2][2].get<double>() - rows[0][2].get<double>(), 6, 1e-3);
 }

@@ -1,4 +1,4 @@
-// The plan's line `view` says which part of an image the model sees, in training and in
+// The plan's line `view` says which part of an image the model gets, in training and in
 // evaluations.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
-// --virtual-ranks over models, precisions, numbers of ranks and threads: whatever metrics.h5 and
-// model.h5 hold, by the files' own lists, is the same bytes, but for what tells of time and ranks.
+// --virtual-ranks over models, precisions, numbers of ranks and threads: all data sets in
+// metrics.h5 and model.h5, by the files' own lists, have the same bytes, except those about time
+// and ranks.
 #include <fnmatch.h>
 
 #include <fstream>
@@ -24,8 +25,8 @@ bool denied(const std::string& name, const std::vector<const char*>& patterns) {
                        [&](const char* pattern) { return fnmatch(pattern, name.c_str(), 0) == 0; });
 }
 
-/// The datasets of a file by name, without the contents of those that a pattern denies. Every
-/// pattern has to deny one.
+/// Returns the data sets of a file by name, without the content of those that match a pattern.
+/// Every pattern must match one.
 std::map<std::string, Bytes> datasets(const std::string& path, const std::vector<const char*>& patterns) {
     const h5::Handle file = h5::open(path);
     std::vector<std::string> names;
@@ -49,7 +50,7 @@ std::map<std::string, Bytes> datasets(const std::string& path, const std::vector
     return all;
 }
 
-/// What tells of time, and of what each rank did.
+/// Patterns of data sets about time, and about each rank's work.
 const std::vector<const char*> of_time_and_ranks = {
     "*_seconds", "*/seconds", "epochs/images_per_second", "events/*", "ranks/*", "rank_epochs/*", "system/*",
 };
@@ -57,13 +58,14 @@ const std::vector<const char*> of_time_and_ranks = {
 class VirtualRanksMatrix : public ResumeTest {
 protected:
     VirtualRanksMatrix() { make_data(dir_.path("small"), 34, 26, "16x16x3", 2); }
-    /// Models and numbers of logical ranks; small, so that they train in seconds.
+    /// Returns options for a model and its number of logical ranks; small, so that it trains in
+    /// seconds.
     Options model(const std::string& name) const {
         Options options = {{"model", name},       {"epochs", "0.04"},        {"batch-size", "24"},   {"crop-pad", "1"},
                            {"eval-images", "26"}, {"checkpoint-every", "2"}, {"virtual-ranks", "12"}};
         if (name != "mnist-conv") options["data"] = "input/cifar10-sample";
         if (name == "resnet18") options["stem"] = "cifar";
-        if (name == "pyramidnet110") {  // the slowest: three steps, of an image or two a logical rank, or none
+        if (name == "pyramidnet110") {  // the slowest model: three steps, with zero to two images per logical rank
             options["data"] = dir_.path("small");
             options["batch-size"] = "12";
             options["epochs"] = "1";
@@ -86,14 +88,15 @@ protected:
             }
         }
     }
-    /// Of steps, in the file that grows while a run trains.
+    /// Returns the number of steps in the file that grows while a run trains.
     int rows(const std::string& run) const {
         std::ifstream lines(dir_.path(run) + "/metrics.jsonl");
         int count = 0;
         for (std::string line; std::getline(lines, line);) count += line.find("\"train\"") != std::string::npos;
         return count;
     }
-    /// The first number of ranks has two threads, the next one, and so on.
+    /// Trains on each number of ranks: the first one with two threads, the next one with one, and
+    /// so on.
     void expect_same_on(const std::vector<int>& ranks, Options options) {
         for (size_t i = 0; i < ranks.size(); ++i) {
             options["threads"] = i % 2 == 0 ? "2" : "1";
@@ -109,7 +112,7 @@ protected:
     }
 };
 
-/// Of a model in a precision.
+/// A model in a precision.
 struct Trained {
     const char *model, *precision;
 };
@@ -142,8 +145,8 @@ INSTANTIATE_TEST_SUITE_P(All, VirtualRanksMatrixOf,
                              return name;
                          });
 
-// Killed ten times at random moments, each time on a random number of ranks; at first before there
-// is a checkpoint, so that the next run starts over.
+// The run is killed ten times at random moments, each time on a random number of ranks. The first
+// kill may precede any checkpoint, so that the next run starts over.
 TEST_F(VirtualRanksMatrix, GoOnAfterTenKillsBitForBit) {
     const Options options = {
         {"virtual-ranks", "8"}, {"data", dir_.path("data")}, {"checkpoint-every", "7"}, {"epochs", "12"}};
@@ -167,7 +170,7 @@ TEST_F(VirtualRanksMatrix, GoOnAfterTenKillsBitForBit) {
     }
     EXPECT_FALSE(checkpoints("chain").empty()) << "nothing to go on from after ten kills";
     run(3, "chain", resumed(options));
-    // a row of an epoch is of the images since the last start
+    // a row of an epoch covers the images since the last start
     std::vector<const char*> patterns = of_time_and_ranks;
     for (const char* name : {"epochs/images", "epochs/loss", "epochs/accuracy", "epochs/top5_accuracy"})
         patterns.push_back(name);

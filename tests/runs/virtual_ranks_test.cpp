@@ -1,5 +1,5 @@
-// --virtual-ranks: a training is the same bits on any number of ranks and threads, also where it is
-// interrupted and goes on with others.
+// --virtual-ranks: a training has the same bits on any number of ranks and threads, also if it is
+// interrupted and resumes on others.
 #include <nlohmann/json.hpp>
 
 #include "tests/ops/op_harness.h"
@@ -12,7 +12,8 @@ class VirtualRanks : public ResumeTest {
 protected:
     VirtualRanks() { make_data(dir_.path("colours"), 130, 40, "12x12x3", 2); }
 
-    /// Steps of 12, 12, … and 10 samples, twice; five logical ranks have 3, 3, 2, 2 and 2 of them.
+    /// Returns options for steps of 12, 12, … and 10 samples, twice; five logical ranks have 3, 3,
+    /// 2, 2 and 2 of them.
     Options as_five(Options changes = {}) const {
         changes.insert({{"virtual-ranks", "5"},
                         {"data", dir_.path("colours")},
@@ -27,7 +28,7 @@ protected:
     void run(int ranks, const std::string& name, const Options& options) {
         ASSERT_EQ("", failure(launch(ranks, train(name, options), 120))) << name;
     }
-    /// Messages of a run's events of one kind.
+    /// Returns the messages of a run's events of one kind.
     std::vector<std::string> events(const std::string& run, const std::string& kind) {
         std::vector<std::string> messages;
         std::istringstream lines(read_file(dir_.path(run) + "/metrics.jsonl"));
@@ -36,11 +37,12 @@ protected:
                 messages.push_back(row["message"]);
         return messages;
     }
-    /// `ranks` ranks of a training, for which oneDNN may use no instructions but SSE4.1's.
+    /// Returns the arguments of `ranks` ranks of a training in which oneDNN may use only SSE4.1's
+    /// instructions.
     std::string on_less(int ranks, const std::string& command) const {
         return "-np " + std::to_string(ranks) + " -x ONEDNN_MAX_CPU_ISA=SSE41 " + sibling("convoy") + " " + command;
     }
-    /// Everything in the model files of two runs, and their curves.
+    /// Expects equal model files and curves of two runs.
     void expect_same_runs(const std::string& a, const std::string& b) {
         ASSERT_GT(column(dir_.path(a), "train/loss").size(), 4u);
         expect_same(a, b);
@@ -69,7 +71,7 @@ TEST_F(VirtualRanks, AreTheSameBitsInBf16) {
     expect_same_runs("one", "three");
 }
 
-// Batches that the host puts together: a rank's part is that of its logical ranks.
+// The host assembles batches: a rank's part is that of its logical ranks.
 TEST_F(VirtualRanks, AreTheSameBitsWhereverTheImagesAre) {
     const Options mixed = {{"mixup", "0.2"}, {"threads", "1"}};
     run(1, "replica", as_five(mixed));
@@ -123,8 +125,8 @@ TEST_F(VirtualRanks, GoOnWithAnotherNumberOfRanksBitForBit) {
     EXPECT_NE(figure.out.find("largest difference of train/loss: 0 nat over "), std::string::npos) << figure.err;
 }
 
-// The first step is always done again, because nobody knows how large gradients are. What it must
-// not do twice is in the running statistics.
+// The first step is always repeated, because the size of the gradients is not known. An update that
+// would then happen twice would show in the running statistics.
 TEST_F(VirtualRanks, AreNearTheRanksThatTheyStandFor) {
     Options ranks = as_five({{"virtual-ranks", "0"}, {"max-steps", "1"}, {"threads", "1"}, {"weight-decay", "0"}});
     run(4, "ranks", ranks);
@@ -154,7 +156,7 @@ TEST_F(VirtualRanks, AccumulateIsShortForThem) {
     expect_same_runs("accumulate", "virtual");
 }
 
-// Another set of instructions stands for another processor.
+// Another instruction set stands in for another processor.
 TEST_F(VirtualRanks, ARunThatGoesOnOnAnotherKindOfProcessorSaysHowFarThePromiseGoes) {
     const std::string rounding = "the order of samples is kept, but results agree within rounding only";
     run(1, "run", as_five({{"max-steps", "1"}}));

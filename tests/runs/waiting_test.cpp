@@ -1,5 +1,5 @@
-// How OpenMP's threads wait, as the OpenMP library itself says it (OMP_DISPLAY_ENV), once each time
-// the program is loaded.
+// Waiting of OpenMP's threads, as reported by the OpenMP library itself (OMP_DISPLAY_ENV), once
+// each time the program is loaded.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 namespace convoy::test {
 namespace {
 
-/// The GOMP_SPINCOUNT of each load of `convoy train --help`, in order, and "not gnu" if another
-/// OpenMP is in use.
+/// Returns the GOMP_SPINCOUNT of each load of `convoy train --help`, in order, and "not gnu" if
+/// another OpenMP is in use.
 std::vector<std::string> spin_counts(const std::string& environment, const std::string& start = "",
                                      const std::string& command = "train") {
     const Finished f =
@@ -54,8 +54,8 @@ TEST_F(Waiting, UnderADebuggerTheProgramStartsOnce) {
     EXPECT_EQ(spin_counts("", "strace -f -o /dev/null -e trace=none").size(), 1u);
 }
 
-// The restart keeps the process, its name, its arguments, and what its launcher put into the
-// environment.
+// The restart keeps the process, its name, its arguments, and the environment variables of its
+// launcher.
 TEST_F(Waiting, RanksStayThoseOfTheirLauncher) {
     const TempDir dir;
     const Finished f = run(with_limit(

@@ -1,5 +1,5 @@
-// The variables of PyTorch's launchers: where they tell of another world than MPI does, nothing is
-// trained; where they tell of the same, nothing happens.
+// The variables of PyTorch's launchers: if they describe another world than MPI's, nothing is
+// trained; if they describe the same one, they have no effect.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,12 +11,12 @@ namespace {
 constexpr const char* job = " comm-test --steps 1 --device cpu";
 constexpr const char* evaluation = " evaluate --model-file none.h5 --data none";
 
-/// One process without mpirun, as torchrun starts it.
+/// Runs one process without mpirun, like torchrun.
 Finished alone_with(const std::string& variables, const std::string& command = job) {
     return run(with_limit("env " + variables + " " + sibling("convoy") + command, 60));
 }
-/// Two ranks of mpirun, with `variables` of each. Not as two programs (`mpirun A : B`): OpenMPI
-/// 5.0.7 crashes then.
+/// Runs two ranks of mpirun, each with its `variables`. Does not run two programs (`mpirun A : B`),
+/// because OpenMPI 5.0.7 crashes on that.
 Finished two_with(const std::string& first, const std::string& second) {
     return mpirun("-np 2 bash -c 'if [ $OMPI_COMM_WORLD_RANK = 0 ]; then own=\"" + first + "\"; else own=\"" + second +
                   "\"; fi; exec env $own " + sibling("convoy") + job + "'");
@@ -28,7 +28,7 @@ TEST(World, ThatTorchrunToldOfIsNotTrainedAlone) {
     EXPECT_EQ("", refusal(alone_with("WORLD_SIZE=2", evaluation), Exit::usage, words));
     EXPECT_EQ("", refusal(alone_with("WORLD_SIZE=many"), Exit::usage, {"WORLD_SIZE is many"}));
     EXPECT_EQ("", refusal(alone_with("RANK=1"), Exit::usage, {"RANK is 1", "calls this rank 0", "unset RANK"}));
-    // of the block of addresses that are nobody's
+    // from a reserved block of addresses
     EXPECT_EQ("", refusal(alone_with("MASTER_ADDR=192.0.2.7"), Exit::usage, {"MASTER_ADDR is 192.0.2.7"}));
     EXPECT_EQ("", refusal(alone_with("MASTER_ADDR=nobody.invalid"), Exit::usage, {"MASTER_ADDR is nobody.invalid"}));
 }

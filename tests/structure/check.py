@@ -13,7 +13,7 @@ import sys
 import cpp
 
 FILE_LINES, FUNCTION_LINES = 320, 60
-# Lines of the READMEs that are read from their start to their end.
+# Maximum lines of READMEs that are read from start to end.
 README_LINES = {"README.md": 120, "tests/README.md": 120}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -78,9 +78,9 @@ def types():
 
 def symbols():
     """No function or variable is defined at two places in objects that are linked together: the
-    linker takes one inline definition and is silent about the others. $OBJECTS names files with the
-    objects of one program each. Inline definitions are told apart by their line: the compiler takes
-    the members that it makes itself for the including file's."""
+    linker takes one inline definition and does not report the others. $OBJECTS names files with the
+    objects of one program each. Inline definitions are told apart by their line, because the
+    compiler attributes members that it generates to the including file."""
     for program in os.environ["OBJECTS"].split():
         listed = subprocess.run(
             ["nm", "-A", "-l", "--defined-only", "--extern-only", *read(program).split()],
@@ -108,7 +108,7 @@ def folder_of(path):
 
 
 def include_edges():
-    """{(folder, folder): an example} of the includes among src's folders and kernels."""
+    """Returns {(folder, folder): an example} of the includes among src's folders and kernels."""
     edges = {}
     for path in cpp_files("src/", "kernels/"):
         for name, line in cpp.includes(read(path)):
@@ -137,8 +137,8 @@ def cycles():
 
 
 def suites():
-    """A test's suite is called as its file: runs/resume_test.cpp holds Resume, or ResumeOf…; those of
-    cuda/ and kernels/ open with Cuda and Kernel."""
+    """A test's suite is named after its file: runs/resume_test.cpp holds Resume, or ResumeOf…;
+    those of cuda/ and kernels/ begin with Cuda and Kernel."""
     for path in cpp_files("tests/"):
         if not path.endswith("_test.cpp"):
             continue
@@ -151,7 +151,7 @@ def suites():
 
 
 def test_names():
-    """({file: names}, of tests without parameters; the same of tests with them, that begin with */)."""
+    """Returns {file: names} of tests without parameters, and the same of tests with them, which begin with */."""
     named = re.compile(r"^(?:TYPED_)?TEST(_F|_P)?\((\w+),\s*(\w+)\)", re.M)
     plain, with_parameters = {}, {}
     for path in cpp_files("tests/"):
@@ -197,7 +197,7 @@ RULES = {rule.__name__: rule for rule in (files, functions, types, symbols, cycl
 
 
 def allowed(rule):
-    """{what: reason} of the lines "rule: what  # reason"."""
+    """Returns {what: reason} of the lines "rule: what  # reason"."""
     listed = read(os.environ.get("ALLOWED", f"{HERE}/allowed.txt")).split("\n")
     lines = [line for line in listed if line.startswith(f"{rule}: ")]
     return {line.split(": ", 1)[1].split("  # ")[0].strip(): line.partition("  # ")[2] for line in lines}

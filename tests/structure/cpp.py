@@ -1,10 +1,10 @@
-"""What the structure tests read from C++ and CUDA sources without a compiler: includes, the types
+"""The structure tests' parser of C++ and CUDA sources, without a compiler: includes, and the types
 and functions with their scopes and lines. It relies on the form that clang-format gives."""
 
 import re
 from dataclasses import dataclass
 
-# Comments, literals and preprocessor lines: nothing in them is a brace or a name.
+# Comments, literals and preprocessor lines: they contain no braces and no names.
 BLANKED = re.compile(
     r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'|^[ \t]*\#(?:\\\n|[^\n])*""",
     re.S | re.M | re.X,
@@ -31,12 +31,12 @@ class Scope:
 
 
 def without_text(source):
-    """The source with comments, literals and preprocessor lines blanked; lines stay where they are."""
+    """Returns the source with comments, literals and preprocessor lines blanked; lines keep their places."""
     return BLANKED.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
 
 
 def kind_of(header, inside_function):
-    """(kind, name) of the braces that follow `header`."""
+    """Returns (kind, name) of the braces that follow `header`."""
     namespace = re.search(r"\bnamespace(\s+[\w:]+)?$", header)
     if namespace:
         return "namespace", (namespace[1] or "").strip()
@@ -53,7 +53,7 @@ def kind_of(header, inside_function):
 
 
 def scopes(source):
-    """Every pair of braces outside functions, and each function as a whole."""
+    """Returns every pair of braces outside functions, and each function as a whole."""
     text = without_text(source)
     found, open_, header, line, header_line = [], [], "", 1, 1
     for c in text:
@@ -67,7 +67,7 @@ def scopes(source):
             scope = open_.pop()
             scope.last_line = line
             found.append(scope)
-            # A member's or variable's initialiser: what it belongs to goes on.
+            # Initialiser of a member or variable: its declaration continues.
             header = scope.header + "{}" if scope.kind == "other" else ""
             header_line = scope.first_line if scope.kind == "other" else line
         elif c == ";":
@@ -81,7 +81,7 @@ def scopes(source):
 
 
 def functions(source):
-    """(name, lines from the first of the header to the closing brace, first line)."""
+    """Returns (name, lines from the first of the header to the closing brace, first line)."""
     for scope in scopes(source):
         if scope.kind == "function":
             parts = [name for kind, name in scope.parents if name]
@@ -89,7 +89,7 @@ def functions(source):
 
 
 def name_of(header):
-    """The name in a function's header; of a test its macro's arguments, as Resume.ContinuesBitForBit."""
+    """Returns the name in a function's header; for a test its macro's arguments, as in Resume.ContinuesBitForBit."""
     test = re.search(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)\)", header)
     if test:
         return f"{test[1]}.{test[2]}"
@@ -98,7 +98,7 @@ def name_of(header):
 
 
 def types(source):
-    """(qualified name, line) of each type that other files could name."""
+    """Returns (qualified name, line) of each type that other files could name."""
     for scope in scopes(source):
         hidden = any(
             kind in ("function", "other") or (kind == "namespace" and not name) for kind, name in scope.parents
@@ -108,7 +108,7 @@ def types(source):
 
 
 def includes(source):
-    """(path, line) of each #include in quotes."""
+    """Returns (path, line) of each #include in quotes."""
     for number, text in enumerate(source.split("\n"), 1):
         if found := re.match(r'\s*#\s*include\s+"([^"]+)"', text):
             yield found[1], number

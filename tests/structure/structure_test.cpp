@@ -1,5 +1,5 @@
-// The rules of check.py about sources, objects and tests, one test a rule. In a checkout only: git
-// says which files belong to it.
+// The rules of check.py about sources, objects and tests, one test per rule. Runs only in a
+// checkout, because git lists its files.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,10 +15,10 @@ protected:
     void SetUp() override {
         if (run("git ls-files --error-unmatch Makefile").code != 0) GTEST_SKIP() << "no checkout";
     }
-    /// What breaks `rule` in the repository, a line each.
+    /// Returns what breaks `rule` in the repository, one per line.
     static std::string offenders(const std::string& rule) { return checked("", rule, ""); }
 
-    /// What breaks `rule` in a repository with these files and no exemptions.
+    /// Returns what breaks `rule` in a repository with these files and no exemptions.
     std::string offenders_among(const std::vector<std::pair<std::string, std::string>>& files,
                                 const std::string& rule) const {
         const TempDir dir;

@@ -23,7 +23,7 @@ FOLDERS["cifar-100"] = ("cifar-100-binary", "cifar-100-python")
 
 
 class Python2:
-    """A dict as Python 2's cPickle and numpy wrote it in protocol 2: bytes are its strings."""
+    """A dict as written by Python 2's cPickle and numpy in protocol 2: bytes are its strings."""
 
     def __init__(self, entries):
         self.out, self.places = b"\x80\x02}", {}
@@ -102,7 +102,7 @@ class Python2:
 
 
 def as_text(value):
-    """What Python 3 has for Python 2's strings."""
+    """Returns what Python 3 has for Python 2's strings."""
     if isinstance(value, bytes):
         return value.decode()
     return [as_text(item) for item in value] if isinstance(value, list) else value
@@ -163,7 +163,7 @@ def write_archive(path, folder, members):
 
 
 def check_form():
-    """The official batches.meta, written as here, has its published MD5."""
+    """Checks that the official batches.meta, written here, has its published MD5."""
     names = b"airplane automobile bird cat deer dog frog horse ship truck".split()
     meta = Python2({b"num_cases_per_batch": 10000, b"label_names": names, b"num_vis": 3072}).out
     assert hashlib.md5(meta).hexdigest() == "5ff9c542aee3614f3951f8cda6e48888"
@@ -190,7 +190,7 @@ def make(folder):
 
 class Reader(pickle.Unpickler):
     def find_class(self, module, name):
-        """Each numpy knows its own name of its core."""
+        """Maps the module: each numpy version knows only its own name of its core."""
         return super().find_class(module.replace("numpy._core", "numpy.core"), name)
 
 
@@ -200,7 +200,7 @@ def read_pickle(content):
 
 
 def check_pickle(content, entries):
-    """Python itself reads from it what was meant."""
+    """Checks that Python itself reads the intended values."""
     read = read_pickle(content)
     assert (read[b"data"] == entries[b"data"]).all() and read[b"data"].dtype == "uint8"
     assert all(read[key] == value for key, value in entries.items() if key.endswith(b"labels"))

@@ -24,7 +24,7 @@ std::string excerpt(const Finished& f) {
            tail(f.out) + tail(f.err);
 }
 
-/// Ranks share all cores.
+/// Returns an mpirun command line whose ranks share all cores.
 std::string mpirun_command(const std::string& contexts, int seconds) {
     return with_limit("mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 " + contexts, seconds);
 }
@@ -37,7 +37,7 @@ herr_t collect(hid_t, const char* name, const H5L_info_t*, void* names) {
 }  // namespace
 
 std::string with_limit(const std::string& command, int seconds) {
-    // What says where OpenMPI lies, and how its processes reach one another, is not of a job.
+    // Variables that say where OpenMPI is installed and how its processes communicate are kept.
     const std::string kept =
         "ALLOW_RUN_AS_ROOT|_component_path$|_silence_warning$|^OPAL_(PREFIX|PKGDATADIR|BINDIR)$|"
         "^OMPI_MCA_(orte_launch_agent|btl|pml|plm)$";
@@ -62,7 +62,7 @@ std::string problem_on_ranks(int ranks) {
                       program = fs::read_symlink("/proc/self/exe");
     const Finished f = mpirun("-np " + std::to_string(ranks) + " " + program +
                               " --gtest_brief=0 --gtest_color=no --gtest_filter=" + name);
-    // ranks may print into one another's lines
+    // ranks may interleave their lines
     if (f.code == 0 && count(f.out, "[  PASSED  ] 1 test.") > 0) return "";
     return name + " on " + std::to_string(ranks) + " ranks: " + excerpt(f);
 }
@@ -161,7 +161,7 @@ Score score_of(const std::string& out) {
 }
 
 void record_fault(const std::string& fault, const std::string& promised, const std::string& observed, int runs) {
-    static int rows = 0;  // a test may have several
+    static int rows = 0;  // static, because one test may record several rows
     testing::Test::RecordProperty("fault" + std::to_string(rows++),
                                   fault + " | " + promised + " | " + observed + " | " + std::to_string(runs));
 }

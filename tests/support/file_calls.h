@@ -1,5 +1,5 @@
-// The test program's own fsync, fdatasync, rename and pread, which the linker takes before the C
-// library's: they note what is called, can be held up as by a slow disk, and fail as by a bad one.
+// The test program's own fsync, fdatasync, rename and pread. The linker prefers them to the C
+// library's. They record their calls, and can simulate a slow or failing disk.
 #pragma once
 #include <sys/types.h>
 
@@ -10,12 +10,11 @@ namespace convoy::test {
 
 struct Call {
     enum Kind { sync, rename } kind;
-    std::string path, to;  ///< without links; `to` of a rename
+    std::string path, to;  ///< links are resolved; `to` is for rename
     off_t bytes;           ///< size of the file at that moment
 };
 
-/// What is called while one of these exists, in the order of the calls; one thread at a time may
-/// call.
+/// Records the calls in order while the object exists. Only one thread at a time may call.
 class CallLog {
 public:
     CallLog() { current() = this; }
@@ -25,18 +24,18 @@ public:
     std::vector<Call> calls;
 };
 
-/// While one of these exists, no sync of any thread ends.
+/// Blocks every sync of every thread while the object exists.
 class SlowDisk {
 public:
     SlowDisk();
     ~SlowDisk();
     SlowDisk(const SlowDisk&) = delete;
-    /// Returns when a sync is held up.
+    /// Blocks until a sync is held up.
     void wait_until_used() const;
 };
 
-/// While one of these exists, pread of its thread is interrupted (EINTR) every other time, and
-/// otherwise reads at most `most` bytes, or fails with `error`.
+/// While one of these exists, pread of its thread is interrupted (EINTR) every other time.
+/// Otherwise pread reads at most `most` bytes, or fails with `error`.
 class BadReads {
 public:
     explicit BadReads(size_t most_bytes, int code = 0) : most(most_bytes), error(code) { current() = this; }
@@ -48,10 +47,10 @@ public:
     int calls = 0;
 };
 
-/// Bytes that pread of any thread has read so far.
+/// Returns the number of bytes that pread of any thread has read so far.
 size_t bytes_read();
 
-/// Without links, as the kernel names open files; `path` need not be there.
+/// Returns the path with links resolved, as the kernel names open files. `path` need not exist.
 std::string real_path(const std::string& path);
 
 }  // namespace convoy::test

@@ -11,7 +11,7 @@ import numpy as np
 
 SOUND, FOLDER = sys.argv[1:]
 SECRET = os.path.join(os.path.dirname(FOLDER), "SECRET.txt")
-ROWS = 3  # of /train in the sound file
+ROWS = 3  # rows of /train in the sound file
 
 
 def made(file, values, name="train/loss", **layout):
@@ -59,7 +59,7 @@ def gzip(file):
 
 
 def bomb(file):
-    """Half a billion rows in a few kilobytes."""
+    """Claims half a billion rows in a few kilobytes."""
     for name in ("step", "loss", "accuracy"):
         del file[f"train/{name}"]
         kind = "<i8" if name == "step" else "<f8"
@@ -80,7 +80,7 @@ def short_chunk(file):
 
 
 def unchecked_chunk(file):
-    """Its filter is left out."""
+    """Leaves out the chunk's filter."""
     set = made(file, np.zeros(ROWS))
     set.id.write_direct_chunk((0,), bytes(8 * ROWS + 4), 1)
 
@@ -111,7 +111,7 @@ def gzip_after_the_checksum(file):
 
 
 def same_values(file):
-    """All columns of a table are one, so that they take more memory than the file has bytes."""
+    """Makes all columns of a table one, so that they take more memory than the file has bytes."""
     made(file, np.arange(100_000.0))
     for name in file["train"]:
         if name != "loss":
@@ -174,7 +174,7 @@ def unequal_columns(file):
 
 
 def many_names(file):
-    """Of one column: each would be read anew."""
+    """Gives one column many names: each would be read again."""
     for i in range(300):
         file[f"train/{i}"] = file["train/loss"]
     del file["train/step"]
@@ -200,7 +200,7 @@ KINDS = [external_storage, virtual, external_link, link_of_a_group, pipe, soft_l
 
 
 def old_format(path):
-    """The same metrics as HDF5 1.6 would store them."""
+    """Writes the same metrics in the format of HDF5 1.6."""
     with h5py.File(SOUND, "r") as source, h5py.File(path, "w", libver="earliest") as file:
         for table in ("train", "eval", "epochs", "ranks", "rank_epochs", "events"):
             for name, column in source[table].items():

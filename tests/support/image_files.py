@@ -1,4 +1,4 @@
-"""Image files of every kind, and beside each what Pillow reads in it, as NAME.ppm: image_files.py FOLDER."""
+"""Writes image files of every kind, and beside each what Pillow reads from it, as NAME.ppm: image_files.py FOLDER."""
 
 import io
 import os
@@ -13,7 +13,7 @@ HEIGHT, WIDTH = 47, 61
 
 
 def picture(channels=3, seed=1):
-    """Smooth waves with some noise, so that no two pixels or channels are alike."""
+    """Returns smooth waves with some noise, so that no two pixels or channels are alike."""
     y, x = numpy.mgrid[0:HEIGHT, 0:WIDTH]
     waves = [127 + 80 * numpy.sin(x / (5 + c) + seed) + 40 * numpy.cos(y / (4 + 2 * c)) for c in range(channels)]
     noise = numpy.random.RandomState(seed).randint(-5, 6, (HEIGHT, WIDTH, channels))
@@ -21,7 +21,7 @@ def picture(channels=3, seed=1):
 
 
 def exif(orientation, big):
-    """An APP1 segment's content, of one tag."""
+    """Returns an APP1 segment's content with one tag."""
     order = ">" if big else "<"
     return b"Exif\0\0" + struct.pack(
         order + "2sHIHHHIHHI", b"MM" if big else b"II", 42, 8, 1, 0x112, 3, 1, orientation, 0, 0
@@ -33,7 +33,7 @@ def chunk(kind, content):
 
 
 def png16(samples):
-    """A PNG of 16-bit samples [height, width, channels]."""
+    """Returns a PNG of 16-bit samples [height, width, channels]."""
     height, width, channels = samples.shape
     kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples)
@@ -85,7 +85,7 @@ def pngs():
 
 
 def deep_pngs():
-    """Of 16 bits, for which Pillow has no rule of its own: their high bytes."""
+    """Yields PNGs of 16 bits. Pillow has no rule for them, so the expected values are their high bytes."""
     for channels, name in enumerate(("grey", "grey-alpha", "colour", "alpha"), 1):
         high, low = picture(channels), picture(channels, 3)
         shown = high[:, :, : 3 if channels > 2 else 1]

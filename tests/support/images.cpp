@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
-// jpeglib.h needs FILE before it
+// jpeglib.h needs FILE declared before it
 #include <jpeglib.h>
 
 #include "data/digest.h"

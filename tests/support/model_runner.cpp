@@ -1,5 +1,5 @@
-// Parameters are made without fused multiply-adds, as their golden counterparts were: each product
-// and sum is rounded.
+// Parameters are computed without fused multiply-adds, as their golden counterparts were: each
+// product and each sum is rounded.
 #include "tests/support/model_runner.h"
 
 #include <cmath>
@@ -51,7 +51,7 @@ ModelRunner::ModelRunner(Backend& backend, const Graph& graph, int batch, const 
 }
 
 void ModelRunner::fill_params() {
-    std::vector<float> bound(graph_.params.size(), 0.1f);  // of biases
+    std::vector<float> bound(graph_.params.size(), 0.1f);  // for biases
     for (const Op& op : graph_.ops) {
         if (const auto* conv = std::get_if<Conv>(&op)) {
             const Shape s = graph_.params[size_t(conv->weight)].shape;
@@ -67,7 +67,7 @@ void ModelRunner::fill_params() {
             v = stream(p.name, p.shape.count());
             for (float& e : v) {
                 const bool scale = p.name.ends_with(".scale");
-                const volatile float product = (scale ? 0.2f : bound[id]) * e;  // rounded before anything is added
+                const volatile float product = (scale ? 0.2f : bound[id]) * e;  // rounded before the addition
                 e = scale ? 1 + product : product;
             }
         }
@@ -81,7 +81,7 @@ void ModelRunner::set_batch(const Floats& input, const std::vector<int32_t>& lab
     labels_ = labels;
 }
 
-void ModelRunner::forward_backward() {  // the arena shares memory: a step leaves nothing of its input
+void ModelRunner::forward_backward() {  // the arena shares memory, so the input is overwritten
     put(backend_, program_.input, input_);
     backend_.upload(program_.labels.data, labels_.data(), program_.labels.bytes());
     forward_backward_();

@@ -1,5 +1,5 @@
-// A model with its own training program and made-up parameters, run step by step on any backend:
-// what the golden values and the comparison of fused with unfused graphs have in common.
+// A model with its own training program and generated parameters, run step by step on any backend.
+// Tests of golden values use it, and those that compare fused with unfused graphs.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,30 +10,30 @@
 
 namespace convoy::test {
 
-/// n floats in [-1, 1) from Philox with the hash of `name` as its key; tests/golden/make_golden.py
-/// has the same.
+/// Returns n floats in [-1, 1) from Philox, with the hash of `name` as key.
+/// tests/golden/make_golden.py has the same function.
 Floats stream(const std::string& name, size_t n);
 
 struct TrainingRule {
     OptimizerSpec optimizer{};
     float learning_rate = 0, weight_decay = 0;
-    int steps = 1;  ///< how many the learning-rate schedule holds
+    int steps = 1;  ///< length of the learning-rate schedule
 };
 
 class ModelRunner {
 public:
-    /// Parameters are streams, scaled by their kind; running statistics have their initial values.
-    /// In f16 losses are scaled by 1024.
+    /// Fills parameters with streams, scaled by their kind. Running statistics have their initial
+    /// values. In f16 losses are scaled by 1024.
     ModelRunner(Backend&, const Graph&, int batch, const TrainingRule& = {});
 
     void set_batch(const Floats& input, const std::vector<int32_t>& labels);
     void forward_backward();
-    void update();  ///< an optimizer step, with the gradients of the last forward_backward
+    void update();  ///< runs an optimizer step with the gradients of the last forward_backward
 
-    double loss() const;  ///< mean over the batch, of the last forward_backward
+    double loss() const;  ///< mean loss of the batch in the last forward_backward
     Floats logits() const { return get(program_.logits); }
     Floats param(ParamId id) const { return get(state_.params()[size_t(id)]); }
-    Floats gradient(ParamId id) const;  ///< of the loss, without the loss scale
+    Floats gradient(ParamId id) const;  ///< gradient of the loss, without the loss scale
 
 private:
     void fill_params();

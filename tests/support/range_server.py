@@ -1,5 +1,5 @@
-# Serves one folder on 127.0.0.1 with byte ranges, which python's own http.server lacks. Prints its
-# port; with BREAK_AFTER=N the first answer stops after N bytes. Requests are appended to
+# Serves one folder on 127.0.0.1 with byte ranges, which Python's own http.server lacks. Prints its
+# port. With BREAK_AFTER=N the first answer stops after N bytes. Appends each request to
 # requests.log: "PATH RANGE".
 import http.server
 import os

@@ -37,7 +37,7 @@ std::string text(const std::optional<Clock::time_point>& v) {
     return v ? shortest(std::chrono::duration<double>(v->time_since_epoch()).count()) : "none";
 }
 
-/// `names`, separated by spaces, of as many values.
+/// Adds `values` under `names`, which spaces separate; one name per value.
 template <class... Values> void add(Fields& to, const std::string& names, const Values&... values) {
     std::istringstream in(names);
     std::string name;

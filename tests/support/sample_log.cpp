@@ -10,7 +10,8 @@
 namespace convoy::test {
 namespace {
 
-/// Of a sample's line: what its log's line must match, and the placeholders in order.
+/// Pattern of a sample's line: the expression that a log's line must match, and the placeholders in
+/// order.
 struct Pattern {
     std::regex line;
     std::vector<std::string> numbers;
@@ -37,7 +38,7 @@ double seconds_of_timedelta(const std::string& text) {
     return hours * 3600 + minutes * 60 + seconds;
 }
 
-/// Whether printf would have written `text`.
+/// Returns true if printf would have written `text`.
 bool is_printed_as(const std::string& placeholder, const std::string& text) {
     char printed[64];
     if (placeholder.back() == 'd')
@@ -53,7 +54,7 @@ std::vector<std::string> lines_of(const std::string& text) {
     std::istringstream in(text);
     std::vector<std::string> lines;
     for (std::string line; std::getline(in, line);) {
-        if (line.ends_with('\r')) line.pop_back();  // mpirun's pseudo-terminal
+        if (line.ends_with('\r')) line.pop_back();  // comes from mpirun's pseudo-terminal
         lines.push_back(line);
     }
     return lines;

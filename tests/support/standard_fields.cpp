@@ -1,4 +1,4 @@
-// What the options of a training become where none is given.
+// The values of a training's resolved options when none is given.
 #include "backend/cuda_queries.h"
 #include "tests/support/resolved_fields.h"
 

@@ -55,7 +55,7 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
     for (const OpMemory& memory : plan.ways->memory) unwritten_ += !memory.writes_value;
     run_ = backend.finish(std::move(p.tape));
     state_.initialise(graph, backend, seed);
-    for (size_t id = 0; id < graph.params.size(); ++id) {  // whoever trains it sets what is frozen: whitening
+    for (size_t id = 0; id < graph.params.size(); ++id) {  // frozen weights: the trainer sets these
         if (!graph.params[id].frozen || !graph.params[id].is_weight) continue;
         Floats v = stream(graph.params[id].name, graph.params[id].shape.count());
         for (float& e : v) e *= 0.3f;

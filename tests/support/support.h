@@ -1,5 +1,5 @@
-// What several tests need: folders that clean up after themselves, whole files as strings, commands
-// with their output, and the Error an action throws.
+// Helpers of many tests: folders that clean up after themselves, whole files as strings, commands
+// with their output, and the Error that an action throws.
 #pragma once
 #include <functional>
 #include <string>
@@ -33,17 +33,17 @@ struct Finished {
 /// Runs `command` with bash.
 Finished run(const std::string& command);
 
-/// Whether the tests run in their long form, `make test-faults`: more kills, signals and damaged
-/// files.
+/// Returns true if the tests run in their long form, `make test-faults`: more kills, signals and
+/// damaged files.
 bool long_form();
-/// The executable `name` beside the running test program, e.g. build/convoy.
+/// Returns the path of the executable `name` beside the running test program, for example
+/// build/convoy.
 std::string sibling(const std::string& name);
-/// Whether the CUDA backend of this program runs over the emulated device: build/emulated/.
+/// Returns true if the CUDA backend of this program runs over the emulated device: build/emulated/.
 bool is_emulated();
 
-/// Runs `action`, which must throw Error with this code and a message that is one line and holds
-/// every one of `words`; what is wrong with that, empty if nothing: EXPECT_EQ("",
-/// problem_of_error(…)).
+/// Runs `action`, which must throw Error with this code and a one-line message that holds every one
+/// of `words`. Returns the problem; empty if there is none: EXPECT_EQ("", problem_of_error(…)).
 std::string problem_of_error(Exit code, const std::vector<std::string>& words, const std::function<void()>& action);
 
 }  // namespace convoy::test

@@ -1,5 +1,5 @@
-// Trainings within the test program, on images that the test draws: what its formulas need lies in
-// vectors, and nothing is read from a file. The ranks are those of test_comm().
+// Trainings within the test program, on images that the test generates. The data of a test's
+// formulas is in vectors; nothing is read from a file. The ranks are those of test_comm().
 #pragma once
 #include <memory>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace convoy::test {
 
-/// A listener that looks at nothing; a test overrides what it looks at.
+/// A listener that ignores everything; a test overrides the calls that it needs.
 class QuietListener : public TrainListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>&) override {}
@@ -26,7 +26,7 @@ struct Samples {
     std::vector<int32_t> labels;  ///< [n]
 
     int count() const { return int(labels.size()); }
-    /// What the model gets of a pixel: (pixel / 255 - 0.5) / 0.25.
+    /// Returns the model's input for a pixel: (pixel / 255 - 0.5) / 0.25.
     double input(int sample, int channel) const {
         return (pixels[size_t(sample * channels + channel)] / 255.0 - 0.5) / 0.25;
     }
@@ -35,15 +35,15 @@ Samples draw_samples(int count, uint64_t seed);
 
 /// The model `linear`: softmax regression from the channels to the classes.
 Graph linear_graph();
-/// The mean of each channel is 0.5, its deviation 0.25, whatever the samples are.
+/// Returns a setup in which each channel has mean 0.5 and deviation 0.25, whatever the samples are.
 TrainSetup plain_setup(int64_t global_batch, double epochs);
 
-/// A trainer that is built and initialised, with all that it works on. Without test images nothing
-/// is evaluated.
+/// A trainer that is built and initialised, with everything it works on. Without test images
+/// nothing is evaluated.
 class Training {
 public:
     Training(Backend&, const Graph&, const Samples& train, const Samples* test, const TrainSetup&);
-    /// A weight or running statistic as it is now.
+    /// Returns the current value of a weight or running statistic.
     std::vector<float> tensor(const std::string& name) const;
 
     Requests requests;

@@ -1,5 +1,5 @@
-// What looks alike but is not: a data set with the same images and other class names, ranks that
-// read another data set or are another build.
+// Inputs that look alike but differ: a data set with the same images and other class names, and
+// ranks that read another data set or are another build.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -41,8 +41,8 @@ protected:
         return "train --model mnist-linear --batch-size 20 --data " + data + " --output " + dir_.path("run") + " " +
                more;
     }
-    /// `arguments` on two ranks, of which the second has `others`. Not "A : B", at which mpirun of
-    /// OpenMPI 5.0.7 crashes.
+    /// Runs `arguments` on two ranks, and adds `others` to those of the second. Does not use "A :
+    /// B", because mpirun of OpenMPI 5.0.7 crashes on it.
     static Finished different(const std::string& arguments, const std::string& others,
                               const std::string& program = sibling("convoy")) {
         return mpirun("-np 2 sh -c 'case $OMPI_COMM_WORLD_RANK in 0) exec " + sibling("convoy") + " " + arguments +
@@ -65,7 +65,7 @@ TEST_F(Alike, OtherClassNamesAreAnotherDataSet) {
 }
 
 TEST_F(Alike, RanksWithAnotherDataSetAreRefused) {
-    const std::string other = dir_.path("other");  // as many images of the same size
+    const std::string other = dir_.path("other");  // same number and size of images
     const Finished made =
         convoy_alone("convert synthetic --images 60 --test-images 20 --size 28x28x1 --shards 2 --seed 5 --to " + other);
     ASSERT_EQ("", failure(made));
@@ -78,8 +78,8 @@ TEST_F(Alike, RanksWithAnotherDataSetAreRefused) {
     EXPECT_EQ("", refusal(different(evaluate + data_, evaluate + other), Exit::usage, words));
 }
 
-/// A copy of convoy beside it, where it finds its libraries, that says it was built from another
-/// commit; removed at the end.
+/// A copy of convoy that claims to be built from another commit. It is beside the original, where
+/// it finds its libraries, and is removed at the end.
 class OtherBuild {
 public:
     OtherBuild() {
@@ -116,7 +116,7 @@ TEST_F(Alike, RanksOfAnotherBuildAreRefused) {
     EXPECT_EQ("", refusal(different(bench, bench, other.path()), Exit::usage, words));
 }
 
-// On three ranks: the first two agree.
+// Runs on three ranks, of which the first two agree.
 TEST_F(Alike, TheRankThatDiffersIsNamed) {
     Comm& comm = test_comm();
     if (comm.size() == 1) {

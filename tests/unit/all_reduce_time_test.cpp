@@ -1,5 +1,5 @@
-// The time of all-reduces: worked out by hand, from a second writing of NCCL's ncclTopoTuneModel
-// and ncclTopoGetAlgoTime, and from measured tables.
+// The time of all-reduces compared with hand calculations, with a second implementation of NCCL's
+// ncclTopoTuneModel and ncclTopoGetAlgoTime, and with measured tables.
 #include "plan/all_reduce_time.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace convoy::test {
 namespace {
 
 constexpr double MiB = 1 << 20, GiB = 1 << 30;
-// Formulas here and there differ in the order of their operations.
+// Formulas in the test and in the code differ in the order of their operations.
 constexpr double rounding = 1e-9;
 
 Cluster v100(int nodes) {
@@ -67,14 +67,14 @@ TEST(AllReduceTime, OnOneNodeByHand) {
 
 // 16 ranks on 2 nodes: 30 hops, 2 of them between nodes, and 30/16. A tree has one level of nodes.
 TEST(AllReduceTime, OnTwoNodesByHand) {
-    // Ring LL would take 6.6 + 28 * 1 + 2 * 2.7 = 40 us, the processor holding up each hop for 1
+    // Ring LL would take 6.6 + 28 * 1 + 2 * 2.7 = 40 us, because the processor delays each hop by 1
     // us.
     expect_sum(v100(2), 1024, 2, 8, "tree LL", 6.8 + 2 * (7 * 0.6 + 5) + 1024 / (0.5 * 0.92 * 12e3 / 3.8 * 0.9));
     // Ring LL128: 0.92 of the adapter. Tree LL128 has 0.9 * 15/16 of as much, but reads twice.
     expect_sum(v100(2), 8 * MiB, 2, 8, "ring LL128", 14 + 28 * 1.9 + 2 * 4 + 8388608 * 1.875 / (0.92 * 12e3));
     // Simple: a hop in a node waits max(3.4, 3 * 1) us; on Volta 1.9 times as long in all.
     expect_sum(v100(2), GiB, 2, 8, "ring Simple", 1.9 * (8.4 + 28 * 3.4 + 2 * 14) + 1073741824 * 1.875 / 12e3);
-    // 8 * 24 GB/s are less than the 230 inside. AMD: 2 us a hop, and 6 for Simple; Ampere: 1.4.
+    // 8 * 24 GB/s are less than the 230 inside. AMD: 2 us per hop, and 6 for Simple; Ampere: 1.4.
     // Tree LL128: 0.9 of 15/16 of 0.92 * 192; 24 channels would carry 480.
     expect_sum(a100(2), 8 * MiB, 2, 8, "tree LL128",
                14 + 2 * (7 * 1.25 + 8.5) + 8388608 / (0.5 * 0.9 * 0.9375 * 0.92 * 192e3));
@@ -90,9 +90,8 @@ TEST(AllReduceTime, OnFourNodesByHand) {
     expect_sum(a100(4), GiB, 4, 8, "ring Simple", 1.4 * (8.4 + 56 * 6 + 6 * 14) + 1073741824 * 1.9375 / 192e3);
 }
 
-// NCCL's tables and steps in the form of its source (src/graph/tuning.cc, 5067397c), in
-// microseconds and GB/s: what is common to all here (busBw), then what belongs to one algorithm and
-// protocol.
+// NCCL's tables and formulas as in its source (src/graph/tuning.cc, 5067397c), in microseconds and
+// GB/s. First values that all algorithms share (busBw), then those of one algorithm and protocol.
 struct Nccl {
     enum { TREE, RING, LL = 0, LL128, SIMPLE };
     double bus, hop;
@@ -143,7 +142,7 @@ struct Nccl {
     }
 };
 
-/// All of the ways, the quickest of which all_reduce_time is to name.
+/// Computes all algorithms and protocols. all_reduce_time must name the fastest.
 void expect_nccls(const Cluster& c, int nodes, int ppn, double bytes) {
     static constexpr int usual_channels[] = {12, 24, 16, 32};
     const double network = c.adapters * c.adapter_bandwidth;
@@ -189,14 +188,14 @@ TEST(AllReduceTime, IsTheLeastOfNcclsModelEverywhere) {
                     }
 }
 
-// 2 channels, 2 ranks: from 64 * 4 bytes on, the ring of Simple takes 1.4 times its latency. PCIe
-// has no LL128, and a slow hop leaves Simple as the only way where the bandwidth of LL is low.
+// 2 channels, 2 ranks: from 64 * 4 bytes on, the Simple ring takes 1.4 times its latency. PCIe has
+// no LL128, and a slow hop leaves only Simple if the bandwidth of LL is low.
 TEST(AllReduceTime, PlateauOfSimpleBeginsAt64BytesOfAChannelAndRank) {
     Cluster c = a100(2);
     c.node_bandwidth = 1e3;  // so slow that its share decides
     c.channels = 2;
     c.link = NodeLink::pcie;
-    // one rank a node: the latency of trees
+    // one rank per node: the latency of trees
     const double latency = 8.4 + 2 * 14;
     expect_sum(c, 255, 2, 1, "ring Simple", latency + 255 / 1e-3);
     expect_sum(c, 256, 2, 1, "ring Simple", 1.4 * latency + 256 / 1e-3);
@@ -213,7 +212,7 @@ TEST(AllReduceTime, TreesHaveTheirShareByPowersOfTwo) {
     const double bus = 0.92 * 192e3, levels = std::log2(100);
     const double simple = 8.4 + 2 * (7 * 4 + levels * 14), ll128 = 14 + 2 * (7 * 1.25 + levels * 8.5);
     expect_sum(c, 256 * MiB, 100, 8, "tree LL128", ll128 + 256 * MiB / (0.5 * 0.9375 * bus));
-    // 2^20 * 64: LL128 has 0.9 of 15/16, 2^21 and above all of it; Simple always 0.9 or less there
+    // at 2^20 * 64 LL128 has 0.9 of 15/16; from 2^21 on it has all of it; Simple has 0.9 or less
     expect_sum(c, 64 * MiB, 100, 8, "tree LL128", ll128 + 64 * MiB / (0.5 * 0.9 * 0.9375 * bus));
     expect_sum(c, 128 * MiB - 64, 100, 8, "tree LL128", ll128 + (128 * MiB - 64) / (0.5 * 0.9 * 0.9375 * bus));
     expect_sum(c, 128 * MiB, 100, 8, "tree LL128", ll128 + 128 * MiB / (0.5 * 0.9375 * bus));
@@ -261,7 +260,7 @@ TEST(AllReduceTime, HierarchicalSumsEachNodeAndThenOverNodes) {
     EXPECT_STREQ(all_reduce_time(c, 64 * MiB, 1, 8).algorithm, "ring");
 }
 
-/// What all_reduce_time says without a table.
+/// Returns the time that all_reduce_time models without a table.
 double modelled(Cluster c, double bytes, int nodes, int ranks_per_node) {
     c.sums.clear();
     return all_reduce_time(c, bytes, nodes, ranks_per_node).seconds;
@@ -269,7 +268,7 @@ double modelled(Cluster c, double bytes, int nodes, int ranks_per_node) {
 
 TEST(AllReduceTime, OfAMeasuredTableIsWhatWasMeasured) {
     Cluster c = v100(4);
-    // not by size, and with sums of another number of ranks, and of one rank
+    // unsorted; includes sums of another number of ranks, and of one rank
     c.sums = {{2, 8, 16 * MiB, 4e-3}, {1, 8, MiB, 1e-4}, {2, 8, MiB, 1e-3}, {2, 4, MiB, 9e-4}, {1, 1, MiB, 5e-6}};
     const SumTime there = all_reduce_time(c, MiB, 2, 8);
     EXPECT_TRUE(there.measured);
@@ -279,10 +278,10 @@ TEST(AllReduceTime, OfAMeasuredTableIsWhatWasMeasured) {
     // half-way.
     EXPECT_NEAR(all_reduce_time(c, 4 * MiB, 2, 8).seconds, 2e-3, 1e-12);
     EXPECT_NEAR(all_reduce_time(c, 2 * MiB, 2, 8).seconds, 1e-3 * std::sqrt(2), 1e-12);
-    // Below: the latency; above: in proportion.
+    // Below the table: the latency. Above it: proportional to the size.
     EXPECT_NEAR(all_reduce_time(c, 1024, 2, 8).seconds, 1e-3, 1e-12);
     EXPECT_NEAR(all_reduce_time(c, 48 * MiB, 2, 8).seconds, 12e-3, 1e-12);
-    // The table of 4 ranks a node is taken for these.
+    // For 4 ranks per node the table of 4 ranks per node is used.
     EXPECT_NEAR(all_reduce_time(c, MiB, 2, 4).seconds, 9e-4, 1e-12);
 }
 
@@ -293,7 +292,7 @@ TEST(AllReduceTime, OfAMeasuredTableIsCarriedByTheModelsRatio) {
     EXPECT_GT(ratio, 1.05);
     EXPECT_NEAR(all_reduce_time(c, 4 * MiB, 4, 8).seconds, 2e-3 * ratio, 1e-12);
     EXPECT_TRUE(all_reduce_time(c, 4 * MiB, 4, 8).measured);
-    // Of tables of 2 and of 16 nodes, 8 nodes take the latter, and 4 nodes, as near to 2 as to 8,
+    // Given tables of 2 and of 16 nodes, 8 nodes use the latter. 4 nodes, as near to 2 as to 8, use
     // the smaller.
     c.sums.push_back({16, 8, 4 * MiB, 7e-3});
     EXPECT_NEAR(all_reduce_time(c, 4 * MiB, 8, 8).seconds,

@@ -1,4 +1,4 @@
-// Where a crop reads, and how crops and flips are drawn.
+// Tests where a crop reads, and how crops and flips are drawn.
 #include <gtest/gtest.h>
 
 #include <array>

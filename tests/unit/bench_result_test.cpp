@@ -1,5 +1,5 @@
-// What convoy bench computes: quantiles, tables, work counted from shapes against sums by hand, and
-// the classes of a tape's steps.
+// Results that convoy bench computes: quantiles, tables, work counted from shapes compared with
+// sums by hand, and the classes of a tape's steps.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -62,7 +62,8 @@ TEST(BenchResult, WorkIsCountedFromShapes) {
         << "padded to 8";
 }
 
-/// Of the first op: a quarter of the products forward, in f32; its weight gradient in f32.
+/// Ways of the first op: forward takes a quarter of the products, in f32; its weight gradient is in
+/// f32.
 struct SomeWays final : Ways {
     Products products(int op, StepPhase direction) const override {
         if (op != 0 || direction == StepPhase::data_gradient) return {};
@@ -96,7 +97,8 @@ TEST(BenchResult, WhatIsMultipliedIsCountedByWay) {
     EXPECT_DOUBLE_EQ(roofline_seconds(result), 3 + 2 + 7);
 }
 
-// What --dry-run counts for one image forward is what the classes add up to, for every model.
+// The FLOPs that --dry-run counts for one image forward equal the sum over the classes, for every
+// model.
 TEST(BenchResult, WorkAgreesWithTheGraphsOwnCount) {
     for (const std::string& name : model_names()) {
         const Graph graph = fuse(build_model(usual_images(name)));

@@ -1,4 +1,5 @@
-// Which gradients run side by side on a GPU: counts of blocks by hand, and the decision both ways.
+// Gradients that run at the same time on a GPU: counts of blocks by hand, and the decision both
+// ways.
 #include <gtest/gtest.h>
 
 #include "backend/gpu/plan_list.h"

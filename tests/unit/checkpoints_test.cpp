@@ -1,4 +1,4 @@
-// Which checkpoint files stay, by name; and checkpoints as models.
+// Checkpoint files that are kept, by name; and checkpoints as models.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ TEST(Checkpoints, ReadAsAModelHaveTheMeanOfTheRanksRunningStatistics) {
     }
 }
 
-// 200 kB: more than an attribute may hold. A byte that changed is found.
+// 200 kB is more than an attribute may hold. A changed byte is found.
 TEST(Checkpoints, KeepTheChoicesOfTheBackend) {
     const TempDir dir;
     cpu::CpuBackend backend({1, false}, test_comm());
@@ -153,7 +153,7 @@ TEST(Checkpoints, KeepTheChoicesOfTheBackend) {
         << "find_resume_point() says what is wrong";
 }
 
-// What a run that goes on finds as model-best.h5. The weights of a checkpoint say whose they are.
+// The file that a resumed run finds as model-best.h5. The weights of a checkpoint identify it.
 TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
     cpu::CpuBackend backend({1, false}, test_comm());
     const Graph graph = build_model({"linear", 1, 1, 10, 10});
@@ -166,7 +166,7 @@ TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
         c.best_step = best_step;
         c.best_accuracy = 0.5;
         c.weights.resize(state.weights().count());
-        for (const NamedTensor& t : state.model())  // what lies between tensors is zero
+        for (const NamedTensor& t : state.model())  // gaps between tensors stay zero
             std::fill_n(&c.weights[size_t(t.tensor.as<float>() - state.weights().as<float>())], t.tensor.count(),
                         float(step));
         c.optimizer.resize(state.optimizer_block().count());
@@ -176,7 +176,7 @@ TEST(Checkpoints, TheBestModelIsThatOfTheBranchThatGoesOn) {
         const char* what;
         int64_t step, best_step;
         bool best_is_there, branched;
-        int64_t file_before, file_after;  // whose model model-best.h5 is; 0: there is none
+        int64_t file_before, file_after;  // step whose model is in model-best.h5; 0: no file
     };
     const Case cases[] = {
         {"it was killed before the model was written", 20, 20, false, false, 10, 20},

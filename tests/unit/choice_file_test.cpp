@@ -1,4 +1,5 @@
-// The file of what was measured on a kind of processor: one process at a time, whole lines only.
+// The file of times measured on one kind of processor: written by one process at a time, read in
+// whole lines.
 #include "backend/cpu/choice_file.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Where chunks lie: at each address are the bytes that were written there; what HDF5 would read
-// otherwise, or what the file cannot hold, is refused.
+// Chunk addresses: each address holds the bytes that were written there. Data sets that HDF5 would
+// read in another way, and addresses outside the file, are refused.
 #include "data/chunk_places.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 class ChunkPlacesTest : public testing::Test {
 protected:
-    /// A file with data set /set; `edit` is given both.
+    /// Makes a file with data set /set, and passes both to `edit`.
     template <class Edit>
     void make(std::vector<hsize_t> dims, std::vector<hsize_t> chunk, const Edit& edit, hid_t type = H5T_STD_U8LE) {
         const h5::Handle file = h5::create(path_);
@@ -34,8 +34,8 @@ protected:
     const std::string path_ = dir_.path("file.h5");
 };
 
-// Of a data set of a fixed number of rows and of one that grew, which HDF5 indexes differently;
-// enough chunks that either index has several blocks.
+// Covers a data set with a fixed number of rows and one that grew, because HDF5 indexes them
+// differently. There are enough chunks for several blocks in either index.
 TEST_F(ChunkPlacesTest, AreWhereTheBytesAre) {
     constexpr size_t rows = 7003, row_bytes = 6, chunk_rows = 5, chunks = 1401;
     std::vector<uint8_t> content(rows * row_bytes);
@@ -100,7 +100,7 @@ TEST_F(ChunkPlacesTest, ThatAreMissingAreRefused) {
     EXPECT_EQ("", problem({path_, "/set", "claims 84 bytes", "holds 70"}));
     make({60}, {10}, [](hid_t set) {
         fill(set, 60, 1);
-        const std::vector<uint8_t> raw(40);  // one is too long, so that all together are long enough
+        const std::vector<uint8_t> raw(40);  // one is too long, so that the total is long enough
         const hsize_t third = 20;
         H5Dwrite_chunk(set, H5P_DEFAULT, 0, &third, raw.size(), raw.data());
     });

@@ -1,5 +1,5 @@
 // CIFAR's archives in all their forms give the same data set. Python's pickle writes and reads
-// them, and h5py reads the shards. Hostile pickles are refused in one line, and nothing of them
+// them, and h5py reads the shards. Hostile pickles are refused in one line, and none of their code
 // runs.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 const std::string python = "/usr/bin/python3 ", script = python + "tests/support/cifar_archives.py ";
 
-/// The result of what prints more than a test should.
+/// Returns the action's result, and hides what it prints.
 template <class Action> auto quietly(const Action& action) {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
@@ -33,7 +33,7 @@ protected:
         const Finished made = run(script + "make " + dir_.path());
         ASSERT_EQ(made.code, 0) << made.err;
     }
-    /// Of an archive or a folder; returns the data set's folder, verified.
+    /// Converts an archive or a folder. Returns the data set's folder, verified.
     std::string converted(const std::string& from, const std::string& to, std::vector<std::string> more = {}) {
         std::vector<std::string> args = {from.find("cifar-100") == std::string::npos ? "cifar10" : "cifar100",
                                          "--from",
@@ -47,7 +47,7 @@ protected:
         EXPECT_EQ(quietly([&] { return verify({dir_.path(to)}); }), 0);
         return dir_.path(to);
     }
-    /// Empty if the script finds nothing wrong.
+    /// Returns the script's complaint; empty if it finds nothing wrong.
     std::string wrong(const std::string& arguments) {
         const Finished f = run(script + arguments);
         return f.code == 0 ? "" : f.err;
@@ -105,7 +105,6 @@ TEST_F(Cifar, TakesTheFirstImagesOfEachBatch) {
     EXPECT_EQ(SplitReader(set, "test").info().images, 2);
 }
 
-// A pickle may call anything: Python's own reader does, this one must not.
 TEST_F(Cifar, LinesOfNamesMayEndAsOnWindows) {
     ASSERT_EQ(run("cd " + dir_.path() +
                   " && tar -xzf binary/cifar-10-binary.tar.gz && "
@@ -119,7 +118,7 @@ TEST_F(Cifar, LinesOfNamesMayEndAsOnWindows) {
     EXPECT_EQ(names[9], "kind 9");
 }
 
-// As `tar -r` leaves it where a file was there already.
+// `tar -r` leaves an archive like this if the file was in it already.
 TEST_F(Cifar, ABatchThatIsThereTwiceIsRefused) {
     unpacked();
     ASSERT_EQ(run("cd " + dir_.path() +
@@ -130,6 +129,7 @@ TEST_F(Cifar, ABatchThatIsThereTwiceIsRefused) {
     expect_refusal("twice/cifar-10-python.tar.gz", {"data_batch_2: occurs twice"});
 }
 
+// A pickle may call anything. Python's own reader makes the call; ours must not.
 TEST_F(Cifar, PicklesThatWantACommandRunNothing) {
     const std::string batch = unpacked() + "/data_batch_3", marker = dir_.path("run-by-pickle"),
                       command = "touch " + marker;

@@ -1,6 +1,6 @@
-// When checkpoints are taken and when a run stops: by steps, by epochs, by a clock, before a
-// deadline. A listener's own clock and a list of steps say when each is due, so that a busy machine
-// changes nothing: steps become slower, rules stay exact.
+// Moments of checkpoints, and of a run's stop: by steps, by epochs, by a clock, before a deadline.
+// A listener's own clock and a list of steps say when each is due, so the tests hold on a busy
+// machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using Steps = std::vector<int64_t>;
 
-/// Every step takes at least `milliseconds`.
+/// A backend whose steps take at least `milliseconds` each.
 class SlowBackend final : public cpu::CpuBackend {
 public:
     explicit SlowBackend(int milliseconds) : cpu::CpuBackend({1, false}, test_comm()), milliseconds_(milliseconds) {}
@@ -30,7 +30,7 @@ public:
                         }});
         cpu::CpuBackend::update(u, tape);
     }
-    bool asynchronous = false;  ///< the trainer looks at steps only every log interval
+    bool asynchronous = false;  ///< true: the trainer looks at steps only once per log interval
 
 private:
     int milliseconds_;
@@ -38,9 +38,9 @@ private:
 
 /// One call of the listener, in order.
 struct Call {
-    bool checkpoint;  ///< else a report of steps
+    bool checkpoint;  ///< otherwise a report of steps
     int64_t step;
-    double step_seconds;  ///< of the last step reported
+    double step_seconds;  ///< of the last reported step
     Clock::time_point when;
 };
 
@@ -98,8 +98,8 @@ TEST(Clocks, CheckpointsByTime) {
     training.trainer.run(seen);
 
     ASSERT_GE(seen.checkpoints().size(), 3u) << "60 steps of 10 ms";
-    // What is due when a step is reported is taken after the next one. A checkpoint sets the clock
-    // back before it is reported, and after the report of its step.
+    // A checkpoint that is due when a step is reported is taken after the next step. A checkpoint
+    // resets the clock before it is reported, and after the report of its step.
     std::optional<Clock::time_point> taken, before_taken, step_reported;
     int reports_when_due = 0;
     for (const Call& c : seen.calls) {
@@ -119,8 +119,8 @@ TEST(Clocks, CheckpointsByTime) {
     }
 }
 
-// A run stops where all ranks know of it: a report after the one at which 5 s were left, for the
-// checkpoint to be written in.
+// A run stops at a point that all ranks know: one report after the one at which 5 s were left. The
+// 5 s are for writing the checkpoint.
 TEST(Clocks, StopsFiveSecondsBeforeTheDeadline) {
     constexpr double left_for_the_checkpoint = 5;
     for (const bool asynchronous : {false, true}) {
@@ -207,8 +207,8 @@ TEST(Clocks, TextsThatAreNoTimeAreRefused) {
                                             "1H"};
     for (const std::string option : {"--time-limit", "--watchdog", "--checkpoint-every", "--tune"})
         for (const std::string& text : wrong) {
-            if (option == "--checkpoint-every" && text == "1") continue;        // a number of steps
-            if (option == "--tune" && (text == "1" || text == "0s")) continue;  // a second; none
+            if (option == "--checkpoint-every" && text == "1") continue;        // number of steps
+            if (option == "--tune" && (text == "1" || text == "0s")) continue;  // one second; none
             const auto parse = [&] { parse_train_options({"--data", "x", "--batch-size", "8", option, text}); };
             EXPECT_EQ("", problem_of_error(Exit::usage, {option, " " + text + ":", "8760h"}, parse));
         }

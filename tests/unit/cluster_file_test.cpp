@@ -1,5 +1,5 @@
-// Cluster files: units, tables, what is refused, and the files that ship, against what was
-// published of such machines.
+// Cluster files: units, tables and refusals. The files that ship are compared with published
+// figures of such machines.
 #include "report/cluster_file.h"
 
 #include <gtest/gtest.h>
@@ -21,13 +21,13 @@ protected:
         write_file(dir.path(name), text);
         return dir.path(name);
     }
-    /// What is wrong with the refusal of `text`; its line is looked for as FILE:LINE.
+    /// Returns the problem with the refusal of `text`, whose message must name FILE:LINE.
     std::string problem(const std::string& text, int line, std::vector<std::string> words) {
         const std::string path = file(text);
         words.push_back(line > 0 ? path + ":" + std::to_string(line) + ": " : path + ": ");
         return problem_of_error(Exit::bad_input, words, [&] { read_cluster(path); });
     }
-    /// A table of 2 hosts with 4 ranks each; `sizes` as "[8, 1e-5]" lists.
+    /// Returns a table of 2 hosts with 4 ranks each; `sizes` holds lists like "[8, 1e-5]".
     std::string table(const std::string& sizes, int ranks = 8, int hosts = 2, int per_host = 4) {
         std::string rows;
         for (const char c : sizes)
@@ -189,14 +189,14 @@ TEST_F(ClusterFile, TablesThatCannotBeAreRefused) {
     EXPECT_EQ("", problem(least + "all-reduce-table = t.json\nall-reduce-table = t.json\n", 5, {"8 ranks on 2 hosts"}));
 }
 
-/// The images/s of one GPU at a batch, by a shipped file's line 'step'.
+/// Returns the images/s of one GPU at a batch, from a shipped file's line 'step'.
 double rate(const Cluster& c, const std::string& precision, double batch) {
     for (const KnownStep& s : c.steps)
         if (s.model == "resnet50" && s.precision == precision) return batch / (s.fixed + s.per_sample * batch);
     return NAN;
 }
 
-// MLPerf's and DLPerf's rows; the bounds are those that the files state.
+// Compared with rows of MLPerf and DLPerf; the files state the bounds.
 TEST_F(ClusterFile, ShippedStepsAreThePublishedRates) {
     struct Row {
         const char *file, *precision;
@@ -232,7 +232,7 @@ TEST_F(ClusterFile, ShippedMachinesAreWhatTheirNamesSay) {
         if (entry.path().extension() != ".cluster") continue;
         const Cluster c = read_cluster(entry.path().string());
         EXPECT_FALSE(c.steps.empty()) << c.name;
-        // sums send no more than the network's lines carry, nor than links do
+        // an all-reduce cannot send more than the network's lines and the links carry
         EXPECT_LE(c.adapter_bandwidth, 50e9) << c.name;
         EXPECT_LE(c.node_bandwidth, 450e9) << c.name;
         EXPECT_EQ(read_file(entry.path().string()).rfind("# ", 0), 0u) << c.name << " says what it is";

@@ -1,4 +1,4 @@
-// How tests start other programs: without the variables of the job that they are themselves.
+// Tests start other programs without the variables of the job that they run in.
 #include "tests/support/cluster.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// convoy report of several runs: which options are columns, which run stands first, in every
+// convoy report of several runs: which options become columns, which run comes first, in every
 // format, and the size of images that a model sees.
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class Comparison : public ReportTest {
 protected:
-    /// A training that recorded `options`; without an evaluation if `accuracy` is NaN.
+    /// Writes a training that recorded `options`; without an evaluation if `accuracy` is NaN.
     void write_run(const std::string& name, const std::string& options, double accuracy,
                    const std::string& images = "28x28x1") {
         fs::create_directories(dir_.path(name));
@@ -29,7 +29,7 @@ protected:
         m.event(2, "done", "");
         m.publish();
     }
-    /// The cells of the first table of Markdown, a row each; the header first.
+    /// Returns the cells of the first table of Markdown by row; the header comes first.
     static std::vector<std::vector<std::string>> cells(const std::string& markdown) {
         std::vector<std::vector<std::string>> rows;
         std::istringstream lines(markdown);
@@ -47,7 +47,7 @@ protected:
     static bool has(const std::vector<std::string>& words, const std::string& word) {
         return std::find(words.begin(), words.end(), word) != words.end();
     }
-    /// The options that differ, as the JSON has them.
+    /// Returns the options that differ, from the JSON.
     nlohmann::json differing(const std::string& runs) {
         const Finished f = report("--format json " + runs);
         EXPECT_EQ("", failure(f));
@@ -117,7 +117,7 @@ TEST_F(Comparison, RunsWithoutAnEvaluationComeLastInTheOrderGiven) {
     EXPECT_EQ(cells(report("--format markdown low oom").out).at(2).at(0), "oom");
 }
 
-// Versions before an option existed recorded nothing of it, and did what its default does.
+// Versions before an option existed did not record it, and behaved as its default does.
 TEST_F(Comparison, AnOptionThatARunDidNotRecordCountsAsItsDefault) {
     write_run("old", "lr = 0.1\n", 0.5);
     write_run("new", "lr = 0.1\nmixup = 0\n", 0.5);
@@ -133,7 +133,7 @@ TEST_F(Comparison, HowARunWasStartedAndShownIsNotCompared) {
     EXPECT_EQ(differing("a b"), nlohmann::json::parse("[{},{}]"));
 }
 
-// Columns of that name exist already; that of `epochs` counts those that were completed.
+// Columns of these names exist already. The existing column `epochs` counts completed epochs.
 TEST_F(Comparison, AColumnIsNotThereTwice) {
     write_run("a", "model = resnet18\nprecision = f32\nepochs = 3\n", 0.5);
     write_run("b", "model = resnet18\nprecision = bf16\nepochs = 5\n", 0.25);

@@ -1,4 +1,4 @@
-// What a training says of itself, in a file instead of a terminal.
+// Lines that a training prints about itself, written to a file instead of a terminal.
 #include "cli/console.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 class ConsoleLines : public testing::Test {
 protected:
-    /// What `action` prints.
+    /// Returns what `action` prints.
     template <class Action> std::string printed(const Action& action) {
         std::FILE* to = std::fopen(dir_.path("out").c_str(), "w");
         {
@@ -32,11 +32,11 @@ protected:
     TempDir dir_;
 };
 
-// 20 ms for a step, and a million steps are left: 5 hours at least, however busy the machine is.
+// A step takes 20 ms and a million steps are left: at least 5 hours, however busy the machine is.
 TEST_F(ConsoleLines, TheTimeLeftIsByTheStepsSinceTheStart) {
     const std::string text = printed([](Terminal& terminal) {
         const auto lines = make_plain_lines({.total_steps = 2'000'000, .steps_per_epoch = 1000}, terminal);
-        lines->on_start(999'999);  // of an earlier run
+        lines->on_start(999'999);  // by an earlier run
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         StepRecord millionth;
         millionth.step = 1'000'000;

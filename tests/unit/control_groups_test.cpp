@@ -1,4 +1,4 @@
-// Which control groups a process is in, of files that are made up.
+// The control groups of a process, read from generated files.
 #include "base/control_groups.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ std::vector<std::string> names(const std::string& root) {
     return all;
 }
 
-// A container sees its own groups alone: those above are "/..", and cannot be looked at.
+// A container sees only its own groups: those above are "/..", and cannot be read.
 TEST(ControlGroups, OutsideTheMountedOneTheMountedOneCounts) {
     const TempDir dir;
     const auto of = [&](const std::string& mounted, const std::string& path) {

@@ -1,4 +1,4 @@
-// Which way a convolution takes on a CPU, decided from times that are made up here.
+// The algorithm of a convolution on a CPU, decided from times that the test makes up.
 #include "backend/cpu/conv_ways.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST_F(ConvWays, ShapesSayWhatCan) {
     ConvSpec biased = conv3_;
     biased.op.bias = 1;
     EXPECT_EQ(names(biased, avx512), (Names{"direct"}));
-    biased.direction = StepPhase::data_gradient;  // knows no bias
+    biased.direction = StepPhase::data_gradient;  // has no bias
     EXPECT_EQ(names(biased, avx512), (Names{"winograd", "direct", "product"}));
 }
 
@@ -123,7 +123,7 @@ TEST_F(ConvWays, LikeSizesShareAMeasurement) {
 }
 
 TEST_F(ConvWays, WhatIsMeasuredTakesMilliseconds) {
-    // 2 * 64 pixels * 64 * 9 * 64 a image
+    // 2 * 64 pixels * 64 * 9 * 64 per image
     EXPECT_DOUBLE_EQ(conv3_.flops(), 4718592);
     EXPECT_EQ(conv3_.images(0.5e9), 105);
     EXPECT_EQ(conv3_.images(2e9), 423);
@@ -132,7 +132,7 @@ TEST_F(ConvWays, WhatIsMeasuredTakesMilliseconds) {
     EXPECT_EQ(spec(StepPhase::forward, 1, 1, 1, 16, 16).images(2e9), 1024);
 }
 
-// Of all together, 24 GFLOP a thread; each has half of one at least, and 2 at most.
+// All together take 24 GFLOP per thread; each takes between half a GFLOP and 2 GFLOP.
 TEST_F(ConvWays, ManyAreMeasuredWithLessWorkEach) {
     EXPECT_DOUBLE_EQ(trial_flops(1, 1), 2e9);
     EXPECT_DOUBLE_EQ(trial_flops(20, 1), 1.2e9);
@@ -164,7 +164,7 @@ TEST_F(ConvWays, AProgramTakesWhatWasMeasured) {
     const GradientFlow gradients = gradient_flow(graph);
     const Outline outline{graph, 4, true, gradients};
     const std::vector<ConvUse> uses = uses_of(outline, 2);
-    ConvChoices choices;  // all directions of the second convolution otherwise than untimed
+    ConvChoices choices;  // only of the second convolution, with another winner than the untimed order's
     const int second = uses[3].op;
     for (const ConvUse& use : uses)
         if (use.op == second) choices[use.spec.key()] = {{ConvBy::direct, 1e-3}, {ConvBy::winograd, 2e-3}};
@@ -202,7 +202,7 @@ TEST_F(ConvWays, WhatAWayMultipliesIsKnown) {
     EXPECT_EQ(ways.products(0, StepPhase::forward).of_direct, 1);
 }
 
-// Images' sides, the tile that takes fewer products, and how many of them.
+// Side lengths of images, the tile that needs fewer products, and their number.
 TEST_F(ConvWays, LargeTilesAreThoseThatFit) {
     const std::tuple<int, int, int, int> known[] = {{7, 7, 7, 81},        {14, 14, 7, 4 * 81}, {28, 28, 7, 16 * 81},
                                                     {8, 8, 8, 100},       {15, 7, 8, 2 * 100}, {15, 15, 8, 4 * 100},
@@ -217,7 +217,7 @@ TEST_F(ConvWays, LargeTilesAreThoseThatFit) {
     EXPECT_TRUE(ways.products(0, StepPhase::forward).in_f32);
 }
 
-// A checkpoint has a section for each kind of processor that the run was on.
+// A checkpoint has one section per kind of processor that the run used.
 TEST(ConvWaysOfACheckpoint, AreThoseOfThisProcessor) {
     CpuBackend backend({1, false}, test_comm());
     const std::string mine = "[" + backend.kind() + "]\nours = direct 5\n",

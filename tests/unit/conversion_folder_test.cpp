@@ -1,4 +1,4 @@
-// OUT.partial: which shards a conversion that goes on takes as finished.
+// OUT.partial: which shards count as finished when a conversion is resumed.
 #include "data/conversion_folder.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST_F(ConversionFolders, AShardThatWasBeingCompletedIsMadeAgain) {
     EXPECT_EQ(folder_.seal(record, statistics_).sha256, entry.sha256);
 }
 
-// Another image may be in it by then, and the digest of before would be put into the manifest.
+// The shard may hold another image by then, and the old digest would get into the manifest.
 TEST_F(ConversionFolders, AForgottenShardIsCompletedAnew) {
     const ShardRecord before = made();
     folder_.remember(before);
@@ -94,13 +94,13 @@ TEST_F(ConversionFolders, WhatIsLeftOfAnotherConversionIsRemoved) {
     EXPECT_FALSE(folder_.finished(record.name));
 }
 
-// Else hours of work would be removed as another conversion's.
+// Otherwise hours of work would be removed as if they were another conversion's.
 TEST_F(ConversionFolders, WhatCannotBeOpenedIsNotAnotherConversion) {
     const std::string folder = dir_.path("set.partial"), identity = folder + "/conversion.json";
     const ShardRecord record = made();
     folder_.remember(record);
     fs::remove(identity);
-    fs::create_symlink(identity, identity);  // ELOOP, for root too
+    fs::create_symlink(identity, identity);  // ELOOP, even for root
     {
         ConversionFolder again(dir_.path("set")), other(dir_.path("other"));
         EXPECT_EQ("", problem_of_error(Exit::bad_input, {identity, "cannot be read"}, [&] { again.prepare("this"); }));
@@ -138,7 +138,7 @@ TEST_F(ConversionFolders, OfAnotherUserOrOpenToOthersAreRefused) {
     EXPECT_EQ(read_file(partial + "/shards/x"), "theirs");
 }
 
-// Another member of a group may rename the folder away in the group's folder.
+// In a group's folder another member of the group may rename the folder.
 TEST_F(ConversionFolders, AreNotWrittenToWhenAnotherIsInTheirPlace) {
     const ShardRecord record = made();
     folder_.remember(record);
@@ -177,7 +177,7 @@ TEST_F(ConversionFolders, HaveAManifestThatIsNoLink) {
     EXPECT_NE(read_file(dir_.path("set/manifest.json")), "mine");
 }
 
-// A folder where something is mounted cannot be removed, by root either.
+// A folder with a mount point cannot be removed, even by root.
 TEST_F(ConversionFolders, WhatCannotBeRemovedIsAnError) {
     const ShardRecord record = made();
     folder_.remember(record);

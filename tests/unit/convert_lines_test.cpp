@@ -1,4 +1,4 @@
-// What a conversion of images prints, line by line. Runs of convert are in runs/convert_summary.
+// Lines that a conversion of images prints. runs/convert_summary runs convert.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -52,7 +52,7 @@ TEST_F(ConvertLines, AllOfTwentySourcesAreNamedAndTenOfMore) {
     EXPECT_TRUE(has("  … and from 11 more; the fewest are 1 from source20, the most 29 from source17")) << printed();
 }
 
-// Up to five are named.
+// At most five are named.
 TEST_F(ConvertLines, SkippedFilesAreNamedAndMoreAreHinted) {
     const auto skip = [&](int files) {
         found_.skipped = {};

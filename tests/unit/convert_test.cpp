@@ -1,6 +1,6 @@
-// Decoders and the way to shards and back: exact pixels and labels from made-up CIFAR-10 and IDX
-// files, and one clear line for every kind of broken source. Nothing may be left where the data set
-// would have been.
+// Decoders, and the way to shards and back: exact pixels and labels from generated CIFAR-10 and IDX
+// files, and one clear line for every kind of broken source. After a failure nothing is left in
+// place of the data set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Rows read_all(const SplitReader& reader) {
 uint8_t pixel(int batch, int row, int byte) { return uint8_t((batch * 31 + row * 17 + byte * 7919) >> 2); }
 
 constexpr int batch_rows = 5;
-/// The bytes of one made-up batch: label (batch + row) % 10, then planar pixels.
+/// Returns the bytes of one generated batch: label (batch + row) % 10, then planar pixels.
 std::string batch_bytes(int batch) {
     std::string bytes;
     for (int row = 0; row < batch_rows; ++row) {
@@ -45,7 +45,7 @@ std::string batch_bytes(int batch) {
     return bytes;
 }
 
-/// A folder like the one in the official archive; returns its parent.
+/// Makes a folder like the one in the official archive. Returns its parent.
 std::string make_cifar(const TempDir& dir) {
     const std::string folder = dir.path("cifar/cifar-10-batches-bin/");
     for (int batch = 0; batch < 5; ++batch)
@@ -55,7 +55,7 @@ std::string make_cifar(const TempDir& dir) {
     return dir.path("cifar");
 }
 
-/// What batches [first, last) become.
+/// Returns the rows expected of batches [first, last).
 Rows expected_cifar(int first, int last, int rows_each = batch_rows) {
     Rows rows;
     for (int batch = first; batch < last; ++batch)
@@ -271,7 +271,7 @@ TEST_F(Convert, SyntheticIsAFunctionOfItsArguments) {
     EXPECT_EQ(std::make_tuple(info.height, info.width, info.channels, info.classes), std::make_tuple(8, 6, 2, 4));
 }
 
-// What `train` refuses, neither `convert` makes nor `verify` calls sound.
+// `convert` does not make a data set that `train` refuses, and `verify` does not accept it.
 TEST_F(Convert, ADataSetHasTestImages) {
     for (const char* images : {"1", "4", "5", "9"}) {
         convert_and_verify({"synthetic", "--images", images, "--size", "2x2x1", "--shards", "1", "--force"});

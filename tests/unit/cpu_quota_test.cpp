@@ -1,5 +1,5 @@
-// Quotas of processor time, read from made-up /proc and /sys trees of both versions, and kept by a
-// training where this test can make a control group.
+// Quotas of processor time, read from generated /proc and /sys trees of both versions. If the test
+// can make a control group, a training keeps to its quota.
 #include "base/cpu_quota.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 class CpuQuotas : public testing::Test {
 protected:
     void put(const std::string& path, const std::string& text) { write_file(root_.path() + path, text); }
-    /// (processors, name) of all quotas.
+    /// Returns (processors, name) of all quotas.
     std::vector<std::pair<double, std::string>> all() {
         std::vector<std::pair<double, std::string>> found;
         for (const CpuQuota& q : cpu_quotas(root_.path())) found.emplace_back(q.processors, q.name);
@@ -63,7 +63,7 @@ TEST_F(CpuQuotas, AreSharedByTheRanksOfAGroup) {
     EXPECT_FALSE(share_of_quotas({}, {"a", "b"}));
     EXPECT_EQ(share_of_quotas({node}, {"a"})->processors, 8);
     EXPECT_EQ(share_of_quotas({node}, {"a"})->why, "all");
-    // four ranks, each in a group of its own within one
+    // four ranks, each in its own group within one group
     const std::vector<std::string> groups = {"a", "b", "a", "c", "a", "d", "a", "e"};
     EXPECT_EQ(share_of_quotas({task, node}, groups)->processors, 2);
     EXPECT_EQ(share_of_quotas({task, node}, groups)->why, "all, for 4 ranks");
@@ -87,8 +87,8 @@ TEST_F(CpuQuotas, ArePartsOfProcessorsThatEachHaveAThread) {
     EXPECT_TRUE(is_narrower(CpuShare{1.5, "all"}, 2));
 }
 
-/// A group of version 1 that grants so much of each tenth of a second; removed at the end of the
-/// scope.
+/// A group of version 1 that grants `microseconds` of each tenth of a second. It is removed at the
+/// end of the scope.
 class QuotaGroup {
 public:
     explicit QuotaGroup(int microseconds) {

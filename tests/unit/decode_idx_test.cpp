@@ -1,4 +1,4 @@
-// IDX files that are sound, each by itself, and do not belong together.
+// IDX files that are each sound, but do not belong together.
 #include <gtest/gtest.h>
 
 #include "data/decode.h"

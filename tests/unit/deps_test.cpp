@@ -1,5 +1,5 @@
-// .ci/deps.sh on machines that this one is not: its table of what is needed, row by row. Run from
-// the repository's root.
+// .ci/deps.sh on machines unlike this one: its table of dependencies, row by row. Run from the
+// repository's root.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 namespace convoy::test {
 namespace {
 
-/// What `deps.sh info` prints for a machine whose toolkit is in `cuda` and whose cudnn-frontend is
-/// nowhere.
+/// Returns the output of `deps.sh info` for a machine with a toolkit in `cuda` and without
+/// cudnn-frontend.
 std::string info_with_toolkit_in(const std::string& cuda) {
     return run("CUDA='" + cuda + "' CUDNN_FRONTEND=/nonexistent bash .ci/deps.sh info").out;
 }
@@ -39,7 +39,7 @@ TEST(Deps, WithAToolkitItsHeadersAreWanted) {
     EXPECT_TRUE(misses(info_with_toolkit_in(dir.path()), "cudnn-frontend"));
 }
 
-// A source package's setup.py would run before anything is compared with its SHA-256.
+// A source package's setup.py would run before its SHA-256 is checked.
 TEST(Deps, PipTakesWheelsOnly) {
     int calls = 0;
     for (const char* script : {".ci/deps.sh", ".ci/style.sh"}) {

@@ -1,5 +1,5 @@
-// What the file system is asked for, in order: a file is synced when it is complete, then renamed,
-// then its folder is synced.
+// The order of calls to the file system: a complete file is synced and renamed, then its folder is
+// synced.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -23,8 +23,8 @@ namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
 
-/// What is wrong with how `path` was put in place, empty if nothing: its partial file synced with
-/// all its bytes, one rename, and the folder synced after it.
+/// Returns the problem with how `path` was put in place; empty if there is none. Required: its
+/// partial file synced with all bytes, one rename, and then the folder synced.
 std::string problem_of(const std::vector<Call>& calls, const std::string& file) {
     const std::string path = real_path(file);
     const auto renamed =
@@ -83,7 +83,7 @@ TEST_F(Durable, EveryPublishOfMetricsIsSyncedAndRenamed) {
     EXPECT_EQ("", problem_of(log.calls, dir_.path("metrics.h5")));
 }
 
-// Its files are in a folder that is renamed to the data set's.
+// The files are in a folder that is renamed to the data set's name.
 TEST_F(Durable, DataSetsAreSyncedAndRenamed) {
     CallLog log;
     write_data_set(make_synthetic({.images = 20, .test_images = 10, .height = 4, .width = 4}), dir_.path("data"), 2,
@@ -106,7 +106,8 @@ TEST_F(Durable, DataSetsAreSyncedAndRenamed) {
     EXPECT_TRUE(is_synced(renamed, log.calls.end(), real_path(dir_.path()))) << "the folder of the folder";
 }
 
-// Others may put a link, or a pipe that waits for a reader, under the name of the partial file.
+// Another user may put a link, or a pipe that waits for a reader, under the name of the partial
+// file.
 TEST_F(Durable, AFileInTheWayIsReplacedAndNotWrittenTo) {
     const std::string path = dir_.path("file"), partial = path + ".partial", mine = dir_.path("mine");
     const std::vector<unsigned char> bytes = {'n', 'e', 'w'};
@@ -126,7 +127,7 @@ TEST_F(Durable, AFileInTheWayIsReplacedAndNotWrittenTo) {
     EXPECT_EQ(read_file(mine) + read_file(partial + "/deep/x"), "minemine");
 }
 
-// The log itself: what is done the wrong way round is told from what is right.
+// Tests problem_of() itself: it finds calls in the wrong order.
 TEST_F(Durable, TheTestSeesWhatIsMissing) {
     const std::string partial = dir_.path("file.partial"), path = dir_.path("file");
     const auto sync = [](const std::string& what) {

@@ -1,4 +1,4 @@
-// What an epoch adds up of its steps.
+// Sums that an epoch computes from its steps.
 #include <gtest/gtest.h>
 
 #include "train/trainer.h"

@@ -1,4 +1,4 @@
-// Which data sets a model file can be measured on.
+// Tests which data sets a model file can be evaluated on.
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"

@@ -1,4 +1,4 @@
-// What an evaluation counts, against the same counted here from the weights.
+// Counts of an evaluation, compared with counts that the test computes from the weights.
 #include "train/evaluator.h"
 
 #include <gtest/gtest.h>

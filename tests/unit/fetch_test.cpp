@@ -12,8 +12,8 @@ namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
 
-/// Two images a batch, packed like the official archive, in dir/www/cifar.tar.gz; returns its
-/// bytes.
+/// Makes dir/www/cifar.tar.gz, packed like the official archive, with two images per batch. Returns
+/// its bytes.
 std::string make_archive(const TempDir& dir) {
     for (int batch = 0; batch < 6; ++batch) {
         std::string bytes;
@@ -38,8 +38,8 @@ protected:
                     " CONVOY=" + sibling("convoy") + " ";
     }
 
-    /// Runs fetch.sh while a server (command line `server`, which prints its port first) serves
-    /// www/.
+    /// Runs fetch.sh while a server serves www/. `server` is the server's command line; it prints
+    /// its port first.
     Finished fetch(const std::string& server, const std::string& settings = "") const {
         return run("exec 3< <(" + server + " & echo pid $!; wait)\n" +
                    "while read -r -u 3 line; do case $line in pid*) pid=${line#pid };; *) port=$(grep -oE '[0-9]{4,5}' "

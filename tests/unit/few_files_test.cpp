@@ -1,4 +1,4 @@
-// Data sets of more shards than a process may have open: shards are opened in turn.
+// Data sets with more shards than a process may have open: shards are opened one after the other.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -15,7 +15,7 @@ namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
 
-/// A soft limit of open files, while it exists.
+/// Sets a soft limit of open files while it exists.
 class SoftLimit {
 public:
     explicit SoftLimit(rlim_t files) {
@@ -32,7 +32,7 @@ private:
 
 class FewFiles : public testing::Test {
 protected:
-    /// Descriptors of this process that are files of the data set, as the kernel says.
+    /// Counts descriptors of this process that are files of the data set, according to the kernel.
     int descriptors() const {
         int count = 0;
         for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
@@ -41,7 +41,7 @@ protected:
         }
         return count;
     }
-    /// Pixels and labels, read `step` rows at a time.
+    /// Returns pixels and labels, read `step` rows at a time.
     std::string rows(const SplitReader& reader, int64_t step) const {
         const SplitInfo& info = reader.info();
         std::string all;

@@ -1,4 +1,4 @@
-// Fletcher-32 against chunks that HDF5 wrote, and against what HDF5 reads.
+// Fletcher-32 compared with chunks that HDF5 wrote, and with what HDF5 accepts.
 #include "data/fletcher32.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class OneChunk {
 public:
     explicit OneChunk(size_t bytes)
         : set_(h5::create_dataset(file_, "/set", H5T_STD_U8LE, {bytes}, {bytes}, "memory")) {}
-    /// What HDF5 writes for `content`: the bytes and their checksum.
+    /// Returns the stored bytes of `content`: the bytes and their checksum.
     Chunk written(const Chunk& content) {
         h5::write_rows(set_, H5T_NATIVE_UINT8, 0, content.size(), content.data(), "memory");
         Chunk raw(content.size() + 4);
@@ -30,7 +30,7 @@ public:
         EXPECT_EQ(skipped, 0u);
         return raw;
     }
-    /// Whether HDF5 reads a chunk of these bytes and this checksum.
+    /// Returns true if HDF5 reads a chunk of these bytes and this checksum.
     bool reads(const Chunk& raw) {
         const hsize_t first = 0;
         EXPECT_GE(H5Dwrite_chunk(set_, H5P_DEFAULT, 0, &first, raw.size(), raw.data()), 0);
@@ -43,8 +43,8 @@ private:
     h5::Handle set_;
 };
 
-/// All short lengths; lengths around a row of words (64 bytes) and around 360 rows, which are
-/// summed without carries.
+/// Returns all short lengths, and lengths around a row of words (64 bytes) and around 360 rows,
+/// which are summed without carries.
 std::vector<size_t> lengths() {
     std::vector<size_t> all;
     for (size_t bytes = 1; bytes <= 260; ++bytes) all.push_back(bytes);
@@ -77,7 +77,7 @@ TEST(Fletcher32, IsWhatHdf5Wrote) {
     }
 }
 
-// Vectors are loaded from any address.
+// Vector loads start at any address.
 TEST(Fletcher32, IsTheSameAtAnyAddress) {
     Chunk content(3000);
     std::mt19937 random(1);

@@ -1,4 +1,4 @@
-// Folders against ls, and what cannot be looked into.
+// Folders compared with ls, and folders that cannot be read.
 #include "base/folder.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Trainings against formulas in double precision that stand here: softmax regression with momentum,
-// step by step, and an evaluation with the mean of the ranks' running statistics. Comparing Convoy
-// with itself would miss what is wrong in both runs.
+// Trainings compared with formulas in double precision: softmax regression with momentum, step by
+// step, and an evaluation with the mean of the ranks' running statistics. Comparing Convoy with
+// itself would miss an error that is in both runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,8 @@ class Regression {
 public:
     Regression(Reals weight, Reals bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
 
-    /// One step on these samples. Returns the mean of -log(probability of the label) before it.
+    /// Takes one step on these samples. Returns the mean of -log(probability of the label) before
+    /// it.
     double step(const Samples& samples, const std::vector<int>& batch, double rate, double momentum) {
         Reals dweight(weight_.size()), dbias(bias_.size());
         double loss = 0;
@@ -76,8 +77,8 @@ public:
         descend(bias_, bias_velocity_, dbias, rate, momentum);
         return loss;
     }
-    /// Sums over these samples: of -log(probability of the label), and of labels that are the most
-    /// probable class, or among the five that are.
+    /// Returns sums over these samples: of -log(probability of the label), and of labels that are
+    /// the most probable class, or among the five most probable.
     Tally tally(const Samples& samples, const std::vector<int>& batch) const {
         Tally sums;
         for (const int sample : batch) {
@@ -111,7 +112,8 @@ public:
     std::vector<StepRecord> records;
 };
 
-/// 2 steps an epoch: 0.4 after a warm-up of three steps, falling to a quarter from epoch 1 to 3.
+/// Returns a schedule of 2 steps per epoch: 0.4 after a warm-up of three steps, then a fall to a
+/// quarter from epoch 1 to 3.
 TrainSetup rising_and_falling() {
     TrainSetup setup = plain_setup(20, 4);
     setup.optimizer.momentum = 0.8f;
@@ -121,11 +123,11 @@ TrainSetup rising_and_falling() {
     setup.schedule.points = {{1, 1.0}, {3, 0.25}};
     return setup;
 }
-/// Of steps 1 to 8: a third, two thirds, all; then at epoch e = (step - 1) / 2 the factor
-/// 1 - 0.75 * (e - 1) / 2, down to 0.25.
+/// Rates of steps 1 to 8: a third, two thirds, all; then at epoch e = (step - 1) / 2 the factor 1 -
+/// 0.75 * (e - 1) / 2, down to 0.25.
 const Reals rates = {0.4 / 3, 0.4 * 2 / 3, 0.4, 0.4 * 0.8125, 0.4 * 0.625, 0.4 * 0.4375, 0.4 * 0.25, 0.4 * 0.25};
 
-/// A float's error of a sum of 20 terms, through at most 8 steps.
+/// The tolerance is a float's error of a sum of 20 terms, through at most 8 steps.
 void expect_tally(const Tally& got, const Tally& formula) {
     EXPECT_EQ(got.images, formula.images);
     EXPECT_NEAR(got.loss_sum, formula.loss_sum, 1e-5 * double(formula.images));
@@ -133,13 +135,13 @@ void expect_tally(const Tally& got, const Tally& formula) {
     EXPECT_NEAR(got.top5, formula.top5, 1e-9);
 }
 
-/// This rank's samples of a batch.
+/// Returns this rank's samples of a batch.
 std::vector<int> own_of(const std::vector<int>& batch) {
     const Share mine = share_of(int64_t(batch.size()), test_comm().size(), test_comm().rank());
     return {batch.begin() + mine.first, batch.begin() + mine.first + mine.count};
 }
 
-/// Two steps an epoch, of 20 samples and of the 10 that are left.
+/// Trains two steps per epoch, one of 20 samples and one of the 10 that are left.
 void expect_formula(const TrainSetup& setup, const Reals& rate_of_step) {
     constexpr int images = 30, full = 20;
     cpu::CpuBackend backend({1, false}, test_comm());
@@ -178,7 +180,7 @@ TEST(Formula, WeightsAfterFullAndSmallerBatches) {
 
 TEST(Formula, EachStepHasItsOwnRate) { expect_formula(rising_and_falling(), rates); }
 
-// 3 steps an epoch, 9 in all, on two ranks; options on one side, the metric file on the other.
+// 3 steps per epoch, 9 in all, on two ranks. Compares options with the metric file.
 TEST(Formula, MetricsHaveTheRateOfEachStep) {
     const TempDir dir;
     make_data(dir.path("data"), 50, 10, "28x28x1");
@@ -195,15 +197,15 @@ TEST(Formula, MetricsHaveTheRateOfEachStep) {
     }
 }
 
-/// x -> fc1 -> batch norm -> fc2. A batch norm that takes nine tenths of a new batch: what ranks
-/// have seen differs much.
+/// x -> fc1 -> batch norm -> fc2. The batch norm's momentum is nine tenths, so that the ranks'
+/// statistics differ much.
 Graph graph_with_norm() {
     GraphBuilder g("normed", 1, 1, channels, classes);
     const ValueId x = g.batch_norm("bn", g.linear("fc1", g.input(), channels), 1e-5f, 0.9f);
     return g.finish(g.linear("fc2", x, classes), 0);
 }
 
-/// What the model makes of samples with given running statistics.
+/// Outputs of the model on samples, given running statistics.
 class NormFormula {
 public:
     explicit NormFormula(const Training& t)
@@ -212,7 +214,7 @@ public:
           weight2_(reals(t.tensor("fc2.weight"))),
           bias2_(reals(t.tensor("fc2.bias"))) {}
 
-    /// The mean of -log(probability of the label).
+    /// Returns the mean of -log(probability of the label).
     double loss(const Samples& samples, const Reals& mean, const Reals& variance) const {
         double sum = 0;
         for (int i = 0; i < samples.count(); ++i) {
@@ -227,8 +229,8 @@ private:
     Reals weight1_, bias1_, weight2_, bias2_;
 };
 
-/// The running statistics of this rank after the last step, before anything is evaluated, and what
-/// the evaluation gave.
+/// Keeps the running statistics of this rank after the last step, before the evaluation, and the
+/// evaluation's result.
 class NormListener final : public QuietListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>&) override {
@@ -241,7 +243,7 @@ public:
     Reals mean, variance, losses;
 };
 
-/// The mean over ranks.
+/// Returns the mean over ranks.
 Reals mean_of_ranks(const Reals& mine) {
     const Reals all = test_comm().gather_all(mine);
     Reals mean(mine.size());

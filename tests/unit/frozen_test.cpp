@@ -1,5 +1,5 @@
-// Parameters that are not trained any more: what steps leave out from then on, and that all else
-// stays the same bits.
+// Parameters that stop being trained: what later steps leave out, and that everything else keeps
+// the same bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ TEST(Frozen, NothingBeforeTheFirstTrainedConvolutionNeedsAGradient) {
     }
 }
 
-/// Two programs of one state: of a training before and after it freezes its whitening bias.
+/// Two programs of one state: a training's before and after it freezes its whitening bias.
 class TwoPrograms {
 public:
     explicit TwoPrograms(Backend& backend, Precision precision)
@@ -54,7 +54,7 @@ public:
                 put(backend, state_.params()[id], v);
             }
     }
-    /// By ParamId, of one batch; empty: not trained. Memory held NaN before.
+    /// Returns gradients of one batch by ParamId; empty: not trained. Memory holds NaN before.
     std::vector<Floats> gradients(size_t program) {
         Program p =
             lower({graphs_[program], backend_, state_, arena_, 1, false, static_cast<Counters*>(counters_.get())},
@@ -69,7 +69,7 @@ public:
         for (const Tensor& g : state_.gradients()) all.push_back(g.data ? get(backend_, g) : Floats());
         return all;
     }
-    /// Steps of the first program that the second has not.
+    /// Returns steps of the first program that the second does not have.
     std::vector<std::string> left_out() const {
         std::vector<std::string> names = names_[0];
         for (const std::string& name : names_[1])
@@ -122,13 +122,13 @@ TEST(Frozen, LeavesTheOtherGradientsTheSameBitsOnAGpu) {
     }
 }
 
-/// Leaves the whitening bias as it is from a step on, whatever the trainer thinks.
+/// A backend that freezes the whitening bias from a step on, whatever the trainer requests.
 class FreezingBackend final : public cpu::CpuBackend {
 public:
     FreezingBackend() : cpu::CpuBackend({.threads = 1}, test_comm()) {}
     void update(const Update& u, Tape& tape) override {
         Update frozen = u;
-        if (frozen_from > 0) {  // it lies last, 24 floats in 32
+        if (frozen_from > 0) {  // the bias is last: 24 floats in 32
             UpdateSegment bias = frozen.segments.back();
             frozen.segments.back().end = bias.begin = bias.end - 32;
             bias.steps = frozen_from;
@@ -153,7 +153,8 @@ public:
     std::vector<Checkpoint> checkpoints;
 };
 
-/// 3 epochs of 3 steps, the last of each smaller; look-ahead after every second.
+/// 3 epochs of 3 steps, and the last step of each epoch is smaller; look-ahead after every second
+/// step.
 class FrozenTrainer : public testing::Test {
 protected:
     FrozenTrainer() { make_data(dir_.path("data"), 14, 4, "32x32x3", 1); }
@@ -184,8 +185,8 @@ protected:
     TempDir dir_;
 };
 
-// The backend freezes in the one case, the trainer's second program in the other, in the middle of
-// an epoch: losses, weights, momenta and averages after every step are the same bits.
+// In one run the backend freezes, in the other the trainer's second program does, in the middle of
+// an epoch. Losses, weights, momenta and averages after every step have the same bits.
 TEST_F(FrozenTrainer, GoesOnWithTheSameBits) {
     for (const bool muon : {false, true}) {
         const KeptCheckpoints by_backend = train(0, 5, muon), own = train(5.0 / 3, 0, muon),

@@ -1,4 +1,4 @@
-// What is fused with a batch norm, and what must not be.
+// Tests which ops are fused with a batch norm, and which must not be.
 #include <gtest/gtest.h>
 
 #include "model/graph.h"
@@ -25,7 +25,7 @@ Norms norms_of(const Graph& graph) {
     return n;
 }
 
-/// A batch norm, then what `more` makes of its output.
+/// Fuses a graph of a batch norm and what `more` adds after it.
 template <class More> Norms fused(const More& more) {
     GraphBuilder b("test", 8, 8, 4, 10);
     const ValueId x = b.batch_norm("bn", b.conv("conv", b.input(), 4, 3, 1, 1, {Init::constant, 0}));
@@ -42,7 +42,7 @@ TEST(Fuse, WhatAloneReadsABatchNormIsFused) {
                   (Norms{.norms = 1, .relus = 1, .with_residual = 1, .with_relu = 1}));
 }
 
-// The value between is needed by somebody else.
+// Another op reads the batch norm's output.
 TEST(Fuse, ABatchNormWithSeveralReadersStays) {
     EXPECT_EQ(fused([](GraphBuilder& b, ValueId x) { return b.add(b.relu(x), x); }),
               (Norms{.norms = 1, .relus = 1, .adds = 1}));

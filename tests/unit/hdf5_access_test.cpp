@@ -1,5 +1,5 @@
-// What a failure to open or read an HDF5 file means: nothing about its bytes, unless they do not
-// add up.
+// Meaning of a failure to open or read an HDF5 file. It says nothing about the file's bytes, unless
+// they are inconsistent.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -32,7 +32,8 @@ protected:
                        1000, numbers.data(), path_);
         h5::close(std::move(file), path_);
     }
-    /// "inaccessible: …" or "damaged: …", as opening the file fails; empty if it does not.
+    /// Returns "inaccessible: …" or "damaged: …" if opening the file fails; otherwise an empty
+    /// text.
     std::string refusal() const {
         try {
             h5::open(path_);
@@ -56,7 +57,7 @@ TEST_F(Hdf5Access, ReadsWhatAnotherHasLocked) {
     ::close(other);
 }
 
-// The mark is of HDF5's own format: h5py leaves it, and h5clear takes it away.
+// The mark is part of HDF5's own format: h5py leaves it, and h5clear removes it.
 TEST_F(Hdf5Access, AFileThatIsOpenForWritingIsNotDamaged) {
     const std::string python = python_with("h5py");
     if (python.empty()) GTEST_SKIP() << "no python3 with h5py";
@@ -123,10 +124,10 @@ TEST_F(Hdf5Access, EveryErrnoHasItsOwnAdvice) {
         all.insert(words.substr(words.find(';')));
     }
     EXPECT_EQ(all.size(), codes.size()) << "advice is given twice";
-    EXPECT_TRUE(has(reason_and_advice(524, ""), "does not support"));  // ENOTSUPP, as NFS says it
+    EXPECT_TRUE(has(reason_and_advice(524, ""), "does not support"));  // ENOTSUPP, which NFS returns
 }
 
-// In a folder with the sticky bit nobody but its owner can remove the link, so it is still there
+// In a folder with the sticky bit only its owner can remove the link. So the link is still there
 // when the file is created.
 TEST_F(Hdf5Access, NoFileIsCreatedThroughALink) {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";

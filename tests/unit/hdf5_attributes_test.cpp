@@ -1,4 +1,4 @@
-// Texts in files as other programs read them.
+// Texts in files as read by other programs.
 #include <gtest/gtest.h>
 
 #include "data/hdf5.h"
@@ -7,7 +7,7 @@
 namespace convoy::test {
 namespace {
 
-/// As a C program has it: HDF5 converts the texts of the file to texts that end with a zero.
+/// Reads texts like a C program: HDF5 converts the texts of the file to zero-terminated texts.
 std::vector<std::string> read_as_c_strings(hid_t file, const char* name) {
     constexpr size_t width = 32;
     const h5::Handle attribute(H5Aopen(file, name, H5P_DEFAULT)), space(H5Aget_space(attribute)),

@@ -35,7 +35,7 @@ protected:
     static std::string refusal(const std::vector<std::string>& words, const std::function<void()>& read) {
         return problem_of_error(Exit::bad_input, words, read);
     }
-    /// Replaces chunk 3, rows 300 to 399, by `bytes` zeros as they are stored.
+    /// Replaces chunk 3, rows 300 to 399, by `bytes` stored zeros.
     void store_chunk(size_t bytes) const {
         make([&](hid_t file) {
             const std::vector<uint8_t> raw(bytes);
@@ -96,7 +96,7 @@ TEST_F(Hdf5Untrusted, OnlyPlainChunksWithChecksumsAreOpened) {
     }
 }
 
-/// Copies of `type`, each with one field that its standard type has not.
+/// Returns copies of `type`, each with one field that its standard type does not have.
 std::vector<h5::Handle> odd_ones(hid_t type) {
     std::vector<h5::Handle> types;
     const auto add = [&](const std::function<void(hid_t)>& change) {
@@ -157,7 +157,7 @@ TEST_F(Hdf5Untrusted, OlderFormatsAreRefusedWithWhatToDo) {
         }
         EXPECT_EQ("", refusal({path_, "old format", "libver='v110'"}, [&] { h5::open(path_); }));
     }
-    // objects of an old version in a file of the new one
+    // objects of an old version in a file of the new version
     make([](hid_t file) {
         H5Fset_libver_bounds(file, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
         h5::create_dataset(file, "/old/set", H5T_STD_I32LE, {4}, {4}, "");
@@ -196,7 +196,7 @@ TEST_F(Hdf5Untrusted, CommittedTypesAreRefused) {
     EXPECT_EQ("", refusal({path_, "attribute a"}, [&] { h5::int_attribute(file, "a", path_); }));
 }
 
-// HDF5 1.10 takes memory for the length of a text, and writes as much as the heap has.
+// HDF5 1.10 allocates memory for the length of a text, and writes as much as the heap has.
 TEST_F(Hdf5Untrusted, TextsOfAnotherLengthThanTheirHeapSaysAreRefused) {
     const std::string text(9000, 't');
     make([&](hid_t file) { h5::set_attribute(file, "text", text); });
@@ -231,7 +231,7 @@ TEST_F(Hdf5Untrusted, NoFileLoadsALibraryOfFilters) {
     EXPECT_EQ(kinds, 0u);
 }
 
-// A thousand references may name the same megabyte.
+// A thousand references may point to the same megabyte.
 TEST_F(Hdf5Untrusted, ListsOfVariableTextsAreRefused) {
     make([](hid_t file) {
         h5::set_attribute(file, "names", std::vector<std::string>{"a", "b"});
@@ -242,7 +242,7 @@ TEST_F(Hdf5Untrusted, ListsOfVariableTextsAreRefused) {
     EXPECT_EQ(h5::string_attributes(file, "good", path_), (std::vector<std::string>{"a", "b"}));
 }
 
-// As input/README.md says how to write shards.
+// The script follows input/README.md's instructions for writing shards.
 TEST_F(Hdf5Untrusted, FilesThatH5pyWritesInTheNewFormatAreRead) {
     const std::string python = python_with("h5py");
     if (python.empty()) GTEST_SKIP() << "no python3 with h5py";

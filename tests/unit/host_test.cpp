@@ -1,4 +1,4 @@
-// What is recorded of a host, of made-up systems and, beside other programs, of this one.
+// Records about a host, for generated systems and, compared with other programs, for this one.
 #include "comm/host.h"
 
 #include <gtest/gtest.h>

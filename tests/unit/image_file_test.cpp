@@ -1,4 +1,4 @@
-// Image files as pixels, against what Pillow reads in the same files
+// Image files as pixels, compared with what Pillow reads from the same files
 // (tests/support/image_files.py).
 #include "data/image_file.h"
 
@@ -23,7 +23,7 @@ RgbImage decoded(const std::string& file) {
     return image;
 }
 
-/// What is wrong with a file, empty if nothing.
+/// Returns the problem with a file; empty if there is none.
 std::string problem(const std::string& file) {
     try {
         decoded(file);
@@ -33,7 +33,7 @@ std::string problem(const std::string& file) {
     }
 }
 
-/// A picture of Pillow's, P6.
+/// Reads a P6 picture that Pillow wrote.
 RgbImage ppm(const std::string& file) {
     std::istringstream in(file);
     std::string magic;
@@ -107,7 +107,7 @@ TEST_F(ImageFile, ThatIsCutOffAnywhereIsRefused) {
     }
 }
 
-// Flipped bits mostly give other pixels, which nobody can tell; what is noticed is refused.
+// Flipped bits mostly give other pixels, which cannot be detected. Detected damage is refused.
 TEST_F(ImageFile, WithFlippedBitsIsReadOrRefused) {
     std::mt19937 random(11);
     int refused = 0;
@@ -160,7 +160,7 @@ TEST_F(ImageFile, ThatIsNoneIsRefused) {
     EXPECT_NE("", problem("\x89PNG\r\n\x1a\n"));
 }
 
-// In either order of bytes, and nothing beyond the segment is read (under the sanitizer).
+// Covers both byte orders. Nothing beyond the segment is read (checked by the sanitizer).
 TEST_F(ImageFile, OrientationIsOneWhereExifSaysNone) {
     const std::string good("Exif\0\0II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\6\0\0\0", 28);
     EXPECT_EQ(exif_orientation(bytes_of(good)), 6);

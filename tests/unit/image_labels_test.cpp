@@ -1,4 +1,4 @@
-// Which class an image has by its label, and which image a list's line means.
+// Tests which class an image gets from its label, and which image a line of a list means.
 #include "tests/unit/image_lists.h"
 
 namespace convoy::test {
@@ -36,7 +36,7 @@ TEST_F(ImageLabels, AListNamesMembersByAsMuchOfTheirPathsAsItTakes) {
     EXPECT_EQ(contents(listed({cats, all}, list)), std::vector<std::string>{"0 1.jpg: dog/1"});
 }
 
-// By class and name, as if "7" and "07" were written alike.
+// Sorted by class and name, as if "7" and "07" were written alike.
 TEST_F(ImageLabels, NumbersAreSortedByTheirValue) {
     std::string lines;
     std::vector<std::string> wanted;
@@ -86,7 +86,7 @@ TEST_F(ImageLabels, NumberedTestLabelsAreFoldersOfThatName) {
     ImageList named = listed({root_});
     EXPECT_EQ(indices("2/x.jpg 2\n10/x.jpg 1\n", name_classes(named, "")), (std::vector<int32_t>{1, 2}));
 
-    // numbers of the training are indices, whatever a file's ids say
+    // labels of the training are indices, whatever ids a file has
     write_file(dir_.path("classes.txt"), "1 tench\n2 goldfish\n3 shark\n");
     write_file(list, "1/x.jpg 1\n2/x.jpg 2\n");
     ImageList numbered = listed({list});
@@ -108,7 +108,7 @@ TEST_F(ImageLabels, NumbersMeanFoldersHoweverTheyAreWritten) {
     EXPECT_EQ(test.images[1].class_index, 8);
 }
 
-// ImageNet has two classes that are called crane.
+// ImageNet has two classes named crane.
 TEST_F(ImageLabels, ANameOfTwoClassesIsRefused) {
     const std::string file = dir_.path("classes.txt"), list = root_ + "/test.txt";
     write_file(file, "n01 crane\nn02 tench\nn10 crane\n");

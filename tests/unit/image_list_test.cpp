@@ -1,5 +1,5 @@
-// What is in a folder, in archives made of it by tar, or in a list: the same images, each with its
-// bytes and class.
+// Images found in a folder, in archives that tar made of it, or through a list: the same images,
+// each with its bytes and class.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ TEST_F(ImageLists, WithNothingInThemAreRefused) {
     EXPECT_EQ("", problem({tar("n02/notes.txt")}, {"all.tar", "holds no .jpg"}));
 }
 
-// Ten are named.
+// At most ten are named.
 TEST_F(ImageLists, AllBadSourcesAreCounted) {
     std::vector<std::string> from;
     for (int i = 0; i < 10; ++i) write_file(from.emplace_back(dir_.path("bad" + std::to_string(i) + ".tar")), "PK\3\4");
@@ -79,7 +79,7 @@ TEST_F(ImageLists, LongNamesInArchivesAreRead) {
     }
 }
 
-// It ends a field of the text that other ranks get.
+// A zero byte ends a field of the text that other ranks get.
 TEST_F(ImageLists, NoNameHasAZeroByte) {
     const std::string name = "n01/" + std::string(120, 'f') + ".jpg";
     write_file(root_ + "/" + name, "long");
@@ -97,12 +97,13 @@ TEST_F(ImageLists, NoNameHasAZeroByte) {
     EXPECT_ANY_THROW(plan_of(std::string("\0000\0", 3), 0, 1));
 }
 
-// ILSVRC's training images: an archive of one archive a class, which holds files without a folder.
+// ILSVRC's training images are an archive with one archive per class, which holds files without a
+// folder.
 TEST_F(ImageLists, AnArchiveOfArchivesIsTheFolder) {
     for (const char* label : {"n02", "n01", "n10"})
         ASSERT_EQ(run("cd " + root_ + "/" + label + " && tar -cf ../" + label + ".tar *").code, 0);
     EXPECT_EQ(contents(listed({tar("n10.tar n01.tar n02.tar")})), wanted_);
-    // unpacked once: an archive a class, named one by one or as a folder
+    // unpacked once: one archive per class, named one by one or as a folder
     EXPECT_EQ(contents(listed({root_ + "/n02.tar", root_ + "/n10.tar", root_ + "/n01.tar"})), wanted_);
     fs::create_directories(dir_.path("archives"));
     for (const char* label : {"n02", "n01", "n10"})
@@ -220,7 +221,7 @@ TEST_F(ImageLists, ImagesThatLieElsewhereAreTakenAndCounted) {
     EXPECT_EQ(outside(listed({dir_.path("link/list.txt")})), Names{"n03/a.jpg"}) << "the list's own folder";
 }
 
-// ILSVRC's validation images: 50,000 without a folder, whose labels a list says.
+// ILSVRC's validation images are 50,000 files without a folder; a list gives their labels.
 TEST_F(ImageLists, AListSaysTheLabelsOfAFolderOrArchive) {
     for (const char* name : {"v1", "v2", "v3"}) write_file(dir_.path("val/") + name + ".JPEG", name);
     const std::string list = dir_.path("val.txt");

@@ -1,4 +1,4 @@
-// A folder of images whose content is text, for tests of what is listed of it.
+// A folder of images whose content is text, for tests of image lists.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 namespace convoy::test {
 
-/// "LABEL NAME: CONTENT" of each image, in the list's order.
+/// Returns "LABEL NAME: CONTENT" of each image, in the list's order.
 inline std::vector<std::string> contents(const ImageList& list) {
     std::vector<std::string> all;
     for (const ListedImage& image : list.images) {
@@ -44,7 +44,7 @@ protected:
                         const std::string& list = "") const {
         return problem_of_error(Exit::bad_input, words, [&] { listed(from, list); });
     }
-    /// Runs tar in the folder; the archive's path.
+    /// Runs tar in the folder. Returns the archive's path.
     std::string tar(const std::string& arguments, const std::string& name = "all.tar") const {
         EXPECT_EQ(run("cd " + root_ + " && tar -cf " + dir_.path(name) + " " + arguments).code, 0);
         return dir_.path(name);

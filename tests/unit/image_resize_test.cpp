@@ -1,4 +1,4 @@
-// What images are resized to, against Pillow's BILINEAR filter, which torchvision resizes by.
+// Resized images, compared with Pillow's BILINEAR filter, which torchvision uses.
 #include "data/image_resize.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ image = Image.frombytes("RGB", (w, h), open(sys.argv[5], "rb").read())
 open(sys.argv[6], "wb").write(image.resize((columns, rows), Image.BILINEAR).tobytes())
 )";
 
-/// `image` as Pillow resizes it, [rows, columns, 3].
+/// Returns `image` as resized by Pillow, [rows, columns, 3].
 std::string pillow(const RgbImage& image, int rows, int columns) {
     const TempDir dir;
     write_file(dir.path("in"), {image.pixels.begin(), image.pixels.end()});
@@ -61,7 +61,7 @@ TEST_F(ImageResize, IsWithinOneOfPillow) {
     }
 }
 
-// As torchvision.transforms.Resize: int(size * long / short).
+// Same rule as torchvision.transforms.Resize: int(size * long / short).
 TEST_F(ImageResize, ShortSideKeepsTheAspectRoundedDown) {
     const struct {
         int h, w, side, rows, columns;
@@ -74,7 +74,7 @@ TEST_F(ImageResize, ShortSideKeepsTheAspectRoundedDown) {
     }
 }
 
-// The middle of what Pillow makes of the image when it just covers the size.
+// The result is the middle of Pillow's image that just covers the size.
 TEST_F(ImageResize, AnExactSizeIsCutFromTheMiddle) {
     const struct {
         int h, w, height, width, rows, columns;

@@ -1,5 +1,5 @@
-// What people's sources hold besides images: what macOS, editors and NAS boxes leave, links,
-// archives that are none, the same image twice. Nothing is lost or taken twice without a word.
+// Sources that hold more than images: files that macOS, editors and NAS boxes leave, links, broken
+// archives, the same image twice. Nothing is lost or taken twice without a message.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 class ImageSources : public ImageLists {
 protected:
-    /// The names that are skipped for a reason, in order.
+    /// Returns the names that are skipped for a reason, in order.
     static std::vector<std::string> names(const ImageList& list, Skipped why) {
         std::vector<std::string> all = list.count(why).examples;
         std::sort(all.begin(), all.end());
@@ -39,7 +39,7 @@ TEST_F(ImageSources, HiddenAndSystemFilesArePassedOverAtEveryDepth) {
     EXPECT_EQ(contents(listed({dir_.path(".cache")})), wanted_) << "a source that is named is taken";
 }
 
-// xView1_baseline and many others: archives that were packed on a Mac.
+// xView1_baseline and many others are archives that were packed on a Mac.
 TEST_F(ImageSources, ArchivesOfMacsAreThoseOfOthers) {
     const std::string apple("\0\5\26\7\0\2\0\0Mac OS X        ", 24), sets = dir_.path("sets");
     for (int i = 0; i < 3; ++i)
@@ -146,7 +146,7 @@ TEST_F(ImageSources, TheLastMemberOfANameWins) {
     EXPECT_EQ(names(list, Skipped::replaced), Names{"n02/a.png"});
     ASSERT_EQ(run("mkdir " + dir_.path("t") + " && tar -xf " + all + " -C " + dir_.path("t")).code, 0);
     EXPECT_EQ(read_file(dir_.path("t/n02/a.png")), "newer") << "as tar unpacks it";
-    // files of one name in two folders are two images
+    // files with the same name in two folders are two images
     write_file(root_ + "/set/n02/a.png", "another");
     EXPECT_EQ(contents(listed({tar("n02 set/n02", "two.tar")})).size(), 3u);
 }
@@ -225,7 +225,7 @@ TEST_F(ImageSources, LinksToPlacesOfOthersAreNamed) {
     EXPECT_EQ("", refusal(f, Exit::bad_input, {"n01/theirs.jpg", "--strict"}));
 }
 
-// A key of WebDataset ends at the first dot: img.000.jpg has the key img.
+// In WebDataset a key ends at the first dot: img.000.jpg has the key img.
 TEST_F(ImageSources, AKeyHasOneLabel) {
     const std::string sets = dir_.path("sets");
     const auto pack = [&](const std::vector<std::pair<std::string, std::string>>& files) {

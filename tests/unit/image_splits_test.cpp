@@ -14,7 +14,8 @@ protected:
     std::string set_ = dir_.path("data/set");
 
     void add(const std::string& name) const { write_file(set_ + "/" + name, name); }
-    /// "TRAIN | TEST": the images of a source, by class and name; "none" if it has no splits.
+    /// Returns "TRAIN | TEST": the images of a source, by class and name; "none" if it has no
+    /// splits.
     std::string splits_of(const std::string& source) const {
         ImageList train = listed({source});
         const std::optional<ImageList> test = take_test_images(train);
@@ -84,7 +85,7 @@ TEST_F(ImageSplits, ClassesOfTheseNamesAreClasses) {
     EXPECT_EQ(splits_of(list), "none");
 }
 
-// WebDataset's shards are called so; and each of several sources may hold both folders.
+// WebDataset's shards have such names. Each of several sources may hold both folders.
 TEST_F(ImageSplits, SourcesOfTheirOwnNamesAndSeveralSourcesAreDealt) {
     for (const char* name : {"cat/1.png", "dog/2.png"}) write_file(dir_.path("part/") + name, name);
     const auto pack = [&](const std::string& name) {
@@ -112,7 +113,7 @@ TEST_F(ImageSplits, SourcesOfTheirOwnNamesAndSeveralSourcesAreDealt) {
     EXPECT_EQ(contents(*both), (std::vector<std::string>{"cat 2.png: a/val/cat/2.png", "dog 4.png: b/dev/dog/4.png"}));
 }
 
-// An archive of a class each, in folders of the splits.
+// One archive per class, in folders of the splits.
 TEST_F(ImageSplits, ArchivesInAnArchiveAreDealt) {
     for (const char* name : {"cat/1.png", "dog/2.png"}) write_file(dir_.path("part/") + name, name);
     ASSERT_EQ(run("cd " + dir_.path("part") +

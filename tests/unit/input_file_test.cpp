@@ -1,4 +1,4 @@
-// Text as editors on other systems save it.
+// Text as saved by editors on other systems.
 #include "base/input_file.h"
 
 #include <gtest/gtest.h>

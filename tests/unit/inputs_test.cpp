@@ -1,5 +1,5 @@
 // Files that a user names, through the executable: recipes of other editors, devices, pipes, and
-// archives that unpack to far more than they are.
+// archives that unpack to far more than their size.
 #include <gtest/gtest.h>
 #include <hdf5.h>
 #include <sys/stat.h>
@@ -34,18 +34,18 @@ TEST(Inputs, RecipesOfOtherEditorsAreRead) {
     EXPECT_EQ("", refusal(printed(std::string("\xFF\xFEm\0o\0", 6)), Exit::bad_input, {"a.cfg", "is UTF-16", "UTF-8"}));
 }
 
-/// Runs `convoy ARGUMENTS` where it can neither go on for ever nor fill the machine's memory.
+/// Runs `convoy ARGUMENTS` with limits on time and memory.
 Finished run_limited(const std::string& arguments) {
     return run("ulimit -v 8000000; " + with_limit(sibling("convoy") + " " + arguments, 30));
 }
 
-/// What `command` must answer at once, and what it must name.
+/// A command that must be refused at once, and the words that its message must hold.
 struct Refused {
     std::string command;
     std::vector<std::string> words;
 };
 
-// Each would else wait for a writer, or read until memory is full.
+// Without a refusal, each would wait for a writer or read until memory is full.
 TEST(Inputs, DevicesAndPipesAreRefused) {
     const TempDir dir;
     const std::string pipe = dir.path("pipe"), sample = "input/cifar10-sample", run = dir.path("run"),
@@ -81,7 +81,7 @@ TEST(Inputs, ARecipeMayComeThroughAPipe) {
     EXPECT_NE(f.out.find("batch-size = 48\n"), std::string::npos) << f.out;
 }
 
-/// The memory that `convoy ARGUMENTS` had at most, in MiB, as the kernel counted; its output goes
+/// Returns the peak memory of `convoy ARGUMENTS` in MiB, according to the kernel. Its output goes
 /// into `finished`.
 double peak_of(const std::string& arguments, Finished& finished) {
     const TempDir dir;
@@ -93,7 +93,7 @@ double peak_of(const std::string& arguments, Finished& finished) {
     return std::stod(read_file(dir.path("kib"))) / 1024;
 }
 
-// A few megabytes each; what they unpack to is a gigabyte and more.
+// A few megabytes each; they unpack to a gigabyte and more.
 TEST(Inputs, ArchivesThatUnpackToFarMoreAreRefusedInLittleMemory) {
     const TempDir dir;
     const std::string to = " --to " + dir.path("out");
@@ -114,7 +114,7 @@ TEST(Inputs, ArchivesThatUnpackToFarMoreAreRefusedInLittleMemory) {
     Finished f;
     const double usual = peak_of("convert synthetic --images 9 --size 2x2x1" + to, f);
     ASSERT_EQ("", failure(f));
-    const double most = usual + 64;  // a batch of CIFAR-10 has 30 MB, and buffers come on top
+    const double most = usual + 64;  // a batch of CIFAR-10 has 30 MB, and there are buffers
     fs::remove_all(dir.path("out"));
     const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
         {"cifar10 --from " + dir.path("data_batch_1.bin.tar.gz"), {"data_batch_1.bin", "3221225472 bytes", "30730000"}},
@@ -125,15 +125,15 @@ TEST(Inputs, ArchivesThatUnpackToFarMoreAreRefusedInLittleMemory) {
         EXPECT_LT(peak_of("convert " + source + to, f), most) << source;
         EXPECT_EQ("", refusal(f, Exit::bad_input, words)) << source;
     }
-    // 1 GiB of images, as the header says: no bomb, but more than there is room for.
+    // 1 GiB of images, according to the header: not a bomb, but more than there is room for.
     const Finished large = run("ulimit -v 800000; " +
                                with_limit(sibling("convoy") + " convert mnist --from " + dir.path("large") + to, 30));
     EXPECT_EQ("", refusal(large, Exit::out_of_memory, {"large/train-images-idx3-ubyte.gz", "1024 MiB", "ulimit -v"}));
 }
 
-/// A file of the oldest format, which has no checksums, with an attribute; the header then says
-/// that the attribute is the continuation of the header, of no bytes: HDF5 1.10 asks for so much
-/// memory and takes the answer for a refusal.
+/// Writes a file of the oldest format, which has no checksums, with an attribute. The header then
+/// claims that the attribute is the header's continuation of 0 bytes. HDF5 1.10 requests 0 bytes of
+/// memory and takes the result for a failure.
 void write_with_broken_header(const std::string& path) {
     const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     const hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);

@@ -1,5 +1,5 @@
-// How colours are to change, as it is drawn: factors are uniform where they may lie, all orders are
-// as likely, and a draw depends on seed, epoch and sample alone.
+// Draws of colour jitter: factors are uniform within their range, all orders are equally likely,
+// and a draw depends only on seed, epoch and sample.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Column column_of(const std::vector<Jitter>& all, float Jitter::* member) {
     return column;
 }
 
-/// Kolmogorov and Smirnov's distance from the uniform distribution on [low, high].
+/// Returns the Kolmogorov-Smirnov distance from the uniform distribution on [low, high].
 double distance_from_uniform(Column all, double low, double high) {
     std::sort(all.begin(), all.end());
     EXPECT_GE(all.front(), low);
@@ -99,7 +99,7 @@ double correlation(const Column& a, const Column& b) {
     return ab / std::sqrt(aa * bb);
 }
 
-// Nor with anything else that is drawn for a sample.
+// Draws are also independent of everything else that is drawn for a sample.
 TEST(JitterDraws, AreIndependentOfOneAnother) {
     Augment a = jittering(0.5f, 0.25f, 1, 0.125f);
     a.pad = 30;

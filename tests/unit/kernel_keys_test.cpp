@@ -10,7 +10,7 @@ namespace {
 
 using namespace cuda;
 
-// Two works with one key would have one time.
+// Two different works with one key would share one time.
 TEST(KernelKeys, EachWorkHasItsOwn) {
     const Tensor x{nullptr, {4, 8, 8, 16}, DType::bf16}, other{nullptr, {4, 8, 8, 16}, DType::f16};
     const Tensor wide{nullptr, {4, 8, 8, 16}, DType::bf16, 8};

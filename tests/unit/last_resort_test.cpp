@@ -1,4 +1,4 @@
-// What is done once mpirun has passed on a SIGTERM. Whole runs with signals are in runs/signals.
+// Actions after mpirun has passed on a SIGTERM. Whole runs with signals are in runs/signals.
 #include "train/last_resort.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 namespace convoy::test {
 namespace {
 
-// mpirun sends a SIGCONT first. Where steps are short, one is at its end before a SIGKILL comes.
-// Handlers of signals are the process's, so this is done in another one.
+// mpirun sends a SIGCONT first. Short steps end before the SIGKILL arrives. Signal handlers belong
+// to the process, so the test runs in another process.
 TEST(LastResort, ASigcontAsksForACheckpointWhereStepsAreShort) {
     cpu::CpuBackend backend({1, false}, test_comm());
     const Samples samples = draw_samples(30, 21);

@@ -1,4 +1,4 @@
-// What is known of the launchers of OpenMPI 4 and 5.
+// Properties of the launchers of OpenMPI 4 and 5.
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ constexpr const char* messages = "OMPI_MCA_pml";
 constexpr const char* session = "OMPI_MCA_orte_top_session_dir";
 constexpr const char* ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
 
-/// Starts every test without these variables, and puts them back.
+/// Starts every test without these variables, and restores them.
 class LauncherEnvironment : public testing::Test {
 protected:
     LauncherEnvironment() {
@@ -137,7 +137,7 @@ TEST(Launcher, AJobWhoseMpirunSharesItsFolderDoesNotStart) {
     if (launcher_grace().to_term != 1) GTEST_SKIP() << "not OpenMPI 4, whose folder this is";
     const TempDir dir;
     ASSERT_EQ(symlink(dir.path().c_str(), dir.path("link").c_str()), 0);
-    // As where mpirun took the link: its own folder is the user's in this test.
+    // Equals an mpirun that took the link, because in this test its own folder is the user's.
     const Finished f = mpirun("-np 2 env OMPI_MCA_orte_top_session_dir=" + dir.path("link") + " " + sibling("convoy") +
                               " comm-test --steps 2");
     EXPECT_NE(f.code, 0);
@@ -145,8 +145,8 @@ TEST(Launcher, AJobWhoseMpirunSharesItsFolderDoesNotStart) {
     EXPECT_EQ(f.out, "");
 }
 
-// Single processes have one job number in common, so those that start at the same moment would
-// make and remove one folder.
+// Single processes share one job number, so those that start at the same moment would make and
+// remove one folder.
 TEST(Launcher, ASingleProcessMakesNoFolderForItsJob) {
     if (launcher_grace().to_term != 1) GTEST_SKIP() << "not OpenMPI 4, whose folder this is";
     const TempDir dir;

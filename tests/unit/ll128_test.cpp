@@ -1,4 +1,4 @@
-// Where sums over nodes do without LL128, as a cluster file's `ll128 = no` says: times by hand.
+// All-reduces over nodes without LL128, as a cluster file's `ll128 = no` requests: times by hand.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -23,9 +23,9 @@ Cluster two_nodes(bool ll128) {
 }
 std::string way(const SumTime& t) { return std::string(t.algorithm) + " " + t.protocol; }
 
-// A tree of Simple at 2^17 * 64 bytes has 0.8 of 0.92 * 192 GB/s, and a byte passes twice. A ring
-// has 28 hops inside, which an AMD processor holds up for 6 us each, and 2 between nodes; on Ampere
-// its latency is 1.4 times as long.
+// A Simple tree at 2^17 * 64 bytes has 0.8 of 0.92 * 192 GB/s, and a byte passes twice. A ring has
+// 28 hops inside, each of which an AMD processor delays by 6 us, and 2 between nodes. On Ampere its
+// latency is 1.4 times as long.
 TEST(Ll128, WithoutItSumsOverNodesAreSimple) {
     const SumTime tree = all_reduce_time(two_nodes(false), 8 * MiB, 2, 8),
                   ring = all_reduce_time(two_nodes(false), 32 * MiB, 2, 8);
@@ -37,7 +37,7 @@ TEST(Ll128, WithoutItSumsOverNodesAreSimple) {
     EXPECT_EQ(way(all_reduce_time(two_nodes(true), 32 * MiB, 2, 8)), "ring LL128");
 }
 
-// NCCL asks about each kind of link by itself: inside a node it is NVLink all the same.
+// NCCL checks each kind of link separately: inside a node NVLink still has LL128.
 TEST(Ll128, InsideANodeNothingChanges) {
     for (double bytes = 64; bytes < 2048 * MiB; bytes *= 2) {
         const SumTime with = all_reduce_time(two_nodes(true), bytes, 1, 8),

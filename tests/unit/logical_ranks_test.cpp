@@ -1,4 +1,4 @@
-// Which logical ranks a rank computes in which lane.
+// Logical ranks that a rank computes in each lane.
 #include "train/logical_ranks.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,8 @@
 namespace convoy::test {
 namespace {
 
-// Of five in two lanes: 0, 2, 4 and 1, 3. Sums are complete when every lane has added its last.
+// Example: five logical ranks in two lanes are 0, 2, 4 and 1, 3. Sums are complete when every lane
+// has added its last.
 TEST(LogicalRanks, TheLastOfEachLaneCompletesTheSums) {
     const Graph graph = build_model({"linear", 1, 1, 10, 10});
     const OptimizerSpec spec;

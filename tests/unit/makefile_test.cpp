@@ -1,4 +1,4 @@
-// The Makefile in a folder whose name has blanks and quotes, and with paths that make cannot take.
+// The Makefile in a folder whose name has blanks and quotes, and with paths that make cannot use.
 // Run from the repository's root.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ protected:
     void SetUp() override {
         if (run("command -v make && test -e Makefile").code != 0) GTEST_SKIP() << "needs make and the Makefile";
     }
-    /// `make ARGUMENTS`, which is not a part of the make that runs the tests.
+    /// Runs `make ARGUMENTS` separately from the make that runs the tests.
     static Finished make(const std::string& arguments) {
         return run(
             "env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u BUILD -u CUDA -u ONEDNN -u CUDNN_FRONTEND make "

@@ -1,4 +1,4 @@
-// What measured files say of steps: the spread of ranks, against its formula.
+// Measured files of steps: the spread of ranks, compared with its formula.
 #include "report/measured_steps.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace convoy::test {
 namespace {
 
-/// The folder of a run whose ranks computed for so many seconds.
+/// Writes a run whose ranks computed for `compute` seconds. Returns its folder.
 std::string run_of(const std::string& folder, const std::vector<double>& compute) {
     std::filesystem::create_directories(folder);
     Metrics m(folder);

@@ -1,5 +1,5 @@
-// The limits on memory, read from made-up /proc and /sys trees of every kind, and what ranks may
-// take under several of them.
+// Limits on memory, read from generated /proc and /sys trees of every kind, and what ranks may take
+// under several limits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t mib = size_t(1) << 20;
 
-/// A node without control groups and shell limits; what a test adds stands besides.
+/// A node without control groups and shell limits; tests add their own.
 class MemoryLimits : public testing::Test {
 protected:
     void SetUp() override {
@@ -30,8 +30,8 @@ protected:
                address_space + "            unlimited            bytes     \n";
     }
     void put(const std::string& path, const std::string& text) { write_file(root_.path() + path, text); }
-    /// A group of version 2, half of whose use the kernel takes back: file pages, and caches of
-    /// names.
+    /// Writes a group of version 2. The kernel can reclaim half of its use: file pages, and caches
+    /// of names.
     void put_unified(const std::string& folder, const std::string& max, const std::string& high, size_t current) {
         put(folder + "/memory.max", max + "\n");
         put(folder + "/memory.high", high + "\n");
@@ -47,7 +47,7 @@ protected:
             "inactive_file 1\ntotal_inactive_file " + std::to_string(inactive) + "\ntotal_active_file 0\n");
         put(folder + "/memory.use_hierarchy", "1\n");
     }
-    /// All limits, by name and bytes that are left, narrowest first.
+    /// Returns all limits by name and bytes left, narrowest first.
     std::vector<std::pair<size_t, std::string>> all() {
         std::vector<std::pair<size_t, std::string>> found;
         for (const MemoryLimit& l : memory_limits(root_.path())) found.emplace_back(l.left, l.name);
@@ -109,12 +109,12 @@ TEST_F(MemoryLimits, FirstVersionBesideAnEmptyUnifiedOne) {
     put_first(top + "/elsewhere", mib, mib, 0);
     expect_least(5 * mib - 2 * mib, "control group /job_7");
     put(top + "/job_7/memory.use_hierarchy", "0\n");
-    expect_least(8 * mib, "this node");  // its limit does not hold for groups below
+    expect_least(8 * mib, "this node");  // its limit does not apply to groups below
     put_first(top + "/job_7/task_1", 3 * mib, 2 * mib, 0);
     expect_least(mib, "control group /job_7/task_1");
 }
 
-// A container sees a part of the hierarchy, and its own group by the host's path or as /.
+// A container sees part of the hierarchy, and its own group by the host's path or as /.
 TEST_F(MemoryLimits, ContainersSeeTheirOwnGroup) {
     put("/proc/self/cgroup", "4:memory:/docker/abc/inner\n");
     put("/proc/self/mountinfo", "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
@@ -131,7 +131,7 @@ TEST_F(MemoryLimits, ContainersSeeTheirOwnGroup) {
     expect_least(2 * mib, "control group /");
 }
 
-/// A limit that is not there in the trees above.
+/// Makes a part of a budget directly, without a limit in a tree.
 MemoryBudget::Part part(size_t left, size_t ranks, const std::string& name, bool shared_counts = true) {
     return {{.left = left, .name = name, .remedy = "", .group = ranks > 1 ? name : "", .shared_counts = shared_counts},
             ranks};
@@ -152,7 +152,7 @@ TEST(MemoryBudget, RanksOfALimitGetEqualParts) {
     EXPECT_EQ(budget.left(), 0u);
 }
 
-// Rank 0's copies for checkpoints: the other ranks of the node take none.
+// Rank 0 alone copies for checkpoints: the node's other ranks take no memory for it.
 TEST(MemoryBudget, WhatOneRankTakesIsTakenOnce) {
     MemoryBudget budget({part(1000, 4, "the node")}, 4);
     budget.take_or_fail(600, "a copy", "use less", Taker::this_rank);

@@ -1,5 +1,5 @@
-// What tests of the metric files share: a folder for each test, readers that are not Convoy's own
-// where a user would take another, and rows.
+// Shared by tests of the metric files: a folder for each test, readers that users would use instead
+// of Convoy's own, and rows.
 #pragma once
 #include <gtest/gtest.h>
 #include <hdf5_hl.h>
@@ -19,7 +19,7 @@
 namespace convoy::test {
 namespace fs = std::filesystem;
 
-/// A folder of its own for each test, removed at the end.
+/// Gives each test its own folder, and removes it at the end.
 class MetricsFolder : public ::testing::Test {
 protected:
     void SetUp() override {
@@ -66,7 +66,7 @@ inline std::vector<nlohmann::json> json_lines(const std::string& dir) {
     return lines;
 }
 
-/// Runs a shell command; its exit status, and what it printed on both streams.
+/// Runs a shell command. Returns its exit status, and its output on both streams.
 inline std::pair<int, std::string> shell(const std::string& command) {
     std::string text;
     FILE* pipe = ::popen(("(" + command + ") 2>&1").c_str(), "r");
@@ -77,7 +77,7 @@ inline std::pair<int, std::string> shell(const std::string& command) {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text};
 }
 
-/// A Python that can import these modules; empty if there is none.
+/// Returns a Python that can import these modules; empty if there is none.
 inline std::string python_with(const std::string& modules) {
     for (const std::string python : {"python3", "/usr/bin/python3"})
         if (shell(python + " -c 'import " + modules + "'").first == 0) return python;
@@ -112,7 +112,7 @@ inline void fill(Metrics& metrics) {
     metrics.event(25, "warning", std::string(5000, 'x') + "é");
 }
 
-/// A text of variable length, as other programs read it.
+/// Returns a text of variable length, read as other programs do.
 inline std::string described(const h5::Handle& set, const char* name) {
     const h5::Handle attribute(H5Aopen(set, name, H5P_DEFAULT)), type(H5Aget_type(attribute));
     char* text = nullptr;
@@ -122,8 +122,8 @@ inline std::string described(const h5::Handle& set, const char* name) {
     return copy;
 }
 
-/// Checks every data set of every group: a described, checksummed column, as long as the others of
-/// its group.
+/// Checks that every data set of every group is a described, checksummed column, as long as the
+/// others of its group.
 inline void expect_described_tables(const std::string& path) {
     const h5::Handle file = h5::open(path);
     for (const char* group : {"train", "eval", "epochs", "ranks", "rank_epochs", "events"}) {

@@ -1,5 +1,5 @@
-// The metric files on a disk that is full or a folder that is gone, and after kill -9: what is
-// there opens. Children are forked here, and killed at random moments.
+// Metric files on a full disk, in a removed folder, and after kill -9: the remaining files open.
+// The tests fork children and kill them at random moments.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -31,7 +31,7 @@ TEST_F(MetricsOnDisk, ALinkIsNotFollowed) {
     EXPECT_EQ(fs::file_size(dir + "/theirs"), 6u);
 }
 
-/// Goes on with the run in `dir` for ever: one row, one publish.
+/// Continues the run in `dir` until it is killed: one row, then one publish, repeatedly.
 [[noreturn]] void train_until_killed(const std::string& dir, int64_t step) {
     try {
         Metrics metrics(dir, MetricsResume{step, 0});
@@ -57,8 +57,8 @@ TEST_F(MetricsOnDisk, KilledAtAnyMomentTheFileOpensAndIsWhole) {
         const pid_t child = ::fork();
         ASSERT_GE(child, 0);
         if (child == 0) train_until_killed(dir, step);
-        // Every other child is left to add a row first, however slow the disk is; the others die
-        // while they start, too.
+        // Every other child may add a row first, however slow the disk is. The others may die while
+        // they start.
         for (int tries = 0; kill % 2 == 1 && tries < 5000 && line_bytes() == bytes_before; ++tries)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         std::this_thread::sleep_for(std::chrono::microseconds(random() % 60000));
@@ -105,8 +105,8 @@ TEST_F(MetricsOnDisk, AVanishedFolderIsMadeAgain) {
     EXPECT_EQ(json_lines(dir).size(), 38u);
 }
 
-/// While one of these exists, no file of this process can grow beyond so many bytes: a full disk
-/// without a mount.
+/// Simulates a full disk without a mount: while it exists, no file of this process can grow beyond
+/// `bytes`.
 class FullDisk {
 public:
     explicit FullDisk(size_t bytes) {
@@ -142,7 +142,7 @@ TEST_F(MetricsOnDisk, AFullDiskLeavesTheFileBeforeAndALaterPublishSucceeds) {
     EXPECT_EQ(integers(h5(), "train/step").size(), 26u);
 }
 
-// Whatever part of a line still fits: what follows completes it.
+// Part of a line may still fit; what follows completes the line.
 TEST_F(MetricsOnDisk, AFullDiskLosesNoLine) {
     Metrics metrics(dir);
     const auto bytes = [&] { return fs::file_size(dir + "/metrics.jsonl"); };

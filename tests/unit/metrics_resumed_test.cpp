@@ -33,8 +33,8 @@ TEST_F(MetricsResumed, AResumedRunKeepsTheRowsBeforeItsCheckpoint) {
     EXPECT_EQ(nlohmann::json::parse(last)["step"], 11) << "a torn line is closed before the next";
 }
 
-// A run that stopped, or goes back, between the last step of an epoch and its evaluation evaluates
-// it once more.
+// A run may stop, or go back, between the last step of an epoch and its evaluation. It then repeats
+// the evaluation.
 TEST_F(MetricsResumed, ADueEvaluationIsNotThereTwice) {
     {
         Metrics metrics(dir);
@@ -68,8 +68,7 @@ TEST_F(MetricsResumed, ADamagedFileIsNotGoneOnWith) {
     EXPECT_EQ(code_of([&] { Metrics metrics(dir, MetricsResume{}); }), Exit::bad_input);
 }
 
-// A line that is not written when the run goes back is not written any more, and no later one is
-// left out.
+// If a run goes back before a line is written, that line is dropped, and no later line is left out.
 TEST_F(MetricsResumed, LinesFollowARunThatGoesBack) {
     Metrics metrics(dir);
     for (int64_t step = 1; step <= 9000; ++step) metrics.add(train_row(step));

@@ -1,4 +1,4 @@
-// The table of metric columns in output/README.md is that of the code, line by line: name, unit and
+// The table of metric columns in output/README.md equals the code's, line by line: name, unit and
 // description.
 #include "train/metrics_tables.h"
 

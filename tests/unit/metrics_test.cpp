@@ -1,5 +1,4 @@
-// The metric files: what is written is what is read, by HDF5, h5ls, h5dump, h5py and
-// src/plot/plot.py.
+// Metric files: HDF5, h5ls, h5dump, h5py and src/plot/plot.py read the values that were written.
 #include <random>
 
 #include "tests/support/support.h"
@@ -104,7 +103,7 @@ TEST_F(MetricsFiles, JsonLinesMatchTheTables) {
     EXPECT_EQ(json_lines(dir).size(), lines.size() + 1);
 }
 
-// Seven digits are what a line has of a number; of a point in time, milliseconds.
+// A line has seven digits of a number, and milliseconds of a point in time.
 TEST_F(MetricsFiles, LinesAreShortAndRight) {
     Metrics metrics(dir);
     std::mt19937_64 random(3);
@@ -144,7 +143,7 @@ TEST_F(MetricsFiles, ARunHasAtMostAMillionTrainRows) {
     }
 }
 
-// Rows as those of a training; two versions of metrics.h5, the old one and the one being written.
+// Rows like those of a training; two versions of metrics.h5, the old one and the one being written.
 TEST_F(MetricsFiles, TheirSizeIsKnownBeforehand) {
     Metrics metrics(dir);
     constexpr int64_t steps = 40'000, epochs = 1000, ranks = 3;

@@ -1,4 +1,5 @@
-// A metrics.h5 from elsewhere leads to no other file: what it names is neither read nor copied.
+// A metrics.h5 from elsewhere cannot lead to another file: a file that it names is neither read nor
+// copied.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -20,7 +21,7 @@ protected:
         metrics.publish();
         write_file(secret_, std::string(5000, 'S'));
     }
-    /// How the file is refused after an edit, which is undone.
+    /// Returns the problem with the refusal of the file after an edit, which is then undone.
     template <class Edit> std::string refusal(const std::vector<std::string>& words, Edit edit) const {
         const std::string whole = read_file(h5());
         {
@@ -35,7 +36,7 @@ protected:
         EXPECT_EQ(read_metrics(h5()).rows<EvalRow>().empty(), false) << "as it was";
         return problem;
     }
-    /// Replaces a column by one of `rows` rows with another layout.
+    /// Replaces a column by one with `rows` rows and another layout.
     static void replace(hid_t file, const char* name, hid_t type, hsize_t rows, hid_t layout) {
         H5Ldelete(file, name, H5P_DEFAULT);
         const h5::Handle space(H5Screate_simple(1, &rows, nullptr));
@@ -91,7 +92,7 @@ TEST_F(MetricsUntrusted, ColumnsThatTheFileDoesNotHoldAreRefused) {
                           [&](hid_t file) { replace(file, "events/time", H5T_IEEE_F64LE, 1 << 28, layout); }));
 }
 
-// Notebooks add notes, and change them: HDF5 leaves the older text in the file.
+// Notebooks add notes and change them; HDF5 leaves the older text in the file.
 TEST_F(MetricsUntrusted, TextsThatOthersAddedAreRead) {
     for (const char* note : {"first", "a second, longer note"}) {
         const h5::Handle file(H5Fopen(h5().c_str(), H5F_ACC_RDWR, H5P_DEFAULT)),

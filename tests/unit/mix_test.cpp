@@ -1,5 +1,5 @@
-// How images are mixed, as it is drawn: shares have the Beta distribution that was asked for, boxes
-// lie where they may, and a draw depends on seed, epoch and sample alone.
+// Draws of mixing: shares have the requested Beta distribution, boxes lie in the allowed places,
+// and a draw depends only on seed, epoch and sample.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,16 +35,16 @@ TEST(Mix, SharesHaveTheMeanAndVarianceOfBeta) {
             sum += share;
             squares += (share - 0.5) * (share - 0.5);
         }
-        // (share - 1/2)^2 is at most 1/4 and so deviates by less than that; bounds are five
-        // deviations of a mean of 10,000.
+        // (share - 1/2)^2 is at most 1/4, so its deviation is smaller; bounds are five deviations
+        // of a mean of 10,000.
         const double variance = 1 / (4 * (2 * alpha + 1));
         EXPECT_NEAR(sum / draws, 0.5, 5 * std::sqrt(variance / draws)) << "alpha " << alpha;
         EXPECT_NEAR(squares / draws, variance, 5 * 0.25 / std::sqrt(double(draws))) << "alpha " << alpha;
     }
 }
 
-// Beta(1, 1) is uniform, Beta(1/2, 1/2) the arcsine distribution: Kolmogorov and Smirnov's
-// distance.
+// Beta(1, 1) is uniform, Beta(1/2, 1/2) the arcsine distribution; compared by the
+// Kolmogorov-Smirnov distance.
 TEST(Mix, SharesHaveTheDistributionOfBeta) {
     const auto distance = [](double alpha, const std::function<double(double)>& distribution) {
         std::vector<double> all = shares(alpha);

@@ -1,5 +1,4 @@
-// The models: how many parameters they have, what they refuse, how they start, what fusion makes of
-// them, and model files.
+// Models: number of parameters, refusals, initial values, the result of fusion, and model files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -126,7 +125,7 @@ TEST_P(ModelsOn, StartFromTheSeed) {
         EXPECT_NEAR(deviation, expected, 5 * expected / std::sqrt(2 * n)) << p.name;  // and of a deviation
         EXPECT_LE(most, p.init.kind == Init::uniform ? a : 7 * a) << p.name;
     }
-    // Equal shapes, other names: other draws.
+    // Same shapes with other names have other draws.
     const auto at = [&](const std::string& name) {
         return size_t(std::find_if(g.params.begin(), g.params.end(), [&](const Param& p) { return p.name == name; }) -
                       g.params.begin());
@@ -134,7 +133,7 @@ TEST_P(ModelsOn, StartFromTheSeed) {
     EXPECT_NE(one[at("stage1.block0.conv1.weight")], one[at("stage1.block0.conv2.weight")]);
 }
 
-/// How many ops of each kind a graph has: "add 2, batch_norm 5, ...".
+/// Counts the ops of each kind in a graph: "add 2, batch_norm 5, ...".
 std::map<std::string, int> census(const Graph& g) {
     std::map<std::string, int> counts;
     for (const Op& op : g.ops) ++counts[name_of(op)];
@@ -186,7 +185,7 @@ TEST_P(ModelsOn, ComputeTheSameFused) {
             run->set_batch(input, {1, 7, 4});
             run->forward_backward();
         }
-        // A fused multiply-add more or less: the float's last place, through 18 to 50 layers.
+        // Fused multiply-adds may differ: the float's last place, through 18 to 50 layers.
         EXPECT_NEAR(plain.loss(), other.loss(), 1e-5 * plain.loss()) << g.model;
         const Floats logits = plain.logits(), fused_logits = other.logits();
         for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], fused_logits[i], 1e-4) << g.model;
@@ -238,7 +237,7 @@ TEST_P(ModelFiles, ComeBackAsTheyWere) {
     saved();
     EXPECT_EQ(read.class_names, about_.class_names);
 
-    const Graph fused = fuse(graph_);  // an evaluation may hold another graph of the same model
+    const Graph fused = fuse(graph_);  // an evaluation may have another graph of the same model
     State other(fused, *backend_, nullptr);
     load_model(path_, other, *backend_);
     ASSERT_EQ(other.model().size(), state.model().size());
@@ -248,7 +247,7 @@ TEST_P(ModelFiles, ComeBackAsTheyWere) {
     }
 }
 
-// As files were before there were vectors.
+// Files from before vectors existed.
 TEST_P(ModelFiles, WithoutWhatTheyWereTrainedOnAreOfImages) {
     saved();
     const auto edit = [&](const std::string& text) {

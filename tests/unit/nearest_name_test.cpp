@@ -1,4 +1,4 @@
-// Which name somebody may have meant.
+// Suggests the name that a user may have meant.
 #include "base/nearest_name.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What tests of the training loop put in the place of a device and of a run's files.
+// Stand-ins for a device and for a run's files, for tests of the training loop.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace convoy::test {
 
-/// Behaves in ways a CPU does not: steps run on after their call returned, as on a GPU, and
+/// Behaves in ways a CPU does not: steps continue after their call returned, as on a GPU, and
 /// gradients are not finite at a chosen step.
 class OddBackend final : public cpu::CpuBackend {
 public:
@@ -49,17 +49,17 @@ public:
         return [this, marked = launched] { waits.push_back({marked, launched}); };
     }
 
-    bool holding = false;          ///< as if steps took long
+    bool holding = false;          ///< simulates long steps
     std::function<void()> within;  ///< called in the middle of every step and evaluation batch
     bool asynchronous = false, poison_again = false;
-    int64_t launched = 0;  ///< training steps so far
+    int64_t launched = 0;  ///< number of training steps so far
     int64_t stop_at = 0;   ///< the step in which some rank asks to stop
     struct Wait {
-        int64_t until, launched;  ///< steps: that are waited for, of all that were launched
+        int64_t until, launched;  ///< number of steps that are waited for, and number of all launched steps
     };
-    std::vector<Wait> waits;  ///< of the host for the device
+    std::vector<Wait> waits;  ///< the host's waits for the device
     int64_t poisoned_step = 0;
-    std::function<bool(int64_t)> poisons;  ///< further steps, each time
+    std::function<bool(int64_t)> poisons;  ///< returns true for further steps to poison, each time
 
 private:
     int64_t last_poisoned_ = 0;

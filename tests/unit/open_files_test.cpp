@@ -1,4 +1,4 @@
-// Files that several threads read: what pread may do, and how many are kept open.
+// Files that several threads read: errors and short reads of pread, and how many files stay open.
 #include "data/open_files.h"
 
 #include <gtest/gtest.h>
@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 
 class OpenFilesTest : public testing::Test {
 protected:
-    /// A file of `bytes` bytes that others do not hold.
+    /// Makes a file of `bytes` bytes; files with other names have other bytes.
     OpenFiles::File file(const std::string& name, size_t bytes = 5000) {
         std::string content(bytes, '\0');
         for (size_t i = 0; i < bytes; ++i) content[i] = char(i * 7 + i / 256 + name.size() + size_t(name.back()));
         write_file(dir_.path(name), content);
         return {dir_.path(name), bytes};
     }
-    /// How many descriptors of this process are files of the folder, as the kernel says.
+    /// Counts descriptors of this process that are files of the folder, according to the kernel.
     int descriptors() const {
         int count = 0;
         for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
@@ -59,14 +59,14 @@ TEST_F(OpenFilesTest, WhatIsWrongIsSaid) {
         EXPECT_NE(files.read(0, 0, 1, to()).find("cannot be read: Input/output error; the disk"), std::string::npos);
     }
     EXPECT_EQ("", files.read(0, 4000, 1000, to()));
-    fs::resize_file(dir_.path("one"), 4999);  // which is open
+    fs::resize_file(dir_.path("one"), 4999);  // while it is open
     EXPECT_NE(files.read(0, 4000, 1000, to()).find("truncated"), std::string::npos);
     fs::resize_file(dir_.path("two"), 4999);
     EXPECT_NE(files.read(1, 0, 1, to()).find("has 4999 bytes, and had 5000"), std::string::npos);
     fs::remove(dir_.path("three"));
     EXPECT_NE(files.read(2, 0, 1, to()).find("No such file"), std::string::npos);
     fs::remove(dir_.path("four"));
-    ASSERT_EQ(mkfifo(dir_.path("four").c_str(), 0600), 0);  // which nobody writes
+    ASSERT_EQ(mkfifo(dir_.path("four").c_str(), 0600), 0);  // has no writer
     EXPECT_NE(files.read(3, 0, 1, to()).find("not a regular file"), std::string::npos);
     EXPECT_EQ(descriptors(), 1);
 }

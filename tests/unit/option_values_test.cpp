@@ -1,4 +1,4 @@
-// Texts of options at the edges of what they may be.
+// Texts of options at the limits of their allowed values.
 #include "cli/option_values.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Working folders against stat: whose they are, who may write to them, and what is refused.
+// Working folders compared with stat: their owner, who may write to them, and what is refused.
 #include "base/own_folder.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST_F(OwnFolders, AreNoLinksFilesOrFoldersThatOthersMayWriteTo) {
         EXPECT_EQ("", refusal({path_ + ": others may write to it; choose another"})) << mode;
         EXPECT_EQ(mode_of(path_), mode);
     }
-    for (const mode_t mode : {0700, 0755, 02750}) {  // others cannot have put anything there
+    for (const mode_t mode : {0700, 0755, 02750}) {  // other users cannot have put anything there
         ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
         EXPECT_EQ(taken().path(), path_) << mode;
     }
@@ -141,7 +141,7 @@ TEST_F(OwnFolders, ThatCannotBeMadeAreErrors) {
                                    [&] { OwnFolder::existing(dir_.path("none"), "choose another"); }));
 }
 
-// As on a file server that takes root for nobody: what root makes there is another user's.
+// Simulates a file server that squashes root: files that root makes belong to another user.
 TEST_F(OwnFolders, AreTakenWhereRootsFilesAreShownAsAnotherUsers) {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
     fs::create_directories(path_ + "-third");

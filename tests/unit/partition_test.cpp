@@ -9,7 +9,7 @@
 namespace convoy::test {
 namespace {
 
-// A run may begin the same epoch again, with the order of another seed.
+// A run may start the same epoch again with the order of another seed.
 TEST(Partitions, EachBeginningHasItsOwnOrder) {
     SplitInfo info;
     info.images = 50;

@@ -1,4 +1,4 @@
-// Philox against the known answers of Random123, and what is made of its words.
+// Philox compared with the known answers of Random123, and the numbers computed from its words.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// What other programs are shown of a shard: h5dump and HDF5's own image functions find pictures,
-// with the pixels of the images.
+// Shards as shown by other programs: h5dump and HDF5's own image functions find pictures with the
+// pixels of the images.
 #include <gtest/gtest.h>
 #include <hdf5_hl.h>
 
@@ -13,7 +13,7 @@ constexpr int height = 6, width = 5;
 
 class Pictures : public testing::Test {
 protected:
-    /// A shard of so many images.
+    /// Makes a shard of `images` images.
     void make(int images, int channels) {
         make_data(dir_.path("data"), images, 1, "6x5x" + std::to_string(channels), 1);
         pixels_.resize(size_t(images * height * width * channels));
@@ -23,7 +23,7 @@ protected:
     uint8_t pixel(int image, int y, int x, int channel, int channels) const {
         return pixels_.at(size_t(((image * height + y) * width + x) * channels + channel));
     }
-    /// The attributes of /pictures as h5dump prints them, "NAME: value" a line.
+    /// Returns the attributes of /pictures as h5dump prints them, one "NAME: value" per line.
     std::string attributes() const {
         const Finished f =
             run("h5dump -d /pictures -A " + shard_ +
@@ -38,7 +38,7 @@ protected:
     std::vector<uint8_t> pixels_;
 };
 
-/// An attribute as h5dump shows it: ASCII, ended by a zero.
+/// Returns the line that h5dump prints for an attribute: ASCII, zero-terminated.
 std::string line(const std::string& name, const std::string& value) {
     return name + ": \"" + value + "\" H5T_STR_NULLTERM;H5T_CSET_ASCII;\n";
 }
@@ -64,7 +64,7 @@ TEST_F(Pictures, OfColourAreOneSheet) {
         for (int y = 0; y < int(h); ++y)
             for (int x = 0; x < int(w); ++x)
                 for (int c = 0; c < 3; ++c) {
-                    const int image = x / width * s.rows + y / height;  // images run down the columns
+                    const int image = x / width * s.rows + y / height;  // images are ordered down the columns
                     const uint8_t want = image < s.images ? pixel(image, y % height, x % width, c, 3) : 0;
                     ASSERT_EQ(sheet.at((size_t(y) * w + size_t(x)) * 3 + size_t(c)), want)
                         << s.images << ": " << y << " " << x;
@@ -87,8 +87,8 @@ TEST_F(Pictures, OfGreyAreAPageEach) {
     EXPECT_EQ(pages, pixels_);
 }
 
-// HDF5 writes the time into what it creates unless told not to; a second has to pass for that to be
-// seen.
+// HDF5 writes the time into objects that it creates, unless told not to. A second must pass so that
+// the test would notice.
 TEST_F(Pictures, AreTheSameBytesEveryTime) {
     make(23, 3);
     const std::string once = read_file(shard_);

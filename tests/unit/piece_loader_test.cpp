@@ -1,4 +1,4 @@
-// Threads that read pieces: what is waited for, dropped, and thrown.
+// Threads that read pieces: waiting, dropping pieces, and exceptions.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,7 +11,7 @@
 namespace convoy::test {
 namespace {
 
-/// Reads that note themselves; those of pieces from `held` on wait until they are released.
+/// Records reads; those of pieces from `held` on wait until they are released.
 class Reads {
 public:
     explicit Reads(int32_t held) : held_(held) {}
@@ -52,7 +52,7 @@ TEST(PieceLoader, WaitsForOneBlockAlone) {
     second.get();
     EXPECT_EQ(to[2], 100);
     EXPECT_EQ(to[3], 7);
-    loader.wait(2);  // nothing was asked for
+    loader.wait(2);  // no piece was requested
 }
 
 TEST(PieceLoader, CancelDropsWhatWaitsAndWaitsForTheRest) {

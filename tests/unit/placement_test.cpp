@@ -1,4 +1,4 @@
-// Where images go by themselves, on a node of one rank.
+// The default placement of images, on a node of one rank.
 #include "train/placement.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What cuDNN is asked for a batch norm.
+// Specs of the plans that are requested from cuDNN for a batch norm.
 #include "backend/gpu/plan_spec.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using namespace cuda;
 
-// No engine reads the mask of a ReLU off its output, which a residual makes necessary.
+// No engine can derive a ReLU's mask from its output, which a residual makes necessary.
 TEST(PlanSpecs, AReluIsInTheGradientOnlyWithoutAResidual) {
     const Shape shape{4, 8, 8, 16};
     for (const bool relu : {false, true})

@@ -1,4 +1,4 @@
-// The plan of memory and that of gradient buckets.
+// The memory plan, and the plan of gradient buckets.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How much room a training asks for before it starts, against the bytes of its parts.
+// Memory that a training requests before it starts, compared with the bytes of its parts.
 #include <gtest/gtest.h>
 
 #include "cli/train_steps.h"

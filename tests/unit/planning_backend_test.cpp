@@ -1,4 +1,4 @@
-// The memory that a GPU would be asked for.
+// Memory that would be requested from a GPU.
 #include "backend/gpu/planning_backend.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t MiB = size_t(1) << 20;
 
-// Tapes of several batch sizes, and evaluations, read the same copies of the weights.
+// Tapes of several batch sizes, and evaluations, share the same copies of the weights.
 TEST(PlanningBackends, AWeightIsCopiedOnce) {
     PlanningBackend gpu("a GPU", 64 * MiB, "its memory", {.precision = Precision::bf16}, 4 * MiB);
     Graph graph;

@@ -1,4 +1,4 @@
-// Which numbers of ranks `convoy predict` takes.
+// Numbers of ranks that `convoy predict` accepts.
 #include "cli/predict_options.h"
 
 #include <gtest/gtest.h>

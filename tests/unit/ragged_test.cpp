@@ -1,5 +1,5 @@
-// Shards of images that differ in size: what was written is read, in any range; damaged and hostile
-// ones are refused before anything is allocated for what they claim.
+// Shards of images that differ in size: any range reads as it was written. Damaged and hostile
+// shards are refused before memory is allocated for what they claim.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
 
-/// Pixels [bytes] and labels of rows [first, first + rows), read at once.
+/// Returns pixels [bytes] and labels of rows [first, first + rows), read at once.
 std::pair<std::vector<uint8_t>, std::vector<int32_t>> rows_of(const SplitReader& reader, int64_t first, int64_t rows) {
     const std::vector<ImagePlace> places = reader.places();
     const auto offset = [&](int64_t i) {
@@ -33,7 +33,7 @@ class Ragged : public testing::TestWithParam<ImageLayout> {
 protected:
     void SetUp() override { make_ragged(data_, GetParam()); }
 
-    /// Image i as the set holds it.
+    /// Returns image i as stored in the set.
     static std::vector<uint8_t> expected(int i) {
         RgbImage image = ragged_image(i);
         if (GetParam() == ImageLayout::jpeg) decode_image(bytes_of(jpeg_of(image)), image);
@@ -66,7 +66,7 @@ protected:
         }
         write_file(data_ + "/manifest.json", json.dump());
     }
-    /// Replaces one number of a column of the first shard; then the words that its refusal holds.
+    /// Replaces one number of a column of the first shard, whose refusal must hold `words`.
     std::string with(const std::string& name, int64_t row, int64_t value, const std::vector<std::string>& words) const {
         const std::string whole = read_file(first_);
         {
@@ -114,7 +114,7 @@ TEST_P(Ragged, AnyRangeIsWhatWasWritten) {
     check_same_shape(info, test.info(), data_);
 }
 
-// As --eval-images takes them.
+// --eval-images reads the first images like this.
 TEST_P(Ragged, TheFirstImagesHaveTheirBytes) {
     const SplitReader reader(data_, "train");
     size_t bytes = 0;
@@ -128,7 +128,7 @@ TEST_P(Ragged, TheFirstImagesHaveTheirBytes) {
     for (const int64_t all : {0, 40, 41}) EXPECT_EQ(first_images(reader, all).image_bytes(), bytes) << all;
 }
 
-// Mean and deviation by the formula over all pixels of the training images.
+// Mean and deviation computed over all pixels of the training images.
 TEST_P(Ragged, StatisticsAreThoseOfAllPixels) {
     double sum = 0, squares = 0, count = 0;
     for (int i = 0; i < 40; ++i) {
@@ -140,7 +140,7 @@ TEST_P(Ragged, StatisticsAreThoseOfAllPixels) {
     }
     const SplitInfo info = SplitReader(data_, "train").info();
     const double mean = sum / count;
-    EXPECT_NEAR(info.mean[1], mean / 255, 1e-6);  // floats, of sums in double
+    EXPECT_NEAR(info.mean[1], mean / 255, 1e-6);  // floats, computed from sums in double
     EXPECT_NEAR(info.stddev[1], std::sqrt(squares / count - mean * mean) / 255, 1e-6);
     uintmax_t bytes = 0;
     for (const auto& entry : fs::directory_iterator(data_))
@@ -158,13 +158,13 @@ TEST_P(Ragged, IsDeclaredForOtherPrograms) {
         EXPECT_NE(header.find(part), std::string::npos) << part << " is not in\n" << header;
 }
 
-// HDF5 reads a whole chunk for a row of it: large ones would be slow to shuffle, small ones to
+// HDF5 reads a whole chunk for one row: large chunks would be slow to shuffle, small ones slow to
 // read.
 TEST_P(Ragged, PixelsAreInChunksOfTwoMiB) {
     const std::string path = dir_.path("large.h5");
     ImageShardWriter writer(path, GetParam());
     const RgbImage image = pattern(1000, 1000, 1);
-    const std::string file(3 << 20, 'x');  // as large a file
+    const std::string file(3 << 20, 'x');  // a file of 3 MiB
     for (int i = 0; i < 3; ++i) writer.add(image, bytes_of(file), 0);
     Source source;
     source.class_names = source.files = source.sha256 = {"x"};
@@ -176,7 +176,7 @@ TEST_P(Ragged, PixelsAreInChunksOfTwoMiB) {
 }
 
 TEST_P(Ragged, NoBitFlipIsSilent) {
-    const auto read = [&] {  // closed at once: HDF5 would answer out of its cache
+    const auto read = [&] {  // closed at once, because HDF5 would answer from its cache
         const SplitReader reader(data_, "train");
         return std::pair(rows_of(reader, 0, 40), reader.places());
     };
@@ -230,7 +230,7 @@ TEST_P(Ragged, ContradictionsAreNamed) {
     EXPECT_EQ("", with("/labels", 4, 3, {first_, "row 4 of /labels is 3"}));
 }
 
-// 16384 pixels a side are allowed, and 100 million in all.
+// 16384 pixels a side are allowed, and 100 million in total.
 TEST(RaggedRows, AreOfAHundredMillionPixelsAtMost) {
     const TempDir dir;
     const std::string path = dir.path("large.h5"), content(1 << 20, 'x');

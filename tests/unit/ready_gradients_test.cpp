@@ -1,5 +1,5 @@
-// When gradients are complete in backward: by hand for small models, and against the counts of
-// torchvision's.
+// Moments in backward at which gradients are complete: by hand for small models, and compared with
+// torchvision's counts.
 #include "plan/ready_gradients.h"
 
 #include <gtest/gtest.h>
@@ -42,9 +42,9 @@ TEST(ReadyGradients, MomentsRiseTo1) {
     }
 }
 
-// ResNet-50's classifier is 1000 x 2048 of 4.09e9 multiply-adds, so its gradient is early. The last
-// stage has 58 % of the elements and a fifth of the work: half of all gradients are complete before
-// a quarter of backward is over.
+// ResNet-50's classifier has 1000 x 2048 of 4.09e9 multiply-adds, so its gradient is early. The
+// last stage has 58 % of the elements and a fifth of the work. So half of all gradients are
+// complete before a quarter of backward is over.
 TEST(ReadyGradients, LargeOnesOfAResnetComeEarly) {
     const std::vector<ReadyGradient> gradients = ready_gradients(resnet("resnet50"));
     EXPECT_LT(gradients.front().moment, 0.002);

@@ -1,4 +1,4 @@
-// A training recorded without a terminal: what is told to the observer, and what is in the folder.
+// A training recorded without a terminal: calls of the observer, and the content of the folder.
 #include "train/recorder.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using namespace cpu;
 namespace fs = std::filesystem;
 
-/// Writes down what it is told.
+/// Notes every call.
 class Notes final : public RunObserver {
 public:
     void note(const std::string& about, const std::string&) override { told.push_back(about); }
@@ -75,7 +75,7 @@ TEST(Recorder, TellsTheObserverAndFillsTheFolder) {
     EXPECT_TRUE(fs::exists(checkpoint_path(dir.path("run"), 6)));
 }
 
-// With strict_io the same is Exit::io: Faults.* have it with a full disk.
+// If strict_io is set, this is Exit::io; Faults.* test that with a full disk.
 TEST(Recorder, WhatCannotBeWrittenIsAWarning) {
     const TempDir dir;
     CpuBackend backend({1, false}, test_comm());
@@ -103,7 +103,7 @@ TEST(Recorder, WhatCannotBeWrittenIsAWarning) {
     }
 }
 
-// Whatever --metrics-every says.
+// This holds for every value of --metrics-every.
 TEST(Recorder, SkippedStepsAndTheLastOneHaveRows) {
     const TempDir dir;
     CpuBackend backend({1, false}, test_comm());
@@ -126,7 +126,7 @@ TEST(Recorder, SkippedStepsAndTheLastOneHaveRows) {
     EXPECT_NE(notes.warnings[0].find("step 6 is not finite"), std::string::npos) << notes.warnings[0];
 }
 
-/// Counts how often it is sampled.
+/// Counts its samples.
 class SampledBackend final : public CpuBackend {
 public:
     SampledBackend() : CpuBackend({1, false}, test_comm()) {}
@@ -137,7 +137,7 @@ public:
     std::atomic<int> samples = 0;
 };
 
-// An epoch that is interrupted has no end that would gather them.
+// An interrupted epoch has no end at which its rows would be gathered.
 TEST(Recorder, ACheckpointHasTheRowsOfTheSystem) {
     const TempDir dir;
     SampledBackend backend;

@@ -1,5 +1,5 @@
-// What tests of reports share: small runs as trainings and benchmarks leave them, and golden files.
-// CONVOY_WRITE_GOLDEN=1 writes the golden files anew; look at them before they are committed.
+// Shared by tests of reports: small runs like those of trainings and benchmarks, and golden files.
+// CONVOY_WRITE_GOLDEN=1 rewrites the golden files; review them before you commit.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace convoy::test {
 namespace fs = std::filesystem;
 
-/// A training of two epochs on two ranks, of which the second is slow.
+/// Writes a training of two epochs on two ranks, of which the second is slow.
 inline void write_training(const std::string& dir) {
     fs::create_directories(dir);
     Metrics m(dir);
@@ -23,7 +23,7 @@ inline void write_training(const std::string& dir) {
     m.run_attribute("configuration", std::string("model = mnist-conv\nprecision = f32\n"));
     m.event(0, "start", "convoy train --data a|b");
     for (int r = 0; r < 2; ++r) m.add(RankRow{r, "node" + std::to_string(r), "CPU", 4, "", r});
-    m.add(TrainRow{1, 1, 2.3, 0.1, 0.1, 5.0, 0.1, 0.1});  // pays for what is done once
+    m.add(TrainRow{1, 1, 2.3, 0.1, 0.1, 5.0, 0.1, 0.1});  // includes one-time costs
     m.add(TrainRow{2, 1, 2.0, 0.3, 0.1, 0.02, 0.001, 0.004});
     m.add(TrainRow{3, 2, 1.5, 0.5, 0.1, 0.03, 0.002, 0.005});
     m.add(TrainRow{4, 2, 1.2, 0.6, 0.1, 0.04, 0.003, 0.006});
@@ -33,7 +33,7 @@ inline void write_training(const std::string& dir) {
         m.add(RankEpochRow{epoch, 0, 0.25, 1.0, 1.5});
         m.add(RankEpochRow{epoch, 1, 0.25, 2.0, 0.5});
     }
-    // seconds 99 to 101, and ten of which a row is the mean; of rank 1 nothing is known
+    // seconds 99 to 101, and a row that is the mean of ten seconds; nothing is known of rank 1
     m.add(SystemRow{.time = 100, .rank = 0, .utilisation = 0.5, .temperature_celsius = 60});
     m.add(SystemRow{.time = 101, .rank = 0, .utilisation = 0.5, .temperature_celsius = 64});
     m.add(SystemRow{.time = 111, .rank = 0, .utilisation = 0.875, .temperature_celsius = 61});
@@ -43,7 +43,7 @@ inline void write_training(const std::string& dir) {
     m.publish();
 }
 
-/// A benchmark: steps of these seconds, which took `wall` seconds with what lies between them.
+/// A benchmark: seconds of its steps, and `wall` seconds including the time between them.
 struct Cell {
     int ranks, batch;
     std::vector<double> seconds;
@@ -52,7 +52,7 @@ struct Cell {
                 more = "";
 };
 
-/// As convoy bench leaves it, on hosts of eight ranks.
+/// Writes a benchmark like convoy bench, on hosts of eight ranks.
 inline void write_bench(const std::string& dir, const Cell& c) {
     fs::create_directories(dir);
     Metrics m(dir);
@@ -73,7 +73,7 @@ inline void write_bench(const std::string& dir, const Cell& c) {
 
 class ReportTest : public testing::Test {
 protected:
-    /// In the folder of the runs, so that the report holds no path of this machine.
+    /// Runs the report in the folder of the runs, so that it holds no path of this machine.
     Finished report(const std::string& arguments) {
         return run("cd " + dir_.path() + " && " + with_limit(sibling("convoy") + " report " + arguments, 60));
     }
@@ -87,8 +87,8 @@ protected:
         if (std::getenv("CONVOY_WRITE_GOLDEN")) write_file(path, said);
         EXPECT_EQ(said, read_file(path)) << arguments;
     }
-    /// 1, 2, 8 and 16 GPUs at batch 128, three repeats of the first; a cell without memory at batch
-    /// 256, one of each kind.
+    /// Writes 1, 2, 8 and 16 GPUs at batch 128, with three repeats of the first. At batch 256 it
+    /// writes one cell that ran, and two that ran out of memory, one of them with details.
     void write_matrix() {
         for (int repeat = 1; repeat <= 3; ++repeat)
             write_bench(dir_.path("m/1n1g-b128-r" + std::to_string(repeat)),

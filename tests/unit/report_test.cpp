@@ -1,6 +1,6 @@
-// convoy report: golden files of every format from small runs that are written here, the arithmetic
-// of the scaling table, and what is refused. CONVOY_WRITE_GOLDEN=1 writes the golden files anew;
-// look at them before they are committed.
+// convoy report: golden files of every format from small generated runs, the arithmetic of the
+// scaling table, and refusals. CONVOY_WRITE_GOLDEN=1 rewrites the golden files; review them before
+// you commit.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -60,8 +60,7 @@ TEST_F(Report, SummaryOfARun) {
     EXPECT_EQ(s.events.size(), 2u);
 }
 
-// What bench writes is what report reads.
-// The rows of /train may lack the last ones; the event that ended the run has its step.
+// The last rows of /train may be missing; the event that ended the run has its step.
 TEST_F(Report, StepsAreThoseOfTheLastRowOrEvent) {
     write_training(dir_.path("run"));
     {
@@ -72,7 +71,7 @@ TEST_F(Report, StepsAreThoseOfTheLastRowOrEvent) {
     EXPECT_EQ(summarise(dir_.path("run")).steps, 7);
 }
 
-// Rows of several ranks stand in the order of time.
+// Rows of several ranks are in the order of time.
 TEST_F(Report, ARankIsAsBusyAsItsOwnRowsSay) {
     Metrics m(dir_.path());
     m.run_attribute("model", std::string("mnist-conv"));
@@ -87,7 +86,7 @@ TEST_F(Report, ARankIsAsBusyAsItsOwnRowsSay) {
     EXPECT_DOUBLE_EQ(s.of_ranks[1].utilisation, (1 * 0.125 + 5.5 * 0.75 + 1.5 * 0.5) / 8);
 }
 
-// Ranks computed for 2 and 4 seconds: the median is 3.
+// The ranks computed for 2 and 4 seconds: the median is 3.
 TEST_F(Report, TheSlowestRankIsComparedWithTheMedian) {
     write_training(dir_.path("run"));
     const RunSummary s = summarise(dir_.path("run"));
@@ -119,8 +118,8 @@ TEST_F(Report, ReadsWhatBenchWrites) {
         << "of an odd count";
 }
 
-// A training's rate against what the clock of this test allows: no faster than its steps by
-// themselves, no slower than the whole job.
+// A training's rate, compared with this test's clock: no faster than its steps alone, no slower
+// than the whole job.
 TEST_F(Report, TheRateIsImagesOverTheWallTimeOfTheEpochs) {
     make_data(dir_.path("data"), 600, 10, "28x28x1");
     const auto start = std::chrono::steady_clock::now();
@@ -140,8 +139,8 @@ TEST_F(Report, TheRateIsImagesOverTheWallTimeOfTheEpochs) {
     EXPECT_GE(rate, 4 * 600 / job);
 }
 
-// Stopped before the end of its first epoch, a run has steps but no wall time of an epoch: nothing
-// takes its place in silence.
+// A run that stopped before the end of its first epoch has steps but no wall time of an epoch. No
+// other time replaces it silently.
 TEST_F(Report, WithoutACompletedEpochThereIsNoRate) {
     fs::create_directories(dir_.path("short"));
     {

@@ -1,6 +1,6 @@
-// What a checkpoint brings back besides weights: the best accuracy, the rate's factor, running
-// statistics. Each value is put into a checkpoint by the test, as no run would have had it, written
-// to a file and read back.
+// Values that a checkpoint restores besides weights: the best accuracy, the rate's factor, running
+// statistics. The test puts values into a checkpoint that no run would have, writes it to a file
+// and reads it back.
 #include <gtest/gtest.h>
 
 #include "tests/support/cluster.h"
@@ -19,7 +19,7 @@ public:
     void on_checkpoint(Checkpoint&& c) override { checkpoints.push_back(std::move(c)); }
 
     std::vector<StepRecord> records;
-    std::vector<bool> bests;  ///< by evaluation: whether it was called the best so far
+    std::vector<bool> bests;  ///< one per evaluation: true if it was the best so far
     std::vector<Checkpoint> checkpoints;
 };
 
@@ -30,17 +30,17 @@ ModelFile about() {
             std::vector<std::string>(Samples::classes, "class")};
 }
 
-/// 3 steps an epoch, of 10 samples each.
+/// Trainings with 3 steps per epoch, of 10 samples each.
 class Restore : public testing::Test {
 protected:
-    /// The checkpoint at the end of `epochs` epochs.
+    /// Returns the checkpoint at the end of `epochs` epochs.
     Checkpoint trained(double epochs) {
         Training training(backend_, graph_, samples_, &tests_, plain_setup(10, epochs));
         KeepingListener seen;
         training.trainer.run(seen);
         return std::move(seen.checkpoints.back());
     }
-    /// What a file brings back.
+    /// Writes a checkpoint to a file and returns what it reads back.
     Checkpoint through_a_file(Checkpoint c, const State& state) {
         c.model = about();
         c.identity = {{"seed", "1"}};
@@ -73,7 +73,8 @@ TEST_F(Restore, TheBestAccuracyStaysTheBest) {
     EXPECT_EQ(seen.checkpoints[0].best_step, 4);
 }
 
-// A run that was stopped before an evaluation has a checkpoint of this step already, without it.
+// A run that stopped before an evaluation already has a checkpoint of this step, without the
+// evaluation.
 TEST_F(Restore, ADueEvaluationIsFollowedByACheckpointOfTheSameStep) {
     Checkpoint c = trained(2);
     c.evaluation_due = true;
@@ -101,7 +102,7 @@ TEST_F(Restore, TheRateStaysLoweredAfterARollback) {
     c.rate_factor = 0.25;
     TrainSetup setup = plain_setup(10, 4);
     setup.schedule.base = 0.6;
-    setup.schedule.kind = Schedule::multistep;  // to a tenth after epoch 3
+    setup.schedule.kind = Schedule::multistep;  // falls to a tenth after epoch 3
     setup.schedule.milestones = {3};
     Training training(backend_, graph_, samples_, &tests_, setup);
     training.trainer.restore(through_a_file(std::move(c), training.trainer.state()));
@@ -114,7 +115,7 @@ TEST_F(Restore, TheRateStaysLoweredAfterARollback) {
     EXPECT_EQ(seen.checkpoints.back().rate_factor, 0.25);
 }
 
-/// A graph with running statistics: bn.mean and bn.var of 10 channels.
+/// Returns a graph with running statistics: bn.mean and bn.var of 10 channels.
 Graph graph_with_norm() {
     GraphBuilder g("normed", 1, 1, Samples::channels, Samples::classes);
     const ValueId x = g.batch_norm("bn", g.linear("fc1", g.input(), Samples::channels));
@@ -140,8 +141,8 @@ float restored_statistic(cpu::CpuBackend& backend, const Samples& samples, int r
     return training.tensor("bn.mean")[0];
 }
 
-// The mean over the ranks that wrote the checkpoint, on however many ranks it goes on; on as many,
-// each its own.
+// On as many ranks as wrote the checkpoint, each gets its own statistics. On any other number all
+// get the mean.
 TEST_F(Restore, RunningStatisticsOfOtherRanksAreAveraged) {
     const int ranks = test_comm().size();
     for (const int before : {1, 2, 3, 5}) {

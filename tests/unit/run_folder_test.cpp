@@ -1,4 +1,4 @@
-// Folders of runs that are given none: each gets its own, however many start at once.
+// Folders of runs that name none: each run gets its own, however many start at once.
 #include "train/run_folder.h"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ TEST(RunFolder, WhatAKilledRunWasWritingIsRemoved) {
                              "/checkpoints/step-000000000006.h5", "/mine.txt"})
         write_file(run + name, "x");
     for (const std::string& folder : {run, run + "/checkpoints"}) {
-        estimated_seconds(folder, 0);  // makes a trial and removes it
+        estimated_seconds(folder, 0);  // makes a trial file and removes it
         for (const auto& entry : fs::directory_iterator(folder)) EXPECT_FALSE(is_trial(entry.path().filename()));
         write_file(folder + "/.convoy-k1LLed/trial.h5.partial", "x");
     }
@@ -56,7 +56,7 @@ TEST(RunFolder, WhatAKilledRunWasWritingIsRemoved) {
     EXPECT_EQ(left, (std::set<std::string>{"checkpoints", "step-000000000006.h5", "mine.txt", "lock"}));
 }
 
-/// Every path below a folder; folders end with "/", links with "@".
+/// Returns every path below a folder; folders end with "/", links with "@".
 std::set<std::string> paths_in(const std::string& folder) {
     std::set<std::string> paths;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -88,7 +88,7 @@ void write_files_of_users(const std::string& folder) {
         if (!path.ends_with("/")) write_file(folder + "/" + path, "a user's");
 }
 
-// A download that is under way ends with .partial, too.
+// Downloads in progress end with .partial, too.
 TEST(RunFolder, FilesThatConvoyDoesNotMakeStay) {
     const TempDir dir;
     write_files_of_users(dir.path("run"));
@@ -122,14 +122,14 @@ TEST(RunFolder, ThatIsReplacedKeepsTheFilesOfUsers) {
     EXPECT_EQ(paths_in(dir.path("plain")), (std::set<std::string>{"lock"}));
 }
 
-/// Runs `action` and returns what it says on stderr.
+/// Runs `action` and returns what it prints on stderr.
 std::string said(const std::function<void()>& action) {
     testing::internal::CaptureStderr();
     action();
     return testing::internal::GetCapturedStderr();
 }
 
-// Somebody may hand on a run folder that holds such a link.
+// Another user may pass on a run folder that holds such a link.
 TEST(RunFolder, WhoseCheckpointsAreALinkIntoAnotherRunIsRefused) {
     const TempDir dir;
     write_file(dir.path("other/metrics.h5"), "another run");
@@ -210,13 +210,13 @@ TEST(RunFolder, WhoseLinesAreAPipeIsRefused) {
     ::close(reader);
 }
 
-// What a run that is resumed or replaced has is its room.
+// The files of a run that is resumed or replaced count as free space.
 TEST(RunFolder, ItsOwnFilesAreRoomForItsNextOnes) {
     const TempDir dir;
     constexpr size_t TiB = size_t(1) << 40;
     const size_t free = fs::space(dir.path()).available;
     write_file(dir.path("run/checkpoints/step-000000000001.h5"), "");
-    fs::resize_file(dir.path("run/checkpoints/step-000000000001.h5"), 2 * TiB);  // a hole
+    fs::resize_file(dir.path("run/checkpoints/step-000000000001.h5"), 2 * TiB);  // a sparse file
     EXPECT_NO_THROW(check_room(dir.path("run"), free + TiB, "checkpoints"));
     EXPECT_EQ("", problem_of_error(Exit::io, {dir.path("run"), "for checkpoints, but", "--keep"},
                                    [&] { check_room(dir.path("run"), free + 3 * TiB, "checkpoints"); }));
@@ -224,7 +224,7 @@ TEST(RunFolder, ItsOwnFilesAreRoomForItsNextOnes) {
                                    [&] { check_room(dir.path("new/run"), free + TiB, "checkpoints"); }));
 }
 
-/// "output/mnist-linear-20260131-120000" of each of the next seconds.
+/// Returns "output/mnist-linear-20260131-120000" for each of the next seconds.
 std::vector<std::string> names_of_the_next(int seconds) {
     std::vector<std::string> names;
     const std::time_t now = std::time(nullptr);
@@ -236,7 +236,7 @@ std::vector<std::string> names_of_the_next(int seconds) {
     return names;
 }
 
-// Three runs, in whichever second each starts, find that an earlier one has its name.
+// Three runs start in any second, and each finds that an earlier one has its name.
 TEST(RunFolder, OfARunThatStartedInTheSameSecondIsLeftAlone) {
     const TempDir dir;
     make_data(dir.path("data"), 60, 20, "28x28x1");

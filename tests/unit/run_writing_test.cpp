@@ -1,5 +1,5 @@
-// The thread that writes the run folder: what waits for it and what does not, what it writes first,
-// and what becomes of failures.
+// The thread that writes the run folder: what waits for it, what it writes first, and how it
+// reports failures.
 #include "train/run_writer.h"
 
 #include <gtest/gtest.h>
@@ -63,13 +63,13 @@ protected:
     Metrics metrics_{dir_.path()};
 };
 
-/// Returns when `holds` does, or after a minute.
+/// Returns when `holds` returns true, or after a minute.
 bool eventually(const std::function<bool()>& holds) {
     for (int tries = 0; tries < 6000 && !holds(); ++tries) std::this_thread::sleep_for(10ms);
     return holds();
 }
 
-// A failure is told once, and so is its end, however often it comes back.
+// A failure is reported once, and so is its end, however often it recurs.
 TEST_F(RunWriting, EachFailureOfTheMetricsAndItsEndAreToldOnce) {
     RunWriter::Settings rarely = settings();
     rarely.publish_every = rarely.lines_every = 1000;  // only with checkpoints
@@ -168,7 +168,7 @@ TEST_F(RunWriting, TellsOfACheckpointThatCannotBeWritten) {
     EXPECT_TRUE(writer.written().empty()) << "told once";
 }
 
-// Ten times the disk is full for a while; a limit on the size of files stands in for it.
+// The disk is full ten times for a while; a limit on file sizes simulates it.
 TEST_F(RunWriting, ATemporarilyFullDiskLosesNoRow) {
     ::signal(SIGXFSZ, SIG_IGN);
     rlimit before{};
@@ -226,7 +226,7 @@ TEST_F(RunWriting, ATrialOnAFullDiskLeavesNothingBehind) {
     EXPECT_EQ(files(), (std::set<std::string>{"metrics.h5", "metrics.jsonl"}));
 }
 
-// Others who may rename in the folder could put one of the user's folders at the trial's name.
+// A user who may rename in the folder could put another folder at the trial's name.
 TEST_F(RunWriting, OnlyATrialsOwnFilesAreRemovedWithIt) {
     write_file(dir_.path("trial/trial.h5"), "a trial");
     write_file(dir_.path("trial/thesis.tex"), "not a trial");

@@ -25,8 +25,8 @@ TEST(Sample, OfCifarIsRealAndWhole) {
     EXPECT_EQ(std::vector<int>(image.begin(), image.begin() + 3), (std::vector<int>{59, 62, 63}));
 }
 
-// Its SOURCE.txt says how it was made; the digests are those of the uncompressed files, in the
-// order in which they are read.
+// The sample's SOURCE.txt says how it was made. The digests are those of the uncompressed files, in
+// the order in which they are read.
 TEST(Sample, OfMnistIsReal) {
     const Source source = decode_idx("input/mnist-sample", {});
     ASSERT_EQ(source.splits.size(), 2u);

@@ -1,4 +1,4 @@
-// convoy report --scaling: its golden files, the arithmetic of the table, and what is refused.
+// convoy report --scaling: its golden files, the arithmetic of the table, and refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ TEST_F(Scaling, ScalingTablesAreThoseOfTheGoldenFiles) {
         expect_golden(name, std::string("--scaling m/* --format ") + format);
 }
 
-// A run that ended for lack of memory may know little of itself.
+// A run that ran out of memory may have recorded little about itself.
 TEST_F(Scaling, ARunWithoutMemoryStandsInTheTableOfItsLikes) {
     ScalingRun ran{"Convoy", "resnet50", "bf16", "224x224x3", 64, 1, 1, 400};
     ran.stem = "imagenet";
@@ -66,10 +66,10 @@ TEST_F(Scaling, PublishedSpeedUps) {
     EXPECT_NE(scaling_as(scaling_cells({mine}, published), Format::text).find("5552.77 (16.0)"), std::string::npos);
     EXPECT_NEAR(at_32["PyTorch"].efficiency, 5552.77 / 347.12 / 32, 1e-12);
     EXPECT_NEAR(at_32["OneFlow"].speed_up, 11548.451 / 383.760, 1e-12);
-    mine.precision = "bf16";  // they stand beside it, as what they are
+    mine.precision = "bf16";  // shown beside the published figures under its own precision
     for (const ScalingCell& c : scaling_cells({mine}, published))
         EXPECT_EQ(c.run.precision, c.run.source == "Convoy" ? "bf16" : "f32");
-    mine.batch = 256;  // nothing was published for that
+    mine.batch = 256;  // no figure was published for this batch
     EXPECT_EQ(scaling_cells({mine}, published).size(), 1u);
     EXPECT_EQ(scaling_cells({mine}, published)[0].note, "");
     mine.batch = 128;
@@ -93,11 +93,11 @@ TEST_F(Scaling, PublishedSpeedUps) {
     expect_alone(other, "another stem");
     (other = mine).device = "cpu";
     expect_alone(other, "ranks on CPUs");
-    (other = mine).model = "resnet18";  // of which nothing was published
+    (other = mine).model = "resnet18";  // no figure was published for this model
     EXPECT_EQ(scaling_cells({other}, published).at(0).note, "");
 }
 
-// The cells of the published tables that hold a word: they are shown, and enter no ratio.
+// Cells of the published tables that hold a word are shown, and are not used in ratios.
 TEST_F(Scaling, PublishedCellsMayBeOomOrTodo) {
     const auto published = read_published("output/published/resnet50-v100.csv");
     ScalingRun mine{"Convoy", "resnet50", "f32", "224x224x3", 160, 1, 1, 400};
@@ -128,7 +128,8 @@ TEST_F(Scaling, OtherWordsThanOomAndTodoAreRefused) {
         "", problem_of_error(Exit::bad_input, {"p.csv:2", "OOM or TODO"}, [&] { read_published(dir_.path("p.csv")); }));
 }
 
-// The scaling matrix itself, in one small cell: what it measures is what published figures are of.
+// Runs the scaling matrix itself in one small cell: it measures the models and images of the
+// published figures.
 TEST_F(Scaling, TheMatrixMeasuresResnetsOnImagesOfImageNet) {
     const std::string cells = dir_.path("cells");
     const Finished f =
@@ -146,7 +147,7 @@ TEST_F(Scaling, TheMatrixMeasuresResnetsOnImagesOfImageNet) {
     EXPECT_EQ(s.device, "cpu");
 }
 
-// Images/s of 32x32 and of 224x224 images have no ratio that means anything.
+// A ratio of images/s at 32x32 and at 224x224 is meaningless.
 TEST_F(Scaling, ScalingRefusesMixedSizes) {
     write_bench(dir_.path("a"), {1, 128, {1}, 1});
     write_bench(dir_.path("small"), {.ranks = 2, .batch = 128, .seconds = {1}, .wall = 1, .image_size = "32x32x3"});
@@ -193,7 +194,7 @@ TEST_F(Scaling, RanksAreCalledGpusOnlyWhereEachHasOne) {
     EXPECT_EQ(cells.at(1)["speed_up"], 1.0) << "CPUs and GPUs are not compared";
 }
 
-// What ran out of memory has no rate: nothing is measured against it, wherever it stands.
+// A run that ran out of memory has no rate, so it is no baseline, wherever it is in the table.
 TEST_F(Scaling, OutOfMemoryIsNoBaseline) {
     write_file(dir_.path("m/1n1g-b256-r1/oom"),
                R"({"model":"resnet50","precision":"bf16","ranks":1,"hosts":1,"batch_per_rank":256})");
@@ -255,7 +256,7 @@ TEST_F(Scaling, ScalingIsDrawn) {
     const std::string picture = dir_.path("scaling.png");
     EXPECT_EQ("", failure(plot("- --out " + picture + " < tests/golden/report/scaling.json")));
     EXPECT_EQ(read_file(picture).substr(1, 3), "PNG");
-    // Every word of the picture, of GPUs and of ranks on CPUs.
+    // Checks every word of the picture, for GPUs and for ranks on CPUs.
     write_file(dir_.path("words.py"), R"(import sys
 sys.path.insert(0, "src/plot")
 import convoy_plot_scaling

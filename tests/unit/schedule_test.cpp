@@ -10,7 +10,7 @@
 namespace convoy::test {
 namespace {
 
-// 10 steps an epoch, 100 steps in all.
+// Returns the rate at a step; 10 steps per epoch, 100 steps in all.
 double rate(const Schedule& s, int64_t step) { return learning_rate(s, step, 10, 100); }
 
 TEST(Schedule, EachKindAtKnownPoints) {

@@ -1,5 +1,5 @@
-// What OpenMPI keeps in /dev/shm: nobody else can get at it, a job that is killed leaves none of it
-// behind, and one that ends says nothing about it.
+// OpenMPI's files in /dev/shm: other users cannot access them, a killed job leaves none behind, and
+// a job that ends prints nothing about them.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,9 +15,9 @@
 namespace convoy::test {
 namespace {
 
-/// Starts a job of two ranks, lists the names of its segments as /proc has them, and does `then`
-/// with mpirun's `$job`. Prints four numbers: names before, names and private folders after, ranks,
-/// and private folders before.
+/// Starts a job of two ranks, lists the names of its segments from /proc, and runs `then` with
+/// mpirun's `$job`. Prints four numbers: names before, names and private folders after, ranks, and
+/// private folders before.
 Finished job_and_then(const std::string& then, int steps) {
     const TempDir dir;
     const std::string job = launch_command(2, "comm-test --sleep 0.1 --steps " + std::to_string(steps), 60),
@@ -44,8 +44,8 @@ Finished job_and_then(const std::string& then, int steps) {
 constexpr const char* settings[] = {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory",
                                     "OMPI_MCA_osc_sm_backing_directory", "OMPI_COMM_WORLD_RANK"};
 
-/// Runs `body` in a process of its own, whose environment has none of the settings above. Returns
-/// whether nothing of it failed.
+/// Runs `body` in a separate process, whose environment has none of the settings above. Returns
+/// true if nothing in it failed.
 bool in_a_launched_process(const std::function<void()>& body) {
     const pid_t child = fork();
     if (child == 0) {

@@ -10,7 +10,7 @@ namespace {
 
 class Selection : public testing::Test {
 protected:
-    /// Runs lines of Python in the checkout; `s` is the module, `tests` are three made-up tests.
+    /// Runs lines of Python in the checkout; `s` is the module, `tests` are three sample tests.
     Finished python(const std::string& lines) {
         write_file(dir_.path("build/tests/unit/a_test.d"), "a.o: tests/unit/a_test.cpp \\\n src/plan/memory.h\n");
         write_file(dir_.path("build/tests/unit/b_test.d"), "b.o: tests/unit/b_test.cpp src/train/trainer.h\n");
@@ -23,7 +23,7 @@ protected:
                        lines);
         return run("BUILD=" + dir_.path("build") + " ${PYTHON:-/usr/bin/python3} -B " + dir_.path("script.py"));
     }
-    /// The names of the three tests that a changed file can break.
+    /// Returns the names of those of the three tests that a changed file can break.
     std::string broken_by(const std::string& path) {
         const Finished f = python("print(names(s.breakable(tests, ['" + path + "'])), end='')\n");
         return f.out + f.err;

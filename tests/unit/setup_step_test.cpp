@@ -1,7 +1,8 @@
-// What options of the optimizer do to the weights: `convoy train` from its initial weights, against
-// the same steps worked out here in double. The model is softmax regression, whose gradient is a
-// formula; a batch is the whole data set, so that its order does not matter. Rates of single kinds
-// of parameters are seen on airbench94, where every gradient is made zero and only decay acts.
+// Effects of the optimizer's options on the weights. `convoy train` is compared, from its initial
+// weights, with the same steps computed here in double. The model is softmax regression, whose
+// gradient is a formula. A batch is the whole data set, so that its order does not matter. Rates of
+// single kinds of parameters are tested on airbench94 with all gradients zero, so that only decay
+// acts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,18 +16,18 @@
 namespace convoy::test {
 namespace {
 
-/// What a step does, in the words of the formulas.
+/// Parameters of one step's formulas.
 struct Rule {
     double rate = 0.05, momentum = 0, weight_decay = 0, bias_decay = 0, smoothing = 0;
-    double weight_rate = 1;  ///< times the rate, for the weights only
-    double loss_scale = 1;   ///< gradients are those of this many times the mean loss
+    double weight_rate = 1;  ///< factor of the rate, for the weights only
+    double loss_scale = 1;   ///< gradients are those of the mean loss times this factor
     bool nesterov = false;
-    std::function<double(int)> factor = [](int) { return 1.0; };  ///< of the rate, by step from 0
+    std::function<double(int)> factor = [](int) { return 1.0; };  ///< factor of the rate, by step, counted from 0
 };
 
 constexpr int images = 40, features = 28 * 28;
-/// Weights are up to 1/28, and change by 0.01 to 0.1; rounding was seen to change them by 2e-8 at
-/// most.
+/// Weights are up to 1/28, and change by 0.01 to 0.1; rounding was seen to change them by at most
+/// 2e-8.
 constexpr double tolerance = 1e-7;
 
 double distance(const Parameters& a, const Parameters& b) {
@@ -71,8 +72,8 @@ protected:
         }
         return w;
     }
-    /// Trains `steps` steps with `options` and expects `truth`. `otherwise` is what comes out if
-    /// the option under test does nothing.
+    /// Trains `steps` steps with `options` and expects `truth`. `otherwise` is the result if the
+    /// option under test does nothing.
     void expect(const std::string& options, int steps, const Parameters& truth, const Parameters& otherwise) {
         const std::string run = "run" + std::to_string(++runs_);
         train(run, options + " --epochs " + std::to_string(steps));
@@ -102,7 +103,8 @@ TEST_F(SetupStep, WeightDecayFollowsItsFormula) {
     const std::string plain = "--lr 0.05 --momentum 0 --weight-decay 0.3 ";
     expect_sgd(plain, 3, {.weight_decay = 0.3, .bias_decay = 0.3}, {});
     expect_sgd(plain + "--decay weights", 3, {.weight_decay = 0.3}, {.weight_decay = 0.3, .bias_decay = 0.3});
-    // Decoupled, a step at the base rate takes the 0.3 itself, whatever a parameter's own rate.
+    // A step at the base rate with decoupled decay subtracts 0.3 itself, whatever a parameter's own
+    // rate is.
     expect_sgd(plain + "--decay-mode decoupled", 3, {.weight_decay = 6, .bias_decay = 6},
                {.weight_decay = 0.3, .bias_decay = 0.3});
     expect_sgd(plain + "--decay-mode decoupled --linear-lr 4", 3,
@@ -133,7 +135,7 @@ TEST_F(SetupStep, WarmUpAndSchedulesFollowTheirFormulas) {
         rule.factor = std::move(factor);
         return rule;
     };
-    const std::string plain = "--lr 0.05 --momentum 0 ";  // an epoch is a step
+    const std::string plain = "--lr 0.05 --momentum 0 ";  // an epoch is one step
     expect_sgd(plain + "--warmup-epochs 4", 3, with([](int s) { return (s + 1) / 4.0; }), {});
     expect_sgd(plain + "--lr-schedule cosine", 3, with([](int s) { return 0.5 * (1 + std::cos(M_PI * s / 3)); }), {});
     expect_sgd(plain + "--lr-schedule step --lr-step-epochs 2 --lr-gamma 0.3", 3,
@@ -160,7 +162,7 @@ TEST_F(SetupStep, AdamFollowsItsFormula) {
         }
         return w;
     };
-    // An epsilon as large as gradients are: with a small one, rounding decides the sign of a step
+    // Epsilon is as large as gradients are: with a small one, rounding decides the sign of a step
     // where the gradient is almost zero.
     const std::string plain = "--optimizer adam --lr 0.01 --epsilon 0.05 ";
     const Parameters usual = adam(0.9, 0.999, 0.05, 0);
@@ -171,8 +173,8 @@ TEST_F(SetupStep, AdamFollowsItsFormula) {
 }
 
 TEST_F(SetupStep, LookAheadFollowsItsFormula) {
-    // Three steps, averages after the second and at the end: slow += (1 - d) (w - slow), w = slow;
-    // the last average is the weights.
+    // Three steps, averages after the second and at the end: slow += (1 - d) (w - slow), w = slow.
+    // The last average becomes the weights.
     const auto averaged = [&](double decay) {
         Parameters w = start_, slow = start_;
         const auto step = [&] {
@@ -183,14 +185,14 @@ TEST_F(SetupStep, LookAheadFollowsItsFormula) {
         step();
         const double keeps = decay * decay * std::pow(2.0 / 3, 3);
         for (size_t i = 0; i < w.size(); ++i) w[i] = slow[i] += (1 - keeps) * (w[i] - slow[i]);
-        return w;  // the third step is undone: at the end the weights become the average, which keeps all of itself
+        return w;  // the third step is undone: at the end the weights become the average, which ignores them
     };
     const std::string plain = "--lr 0.05 --momentum 0 --look-ahead 2 ";
     expect(plain, 3, averaged(0.95), sgd({}, 3));
     expect(plain + "--look-ahead-decay 0.5", 3, averaged(0.5), averaged(0.95));
 }
 
-/// Reports to nobody.
+/// A listener that reports nothing.
 class Silent final : public TrainListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>&) override {}
@@ -200,11 +202,11 @@ public:
     std::optional<Checkpoint> on_rollback(int64_t) override { return std::nullopt; }
 };
 
-/// What is left of weights by group after the three epochs of a step each; biases start as 0.5.
+/// Remaining share of weights by group after three epochs of one step each; biases start as 0.5.
 using Left = std::map<ParamGroup, double>;
 
-/// With targets spread over all classes and a last layer of zeros, softmax meets its targets: no
-/// parameter has a gradient.
+/// No parameter has a gradient, because softmax equals its targets: they are spread over all
+/// classes, and the last layer is zero.
 void expect_left(const std::string& options, const Left& left) {
     const TempDir dir;
     make_data(dir.path("data"), 8, 4, "32x32x3", 1);

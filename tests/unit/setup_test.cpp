@@ -1,5 +1,5 @@
-// What each option of a training becomes, against values written down here: an option changes the
-// fields that its case names, to the values that stand there, and no other field of setup, backend,
+// The effect of each option of a training, compared with values written here. An option sets the
+// fields that its case names to the case's values. It changes no other field of setup, backend,
 // model, watchdog and time limit.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::vector<std::string> words_of(const std::string& line) {
     return words;
 }
 
-/// The third channel is constant: its deviation of 0 becomes 1.
+/// Returns a data set whose third channel is constant: its deviation of 0 becomes 1.
 SplitInfo data_of_test() {
     SplitInfo data;
     data.split = "train";
@@ -37,7 +37,7 @@ SplitInfo data_of_test() {
 constexpr int ranks = 3;
 template <class Enum> std::string number(Enum v) { return std::to_string(int(v)); }
 
-/// Everything that `line` becomes on three ranks, as `convoy train` resolves it.
+/// Returns all fields that `line` resolves to on three ranks, as `convoy train` resolves it.
 Fields resolved(const std::string& line) {
     std::vector<std::string> args = {"--data", "x"};
     for (const std::string& word : words_of(line)) args.push_back(word);
@@ -59,7 +59,7 @@ struct Case {
     Fields changed;
 };
 
-/// An option whose meaning needs another one has it beside it.
+/// Returns cases of the optimizer. An option that needs another one is given together with it.
 std::vector<Case> optimizer_cases() {
     const std::pair<std::string, std::string> adam{"optimizer.kind", number(OptimizerSpec::adam)},
         decay{"weight_decay", "0.0625"};
@@ -209,7 +209,7 @@ std::vector<Case> all_cases() {
     return all;
 }
 
-/// What differs, one "name: is 1, not 2" a line.
+/// Returns the differences, one "name: is 1, not 2" per line.
 std::string difference(const Fields& is, const Fields& expected) {
     std::string text;
     for (const auto& [name, value] : expected)
@@ -237,8 +237,9 @@ TEST(Setup, HasEachOptionInItsFieldAndNowhereElse) {
 
 // Fails when an option is added that no case above sets.
 TEST(Setup, HasACaseForEveryOption) {
-    // What these do is not in the setup: which files and device are used, where images are, what
-    // the run folder keeps, and which test images are read (Run.EvaluationsCanBeShortOrLeftOut).
+    // These options have no effect on the setup. They decide which files and device are used, where
+    // images are, what the run folder keeps, and which test images are read
+    // (Run.EvaluationsCanBeShortOrLeftOut).
     std::set<std::string> covered = {
         "--data",      "--output",         "--overwrite",       "--resume",         "--keep",
         "--strict-io", "--device",         "--batch-per-rank",  "--no-environment", "--eval-images",
@@ -249,7 +250,7 @@ TEST(Setup, HasACaseForEveryOption) {
         EXPECT_TRUE(covered.contains("--" + name)) << "--" << name << " has no case here";
 }
 
-// A recipe's option that a flag makes pointless stands in --print-config as if it were not there.
+// If a flag makes a recipe's option pointless, --print-config shows that option's default.
 TEST(SetupOfRecipes, WhatAFlagMakesPointlessIsThatOfTheDefault) {
     const TempDir dir;
     write_file(dir.path("recipe"), "crop-pad = 2\ncrop-mode = reflect\nmomentum = 0.5\n");
@@ -281,7 +282,7 @@ TEST(SetupOfRecipes, CannotNameRecipesOrAskForHelp) {
     }
 }
 
-// Scripts that name every option go on working.
+// Scripts that name every option continue to work.
 TEST(SetupOfRecipes, APointlessOptionMayHaveItsDefault) {
     const auto parse = [](const char* mode) {
         parse_train_options({"--data", "x", "--batch-size", "8", "--crop-mode", mode});
@@ -291,7 +292,7 @@ TEST(SetupOfRecipes, APointlessOptionMayHaveItsDefault) {
                                    [&] { parse("reflect"); }));
 }
 
-// Of 64 pixels alone a resnet would have the stem for CIFAR, and other weights.
+// A resnet for 64 pixels only would have the stem for CIFAR, and other weights.
 TEST(SetupOfImageSizes, AllHaveTheStemOfTheLast) {
     SplitInfo data = data_of_test();
     for (const auto& [sizes, stem] :

@@ -1,4 +1,4 @@
-// What several shards of a conversion saw, added up, and how rows are shared out among shards.
+// Sums over the shards of a conversion, and how rows are divided among shards.
 #include "data/shard_conversion.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ ImageTally tally_of(const std::vector<int64_t>& classes, int faults) {
     return tally;
 }
 
-// A shard's tally ends with the last class that it has an image of.
+// A shard's tally ends with the last class of which it has an image.
 TEST(ShardConversion, TalliesAreAddedWhicheverHasMoreClasses) {
     for (const bool longer_first : {true, false}) {
         const ImageTally longer = tally_of({1, 0, 2, 4}, 3), shorter = tally_of({5, 6}, 4);
@@ -39,7 +39,7 @@ TEST(ShardConversion, TalliesAreAddedWhicheverHasMoreClasses) {
     }
 }
 
-// Every value of every channel, the last of the last one too.
+// Covers every value of every channel, including the last value of the last channel.
 TEST(ShardConversion, CountsOfPixelsAreAdded) {
     std::vector<uint8_t> low, high;
     for (int value = 0; value < 256; ++value)
@@ -52,7 +52,7 @@ TEST(ShardConversion, CountsOfPixelsAreAdded) {
     EXPECT_EQ(of_low.values(), whole.values());
     EXPECT_EQ(whole.values(), std::vector<int64_t>(3 * 256, 1));
     EXPECT_NEAR(of_low.statistics().mean[2], 0.5, 1e-12);
-    // of 0 to 255: (256^2 - 1) / 12
+    // variance of 0 to 255: (256^2 - 1) / 12
     EXPECT_NEAR(of_low.statistics().stddev[2], std::sqrt((65536 - 1) / 12.0) / 255, 1e-12);
 }
 
@@ -63,7 +63,7 @@ ImageList listed(int images) {
     return list;
 }
 
-// Test shards have about as many rows as training shards, never more.
+// Test shards have about as many rows as training shards, and never more.
 TEST(ShardConversion, TestShardsAreNoLargerThanTrainingShards) {
     for (const auto& [train, shards, test, wanted] :
          {std::tuple{11, 3, 4, 1}, {11, 3, 5, 2}, {12, 3, 4, 1}, {12, 3, 9, 3}, {5, 5, 2, 2}, {10, 1, 30, 3}}) {

@@ -1,5 +1,5 @@
-// How a data set takes the place of another: what came into the folder meanwhile is kept, and what
-// the destination's links lead to is left alone.
+// Replacing a data set: files that appeared in the folder meanwhile are kept, and the targets of
+// links at the destination are left alone.
 #include "data/shard_folder.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 class ShardFolders : public testing::Test {
 protected:
-    /// Writes a data set of `images` images and calls `meanwhile` while it is written.
+    /// Writes a data set of `images` images, and calls `meanwhile` during the write.
     std::string write(int images, bool force, const std::function<void()>& meanwhile = [] {}) const {
         Source source = make_synthetic({.images = images, .test_images = 2, .height = 4, .width = 4});
         Split& train = source.splits[0];
@@ -29,7 +29,7 @@ protected:
         return write_data_set(source, to_, 1, force);
     }
     int64_t images() const { return SplitReader(to_, "train").info().images; }
-    /// The paths in the folder of the data set whose names begin with "data".
+    /// Returns paths in the data set's folder whose names begin with "data".
     std::vector<std::string> beside() const {
         std::vector<std::string> paths;
         for (const auto& entry : fs::directory_iterator(dir_.path()))
@@ -91,7 +91,7 @@ TEST_F(ShardFolders, DoNotFollowALinkAsDestination) {
         fs::remove(to_);
     }
     EXPECT_TRUE(fs::is_empty(dir_.path("elsewhere")));
-    // it may also appear while the data set is written
+    // the link may also appear while the data set is written
     const auto link = [&] {
         if (!fs::is_symlink(to_)) fs::create_symlink(dir_.path("elsewhere"), to_);
     };

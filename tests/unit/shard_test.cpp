@@ -1,5 +1,5 @@
-// Damaged, incomplete and hostile data sets: nothing is read silently wrong, nothing is allocated
-// for what a file merely claims.
+// Damaged, incomplete and hostile data sets: no wrong data is read silently, and no memory is
+// allocated for what a file merely claims.
 #include "data/shard.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ void make(const std::string& dir, const std::string& size = "8x8x3", int64_t cla
     testing::internal::GetCapturedStdout();
 }
 
-/// Everything a trainer sees of a data set, as bytes; throws what the readers throw.
+/// Returns everything that a trainer reads from a data set, as bytes. Throws the readers' errors.
 std::string all_of(const std::string& dir) {
     std::string seen;
     for (const char* split : {"train", "test"}) {
@@ -125,7 +125,7 @@ TEST_F(Shards, NoTruncationIsSilent) {
     record_fault("a shard cut off anywhere", "refused, exit 3", "all refused", 50);
 }
 
-// As shards were before there were pictures for viewers.
+// Shards from before pictures for viewers existed.
 TEST_F(Shards, WithoutPicturesAreReadAlike) {
     const std::string truth = all_of(data_);
     for (const std::string& path : {first_, second_}) {

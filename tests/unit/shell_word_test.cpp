@@ -1,4 +1,4 @@
-// Printed words against bash, which reads them again.
+// Printed words compared with what bash reads from them.
 #include "base/shell_word.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(ShellWord, ThatIsPlainStaysAsItIs) {
         EXPECT_EQ(shell_word(text), text);
 }
 
-// sh knows no $'…'.
+// sh does not support $'…'.
 TEST(ShellWord, IsReadByEveryShellIfATerminalShowsIt) {
     const std::string text = "it's a $(run) \"é\" \\ *";
     EXPECT_EQ(run("sh -c " + shell_word("printf %s " + shell_word(text))).out, text);

@@ -1,4 +1,4 @@
-// Texts of files in messages are short, whatever the file holds.
+// Texts from files are short in messages, whatever the file holds.
 #include <gtest/gtest.h>
 
 #include "base/shorten.h"

@@ -1,5 +1,4 @@
-// Pieces of files that were removed, cut off or hold bad rows; and of more files than are kept
-// open.
+// Pieces of files that were removed, cut off or hold bad rows; and of more files than stay open.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,14 +17,14 @@ namespace fs = std::filesystem;
 
 class SplitPiecesDamage : public testing::Test {
 protected:
-    /// 301 images of 64x64x3 in two shards. The first is 150 rows in two chunks of 75.
+    /// Makes 301 images of 64x64x3 in two shards. The first has 150 rows in two chunks of 75.
     void make_images() { write_data_set(make_synthetic({301, 4, 64, 64, 3, 10, 1}), data_, 2, false); }
     std::string problem(const SplitPieces& pieces, size_t i, const std::vector<std::string>& words) const {
         SplitPieces::Scratch scratch;
         std::vector<uint8_t> pixels(pieces.all()[i].bytes);
         return problem_of_error(Exit::bad_input, words, [&] { pieces.read(i, pixels.data(), scratch); });
     }
-    /// What SplitReader says of the split.
+    /// Returns SplitReader's message about the split.
     std::string by_hdf5() const {
         const SplitReader reader(data_, "train");
         std::vector<uint8_t> pixels(reader.info().image_bytes());
@@ -82,7 +81,7 @@ TEST_F(SplitPiecesDamage, FailingReadsAreNamed) {
     EXPECT_EQ("", problem(pieces, 1, {first_ + ": chunk 1 of /images (rows 75 to 149)", "Input/output error"}));
 }
 
-// In the words of SplitReader.
+// The message is SplitReader's.
 TEST_F(SplitPiecesDamage, NumbersThatAreNotFiniteAreNamed) {
     for (const float bad : {NAN, -INFINITY, INFINITY}) {
         write_data_set(make_normal({60, 4, 1, 1, 10, 3, 1}), data_, 2, true);
@@ -95,7 +94,7 @@ TEST_F(SplitPiecesDamage, NumbersThatAreNotFiniteAreNamed) {
     }
 }
 
-// Rows are those of the shard, whichever were read.
+// Messages name the row within the shard, whichever rows were read.
 TEST(SplitPiecesDamageOfRows, ThatAreNotFiniteAreNamedByTheirPlaceInTheShard) {
     float rows[4][2] = {{1, 2}, {3, 4}, {5, INFINITY}, {NAN, 8}};
     const auto* bytes = reinterpret_cast<const uint8_t*>(rows);

@@ -1,5 +1,5 @@
-// Pieces of a split: which rows they are, by HDF5's own tables; that they hold what SplitReader
-// reads; and what is said of files that were damaged since.
+// Pieces of a split: their rows, compared with HDF5's own tables; their content, compared with
+// SplitReader's; and messages about files that were damaged since.
 #include "data/split_pieces.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 using Bytes = std::vector<uint8_t>;
 
-/// An image of noise, from `side` to twice that a side; the fifth is of `large` pixels a side.
+/// Returns an image of noise, from `side` to twice that a side; the fifth has `large` pixels a
+/// side.
 RgbImage noise(int i, int side, int large) {
     const int h = i == 5 ? large : side + i * 37 % side, w = i == 5 ? large : side + i * 53 % side;
     RgbImage image{h, w, Bytes(size_t(h) * size_t(w) * 3)};
@@ -30,9 +31,9 @@ RgbImage noise(int i, int side, int large) {
     return image;
 }
 
-/// Data sets of every kind, in two training shards and a test shard of one chunk. Those of noise
-/// are of several chunks a piece and pieces a shard, with rows that lie in two of each; an image of
-/// 2400x2400 pixels takes more than two pieces' bytes.
+/// Makes a data set of one kind, with two training shards and a test shard of one chunk. Those of
+/// noise have several chunks per piece and several pieces per shard, and some rows lie in two of
+/// each. An image of 2400x2400 pixels takes more than two pieces' bytes.
 void make_set(const std::string& kind, const std::string& dir) {
     if (kind == "images") write_data_set(make_synthetic({301, 40, 64, 64, 3, 10, 1}), dir, 2, false);
     if (kind == "small_images") write_data_set(make_synthetic({60, 20, 8, 8, 3, 10, 1}), dir, 2, false);
@@ -43,7 +44,7 @@ void make_set(const std::string& kind, const std::string& dir) {
     if (kind == "small_jpeg") make_ragged(dir, ImageLayout::jpeg);
 }
 
-/// Such a set, made once and never changed.
+/// Returns such a set, which is made once and never changed.
 std::string set_of(const std::string& kind) {
     static std::map<std::string, std::unique_ptr<TempDir>> sets;
     std::unique_ptr<TempDir>& dir = sets[kind];
@@ -61,7 +62,7 @@ Bytes read_by_hdf5(const SplitReader& reader) {
     return pixels;
 }
 
-/// What HDF5 says of a shard's pixels.
+/// Layout of a shard's pixels, according to HDF5.
 struct Stored {
     int64_t images;
     int64_t chunk_bytes;
@@ -95,7 +96,7 @@ Stored stored(const std::string& path) {
     return s;
 }
 
-/// The bytes of chunk `i` in the file, checksum included, as HDF5 finds them.
+/// Returns the bytes of chunk `i` in the file, with the checksum, where HDF5 finds them.
 std::string chunk_of(const std::string& path, size_t i) {
     const h5::Handle file = h5::open(path);
     const h5::Handle set = h5::open_dataset(file, h5::has(file, "/pixels") ? "/pixels" : "/images", path),
@@ -143,7 +144,7 @@ TEST_P(SplitPiecesOf, PartitionTheSplitByItsChunks) {
 
 TEST_P(SplitPiecesOf, HoldWhatHdf5Reads) {
     const auto open_files = [] { return H5Fget_obj_count(hid_t(H5F_OBJ_ALL), H5F_OBJ_FILE); };
-    const ssize_t before = open_files();  // a file that a test could not close, as its disk was full
+    const ssize_t before = open_files();  // a full disk may have left a file open in an earlier test
     for (const char* split : {"train", "test"}) {
         auto reader = std::make_unique<SplitReader>(data_, split);
         const Bytes wanted = read_by_hdf5(*reader);
@@ -189,8 +190,8 @@ TEST_P(SplitPiecesOf, AreReadByEightThreadsAtOnce) {
     EXPECT_EQ(wrong, std::vector<int>(8, 0));
 }
 
-// One byte after the pieces were made: those that need its chunk fail and name it, all others hold
-// what they held.
+// One byte changes after the pieces were made: those that need its chunk fail and name it. All
+// others still hold the same.
 TEST_P(SplitPiecesOf, NameTheChunkThatWasDamaged) {
     const TempDir dir;
     const std::string data = dir.path("set"), path = data + "/train-00001-of-00002.h5";
@@ -205,7 +206,7 @@ TEST_P(SplitPiecesOf, NameTheChunkThatWasDamaged) {
     content[at + bytes.size() / 3] ^= 4;
     write_file(path, content);
 
-    std::vector<int64_t> rows;  // of the chunk
+    std::vector<int64_t> rows;  // rows of the chunk
     for (int64_t row = 0; row < s.images; ++row)
         if (s.begins[size_t(row)] < int64_t(chunk + 1) * s.chunk_bytes &&
             s.begins[size_t(row + 1)] > int64_t(chunk) * s.chunk_bytes)

@@ -1,4 +1,4 @@
-// Shares of ranks, steps of an epoch, and the order of samples.
+// Shares of ranks, steps per epoch, and the order of samples.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ TEST(Split, SharesCoverAndDifferByAtMostOne) {
     EXPECT_EQ(share_of(10, 4, 2).count, 2);
 }
 
-// A sample belongs to a logical rank, whatever number of ranks there are.
+// A sample's logical rank does not depend on the number of ranks.
 TEST(Split, DealsLogicalRanksOutInOrder) {
     for (const int64_t n : {1, 7, 12, 50})
         for (int64_t logical = 1; logical <= 7; ++logical)
@@ -57,7 +57,7 @@ TEST(Split, EpochsHaveATailUnlessItIsDropped) {
     EXPECT_EQ(plan_epoch(5, 16, true).steps(), 0);
 }
 
-// A run that resumes and its peers draw the same order only while these values stay.
+// A resumed run and its peers draw the same order only while these values stay.
 TEST(Split, ThePermutationIsPinned) {
     EXPECT_EQ(permutation(10, 1, 0), (std::vector<int32_t>{1, 9, 8, 3, 4, 0, 5, 7, 6, 2}));
     EXPECT_EQ(permutation(10, 7, 3), (std::vector<int32_t>{2, 4, 7, 3, 1, 8, 6, 5, 0, 9}));

@@ -9,7 +9,7 @@
 namespace convoy::test {
 namespace {
 
-constexpr double near = 1e-6;  // of bisection, and of least squares
+constexpr double near = 1e-6;  // tolerance of bisection and of least squares
 
 Cluster dgx1() {
     Cluster c;
@@ -28,7 +28,7 @@ StepWork resnet50() {
     return work;
 }
 
-/// What is to be found.
+/// Returns the model that the fit must find.
 StepModel truth() {
     return {.alone = {.fixed = 0.012, .per_sample = 0.0007},
             .host_loss = {0.05, 0.05, 0.05},
@@ -36,7 +36,7 @@ StepModel truth() {
             .spread = {0.01, 0.01, 0.01}};
 }
 
-/// A measurement of a machine that is as the model says.
+/// Returns a measurement of a machine that behaves like the model.
 MeasuredStep measured(const StepModel& m, int ranks, int64_t batch, const Cluster& c = dgx1()) {
     StepWork work = resnet50();
     work.batch = batch;
@@ -49,7 +49,7 @@ MeasuredStep measured(const StepModel& m, int ranks, int64_t batch, const Cluste
 
 FittedStep fit(const std::vector<MeasuredStep>& steps) { return fit_step(steps, resnet50(), dgx1()); }
 
-/// Of one rank, which sums nothing.
+/// Returns a measurement of one rank, which has no all-reduce.
 MeasuredStep single(int64_t batch, double seconds) { return {.batch = batch, .seconds = seconds}; }
 
 TEST(StepFit, WithoutAMeasurementIsRefused) {
@@ -78,18 +78,18 @@ TEST(StepFit, MoreBatchesGiveTheLineOfLeastSquaresAndMeasuredOnesStay) {
     EXPECT_NEAR(f.model.alone.fixed, 2.0 / 3, near);
     EXPECT_NEAR(f.model.alone.at(2), 2, near);
     EXPECT_NEAR(f.model.alone.at(4), 2 + 2.0 / 3, near);
-    // of one batch that was measured several times, the median
+    // a batch that was measured several times counts with its median
     const FittedStep repeated = fit({single(1, 1), single(3, 2), single(3, 5), single(3, 2.5)});
     EXPECT_NEAR(repeated.model.alone.at(3), 2.5, near);
 }
 
 TEST(StepFit, LinesHaveNoNegativePart) {
-    // through 10: 1 s and 20: 3 s the line begins at -1: in proportion instead, the mean of 0.1 and
-    // 0.15
+    // the line through 10: 1 s and 20: 3 s begins at -1; so times are proportional, with the mean
+    // of 0.1 and 0.15
     StepTimes times = fit({single(10, 1), single(20, 3)}).model.alone;
     EXPECT_EQ(times.fixed, 0);
     EXPECT_NEAR(times.per_sample, 0.125, near);
-    // larger batches were quicker: constant
+    // larger batches were faster: constant
     times = fit({single(10, 3), single(20, 1)}).model.alone;
     EXPECT_EQ(times.per_sample, 0);
     EXPECT_NEAR(times.fixed, 2, near);
@@ -123,7 +123,7 @@ TEST(StepFit, RunsOnANodeGiveItsLoss) {
     EXPECT_NEAR(f.model.host_loss.value, 0.05, near);
     EXPECT_TRUE(f.model.host_loss.measured());
     EXPECT_FALSE(f.model.interference.measured());
-    // of 2, 4 and 8 ranks the median
+    // the median of 2, 4 and 8 ranks
     std::vector<MeasuredStep> steps = {measured(m, 1, 128)};
     for (const auto& [ranks, loss] : {std::pair(2, 0.2), {4, 0.07}, {8, 0.03}}) {
         m.host_loss.value = loss;
@@ -132,7 +132,7 @@ TEST(StepFit, RunsOnANodeGiveItsLoss) {
     EXPECT_NEAR(fit(steps).model.host_loss.value, 0.07, near);
 }
 
-// The line is drawn through them: they say nothing more.
+// These runs define the line, so they give no other information.
 TEST(StepFit, RunsThatTheLineIsFromGiveNoLossOfTheNode) {
     StepModel m = usual_factors();
     m.alone = truth().alone;
@@ -140,7 +140,7 @@ TEST(StepFit, RunsThatTheLineIsFromGiveNoLossOfTheNode) {
     const FittedStep f = fit({measured(m, 2, 64), measured(m, 8, 256)});
     EXPECT_FALSE(f.model.host_loss.measured());
     EXPECT_NEAR(f.model.alone.fixed, 0.012, near);
-    // one of the same batch as the first is not on the line
+    // a second run of the first one's batch is not on the line
     EXPECT_TRUE(fit({measured(m, 2, 64), measured(m, 8, 64)}).model.host_loss.measured());
 }
 
@@ -150,7 +150,7 @@ TEST(StepFit, ANodeThatIsQuickerThanOneRankLosesNothing) {
 }
 
 TEST(StepFit, RunsOnSeveralNodesGiveInterference) {
-    // h is not measured here, and is the usual one
+    // h is not measured here, and has its usual value
     StepModel m = truth();
     m.host_loss = usual_factors().host_loss;
     FittedStep f = fit({measured(m, 1, 128), measured(m, 16, 128)});
@@ -158,11 +158,11 @@ TEST(StepFit, RunsOnSeveralNodesGiveInterference) {
     EXPECT_TRUE(f.model.interference.measured());
     EXPECT_NEAR(f.model.network_share, 1, near);
     EXPECT_TRUE(f.model.network_measured);
-    // with it the other sizes come back
+    // the fit then reproduces the other sizes
     StepWork work = resnet50();
     work.batch = 128;
     EXPECT_NEAR(predict_step(f.model, work, dgx1(), 32).step, measured(m, 32, 128).seconds, near);
-    // of several, the median
+    // the median of several
     std::vector<MeasuredStep> steps = {measured(m, 1, 128)};
     for (const auto& [ranks, kappa] : {std::pair(16, 0.9), {24, 0.2}, {32, 0.4}}) {
         m.interference.value = kappa;
@@ -185,11 +185,11 @@ TEST(StepFit, WhatInterferenceCannotExplainIsTheNetworksShare) {
     EXPECT_NEAR(predict_step(f.model, work, dgx1(), 32).step, measured(m, 32, 64).seconds, near);
 }
 
-// As MLPerf's results are: no run on one rank, and another batch on every number of nodes.
+// MLPerf's results have no run on one rank, and another batch on every number of nodes.
 TEST(StepFit, RunsOnSeveralNodesAloneGiveALineToo) {
     StepModel m = usual_factors();
     m.alone = truth().alone;
-    m.ranks_of_times = 8;  // all have the loss of a full node
+    m.ranks_of_times = 8;  // all include the loss of a full node
     // the row with the fewest ranks need not come first
     const FittedStep f = fit({measured(m, 32, 64), measured(m, 8, 400)});
     EXPECT_EQ(f.model.ranks_of_times, 8);
@@ -197,20 +197,20 @@ TEST(StepFit, RunsOnSeveralNodesAloneGiveALineToo) {
     EXPECT_NEAR(f.model.alone.per_sample, 0.0007, near * 0.0007);
     EXPECT_TRUE(f.model.network_measured);
     EXPECT_TRUE(f.assumed.empty());
-    // only what the fewest ranks took is taken as it is; the rest went through the model
+    // only the time on the fewest ranks is used as measured; the others went through the model
     EXPECT_EQ(f.model.alone.measured.size(), 1u);
     EXPECT_EQ(f.model.alone.measured.count(400), 1u);
     StepWork work = resnet50();
     work.batch = 100;
     EXPECT_NEAR(predict_step(f.model, work, dgx1(), 16).step, measured(m, 16, 100).seconds, near);
-    // The line explains both: they say nothing of interference.
+    // The line explains both, so they give no information about interference.
     EXPECT_FALSE(f.model.interference.measured());
     const MeasuredStep half{.nodes = 1, .ranks = 4, .batch = 400, .seconds = 0.3};
     EXPECT_EQ(fit({measured(m, 16, 64), half}).model.ranks_of_times, 4);
 }
 
 TEST(StepFit, NodesCountAsTheyRan) {
-    // 2 ranks on each of 2 nodes of 8: one of 3 hops of a ring is inside
+    // 2 ranks on each of 2 nodes of 8: one of 3 hops of a ring is inside a node
     const MeasuredStep spread_out{.nodes = 2, .ranks = 4, .batch = 64, .seconds = 0.2};
     const FittedStep f = fit({spread_out});
     EXPECT_EQ(f.model.ranks_of_times, 2);
@@ -231,7 +231,7 @@ TEST(StepFit, SpreadIsTheMedianOfThoseThatHaveOne) {
     EXPECT_TRUE(spread.measured());
 }
 
-// A step that waited for images says at most what its compute takes; it is not taken for none.
+// A step that waited for images gives an upper bound of its compute; it is not ignored.
 TEST(StepFit, WaitingForImagesCountsAsCompute) {
     Cluster c = dgx1();
     c.images_per_second = 100;

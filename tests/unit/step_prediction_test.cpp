@@ -1,4 +1,4 @@
-// The time of a step: every term by hand, sums over ranks by a recurrence written out.
+// The time of a step: every term by hand, all-reduces by an explicit recurrence.
 #include "plan/step_prediction.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t MiB = size_t(1) << 20;
 constexpr double rounding = 1e-12;  // seconds; formulas differ in the order of their operations
 
-/// Sums of which size take how long is given by a table, on 2 nodes of 4 and on one.
+/// Returns a cluster with a table of all-reduce times by size, for 2 nodes of 4 ranks and for one.
 Cluster tabled(double seconds_a_mib) {
     Cluster c;
     c.nodes = 2;
@@ -27,7 +27,7 @@ Cluster tabled(double seconds_a_mib) {
     return c;
 }
 
-/// Nothing but compute: 10 ms and 1 ms a sample.
+/// Returns a model that has only compute: 10 ms and 1 ms per sample.
 StepModel plain() {
     return {.alone = {.fixed = 0.010, .per_sample = 0.001},
             .host_loss = {0, 0, 0},
@@ -35,7 +35,7 @@ StepModel plain() {
             .spread = {0, 0, 0}};
 }
 
-/// Three gradients of 1, 2 and 4 MiB, complete at a tenth, a half and the end of backward.
+/// Returns three gradients of 1, 2 and 4 MiB, complete at a tenth, a half and the end of backward.
 StepWork three_buckets() {
     return {.gradients = {{MiB / 4, 0.1}, {MiB / 2, 0.5}, {MiB, 1.0}}, .batch = 20, .bucket_bytes = MiB};
 }
@@ -52,7 +52,7 @@ TEST(StepPrediction, OfOneRankIsItsStep) {
 
 // A step of 30 ms: forward 10, backward 20. Buckets are ready at 12, 20 and 30 ms.
 TEST(StepPrediction, SumsBeginWhenTheirBucketIsCompleteAndTheSumBeforeHasEnded) {
-    // 1 ms a MiB: 12..13, 20..22, 30..34
+    // 1 ms per MiB: 12..13, 20..22, 30..34
     StepPrediction p = predict_step(plain(), three_buckets(), tabled(1e-3), 8);
     EXPECT_EQ(p.nodes, 2);
     EXPECT_NEAR(p.sums, 0.007, rounding);
@@ -65,11 +65,11 @@ TEST(StepPrediction, SumsBeginWhenTheirBucketIsCompleteAndTheSumBeforeHasEnded) 
         EXPECT_NEAR(p.buckets[k].end, ends[k], rounding);
         EXPECT_NEAR(p.buckets[k].bytes, double(MiB << k), 1e-6);
     }
-    // 6 ms a MiB: 12..18, 20..32, and the last waits: 32..56
+    // 6 ms per MiB: 12..18, 20..32, and the last waits: 32..56
     p = predict_step(plain(), three_buckets(), tabled(6e-3), 8);
     EXPECT_NEAR(p.sums, 0.042, rounding);
     EXPECT_NEAR(p.exposed, 0.026, rounding);
-    // 20 ms a MiB: each waits for the one before: 12..32..72..152
+    // 20 ms per MiB: each waits for the one before: 12..32..72..152
     p = predict_step(plain(), three_buckets(), tabled(20e-3), 8);
     EXPECT_NEAR(p.exposed, 0.122, rounding);
     EXPECT_NEAR(p.step, 0.152, rounding);
@@ -85,7 +85,7 @@ TEST(StepPrediction, OneBucketIsExposedWhole) {
     EXPECT_NEAR(p.sums, 0.007, rounding);
 }
 
-// Buckets are cut in f32, as in training, also where sums have fewer bytes.
+// Buckets are cut in f32, as in training, even if gradients are sent in fewer bytes.
 TEST(StepPrediction, HalfTheBytesTakeHalfTheTime) {
     StepWork work = three_buckets();
     work.gradient_bytes = 2;
@@ -121,15 +121,15 @@ TEST(StepPrediction, AFullNodeLosesItsPartOfH) {
     EXPECT_NEAR(p.step, 0.030 * 1.06 + 0.004, rounding);
     // two ranks: a seventh
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 2).node_loss, 0.030 * 0.02, rounding);
-    // more nodes are no fuller
+    // more nodes do not add to the loss
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 8).node_loss, 0.030 * 0.06, rounding);
-    // times of 4 ranks have the loss of these
+    // times measured on 4 ranks include their loss
     m.ranks_of_times = 4;
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 4).step, 0.034, rounding);
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030 / 1.06, rounding);
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 1).fixed, 0.010 / 1.06, rounding);
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 1).compute, 0.020 / 1.06, rounding);
-    // so a larger h makes one rank faster, and the worst step is that with the smallest
+    // so a larger h makes one rank faster, and the worst step has the smallest h
     EXPECT_NEAR(worst_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030, rounding);
     EXPECT_NEAR(best_step(m, three_buckets(), tabled(1e-3), 1).step, 0.030 / (1 + 0.5 * 3 / 7), rounding);
 }
@@ -138,7 +138,7 @@ TEST(StepPrediction, SumsSlowBackwardWhileTheyRun) {
     StepModel m = plain();
     m.interference = {0.5, 0, 1};
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 8).interference, 0.0035, rounding);
-    // at most for all of backward
+    // limited to the length of backward
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(6e-3), 8).interference, 0.5 * 0.020, rounding);
     EXPECT_NEAR(predict_step(m, three_buckets(), tabled(1e-3), 8).step, 0.034 + 0.0035, rounding);
 }
@@ -160,7 +160,7 @@ TEST(StepPrediction, TheLargestOfNormalNumbersIsBloms) {
     for (const int n : {2, 3, 8, 32, 1024, 100000})
         EXPECT_NEAR(normal_share_below(expected_largest(n)), (n - 0.375) / (n + 0.25), 1e-9) << n;
     // Means of the largest of n, from tables of order statistics (Harter 1961). Blom's formula is
-    // for many: it is 4.5 % too high for two.
+    // made for many: it is 4.5 % too high for two.
     EXPECT_NEAR(expected_largest(2), 0.56419, 0.05 * 0.56419);
     const std::pair<int, double> means[] = {{5, 1.16296}, {10, 1.53875}, {20, 1.86748}, {50, 2.24907}, {100, 2.50759}};
     for (const auto& [n, mean] : means) EXPECT_NEAR(expected_largest(n), mean, 0.02 * mean) << n;
@@ -187,7 +187,8 @@ TEST(StepPrediction, TheLimitIsTheLargestTerm) {
     EXPECT_EQ(predict_step(m, work, tabled(1e-3), 8).limit, Limit::compute);
     work.batch = 5;  // 10 ms fixed, 5 ms compute, 7 ms of sums, of which 4 are exposed
     EXPECT_EQ(predict_step(m, work, tabled(1e-3), 8).limit, Limit::fixed);
-    // Ready at 6, 10, 15 ms; 2 ms a MiB: 6..8, 10..14, 15..23. With 5 ms of interference above 10.
+    // Ready at 6, 10, 15 ms; 2 ms per MiB: 6..8, 10..14, 15..23. With 5 ms of interference it
+    // exceeds 10.
     EXPECT_EQ(predict_step(m, work, tabled(2e-3), 8).limit, Limit::fixed);
     m.interference = {0.5, 0.5, 0.5};
     const StepPrediction p = predict_step(m, work, tabled(2e-3), 8);
@@ -209,7 +210,7 @@ TEST(StepPrediction, AMeasuredBatchIsTakenAsItIs) {
     StepPrediction p = predict_step(m, three_buckets(), tabled(1e-3), 1);
     EXPECT_NEAR(p.step, 0.040, rounding);
     EXPECT_NEAR(p.fixed, 0.010, rounding);
-    m.alone.measured[20] = 0.008;  // less than what the line calls fixed
+    m.alone.measured[20] = 0.008;  // less than the line's fixed time
     p = predict_step(m, three_buckets(), tabled(1e-3), 1);
     EXPECT_NEAR(p.fixed, 0.008, rounding);
     EXPECT_NEAR(p.compute, 0, rounding);
@@ -229,7 +230,7 @@ TEST(StepPrediction, TheNetworksShareIsOfItsBandwidth) {
     c.adapter_bandwidth /= 2;
     m.network_share = 1;
     EXPECT_NEAR(slow.sums, all_reduce_time(c, 7 * double(MiB), 2, 4).seconds, rounding);
-    // nothing of it on one node
+    // no effect on one node
     m.network_share = 0.1;
     EXPECT_NEAR(predict_step(m, work, c, 4).sums, all_reduce_time(c, 7 * double(MiB), 1, 4).seconds, rounding);
 }
@@ -282,14 +283,14 @@ TEST(StepPrediction, UsualBucketsAreThoseOfTraining) {
     Cluster c;
     EXPECT_EQ(usual_bucket_bytes(c, 1), 16 * MiB);
     EXPECT_EQ(usual_bucket_bytes(c, 2), 16 * MiB);
-    c.link = NodeLink::pcie;  // verbs join nodes all the same
+    c.link = NodeLink::pcie;  // verbs still join nodes
     EXPECT_EQ(usual_bucket_bytes(c, 1), 4 * MiB);
     EXPECT_EQ(usual_bucket_bytes(c, 2), 16 * MiB);
     c.verbs = false;
     c.link = NodeLink::nvlink;
     EXPECT_EQ(usual_bucket_bytes(c, 1), 16 * MiB);
     EXPECT_EQ(usual_bucket_bytes(c, 2), 4 * MiB);
-    // what nobody chose is that
+    // the default is the usual size
     StepWork work = three_buckets();
     work.bucket_bytes = 0;
     EXPECT_EQ(predict_step(plain(), work, tabled(1e-3), 8).buckets.size(), 1u);

@@ -10,7 +10,7 @@
 namespace convoy::test {
 namespace {
 
-/// `count` runs of 3 to 9 rows of 10 bytes.
+/// Returns `count` runs of 3 to 9 rows of 10 bytes.
 std::vector<RowRun> uneven_runs(int count) {
     std::vector<RowRun> runs;
     int64_t row = 0;
@@ -76,15 +76,15 @@ TEST(StreamOrder, ItDependsOnSeedEpochAndBlockAlone) {
     EXPECT_EQ(StreamOrder::order_within({}, 0, 5, 300), counted(300));
 }
 
-// A run that resumes draws the same order only while these values stay.
+// A resumed run draws the same order only while these values stay.
 TEST(StreamOrder, ItIsPinned) {
     const StreamOrder order(uneven_runs(10), 200);
     EXPECT_EQ(order.epoch({true, 1}, 0).runs, (std::vector<int32_t>{7, 2, 3, 9, 0, 6, 5, 8, 1, 4}));
     EXPECT_EQ(StreamOrder::order_within({true, 1}, 0, 1, 8), (std::vector<int32_t>{5, 0, 7, 6, 2, 1, 3, 4}));
 }
 
-// Rows sorted by class, as of 1,000 classes of 1,280 images of 256 x 256 pixels in chunks of five:
-// what 256 random draws have of distinct classes is 1000 (1 - (1 - 1/1000)^256) = 226.
+// Rows sorted by class: 1,000 classes of 1,280 images of 256 x 256 pixels in chunks of five. The
+// expected number of distinct classes in 256 random draws is 1000 (1 - (1 - 1/1000)^256) = 226.
 TEST(StreamOrder, ABatchOfASortedSetHasNearlyAsManyClassesAsARandomOne) {
     constexpr int64_t classes = 1000, images = 1280, rows = 5, bytes = 256 * 256 * 3;
     std::vector<RowRun> runs;

@@ -1,4 +1,4 @@
-// What comm-test says after its table: verdicts and warnings, by made-up times.
+// Lines of comm-test after its table: verdicts and warnings, for times that the test makes up.
 #include "bench/sums_result.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ constexpr size_t mib = 1 << 20;
 bool starts(const std::string& text, const std::string& with) { return text.rfind(with, 0) == 0; }
 
 TEST(SumsResult, TheMedianOfLargeSizesDecides) {
-    // 100 us a MiB are expected
+    // expects 100 us per MiB
     const ExpectedSum expected = [](size_t bytes) { return 1e-4 * double(bytes) / mib; };
     const auto verdict = [&](std::vector<std::pair<size_t, double>> ratios, bool by_nccl = true) {
         std::vector<SizeTime> times;

@@ -1,5 +1,5 @@
-// Batches that are put together on the host: every rank gets the samples that the order says, with
-// their pixels and labels, whatever node holds them, and the order is that of any number of ranks.
+// Batches assembled on the host: every rank gets the samples of the order, with their pixels and
+// labels, whichever node holds them. The order does not depend on the number of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ namespace {
 constexpr int64_t images = 203, global_batch = 20, steps = 11, epochs = 3;
 constexpr uint64_t seed = 5;
 
-/// What the ranks of a training take from a split, step by step.
+/// The batches that the ranks of a training take from a split, step by step.
 class Batches {
 public:
-    /// `share`: the ranks of this host share memory; else each is a node of its own.
+    /// `share`: the ranks of this host share memory; otherwise each rank is a separate node.
     Batches(const std::string& dir, Placement placement, bool share, bool cropped = false, bool mixes = false)
         : reader_(dir, "train"),
           places_(reader_.info().ragged ? reader_.places() : std::vector<ImagePlace>()),
@@ -54,8 +54,8 @@ public:
         supply_->build();
     }
 
-    /// The samples of the global batches of steps [first, end), rank by rank, checked against the
-    /// split; on rank 0.
+    /// Returns the samples of the global batches of steps [first, end), rank by rank, checked
+    /// against the split; on rank 0.
     std::vector<int32_t> samples(int64_t first, int64_t end) {
         std::vector<int32_t> all;
         supply_->begin(first, end);
@@ -72,10 +72,10 @@ public:
         return all;
     }
 
-    /// Of a stream: the samples of all epochs, by the rule for its order.
+    /// Returns the samples of all epochs of a stream, by the rule for its order.
     const std::vector<int32_t>& expected() const { return order_; }
 
-    /// Bytes that are read from files until the batch of `step`, the first that is wanted, is
+    /// Returns the bytes read from files before the batch of `step`, the first one wanted, is
     /// there.
     size_t bytes_until(int64_t step) {
         const size_t before = bytes_read();
@@ -85,7 +85,7 @@ public:
     }
     size_t bytes() const { return pixels_.size(); }
 
-    /// A training that ends with batches on their way.
+    /// Simulates a training that ends with batches in flight.
     void leave(int64_t step) {
         supply_->begin(step, epochs * steps);
         supply_->next();
@@ -93,7 +93,8 @@ public:
     }
 
 private:
-    /// Runs are permuted and cut into blocks, and the rows of a block's runs are permuted.
+    /// Returns the order: runs are permuted and cut into blocks, and the rows of a block's runs are
+    /// permuted.
     static std::vector<int32_t> formula(const StreamOrder& order) {
         std::vector<int32_t> all;
         for (uint32_t epoch = 0; epoch < epochs; ++epoch) {
@@ -117,7 +118,7 @@ private:
         return {first, std::max(1, (height - first) / 2)};
     }
 
-    /// The samples of this rank, if pixels and labels are theirs.
+    /// Returns the samples of this rank after checking their pixels and labels.
     std::vector<float> checked(int64_t epoch, Share share) const {
         const StagedBatch& batch = *supply_->batch();
         std::vector<float> samples;
@@ -158,7 +159,7 @@ std::vector<int32_t> sorted(std::vector<int32_t> values) {
 class SupplyTest : public testing::Test {
 protected:
     void SetUp() override {
-        // ranks of one test must read the same files
+        // all ranks of a test must read the same files
         if (const char* dir = std::getenv("CONVOY_SUPPLY_DATA"); dir) {
             dir_ = dir;
             return;
@@ -172,13 +173,14 @@ protected:
     void TearDown() override {
         if (test_comm().size() == 1) ::unsetenv("CONVOY_SUPPLY_DATA");
     }
-    /// On one rank: `body` here, then on 2, 3 and 4.
+    /// Runs `body` here; on one rank it then runs it on 2, 3 and 4.
     void on_any_ranks(const std::function<void()>& body) {
         body();
         if (test_comm().size() > 1) return;
         for (const int ranks : {2, 3, 4}) EXPECT_EQ("", problem_on_ranks(ranks)) << ranks << " ranks";
     }
-    /// Rank 0's list is the same on any number of ranks: the first to come keeps it in a file.
+    /// Expects rank 0's list to be the same on any number of ranks: the first run keeps it in a
+    /// file.
     void expect_same_everywhere(const std::string& name, const std::vector<int32_t>& list) const {
         if (!test_comm().root()) return;
         const std::string path = dir_ + "/" + name + ".list";
@@ -192,7 +194,7 @@ protected:
     std::string dir_;
 };
 
-// Wherever a training goes on. A block is a sixth of the images, and a chunk at most beyond it.
+// This holds wherever a training resumes. A block is a sixth of the images, plus at most one chunk.
 TEST_F(SupplyTest, AStreamReadsTwoBlocksBeforeItsFirstBatch) {
     constexpr size_t chunk = 20 * 64 * 48 * 3;
     for (const int64_t step : {int64_t(0), steps / 2, steps + 3, epochs * steps - 1}) {
@@ -203,7 +205,7 @@ TEST_F(SupplyTest, AStreamReadsTwoBlocksBeforeItsFirstBatch) {
     }
 }
 
-// Data sets whose images do not vary in size, do, and are decoded.
+// Covers data sets with images of one size, with images of several sizes, and with JPEG files.
 TEST_F(SupplyTest, APartitionHasTheOrderOfAReplica) {
     on_any_ranks([&] {
         for (const char* set : {"fixed", "ragged", "jpeg"})
@@ -243,7 +245,7 @@ TEST_F(SupplyTest, AStreamHasTheSameOrderOnAnyRanks) {
     });
 }
 
-// Of an image only the lines that a step reads travel.
+// Only those lines of an image are sent that a step reads.
 TEST_F(SupplyTest, LinesThatAreNotReadAreLeftOut) {
     on_any_ranks([&] {
         for (const Placement placement : {Placement::partition, Placement::stream})
@@ -251,7 +253,7 @@ TEST_F(SupplyTest, LinesThatAreNotReadAreLeftOut) {
     });
 }
 
-// The last rank's last sample has the first of all; what is cropped is so for the partner, too.
+// The partner of the last rank's last sample is the first of all. Crops apply to the partner, too.
 TEST_F(SupplyTest, AShareOfAMixedBatchEndsWithAPartner) {
     on_any_ranks([&] {
         for (const Placement placement : {Placement::partition, Placement::stream}) {
@@ -275,7 +277,7 @@ TEST_F(SupplyTest, AShareOfAMixedBatchEndsWithAPartner) {
     });
 }
 
-// Messages so large that their memory is given back to the system when it is freed.
+// Messages are so large that their memory is returned to the system when it is freed.
 TEST_F(SupplyTest, ItEndsWithBatchesOnTheirWay) {
     if (test_comm().size() == 1) make_data(dir_ + "/large", images, 1, "256x256x3", 2);
     on_any_ranks([&] {

@@ -1,4 +1,4 @@
-// What is sampled while a run goes on, and what `convoy info` says of network cards.
+// Samples taken during a run, and what `convoy info` prints about network cards.
 #include "train/system_sampler.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(SystemSampler, RowsAreMeansOfSamples) {
     }
     ASSERT_GE(rows.size(), 2u);
     EXPECT_EQ(rows[0].rank, 3);
-    EXPECT_EQ(rows[0].utilisation, 3.5);  // of 2, 3, 4, 5: the first is dropped
+    EXPECT_EQ(rows[0].utilisation, 3.5);  // mean of 2, 3, 4, 5: the first is dropped
     EXPECT_EQ(rows[1].utilisation, 7.5);
     EXPECT_EQ(rows[1].memory_bytes, 75);
     EXPECT_TRUE(std::isnan(rows[0].power_watts));

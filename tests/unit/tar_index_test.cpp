@@ -1,5 +1,5 @@
-// Archives whose bytes are made here, header by header: what writers other than GNU tar leave.
-// The expected lists are those of GNU tar for the same bytes, where it reads them.
+// Archives generated header by header, as by writers other than GNU tar. The expected lists are
+// those of GNU tar for the same bytes, where it can read them.
 #include "data/tar_index.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::string octal(size_t value, size_t digits) {
     return text;
 }
 
-/// A member of `type` whose header claims `claimed` bytes.
+/// Returns a member of `type` whose header claims `claimed` bytes.
 std::string member(const std::string& name, const std::string& content, char type = '0', size_t claimed = SIZE_MAX,
                    bool signed_sum = false) {
     std::string header(block, '\0');
@@ -42,7 +42,7 @@ std::string member(const std::string& name, const std::string& content, char typ
 
 class TarIndex : public testing::Test {
 protected:
-    /// "NAME=CONTENT" of each file, with blanks between them.
+    /// Returns "NAME=CONTENT" of each file, separated by blanks.
     std::string files_of(const std::string& bytes, int64_t* links = nullptr) const {
         write_file(path_, bytes);
         const InputBytes file(path_);
@@ -58,8 +58,8 @@ protected:
         if (links) *links = found;
         return all;
     }
-    /// The files that GNU tar lists of the bytes that files_of() had last, with blanks between
-    /// them.
+    /// Returns the files that GNU tar lists for the last bytes given to files_of(), separated by
+    /// blanks.
     std::string listed_by_tar(const std::string& options = "") const {
         const Finished f = run("tar " + options + " -tvf " + path_ + " | awk '/^-/ { print $6 }' | paste -sd ' '");
         return f.out.substr(0, f.out.find('\n'));
@@ -99,7 +99,7 @@ TEST_F(TarIndex, SumsOfSignedBytesAreRead) {
     EXPECT_EQ("", problem(odd + end_mark, {"checksum"}));
 }
 
-// A link's size is often that of the file it leads to, and a folder's that of its entries.
+// A link's size is often that of its target, and a folder's that of its entries.
 TEST_F(TarIndex, MembersWithoutContentTakeNoRoom) {
     for (const char type : {'1', '2', '3', '4', '5', '6'}) {
         int64_t links = 0;
@@ -141,7 +141,7 @@ TEST_F(TarIndex, PaxRecordsMayBeFilledWithZeros) {
     EXPECT_EQ("", problem(member("pax", record + std::string(40, '\0') + "x", 'x') + one_ + end_mark, {"pax header"}));
 }
 
-// The long name of a link, folder or pipe is not that of the next member.
+// The long name of a link, folder or pipe does not apply to the next member.
 TEST_F(TarIndex, ALongNameIsOfItsMemberAlone) {
     const std::string name(120, 'n');
     for (const char type : {'1', '2', '5', '6'}) {

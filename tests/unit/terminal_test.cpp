@@ -1,5 +1,5 @@
-// Signs of life: what a status says, when it comes, and that a slow training is never silent for
-// long.
+// Signs of life: the text of a status, when it appears, and that a slow training is never silent
+// for long.
 #include "cli/terminal.h"
 
 #include <gtest/gtest.h>
@@ -68,8 +68,8 @@ TEST(Terminal, WhatComesAfterItsEndStandsAlone) {
     EXPECT_EQ(read_file(dir.path("out")), "before\n");
 }
 
-/// Runs `command`; the seconds between two of its lines on stdout or stderr, start and end counted
-/// as lines.
+/// Runs `command`. Returns the seconds between lines on stdout or stderr; start and end count as
+/// lines.
 std::vector<double> silences(const std::string& command) {
     const TempDir dir;
     const Finished f = run("date +%s.%N; " + command +
@@ -109,10 +109,10 @@ TEST(Terminal, ShowsWhatCouldSteerItAsText) {
         {"\xc2\x9b"
          "2J, \xc2\x85, \xc2\xa0",
          R"(\xc2\x9b2J, \xc2\x85, )"
-         "\xc2\xa0"},  // C1 in UTF-8; a space is none
+         "\xc2\xa0"},  // C1 in UTF-8; a space is not one
         {"\x9b"
          "2J \xff\xc3",
-         R"(\x9b2J \xff\xc3)"},  // bytes that are no UTF-8
+         R"(\x9b2J \xff\xc3)"},  // bytes that are not UTF-8
         {"\xc0\x9b \xe0\x80\x9b \xed\xa0\x80 \xf4\x90\x80\x80",
          R"(\xc0\x9b \xe0\x80\x9b \xed\xa0\x80 \xf4\x90\x80\x80)"},
         {"gpj.\xe2\x80\xae\xe2\x81\xa6"
@@ -131,7 +131,8 @@ TEST(Terminal, ShowsWhatCouldSteerItAsText) {
     EXPECT_EQ(printable("two\nlines\r", "\n"), "two\nlines\\x0d");
 }
 
-/// What of an output a terminal would obey: bytes below a space but line ends, and C1 in UTF-8.
+/// Returns the control characters in an output: bytes below a space except line ends, and C1 in
+/// UTF-8.
 std::string orders_in(const std::string& out) {
     std::string orders;
     for (size_t i = 0; i < out.size(); ++i) {
@@ -142,7 +143,7 @@ std::string orders_in(const std::string& out) {
     return orders;
 }
 
-// The names are an order to clear the screen, and one to set the window's title.
+// One name is the sequence that clears the screen, and one sets the window's title.
 TEST(Terminal, NamesInDataSetsAreShownAsText) {
     const TempDir dir;
     const std::string names = "$'\\e[2J,b\\u009b2J,\\e]0;owned\\a,3,4,5,6,7,8,9'", set = dir.path("set");
@@ -163,8 +164,8 @@ TEST(Terminal, NamesInDataSetsAreShownAsText) {
     EXPECT_EQ("", orders_in(trained.out + trained.err + refused.out + refused.err));
 }
 
-// Steps and evaluation batches of several seconds each; on a fast machine they are short, and there
-// is nothing to see.
+// Steps and evaluation batches of several seconds each. On a fast machine they are short, and the
+// test sees nothing.
 TEST(Terminal, ASlowTrainingIsNeverSilent) {
     const TempDir dir;
     const std::string data = "input/cifar10-sample", convoy = sibling("convoy");
@@ -178,8 +179,7 @@ TEST(Terminal, ASlowTrainingIsNeverSilent) {
     }
 }
 
-// Rows reach metrics.h5 by time, long before the log interval is over: also those of a run that is
-// killed.
+// Rows reach metrics.h5 by time, long before the log interval is over, even if the run is killed.
 TEST(Terminal, MetricsHaveRowsByTime) {
     const TempDir dir;
     const Finished f = run(with_limit("timeout -s KILL 30 " + sibling("convoy") +

@@ -1,5 +1,5 @@
-// The end of a Slurm job, which a training stops before: obeyed where it may be of this job, named
-// and not obeyed where it cannot be.
+// The end time of a Slurm job, before which a training stops. It is obeyed if it may belong to this
+// job; otherwise it is only mentioned.
 #include "cli/time_limit.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ protected:
         return "SLURM_JOB_END_TIME=" + text;
     }
     TimeLimit limit(double option = 0) { return time_limit_of(option, root_.path()); }
-    /// Seconds until the deadline; -1: there is none.
+    /// Returns seconds until the deadline; -1: there is none.
     static double left(const TimeLimit& l) { return l.deadline ? -seconds_since(*l.deadline) : -1; }
     void in_group(const std::string& lines) { write_file(root_.path("proc/self/cgroup"), lines); }
 
@@ -86,7 +86,7 @@ TEST_F(TimeLimits, TheEndOfAnotherJobIsNamedAndNotObeyed) {
     }
 }
 
-// A tmux or JupyterHub that was started in a job keeps its variable.
+// A tmux or JupyterHub that was started in a job keeps the job's variable.
 TEST_F(TimeLimits, ALeftOverVariableEndsNoTraining) {
     make_data(root_.path("data"), 60, 20, "28x28x1");
     const std::string end = set_end(-3600), train = "train --model mnist-linear --batch-size 20 --max-steps 3 --data " +

@@ -1,4 +1,4 @@
-// What an exception of one rank becomes where ranks agree on it.
+// Exceptions on one rank, at a place where all ranks agree on the outcome.
 #include <gtest/gtest.h>
 
 #include <filesystem>

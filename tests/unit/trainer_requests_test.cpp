@@ -1,4 +1,4 @@
-// What is asked for while steps run on, as on a GPU, and is seen late.
+// Requests that are made while steps continue, as on a GPU, and are seen late.
 #include <gtest/gtest.h>
 
 #include "tests/support/training.h"
@@ -7,13 +7,13 @@
 namespace convoy::test {
 namespace {
 
-/// Compares each checkpoint with the rows that were reported before it.
+/// Compares each checkpoint with the rows reported before it.
 class Compared final : public QuietListener {
 public:
     void on_steps(int64_t, const std::vector<StepRecord>& r) override { reported = r.back().step; }
     void on_checkpoint(Checkpoint&& c) override { checkpoints.emplace_back(c.step, reported); }
     int64_t reported = 0;
-    std::vector<std::pair<int64_t, int64_t>> checkpoints;  ///< their steps, and those of the last row
+    std::vector<std::pair<int64_t, int64_t>> checkpoints;  ///< step of the checkpoint, step of the last row
 };
 
 // Steps that were launched before the request was seen are in the checkpoint, and have rows.

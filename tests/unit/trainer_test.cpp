@@ -1,5 +1,5 @@
-// The training loop itself, on backends that behave in ways a CPU does not: steps that run on after
-// their call returned, as on a GPU, and gradients that are not finite at a chosen step.
+// The training loop, on backends that behave in ways a CPU does not: steps continue after their
+// call returned, as on a GPU, and gradients are not finite at a chosen step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace convoy::test {
 namespace {
 
-/// 3 epochs of 10 steps, the last of each smaller.
+/// Trains 3 epochs of 10 steps, and the last step of each epoch is smaller.
 class TrainerLoop : public testing::Test {
 protected:
     TrainerLoop() {
@@ -55,11 +55,11 @@ protected:
     TempDir dir_;
     OddBackend backend_;
     TrainSetup setup_;
-    std::function<void(const Trainer&)> look_;  // from the middle of steps and evaluations
+    std::function<void(const Trainer&)> look_;  // called in the middle of steps and evaluations
 };
 
-// What LastResort saves: looked at in the middle of every step, and held to the checkpoints of the
-// same steps.
+// The state that LastResort saves. It is read in the middle of every step, and compared with the
+// checkpoints of the same steps.
 TEST_F(TrainerLoop, WithinAStepTheStateBeforeItIsHeld) {
     setup_.checkpoint_steps = 1;
     backend_.holding = true;
@@ -100,9 +100,9 @@ TEST_F(TrainerLoop, WithinAStepTheStateBeforeItIsHeld) {
     }
 }
 
-// On two ranks, too: what one of them asks for counts.
+// On two ranks a request of either one counts.
 TEST_F(TrainerLoop, ShortStepsHoldNothing) {
-    setup_.log_interval = 2;  // steps in flight where they run on
+    setup_.log_interval = 2;  // steps in flight if they are asynchronous
     for (const bool asynchronous : {false, true}) {
         backend_.asynchronous = asynchronous;
         std::vector<std::optional<int64_t>> held;
@@ -114,7 +114,7 @@ TEST_F(TrainerLoop, ShortStepsHoldNothing) {
             EXPECT_EQ(held[0], 0) << "the start, for it is not known yet how long a step takes";
         }
         const auto is_long = [](const StepRecord& r) { return r.step_seconds > 0.1; };
-        // a machine that is too busy
+        // the machine is too busy
         if (std::any_of(recorder.records.begin(), recorder.records.end(), is_long)) continue;
         EXPECT_EQ(held[5], std::nullopt) << "weights have changed since";
         EXPECT_EQ(held[8], std::nullopt);
@@ -161,8 +161,8 @@ TEST_F(TrainerLoop, StepsThatRunOnAreDrainedAndCheckpointedAtTheSamePlaces) {
     EXPECT_EQ(odd.evaluations, (std::vector<int64_t>{10, 20, 30}));
 }
 
-// Two steps between looks. The first look is at all steps, because it is not known yet how long
-// they take, and so are those at the end of an epoch; the others leave the device two steps to do.
+// Two steps between looks. The first look waits for all steps, because their duration is not known
+// yet. So do those at the end of an epoch. The others leave the device two steps to do.
 TEST_F(TrainerLoop, StepsThatRunOnAreLookedAtLate) {
     setup_.log_interval = 2;
     Recorder plain, late;
@@ -174,15 +174,15 @@ TEST_F(TrainerLoop, StepsThatRunOnAreLookedAtLate) {
     EXPECT_EQ(late.losses(), plain.losses());
     const auto is_long = [](const StepRecord& r) { return r.step_seconds > 0.1; };
     if (std::any_of(late.records.begin(), late.records.end(), is_long)) GTEST_SKIP() << "the machine is too busy";
-    std::vector<int64_t> left;  // to do while the host waits, in the order of its waits within epochs
+    std::vector<int64_t> left;  // steps still to do while the host waits, in the order of its waits within epochs
     for (const OddBackend::Wait& w : backend_.waits)
         if (w.launched % 10 != 0) left.push_back(w.launched - w.until);
-    // Of each epoch the looks after 2, 4, 6 and 8 steps: the first two at all of the first epoch's
-    // steps, then, in every epoch, the first late one finds nothing to wait for.
+    // Looks of each epoch come after 2, 4, 6 and 8 steps. The first two wait for all of the first
+    // epoch's steps. Then, in every epoch, the first late one finds nothing to wait for.
     EXPECT_EQ(left, (std::vector<int64_t>{0, 0, 2, 2, 2, 2, 2, 2, 2}));
 }
 
-// Nothing of what ran after the step that asked is lost: it is in the checkpoint and in the rows.
+// Steps after the one that made the request are in the checkpoint and in the rows.
 TEST_F(TrainerLoop, ARequestThatIsSeenLateStopsBetweenTwoSteps) {
     setup_.log_interval = 3;
     backend_.asynchronous = true;
@@ -208,7 +208,7 @@ TEST_F(TrainerLoop, NotFiniteStops) {
     for (const bool asynchronous : {false, true}) {
         backend_.asynchronous = asynchronous;
         backend_.poison_again = true;
-        backend_.poisoned_step = 10;  // the last of what is drained together
+        backend_.poisoned_step = 10;  // the last of the steps that are drained together
         const std::string message = failure_of_training();
         EXPECT_NE(message.find("step 10"), std::string::npos) << message;
         EXPECT_NE(message.find("a gradient is not"), std::string::npos) << message;
@@ -231,7 +231,7 @@ TEST_F(TrainerLoop, NotFiniteSkipsOneUpdate) {
     EXPECT_NE(odd.losses()[13], plain.losses()[13]) << "the update of step 13 must be missing";
 }
 
-// 16 in a row are too many; scattered ones are not counted up.
+// 16 in a row are too many; scattered ones are not added up.
 TEST_F(TrainerLoop, OnlySkippedStepsInARowStop) {
     setup_.on_nan = OnNan::skip;
     setup_.epochs = 4;

@@ -1,4 +1,4 @@
-// Archives that are unpacked against gzip and tar: nothing is left of those that are refused.
+// Unpacked archives, compared with gzip and tar. Refused archives leave nothing behind.
 #include "data/unpack.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ protected:
         const std::string problem = problem_of_error(code, words, [&] { unpack_tar(packed_, folder_); });
         return fs::exists(folder_) && !fs::is_empty(folder_) ? folder_ + ": something is left; " + problem : problem;
     }
-    /// Packs what bash prints.
+    /// Packs the output of a bash command.
     void pack(const std::string& command) const {
         ASSERT_EQ(run("cd " + dir_.path() + " && (" + command + ") | gzip -1 > " + packed_).code, 0);
     }

@@ -1,5 +1,5 @@
-// Data sets of float32 vectors: standard normal numbers as h5py reads them, verified, trained on
-// one and two ranks alike. What only images have is refused.
+// Data sets of float32 vectors: standard normal numbers when h5py reads them, verified, and trained
+// alike on one and two ranks. Options for images only are refused.
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
@@ -27,8 +27,8 @@ protected:
     int made_ = 0;
 };
 
-// 5 deviations: 1 / sqrt(40000) of a mean, sqrt(2 / 40000) of a variance, sqrt(0.09 / 4000) of a
-// share.
+// The bounds are 5 deviations: 1 / sqrt(40000) of a mean, sqrt(2 / 40000) of a variance, sqrt(0.09
+// / 4000) of a share.
 TEST_F(Vectors, AreStandardNormalOfRandomClasses) {
     if (run(python + "-c 'import h5py, numpy'").code != 0) GTEST_SKIP() << "no python3 with h5py and numpy";
     const std::string set = make(4000, "1x1x10", "--shards 2");
@@ -61,8 +61,8 @@ TEST_F(Vectors, AreAFunctionOfTheirArguments) {
     EXPECT_NE(read_file(first + "/manifest.json"), read_file(other + "/manifest.json"));
 }
 
-// 30 steps of softmax regression: the same sums on one rank and on two, but for the order of ten
-// products, each rounded to 6e-8.
+// 30 steps of softmax regression: one rank and two compute the same sums, except for the order of
+// ten products, each rounded to 6e-8.
 TEST_F(Vectors, TrainAlikeOnOneAndTwoRanks) {
     const std::string set = make(100, "1x1x10");
     std::vector<std::vector<double>> losses;

@@ -1,4 +1,4 @@
-// Which views of a test image an evaluation averages.
+// Views of a test image that an evaluation averages.
 #include <gtest/gtest.h>
 
 #include <set>

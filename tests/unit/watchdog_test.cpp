@@ -1,4 +1,4 @@
-// What the watchdog says before it ends the job; that it does is in tests/faults.
+// Messages of the watchdog before it ends the job; tests/faults checks that it ends the job.
 #include "comm/watchdog.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace convoy::test {
 namespace {
 
-/// stderr as a file, until the end of the scope.
+/// Redirects stderr to a file until the end of the scope.
 class ErrorFile {
 public:
     explicit ErrorFile(const std::string& path) : path_(path), before_(::dup(STDERR_FILENO)) {
@@ -52,13 +52,13 @@ TEST(Watchdog, WarnsOncePerStall) {
         for (int i = 0; i < 50; ++i, pause()) test_comm().activity().enter("a stall");  // progress
         EXPECT_EQ(said.warnings(), stall - 1);
         for (int i = 0; i < 300 && said.warnings() < stall; ++i) pause();
-        for (int i = 0; i < 30; ++i) pause();  // two looks more
+        for (int i = 0; i < 30; ++i) pause();  // two more looks
         EXPECT_EQ(said.warnings(), stall);
     }
     test_comm().activity().enter("host code between operations");
 }
 
-// Others may be able to write in the run folder.
+// Other users may be able to write in the run folder.
 TEST(WatchdogReports, FollowNoLinkAndWaitForNoPipe) {
     const TempDir dir;
     write_file(dir.path("victim"), "mine\n");

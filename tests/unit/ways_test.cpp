@@ -1,4 +1,5 @@
-// How ops run on a GPU, decided from times that are made up: each decision falls both ways.
+// Implementations of ops on a GPU, decided from times that the tests make up: each decision is
+// tested both ways.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -15,7 +16,7 @@ namespace {
 
 using namespace cuda;
 
-/// Microseconds by the beginning of a key: of the longest that fits.
+/// Microseconds by the beginning of a key; the longest beginning that fits counts.
 using Times = std::map<std::string, float>;
 
 Timing timing(const Times& times) {
@@ -81,13 +82,13 @@ TEST_F(Ways18, NormsTakeThePlanOrTheKernelsWhicheverIsFaster) {
     EXPECT_EQ(forward(kernels), (Counts{.kernels = 20}));
     EXPECT_EQ(gradient(plans), (Counts{.plan = 20}));
     EXPECT_EQ(gradient(kernels), (Counts{.kernels = 20}));
-    // With a residual a kernel masks dy first: 5 + 2 > 6.5 for those 8.
+    // A residual makes a kernel mask dy first, so for those 8: 5 + 2 > 6.5.
     plans["kernels-residual-gradient"] = 2;
     EXPECT_EQ(gradient(plans), (Counts{.kernels = 8, .plan = 12}));
 }
 
 TEST_F(Ways18, ConvolutionsSumWhereThatAndTheRestIsFaster) {
-    // Apart: 10 + 5; fused: 12 and 2.9, or 12 and 3.1.
+    // Separate: 10 + 5; fused: 12 and 2.9, or 12 and 3.1.
     Times times = {{"conv f16|", 10}, {"conv f16 statistics|", 12}, {"conv f16 normalise statistics|", no_engine},
                    {"norm f16", 6},   {"kernels-norm ", 5},         {"kernels-normalise", 2.9f}};
     EXPECT_EQ(forward(times), (Counts{.sums = 20}));
@@ -99,7 +100,7 @@ TEST_F(Ways18, ConvolutionsSumWhereThatAndTheRestIsFaster) {
 }
 
 TEST_F(Ways18, ANormMovesIntoItsReaderWhereThatIsFaster) {
-    // Apart: 12 + 8 + 3; in the reader: 13 + 9 + 0.9, or 13 + 9 + 1.1.
+    // Separate: 12 + 8 + 3; in the reader: 13 + 9 + 0.9, or 13 + 9 + 1.1.
     Times times = {{"conv f16|", 10},
                    {"conv f16 statistics|", 12},
                    {"conv f16 normalise statistics|", 13},
@@ -131,7 +132,7 @@ TEST_F(Ways18, ANormMovesIntoItsReaderWhereThatIsFaster) {
 }
 
 TEST_F(Ways18, GradientsTakeTheSumsOfTheDataGradientWhereThatIsFaster) {
-    // Apart: 8 + 5; fused: 9 + 3.9 or 9 + 4.1.
+    // Separate: 8 + 5; fused: 9 + 3.9 or 9 + 4.1.
     Times times = {{"conv-data-gradient f16|", 8},   {"conv-data-gradient f16 statistics|", 9},
                    {"norm-gradient f16", 5},         {"kernels-norm-gradient", 5.5f},
                    {"kernels-residual-gradient", 0}, {"kernels-gradient-of-sums", 3.9f}};
@@ -184,7 +185,7 @@ TEST_F(Ways18, WhatCudnnDoesNotHaveIsNoted) {
     EXPECT_TRUE(decided(g, Precision::f16, {}).notes.empty());
 }
 
-// The exact kernels are the only way in f32: nothing is measured.
+// The exact kernels are the only implementation in f32, so nothing is measured.
 TEST(Ways, NothingCompetesInF32) {
     const Graph g = cuda_graph("resnet18", 32, 3, 10, Precision::f32);
     const GradientFlow flow = gradient_flow(g);
@@ -201,7 +202,7 @@ TEST(Ways, NothingCompetesInF32) {
         EXPECT_FALSE(way.product.forward) << "a rank without samples multiplies nothing";
 }
 
-// airbench94: each of six blocks' two norms; the first of a block follows a 2 x 2 max-pool.
+// airbench94: two norms in each of six blocks; the first norm of a block follows a 2 x 2 max-pool.
 TEST(Ways, NormsByKernelsDoThePoolBeforeThem) {
     const Graph g = cuda_graph("airbench94", 32, 3, 10, Precision::f16);
     const GpuWays ways = decided(g, Precision::f16, {});
@@ -222,8 +223,8 @@ TEST(Ways, NormsByKernelsDoThePoolBeforeThem) {
     EXPECT_EQ(pools, 3);
 }
 
-// Of a value or a gradient that is in no memory there is no buffer; what it is computed from lives
-// until its last reader has run.
+// A value or gradient that is not stored has no buffer. The tensors it is computed from live until
+// its last reader has run.
 TEST(Ways, WhatIsInNoMemoryHasNoBuffer) {
     class Decided final : public PlanningBackend {
     public:
@@ -261,8 +262,8 @@ TEST(Ways, WhatIsInNoMemoryHasNoBuffer) {
     }
 }
 
-// Threads build what is expected before anything is timed: what is missing there is built late, and
-// what is not asked for in vain.
+// Threads build expected plans before anything is timed. A plan that was not expected is built
+// late; an expected one that is not requested is built in vain.
 TEST(Ways, WhatIsAskedForIsExpectedWhateverTheTimes) {
     std::minstd_rand random(7);
     for (const char* model : {"resnet18", "airbench94", "pyramidnet"})
@@ -297,7 +298,7 @@ TEST(Ways, WhatIsAskedForIsExpectedWhateverTheTimes) {
             }
 }
 
-// Sums over ranks run beside backward: only the plans of norms' gradients leave them
+// All-reduces overlap with backward. Of all plans, only those of norms' gradients leave them
 // multiprocessors.
 TEST_F(Ways18, PlansOfNormsKeepToTheirMultiprocessors) {
     const GradientFlow flow = gradient_flow(g);

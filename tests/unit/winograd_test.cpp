@@ -1,6 +1,6 @@
-// Winograd's convolutions beside sums in double, over tiles, threads and shapes: those that fill
-// tiles, those that do not, few tiles and many, rows of tiles that are padded. Nothing is written
-// behind the workspace.
+// Winograd's convolutions compared with sums in double, over tiles, threads and shapes: full tiles
+// and partial ones, few tiles and many, padded rows of tiles. Nothing is written behind the
+// workspace.
 #include "backend/cpu/winograd.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ struct Size {
     int n, h, w, in, out;
 };
 
-/// x, weights and dy, and what a convolution makes of them, by definition.
+/// x, weights and dy, and the exact results of the convolution, by definition.
 struct Exact {
     Floats x, weight, dy;
     Doubles y, dx, dweight;
@@ -67,7 +67,7 @@ private:
     }
 };
 
-/// Roots of the mean squares: of the difference, as a part of the exact one's.
+/// Returns the root mean square of the difference, relative to that of the exact values.
 double error(const Floats& got, const Doubles& exact, double times = 1) {
     double difference = 0, whole = 0;
     for (size_t i = 0; i < exact.size(); ++i) {
@@ -77,7 +77,7 @@ double error(const Floats& got, const Doubles& exact, double times = 1) {
     return std::sqrt(difference / whole);
 }
 
-/// A workspace that nobody wrote to, and a page behind it that nobody is to write to.
+/// A workspace that is not initialised, followed by a page that must not be written.
 class Workspace {
 public:
     explicit Workspace(const Winograd& w)
@@ -92,12 +92,13 @@ public:
 
 private:
     static constexpr size_t page = 4096;
-    static constexpr uint8_t nothing = 0xff;  // as floats they are no numbers
+    static constexpr uint8_t nothing = 0xff;  // NaN as a float
     size_t bytes_;
     std::unique_ptr<uint8_t, void (*)(void*)> space_;
 };
 
-/// How much more a sum of so many channels may stray than one of 150: as the root of its terms.
+/// Returns the factor of the tolerance for sums of `channels` channels over those of 150: errors
+/// grow with the root of the number of terms.
 double more_for(int channels) { return std::sqrt(std::max(1.0, channels / 150.0)); }
 
 class WinogradTiles : public testing::TestWithParam<Size> {
@@ -110,8 +111,8 @@ protected:
 TEST_P(WinogradTiles, AreNearSumsInDouble) {
     const Size s = GetParam();
     const Exact exact(s);
-    // to round weights to bf16 costs 1.6e-3: tests/peers/winograd_error.py
-    std::map<int, Floats> y_of_one, dx_of_one;  // by tile, of one thread
+    // rounding weights to bf16 costs 1.6e-3: tests/peers/winograd_error.py
+    std::map<int, Floats> y_of_one, dx_of_one;  // results of one thread, by tile
     for (const auto& [tile, most] : {std::pair{4, 1.6e-3 / 1000}, {7, 1.6e-3 / 100}, {8, 1.6e-3 / 40}})
         for (const int threads : {1, 2, 3}) {
             SCOPED_TRACE("tiles of " + std::to_string(tile) + ", threads " + std::to_string(threads));
@@ -132,7 +133,7 @@ TEST_P(WinogradTiles, AreNearSumsInDouble) {
         }
 }
 
-// A slab of tiles of 16 MiB, a gradient of 9 and a panel: whatever the batch.
+// A slab of tiles takes 16 MiB, a gradient 9 MiB, and there is a panel, for any batch.
 TEST(Winograd, AThreadsMemoryIsBounded) {
     for (const int images : {100, 10000})
         EXPECT_LT(Winograd({images, 14, 14, 512, 512, 16, 7}).workspace_bytes(), size_t(16 * 28) << 20);

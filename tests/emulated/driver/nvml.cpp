@@ -1,6 +1,6 @@
-// A made-up libnvidia-ml.so.1, for runs over the emulated device: one GPU with a serial number, and
-// with EMULATED_NEIGHBOUR set somebody else's process on it, which runs the program so called.
-// LD_LIBRARY_PATH brings it in.
+// A simulated libnvidia-ml.so.1, for runs on the emulated device: one GPU with a serial number. If
+// EMULATED_NEIGHBOUR is set, another user's process that runs that program is on the GPU.
+// LD_LIBRARY_PATH selects this library.
 #include <cstdio>
 #include <cstdlib>
 

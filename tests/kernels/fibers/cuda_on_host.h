@@ -1,8 +1,8 @@
-// What g++ needs to compile kernels/*.cu for the host; make includes it before each of them, and
-// before the tests that call their launchers. Threads of a block are fibers (grid.h). Anything CUDA
-// has that is not here does not compile, so add it with a test.
+// Declarations with which g++ compiles kernels/*.cu for the host. make includes this file before
+// each of them, and before the tests that call their launchers. Threads of a block are fibers
+// (grid.h). CUDA features that are missing here do not compile, so add them with a test.
 #pragma once
-// Function-local and alive between blocks, like a block's shared memory that nobody cleared.
+// Function-local and kept between blocks, like a block's shared memory that is not cleared.
 #define __shared__ static
 #define __launch_bounds__(...)
 #ifdef CONVOY_EMULATED
@@ -21,7 +21,7 @@
 
 #include "tests/kernels/fibers/grid.h"
 
-// The running fiber's; grid.cpp sets them at every switch.
+// Indices of the running fiber; grid.cpp sets them at every switch.
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 
@@ -45,7 +45,7 @@ template <class T> T __shfl_sync(unsigned mask, T value, int source, Place at = 
 template <class T> T __shfl_xor_sync(unsigned mask, T value, int lanes, Place at = Place::current()) {
     return __shfl_sync(mask, value, convoy::test::lane() ^ lanes, at);
 }
-/// From `delta` lanes up; the last lanes keep their own.
+/// Returns the value from `delta` lanes up; the last lanes keep their own.
 template <class T> T __shfl_down_sync(unsigned mask, T value, int delta, Place at = Place::current()) {
     const int lane = convoy::test::lane();
     return __shfl_sync(mask, value, lane + delta < 32 ? lane + delta : lane, at);
@@ -60,7 +60,7 @@ inline bool __any_sync(unsigned mask, bool predicate, Place at = Place::current(
     return __ballot_sync(mask, predicate, at) != 0;
 }
 
-// Fibers switch only where they wait, so these are atomic as they stand.
+// Fibers switch only where they wait, so plain code is atomic.
 template <class T> T atomicAdd(T* at, T value) {
     const T old = *at;
     *at = old + value;

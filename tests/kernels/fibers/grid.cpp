@@ -1,4 +1,4 @@
-#include "tests/kernels/fibers/cuda_on_host.h"  // first: it changes what CUDA's headers say
+#include "tests/kernels/fibers/cuda_on_host.h"  // must come first: it changes CUDA's headers
 
 #include <algorithm>
 #include <boost/context/fiber.hpp>
@@ -18,12 +18,12 @@ namespace {
 
 namespace context = boost::context;
 
-/// A stack as the address sanitizer wants to hear of it, before and after every switch; without
-/// it, nothing.
+/// A stack as reported to the address sanitizer before and after every switch; without the
+/// sanitizer it does nothing.
 struct Stack {
     const void* bottom = nullptr;
     size_t size = 0;
-    void* hidden = nullptr;  // what the sanitizer keeps of a stack while it does not run
+    void* hidden = nullptr;  // the sanitizer's data of a stack that does not run
 
     void leave_for([[maybe_unused]] const Stack& other, [[maybe_unused]] bool forever = false) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -37,7 +37,7 @@ struct Stack {
     }
 };
 
-/// Thrown at a waiting thread of a grid that has failed, to unwind its stack.
+/// Thrown in a waiting thread of a grid that has failed, to unwind its stack.
 struct Stop {};
 
 class Grid {
@@ -57,7 +57,7 @@ private:
         State state = State::done;
         unsigned mask = 0;
         std::source_location at;
-        uint64_t given = 0;  // to an exchange
+        uint64_t given = 0;  // value of this thread in an exchange
         context::fiber fiber;
         Stack stack;
     };
@@ -84,7 +84,7 @@ private:
 
 constexpr size_t stack_bytes = size_t(64) << 10;
 
-/// The i-th thread's, in every grid.
+/// Returns the stack memory of the i-th thread, which all grids share.
 char* stack_memory(size_t i) {
     static std::vector<std::unique_ptr<char[]>> all;
     while (all.size() <= i) all.emplace_back(new char[stack_bytes]);
@@ -161,11 +161,12 @@ uint64_t Grid::exchange(unsigned mask, uint64_t value, int source, std::source_l
     wait(mask, at);
     if (!(mask >> source & 1)) fail("a lane reads from one that takes no part", current_);
     const uint64_t taken = threads_[size_t(current_ / 32 * 32 + source)].given;
-    wait(mask, at);  // until all have taken
+    wait(mask, at);  // until all lanes have read their value
     return taken;
 }
 
-/// Lets the threads in [first, last) go on if all wait with this mask at this place.
+/// Resumes the threads in [first, last) if all wait with this mask at this place. Returns true if
+/// it did.
 bool Grid::release(int first, int last, unsigned mask, std::source_location at) {
     const auto takes_part = [&](int i) { return mask == 0 || (mask >> (i % 32) & 1); };
     for (int i = first; i < last; ++i) {
@@ -180,8 +181,8 @@ bool Grid::release(int first, int last, unsigned mask, std::source_location at) 
     return true;
 }
 
-/// Called when no thread can run: lets those go on whose barrier is complete. False if there are
-/// none.
+/// Called when no thread can run: resumes threads whose barrier is complete. Returns false if there
+/// are none.
 bool Grid::release() {
     bool any = false;
     for (int i = 0; i < int(threads_.size()); ++i) {
@@ -210,7 +211,7 @@ void Grid::run_block(std::mt19937& random, Order order_now) {
         if (threads_[size_t(i)].state != State::done) fail("a barrier is not reached by all", i);
 }
 
-/// Unwinds what still waits.
+/// Unwinds the threads that still wait.
 void Grid::stop() {
     stopping_ = true;
     for (int i = 0; i < int(threads_.size()); ++i)

@@ -1,8 +1,8 @@
 // Runs a CUDA grid on one thread of the host: block after block, each thread of a block a fiber
-// that runs until it waits for others. Blocks and threads go in an order of the test's choice:
-// without a barrier where one is needed, some order gives another result. Also an error: a barrier
-// that not all threads reach or reach at different places, a shuffle among lanes that do not take
-// part, launches beyond what any GPU allows.
+// that runs until it waits for others. Tests choose the order of blocks and threads: if a barrier
+// is missing, some order gives another result. These are errors, too: a barrier that not all
+// threads reach; one that they reach at different places; a shuffle with lanes that do not take
+// part; a launch beyond the limits of every GPU.
 #pragma once
 #include <vector_types.h>
 
@@ -13,20 +13,20 @@
 namespace convoy::test {
 
 enum class Order { forward, reversed, shuffled };
-/// Of all grids from now on.
+/// Sets the order for all later grids.
 void set_thread_order(Order);
 
-/// Throws std::runtime_error that names the thread and the place.
+/// Runs a grid. Throws std::runtime_error that names the thread and the place.
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
 
-// For the thread that runs.
+// Functions for the running thread.
 void wait_for_block(std::source_location);
 void wait_for_warp(unsigned mask, std::source_location);
-/// Every lane of the mask gives a value and takes that of lane `source`.
+/// Exchanges values: every lane of the mask passes a value and gets that of lane `source`.
 uint64_t exchange(unsigned mask, uint64_t value, int source, std::source_location);
 int lane();
-/// Of the block: as large as the launch said, on the heap, filled with 0xff (a NaN) when the block
-/// begins.
+/// Returns the block's shared memory: on the heap, with the size of the launch, filled with 0xff (a
+/// NaN) when the block begins.
 void* shared_memory();
 /// Bytes that this thread's grids read from tensors and wrote to them, in whole vectors. Parameters
 /// and partial sums are not counted.
@@ -34,7 +34,7 @@ struct Traffic {
     uint64_t read = 0, written = 0;
 };
 Traffic& traffic();
-/// Nanoseconds; a microsecond later at every call.
+/// Returns a time in nanoseconds that is a microsecond later at every call.
 uint64_t device_time();
 
 }  // namespace convoy::test
