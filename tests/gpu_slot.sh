@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What to do with a GPU machine that is there for half an hour, ten minutes per call. In the
-# unpacked bundle: `OUT=folder ./run gpu-slot A`, then B, C and D 'BEFORE' 'AFTER', which are two
-# lines of tests/peers/bench_gpu.py. The stages run in the order of how much they tell, each under a
-# limit of its own, all within SLOT_SECONDS (540 for A, 420 for the others: A, B and C take 23
-# minutes, and the start and the transfers the rest). Whatever ends a call, $OUT (default: slot) has
-# the results until then: log.txt, stages.txt with `name code seconds` per stage, bench.jsonl, the
-# clocks in dmon.txt, and the times of cuDNN's plans. The next call in the same unpacked bundle
-# starts with those times; elsewhere it takes them from $OUT or from SLOT_CACHE=folder.
+# Tests and measures the CUDA backend on a GPU machine that is there for half an hour, in calls of at
+# most ten minutes. In the unpacked bundle: `OUT=folder ./run gpu-slot A`, then B, C and D 'BEFORE'
+# 'AFTER', which are two lines of tests/peers/bench_gpu.py. The stages that tell most come first.
+# Each stage has a time limit, and a call has SLOT_SECONDS (540 for A, 420 for the others). A, B and
+# C take 23 minutes together; the start and the transfers take the rest. $OUT (default: slot) always
+# has the results until now: log.txt, stages.txt with `name code seconds` per stage, bench.jsonl,
+# the clocks in dmon.txt, and the times of cuDNN's plans. The next call in the same unpacked bundle
+# starts with those times. In another folder it takes them from $OUT or from SLOT_CACHE=folder.
 # SLOT_CIFAR10: a data set, or what `convoy convert cifar10` takes; without it made-up images time
 # airbench94. SLOT_ONLY="name name": only these stages. SLOT_LIMIT: seconds that no stage may
 # exceed. SLOT_REHEARSAL: models and steps of a device that is not there.
@@ -38,8 +38,8 @@ record() { # NAME CODE SECONDS
   echo "$1 $2 $3"
 }
 
-# What a stage left running: each has a session of its own, because tests put what they start into
-# process groups.
+# Kills the processes that a stage left. Each stage has a separate session, because tests put the
+# processes that they start into process groups.
 end_session() { # ID
   local file line session
   for file in /proc/[0-9]*/stat; do
@@ -144,8 +144,9 @@ torch() { # eager|compile LINE SECONDS
   "$python" tests/peers/bench_gpu.py --no-convoy --peer "$1" --budget "$3" --jsonl "$OUT/bench.jsonl" --line "$2"
 }
 
-# Images in the device's memory and in the host's give the same losses. A stream has an order of its
-# own, so that is compared with the same stream on the CPU, whose sums are rounded in another order.
+# Checks that images in the device's memory and in the host's give the same losses. A stream has
+# another order, so it is compared with the same stream on the CPU, which rounds sums in another
+# order.
 placements() {
   local run
   "$BUILD/convoy" convert synthetic --images 2000 --test-images 100 --size 34x34x1 --to "$work/placed" || return
@@ -206,7 +207,7 @@ step_of_resnet50() {
   [[ -z $rehearsal ]] && echo "--model resnet50 --image-size 224x224x3 --classes 1000 --precision f16 --batch-per-rank 256" ||
     echo "--model airbench94 --precision f16 --batch-per-rank 2"
 }
-# A step's first launches are all of the forward pass: gradients take a run of their own.
+# A step's first launches are all of the forward pass, so gradients need a second run.
 ncu_norms() {
   # shellcheck disable=SC2046 # words
   under_ncu --set full --launch-count 4 --kernel-name 'regex:^(moments|normalise)' -- $(step_of_resnet50) --norm-by kernels &&

@@ -8,11 +8,11 @@ namespace convoy {
 
 /// The shares of an image and its partner in a mixed image.
 struct Mix {
-    float outside;                 ///< own share of a pixel outside the box; inside the box it is 0
+    float outside;                 ///< the image's share of a pixel outside the box; inside the box it is 0
     int top, left, bottom, right;  ///< the box in pixels of the output; bottom and right are exclusive
-    float share;                   ///< own share of the whole image, which is the weight of its own label
+    float share;                   ///< the image's share of the mixture, which is the weight of its label
 
-    /// Returns the own share of the pixel in row i, column j.
+    /// Returns the share that the image itself has of the pixel in row i, column j.
     CONVOY_HD float own(int i, int j) const { return i >= top && i < bottom && j >= left && j < right ? 0 : outside; }
 };
 

@@ -9,7 +9,7 @@ namespace convoy {
 
 /// Throws Exit::io: "PATH: cannot be written: REASON; …", the reason from errno.
 [[noreturn]] void cannot_write(const std::string& path);
-/// Opens or makes a file; `flags` as of open(2). A link is not followed: somebody else may have put
+/// Opens or makes a file; `flags` as of open(2). A link is not followed: another user may have put
 /// it there. Throws Exit::io.
 int open_to_write(const std::string& path, int flags);
 /// Makes a new file in place of the one that has this name. A link is not followed, a pipe not

@@ -1,27 +1,27 @@
-// What is known of launchers: of OpenMPI's mpirun, which ended up differently in 4.1 and in 5.0,
-// and what any launcher says in the environment.
+// Facts about launchers: how mpirun of OpenMPI 4.1 and 5.0 ends its ranks, and what a launcher says
+// in the environment.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace convoy {
 
-/// What mpirun does to its ranks after a SIGTERM or SIGINT of its own: a SIGCONT at once, a SIGTERM
-/// and a SIGKILL so many seconds later.
+/// How long mpirun waits after it has received a SIGTERM or SIGINT. It sends a SIGCONT to its ranks
+/// at once, then a SIGTERM, then a SIGKILL. Units: seconds since the signal.
 struct Grace {
     double to_term, to_kill;
 };
 
-/// Of the MPI that is running.
+/// Returns the times of the MPI that is running.
 Grace launcher_grace();
-/// As MPI_Get_library_version names it: "Open MPI v5.0.7, package: …". Other libraries than OpenMPI
-/// count as its version 4.
+/// Returns the times of a library as MPI_Get_library_version names it ("Open MPI v5.0.7, package:
+/// …"). Libraries other than OpenMPI count as its version 4.
 Grace launcher_grace(const std::string& library);
 
-/// Whether a launcher started this process, as its environment says.
+/// True if the environment says that a launcher started this process.
 bool is_launched();
 
-/// This process's rank as its launcher says it, before MPI starts; 0 without a launcher.
+/// Returns this process's rank as its launcher says it, before MPI starts; 0 without a launcher.
 int launched_rank();
 
 /// Throws Exit::usage if the folder where mpirun of OpenMPI 4 keeps its files on this host is a

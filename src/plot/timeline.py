@@ -94,7 +94,7 @@ def draw(ranks, about, out):
             mine = [(at, long) for k, at, long in rank.spans if k == kind]
             edge = 0.4 if kind in (WAIT, MOVE) else 0
             axes.broken_barh(mine, (-2.5 * r - 0.45, 0.9), color=COLORS[kind], linewidth=edge)
-        for i, (at, long) in enumerate(rank.sums):  # those that overlap get lines of their own
+        for i, (at, long) in enumerate(rank.sums):  # those that overlap get separate lines
             place = (-2.5 * r - 1.45 + 0.225 * (i % 4), 0.19)
             axes.broken_barh([(at, long)], place, color=COLORS["all-reduce in flight"], edgecolor="#B07030",
                              linewidth=0.4)

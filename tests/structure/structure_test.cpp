@@ -57,6 +57,8 @@ TEST_F(Structure, TiersNameTestsThatThereAre) { EXPECT_EQ(offenders("tiers"), ""
 
 TEST_F(Structure, ChangedFilesHaveTests) { EXPECT_EQ(offenders("since"), ""); }
 
+TEST_F(Structure, CommentsAreInPlainWords) { EXPECT_EQ(offenders("plain_words"), ""); }
+
 TEST_F(Structure, LinesKeepTheirColumns) {
     const Finished f =
         run("git ls-files -z --cached --others --exclude-standard '*.cpp' '*.h' '*.cu' '*.cuh' '*.md' |"
@@ -116,6 +118,21 @@ TEST_F(Structure, SuitesOfOtherNamesAreFound) {
               "");
     EXPECT_EQ(offenders_among({{"tests/runs/resume_test.cpp", "TEST(Other, A) {}\n"}}, "suites"),
               "tests/runs/resume_test.cpp Other: suites of this file start with Resume\n");
+}
+
+TEST_F(Structure, CommentsThatAreNotInPlainWordsAreFound) {
+    const std::string plain =
+        "// Returns the sum\n// of a row.\nint f();  ///< [rows]\n// A blank line ends a comment.\n\n"
+        "const char* s = \"goes on\";\n";
+    EXPECT_EQ(offenders_among({{"src/a.cpp", plain}}, "plain_words"), "");
+    const std::string cpp =
+        "// Of a row.\nint n;  /"
+        "/ the run\n/"
+        "/ continues\n/"
+        "// The run goes\n/"
+        "// on anew.\n";
+    EXPECT_EQ(offenders_among({{"src/a.cpp", cpp}, {"jobs/a.sh", "#!/bin/sh\n# What it does.\n"}}, "plain_words"),
+              "jobs 1: jobs/a.sh:2: What\nsrc 3: src/a.cpp:1: Of, src/a.cpp:3: goes on, src/a.cpp:3: anew\n");
 }
 
 TEST_F(Structure, AnExemptionThatIsNotNeededIsFound) {

@@ -30,8 +30,8 @@ struct Shortest {
     bool agree() const { return std::isfinite(second) && second <= 1.1 * first; }
 };
 
-/// Times algorithms in turns until the times of each agree, so that other programs on these cores
-/// do not decide. One that is far behind is not run again.
+/// Times algorithms alternately until the times of each agree, so that other programs on these
+/// cores do not decide. One that is far behind is not run again.
 ConvTimes race(const std::vector<ConvBy>& ways, const std::function<std::function<void()>(ConvBy)>& runnable) {
     constexpr int rounds = 12;
     constexpr double far = 1.5;

@@ -19,9 +19,9 @@ namespace {
 // tiles, and no two threads transform the same weights. Thresholds were measured with two threads
 // (tests/RESULTS.md).
 
-/// Returns the tiles of a block. Few channels: so few tiles that a block of F(4x4) stays in the L2
-/// cache. Many channels: so many tiles that reading the weights again for each block does not
-/// matter. Large tiles have at least twice the points.
+/// Returns the tiles of a block. With few channels there are few tiles, so that a block of F(4x4)
+/// stays in the L2 cache. With many channels there are more, so that reading the weights again for
+/// each block does not matter. Large tiles have at least twice the points.
 template <int M> int block_tiles(int c, int d) {
     if (c + d <= 128) return 28;
     return (c + d <= 256 ? 56 : 112) / (M == 4 ? 1 : 2);
