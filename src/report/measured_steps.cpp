@@ -158,8 +158,9 @@ int64_t whole_of(const std::string& text) {
 /// A CSV table while it is read, row by row.
 class Table {
 public:
-    Table(const std::string& path, const std::string& header)
+    Table(const std::string& path, const std::string& header, const std::string& model)
         : path_(path),
+          wanted_(model),
           names_(path, header),
           nodes_(names_.index({"nodes", "hosts"})),
           ranks_(names_.index({"gpus", "ranks", "accelerators"})),
@@ -178,6 +179,7 @@ public:
                                           " in the lines before; give a table of one kind");
             *known = cells[*at];
         }
+        if (names_.find("model")) refuse_other_model(place, model_, wanted_);
         if (const auto at = names_.find("source"); at && cells[*at] == "predicted")
             fail(Exit::bad_input, place + ": is a prediction, not a measurement; leave it out");
         const int64_t nodes = whole_of(cells[nodes_]), ranks = whole_of(cells[ranks_]), batch = whole_of(cells[batch_]);
@@ -196,14 +198,14 @@ public:
     MeasuredFile file() && { return std::move(file_); }
 
 private:
-    const std::string path_;
+    const std::string path_, wanted_;
     const Columns names_;
     const size_t nodes_, ranks_, batch_, rate_;
     std::string model_;
     MeasuredFile file_;
 };
 
-MeasuredFile of_table(const std::string& path) {
+MeasuredFile of_table(const std::string& path, const std::string& model) {
     std::istringstream in(text_of_input(path, most_bytes, "check --from"));
     std::optional<Table> table;
     MeasuredFile file;
@@ -214,7 +216,7 @@ MeasuredFile of_table(const std::string& path) {
         if (table)
             table->add(number, line);
         else
-            table.emplace(path, line);
+            table.emplace(path, line, model);
     }
     if (table) file = std::move(*table).file();
     if (file.steps.empty()) fail(Exit::bad_input, path + ": has no row; give one a measured run");
@@ -224,7 +226,7 @@ MeasuredFile of_table(const std::string& path) {
 }  // namespace
 
 MeasuredFile read_measured_steps(const std::string& path, const std::string& model) {
-    if (path.ends_with(".csv")) return of_table(path);
+    if (path.ends_with(".csv")) return of_table(path, model);
     if (path.ends_with(".json")) return of_benchmark(path, model);
     return of_run(path, model);
 }

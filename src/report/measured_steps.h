@@ -21,8 +21,8 @@ struct MeasuredFile {
 ///   (or ranks, accelerators), batch_per_gpu (or _rank, _accelerator) and images_per_s of all ranks
 ///   (or images_per_second, samples_per_second). All rows must have the same model and precision if
 ///   there are such columns. Other columns are ignored.
-/// Throws Exit::bad_input if the file has another format or no step, or, for the first two, if its
-/// model is not `model`.
+/// Throws Exit::bad_input if the file has another format or no step, or if it says that its model
+/// is not `model`.
 MeasuredFile read_measured_steps(const std::string& path, const std::string& model);
 
 }  // namespace convoy

@@ -44,6 +44,14 @@ TEST(MeasuredSteps, OfARunHaveTheSpreadOfItsRanks) {
                                    [&] { read_measured_steps(dir.path("four"), "resnet50"); }));
 }
 
+TEST(MeasuredSteps, ATableOfAnotherModelIsRefused) {
+    const TempDir dir;
+    write_file(dir.path("table.csv"), "model,nodes,gpus,batch_per_gpu,images_per_s\nresnet50,1,8,32,512\n");
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"table.csv:2", "resnet50", "not resnet18"},
+                                   [&] { read_measured_steps(dir.path("table.csv"), "resnet18"); }));
+    EXPECT_EQ(read_measured_steps(dir.path("table.csv"), "resnet50").steps.size(), 1u);
+}
+
 TEST(MeasuredSteps, APredictionIsNoMeasurement) {
     const TempDir dir;
     const std::string header = "source,nodes,gpus,batch_per_gpu,images_per_s\n";
