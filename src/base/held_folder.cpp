@@ -1,0 +1,132 @@
+#include "base/held_folder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/durable.h"
+#include "base/error.h"
+#include "base/file_error.h"
+#include "base/folder.h"
+
+namespace convoy {
+namespace {
+
+constexpr int as_folder = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+std::error_code reason_if(bool failed) {
+    return failed ? std::error_code(errno, std::generic_category()) : std::error_code();
+}
+
+bool is_same(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
+
+/// The flags of fstatat(2) that see what open(2) would have opened.
+int looks_at(HeldFolder::IfLink if_link) { return if_link == HeldFolder::IfLink::refuse ? AT_SYMLINK_NOFOLLOW : 0; }
+
+/// open(2) follows a link before a slash whatever it is told.
+std::string without_slashes(std::string path) {
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    return path;
+}
+
+/// Throws for a folder that could not be opened. `about` was asked for first.
+[[noreturn]] void cannot_open(const std::string& path, int code, bool known, const struct stat& about) {
+    if (known && S_ISLNK(about.st_mode))
+        fail(Exit::io, path + ": is a symbolic link, which is not followed; remove it");
+    if (known && !S_ISDIR(about.st_mode)) code = ENOTDIR;
+    fail(Exit::io, path + ": cannot be opened: " + reason_and_advice(code, "check the path and its permissions", path));
+}
+
+/// Removes what is called `name` in the open folder `above`. Follows no link.
+std::error_code remove_below(int above, const std::string& name) {
+    if (::unlinkat(above, name.c_str(), 0) == 0 || errno == ENOENT) return {};
+    if (errno != EISDIR && errno != EPERM) return reason_if(true);  // POSIX has EPERM for folders
+    const std::error_code reason = reason_if(true);
+    const Descriptor folder(::openat(above, name.c_str(), as_folder | O_NOFOLLOW));
+    if (!folder.valid()) return errno == ENOTDIR || errno == ELOOP ? reason : reason_if(true);
+    std::error_code error;
+    for (const std::string& inner : names_in(folder.fd(), error))
+        if (const std::error_code kept = remove_below(folder.fd(), inner); kept) return kept;
+    if (error) return error;
+    return reason_if(::unlinkat(above, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT);
+}
+
+}  // namespace
+
+HeldFolder::HeldFolder(int above, const std::string& name, std::string shown, IfLink if_link)
+    : shown_(std::move(shown)),
+      if_link_(if_link),
+      folder_(::openat(above, name.c_str(), as_folder | (if_link == IfLink::refuse ? O_NOFOLLOW : 0))) {
+    if (folder_.valid()) return;
+    const int code = errno;
+    struct stat about{};
+    const bool known = ::fstatat(above, name.c_str(), &about, looks_at(if_link)) == 0;
+    cannot_open(shown_, code, known, about);
+}
+
+HeldFolder::HeldFolder(const std::string& path, IfLink if_link)
+    : HeldFolder(AT_FDCWD, without_slashes(path), without_slashes(path), if_link) {}
+
+HeldFolder::HeldFolder(const HeldFolder& above, const std::string& name, IfLink if_link)
+    : HeldFolder(above.fd(), name, above.shown(name), if_link) {}
+
+std::string HeldFolder::path(const std::string& name) const {
+    const std::string held = "/proc/self/fd/" + std::to_string(fd());
+    struct stat opened{}, behind{};
+    // A process that may not look into its own /proc has none, either.
+    if (::fstat(fd(), &opened) == 0 && ::stat(held.c_str(), &behind) == 0 && is_same(opened, behind))
+        return held + "/" + name;
+    if (!is_still_at_its_path())
+        fail(Exit::io, shown_ +
+                           ": was removed, or another folder is in its place, and /proc, which leads to it, "
+                           "cannot be read; mount /proc");
+    return shown(name);
+}
+
+bool HeldFolder::is_still_at_its_path() const {
+    struct stat opened{}, now{};
+    return ::fstat(fd(), &opened) == 0 && ::fstatat(AT_FDCWD, shown_.c_str(), &now, looks_at(if_link_)) == 0 &&
+           is_same(opened, now);
+}
+
+std::vector<std::string> HeldFolder::names(std::error_code& error) const { return names_in(fd(), error); }
+
+Descriptor HeldFolder::open_new(const std::string& name) const {
+    Descriptor file(::openat(fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file.valid()) cannot_write(shown(name));
+    return file;
+}
+
+Descriptor HeldFolder::open_existing(const std::string& name, int flags) const {
+    Descriptor file(::openat(fd(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC));
+    if (!file.valid()) cannot_read(shown(name), errno, "check the path and its permissions");
+    return file;
+}
+
+void HeldFolder::make_folder(const std::string& name) const {
+    if (::mkdirat(fd(), name.c_str(), 0777) == 0) return;
+    struct stat about{};
+    const int code = errno;
+    const bool there = ::fstatat(fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+    if (there && S_ISDIR(about.st_mode)) return;
+    errno = code;
+    cannot_write(shown(name));
+}
+
+std::error_code HeldFolder::rename(const std::string& from, const std::string& to) const {
+    return reason_if(::renameat(fd(), from.c_str(), fd(), to.c_str()) != 0);
+}
+
+std::error_code HeldFolder::remove(const std::string& name) const {
+    if (::unlinkat(fd(), name.c_str(), 0) == 0 || errno == ENOENT) return {};
+    if (errno != EISDIR && errno != EPERM) return reason_if(true);
+    return reason_if(::unlinkat(fd(), name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT);
+}
+
+std::error_code HeldFolder::remove_tree(const std::string& name) const { return remove_below(fd(), name); }
+
+std::error_code HeldFolder::sync() const { return reason_if(::fsync(fd()) != 0); }
+
+}  // namespace convoy
