@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 
 #include "base/descriptor.h"
@@ -14,11 +13,11 @@
 namespace convoy {
 namespace {
 
-[[noreturn]] void discard(const std::string& partial, const std::string& path) {
+[[noreturn]] void discard(const HeldPlace& place) {
     const int reason = errno;
-    ::unlink(partial.c_str());  // gives the space back
+    ::unlinkat(place.folder().fd(), place.partial().c_str(), 0);  // gives the space back
     errno = reason;
-    cannot_write(path);
+    cannot_write(place.shown());
 }
 
 }  // namespace
@@ -70,26 +69,23 @@ void make_folder_of(const std::string& path) {
     if (!parent.empty()) std::filesystem::create_directories(parent, shows_when_the_file_is_opened);
 }
 
-void replace_file(const std::string& path, const std::vector<unsigned char>& bytes) {
-    make_folder_of(path);
-    const std::string partial = path + ".partial";
+void replace_file(const HeldPlace& place, const std::vector<unsigned char>& bytes) {
     {
-        const Descriptor file(create_to_write(partial));
-        if (!write_all(file.fd(), bytes.data(), bytes.size())) discard(partial, path);
+        const Descriptor file = place.folder().replace(place.partial());
+        if (!write_all(file.fd(), bytes.data(), bytes.size())) discard(place);
     }
-    publish_file(partial, path);
+    publish_file(place);
 }
 
-void publish_file(const std::string& partial, const std::string& path) {
+void publish_file(const HeldPlace& place) {
+    const int folder = place.folder().fd();
+    const std::string partial = place.partial();
     {
-        const Descriptor file(::open(partial.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-        if (!file.valid() || ::fsync(file.fd()) != 0) discard(partial, path);
+        const Descriptor file(::openat(folder, partial.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+        if (!file.valid() || ::fsync(file.fd()) != 0) discard(place);
     }
-    if (std::rename(partial.c_str(), path.c_str()) != 0) discard(partial, path);
-    const size_t slash = path.rfind('/');
-    const std::string parent = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    const Descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!folder.valid() || ::fsync(folder.fd()) != 0) cannot_write(path);
+    if (::renameat(folder, partial.c_str(), folder, place.name().c_str()) != 0) discard(place);
+    if (::fsync(folder) != 0) cannot_write(place.shown());
 }
 
 }  // namespace convoy

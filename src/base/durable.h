@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/held_place.h"
+
 namespace convoy {
 
 /// Throws Exit::io: "PATH: cannot be written: REASON; …", the reason from errno.
@@ -23,11 +25,11 @@ bool write_all(int fd, const void* data, size_t size);
 /// Makes the folder that `path` lies in if it is not there (any more); whether it could shows when
 /// the file is opened.
 void make_folder_of(const std::string& path);
-/// Replaces `path` by these bytes. On failure `path` stays as it was and no temporary file is left.
+/// Replaces a file by these bytes. On failure it stays as it was and no temporary file is left.
 /// Throws Exit::io.
-void replace_file(const std::string& path, const std::vector<unsigned char>& bytes);
-/// Syncs the finished file `partial` and renames it to `path`. Throws Exit::io, and removes
-/// `partial`.
-void publish_file(const std::string& partial, const std::string& path);
+void replace_file(const HeldPlace&, const std::vector<unsigned char>& bytes);
+/// Syncs the finished file NAME.partial and renames it to NAME. Throws Exit::io, and removes
+/// NAME.partial.
+void publish_file(const HeldPlace&);
 
 }  // namespace convoy

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <filesystem>
 #include <utility>
 
 #include "base/durable.h"
@@ -25,10 +27,25 @@ bool is_same(const struct stat& a, const struct stat& b) { return a.st_dev == b.
 /// The flags of fstatat(2) that see what open(2) would have opened.
 int looks_at(HeldFolder::IfLink if_link) { return if_link == HeldFolder::IfLink::refuse ? AT_SYMLINK_NOFOLLOW : 0; }
 
-/// open(2) follows a link before a slash whatever it is told.
-std::string without_slashes(std::string path) {
-    while (path.size() > 1 && path.back() == '/') path.pop_back();
-    return path;
+int open_plain(int above, const std::string& name, HeldFolder::IfLink if_link) {
+    return ::openat(above, name.c_str(), as_folder | (if_link == HeldFolder::IfLink::refuse ? O_NOFOLLOW : 0));
+}
+
+/// Opens a folder, or where a link leads that this user or root made. The link that is looked at is
+/// the one that is followed. Throws Exit::io for a link of another user.
+int open_own(int above, const std::string& name, const std::string& shown) {
+    const Descriptor link(::openat(above, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat about{};
+    if (!link.valid() || ::fstat(link.fd(), &about) != 0) return -1;
+    if (!S_ISLNK(about.st_mode)) return open_plain(above, name, HeldFolder::IfLink::refuse);
+    std::string target(PATH_MAX, '\0');
+    const ssize_t length = ::readlinkat(link.fd(), "", target.data(), target.size());
+    if (length < 0) return -1;
+    target.resize(size_t(length));
+    if (about.st_uid != ::geteuid() && about.st_uid != 0)
+        fail(Exit::io, shown + ": is a link that another user made; give " + target + " itself, if that is meant");
+    const std::filesystem::path parent = std::filesystem::path(name).parent_path();
+    return open_plain(above, parent / target, HeldFolder::IfLink::follow);
 }
 
 /// Throws for a folder that could not be opened. `about` was asked for first.
@@ -55,11 +72,17 @@ std::error_code remove_below(int above, const std::string& name) {
 
 }  // namespace
 
+std::string without_slashes(std::string path) {
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    return path;
+}
+
 HeldFolder::HeldFolder(int above, const std::string& name, std::string shown, IfLink if_link)
     : shown_(std::move(shown)),
       if_link_(if_link),
-      folder_(::openat(above, name.c_str(), as_folder | (if_link == IfLink::refuse ? O_NOFOLLOW : 0))) {
-    if (folder_.valid()) return;
+      folder_(std::make_shared<const Descriptor>(if_link == IfLink::follow_own ? open_own(above, name, shown_)
+                                                                               : open_plain(above, name, if_link))) {
+    if (folder_->valid()) return;
     const int code = errno;
     struct stat about{};
     const bool known = ::fstatat(above, name.c_str(), &about, looks_at(if_link)) == 0;
@@ -91,10 +114,37 @@ bool HeldFolder::is_still_at_its_path() const {
            is_same(opened, now);
 }
 
+bool HeldFolder::was_removed() const {
+    struct stat opened{};
+    return ::fstat(fd(), &opened) != 0 || opened.st_nlink == 0;  // file servers forget what is removed
+}
+
+std::string HeldFolder::real_path() const {
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd()), error);
+    return error ? std::filesystem::weakly_canonical(shown_, error).string() : real.string();
+}
+
+std::string HeldFolder::with_shown(std::string message) const {
+    const std::string held = "/proc/self/fd/" + std::to_string(fd()) + "/";
+    for (size_t at = 0; (at = message.find(held, at)) != std::string::npos; at += shown_.size() + 1)
+        message.replace(at, held.size(), shown_ + "/");
+    return message;
+}
+
 std::vector<std::string> HeldFolder::names(std::error_code& error) const { return names_in(fd(), error); }
 
-Descriptor HeldFolder::open_new(const std::string& name) const {
-    Descriptor file(::openat(fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+Descriptor HeldFolder::open_new(const std::string& name) const { return open_to_write(name, O_RDWR | O_EXCL); }
+
+Descriptor HeldFolder::replace(const std::string& name) const {
+    struct stat about{};
+    const bool there = ::fstatat(fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+    if (there && !S_ISLNK(about.st_mode) && !S_ISDIR(about.st_mode)) ::unlinkat(fd(), name.c_str(), 0);
+    return open_new(name);
+}
+
+Descriptor HeldFolder::open_to_write(const std::string& name, int flags) const {
+    Descriptor file(::openat(fd(), name.c_str(), flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (!file.valid()) cannot_write(shown(name));
     return file;
 }
@@ -103,6 +153,11 @@ Descriptor HeldFolder::open_existing(const std::string& name, int flags) const {
     Descriptor file(::openat(fd(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC));
     if (!file.valid()) cannot_read(shown(name), errno, "check the path and its permissions");
     return file;
+}
+
+bool HeldFolder::has(const std::string& name) const {
+    struct stat about{};
+    return ::fstatat(fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 void HeldFolder::make_folder(const std::string& name) const {

@@ -187,10 +187,10 @@ void redact(const Redaction& hide, Measured& all) {
     for (RankRow& row : all.ranks) row.host = hide(row.host);
 }
 
-void write_metrics(const std::string& dir, const Measured& all, const std::string& command_line,
+void write_metrics(const RunFiles& files, const Measured& all, const std::string& command_line,
                    const ConfigPairs& config) {
     const BenchResult& r = all.result;
-    Metrics metrics(dir);
+    Metrics metrics(files);
     const RunAttributes run{.command_line = command_line,
                             .configuration = config,
                             .ranks = r.ranks,
@@ -215,7 +215,7 @@ void write_metrics(const std::string& dir, const Measured& all, const std::strin
 }
 
 /// For `convoy report --scaling`: a cell of the matrix that does not fit.
-void write_oom(const std::string& dir, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts,
+void write_oom(const RunFiles& files, const TrainOptions& o, const BenchOptions& b, int64_t ranks, int64_t hosts,
                const std::string& message) {
     const int64_t batch = o.batch_per_rank > 0 ? o.batch_per_rank : (o.batch_size + ranks - 1) / ranks;
     nlohmann::ordered_json j = {{"model", o.model}, {"precision", name_of(o.precision)}, {"ranks", ranks},
@@ -228,7 +228,7 @@ void write_oom(const std::string& dir, const TrainOptions& o, const BenchOptions
         j["stem"] = stem_of(model_of(o, info));
     }
     const std::string text = j.dump() + "\n";
-    replace_file(dir + "/oom", std::vector<unsigned char>(text.begin(), text.end()));
+    replace_file(files.place("oom"), std::vector<unsigned char>(text.begin(), text.end()));
 }
 
 }  // namespace
@@ -258,8 +258,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         if (!comm.root() || o.output.empty()) return;
         folder = std::make_unique<RunFolder>(o.output, false, o.overwrite);
-        std::error_code ignored;
-        std::filesystem::remove(o.output + "/oom", ignored);
+        folder->files().run().remove("oom");
     });
     const std::vector<std::string> names = comm.gather_all(comm.host());
     const auto hosts = int64_t(std::set<std::string>(names.begin(), names.end()).size());
@@ -269,7 +268,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     const Redaction hide = redaction_of(parsed, names);
     const auto on_failure = [&](const Error& error) {
         if (error.code == Exit::out_of_memory && folder)
-            write_oom(o.output, o, b, comm.size(), hosts, hide(error.what()));
+            write_oom(folder->files(), o, b, comm.size(), hosts, hide(error.what()));
     };
     Measured all;
     try {
@@ -288,7 +287,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
                          b.cluster.c_str());
         redact(hide, all);
         for (auto& [option, value] : parsed.resolved) value = hide(value);
-        if (folder) write_metrics(o.output, all, hide(command_line_of("bench", args)), parsed.resolved);
+        if (folder) write_metrics(folder->files(), all, hide(command_line_of("bench", args)), parsed.resolved);
         std::printf("%s\n%s\n", bench_text(all.result).c_str(), bench_json(all.result).c_str());
         if (!b.timeline.empty()) replace_file(b.timeline, {all.timeline.begin(), all.timeline.end()});
     });

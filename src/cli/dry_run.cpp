@@ -114,7 +114,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, const TimeLimit& limit, Ter
             check_run_folder(place.folder, place.goes_on, place.overwrite);
         if (is_finished(place, trainer->total_steps()))
             return terminal.line("dry run   the run is done already, and kept no checkpoint");
-        find_resume_point(place, trainer->state(), identity_of(o, train_info, d.setup, d.placed),
+        find_resume_point(place, place.folder, trainer->state(), identity_of(o, train_info, d.setup, d.placed),
                           trainer->total_steps());
         check_metrics(place);
         if (!o.chip.empty()) print_plans(terminal, o, d, comm.size());

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/dry_run.h"
+#include "cli/log_file.h"
 #include "cli/progress_lines.h"
 #include "cli/recorded_options.h"
 #include "cli/train_setup.h"
@@ -82,17 +83,20 @@ void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
         const std::string& folder = parsed.options.log_dir;
         if (!folder.empty()) terminal.log_to(log_path(folder, comm.rank()));
     });
+    if (const std::string note = note_on_log_link(parsed.options.log_dir); comm.root() && !note.empty())
+        terminal.warning(note);
     print_paths_of_recipe(terminal, parsed);
 }
 
 /// Collective: opens the run folder, and puts the trainer where the run begins or goes on.
-void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& terminal, const std::string& folder) {
+void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& terminal) {
     std::optional<Checkpoint> from;
     comm.together([&] {
         if (comm.root()) from = recorder.open_folder(trainer.total_steps());
     });
     if (comm.root())
-        if (const std::string note = note_on_signals(folder, trainer.state(), trainer.logical_ranks()); !note.empty())
+        if (const std::string note = note_on_signals(recorder.files(), trainer.state(), trainer.logical_ranks());
+            !note.empty())
             terminal.line(note);
     if (comm.max(int64_t(from.has_value())) > 0)
         trainer.restore(from ? std::move(*from) : Checkpoint());
@@ -207,7 +211,8 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     watchdog.report_to(place.folder + "/stalled");
     Recorder recorder(comm, *backend, trainer->state(), console,
                       describe_run(parsed, args, d, train_data.info(), *trainer, *backend, place, comm.size()));
-    begin_run(comm, *trainer, recorder, terminal, place.folder);
+    begin_run(comm, *trainer, recorder, terminal);
+    watchdog.hold_reports();
 
     // 6. Training
     run_to_end(comm, *trainer, *backend, recorder, console, requests, place.folder, limit.name,

@@ -153,12 +153,12 @@ void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer
     });
 }
 
-std::string note_on_signals(const std::string& run_dir, const State& state, int64_t ranks) {
+std::string note_on_signals(const RunFiles& files, const State& state, int64_t ranks) {
     const double left = launcher_grace().to_kill;  // seconds
     const size_t bytes = checkpoint_bytes(state, ranks);
     double seconds = 0;
     try {
-        seconds = estimated_seconds(run_dir, bytes);
+        seconds = estimated_seconds(files.run(), bytes);
     } catch (const Error&) {
         return "";  // a full disk has warnings of its own
     }

@@ -59,7 +59,7 @@ void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);
 
 /// Rank 0 only. A warning if this disk is too slow to save a checkpoint in the seconds that mpirun
 /// leaves its ranks after a TERM; empty if it is fast enough.
-std::string note_on_signals(const std::string& run_dir, const State&, int64_t ranks);
+std::string note_on_signals(const RunFiles&, const State&, int64_t ranks);
 
 /// What a resumed run must share with the one before.
 Identity identity_of(const TrainOptions&, const SplitInfo&, const TrainSetup&, const Placed&);

@@ -26,16 +26,24 @@ bool is_plain(int file) {
 StallReports::StallReports(const std::string& folder) {
     std::error_code shows_when_it_is_opened;
     std::filesystem::create_directories(folder, shows_when_it_is_opened);
-    folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    try {
+        folder_.emplace(folder);
+    } catch (const Error&) {  // there can be no reports
+    }
 }
 
-StallReports::~StallReports() {
-    if (usable()) ::close(folder_);
+StallReports::StallReports(const HeldFolder& above, const std::string& name) {
+    try {
+        above.make_folder(name);
+        folder_.emplace(above, name);
+    } catch (const Error&) {  // there can be no reports
+    }
 }
 
 void StallReports::write(int rank, const std::string& line) const {
-    ::unlinkat(folder_, name_of(rank).c_str(), 0);
-    const int file = ::openat(folder_, name_of(rank).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (!usable()) return;
+    ::unlinkat(folder_->fd(), name_of(rank).c_str(), 0);
+    const int file = ::openat(folder_->fd(), name_of(rank).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file < 0) return;
     const std::string text = line + "\n";
     write_all(file, text.data(), text.size());
@@ -43,7 +51,8 @@ void StallReports::write(int rank, const std::string& line) const {
 }
 
 std::string StallReports::read(int rank) const {
-    const int file = ::openat(folder_, name_of(rank).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (!usable()) return "";
+    const int file = ::openat(folder_->fd(), name_of(rank).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) return "";
     std::string text(longest, '\0');
     const ssize_t size = is_plain(file) ? ::read(file, text.data(), text.size()) : 0;

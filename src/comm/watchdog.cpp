@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -85,6 +86,15 @@ Watchdog::~Watchdog() {
 void Watchdog::report_to(const std::string& folder) {
     const std::lock_guard lock(mutex_);
     folder_ = folder;
+    held_.reset();
+}
+
+void Watchdog::hold_reports() {
+    const std::lock_guard lock(mutex_);
+    try {
+        held_.emplace(std::filesystem::path(folder_).parent_path(), HeldFolder::IfLink::follow_own);
+    } catch (const Error&) {  // another host's
+    }
 }
 
 void Watchdog::watch() {
@@ -93,7 +103,7 @@ void Watchdog::watch() {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::milliseconds(200), [this] { return done_; })) {
         const double seconds = comm_.activity().seconds();
-        if (seconds >= limit_) end(folder_);
+        if (seconds >= limit_) end();
         if (seconds < warning) warned = false;
         if (seconds >= warning && !warned && comm_.root()) {
             warned = true;
@@ -103,7 +113,7 @@ void Watchdog::watch() {
     }
 }
 
-void Watchdog::end(const std::string& folder) {
+void Watchdog::end() {
     const std::string mine =
         "rank " + std::to_string(comm_.rank()) + " on " + comm_.host() + " is " + where(comm_.activity());
     end_launcher_later();
@@ -114,10 +124,11 @@ void Watchdog::end(const std::string& folder) {
     }).detach();
     std::ostringstream message;
     message << "no progress for " << limit_ << " s (--watchdog): ";
-    if (folder.empty()) comm_.abort(Exit::comm, message.str() + mine);
+    if (folder_.empty()) comm_.abort(Exit::comm, message.str() + mine);
     // If the link is dead, ranks can communicate through files only. Each writes its report, and
     // the lowest rank that did so prints the message for all.
-    const StallReports all(folder);
+    const StallReports all =
+        held_ ? StallReports(*held_, std::filesystem::path(folder_).filename()) : StallReports(folder_);
     if (!all.usable()) comm_.abort(Exit::comm, message.str() + mine);
     all.write(comm_.rank(), mine);
     std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -138,7 +149,7 @@ void Watchdog::end(const std::string& folder) {
                     ? "every rank reports, so a link between hosts is dead or one rank waits for a disk"
                     : list_of(silent) +
                           " did not report: stopped, cut off, or on a host that does not share the run folder")
-            << "; what each rank was in is in " << folder;
+            << "; what each rank was in is in " << folder_;
     comm_.abort(Exit::comm, message.str());
 }
 

@@ -4,9 +4,11 @@
 #pragma once
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "base/held_folder.h"
 #include "comm/comm.h"
 
 namespace convoy {
@@ -21,10 +23,13 @@ public:
 
     /// Sets the folder for the ranks' reports: RUN/stalled. It is created when it is needed.
     void report_to(const std::string& folder);
+    /// Opens the folder above that one, which is there now: reports go there even if its path is
+    /// exchanged later. On a host that does not share it, they go by the path.
+    void hold_reports();
 
 private:
     void watch();
-    [[noreturn]] void end(const std::string& folder);
+    [[noreturn]] void end();
 
     Comm& comm_;
     double limit_;
@@ -32,6 +37,7 @@ private:
     std::condition_variable wake_;
     bool done_ = false;
     std::string folder_;
+    std::optional<HeldFolder> held_;  // the folder above folder_
     std::thread thread_;
 };
 

@@ -72,7 +72,7 @@ template <class C, class F> void each_tensor(C& c, const State& state, F f) {
 }
 
 constexpr size_t trial_bytes = size_t(1) << 16;
-constexpr const char* trial_pattern = "/.convoy-XXXXXX";  // as of mkdtemp(3)
+constexpr const char* trial_pattern = ".convoy-XXXXXX";  // as of mkdtemp(3)
 
 std::vector<std::string> column(const Identity& identity, bool values) {
     std::vector<std::string> texts;
@@ -99,103 +99,105 @@ void check_identity(const std::string& path, const Identity& checkpoint, const I
             differs(name, value, "none");
 }
 
-void write_checkpoint(const std::string& path, const Checkpoint& c, const State& state) {
-    const std::string partial = path + ".partial";
-    make_folder_of(path);
-    try {
-        const auto lock = h5::exclusive();
-        h5::Handle file = h5::create(partial, h5::Chunks::at_once);
-        h5::set_checked_attribute(file, "format", checkpoint_format);
-        write_model_attributes(file, c.model);
-        h5::set_checked_attribute(file, "identity_names", column(c.identity, false));
-        h5::set_checked_attribute(file, "identity_values", column(c.identity, true));
-        h5::set_checked_attribute(file, "configuration", c.configuration);
-        for (const auto& [name, value] : {std::pair{"step", c.step},
-                                          {"epoch", c.epoch},
-                                          {"offset", c.offset},
-                                          {"best_step", c.best_step},
-                                          {"evaluation_due", int64_t(c.evaluation_due)},
-                                          {"ranks", c.ranks}})
-            h5::set_attribute(file, name, value);
-        h5::set_attribute(file, "best_accuracy", c.best_accuracy);
-        h5::set_attribute(file, "last_accuracy", c.last_accuracy);
-        h5::set_attribute(file, "rate_factor", c.rate_factor);
-        h5::set_attribute(file, "backend_state", std::vector<double>(c.backend.begin(), c.backend.end()));
-        if (!c.exponents.empty())
-            h5::set_attribute(file, "exponents", std::vector<double>(c.exponents.begin(), c.exponents.end()));
-        if (!c.kinds.empty()) h5::set_checked_attribute(file, "kinds", c.kinds);
-        h5::set_checked_attribute(file, "sha256", digest_of_values(c));
-        each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) {
-            write_tensor(file, name, shape, values, partial);
-        });
-        if (!c.running.empty())
-            write_tensor(file, running_statistics, {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))},
-                         c.running.data(), partial);
-        write_choices(file, c.choices, partial);
-        h5::close(std::move(file), partial);
-    } catch (const Error&) {
-        std::error_code ignored;
-        fs::remove(partial, ignored);
-        throw;
-    }
-    publish_file(partial, path);
-}
-
 namespace {
 
-/// Writes, syncs, renames and opens a file of `values` in `folder` as checkpoints are. Returns
-/// seconds.
-double seconds_of_trial(const std::string& folder, const std::vector<float>& values) {
-    const std::string path = folder + "/trial.h5", partial = path + ".partial";
-    const Clock::time_point start = Clock::now();
-    const auto lock = h5::exclusive();
-    h5::Handle file = h5::create(partial, h5::Chunks::at_once);
-    Digest digest(Digest::Kind::sha256);
-    digest.update(values.data(), values.size() * sizeof(float));
-    h5::set_checked_attribute(file, "sha256", digest.hex());
-    write_tensor(file, "trial", {int(values.size() / 1024), 1, 1, 1024}, values.data(), partial);
-    h5::close(std::move(file), partial);
-    publish_file(partial, path);
-    const double seconds = seconds_since(start);
-    h5::open(path);
-    return seconds;
+/// Writes the content of a checkpoint. `path` is for messages.
+void fill_checkpoint(hid_t file, const Checkpoint& c, const State& state, const std::string& path) {
+    h5::set_checked_attribute(file, "format", checkpoint_format);
+    write_model_attributes(file, c.model);
+    h5::set_checked_attribute(file, "identity_names", column(c.identity, false));
+    h5::set_checked_attribute(file, "identity_values", column(c.identity, true));
+    h5::set_checked_attribute(file, "configuration", c.configuration);
+    for (const auto& [name, value] : {std::pair{"step", c.step},
+                                      {"epoch", c.epoch},
+                                      {"offset", c.offset},
+                                      {"best_step", c.best_step},
+                                      {"evaluation_due", int64_t(c.evaluation_due)},
+                                      {"ranks", c.ranks}})
+        h5::set_attribute(file, name, value);
+    h5::set_attribute(file, "best_accuracy", c.best_accuracy);
+    h5::set_attribute(file, "last_accuracy", c.last_accuracy);
+    h5::set_attribute(file, "rate_factor", c.rate_factor);
+    h5::set_attribute(file, "backend_state", std::vector<double>(c.backend.begin(), c.backend.end()));
+    if (!c.exponents.empty())
+        h5::set_attribute(file, "exponents", std::vector<double>(c.exponents.begin(), c.exponents.end()));
+    if (!c.kinds.empty()) h5::set_checked_attribute(file, "kinds", c.kinds);
+    h5::set_checked_attribute(file, "sha256", digest_of_values(c));
+    each_tensor(c, state, [&](const std::string& name, Shape shape, const float* values) {
+        write_tensor(file, name, shape, values, path);
+    });
+    if (!c.running.empty())
+        write_tensor(file, running_statistics, {int(c.ranks), 1, 1, int(c.running.size() / size_t(c.ranks))},
+                     c.running.data(), path);
+    write_choices(file, c.choices, path);
 }
 
 }  // namespace
 
-double estimated_seconds(const std::string& folder, size_t bytes) {
+void write_checkpoint(const HeldPlace& place, const Checkpoint& c, const State& state) {
+    write_file(place, [&](hid_t file, const std::string& path) { fill_checkpoint(file, c, state, path); });
+}
+
+namespace {
+
+/// Writes, syncs, renames and opens a file of `values` as checkpoints are. Returns seconds.
+double seconds_of_trial(const HeldPlace& place, const std::vector<float>& values) {
+    const Clock::time_point start = Clock::now();
+    write_file(place, [&](hid_t file, const std::string& path) {
+        Digest digest(Digest::Kind::sha256);
+        digest.update(values.data(), values.size() * sizeof(float));
+        h5::set_checked_attribute(file, "sha256", digest.hex());
+        write_tensor(file, "trial", {int(values.size() / 1024), 1, 1, 1024}, values.data(), path);
+    });
+    const double seconds = seconds_since(start);
+    const auto lock = h5::exclusive();
+    place.folder().named([&] { h5::open(place.path()); });
+    return seconds;
+}
+
+/// Makes a folder of a new name. Throws Exit::io.
+std::string make_trial(const HeldFolder& folder) {
+    std::string path = folder.path(trial_pattern);
+    if (!::mkdtemp(path.data())) cannot_write(folder.shown());
+    return fs::path(path).filename();
+}
+
+}  // namespace
+
+double estimated_seconds(const HeldFolder& folder, size_t bytes) {
     const size_t count = std::clamp<size_t>(bytes, trial_bytes, size_t(32) << 20) / sizeof(float);
     std::vector<float> values(count);
     for (size_t i = 0; i < count; ++i) values[i] = float(i);
-    std::string own = folder + trial_pattern;  // in a run folder, RunFolder removes what a killed run left
-    if (!::mkdtemp(own.data())) cannot_write(folder);
+    const std::string own = make_trial(folder);  // in a run folder, RunFolder removes what a killed run left
     try {
-        const double seconds = seconds_of_trial(own, values);
-        remove_trial(own);
+        const double seconds = seconds_of_trial({HeldFolder(folder, own), "trial.h5"}, values);
+        remove_trial(folder, own);
         return seconds * std::max(1.0, double(bytes) / double(count * sizeof(float)));
     } catch (...) {
-        remove_trial(own);
+        remove_trial(folder, own);
         throw;
     }
 }
 
-void remove_trial(const std::string& folder) {
-    std::error_code ignored;
-    if (fs::symlink_status(folder, ignored).type() != fs::file_type::directory) return;
-    for (const char* name : {"/trial.h5", "/trial.h5.partial"}) fs::remove(folder + name, ignored);
-    fs::remove(folder, ignored);
+void remove_trial(const HeldFolder& above, const std::string& name) {
+    try {
+        const HeldFolder folder(above, name);
+        for (const char* file : {"trial.h5", "trial.h5.partial"}) folder.remove(file);
+        above.remove(name);
+    } catch (const Error&) {  // it is no folder
+    }
 }
 
 bool is_trial(const std::string& name) {
-    const std::string_view pattern = trial_pattern + 1;
+    const std::string_view pattern = trial_pattern;
     const size_t drawn = pattern.find('X');
     const auto is_drawn = [](unsigned char c) { return std::isalnum(c) != 0; };
     return name.size() == pattern.size() && name.starts_with(pattern.substr(0, drawn)) &&
            std::all_of(name.begin() + ptrdiff_t(drawn), name.end(), is_drawn);
 }
 
-void save_model(const std::string& path, const Checkpoint& c, const State& state) {
-    save_model(path, c.model, state, [&](const Tensor& tensor) -> const float* {
+void save_model(const HeldPlace& place, const Checkpoint& c, const State& state) {
+    save_model(place, c.model, state, [&](const Tensor& tensor) -> const float* {
         return state.is_trained(tensor) ? in_copy(c.weights, state.weights(), tensor)
                                         : in_copy(c.running, state.running(), tensor);
     });

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "train/model_file.h"
+#include "train/run_files.h"
 
 namespace convoy {
 
@@ -43,18 +44,18 @@ struct Checkpoint {
 void check_identity(const std::string& path, const Identity& checkpoint, const Identity& run);
 
 /// Writes one file, durably. `state` gives names and places of the tensors. Throws Exit::io.
-void write_checkpoint(const std::string& path, const Checkpoint&, const State& state);
+void write_checkpoint(const HeldPlace&, const Checkpoint&, const State& state);
 /// Estimates the seconds that a checkpoint of `bytes` takes in this folder. Measures: writes at
 /// most 32 MiB in a temporary folder, and removes it. Throws Exit::io if HDF5 files cannot be
 /// made, synced and renamed there.
-double estimated_seconds(const std::string& folder, size_t bytes);
+double estimated_seconds(const HeldFolder&, size_t bytes);
 /// Whether a file of this name was left by a killed estimated_seconds().
 bool is_trial(const std::string& name);
-/// Removes what a trial checkpoint left in `folder`, and the folder if nothing else is in it.
-void remove_trial(const std::string& folder);
+/// Removes what a trial checkpoint left in the folder `name`, and that if nothing else is in it.
+void remove_trial(const HeldFolder& above, const std::string& name);
 /// Writes the model of a checkpoint, with the running statistics of its rank 0 (equal on all ranks
 /// after an evaluation). Throws Exit::io.
-void save_model(const std::string& path, const Checkpoint&, const State& state);
+void save_model(const HeldPlace&, const Checkpoint&, const State& state);
 /// Reads what write_checkpoint wrote, checking every checksum; tensors must be those of `state`.
 /// Throws Exit::bad_input; Inaccessible (base/file_error.h) if it could not be opened or read.
 Checkpoint read_checkpoint(const std::string& path, const State& state, const Identity& run);
@@ -65,22 +66,28 @@ std::string read_configuration(const std::string& path);
 /// Checkpoint::choices alone, before there is a state. Throws Exit::bad_input.
 std::string read_choices(const std::string& path);
 
+/// "step-000000001200.h5"
+std::string checkpoint_name(int64_t step);
 /// "RUN/checkpoints/step-000000001200.h5"
 std::string checkpoint_path(const std::string& run_dir, int64_t step);
 /// Whether checkpoint_path() makes such names: copies that users make have others.
 bool is_checkpoint_name(const std::string& name);
+constexpr const char* best_model_name = "model-best.h5";
 /// "RUN/model-best.h5"
 std::string best_model_path(const std::string& run_dir);
 /// Checkpoint files of a run, newest first. Throws Inaccessible if their folder cannot be listed.
 std::vector<std::string> checkpoints_of(const std::string& run_dir);
+/// Names of the checkpoint files in a folder, newest first. Throws Inaccessible.
+std::vector<std::string> checkpoints_in(const HeldFolder&);
 
+/// The step in a name or path of a checkpoint.
 int64_t step_of_checkpoint(const std::string& path);
 /// Renames the checkpoints taken after `step` to "….h5.old": a run that goes on from there will
 /// write its own. Returns the new names. Throws Exit::io.
-std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step);
+std::vector<std::string> set_aside_after(const RunFiles&, int64_t step);
 /// Removes old ones: the newest `keep`, that of `newest` and that of the best step stay.
-void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest);
+void prune_checkpoints(const RunFiles&, int64_t keep, const Checkpoint& newest);
 /// Removes all checkpoints of a run that needs none any longer, as far as that is possible.
-void remove_checkpoints(const std::string& run_dir);
+void remove_checkpoints(const RunFiles&);
 
 }  // namespace convoy

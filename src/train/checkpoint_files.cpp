@@ -1,6 +1,5 @@
 // The checkpoints of a run as files: their names, which there are, and which go.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -13,13 +12,13 @@
 namespace convoy {
 namespace fs = std::filesystem;
 
+std::string checkpoint_name(int64_t step) { return formatted("step-%012lld.h5", (long long)step); }
+
 std::string checkpoint_path(const std::string& run_dir, int64_t step) {
-    char name[64];
-    std::snprintf(name, sizeof name, "/checkpoints/step-%012lld.h5", (long long)step);
-    return run_dir + name;
+    return run_dir + "/checkpoints/" + checkpoint_name(step);
 }
 
-std::string best_model_path(const std::string& run_dir) { return run_dir + "/model-best.h5"; }
+std::string best_model_path(const std::string& run_dir) { return run_dir + "/" + best_model_name; }
 
 bool is_checkpoint_name(const std::string& name) {
     constexpr std::string_view begin = "step-", end = ".h5";
@@ -30,16 +29,35 @@ bool is_checkpoint_name(const std::string& name) {
     return number.find_first_not_of("0123456789") == std::string::npos;
 }
 
+namespace {
+
+constexpr const char* where_links_lead = "check the run folder, and where links lead";
+
+/// Returns the names of checkpoints among `names`, newest first.
+std::vector<std::string> checkpoints_among(std::vector<std::string> names) {
+    std::erase_if(names, [](const std::string& name) { return !is_checkpoint_name(name); });
+    std::sort(names.rbegin(), names.rend());
+    return names;
+}
+
+}  // namespace
+
 std::vector<std::string> checkpoints_of(const std::string& run_dir) {
     const std::string folder = run_dir + "/checkpoints";
     std::error_code error;
     // a link that leads nowhere may lead to checkpoints on a file system that is not mounted
     if (fs::symlink_status(folder, error).type() == fs::file_type::not_found) return {};
     std::vector<std::string> paths;
-    for (const std::string& name : files_in(folder, "check the run folder, and where links lead"))
-        if (is_checkpoint_name(name)) paths.push_back(folder + "/" + name);
-    std::sort(paths.rbegin(), paths.rend());
+    for (const std::string& name : checkpoints_among(files_in(folder, where_links_lead)))
+        paths.push_back(folder + "/" + name);
     return paths;
+}
+
+std::vector<std::string> checkpoints_in(const HeldFolder& folder) {
+    std::error_code error;
+    std::vector<std::string> names = folder.names(error);
+    if (error) cannot_read(folder.shown(), error.value(), where_links_lead);
+    return checkpoints_among(std::move(names));
 }
 
 int64_t step_of_checkpoint(const std::string& path) {
@@ -47,47 +65,49 @@ int64_t step_of_checkpoint(const std::string& path) {
     return std::strtoll(name.c_str() + std::strlen("step-"), nullptr, 10);
 }
 
-std::vector<std::string> set_aside_after(const std::string& run_dir, int64_t step) {
+std::vector<std::string> set_aside_after(const RunFiles& files, int64_t step) {
     std::vector<std::string> moved;
-    for (const std::string& path : checkpoints_of(run_dir)) {
-        if (step_of_checkpoint(path) <= step) continue;
-        std::error_code error;
-        std::string aside = path + ".old";
-        for (int n = 2; fs::exists(fs::symlink_status(aside, error)); ++n) aside = path + ".old-" + std::to_string(n);
-        fs::rename(path, moved.emplace_back(aside), error);
-        if (error)
-            fail(Exit::io, path + ": is later than the checkpoint to go on from, and cannot be renamed: " +
+    const std::optional<HeldFolder> folder = files.checkpoints_if_any();
+    if (!folder) return moved;
+    for (const std::string& name : checkpoints_in(*folder)) {
+        if (step_of_checkpoint(name) <= step) continue;
+        std::string aside = name + ".old";
+        for (int n = 2; folder->has(aside); ++n) aside = name + ".old-" + std::to_string(n);
+        if (const std::error_code error = folder->rename(name, aside))
+            fail(Exit::io, folder->shown(name) +
+                               ": is later than the checkpoint to go on from, and cannot be renamed: " +
                                reason_and_advice(error.value(), "check the folder and its permissions"));
+        moved.push_back(folder->shown(aside));
     }
     return moved;
 }
 
 namespace {
 
-/// Returns the checkpoints of a run; none if their folder cannot be listed.
-std::vector<std::string> checkpoints_to_remove(const std::string& run_dir) {
+/// Calls f(folder, name) for the checkpoints of a run, newest first; for none if their folder
+/// cannot be listed.
+template <class F> void each_to_remove(const RunFiles& files, F f) {
     try {
-        return checkpoints_of(run_dir);
-    } catch (const Inaccessible&) {
-        return {};  // old ones take no more than room
+        const std::optional<HeldFolder> folder = files.checkpoints_if_any();
+        if (!folder) return;
+        for (const std::string& name : checkpoints_in(*folder)) f(*folder, name);
+    } catch (const Error&) {  // old ones take no more than room
     }
 }
 
 }  // namespace
 
-void prune_checkpoints(const std::string& run_dir, int64_t keep, const Checkpoint& newest) {
-    std::error_code ignored;
+void prune_checkpoints(const RunFiles& files, int64_t keep, const Checkpoint& newest) {
     int64_t kept = 0;
-    for (const std::string& path : checkpoints_to_remove(run_dir)) {
-        const int64_t step = step_of_checkpoint(path);
-        if (step != newest.step && step != newest.best_step && kept >= keep) fs::remove(path, ignored);
+    each_to_remove(files, [&](const HeldFolder& folder, const std::string& name) {
+        const int64_t step = step_of_checkpoint(name);
+        if (step != newest.step && step != newest.best_step && kept >= keep) folder.remove(name);
         ++kept;
-    }
+    });
 }
 
-void remove_checkpoints(const std::string& run_dir) {
-    std::error_code ignored;
-    for (const std::string& path : checkpoints_to_remove(run_dir)) fs::remove(path, ignored);
+void remove_checkpoints(const RunFiles& files) {
+    each_to_remove(files, [](const HeldFolder& folder, const std::string& name) { folder.remove(name); });
 }
 
 }  // namespace convoy

@@ -1,7 +1,5 @@
 #include "train/metrics.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -13,6 +11,8 @@
 
 namespace convoy {
 namespace {
+
+constexpr const char* tables_name = "metrics.h5";
 
 /// Whether a row of the earlier run still counts at the point where the run goes on.
 template <class Row> bool keeps(const Row& row, const MetricsResume& resume) {
@@ -52,11 +52,10 @@ size_t bytes_of_metrics(int64_t train_rows, int64_t epochs, int64_t ranks) {
                   (epoch + rank_epoch * ranks) * std::min(epochs, most_epochs));
 }
 
-Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume)
-    : path_(run_dir + "/metrics.h5"), lines_(run_dir + "/metrics.jsonl") {
-    struct stat status{};
-    if (::stat(path_.c_str(), &status) == 0) {
-        if (!resume) fail(Exit::usage, path_ + ": belongs to another run; resume that run, or choose a new folder");
+Metrics::Metrics(const RunFiles& run_dir, std::optional<MetricsResume> resume) : files_(run_dir), lines_(run_dir) {
+    if (const HeldPlace place = files_.place(tables_name); place.folder().has(tables_name)) {
+        if (!resume)
+            fail(Exit::usage, place.shown() + ": belongs to another run; resume that run, or choose a new folder");
         load(*resume);
     }
     write_lines();  // before there is a metrics.h5: if this fails, the folder does not look like a run's
@@ -64,7 +63,8 @@ Metrics::Metrics(const std::string& run_dir, std::optional<MetricsResume> resume
 }
 
 void Metrics::load(const MetricsResume& resume) {
-    const MetricsFile file = read_metrics(path_);
+    const HeldPlace place = files_.place(tables_name);
+    const MetricsFile file = place.folder().named([&] { return read_metrics(place.path()); });
     if (const auto found = file.run.find("configuration"); found != file.run.end())
         configuration_before_ = found->second;
     std::apply([&](const auto&... rows) { tables_ = GrowingTables(Rows(rows)...); }, file.tables);
@@ -140,7 +140,8 @@ void Metrics::publish() {
     } catch (const Error&) {
         missing_lines = std::current_exception();  // there may be room for metrics.h5
     }
-    replace_file(path_, metrics_image(now.tables, now.attributes, path_));
+    const HeldPlace place = files_.place(tables_name);
+    replace_file(place, metrics_image(now.tables, now.attributes, place.shown()));
     if (missing_lines) std::rethrow_exception(missing_lines);
     published_ = now.changes;
 }

@@ -11,6 +11,7 @@
 #include "train/metrics_file.h"
 #include "train/metrics_lines.h"
 #include "train/metrics_rows.h"
+#include "train/run_files.h"
 
 namespace convoy {
 
@@ -34,14 +35,14 @@ size_t bytes_of_metrics(int64_t train_rows, int64_t epochs, int64_t ranks);
 /// Any thread may call these functions. Those that add rows never wait for the disk.
 class Metrics {
 public:
-    /// Starts the two files in `run_dir`, which exists. A new run publishes empty tables at once,
+    /// Starts the two files in `run_dir`. A new run publishes empty tables at once,
     /// so that metrics.h5 is there from the start. With `resume` it keeps the rows that metrics.h5
     /// has up to that point, and all events; ranks and attributes of /run are set anew.
     /// metrics.jsonl only ever grows: a step done again stands there twice. Throws
     /// - Exit::io if the folder cannot be written,
     /// - Exit::usage without `resume` if the folder holds a metrics.h5,
     /// - Exit::bad_input if the metrics.h5 to go on with is damaged.
-    explicit Metrics(const std::string& run_dir, std::optional<MetricsResume> resume = std::nullopt);
+    explicit Metrics(const RunFiles& run_dir, std::optional<MetricsResume> resume = std::nullopt);
 
     /// Sets an attribute of /run (configuration, command line, versions); a second value for a name
     /// replaces the first.
@@ -83,7 +84,7 @@ private:
     Snapshot snapshot() const;
     void load(const MetricsResume& resume);
 
-    const std::string path_;  // metrics.h5
+    const RunFiles files_;
     std::string configuration_before_;
     mutable std::mutex mutex_;  // of the next four
     GrowingTables tables_;

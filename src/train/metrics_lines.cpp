@@ -20,6 +20,8 @@
 namespace convoy {
 namespace {
 
+constexpr const char* lines_name = "metrics.jsonl";
+
 std::string json(const std::string& text, const char*) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -47,10 +49,6 @@ template <class Row> void append_line(std::string& to, const Row& row) {
 
 }  // namespace
 
-MetricsLines::~MetricsLines() {
-    if (file_ >= 0) ::close(file_);
-}
-
 void MetricsLines::set_written(const GrowingTables& tables) {
     std::apply([&](const auto&... rows) { written_ = {rows.size()...}; }, tables);
 }
@@ -64,23 +62,23 @@ void MetricsLines::forget_after(const GrowingTables& tables) {
     std::apply([&](const auto&... rows) { (limit(rows.size()), ...); }, tables);
 }
 
-/// At the start, and when somebody took the folder away.
+/// At the start, and when the file or its folder was removed.
 void MetricsLines::open() {
-    if (file_ >= 0 && ::access(path_.c_str(), F_OK) == 0) return;
-    if (file_ >= 0) ::close(std::exchange(file_, -1));
-    make_folder_of(path_);
-    file_ = open_to_write(path_, O_RDWR | O_APPEND);
-    const off_t end = ::lseek(file_, 0, SEEK_END);
+    const HeldFolder folder = files_.run();
+    if (file_.valid() && folder.has(lines_name)) return;
+    const int only_new = file_.valid() ? O_EXCL : 0;
+    file_ = folder.open_to_write(lines_name, O_RDWR | O_APPEND | only_new);
+    const off_t end = ::lseek(file_.fd(), 0, SEEK_END);
     char last = '\n';  // a killed run may have left half a line
-    const bool half = end > 0 && ::pread(file_, &last, 1, end - 1) == 1 && last != '\n';
+    const bool half = end > 0 && ::pread(file_.fd(), &last, 1, end - 1) == 1 && last != '\n';
     pending_ = half ? "\n" : "";
     if (end == 0) written_.fill(0);
 }
 
 void MetricsLines::flush() {
     while (!pending_.empty()) {
-        const ssize_t written = ::write(file_, pending_.data(), pending_.size());
-        if (written < 0 && errno != EINTR) cannot_write(path_);
+        const ssize_t written = ::write(file_.fd(), pending_.data(), pending_.size());
+        if (written < 0 && errno != EINTR) cannot_write(files_.path() + "/" + lines_name);
         if (written > 0) pending_.erase(0, size_t(written));
     }
 }

@@ -7,15 +7,13 @@
 #include <tuple>
 
 #include "train/metrics_rows.h"
+#include "train/run_files.h"
 
 namespace convoy {
 
 class MetricsLines {
 public:
-    explicit MetricsLines(std::string path) : path_(std::move(path)) {}
-    ~MetricsLines();
-    MetricsLines(const MetricsLines&) = delete;
-    MetricsLines& operator=(const MetricsLines&) = delete;
+    explicit MetricsLines(const RunFiles& files) : files_(files) {}
 
     /// Appends the rows that are not in the file yet, table by table; all of them if there is no
     /// file (any more). Throws Exit::io; the next call goes on where this one failed, within a line
@@ -31,8 +29,8 @@ private:
     template <class Row> void write_table(const Rows<Row>&, size_t& written);
     void flush();
 
-    std::string path_;
-    int file_ = -1;
+    const RunFiles files_;
+    Descriptor file_{-1};
     std::string pending_;  // is in no file yet; may begin within a line
     // rows of each table that are written or pending
     std::array<size_t, std::tuple_size_v<GrowingTables>> written_{};

@@ -1,7 +1,6 @@
 #include "train/model_file.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/durable.h"
 #include "base/shorten.h"
@@ -113,29 +112,34 @@ void read_tensor(hid_t file, const std::string& name, Shape shape, float* values
     h5::read_rows(h5::open_dataset(file, dataset_of(name), path), H5T_NATIVE_FLOAT, 0, dims[0], values, path);
 }
 
-void save_model(const std::string& path, const ModelFile& m, const State& state,
-                const std::function<const float*(const Tensor&)>& values_of) {
-    const std::string partial = path + ".partial";
-    make_folder_of(path);
+void write_file(const HeldPlace& place, const std::function<void(hid_t, const std::string&)>& fill) {
     try {
-        const auto lock = h5::exclusive();
-        h5::Handle file = h5::create(partial, h5::Chunks::at_once);
+        place.folder().named([&] {
+            const auto lock = h5::exclusive();
+            h5::Handle file = h5::create(place.partial_path(), h5::Chunks::at_once);
+            fill(file, place.partial_shown());
+            h5::close(std::move(file), place.partial_shown());
+        });
+    } catch (const Error&) {
+        place.folder().remove(place.partial());  // gives the space back
+        throw;
+    }
+    publish_file(place);
+}
+
+void save_model(const HeldPlace& place, const ModelFile& m, const State& state,
+                const std::function<const float*(const Tensor&)>& values_of) {
+    write_file(place, [&](hid_t file, const std::string& path) {
         h5::set_checked_attribute(file, "format", model_format);
         write_model_attributes(file, m);
         for (const NamedTensor& t : state.model())
-            write_tensor(file, t.name, t.tensor.shape, values_of(t.tensor), partial);
-        h5::close(std::move(file), partial);
-    } catch (const Error&) {
-        std::error_code ignored;
-        std::filesystem::remove(partial, ignored);  // gives the space back
-        throw;
-    }
-    publish_file(partial, path);
+            write_tensor(file, t.name, t.tensor.shape, values_of(t.tensor), path);
+    });
 }
 
-void save_model(const std::string& path, const ModelFile& m, const State& state, Backend& backend) {
+void save_model(const HeldPlace& place, const ModelFile& m, const State& state, Backend& backend) {
     std::vector<float> values;
-    save_model(path, m, state, [&](const Tensor& tensor) {
+    save_model(place, m, state, [&](const Tensor& tensor) {
         values.resize(tensor.count());
         backend.download(values.data(), tensor.data, tensor.bytes());
         return values.data();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/held_place.h"
 #include "data/hdf5.h"
 #include "model/models.h"
 #include "train/preprocessing.h"
@@ -32,11 +33,14 @@ void write_tensor(hid_t file, const std::string& name, Shape, const float* value
 /// Reads /tensors/NAME; throws Exit::bad_input if it is missing or has another shape.
 void read_tensor(hid_t file, const std::string& name, Shape, float* values, const std::string& path);
 
-/// Writes `path` (through a temporary file); `values_of` gives a tensor's host values until its
-/// next call. Throws Exit::io.
-void save_model(const std::string& path, const ModelFile&, const State&,
+/// Writes an HDF5 file durably, through a temporary one. `fill` writes its content; the path that
+/// it gets is for messages. Throws Exit::io.
+void write_file(const HeldPlace&, const std::function<void(hid_t file, const std::string& path)>& fill);
+/// Writes a model as write_file() does; `values_of` gives a tensor's host values until its next
+/// call.
+void save_model(const HeldPlace&, const ModelFile&, const State&,
                 const std::function<const float*(const Tensor&)>& values_of);
-void save_model(const std::string& path, const ModelFile&, const State&, Backend&);
+void save_model(const HeldPlace&, const ModelFile&, const State&, Backend&);
 /// Reads what model the file, which may be a checkpoint, holds. Throws Exit::bad_input.
 ModelFile read_model_file(const std::string& path);
 /// Reads the tensors into `state`; of a checkpoint's running statistics the mean over its ranks, as

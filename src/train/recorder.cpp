@@ -79,7 +79,7 @@ void Recorder::open_metrics(const Trainer& trainer) {
     const int64_t step = trainer.step();
     std::optional<MetricsResume> resume;
     if (run_.place.goes_on) resume = MetricsResume{step, step / steps_per_epoch_, trainer.evaluation_due()};
-    metrics_ = std::make_unique<Metrics>(folder(), resume);
+    metrics_ = std::make_unique<Metrics>(files(), resume);
     leave_environment_out(configuration_before_.empty() ? metrics_->configuration_before() : configuration_before_);
     add_attributes(*metrics_, run_.attributes);
     metrics_->run_attribute("total_steps", total_steps_);
@@ -95,7 +95,7 @@ void Recorder::open_metrics(const Trainer& trainer) {
         metrics_->event(0, "start", run_.attributes.command_line);
     }
     metrics_->publish();
-    const RunWriter::Settings settings{.run_dir = folder(), .keep = run_.keep, .publish_every = run_.publish_every};
+    const RunWriter::Settings settings{.run_dir = files(), .keep = run_.keep, .publish_every = run_.publish_every};
     writer_ = std::make_unique<RunWriter>(settings, state_, *metrics_);
 }
 

@@ -75,6 +75,8 @@ public:
     /// Makes or takes over the folder, and gives the checkpoint to go on from, if there is one.
     /// Renames checkpoints of later steps. Throws Exit::io, Exit::usage, Exit::bad_input.
     std::optional<Checkpoint> open_folder(int64_t total_steps);
+    /// The folder that was opened.
+    const RunFiles& files() const { return folder_->files(); }
     /// Starts the metrics, or goes on with those in the folder. Throws Exit::io.
     void open_metrics(const Trainer&);
     /// Collective. Records who takes part, and starts to watch the devices.
@@ -109,6 +111,8 @@ private:
     void note_best(double accuracy, int64_t step);
     /// Tells and records what was written since, or could not be. Throws Exit::io if strict_io.
     void note_written();
+    /// Warns, once for each, of folders whose paths lead elsewhere now.
+    void note_moved(int64_t step);
     void note_metrics(const std::string& failure);
     void finish_checkpoints();
     void finish_stopped(int64_t step, const std::string& why);

@@ -1,5 +1,4 @@
 // A run's folder and checkpoints, how the run ends, and what to do if something cannot be written.
-#include "base/folder.h"
 #include "base/text.h"
 #include "train/recorder.h"
 
@@ -9,17 +8,17 @@ std::optional<Checkpoint> Recorder::open_folder(int64_t total_steps) {
     const RunPlace& place = run_.place;
     folder_ = std::make_unique<RunFolder>(place.folder, place.goes_on, place.overwrite);
     const Identity& identity = run_.attributes.identity;
-    std::optional<ResumePoint> resume = find_resume_point(place, state_, identity, total_steps);
+    std::optional<ResumePoint> resume = find_resume_point(place, files(), state_, identity, total_steps);
     check_metrics(place);  // before anything is renamed
     if (!resume) return std::nullopt;
-    if (place.goes_on && !is_there(place.folder + "/metrics.h5"))
+    if (place.goes_on && !files().run().has("metrics.h5"))
         observer_.warning(place.folder + "/metrics.h5 is missing; the new one begins after step " +
                           std::to_string(resume->checkpoint.step));
     std::vector<std::string> later;
-    if (place.goes_on) later = set_aside_after(place.folder, resume->checkpoint.step);
+    if (place.goes_on) later = set_aside_after(files(), resume->checkpoint.step);
     for (const std::string& path : later)
         observer_.warning("a checkpoint later than the one to go on from is now " + path);
-    const std::string failure = renew_best_model(place.folder, *resume, !later.empty(), state_, identity);
+    const std::string failure = renew_best_model(files(), *resume, !later.empty(), state_, identity);
     if (!failure.empty()) observer_.warning("no model-best.h5 until a better evaluation: " + failure);
     resumed_from_ = resume->path;
     configuration_before_ = resume->checkpoint.configuration;
@@ -54,6 +53,7 @@ void Recorder::on_checkpoint(Checkpoint&& c) {
     gather_system_rows();  // an epoch that is interrupted has no other end
     if (!comm_.root()) return;
     note_written();
+    note_moved(c.step);
     complete(c);
     const Doing doing(comm_.activity(), "waiting for earlier checkpoints to be written");
     writer_->write(std::move(c));
@@ -91,7 +91,7 @@ void Recorder::record_termination(int64_t step, const std::string& message) {
 std::optional<Checkpoint> Recorder::on_rollback(int64_t failed) {
     if (!comm_.root()) return std::nullopt;
     finish_checkpoints();
-    std::optional<ResumePoint> back = newest_checkpoint(folder(), state_, run_.attributes.identity);
+    std::optional<ResumePoint> back = newest_checkpoint(files(), state_, run_.attributes.identity);
     if (!back) return std::nullopt;
     const Checkpoint& c = back->checkpoint;
     metrics_->go_back(MetricsResume{c.step, c.step / steps_per_epoch_, c.evaluation_due});
@@ -138,6 +138,10 @@ void Recorder::note_metrics(const std::string& failure) {
     }
 }
 
+void Recorder::note_moved(int64_t step) {
+    for (const std::string& line : files().moved()) warn(step, line);
+}
+
 void Recorder::warn(int64_t step, const std::string& message) {
     observer_.warning(message);
     metrics_->event(step, "warning", message);
@@ -167,13 +171,14 @@ void Recorder::record_failure(int64_t step, const std::string& message) {
 }
 
 void Recorder::finish(const Trainer& t, const std::string& stopped_by) {
-    if (!t.stopped()) save_model(folder() + "/model.h5", run_.model, state_, backend_);
+    if (!t.stopped()) save_model(files().place("model.h5"), run_.model, state_, backend_);
     finish_checkpoints();
+    note_moved(t.step());
     if (t.stopped()) return finish_stopped(t.step(), stopped_by);
     const double accuracy = t.last_accuracy();
     metrics_->event(t.step(), "done", accuracy >= 0 ? formatted("test accuracy %.4f", accuracy) : "no evaluation");
     metrics_->publish();
-    if (run_.keep == 0) remove_checkpoints(folder());
+    if (run_.keep == 0) remove_checkpoints(files());
 }
 
 void Recorder::finish_stopped(int64_t step, const std::string& why) {

@@ -48,13 +48,13 @@ void warn(const std::string& message) {
 
 /// Whether there is a run that is to be overwritten. Throws Exit::usage if there is one that is not
 /// to be, and is not resumed either.
-bool replaces_run(const std::string& path, bool resume, bool overwrite) {
-    std::error_code error;
-    const fs::file_type metrics = fs::status(path + "/metrics.h5", error).type();
-    const bool used = metrics != fs::file_type::not_found || !checkpoints_of(path).empty();
+bool replaces_run(const RunFiles& files, bool resume, bool overwrite) {
+    const HeldFolder run = files.run();
+    const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any();
+    const bool used = run.has("metrics.h5") || (checkpoints && !checkpoints_in(*checkpoints).empty());
     if (!used || resume) return false;
-    if (!overwrite && has_steps(path))
-        fail(Exit::usage, path +
+    if (!overwrite && has_steps(files))
+        fail(Exit::usage, files.path() +
                               " already holds a run; choose another --output, or continue it with --resume auto "
                               "(--overwrite would delete it)");
     return true;
@@ -81,12 +81,11 @@ void check_can_replace(const std::string& path) {
                 fail(Exit::io, name + ": is a folder, where the run writes a file; move it away");
         }
     const std::string lines = path + "/metrics.jsonl";
-    const int file = ::open(lines.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0 && errno != ENOENT) cannot_write(lines);
-    if (file < 0) return;
+    const Descriptor file(::open(lines.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    if (!file.valid() && errno != ENOENT) cannot_write(lines);
+    if (!file.valid()) return;
     struct stat status{};
-    const bool plain = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-    ::close(file);
+    const bool plain = ::fstat(file.fd(), &status) == 0 && S_ISREG(status.st_mode);
     if (!plain) fail(Exit::io, lines + ": is a pipe or a device, where the run writes a file; move it away");
 }
 
@@ -109,22 +108,23 @@ std::string make_run_folder(const std::string& path) {
     }
 }
 
-RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) {
-    std::error_code error;
+RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) : files_(path) {
+    std::error_code error, unseen;
     const bool made = fs::create_directories(path, error);
-    std::error_code unseen;
     if (!fs::is_directory(path, unseen)) fail_to_make(path, error ? error : unseen);
-    warn(check_checkpoints_link(path));
-    if (!made) warn(warning_of_owner(path));
-    lock_ = open_to_write(path + "/lock", O_RDWR);
-    if (!lock_file(lock_)) fail_as_busy(path);
+    const HeldFolder run = files_.run();
+    for (const std::string& note : files_.notes()) warn(note);
+    if (!made) warn(warning_of_owner(run));
+    warn(warning_of_parent(run));
+    lock_ = run.open_to_write("lock", O_RDWR);
+    if (!lock_file(lock_.fd())) fail_as_busy(path);
     if (errno != 0)
         warn(path + ": this file system has no locks (" + std::strerror(errno) +
              "), so a second run there would not be refused; start none");
-    remove_leftovers(path);
-    if (!replaces_run(path, resume, overwrite)) return;
+    remove_leftovers(files_);
+    if (!replaces_run(files_, resume, overwrite)) return;
     if (!overwrite) warn(path + ": replaces a run that was ended before its first step");
-    remove_run(path);
+    remove_run(files_);
 }
 
 void check_folder(const std::string& path, const std::string& option) {
@@ -137,11 +137,12 @@ void check_folder(const std::string& path, const std::string& option) {
 }
 
 void check_can_write(const std::string& path) {
-    check_checkpoints_link(path);
+    if (std::error_code unseen; fs::is_directory(path, unseen)) RunFiles(path).run();  // checks links
     check_folder(path, "--output");
     for (const std::string& folder : {path, path + "/checkpoints"}) try {
             const std::string place = nearest_folder(folder);
-            if (folder == path || place != nearest_folder(path)) estimated_seconds(place, 0);
+            if (folder == path || place != nearest_folder(path))
+                estimated_seconds(HeldFolder(place, HeldFolder::IfLink::follow), 0);
         } catch (const Error& refused) {
             fail(Exit::io, folder + ": a trial checkpoint cannot be written there: " + refused.what() +
                                "; or choose another --output");
@@ -150,22 +151,16 @@ void check_can_write(const std::string& path) {
 }
 
 void check_run_folder(const std::string& path, bool resume, bool overwrite) {
-    std::error_code error;
-    if (!fs::exists(path, error)) return;
-    check_checkpoints_link(path);
-    const int file = ::open((path + "/lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (file < 0 && errno != ENOENT) cannot_write(path + "/lock");
+    if (!is_there(path)) return;
+    const RunFiles files(path);
+    const Descriptor file(::openat(files.run().fd(), "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    if (!file.valid() && errno != ENOENT) cannot_write(path + "/lock");
     struct flock whole{};
     whole.l_type = F_WRLCK;
     // asks, and takes nothing
-    const bool busy = file >= 0 && ::fcntl(file, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
-    if (file >= 0) ::close(file);
+    const bool busy = file.valid() && ::fcntl(file.fd(), F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
     if (busy) fail_as_busy(path);
-    replaces_run(path, resume, overwrite);
-}
-
-RunFolder::~RunFolder() {
-    if (lock_ >= 0) ::close(lock_);
+    replaces_run(files, resume, overwrite);
 }
 
 bool is_within(const std::string& file, const std::string& folder) {
@@ -187,10 +182,15 @@ namespace {
 
 }  // namespace
 
-std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const State& state, const Identity& identity) {
-    const std::vector<std::string> paths = checkpoints_of(run_dir);
+std::optional<ResumePoint> newest_checkpoint(const RunFiles& files, const State& state, const Identity& identity) {
+    const std::optional<HeldFolder> folder = files.checkpoints_if_any();
+    if (!folder) return std::nullopt;
+    const std::vector<std::string> names = checkpoints_in(*folder);
+    std::vector<std::string> paths;
+    for (const std::string& name : names) paths.push_back(folder->shown(name));
     for (size_t i = 0; i < paths.size(); ++i) try {
-            return ResumePoint{read_checkpoint(paths[i], state, identity), paths[i]};
+            return ResumePoint{folder->named([&] { return read_checkpoint(folder->path(names[i]), state, identity); }),
+                               paths[i]};
         } catch (const Inaccessible& reason) {
             fail_as_inaccessible(paths, i, reason);
         } catch (const Error& damage) {
@@ -199,19 +199,19 @@ std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const S
         }
     if (!paths.empty())
         fail(Exit::bad_input,
-             run_dir + "/checkpoints: none of the " + std::to_string(paths.size()) +
+             files.path() + "/checkpoints: none of the " + std::to_string(paths.size()) +
                  " checkpoints is sound; start from the beginning in another --output, or name a checkpoint of "
                  "elsewhere: --resume FILE");
     return std::nullopt;
 }
 
-std::optional<ResumePoint> find_resume_point(const RunPlace& place, const State& state, const Identity& identity,
-                                             int64_t total_steps) {
+std::optional<ResumePoint> find_resume_point(const RunPlace& place, const RunFiles& files, const State& state,
+                                             const Identity& identity, int64_t total_steps) {
     std::optional<ResumePoint> resume;
     if (!place.checkpoint.empty())
         resume = ResumePoint{read_checkpoint(place.checkpoint, state, identity), place.checkpoint};
     else if (place.goes_on)
-        resume = newest_checkpoint(place.folder, state, identity);
+        resume = newest_checkpoint(files, state, identity);
     if (!resume && place.goes_on)
         for (const std::string& model : {place.folder + "/model.h5", best_model_path(place.folder)})
             if (is_there(model))
@@ -265,30 +265,32 @@ std::string choices_to_go_on_with(const RunPlace& place) {
 }
 
 /// Renames a model that may belong to evaluations after the resume point. Returns what was done.
-static std::string set_model_aside(const std::string& model) {
-    const std::string aside = model + ".old";
-    fs::rename(model, aside);
-    return "its checkpoint is gone, and the file of before is now " + aside;
+static std::string set_model_aside(const HeldPlace& model) {
+    const std::string aside = model.name() + ".old";
+    if (const std::error_code error = model.folder().rename(model.name(), aside))
+        return model.shown() + ": cannot be renamed: " + error.message();
+    return "its checkpoint is gone, and the file of before is now " + model.folder().shown(aside);
 }
 
-std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State& state,
+std::string renew_best_model(const RunFiles& files, const ResumePoint& resume, bool branched, const State& state,
                              const Identity& identity) {
     const Checkpoint& here = resume.checkpoint;
-    const std::string model = best_model_path(run_dir);
-    std::error_code unknown;
-    const auto is_missing = [&](const std::string& path) {
-        return fs::status(path, unknown).type() == fs::file_type::not_found;
-    };
-    if (!here.is_best() && !branched && !is_missing(model)) return "";
-    // a run that was branched from another folder has its best checkpoint there
-    std::string best = checkpoint_path(run_dir, here.best_step);
-    if (is_missing(best)) best = checkpoint_path(fs::path(resume.path).parent_path().parent_path(), here.best_step);
+    const HeldPlace model = files.place(best_model_name);
+    const bool there = model.folder().has(model.name());
+    if (!here.is_best() && !branched && there) return "";
+    const std::string best = checkpoint_name(here.best_step);
     try {
+        std::optional<HeldFolder> folder = files.checkpoints_if_any();
+        // a run that was branched from another folder has its best checkpoint there
+        if (const fs::path elsewhere = fs::path(resume.path).parent_path().parent_path() / "checkpoints";
+            (!folder || !folder->has(best)) && is_there(elsewhere / best))
+            folder = HeldFolder(elsewhere, HeldFolder::IfLink::follow);
         if (here.is_best())
             save_model(model, here, state);
-        else if (here.best_accuracy >= 0 && !is_missing(best))
-            save_model(model, read_checkpoint(best, state, identity), state);
-        else if (!is_missing(model))
+        else if (here.best_accuracy >= 0 && folder && folder->has(best))
+            save_model(model, folder->named([&] { return read_checkpoint(folder->path(best), state, identity); }),
+                       state);
+        else if (there)
             return set_model_aside(model);
     } catch (const std::exception& error) {
         return error.what();

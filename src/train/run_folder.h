@@ -22,11 +22,13 @@ public:
     /// Makes the folder and locks it. Throws Exit::io if it cannot be made. Throws Exit::usage if
     /// another run has it, or if its earlier run is neither resumed nor overwritten.
     RunFolder(const std::string& path, bool resume, bool overwrite);
-    ~RunFolder();
     RunFolder(const RunFolder&) = delete;
 
+    const RunFiles& files() const { return files_; }
+
 private:
-    int lock_ = -1;
+    const RunFiles files_;
+    Descriptor lock_{-1};
 };
 
 /// Fails as making files in `path` would, which `option` names, and makes none.
@@ -47,7 +49,7 @@ struct ResumePoint {
 /// The newest sound checkpoint of a run, if it has any; damaged ones are skipped with a warning on
 /// stderr. Throws Exit::bad_input if all are damaged, or one that is newer than all sound ones
 /// cannot be opened; Exit::usage if they are of another run than `identity`.
-std::optional<ResumePoint> newest_checkpoint(const std::string& run_dir, const State&, const Identity&);
+std::optional<ResumePoint> newest_checkpoint(const RunFiles&, const State&, const Identity&);
 
 /// Where a run writes, and what it goes on from.
 struct RunPlace {
@@ -59,7 +61,8 @@ struct RunPlace {
 /// The checkpoint to go on from: the one that is named or, if the run in the folder goes on, its
 /// newest. Throws Exit::bad_input, or Exit::usage if it is of another run or beyond the end of this
 /// one.
-std::optional<ResumePoint> find_resume_point(const RunPlace&, const State&, const Identity&, int64_t total_steps);
+std::optional<ResumePoint> find_resume_point(const RunPlace&, const RunFiles&, const State&, const Identity&,
+                                             int64_t total_steps);
 
 /// Throws Exit::bad_input if the metrics of a run that is resumed cannot be read.
 void check_metrics(const RunPlace&);
@@ -74,8 +77,7 @@ std::string choices_to_go_on_with(const RunPlace&);
 /// Makes RUN/model-best.h5 the model of the best evaluation that a run knows which goes on from
 /// `resume`, if its checkpoint is still there. `branched`: the file may be of evaluations after
 /// that point, and is renamed to .old if its checkpoint is gone. Returns what people should know.
-std::string renew_best_model(const std::string& run_dir, const ResumePoint& resume, bool branched, const State&,
-                             const Identity&);
+std::string renew_best_model(const RunFiles&, const ResumePoint& resume, bool branched, const State&, const Identity&);
 
 /// Fails with Exit::io if `folder` (or the nearest folder above it that exists) cannot be written
 /// or has less than `bytes` free.

@@ -12,11 +12,11 @@
 
 #include "base/file_error.h"
 #include "base/folder.h"
+#include "base/shell_word.h"
 #include "base/text.h"
 #include "train/checkpoint.h"
 
 namespace convoy {
-namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array<std::string_view, 5> files_of_a_run = {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5",
@@ -49,93 +49,89 @@ bool is_of_checkpoint(const std::string& name) {
            (rest.empty() || rest == ".old" || is_numbered(rest, ".old-", ""));
 }
 
-void remove_reports(const fs::path& folder) {
+void remove_reports(const HeldFolder& run) {
+    try {
+        const HeldFolder folder(run, "stalled");
+        std::error_code ignored;
+        for (const std::string& name : folder.names(ignored))
+            if (is_numbered(name, "rank-", ".txt")) folder.remove(name);
+        run.remove("stalled");
+    } catch (const Error&) {  // there is none, or it is none of Convoy's
+    }
+}
+
+void remove_half_written(const HeldFolder& folder) {
     std::error_code ignored;
-    if (fs::symlink_status(folder, ignored).type() != fs::file_type::directory) return;
-    for (const fs::path& entry : entries_of(folder, ignored))
-        if (is_numbered(entry.filename(), "rank-", ".txt")) fs::remove(entry, ignored);
-    fs::remove(folder, ignored);
+    for (const std::string& name : folder.names(ignored)) {
+        if (is_half_written(name)) folder.remove(name);
+        if (is_trial(name)) remove_trial(folder, name);
+    }
 }
 
-void remove_or_fail(const std::string& path) {
-    std::error_code error;
-    fs::remove(path, error);
-    if (error)
-        fail(Exit::io, path + ": belongs to the run that --overwrite replaces, and cannot be removed: " +
+void remove_or_fail(const HeldFolder& folder, const std::string& name) {
+    if (const std::error_code error = folder.remove(name))
+        fail(Exit::io, folder.shown(name) + ": belongs to the run that --overwrite replaces, and cannot be removed: " +
                            reason_and_advice(error.value(), "choose another --output"));
-}
-
-bool is_run_folder(const fs::path& folder) {
-    return is_there(folder / "metrics.h5") || is_there(folder / "metrics.jsonl");
 }
 
 }  // namespace
 
-void remove_leftovers(const std::string& run_dir) {
-    std::error_code ignored;
-    for (const char* folder : {"", "/checkpoints"})
-        for (const fs::path& entry : entries_of(run_dir + folder, ignored)) {
-            if (is_half_written(entry.filename())) fs::remove(entry, ignored);
-            if (is_trial(entry.filename())) remove_trial(entry);
-        }
-    remove_reports(run_dir + "/stalled");
+void remove_leftovers(const RunFiles& files) {
+    const HeldFolder run = files.run();
+    remove_half_written(run);
+    if (const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any()) remove_half_written(*checkpoints);
+    remove_reports(run);
 }
 
-bool has_steps(const std::string& run_dir) {
-    for (const char* model : {"/model.h5", "/model-best.h5"})
-        if (is_there(run_dir + model)) return true;
-    const std::vector<std::string> checkpoints = checkpoints_of(run_dir);
-    if (std::any_of(checkpoints.begin(), checkpoints.end(),
-                    [](const std::string& path) { return step_of_checkpoint(path) != 0; }))
-        return true;
-    std::ifstream lines(run_dir + "/metrics.jsonl");
+bool has_steps(const RunFiles& files) {
+    const HeldFolder run = files.run();
+    for (const char* model : {"model.h5", best_model_name})
+        if (is_there(run.path(model))) return true;
+    if (const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any())
+        for (const std::string& name : checkpoints_in(*checkpoints))
+            if (step_of_checkpoint(name) != 0) return true;
+    std::ifstream lines(run.path("metrics.jsonl"));
     if (!lines) return true;  // nothing is known of it
     for (std::string line; std::getline(lines, line);)
         if (line.find("\"kind\":\"train\"") != std::string::npos) return true;
     return false;
 }
 
-void remove_run(const std::string& run_dir) {
-    const std::string checkpoints = run_dir + "/checkpoints";
-    std::error_code error;
+void remove_run(const RunFiles& files) {
+    const HeldFolder run = files.run();
     // checkpoints first: if a later removal fails, no run can resume from half a run
-    for (const fs::path& entry : entries_of(checkpoints, error))
-        if (is_of_checkpoint(entry.filename())) remove_or_fail(entry);
-    // with other files in it, or a link, it stays
-    if (fs::symlink_status(checkpoints, error).type() == fs::file_type::directory) fs::remove(checkpoints, error);
-    for (const std::string_view name : files_of_a_run) remove_or_fail(run_dir + "/" + std::string(name));
+    if (const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any()) {
+        std::error_code unknown;
+        for (const std::string& name : checkpoints->names(unknown))
+            if (is_of_checkpoint(name)) remove_or_fail(*checkpoints, name);
+        // with other files in it, or a link, it stays
+        ::unlinkat(run.fd(), "checkpoints", AT_REMOVEDIR);
+    }
+    for (const std::string_view name : files_of_a_run) remove_or_fail(run, std::string(name));
 }
 
-std::string check_checkpoints_link(const std::string& run_dir) {
-    const std::string link = run_dir + "/checkpoints";
+std::string warning_of_owner(const HeldFolder& run) {
     struct stat status{};
-    if (::lstat(link.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return "";
-    if (status.st_uid != ::geteuid() && status.st_uid != 0)
-        fail(Exit::io, link + ": is a link that another user made; choose another --output");
-    std::error_code error;
-    const fs::path target = fs::weakly_canonical(link, error), run = fs::weakly_canonical(run_dir, error);
-    for (const fs::path& other : {target, target.parent_path()})
-        if (other != run && is_run_folder(other))
-            fail(Exit::io, link + ": is a link into another run, " + other.string() +
-                               ", whose checkpoints this one would replace; choose another --output, or put a folder "
-                               "in the link's place");
-    if (!is_there(link)) return "";  // find_resume_point() says what is missing
-    return link + ": is a link: checkpoints are written and removed in " + target.string();
-}
-
-std::string warning_of_owner(const std::string& run_dir) {
-    struct stat status{};
-    if (::stat(run_dir.c_str(), &status) != 0) return "";
+    if (::fstat(run.fd(), &status) != 0) return "";
     if (status.st_uid != ::geteuid())
-        return run_dir + formatted(
-                             ": belongs to another user (uid %u), who can change what this run writes and reads "
-                             "there; choose another --output unless you share it",
-                             unsigned(status.st_uid));
+        return run.shown() +
+               formatted(
+                   ": belongs to another user (uid %u), who can change what this run writes and reads there; "
+                   "choose another --output unless you share it",
+                   unsigned(status.st_uid));
     if ((status.st_mode & S_IWOTH) != 0)
-        return run_dir +
+        return run.shown() +
                ": every user of this machine can change what this run writes and reads there; chmod o-w it, "
                "or choose another --output";
     return "";
+}
+
+std::string warning_of_parent(const HeldFolder& run) {
+    struct stat status{};
+    const bool open_to_all = ::fstatat(run.fd(), "..", &status, 0) == 0 && (status.st_mode & S_IWOTH) != 0;
+    if (!open_to_all || (status.st_mode & S_ISVTX) != 0) return "";
+    return run.shown() + ": every user of this machine can rename it, and put another folder in its place; chmod +t " +
+           shell_word(std::filesystem::path(run.real_path()).parent_path().string()) + ", or choose another --output";
 }
 
 }  // namespace convoy

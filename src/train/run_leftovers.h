@@ -3,19 +3,21 @@
 #pragma once
 #include <string>
 
+#include "train/run_files.h"
+
 namespace convoy {
 
 /// Removes what a killed run was writing, and the reports of its watchdog.
-void remove_leftovers(const std::string& run_dir);
+void remove_leftovers(const RunFiles&);
 /// Whether the run in a folder may have done a step; false if it was ended before its first.
-bool has_steps(const std::string& run_dir);
+bool has_steps(const RunFiles&);
 /// Removes the run that --overwrite replaces. Throws Exit::io.
-void remove_run(const std::string& run_dir);
+void remove_run(const RunFiles&);
 
-/// Fails with Exit::io if RUN/checkpoints is a link of another user, or leads into another run.
-/// Returns what people should know of a link that is neither; empty if there is none.
-std::string check_checkpoints_link(const std::string& run_dir);
 /// Returns a warning if the folder is another user's, or every user may write there; else "".
-std::string warning_of_owner(const std::string& run_dir);
+std::string warning_of_owner(const HeldFolder& run);
+/// Returns a warning if every user may exchange the folder for another one; else "". A folder that
+/// a group may write in is taken as meant so.
+std::string warning_of_parent(const HeldFolder& run);
 
 }  // namespace convoy

@@ -88,9 +88,9 @@ void RunWriter::run() {
 RunWriter::Written RunWriter::finish(const Task& task) {
     publish();
     const Checkpoint& c = task.checkpoint;
-    Written written{c.step, c.only_model ? "" : checkpoint_path(settings_.run_dir, c.step)};
+    Written written{c.step, c.only_model ? "" : checkpoint_path(settings_.run_dir.path(), c.step)};
     if (!c.only_model) try {
-            write_checkpoint(written.path, c, state_);
+            write_checkpoint({settings_.run_dir.checkpoints(), checkpoint_name(c.step)}, c, state_);
             written.seconds = seconds_since(task.since);
             newest_ = std::max<int64_t>(newest_, c.step);
             prune_checkpoints(settings_.run_dir, settings_.keep, c);
@@ -98,7 +98,7 @@ RunWriter::Written RunWriter::finish(const Task& task) {
             written.failure = error.what();
         }
     try {
-        if (c.is_best()) save_model(best_model_path(settings_.run_dir), c, state_);
+        if (c.is_best()) save_model(settings_.run_dir.place(best_model_name), c, state_);
     } catch (const std::exception& error) {
         written.model_failure = error.what();
     }

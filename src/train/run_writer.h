@@ -19,7 +19,7 @@ namespace convoy {
 class RunWriter {
 public:
     struct Settings {
-        std::string run_dir;
+        RunFiles run_dir;
         int64_t keep = 1;          ///< as prune_checkpoints
         double publish_every = 5;  ///< seconds between two publishes of metrics.h5, at least
         double lines_every = 0.2;  ///< seconds between two writes of metrics.jsonl

@@ -49,10 +49,14 @@ void note_sync(int fd) {
         {Call::sync, fs::read_symlink("/proc/self/fd/" + std::to_string(fd)), "", about.st_size});
 }
 
-void note_rename(const char* from, const char* to) {
+std::string path_at(int folder, const char* name) {
+    return folder == AT_FDCWD ? name : "/proc/self/fd/" + std::to_string(folder) + "/" + name;
+}
+
+void note_rename(const std::string& from, const std::string& to) {
     if (!CallLog::current()) return;
     struct stat about{};
-    ::stat(from, &about);
+    ::stat(from.c_str(), &about);
     CallLog::current()->calls.push_back({Call::rename, real_path(from), real_path(to), about.st_size});
 }
 
@@ -110,8 +114,10 @@ ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
     if (read > 0) convoy::test::all_bytes_read() += size_t(read);
     return read;
 }
-int rename(const char* from, const char* to) noexcept {
-    convoy::test::note_rename(from, to);
-    return ::renameat(AT_FDCWD, from, AT_FDCWD, to);
+int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+    using convoy::test::path_at;
+    convoy::test::note_rename(path_at(from_folder, from), path_at(to_folder, to));
+    return int(::syscall(SYS_renameat2, from_folder, from, to_folder, to, 0));
 }
+int rename(const char* from, const char* to) noexcept { return ::renameat(AT_FDCWD, from, AT_FDCWD, to); }
 }

@@ -1,5 +1,5 @@
-// The test program's own fsync, fdatasync, rename and pread. The linker prefers them to the C
-// library's. They record their calls, and can simulate a slow or failing disk.
+// The test program's own fsync, fdatasync, rename, renameat and pread. The linker prefers them to
+// the C library's. They record their calls, and can simulate a slow or failing disk.
 #pragma once
 #include <sys/types.h>
 

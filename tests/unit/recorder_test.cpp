@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <thread>
 
 #include "data/hdf5.h"
@@ -30,12 +32,14 @@ public:
     void on_steps(int64_t, const std::vector<StepRecord>& r) override { last_step = r.back().step; }
     void on_epoch(const EpochSummary& e, const std::vector<RankEpochRow>&) override {
         told.push_back("epoch " + std::to_string(e.epoch));
+        if (e.epoch == 1 && after_epoch) after_epoch();
     }
     void on_eval(int64_t epoch, const EvalResult&, bool) override {
         told.push_back("evaluation " + std::to_string(epoch));
     }
 
     std::vector<std::string> told, warnings;
+    std::function<void()> after_epoch{};  // the first
     int64_t last_step = 0;
 };
 
@@ -73,6 +77,56 @@ TEST(Recorder, TellsTheObserverAndFillsTheFolder) {
     EXPECT_EQ(h5::double_attributes(attributes, "best_accuracy", "x").at(0), std::max(accuracies[0], accuracies[1]));
     EXPECT_TRUE(fs::exists(dir.path("run/model.h5")));
     EXPECT_TRUE(fs::exists(checkpoint_path(dir.path("run"), 6)));
+}
+
+/// Returns the bytes of every path below a folder; folders and links have none.
+std::map<std::string, std::string> content_of(const std::string& folder) {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+        all[entry.path().lexically_relative(folder)] = entry.is_regular_file() ? read_file(entry.path()) : "";
+    return all;
+}
+
+// Another user, or the run's owner, may rename the run's folder or a folder in it.
+TEST(Recorder, GoesOnInItsFoldersWhoeverExchangesTheirPaths) {
+    const TempDir dir;
+    CpuBackend backend({1, false}, test_comm());
+    const Samples samples = draw_samples(30, 21);
+    const std::string victim = dir.path("victim"), run = dir.path("run"), moved = dir.path("moved");
+    for (const char* name : {"metrics.h5", "metrics.jsonl", "model.h5", "checkpoints/step-000000000001.h5",
+                             "checkpoints/step-000000000002.h5", "step-000000000001.h5", "step-000000000002.h5"})
+        write_file(victim + "/" + name, "another run's");
+    const std::map<std::string, std::string> before = content_of(victim);
+    const auto exchange = [&](const std::string& path, bool for_a_link) {
+        fs::rename(path, moved);
+        if (for_a_link) fs::create_directory_symlink(victim, path);
+    };
+    const std::pair<std::string, bool> cases[] = {{run, true}, {run, false}, {run + "/checkpoints", true}};
+    for (const auto& [path, for_a_link] : cases) {
+        Training training(backend, linear_graph(), samples, &samples, plain_setup(10, 6));  // 18 steps
+        Notes notes;
+        notes.after_epoch = [&, &path = path, for_a_link = for_a_link] { exchange(path, for_a_link); };
+        RunDescription description_of_run = description(run);
+        description_of_run.publish_every = 0.01;
+        fs::create_directories(run + "/checkpoints");
+        Recorder recorder(test_comm(), backend, training.trainer.state(), notes, description_of_run);
+        recorder.open_folder(training.trainer.total_steps());
+        recorder.open_metrics(training.trainer);
+        recorder.start(0);
+        training.trainer.run(recorder);
+        recorder.finish(training.trainer, "");
+        const std::string folder = path == run ? moved : run,
+                          checkpoints = path == run ? moved + "/checkpoints" : moved;
+        EXPECT_EQ(content_of(victim), before) << path;
+        EXPECT_EQ(column(folder, "train/step").size(), 9u) << "every second step of 18";
+        EXPECT_TRUE(fs::exists(folder + "/model.h5") && fs::exists(folder + "/model-best.h5"));
+        EXPECT_TRUE(fs::exists(checkpoints + "/" + checkpoint_name(18)));
+        ASSERT_EQ(notes.warnings.size(), 1u) << "once";
+        EXPECT_EQ(notes.warnings[0].find(path + ": was moved or exchanged"), 0u) << notes.warnings[0];
+        EXPECT_NE(notes.warnings[0].find(moved), std::string::npos) << "where it is now: " << notes.warnings[0];
+        if (fs::is_symlink(path)) fs::remove(path);
+        for (const std::string& gone : {run, moved}) fs::remove_all(gone);
+    }
 }
 
 // If strict_io is set, this is Exit::io; Faults.* test that with a full disk.

@@ -45,7 +45,7 @@ TEST(RunFolder, WhatAKilledRunWasWritingIsRemoved) {
                              "/checkpoints/step-000000000006.h5", "/mine.txt"})
         write_file(run + name, "x");
     for (const std::string& folder : {run, run + "/checkpoints"}) {
-        estimated_seconds(folder, 0);  // makes a trial file and removes it
+        estimated_seconds(HeldFolder(folder), 0);  // makes a trial file and removes it
         for (const auto& entry : fs::directory_iterator(folder)) EXPECT_FALSE(is_trial(entry.path().filename()));
         write_file(folder + "/.convoy-k1LLed/trial.h5.partial", "x");
     }

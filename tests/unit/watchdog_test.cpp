@@ -78,6 +78,17 @@ TEST(WatchdogReports, FollowNoLinkAndWaitForNoPipe) {
     EXPECT_EQ(read_file(dir.path("victim")), "mine\n");
 }
 
+TEST(WatchdogReports, GoIntoTheFolderThatWasOpened) {
+    const TempDir dir;
+    for (const char* folder : {"run", "victim"}) std::filesystem::create_directories(dir.path(folder));
+    const HeldFolder run(dir.path("run"));
+    std::filesystem::rename(dir.path("run"), dir.path("moved"));
+    std::filesystem::create_directory_symlink(dir.path("victim"), dir.path("run"));
+    StallReports(run, "stalled").write(3, "x");
+    EXPECT_EQ(read_file(dir.path("moved/stalled/rank-3.txt")), "x\n");
+    EXPECT_TRUE(std::filesystem::is_empty(dir.path("victim")));
+}
+
 TEST(WatchdogReports, AreNotInAFolderThatIsALink) {
     const TempDir dir;
     std::filesystem::create_directories(dir.path("victim"));

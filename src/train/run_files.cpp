@@ -1,0 +1,141 @@
+#include "train/run_files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "base/folder.h"
+
+namespace convoy {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* checkpoints_name = "checkpoints";
+
+bool is_link(const std::string& path) {
+    std::error_code unknown;
+    return fs::is_symlink(path, unknown);
+}
+
+bool is_same(const HeldFolder& a, const HeldFolder& b) {
+    struct stat of_a{}, of_b{};
+    return ::fstat(a.fd(), &of_a) == 0 && ::fstat(b.fd(), &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino;
+}
+
+/// Fails if checkpoints that are not in the run folder itself lie in another run.
+void check_is_no_other_run(const HeldFolder& run, const HeldFolder& checkpoints) {
+    const HeldFolder above(checkpoints, "..");
+    for (const HeldFolder* other : {&checkpoints, &above})
+        if (!is_same(*other, run) && (other->has("metrics.h5") || other->has("metrics.jsonl")))
+            fail(Exit::io, checkpoints.shown() + ": is a link into another run, " + other->real_path() +
+                               ", whose checkpoints this one would replace; choose another --output, or put a folder "
+                               "in the link's place");
+}
+
+/// Fails if a folder that was made anew is not empty: another one was put in its place.
+void check_is_empty(const HeldFolder& folder) {
+    std::error_code error;
+    if (!folder.names(error).empty() || error)
+        fail(Exit::io, folder.shown() + ": was removed, and another folder is in its place; move that away");
+}
+
+}  // namespace
+
+struct RunFiles::Folders {
+    explicit Folders(std::string folder) : path(std::move(folder)) {}
+
+    void open_run() {
+        if (run && !run->was_removed()) return;
+        const bool anew = run.has_value();
+        run.reset();
+        checkpoints.reset();
+        std::error_code shows_when_it_is_opened;
+        fs::create_directories(path, shows_when_it_is_opened);
+        HeldFolder opened(path, HeldFolder::IfLink::follow_own);
+        if (anew) check_is_empty(opened);
+        if (!anew && opened.has(checkpoints_name)) open_checkpoints(opened);
+        run = std::move(opened);
+    }
+    /// Leaves them closed if they cannot be opened: not every run needs them.
+    void open_checkpoints(const HeldFolder& in) {
+        struct stat about{};
+        if (::fstatat(in.fd(), checkpoints_name, &about, 0) != 0 || !S_ISDIR(about.st_mode)) return;
+        HeldFolder opened(in, checkpoints_name, HeldFolder::IfLink::follow_own);
+        check_is_no_other_run(in, opened);
+        checkpoints = std::move(opened);
+    }
+    bool has_checkpoints() const { return checkpoints && !checkpoints->was_removed(); }
+    void make_checkpoints() {
+        open_run();
+        if (has_checkpoints()) return;
+        run->make_folder(checkpoints_name);
+        HeldFolder made(*run, checkpoints_name);
+        check_is_empty(made);
+        checkpoints = std::move(made);
+    }
+
+    const std::string path;
+    std::mutex mutex;  // of what follows
+    std::optional<HeldFolder> run, checkpoints;
+    bool run_has_moved = false, checkpoints_have_moved = false;
+};
+
+RunFiles::RunFiles(const std::string& run_dir) : folders_(std::make_shared<Folders>(without_slashes(run_dir))) {}
+
+const std::string& RunFiles::path() const { return folders_->path; }
+
+HeldFolder RunFiles::run() const {
+    const std::lock_guard lock(folders_->mutex);
+    folders_->open_run();
+    return *folders_->run;
+}
+
+HeldFolder RunFiles::checkpoints() const {
+    const std::lock_guard lock(folders_->mutex);
+    folders_->make_checkpoints();
+    return *folders_->checkpoints;
+}
+
+std::optional<HeldFolder> RunFiles::checkpoints_if_any() const {
+    const std::lock_guard lock(folders_->mutex);
+    if (!folders_->run && !is_there(path())) return std::nullopt;
+    folders_->open_run();
+    if (folders_->has_checkpoints()) return folders_->checkpoints;
+    // a link that leads nowhere may lead to checkpoints on a file system that is not mounted
+    if (folders_->run->has(checkpoints_name))
+        files_in(path() + "/" + checkpoints_name, "check the run folder, and where links lead");
+    return std::nullopt;
+}
+
+std::vector<std::string> RunFiles::notes() const {
+    const std::lock_guard lock(folders_->mutex);
+    std::vector<std::string> notes;
+    const std::optional<HeldFolder>&run = folders_->run, &checkpoints = folders_->checkpoints;
+    if (run && is_link(run->shown()))
+        notes.push_back(run->shown() + ": is a link: the run is written in " + run->real_path());
+    if (checkpoints && is_link(checkpoints->shown()))
+        notes.push_back(checkpoints->shown() + ": is a link: checkpoints are written and removed in " +
+                        checkpoints->real_path());
+    return notes;
+}
+
+std::vector<std::string> RunFiles::moved() const {
+    const std::lock_guard lock(folders_->mutex);
+    std::vector<std::string> lines;
+    const auto look = [&](const std::optional<HeldFolder>& folder, bool& named) {
+        if (named || !folder || folder->was_removed() || folder->is_still_at_its_path()) return;
+        named = true;
+        lines.push_back(folder->shown() +
+                        ": was moved or exchanged while the run writes; its files go into the "
+                        "folder that was opened at the start, which is " +
+                        folder->real_path() + " now");
+    };
+    look(folders_->run, folders_->run_has_moved);
+    if (!folders_->run_has_moved) look(folders_->checkpoints, folders_->checkpoints_have_moved);
+    return lines;
+}
+
+}  // namespace convoy
