@@ -247,7 +247,7 @@ TEST_F(Logs, ThatCannotBeMadeAreRefused) {
         return refusal(launch(2, command(options)), code, words);
     };
     write_file(logs, "a file");
-    EXPECT_EQ("", refused(Exit::io, {logs, "cannot be written"}));
+    EXPECT_EQ("", refused(Exit::io, {logs, "cannot be opened: Not a directory"}));
     EXPECT_EQ("", refusal(launch(2, command(options) + " --dry-run"), Exit::io, {logs, "choose another --log-dir"}));
     fs::remove(logs);
     fs::create_directories(log(1));
