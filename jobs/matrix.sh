@@ -24,15 +24,17 @@ bench_on() {
   find_launcher
   for repeat in $(seq "$REPEATS"); do
     for batch in $BATCHES; do
-      cell=$out/$CELL-b$batch-r$repeat partial=$out/.$CELL-b$batch-r$repeat
+      cell=$out/$CELL-b$batch-r$repeat
       [[ ! -e $cell ]] || continue
-      rm -rf "$partial"
       mkdir -p "$out"
+      # No other user can have made a folder of this name, so nothing needs to be removed first.
+      partial=$(mktemp -d "$out/.$CELL-b$batch-r$repeat.XXXXXX")
+      chmod "$(printf %o $((0777 & ~$(umask))))" "$partial" || true # some file systems keep no modes
       supervise "${launch[@]}" "${convoy[@]}" bench --model "$model" --batch-per-rank "$batch" --output "$partial" "${args[@]}"
       [[ -z $asked ]] || code=85 # the job ends soon, and later continues with the next cell
       case $code in
         0) ;;
-        7) mkdir -p "$partial" && touch "$partial/oom" ;;
+        7) touch "$partial/oom" ;;
         *) finish ;;
       esac
       mv -T "$partial" "$cell"

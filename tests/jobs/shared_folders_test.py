@@ -40,10 +40,26 @@ class SharedFolders(words.Words):
     def test_a_cell_takes_no_place_of_a_link(self):
         os.makedirs(f"{self.dir}/victim")
         os.makedirs(f"{self.dir}/out")
-        self.stub("build/convoy", "mkdir -p out/.1n1g-b8-r1; ln -sfn ../victim out/1n1g-b8-r1")  # while it runs
+        self.stub("build/convoy", "ln -sfn ../victim out/1n1g-b8-r1")  # while it runs
         code, _, err = self.bash("source jobs/common.sh; launch=(env); CELL=1n1g BATCHES=8 REPEATS=1; bench_on cpu resnet50 out")
         self.assertNotEqual(code, 0)
         self.assertEqual(os.listdir(f"{self.dir}/victim"), [], err)
+
+    def test_a_cell_removes_nothing_that_was_there(self):
+        for folder in ("out/.1n1g-b8-r1", "out/.1n1g-b8-r1.aaaaaa", "victim"):
+            os.makedirs(f"{self.dir}/{folder}")
+            self.write(f"{folder}/thesis", "mine\n")
+        os.symlink("../victim", f"{self.dir}/out/.1n1g-b9-r1")
+        self.stub("build/convoy", 'while [[ $1 != --output ]]; do shift; done; stat -c %a "$2" >mode; touch "$2/metrics.h5"; exit ${CODE:-0}')
+        command = "source jobs/common.sh; launch=(env); CELL=1n1g BATCHES='8 9' REPEATS=1; umask 027; bench_on cpu resnet50 out"
+        self.assertEqual(self.bash(f"CODE=3; export CODE; {command}")[0], 3)
+        code, _, err = self.bash(command)
+        self.assertEqual(code, 0, err)
+        for folder in ("out/.1n1g-b8-r1", "out/.1n1g-b8-r1.aaaaaa", "victim"):
+            self.assertEqual(os.listdir(f"{self.dir}/{folder}"), ["thesis"])
+        for cell in ("8", "9"):
+            self.assertEqual(os.listdir(f"{self.dir}/out/1n1g-b{cell}-r1"), ["metrics.h5"])
+        self.assertEqual(lines_of(f"{self.dir}/mode"), ["750"])
 
     def test_a_host_is_no_option_of_ssh(self):
         for host in ("-oProxyCommand=touch${IFS}pwned", "--", "-h"):
