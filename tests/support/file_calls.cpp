@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <utility>
 
 namespace convoy::test {
 namespace {
@@ -49,15 +50,42 @@ void note_sync(int fd) {
         {Call::sync, fs::read_symlink("/proc/self/fd/" + std::to_string(fd)), "", about.st_size});
 }
 
-std::string path_at(int folder, const char* name) {
-    return folder == AT_FDCWD ? name : "/proc/self/fd/" + std::to_string(folder) + "/" + name;
+/// The path of an entry of an open folder.
+fs::path path_at(int folder, const char* name) {
+    if (folder == AT_FDCWD || *name == '/') return name;
+    return fs::read_symlink("/proc/self/fd/" + std::to_string(folder)) / name;
 }
 
-void note_rename(const std::string& from, const std::string& to) {
+void note_rename(const fs::path& from, const fs::path& to) {
     if (!CallLog::current()) return;
     struct stat about{};
     ::stat(from.c_str(), &about);
     CallLog::current()->calls.push_back({Call::rename, real_path(from), real_path(to), about.st_size});
+}
+
+AfterRename*& after_rename() {
+    static AfterRename* rename = nullptr;
+    return rename;
+}
+/// Notes a rename, does it, and lets happen what is to happen then.
+int rename_noted(int above, const char* from, int above_to, const char* to, unsigned flags) {
+    const bool watched = CallLog::current() || after_rename();
+    const fs::path from_path = watched ? path_at(above, from) : "", to_path = watched ? path_at(above_to, to) : "";
+    note_rename(from_path, to_path);
+    const int result = int(::syscall(SYS_renameat2, above, from, above_to, to, flags)), code = errno;
+    if (result == 0 && after_rename()) after_rename()->note(from_path, to_path);
+    errno = code;
+    return result;
+}
+
+AfterLook*& after_look() {
+    static AfterLook* look = nullptr;
+    return look;
+}
+void note_look(const char* path) {
+    const int code = errno;
+    if (after_look()) after_look()->note(path);
+    errno = code;
 }
 
 }  // namespace
@@ -72,6 +100,26 @@ CallLog*& CallLog::current() {
 BadReads*& BadReads::current() {
     static thread_local BadReads* reads = nullptr;
     return reads;
+}
+
+AfterLook::AfterLook(std::string path, std::function<void()> then, int times)
+    : path_(std::move(path)), then_(std::move(then)), times_(times) {
+    after_look() = this;
+}
+AfterLook::~AfterLook() { after_look() = nullptr; }
+void AfterLook::note(const char* path) {
+    if (times_ > 0 && path_ == path && --times_ == 0) then_();
+}
+
+AfterRename::AfterRename(std::string path, std::function<void()> then)
+    : path_(std::move(path)), then_(std::move(then)) {
+    after_rename() = this;
+}
+AfterRename::~AfterRename() { after_rename() = nullptr; }
+void AfterRename::note(const std::string& from, const std::string& to) {
+    if (from != path_ && to != path_) return;
+    const std::function<void()> then = std::exchange(then_, nullptr);
+    if (then) then();
 }
 
 SlowDisk::SlowDisk() {
@@ -114,10 +162,21 @@ ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
     if (read > 0) convoy::test::all_bytes_read() += size_t(read);
     return read;
 }
-int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
-    using convoy::test::path_at;
-    convoy::test::note_rename(path_at(from_folder, from), path_at(to_folder, to));
-    return int(::syscall(SYS_renameat2, from_folder, from, to_folder, to, 0));
-}
 int rename(const char* from, const char* to) noexcept { return ::renameat(AT_FDCWD, from, AT_FDCWD, to); }
+int renameat(int above, const char* from, int above_to, const char* to) noexcept {
+    return convoy::test::rename_noted(above, from, above_to, to, 0);
+}
+int renameat2(int above, const char* from, int above_to, const char* to, unsigned flags) noexcept {
+    return convoy::test::rename_noted(above, from, above_to, to, flags);
+}
+int lstat(const char* path, struct stat* about) noexcept {
+    const int result = int(::syscall(SYS_newfstatat, AT_FDCWD, path, about, AT_SYMLINK_NOFOLLOW));
+    convoy::test::note_look(path);
+    return result;
+}
+int fstatat(int above, const char* path, struct stat* about, int flags) noexcept {
+    const int result = int(::syscall(SYS_newfstatat, above, path, about, flags));
+    convoy::test::note_look(path);
+    return result;
+}
 }

@@ -1,8 +1,10 @@
-// The test program's own fsync, fdatasync, rename, renameat and pread. The linker prefers them to
-// the C library's. They record their calls, and can simulate a slow or failing disk.
+// The test program's own fsync, fdatasync, rename, renameat, renameat2, lstat, fstatat and pread. The
+// linker prefers them to the C library's. They record their calls, can simulate a slow or failing
+// disk, and can run a function between two calls.
 #pragma once
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,35 @@ public:
     CallLog(const CallLog&) = delete;
     static CallLog*& current();
     std::vector<Call> calls;
+};
+
+/// Calls `then` once, right after this process has looked at `path` for the `times`-th time (lstat,
+/// or fstatat of the whole path): what another user may do between a check and what comes after it.
+class AfterLook {
+public:
+    AfterLook(std::string path, std::function<void()> then, int times = 1);
+    ~AfterLook();
+    AfterLook(const AfterLook&) = delete;
+    bool happened() const { return times_ == 0; }
+    void note(const char* path);
+
+private:
+    const std::string path_;
+    const std::function<void()> then_;
+    int times_;
+};
+
+/// Calls `then` once, right after something was renamed from or to `path`.
+class AfterRename {
+public:
+    AfterRename(std::string path, std::function<void()> then);
+    ~AfterRename();
+    AfterRename(const AfterRename&) = delete;
+    void note(const std::string& from, const std::string& to);
+
+private:
+    const std::string path_;
+    std::function<void()> then_;
 };
 
 /// Blocks every sync of every thread while the object exists.
