@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "base/durable.h"
 #include "base/error.h"
-#include "base/file_error.h"
+#include "base/held_file.h"
 
 namespace convoy {
 namespace fs = std::filesystem;
@@ -22,85 +22,98 @@ constexpr mode_t others_write = S_IWGRP | S_IWOTH;
     fail(Exit::io, path + ": cannot be created (" + std::strerror(errno) + "); " + advice);
 }
 
-void make_parents(const std::string& path) {
-    std::error_code shows_when_the_folder_is_made;
+std::string name_of(const std::string& path) { return fs::path(path).filename(); }
+
+/// Opens the folder that `path` lies in. It may be a link: that is for whoever gave the path.
+HeldFolder folder_above(const std::string& path, const char* purpose) try {
     const fs::path parent = fs::path(path).parent_path();
-    if (!parent.empty()) fs::create_directories(parent, shows_when_the_folder_is_made);
+    return HeldFolder(parent.empty() ? "." : parent.string(), HeldFolder::IfLink::follow);
+} catch (const Error& error) {
+    fail(Exit::io, path + ": cannot be " + purpose + ": " + error.what());
 }
 
 /// Whether the file system shows a file made just now with this owner too, and as open to others.
 /// Network file systems may show one owner for several users; FAT and CIFS keep no modes.
-bool is_as_if_made_now(const std::string& path, const struct stat& folder) {
-    std::string name = path + "-XXXXXX";
-    const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+bool is_as_if_made_now(const HeldFolder& above, const std::string& name, const struct stat& folder) {
+    const std::string trial = name + "-" + random_name(6);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    const Descriptor file(::openat(above.fd(), trial.c_str(), flags, S_IRUSR | S_IWUSR));
     if (!file.valid()) return false;
     struct stat made{};
     const bool known = ::fstat(file.fd(), &made) == 0;
-    ::unlink(name.c_str());
+    ::unlinkat(above.fd(), trial.c_str(), 0);
     return known && made.st_uid == folder.st_uid && (folder.st_mode & others_write & ~made.st_mode) == 0;
 }
 
 /// Throws Exit::usage unless a folder is this user's alone.
-void check_owner(const std::string& path, const struct stat& about, const std::string& advice) {
+void check_owner(const HeldFolder& above, const std::string& path, const struct stat& about,
+                 const std::string& advice) {
     if (!S_ISDIR(about.st_mode))
         fail(Exit::usage, path + ": is " + (S_ISLNK(about.st_mode) ? "a symbolic link" : "no folder") + "; " + advice);
     const bool own = about.st_uid == ::geteuid();
-    if ((own && (about.st_mode & others_write) == 0) || is_as_if_made_now(path, about)) return;
+    if ((own && (about.st_mode & others_write) == 0) || is_as_if_made_now(above, name_of(path), about)) return;
     fail(Exit::usage, path + (own ? ": others may write to it; " : ": belongs to another user; ") + advice);
 }
 
 }  // namespace
 
+OwnFolder OwnFolder::taken(HeldFolder above, const std::string& path, const std::string& advice) {
+    struct stat seen{}, opened{};
+    const bool there = ::fstatat(above.fd(), name_of(path).c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0;
+    if (there) check_owner(above, path, seen, advice);
+    HeldFolder folder(path);
+    const bool same =
+        there && ::fstat(folder.fd(), &opened) == 0 && seen.st_dev == opened.st_dev && seen.st_ino == opened.st_ino;
+    if (!same) fail(Exit::io, path + ": another folder has just taken its place; " + advice);
+    return {advice, std::move(above), std::move(folder)};
+}
+
 OwnFolder OwnFolder::existing(const std::string& path, const std::string& advice) {
-    Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    const int code = errno;
-    struct stat about{};
-    const bool known = folder.valid() ? ::fstat(folder.fd(), &about) == 0 : ::lstat(path.c_str(), &about) == 0;
-    if (known) check_owner(path, about, advice);
-    if (!known || !folder.valid()) fail(Exit::io, path + ": cannot be opened: " + reason_and_advice(code, advice));
-    return {path, advice, std::move(folder)};
+    return taken(folder_above(path, "opened"), path, advice);
 }
 
 OwnFolder OwnFolder::make_or_take(const std::string& path, const std::string& advice) {
-    make_parents(path);
-    if (::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) cannot_make(path, advice);
-    return existing(path, advice);
+    make_folder_of(path);
+    HeldFolder above = folder_above(path, "created");
+    if (::mkdirat(above.fd(), name_of(path).c_str(), S_IRWXU) != 0 && errno != EEXIST) cannot_make(path, advice);
+    return taken(std::move(above), path, advice);
 }
 
 OwnFolder OwnFolder::unique(const std::string& prefix, const std::string& advice) {
-    make_parents(prefix);
-    std::string path = prefix + "XXXXXX";
-    if (!::mkdtemp(path.data())) cannot_make(path, advice);
-    return existing(path, advice);
-}
-
-bool OwnFolder::is_at_its_path() const {
-    struct stat opened{}, now{};
-    return ::fstat(folder_.fd(), &opened) == 0 && ::lstat(path_.c_str(), &now) == 0 && opened.st_dev == now.st_dev &&
-           opened.st_ino == now.st_ino;
+    make_folder_of(prefix);
+    const std::string path = prefix + random_name(6);
+    HeldFolder above = folder_above(path, "created");
+    if (::mkdirat(above.fd(), name_of(path).c_str(), S_IRWXU) != 0) cannot_make(path, advice);
+    return taken(std::move(above), path, advice);
 }
 
 void OwnFolder::check() const {
-    if (!is_at_its_path()) fail(Exit::io, path_ + ": was removed, or another folder is in its place; " + advice_);
+    if (!folder_.is_still_at_its_path())
+        fail(Exit::io, path() + ": was removed, or another folder is in its place; " + advice_);
 }
 
-std::string OwnFolder::subfolder(const std::string& name) const {
+HeldFolder OwnFolder::subfolder(const std::string& name) const {
     check();
-    const std::string path = path_ + "/" + name;
-    if (::mkdir(path.c_str(), S_IRWXU | S_IRWXG | S_IRWXO) == 0) return path;
-    if (errno != EEXIST) cannot_make(path, advice_);
-    struct stat own{}, about{};
-    const bool known = ::fstat(folder_.fd(), &own) == 0 && ::lstat(path.c_str(), &about) == 0;
-    if (!known || !S_ISDIR(about.st_mode) || about.st_uid != own.st_uid)
-        fail(Exit::usage, path + ": is no folder of the same user; " + advice_);
-    return path;
+    const std::string shown = folder_.shown(name);
+    if (::mkdirat(folder_.fd(), name.c_str(), S_IRWXU | S_IRWXG | S_IRWXO) != 0) {
+        if (errno != EEXIST) cannot_make(shown, advice_);
+        struct stat own{}, about{};
+        const bool known =
+            ::fstat(folder_.fd(), &own) == 0 && ::fstatat(folder_.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+        if (!known || !S_ISDIR(about.st_mode) || about.st_uid != own.st_uid)
+            fail(Exit::usage, shown + ": is no folder of the same user; " + advice_);
+    }
+    return {folder_, name};
 }
 
 std::error_code OwnFolder::remove() const {
+    if (!folder_.is_still_at_its_path()) return std::make_error_code(std::errc::no_such_file_or_directory);
     std::error_code error;
-    if (!is_at_its_path()) return std::make_error_code(std::errc::no_such_file_or_directory);
-    fs::remove_all(path_, error);
-    return error;
+    for (const std::string& name : folder_.names(error))
+        if (const std::error_code kept = folder_.remove_tree(name); kept) return kept;
+    if (error) return error;
+    const bool removed = ::unlinkat(above_.fd(), name_of(path()).c_str(), AT_REMOVEDIR) == 0;
+    return removed ? std::error_code() : std::error_code(errno, std::generic_category());
 }
 
 }  // namespace convoy

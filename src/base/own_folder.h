@@ -5,16 +5,16 @@
 #include <system_error>
 #include <utility>
 
-#include "base/descriptor.h"
+#include "base/held_folder.h"
 
 namespace convoy {
 
 /// A folder of this user's with mode 0700, so that nobody else can put a file or link into it.
 ///
-/// Only the owner can rename it where its parent has the sticky bit, as /tmp has, or may not be
-/// written by others: there nobody can put another folder in its place. Elsewhere they can. check()
-/// notices that when it is called, not between two calls, and remove() does not remove what is
-/// another folder. Modes and owners are believed as the file system shows them.
+/// Where others may rename what is in the folder above it, they can put another folder in its
+/// place. What is done through held() and above() is not led astray by that: both folders are held
+/// from the beginning. check() tells the user of it. Modes and owners are believed as the file
+/// system shows them.
 class OwnFolder {
 public:
     /// Makes `path`, or takes the folder that is there; what is missing above it is made too.
@@ -26,23 +26,25 @@ public:
     /// Makes a folder whose name is `prefix` and six random characters. Throws Exit::io.
     static OwnFolder unique(const std::string& prefix, const std::string& advice);
 
-    const std::string& path() const { return path_; }
+    const std::string& path() const { return folder_.shown(); }
+    const HeldFolder& held() const { return folder_; }
+    const HeldFolder& above() const { return above_; }  ///< the folder that this one was made in
     /// Throws Exit::io if the folder is gone, or another one has its path.
     void check() const;
     /// Makes a folder in this one, or takes one that is there. Its mode is the umask's: once it is
     /// renamed to elsewhere, others may see what is in it. Throws as make_or_take() does.
-    std::string subfolder(const std::string& name) const;
+    HeldFolder subfolder(const std::string& name) const;
     /// Removes the folder with all that is in it. Follows no links. Removes nothing if another
-    /// folder has its path.
+    /// folder has its path, and nothing but an empty folder if another one takes it meanwhile.
     std::error_code remove() const;
 
 private:
-    OwnFolder(std::string path, std::string advice, Descriptor folder)
-        : path_(std::move(path)), advice_(std::move(advice)), folder_(std::move(folder)) {}
-    bool is_at_its_path() const;
+    OwnFolder(std::string advice, HeldFolder above, HeldFolder folder)
+        : advice_(std::move(advice)), above_(std::move(above)), folder_(std::move(folder)) {}
+    static OwnFolder taken(HeldFolder above, const std::string& path, const std::string& advice);
 
-    std::string path_, advice_;
-    Descriptor folder_;
+    std::string advice_;
+    HeldFolder above_, folder_;
 };
 
 }  // namespace convoy

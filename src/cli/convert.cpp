@@ -18,6 +18,7 @@
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "data/decode.h"
+#include "data/destination.h"
 #include "data/shard.h"
 
 namespace convoy {
@@ -184,8 +185,7 @@ int convert(const std::vector<std::string>& args) {
     }
     const std::string to = required_value(values, "to");
     const int shards = int(value_in_range(values, "shards", 1, 99'999));
-    const bool force = values["force"].as<bool>();
-    check_destination(to, force);  // before minutes of decoding
+    const Destination destination(to, values["force"].as<bool>());  // looks at it before minutes of decoding
     const auto start = std::chrono::steady_clock::now();
     Activity activity;
     Terminal terminal(stderr, true);  // stdout is the result's
@@ -196,7 +196,8 @@ int convert(const std::vector<std::string>& args) {
     ClassCounts counts;
     count_images(source, activity, counts);
     for (const std::string& warning : source.warnings) terminal.warning(warning);
-    if (const std::string kept = write_data_set(source, to, shards, force); !kept.empty()) terminal.warning(kept);
+    if (const std::string warning = destination.warning(); !warning.empty()) terminal.warning(warning);
+    if (const std::string kept = write_data_set(source, destination, shards); !kept.empty()) terminal.warning(kept);
     terminal.close();
     std::string made = to + ": ";
     for (const Split& split : source.splits) made += std::to_string(split.images) + " " + split.name + " images, ";

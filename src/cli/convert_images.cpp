@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
 
 #include "base/version.h"
@@ -14,6 +15,7 @@
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "data/conversion_folder.h"
+#include "data/destination.h"
 #include "data/digest.h"
 #include "data/image_splits.h"
 
@@ -54,8 +56,10 @@ std::string digest_of_changes(const ImagePlan& plan) {
 
 /// All that a shard's bytes depend on.
 std::string identity_of(const Work& work, const ImageOptions& o) {
+    std::vector<std::string> sources;
+    for (const FilePlace& source : work.plan.sources) sources.push_back(source.shown);
     const nlohmann::json json{{"list", digest_of_plan(work.plan)},
-                              {"sources", work.plan.sources},
+                              {"sources", sources},
                               {"changed", digest_of_changes(work.plan)},
                               {"classes", work.source.class_names},
                               {"layout", int(o.rules.layout)},
@@ -70,15 +74,6 @@ std::string identity_of(const Work& work, const ImageOptions& o) {
 std::string name_of(const std::string& path) {
     const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
     return normal.has_filename() ? normal.filename() : normal.parent_path().filename();
-}
-
-/// Data sets, models and metrics hold the name of a class as UTF-8 that ends with a zero.
-void check_class_name(const std::string& name) try {
-    nlohmann::json(name).dump();
-    if (name.find('\0') != std::string::npos)
-        fail(Exit::bad_input, "class '" + name + "' has a zero byte in its name; name it with --classes");
-} catch (const nlohmann::json::type_error&) {
-    fail(Exit::bad_input, "class '" + name + "' is no UTF-8; rename it, or name it with --classes");
 }
 
 /// A shard with fewer rows could consist of unreadable images only.
@@ -116,23 +111,23 @@ void remove_unreadable(const ImageOptions& o, ImageList& train, ImageList& test,
 }
 
 /// On rank 0.
-Work list_work(const ImageOptions& o, const std::string& unpacked, Activity& activity) {
+Work list_work(const ImageOptions& o, const OwnFolder& folder, Activity& activity) {
     const Doing doing(activity, "listing the images");
     Work work;
-    ImageList train = list_images({o.train.from, o.train.list, unpacked + "-train"}), test;
+    ImageList train = list_images({o.train.from, o.train.list, &folder, "unpacked-train"}), test;
     if (!o.test.from.empty())
-        test = list_images({o.test.from, o.test.list, unpacked + "-test"});
+        test = list_images({o.test.from, o.test.list, &folder, "unpacked-test"});
     else if (std::optional<ImageList> own = take_test_images(train))
         test = std::move(*own);
     const ClassTable classes = name_classes(train, o.classes);
-    for (const std::string& name : classes.names) check_class_name(name);
+    for (const std::string& name : classes.names) check_class_name(name, "rename it, or name it with --classes");
     if (!test.images.empty()) find_classes(test, classes);
     work.found = summary_of(train, test);
     if (o.rules.strict) check_nothing_is_lost(work.found);
     remove_unreadable(o, train, test, work.found.unreadable, activity);
     work.plan = plan_shards(std::move(train), std::move(test), o.plan, o.rules);
     work.source.class_names = classes.names;
-    for (const std::string& path : work.plan.sources) work.source.files.push_back(name_of(path));
+    for (const FilePlace& source : work.plan.sources) work.source.files.push_back(name_of(source.shown));
     const std::string list = digest_of_plan(work.plan);
     work.source.sha256.assign(work.source.files.size(), list);
     work.source.checksum = "of the list of images";
@@ -146,9 +141,10 @@ std::string text_of(const std::vector<std::string>& texts) {
 std::vector<std::string> texts_of(const std::string& text) { return nlohmann::json::parse(text); }
 
 /// Collective.
-void share_work(Comm& comm, Work& work) {
+void share_work(Comm& comm, const ConversionFolder& folder, Work& work) {
     const std::string plan = comm.broadcast(comm.root() ? text_of(work.plan) : "");
     work.plan = plan_of(plan, comm.rank(), comm.size());
+    for (FilePlace& source : work.plan.sources) source = folder.source(source.shown);
     work.source.class_names = texts_of(comm.broadcast(text_of(work.source.class_names)));
     work.source.files = texts_of(comm.broadcast(text_of(work.source.files)));
     work.source.sha256 = texts_of(comm.broadcast(text_of(work.source.sha256)));
@@ -188,7 +184,7 @@ public:
             folder_.forget(shard->name());
             records_.push_back(convert_shard(
                 *shard, work_.plan.sources, options_.rules, work_.source, [this](hid_t file) { describe(file); },
-                folder_.shard_path(shard->name()), [&] { comm_.activity().advance(++done); }));
+                folder_.shard(shard->name()), [&] { comm_.activity().advance(++done); }));
             folder_.remember(records_.back());
         }
         converted_ = images;
@@ -254,11 +250,10 @@ std::vector<ManifestEntry> gather(Comm& comm, const std::vector<ManifestEntry>& 
 /// Runs `work` of one rank's own: its failure ends the others at once, who may be at it for hours.
 void each_alone(Comm& comm, const std::function<void()>& work) { comm.size() == 1 ? comm.together(work) : work(); }
 
-/// Rank 0 lists, and says what it goes on with.
-void begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& work, Terminal& terminal) {
-    check_destination(o.to, o.force);
-    folder.take();
-    work = list_work(o, folder.unpacked(), comm.activity());
+/// Rank 0 lists, and says what it goes on with. Returns the folder's mark.
+std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& work, Terminal& terminal) {
+    std::string mark = folder.take();
+    work = list_work(o, folder.folder(), comm.activity());
     const ConversionFolder::Before before = folder.prepare(identity_of(work, o));
     for (const PlannedShard& shard : work.plan.shards) work.finished += folder.finished(shard.name()) ? 'y' : 'n';
     const int64_t finished = std::count(work.finished.begin(), work.finished.end(), 'y');
@@ -269,6 +264,7 @@ void begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& wo
         terminal.line(o.to +
                       ": what was left there is of another source, other options or another version; "
                       "starts over");
+    return mark;
 }
 
 }  // namespace
@@ -283,14 +279,20 @@ int convert_images(Comm& comm, const std::vector<std::string>& args) {
     const Heartbeat heartbeat(comm.activity(), terminal);
     std::unique_ptr<ConversionFolder> folder;
     Work work;
+    std::optional<Destination> to;  // of rank 0
+    std::string mark;
     comm.together([&] {
         folder = std::make_unique<ConversionFolder>(destination_of(o.to));
-        if (comm.root()) begin(comm, o, *folder, work, terminal);
+        if (!comm.root()) return;
+        to.emplace(o.to, o.force);
+        if (const std::string warning = to->warning(); !warning.empty()) terminal.warning(warning);
+        mark = begin(comm, o, *folder, work, terminal);
     });
+    mark = comm.broadcast(mark);
     comm.together([&] {
-        if (!comm.root()) folder->join();
+        if (!comm.root()) folder->join(mark);
     });
-    share_work(comm, work);
+    share_work(comm, *folder, work);
     Mine mine(comm, o, work, *folder);
     each_alone(comm, [&] { mine.convert(); });
     const std::vector<ShardRecord> records = gather(comm, mine.records());
@@ -302,7 +304,7 @@ int convert_images(Comm& comm, const std::vector<std::string>& args) {
     const std::vector<ManifestEntry> manifest = gather(comm, sealed);
     std::string kept;
     comm.together([&] {
-        if (comm.root()) kept = folder->publish(manifest, o.force);
+        if (comm.root()) kept = folder->publish(manifest, *to);
     });
     const int64_t converted = comm.sum(mine.converted());
     if (!kept.empty()) terminal.warning(kept);

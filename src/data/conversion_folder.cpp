@@ -1,94 +1,120 @@
 #include "data/conversion_folder.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "base/durable.h"
-#include "base/input_file.h"
+#include "base/held_file.h"
 #include "data/digest.h"
+#include "data/input_bytes.h"
 
 namespace convoy {
-namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t most_record_bytes = 64 << 20;
-constexpr const char* identity_file = "conversion.json";
+constexpr int64_t most_record_bytes = 64 << 20;
+constexpr const char *identity_file = "conversion.json", *shards_folder = "shards", *records_folder = "records";
+constexpr const char* begin_of_unpacked = "/unpacked-";
+const std::string begin_of_mark = "mark-";
 constexpr const char* advice = "choose another --to";
 
-void write_text(const std::string& path, const std::string& text) { replace_file(path, {text.begin(), text.end()}); }
+/// Whether there is something, if only a link that leads nowhere; true, too, if that cannot be
+/// known.
+bool may_be_there(const HeldFolder& folder, const std::string& name) {
+    struct stat about{};
+    return ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
 
 /// Empty if there is no such file. Throws Inaccessible if it cannot be read: what a conversion has
 /// done must not be taken for another's then.
-std::string text_at(const std::string& path) {
-    std::error_code error;
-    const fs::file_type type = fs::status(path, error).type();
-    const bool readable = type == fs::file_type::regular || type == fs::file_type::none;  // none: why will be said
-    return readable ? text_of_input(path, most_record_bytes, advice) : "";
+std::string text_in(const HeldFolder& folder, const std::string& name) {
+    struct stat about{};
+    const bool known = ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+    const bool none = known ? !S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode) : errno == ENOENT;
+    if (none) return "";
+    const InputBytes file({folder, name});
+    if (file.size() > most_record_bytes) fail(Exit::bad_input, file.path() + ": holds more than 64 MiB; " + advice);
+    std::string text(size_t(file.size()), '\0');
+    file.read(0, file.size(), text.data());
+    return text;
 }
 
-int64_t bytes_of(const std::string& path) {
-    std::error_code error;
-    const uintmax_t bytes = fs::file_size(path, error);
-    return error ? -1 : int64_t(bytes);
+int64_t bytes_of(const HeldFolder& folder, const std::string& name) {
+    struct stat about{};
+    return ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0 ? int64_t(about.st_size) : -1;
 }
 
 }  // namespace
 
-ConversionFolder::ConversionFolder(const fs::path& destination)
-    : destination_(destination),
-      partial_(destination.string() + ".partial"),
-      shards_(partial_ / "shards"),
-      records_(partial_ / "records") {}
+ConversionFolder::ConversionFolder(const std::filesystem::path& destination)
+    : path_(destination.string() + ".partial") {}
 
 ConversionFolder::~ConversionFolder() {
-    if (lock_ < 0) return;
-    std::error_code error;
-    const bool begun = fs::status(partial_ / identity_file, error).type() != fs::file_type::not_found;
-    if (!begun) error = own_->remove();
-    ::close(lock_);
+    if (!lock_.valid()) return;
+    if (may_be_there(own_->held(), identity_file)) return;
+    [[maybe_unused]] const std::error_code ignored = own_->remove();
 }
 
-void ConversionFolder::take() {
-    own_ = OwnFolder::make_or_take(partial_, advice);
-    const int lock = open_to_write(partial_ / "lock", O_WRONLY);
-    if (!lock_file(lock)) {
-        ::close(lock);
-        fail(Exit::usage,
-             partial_.string() + ": another conversion works in it; wait for that, or choose another --to");
-    }
-    lock_ = lock;
+std::string ConversionFolder::take() {
+    own_ = OwnFolder::make_or_take(path_, advice);
+    const HeldFolder& held = own_->held();
+    Descriptor lock(::openat(held.fd(), "lock", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!lock.valid()) cannot_write(held.shown("lock"));
+    if (!lock_file(lock.fd()))
+        fail(Exit::usage, path_ + ": another conversion works in it; wait for that, or choose another --to");
+    lock_ = std::move(lock);
+    std::error_code ignored;
+    for (const std::string& name : held.names(ignored))
+        if (name.starts_with(begin_of_mark)) ignored = held.remove(name);
+    // A name that nobody has asked for: no cache of a network file system says that there is none.
+    std::string mark = begin_of_mark + random_name(20);
+    held.open_new(mark);
+    return mark;
 }
 
-void ConversionFolder::join() { own_ = OwnFolder::existing(partial_, advice); }
+void ConversionFolder::join(const std::string& mark) {
+    own_ = OwnFolder::existing(path_, advice);
+    if (!may_be_there(own_->held(), mark))
+        fail(Exit::io, path_ +
+                           ": this rank finds another folder there than rank 0; choose a --to that is the same "
+                           "folder on all hosts, and in which nobody else may rename");
+    shards_ = own_->subfolder(shards_folder);
+    records_ = own_->subfolder(records_folder);
+}
 
-ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) const {
-    const std::string path = partial_ / identity_file, before = text_at(path);
+FilePlace ConversionFolder::source(const std::string& path) const {
+    if (!path.starts_with(path_ + begin_of_unpacked)) return path;
+    return {own_->held(), path.substr(path_.size() + 1)};
+}
+
+ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) {
+    const HeldFolder& held = own_->held();
+    const std::string before = text_in(held, identity_file);
     own_->check();
     if (before != identity) {
-        for (const fs::path& old : {fs::path(path), shards_, records_}) {  // in this order: half of it is nothing
-            std::error_code error;
-            fs::remove_all(old, error);
-            if (error) fail(Exit::io, old.string() + ": cannot be removed (" + error.message() + "); remove it");
-        }
-        write_text(path, identity);
+        for (const char* old : {identity_file, shards_folder, records_folder})  // in this order: half of it is nothing
+            if (const std::error_code error = held.remove_tree(old))
+                fail(Exit::io, held.shown(old) + ": cannot be removed (" + error.message() + "); remove it");
+        replace_in(held, identity_file, identity);
     }
-    for (const fs::path& folder : {shards_, records_}) own_->subfolder(folder.filename());
+    shards_ = own_->subfolder(shards_folder);
+    records_ = own_->subfolder(records_folder);
     if (before.empty()) return Before::nothing;
     return before == identity ? Before::same : Before::other;
 }
 
 std::optional<ShardRecord> ConversionFolder::finished(const std::string& name) const try {
-    const std::string path = record_path(name), text = text_at(path);
+    const std::string text = text_in(*records_, name);
     if (text.empty()) return {};
     ShardRecord record = record_of(text);
     if (record.name != name) return {};
-    const std::string done = text_at(path + ".done");
-    std::error_code error;
-    if (done.empty() && fs::exists(path + ".open", error)) return {};
+    const std::string done = text_in(*records_, name + ".done");
+    if (done.empty() && may_be_there(*records_, name + ".open")) return {};
     const int64_t bytes = done.empty() ? record.bytes : nlohmann::json::parse(done).at("bytes").get<int64_t>();
-    if (bytes_of(shard_path(name)) != bytes) return {};
+    if (bytes_of(*shards_, name) != bytes) return {};
     return record;
 } catch (const nlohmann::json::exception&) {
     return {};
@@ -99,38 +125,37 @@ std::optional<ShardRecord> ConversionFolder::finished(const std::string& name) c
 void ConversionFolder::forget(const std::string& name) const {
     own_->check();
     std::error_code ignored;
-    for (const char* ending : {"", ".open", ".done"}) fs::remove(record_path(name) + ending, ignored);
+    for (const char* ending : {"", ".open", ".done"}) ignored = records_->remove(name + ending);
 }
 
 void ConversionFolder::remember(const ShardRecord& record) const {
-    write_text(record_path(record.name), text_of(record));
+    replace_in(*records_, record.name, text_of(record));
 }
 
 ManifestEntry ConversionFolder::seal(const ShardRecord& record, const PixelStatistics& statistics) const {
     own_->check();
-    const std::string path = shard_path(record.name), record_file = record_path(record.name);
-    ManifestEntry entry{record.name, record.split, record.tally.images, 0, ""};
-    if (const std::string done = text_at(record_file + ".done"); !done.empty()) {
+    const std::string& name = record.name;
+    ManifestEntry entry{name, record.split, record.tally.images, 0, ""};
+    if (const std::string done = text_in(*records_, name + ".done"); !done.empty()) {
         const auto json = nlohmann::json::parse(done);
         entry.bytes = json.at("bytes");
         entry.sha256 = json.at("sha256");
         return entry;
     }
-    write_text(record_file + ".open", "");
-    seal_shard(path, statistics);
-    entry.bytes = bytes_of(path);
-    entry.sha256 = digest_of_file(Digest::Kind::sha256, path);
-    write_text(record_file + ".done", nlohmann::json{{"bytes", entry.bytes}, {"sha256", entry.sha256}}.dump());
+    replace_in(*records_, name + ".open", "");
+    seal_shard(shard(name), statistics);
+    entry.bytes = bytes_of(*shards_, name);
+    entry.sha256 = digest_of_file(Digest::Kind::sha256, shard(name));
+    replace_in(*records_, name + ".done", nlohmann::json{{"bytes", entry.bytes}, {"sha256", entry.sha256}}.dump());
     return entry;
 }
 
-std::string ConversionFolder::publish(const std::vector<ManifestEntry>& entries, bool force) {
+std::string ConversionFolder::publish(const std::vector<ManifestEntry>& entries, const Destination& to) {
     own_->check();
-    write_manifest(shards_ / "manifest.json", entries);
-    std::string kept = put_in_place(shards_, destination_, force);
+    write_manifest(*shards_, entries);
+    std::string kept = to.put_in_place(*own_, shards_folder);
     [[maybe_unused]] const std::error_code ignored = own_->remove();
-    if (lock_ >= 0) ::close(lock_);
-    lock_ = -1;  // the folder may be another conversion's from now on
+    lock_ = Descriptor(-1);  // the folder may be another conversion's from now on
     return kept;
 }
 

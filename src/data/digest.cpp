@@ -40,14 +40,14 @@ std::string digest_of(Digest::Kind kind, const void* data, size_t bytes) {
     return digest.hex();
 }
 
-std::string digest_of_file(Digest::Kind kind, const std::string& path) {
-    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-    if (!file) cannot_read(path, errno, "check the path");
+std::string digest_of_file(Digest::Kind kind, const FilePlace& place) {
+    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(place.opened.c_str(), "rb"), std::fclose);
+    if (!file) cannot_read(place.shown, errno, "check the path");
     Digest digest(kind);
     std::vector<unsigned char> buffer(1 << 20);
     while (const size_t bytes = std::fread(buffer.data(), 1, buffer.size(), file.get()))
         digest.update(buffer.data(), bytes);
-    if (std::ferror(file.get())) cannot_read(path, errno, "check the file system");
+    if (std::ferror(file.get())) cannot_read(place.shown, errno, "check the file system");
     return digest.hex();
 }
 

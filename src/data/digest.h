@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "base/file_place.h"
+
 struct evp_md_ctx_st;
 
 namespace convoy {
@@ -24,7 +26,7 @@ private:
 
 /// Digest of a whole buffer.
 std::string digest_of(Digest::Kind kind, const void* data, size_t bytes);
-/// Digest of a whole file. Throws Exit::bad_input naming `path` if it cannot be read.
-std::string digest_of_file(Digest::Kind kind, const std::string& path);
+/// Digest of a whole file. Throws Exit::bad_input naming it if it cannot be read.
+std::string digest_of_file(Digest::Kind kind, const FilePlace&);
 
 }  // namespace convoy

@@ -109,14 +109,14 @@ Handle open(const std::string& path) {
     return file;
 }
 
-Handle create(const std::string& path, Chunks chunks) {
+Handle create(const FilePlace& place, Chunks chunks) {
     const Handle access = file_access(), creation(H5Pcreate(H5P_FILE_CREATE));
     H5Pset_obj_track_times(creation, false);  // the same content gives the same bytes
     if (chunks == Chunks::at_once) H5Pset_cache(access, 0, 0, 0, 0);
     // A link that somebody puts there would be followed: the file is a new one or none.
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) cannot_write(path);
-    Handle file(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation, access));
-    if (!file.valid()) fail_to_create(path);
+    if (::unlink(place.opened.c_str()) != 0 && errno != ENOENT) cannot_write(place.shown);
+    Handle file(H5Fcreate(place.opened.c_str(), H5F_ACC_EXCL, creation, access));
+    if (!file.valid()) fail_to_create(place.shown);
     return file;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_place.h"
 
 namespace convoy::h5 {
 
@@ -60,8 +61,8 @@ Handle open(const std::string& path);
 /// full then, HDF5 1.14 keeps an identifier of freed memory, and the next flush of any file
 /// crashes. A process that goes on after a failed write therefore writes at once.
 enum class Chunks { cached, at_once };
-/// Creates `path` on disk, in place of a file or link that is there (V110 bounds). Throws Exit::io.
-Handle create(const std::string& path, Chunks chunks = Chunks::cached);
+/// Creates a file on disk, in place of a file or link that is there (V110 bounds). Throws Exit::io.
+Handle create(const FilePlace&, Chunks chunks = Chunks::cached);
 /// A file that lives in memory only; `image` gives its bytes, ready to be written and renamed into
 /// place.
 Handle create_in_memory();

@@ -95,7 +95,9 @@ const ListedImage& find_member(const std::string& path, const MembersByFile& mem
         best = match;
     }
     if (!found) fail(Exit::bad_input, list + ": " + path + " is in none of the archives; check both");
-    const auto place = [&](const ListedImage& image) { return of.sources[size_t(image.source)] + ": " + image.member; };
+    const auto place = [&](const ListedImage& image) {
+        return of.sources[size_t(image.source)].shown + ": " + image.member;
+    };
     if (other)
         fail(Exit::bad_input, list + ": " + path + " may be " + place(*other) + ", or " + place(*found) +
                                   "; write more of its path, or rename one of the two");
@@ -119,10 +121,10 @@ void take_listed_members(const std::vector<ListLine>& lines, const std::string& 
 }
 
 /// False if `path` is no archive.
-bool add_if_archive(const std::string& path, const std::string& unpacked, ImageList& to) {
+bool add_if_archive(const std::string& path, const ImageSource& from, ImageList& to) {
     const size_t before = to.images.size();
-    std::string plain = path;
-    if (!is_archive(plain, unpacked + "-" + std::to_string(to.sources.size()))) return false;
+    FilePlace plain = path;
+    if (!is_archive(plain, from.unpack_in, from.unpacked + "-" + std::to_string(to.sources.size()))) return false;
     const int64_t changed = look_at_source(path).changed;
     add_archive(plain, path, to);
     for (size_t i = before; i < to.images.size(); ++i) to.images[i].changed = changed;
@@ -156,13 +158,12 @@ bool add_path(const std::string& path, const ImageSource& source, const std::vec
     std::error_code error;
     const bool folder = fs::is_directory(path, error);
     if (folder && lines.empty()) {
-        add_each(add_folder(path, to),
-                 [&](const std::string& archive) { add_if_archive(archive, source.unpacked, to); });
+        add_each(add_folder(path, to), [&](const std::string& archive) { add_if_archive(archive, source, to); });
     } else if (folder) {
         if (source.from.size() > 1)
             fail(Exit::usage, path + ": a list names files of one folder, or of archives; give one of these");
         add_listed_files(path, lines, source.list, to);
-    } else if (add_if_archive(path, source.unpacked, to)) {
+    } else if (add_if_archive(path, source, to)) {
         return true;
     } else if (is_image_name(path)) {
         fail(Exit::bad_input, path + ": is one file; give the folder of the images, an archive, or a list of them");
@@ -267,8 +268,8 @@ void SkippedCount::add(const SkippedCount& other) {
         if (examples.size() < most_examples) examples.push_back(name);
 }
 
-int32_t ImageList::add_source(const std::string& path, const std::string& origin, const std::string& shown) {
-    sources.push_back(path);
+int32_t ImageList::add_source(const FilePlace& place, const std::string& origin, const std::string& shown) {
+    sources.push_back(place);
     origins.push_back(origin);
     given.push_back({shown});
     return int32_t(sources.size() - 1);

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file_place.h"
+#include "base/own_folder.h"
+
 namespace convoy {
 
 /// One image file.
@@ -58,7 +61,7 @@ struct GivenImages {
 };
 
 struct ImageList {
-    std::vector<std::string> sources;  ///< folders and archives, as they are read
+    std::vector<FilePlace> sources;    ///< folders and archives, as they are read
     std::vector<std::string> origins;  ///< [sources], before they were unpacked
     std::vector<GivenImages> given;    ///< [sources]; take_test_images() leaves only those with images
     std::vector<ListedImage> images;   ///< sorted by class and name
@@ -68,9 +71,9 @@ struct ImageList {
     std::array<SkippedCount, skipped_kinds> skipped{};
     SkippedCount outside{};  ///< images that a folder or list names and that lie elsewhere; they are taken
 
-    /// Adds a source that is read at `path` and was unpacked from `origin`, if that is another
+    /// Adds a source that is read at `place` and was unpacked from `origin`, if that is another
     /// file. `shown`: its path as the user gave it. Returns its index.
-    int32_t add_source(const std::string& path, const std::string& origin, const std::string& shown);
+    int32_t add_source(const FilePlace& place, const std::string& origin, const std::string& shown);
     void skip(Skipped why, const std::string& name) { skipped[size_t(why)].add(name); }
     const SkippedCount& count(Skipped why) const { return skipped[size_t(why)]; }
     /// Sorts by class, name and place.
@@ -81,7 +84,8 @@ struct ImageList {
 struct ImageSource {
     std::vector<std::string> from;  ///< a folder, tar archives, or a list of lines "path label"
     std::string list;               ///< labels of the images in these, by path or name; or empty
-    std::string unpacked{};         ///< begin of the names of folders for archives that are compressed
+    const OwnFolder* unpack_in{};   ///< where archives that are compressed are unpacked
+    std::string unpacked{};         ///< begin of the names of their folders there
 };
 
 /// Lists the images of a source:

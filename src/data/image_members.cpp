@@ -58,8 +58,8 @@ std::vector<TarPlace> last_of_each(std::vector<TarPlace> members, ImageList& to)
 /// The members of one archive become images of its list.
 class Archive {
 public:
-    Archive(const std::string& path, const std::string& shown, ImageList& to)
-        : file_(path), to_(to), source_(to.add_source(path, shown, shown)), members_(members_in(0, file_.size())) {}
+    Archive(const FilePlace& place, const std::string& shown, ImageList& to)
+        : file_(place), to_(to), source_(to.add_source(place, shown, shown)), members_(members_in(0, file_.size())) {}
 
     void add_all() {
         const bool labelled = has_labels();
@@ -218,12 +218,14 @@ std::string_view archive_kind(const InputBytes& file) {
 
 }  // namespace
 
-bool is_archive(std::string& path, const std::string& unpacked) {
-    const InputBytes file(path);
+bool is_archive(FilePlace& place, const OwnFolder* unpack_in, const std::string& name) {
+    const InputBytes file(place);
+    const std::string& path = file.path();
     unsigned char magic[2] = {};
     if (file.size() >= 2) file.read(0, 2, magic);
     if (magic[0] == 0x1f && magic[1] == 0x8b) {
-        path = unpack_tar(path, unpacked);
+        require(unpack_in != nullptr, "archives that are compressed have a folder to be unpacked to");
+        place = unpack_tar(path, *unpack_in, name);
         return true;
     }
     if (const std::string_view kind = archive_kind(file); !kind.empty())
@@ -236,8 +238,8 @@ bool is_archive(std::string& path, const std::string& unpacked) {
     return false;
 }
 
-void add_archive(const std::string& path, const std::string& shown, ImageList& to) {
-    Archive(path, shown, to).add_all();
+void add_archive(const FilePlace& place, const std::string& shown, ImageList& to) {
+    Archive(place, shown, to).add_all();
 }
 
 }  // namespace convoy

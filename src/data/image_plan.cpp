@@ -107,7 +107,7 @@ std::string text_of(const ImagePlan& plan) {
         text += end_of_field;
     };
     put(std::to_string(plan.sources.size()));
-    for (const std::string& source : plan.sources) put(source);
+    for (const FilePlace& source : plan.sources) put(source.shown);
     put(std::to_string(plan.shards.size()));
     for (const PlannedShard& shard : plan.shards) {
         put(shard.split);
@@ -125,7 +125,7 @@ std::string text_of(const ImagePlan& plan) {
 ImagePlan plan_of(const std::string& whole, int rank, int ranks) {
     std::string_view text = whole;
     ImagePlan plan;
-    for (int64_t left = number(text); left > 0; --left) plan.sources.emplace_back(field(text));
+    for (int64_t left = number(text); left > 0; --left) plan.sources.emplace_back(std::string(field(text)));
     const int64_t shards = number(text);
     for (int64_t i = 0; i < shards; ++i) {
         PlannedShard shard;

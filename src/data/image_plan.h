@@ -28,7 +28,7 @@ struct PlannedShard {
 };
 
 struct ImagePlan {
-    std::vector<std::string> sources;  ///< that ListedImage::source counts
+    std::vector<FilePlace> sources;    ///< that ListedImage::source counts
     std::vector<PlannedShard> shards;  ///< the training split's first
 };
 
@@ -43,6 +43,7 @@ ImagePlan plan_shards(ImageList train, ImageList test, const PlanOptions&, const
 
 /// The plan as text, for other ranks, and back; a rank keeps the images of the shards that are its
 /// own: shard i is rank (i % ranks)'s.
+/// Sources are known by the paths that messages name.
 std::string text_of(const ImagePlan&);
 ImagePlan plan_of(const std::string& text, int rank, int ranks);
 

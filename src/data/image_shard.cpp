@@ -24,14 +24,14 @@ void write_column(hid_t file, const char* name, hid_t stored, hid_t native, cons
 
 }  // namespace
 
-ImageShardWriter::ImageShardWriter(const std::string& path, ImageLayout layout, int height, int width)
-    : path_(path), layout_(layout), file_(h5::create(path)) {
+ImageShardWriter::ImageShardWriter(const FilePlace& place, ImageLayout layout, int height, int width)
+    : place_(place), layout_(layout), file_(h5::create(place)) {
     if (layout == ImageLayout::fixed) {
         const hsize_t h = hsize_t(height), w = hsize_t(width);
         pixels_.emplace(file_, "/images", std::vector<hsize_t>{h, w, 3},
-                        std::max<hsize_t>(1, fixed_chunk_bytes / (h * w * 3)), path);
+                        std::max<hsize_t>(1, fixed_chunk_bytes / (h * w * 3)), place.shown);
     } else {
-        pixels_.emplace(file_, "/pixels", std::vector<hsize_t>{}, ragged_chunk_bytes, path);
+        pixels_.emplace(file_, "/pixels", std::vector<hsize_t>{}, ragged_chunk_bytes, place.shown);
     }
 }
 
@@ -47,7 +47,7 @@ void ImageShardWriter::add(const RgbImage& image, FileBytes file, int32_t label)
 
 void ImageShardWriter::write_rows() {
     const auto table = [&](const char* name, const std::vector<int32_t>& values, const char* meaning) {
-        write_column(file_, name, H5T_STD_I32LE, H5T_NATIVE_INT32, values, meaning, path_);
+        write_column(file_, name, H5T_STD_I32LE, H5T_NATIVE_INT32, values, meaning, place_.shown);
     };
     const bool fixed = layout_ == ImageLayout::fixed;
     pixels_->finish();
@@ -58,11 +58,11 @@ void ImageShardWriter::write_rows() {
                                                   : "each image's file, JPEG or PNG"));
     pixels_.reset();
     table("/labels", labels_, "class of each image, an index into class_names");
-    if (fixed) return write_pictures(file_, path_);
+    if (fixed) return write_pictures(file_, place_.shown);
     table("/height", heights_, "of each image, decoded");
     table("/width", widths_, "of each image, decoded");
     write_column(file_, "/offset", H5T_STD_I64LE, H5T_NATIVE_INT64, offsets_,
-                 "where each image begins in /pixels; at the end, where the last one ends", path_);
+                 "where each image begins in /pixels; at the end, where the last one ends", place_.shown);
     h5::set_checked_attribute(file_, "codec", std::string(layout_ == ImageLayout::raw ? "raw" : "jpeg"));
 }
 
@@ -72,17 +72,18 @@ void ImageShardWriter::finish(ShardTitle title, const Source& source, const std:
     write_rows();
     write_attributes(file_, title, source, nullptr);
     describe(file_);
-    h5::close(std::move(file_), path_);
-    sync_path(path_);
+    h5::close(std::move(file_), place_.shown);
+    sync_path(place_);
 }
 
-void seal_shard(const std::string& path, const PixelStatistics& statistics) {
+void seal_shard(const FilePlace& place, const PixelStatistics& statistics) {
     const h5::Handle access = h5::access_without_lock();
-    h5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, access));
-    if (!file.valid()) fail(Exit::io, path + ": cannot be completed" + h5::because() + "; check its permissions");
+    h5::Handle file(H5Fopen(place.opened.c_str(), H5F_ACC_RDWR, access));
+    if (!file.valid())
+        fail(Exit::io, place.shown + ": cannot be completed" + h5::because() + "; check its permissions");
     write_statistics(file, statistics);
-    h5::close(std::move(file), path);
-    sync_path(path);
+    h5::close(std::move(file), place.shown);
+    sync_path(place);
 }
 
 }  // namespace convoy

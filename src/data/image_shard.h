@@ -21,7 +21,7 @@ enum class ImageLayout {
 class ImageShardWriter {
 public:
     /// Creates the file. `height`, `width`: of ImageLayout::fixed.
-    ImageShardWriter(const std::string& path, ImageLayout, int height = 0, int width = 0);
+    ImageShardWriter(const FilePlace&, ImageLayout, int height = 0, int width = 0);
     /// Appends a row: the image's pixels or, of ImageLayout::jpeg, the file that it was decoded
     /// from.
     void add(const RgbImage& image, FileBytes file, int32_t label);
@@ -34,7 +34,7 @@ public:
 private:
     void write_rows();
 
-    std::string path_;
+    const FilePlace place_;
     const ImageLayout layout_;
     h5::Handle file_;
     std::optional<h5::GrowingSet> pixels_;
@@ -43,6 +43,6 @@ private:
 };
 
 /// Adds mean and deviation to a finished shard. Throws Exit::io.
-void seal_shard(const std::string& path, const PixelStatistics&);
+void seal_shard(const FilePlace&, const PixelStatistics&);
 
 }  // namespace convoy

@@ -3,17 +3,19 @@
 #include <cstdint>
 #include <string>
 
+#include "base/file_place.h"
+
 namespace convoy {
 
 class InputBytes {
 public:
     /// Throws Exit::bad_input if there is no such regular file.
-    explicit InputBytes(const std::string& path);
+    explicit InputBytes(const FilePlace&);
     ~InputBytes();
     InputBytes(const InputBytes&) = delete;
     InputBytes& operator=(const InputBytes&) = delete;
 
-    const std::string& path() const { return path_; }
+    const std::string& path() const { return path_; }  ///< as messages name it
     int64_t size() const { return size_; }
     /// Bytes [offset, offset + bytes) of the file. Throws Exit::bad_input if it has fewer, or
     /// cannot be read.

@@ -20,6 +20,8 @@
 
 namespace convoy {
 
+class Destination;
+
 struct SplitInfo {
     std::string split;   ///< "train" or "test"
     int64_t images = 0;  ///< rows of all shards together
@@ -114,15 +116,11 @@ private:
 /// Throws Exit::bad_input if training and test images differ in shape or classes.
 void check_same_shape(const SplitInfo& train, const SplitInfo& test, const std::string& dir);
 
-/// Throws Exit::usage if `dir` exists and is not empty, unless `force` is given and it holds
-/// nothing but a data set. Also for a link, and for another user's folder in one as /tmp.
-void check_destination(const std::string& dir, bool force);
-
-/// Writes `source` as a data set of `train_shards` training shards (other splits: one) to `dir`.
-/// Writes a folder next to it and renames it at the end: `dir` is complete or untouched. With
-/// `force` it replaces a data set that is there (see check_destination). Returns a line that says
-/// where what was there is kept, if anything else came into it; else empty. Write failures are
-/// Exit::io.
+/// Writes `source` as a data set of `train_shards` training shards (other splits: one). Writes a
+/// folder next to its destination and renames it at the end: the destination is complete or
+/// untouched. Returns a line that says where what was there is kept (Destination::put_in_place),
+/// else empty. Write failures are Exit::io.
+std::string write_data_set(const Source& source, const Destination&, int train_shards);
 std::string write_data_set(const Source& source, const std::string& dir, int train_shards, bool force);
 
 /// Of all pixels of `split`. Vectors are taken as they are: 0 and 1.

@@ -18,13 +18,13 @@ constexpr int64_t most_file_bytes = 256 << 20;
 
 /// Reads all of an image file. Throws BadImage for one that is too large or that this user may not
 /// read, and Error for one that is gone: what was listed is there, or the source is not.
-void read_image(const ListedImage& image, const std::vector<std::string>& sources, std::vector<uint8_t>& to) {
-    const std::string& source = sources.at(size_t(image.source));
+void read_image(const ListedImage& image, const std::vector<FilePlace>& sources, std::vector<uint8_t>& to) {
+    const FilePlace& source = sources.at(size_t(image.source));
     const bool member = image.offset >= 0;
-    const std::string path = member ? source : (fs::path(source) / image.name).string();
-    if (!member && ::access(path.c_str(), R_OK) != 0 && errno == EACCES)
+    const FilePlace place = member ? source : FilePlace(fs::path(source.opened) / image.name);
+    if (!member && ::access(place.opened.c_str(), R_OK) != 0 && errno == EACCES)
         throw BadImage(ImageFault::unreadable, "cannot be opened: permission denied");
-    const InputBytes file(path);
+    const InputBytes file(place);
     const int64_t bytes = member ? image.bytes : file.size();
     if (bytes > most_file_bytes)
         throw BadImage(ImageFault::too_large, "has " + std::to_string(bytes) + " bytes, more than 256 MiB");
@@ -35,7 +35,7 @@ void read_image(const ListedImage& image, const std::vector<std::string>& source
 /// One image after the other, in memory that is used again.
 class Pixels {
 public:
-    Pixels(const ImageRules& rules, const std::vector<std::string>& sources) : rules_(rules), sources_(sources) {}
+    Pixels(const ImageRules& rules, const std::vector<FilePlace>& sources) : rules_(rules), sources_(sources) {}
 
     /// Reads an image as it is stored. Throws BadImage, and Error as read_image().
     const RgbImage& read(const ListedImage& image) {
@@ -51,7 +51,7 @@ public:
 
 private:
     const ImageRules& rules_;
-    const std::vector<std::string>& sources_;
+    const std::vector<FilePlace>& sources_;
     std::vector<uint8_t> file_;
     RgbImage decoded_, resized_;
 };
@@ -59,8 +59,8 @@ private:
 /// Writes images to one shard.
 class Converter {
 public:
-    Converter(const ImageRules& rules, const std::vector<std::string>& sources, const std::string& path)
-        : pixels_(rules, sources), writer_(path, rules.layout, rules.resize.height, rules.resize.width) {}
+    Converter(const ImageRules& rules, const std::vector<FilePlace>& sources, const FilePlace& place)
+        : pixels_(rules, sources), writer_(place, rules.layout, rules.resize.height, rules.resize.width) {}
 
     /// Throws BadImage, and has then changed nothing.
     void add(const ListedImage& image, ShardRecord& record) {
@@ -143,11 +143,11 @@ ShardRecord record_of(const std::string& text) {
     return record;
 }
 
-ShardRecord convert_shard(const PlannedShard& shard, const std::vector<std::string>& sources, const ImageRules& rules,
-                          const Source& source, const std::function<void(hid_t)>& describe, const std::string& path,
+ShardRecord convert_shard(const PlannedShard& shard, const std::vector<FilePlace>& sources, const ImageRules& rules,
+                          const Source& source, const std::function<void(hid_t)>& describe, const FilePlace& place,
                           const std::function<void()>& progress) {
     ShardRecord record{shard.name(), shard.split};
-    Converter converter(rules, sources, path);
+    Converter converter(rules, sources, place);
     for (const ListedImage& image : shard.images) {
         try {
             converter.add(image, record);
@@ -164,8 +164,8 @@ ShardRecord convert_shard(const PlannedShard& shard, const std::vector<std::stri
                                   " can be read, as " + record.tally.examples.at(0) + "; check the source");
     converter.writer().finish({"", shard.split, shard.shard, shard.shards, 0}, source, describe);
     std::error_code error;
-    record.bytes = int64_t(fs::file_size(path, error));
-    if (error) fail(Exit::io, path + ": is gone (" + error.message() + "); was its folder removed?");
+    record.bytes = int64_t(fs::file_size(place.opened, error));
+    if (error) fail(Exit::io, place.shown + ": is gone (" + error.message() + "); was its folder removed?");
     return record;
 }
 

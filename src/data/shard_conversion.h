@@ -40,12 +40,12 @@ ShardRecord record_of(const std::string& text);
 /// called after each image.
 void leave_out_unreadable(ImageList&, const ImageRules&, ImageTally& tally, const std::function<void()>& progress);
 
-/// Reads, decodes, resizes and writes the images of `shard` to `path`. Files that cannot be read
+/// Reads, decodes, resizes and writes the images of `shard` to `place`. Files that cannot be read
 /// are left out and counted, or with ImageRules::strict thrown as Exit::bad_input; that is also
 /// thrown if no image is left. `source`: classes and provenance; `describe`: more root attributes.
 /// `progress` is called after each image.
-ShardRecord convert_shard(const PlannedShard& shard, const std::vector<std::string>& sources, const ImageRules&,
-                          const Source& source, const std::function<void(hid_t)>& describe, const std::string& path,
+ShardRecord convert_shard(const PlannedShard& shard, const std::vector<FilePlace>& sources, const ImageRules&,
+                          const Source& source, const std::function<void(hid_t)>& describe, const FilePlace& place,
                           const std::function<void()>& progress);
 
 }  // namespace convoy

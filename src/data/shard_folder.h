@@ -1,21 +1,18 @@
-// What writers of shards share: the folder they go to, the attributes and the manifest.
+// What writers of shards share: the attributes and the manifest.
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/file_place.h"
 #include "data/shard.h"
 
 namespace convoy {
 
-/// `dir` without a slash at its end. Throws Exit::usage for what cannot be replaced: "", ".", "..".
-std::filesystem::path destination_of(const std::string& dir);
-/// Renames the finished folder `partial` to `to`, in place of the folder that is there. That one is
-/// deleted with `force` if it holds a data set and nothing else, or if it is empty. Else it is kept
-/// beside `to`, and a line that says so is returned. Throws Exit::io.
-std::string put_in_place(const std::filesystem::path& partial, const std::filesystem::path& to, bool force);
-/// Waits until a file or folder is on disk. Throws Exit::io.
-void sync_path(const std::string& path);
+/// Waits until a file is on disk. Throws Exit::io.
+void sync_path(const FilePlace&);
+/// Throws Exit::bad_input, ending with `advice`, for a name that data sets, models and metrics
+/// cannot hold (they have UTF-8 that ends with a zero), or that would steer a terminal.
+void check_class_name(const std::string& name, const std::string& advice);
 
 /// What one shard says of itself.
 struct ShardTitle {
@@ -27,6 +24,7 @@ struct ShardTitle {
 /// them later.
 void write_attributes(hid_t file, const ShardTitle&, const Source& source, const PixelStatistics* statistics);
 void write_statistics(hid_t file, const PixelStatistics&);
-void write_manifest(const std::string& path, const std::vector<ManifestEntry>&);
+/// Writes manifest.json. Throws Exit::io.
+void write_manifest(const HeldFolder& folder, const std::vector<ManifestEntry>&);
 
 }  // namespace convoy

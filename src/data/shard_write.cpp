@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/own_folder.h"
+#include "data/destination.h"
 #include "data/digest.h"
 #include "data/shard.h"
 #include "data/shard_folder.h"
@@ -29,35 +30,36 @@ int64_t rows_per_chunk(int64_t rows, int64_t row_bytes) {
 /// destination.
 class Partial {
 public:
-    explicit Partial(const fs::path& dir)
-        : dir_(dir), working_(OwnFolder::unique(dir.string() + ".partial-", "choose another --to")) {}
+    explicit Partial(const Destination& to)
+        : to_(to), working_(OwnFolder::unique(to.path().string() + ".partial-", "choose another --to")) {}
     ~Partial() { [[maybe_unused]] const std::error_code ignored = working_.remove(); }
     Partial(const Partial&) = delete;
     Partial& operator=(const Partial&) = delete;
 
-    std::string file(const std::string& name) const {
+    const HeldFolder& shards() const {
         working_.check();
-        return shards_ + "/" + name;
+        return shards_;
     }
 
-    std::string move_into_place(bool force) {
+    std::string move_into_place() {
         working_.check();
-        return put_in_place(shards_, dir_, force);
+        return to_.put_in_place(working_, "shards");
     }
 
 private:
-    fs::path dir_;
+    const Destination& to_;
     OwnFolder working_;
-    const std::string shards_ = working_.subfolder("shards");
+    const HeldFolder shards_ = working_.subfolder("shards");
 };
 
 /// Writes rows [first, last) of `split` as one shard.
-void write_shard(const std::string& path, const Source& source, const Split& split, int shard, int shards,
+void write_shard(const FilePlace& place, const Source& source, const Split& split, int shard, int shards,
                  const PixelStatistics& statistics) {
     const int64_t first = split.images * shard / shards, last = split.images * (shard + 1) / shards,
                   rows = last - first;
     const int64_t chunk = rows_per_chunk(rows, split.image_bytes());
-    h5::Handle file = h5::create(path);
+    const std::string& path = place.shown;
+    h5::Handle file = h5::create(place);
     write_attributes(file, {format_of(split.type), split.name, shard, shards, rows}, source, &statistics);
     {
         const auto n = hsize_t(rows), h = hsize_t(split.height), w = hsize_t(split.width), c = hsize_t(split.channels);
@@ -81,7 +83,7 @@ void write_shard(const std::string& path, const Source& source, const Split& spl
     }
     if (split.type == DType::u8) write_pictures(file, path);
     h5::close(std::move(file), path);
-    sync_path(path);
+    sync_path(place);
 }
 
 }  // namespace
@@ -102,27 +104,31 @@ PixelStatistics pixel_statistics(const Split& split) {
 }
 
 std::string write_data_set(const Source& source, const std::string& dir, int train_shards, bool force) {
-    const fs::path destination = destination_of(dir);
+    return write_data_set(source, Destination(dir, force), train_shards);
+}
+
+std::string write_data_set(const Source& source, const Destination& to, int train_shards) {
     require(!source.splits.empty() && source.splits[0].name == "train", "the training split comes first");
     if (train_shards < 1 || train_shards > 99'999 || train_shards > source.splits[0].images)
         fail(Exit::usage, "--shards " + std::to_string(train_shards) +
                               ": allowed is 1 to the number of training images (" +
                               std::to_string(source.splits[0].images) + "), at most 99999");
-    check_destination(destination, force);
-    Partial partial(destination);
+    for (const std::string& name : source.class_names) check_class_name(name, "give it another name");
+    Partial partial(to);
     const PixelStatistics statistics = pixel_statistics(source.splits[0]);
     std::vector<ManifestEntry> manifest;
     for (const Split& split : source.splits) {
         const int shards = split.name == "train" ? train_shards : 1;
         for (int shard = 0; shard < shards; ++shard) {
-            const std::string name = shard_name(split.name, shard, shards), path = partial.file(name);
-            write_shard(path, source, split, shard, shards, statistics);
+            const std::string name = shard_name(split.name, shard, shards);
+            const FilePlace file(partial.shards(), name);
+            write_shard(file, source, split, shard, shards, statistics);
             manifest.push_back({name, split.name, split.images * (shard + 1) / shards - split.images * shard / shards,
-                                int64_t(fs::file_size(path)), digest_of_file(Digest::Kind::sha256, path)});
+                                int64_t(fs::file_size(file.opened)), digest_of_file(Digest::Kind::sha256, file)});
         }
     }
-    write_manifest(partial.file("manifest.json"), manifest);
-    return partial.move_into_place(force);
+    write_manifest(partial.shards(), manifest);
+    return partial.move_into_place();
 }
 
 }  // namespace convoy

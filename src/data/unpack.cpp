@@ -10,8 +10,8 @@
 #include "base/descriptor.h"
 #include "base/durable.h"
 #include "base/error.h"
+#include "base/held_file.h"
 #include "base/input_file.h"
-#include "base/own_folder.h"
 #include "data/gzip.h"
 #include "data/image_names.h"
 #include "data/tar_index.h"
@@ -36,10 +36,11 @@ std::string name_unpacked(const std::string& path) {
 /// The plain file while it grows; removed unless it was kept.
 class Unpacked {
 public:
-    Unpacked(const std::string& from, const std::string& path)
-        : from_(from), path_(path), file_(create_to_write(path)) {}
+    Unpacked(const std::string& from, const HeldFolder& folder, const std::string& name)
+        : from_(from), folder_(folder), name_(name), path_(folder.shown(name)), file_(create_in(folder, name)) {}
     ~Unpacked() {
-        if (!kept_) ::unlink(path_.c_str());
+        if (kept_) return;
+        [[maybe_unused]] const std::error_code ignored = folder_.remove(name_);
     }
     Unpacked(const Unpacked&) = delete;
 
@@ -58,20 +59,22 @@ public:
     void keep() { kept_ = true; }
 
 private:
-    const std::string from_, path_;
+    const std::string from_;
+    const HeldFolder& folder_;
+    const std::string name_, path_;
     const Descriptor file_;
     bool kept_ = false;
 };
 
 }  // namespace
 
-std::string unpack_tar(const std::string& path, const std::string& folder) {
-    const OwnFolder own = OwnFolder::make_or_take(folder, "choose another --to");
-    const std::string to = own.path() + "/" + name_unpacked(path);
+FilePlace unpack_tar(const std::string& path, const OwnFolder& above, const std::string& name) {
+    const HeldFolder folder = above.subfolder(name);
+    const FilePlace to(above.held(), name + "/" + name_unpacked(path));
     const uint64_t packed = size_of_input(path, "check the path"),
                    most = std::max(always_allowed, most_growth * packed);
     GzipReader reader(path);
-    Unpacked file(path, to);
+    Unpacked file(path, folder, name_unpacked(path));
     file.check_room(packed);
     std::vector<char> buffer(piece);
     size_t bytes = reader.read(buffer.data(), block);

@@ -136,7 +136,8 @@ void read_archive(const std::string& dir, Bytes bytes) {
     const bool whole = !bytes.empty() && (bytes[0] & 1);
     write_file(dir + "/x.tar",
                whole ? text(bytes.subspan(1)) : changed(good, bytes.empty() ? bytes : bytes.subspan(1)));
-    ImageList list = list_images({{dir + "/x.tar"}, "", dir + "/unpacked"});
+    const OwnFolder working = OwnFolder::make_or_take(dir + "/working", "");
+    ImageList list = list_images({{dir + "/x.tar"}, "", &working, "unpacked"});
     name_classes(list, "");
 }
 

@@ -45,6 +45,22 @@ protected:
     const std::string root_ = dir_.path("in"), out_ = dir_.path("out");
 };
 
+// A terminal would run escape sequences in the names that it shows.
+TEST_F(ConvertSummary, ClassesWhoseNamesSteerATerminalAreRefused) {
+    make_image_folder(root_, 2, 3);
+    fs::rename(root_ + "/n00000001", root_ + "/\x1b]0;title\a");
+    EXPECT_EQ("",
+              lacks(said({"--from", root_}), {"exit 3: class '\\x1b]0;title\\x07' has a control character in its name",
+                                              "name it with --classes"}));
+    EXPECT_FALSE(fs::exists(out_ + ".partial"));
+    const std::string classes = dir_.path("classes.txt");
+    write_file(classes, "n00000000 tench\n\x1b]0;title\a c\xc2\x9b\n");
+    EXPECT_EQ("", lacks(said({"--from", root_, "--classes", classes}), {"exit 3: class 'c\\xc2\\x9b' has a control"}));
+    write_file(classes, "n00000000 tench\n\x1b]0;title\a house\n");
+    said({"--from", root_, "--classes", classes});
+    EXPECT_EQ(SplitReader(out_, "train").info().class_names, (std::vector<std::string>{"house", "tench"}));
+}
+
 // The number at the end of a scan's header has no meaning in a sequential JPEG; phones write other
 // values.
 TEST_F(ConvertSummary, OddTailsOfScanHeadersAreTakenAndCounted) {

@@ -85,6 +85,23 @@ TEST_F(SharedFolders, AFolderThatOnlyItsOwnerCanRenameIsRefusedBeforeTheWork) {
     EXPECT_EQ("", failure(convert("in")));
 }
 
+TEST_F(SharedFolders, ALinkOfAnotherUserToTheFolderOfADataSetIsNamed) {
+    as(1000, "mkdir " + mine_ + "/sets && ln -s " + mine_ + "/sets own");
+    ASSERT_EQ(attack("ln -s " + mine_ + "/sets link").code, 0);
+    const std::string synthetic = sibling("convoy") + " convert synthetic --images 9 --force --to ",
+                      images = sibling("convoy") + " convert imagefolder --val-share 0.2 --short-side 16 --from " +
+                               sources_ + "/in --force --to ",
+                      warning = "warning: link/data: link is a symbolic link of another user; the data set goes to " +
+                                mine_ + "/sets/data\n";
+    for (const std::string& command : {synthetic, images}) {
+        const Finished linked = as(1000, command + "link/data"), own = as(1000, command + "own/data");
+        EXPECT_EQ("", failure(linked));
+        EXPECT_NE(linked.err.find(warning), std::string::npos) << linked.err;
+        EXPECT_EQ("", failure(own));
+        EXPECT_EQ(own.err.find("warning"), std::string::npos) << own.err;
+    }
+}
+
 TEST_F(SharedFolders, OthersMayReadADataSetOnceItIsComplete) {
     const std::string partial_of_before = "umask 022; mkdir -m 755 data.partial; ";
     for (const std::string& first : {std::string(), partial_of_before}) {

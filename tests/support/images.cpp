@@ -101,7 +101,7 @@ void make_ragged(const std::string& dir, ImageLayout layout, int train_images,
         entry.bytes = int64_t(fs::file_size(path));
         entry.sha256 = digest_of_file(Digest::Kind::sha256, path);
     }
-    write_manifest(dir + "/manifest.json", manifest);
+    write_manifest(HeldFolder(dir), manifest);
 }
 
 }  // namespace convoy::test

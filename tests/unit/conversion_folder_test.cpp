@@ -7,34 +7,12 @@
 #include <filesystem>
 
 #include "data/digest.h"
-#include "tests/support/images.h"
-#include "tests/support/support.h"
+#include "data/input_bytes.h"
+#include "tests/unit/conversion_folders.h"
 
 namespace convoy::test {
 namespace {
 namespace fs = std::filesystem;
-
-class ConversionFolders : public testing::Test {
-protected:
-    void SetUp() override {
-        write_file(dir_.path("in/x.jpg"), jpeg_of(pattern(20, 30, 1)));
-        folder_.take();
-        EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::nothing);
-    }
-    ShardRecord made() {
-        PlannedShard shard{"train", 0, 1};
-        shard.images.push_back({"", "x.jpg", 0, -1, 0, 0});
-        Source source;
-        source.class_names = source.files = source.sha256 = {"x"};
-        return convert_shard(
-            shard, {dir_.path("in")}, {}, source, [](hid_t) {}, folder_.shard_path(shard.name()), [] {});
-    }
-
-    TempDir dir_;
-    ConversionFolder folder_{dir_.path("set")};
-    const std::string records_ = dir_.path("set.partial/records/");
-    const PixelStatistics statistics_{{0, 0, 0}, {1, 1, 1}};
-};
 
 TEST_F(ConversionFolders, AShardIsFinishedOnceItHasARecord) {
     const ShardRecord record = made();
@@ -45,7 +23,7 @@ TEST_F(ConversionFolders, AShardIsFinishedOnceItHasARecord) {
     EXPECT_EQ(found->pixels.values(), record.pixels.values());
     EXPECT_EQ(found->tally.images, 1);
     EXPECT_FALSE(folder_.finished("train-00000-of-00002.h5"));
-    write_file(folder_.shard_path(record.name), "cut off");
+    write_file(folder_.shard(record.name).shown, "cut off");
     EXPECT_FALSE(folder_.finished(record.name));
     for (const char* text : {"", "{", "{}", "[1]"}) {
         write_file(records_ + record.name, text);
@@ -80,8 +58,8 @@ TEST_F(ConversionFolders, AForgottenShardIsCompletedAnew) {
     EXPECT_TRUE(folder_.finished(record.name));
     const ManifestEntry entry = folder_.seal(record, statistics_);
     EXPECT_NE(entry.sha256, old.sha256);
-    EXPECT_EQ(entry.sha256, digest_of_file(Digest::Kind::sha256, folder_.shard_path(record.name)));
-    EXPECT_EQ(entry.bytes, int64_t(fs::file_size(folder_.shard_path(record.name))));
+    EXPECT_EQ(entry.sha256, digest_of_file(Digest::Kind::sha256, folder_.shard(record.name).shown));
+    EXPECT_EQ(entry.bytes, int64_t(fs::file_size(folder_.shard(record.name).shown)));
 }
 
 TEST_F(ConversionFolders, WhatIsLeftOfAnotherConversionIsRemoved) {
@@ -90,7 +68,7 @@ TEST_F(ConversionFolders, WhatIsLeftOfAnotherConversionIsRemoved) {
     EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::same);
     EXPECT_TRUE(folder_.finished(record.name));
     EXPECT_EQ(folder_.prepare("other"), ConversionFolder::Before::other);
-    EXPECT_FALSE(fs::exists(folder_.shard_path(record.name)));
+    EXPECT_FALSE(fs::exists(folder_.shard(record.name).shown));
     EXPECT_FALSE(folder_.finished(record.name));
 }
 
@@ -102,13 +80,14 @@ TEST_F(ConversionFolders, WhatCannotBeOpenedIsNotAnotherConversion) {
     fs::remove(identity);
     fs::create_symlink(identity, identity);  // ELOOP, even for root
     {
-        ConversionFolder again(dir_.path("set")), other(dir_.path("other"));
-        EXPECT_EQ("", problem_of_error(Exit::bad_input, {identity, "cannot be read"}, [&] { again.prepare("this"); }));
+        ConversionFolder other(dir_.path("other"));
+        EXPECT_EQ("",
+                  problem_of_error(Exit::bad_input, {identity, "cannot be read"}, [&] { folder_.prepare("this"); }));
         other.take();
         fs::create_symlink("conversion.json", dir_.path("other.partial/conversion.json"));
     }
     EXPECT_TRUE(fs::exists(dir_.path("other.partial"))) << "removed as one in which nothing was begun";
-    EXPECT_TRUE(fs::exists(records_ + record.name) && fs::exists(folder_.shard_path(record.name)));
+    EXPECT_TRUE(fs::exists(records_ + record.name) && fs::exists(folder_.shard(record.name).shown));
     fs::remove(identity);
     write_file(identity, "this");
     EXPECT_EQ(folder_.prepare("this"), ConversionFolder::Before::same);
@@ -126,7 +105,7 @@ TEST_F(ConversionFolders, OfAnotherUserOrOpenToOthersAreRefused) {
     const auto refused = [&](const std::string& why) {
         ConversionFolder other(dir_.path("other"));
         EXPECT_EQ("", problem_of_error(Exit::usage, {partial + ": " + why}, [&] { other.take(); }));
-        EXPECT_EQ("", problem_of_error(Exit::usage, {partial + ": " + why}, [&] { other.join(); }));
+        EXPECT_EQ("", problem_of_error(Exit::usage, {partial + ": " + why}, [&] { other.join("mark"); }));
     };
     fs::permissions(partial, fs::perms::group_all, fs::perm_options::add);
     refused("others may write to it; choose another --to");
@@ -153,7 +132,7 @@ TEST_F(ConversionFolders, AreNotWrittenToWhenAnotherIsInTheirPlace) {
     };
     refused([&] { folder_.forget(record.name); });
     refused([&] { folder_.seal(record, statistics_); });
-    refused([&] { folder_.publish({}, true); });
+    refused([&] { folder_.publish({}, Destination(dir_.path("set"))); });
     refused([&] { folder_.prepare("other"); });
     EXPECT_EQ(read_file(mine + "manifest.json") + read_file(mine + record.name), "minemine");
     fs::remove_all(partial);
@@ -161,18 +140,82 @@ TEST_F(ConversionFolders, AreNotWrittenToWhenAnotherIsInTheirPlace) {
     EXPECT_TRUE(folder_.finished(record.name));
 }
 
+// Messages name what the user knows.
+TEST_F(ConversionFolders, NameTheirPathWhereAFileCannotBeWritten) {
+    const std::string shard = dir_.path("set.partial/shards/train-00000-of-00001.h5");
+    fs::create_directory(shard);
+    EXPECT_EQ("", problem_of_error(Exit::io, {shard + ": cannot be written"}, [&] { made(); }));
+    fs::remove(shard);
+    const ShardRecord record = made();
+    fs::create_directory(records_ + record.name);
+    write_file(records_ + record.name + "/x", "");
+    EXPECT_EQ("", problem_of_error(Exit::io, {records_ + record.name + ": cannot be written"},
+                                   [&] { folder_.remember(record); }));
+    EXPECT_FALSE(fs::exists(records_ + record.name + ".partial"));
+    fs::remove(shard);
+    EXPECT_EQ(
+        "", problem_of_error(Exit::io, {shard + ": cannot be completed"}, [&] { folder_.seal(record, statistics_); }));
+}
+
+// The other ranks of a conversion, on this host or on others.
+TEST_F(ConversionFolders, AreJoinedOnlyWhereTheFirstRankHasTheSameOne) {
+    ConversionFolder second(dir_.path("set"));
+    const std::string partial = dir_.path("set.partial");
+    fs::rename(partial, dir_.path("moved"));
+    for (const char* name : {"/shards", "/records"}) fs::create_directories(partial + name);
+    fs::permissions(partial, fs::perms(0700));
+    EXPECT_EQ("", problem_of_error(Exit::io, {partial + ": this rank finds another folder there than rank 0"},
+                                   [&] { second.join(mark_); }));
+    fs::remove_all(partial);
+    fs::rename(dir_.path("moved"), partial);
+    second.join(mark_);
+    const ShardRecord record = made();
+    second.remember(record);
+    EXPECT_TRUE(folder_.finished(record.name));
+    EXPECT_EQ(second.seal(record, statistics_).sha256, folder_.seal(record, statistics_).sha256);
+}
+
+TEST_F(ConversionFolders, HaveOneMarkHoweverOftenTheyAreTaken) {
+    ConversionFolder first(dir_.path("other"));
+    std::string mark;
+    {
+        ConversionFolder before(dir_.path("other"));
+        mark = before.take();
+        before.prepare("this");
+    }
+    EXPECT_NE(first.take(), mark);
+    std::error_code error;
+    int marks = 0;
+    for (const std::string& name : first.folder().held().names(error)) marks += name.starts_with("mark-");
+    EXPECT_EQ(marks, 1);
+}
+
+TEST_F(ConversionFolders, ReadArchivesWhereTheyUnpackedThem) {
+    const std::string tar = dir_.path("set.partial/unpacked-train-0/x.tar"), elsewhere = dir_.path("in/x.jpg");
+    write_file(tar, "mine");
+    const FilePlace place = folder_.source(tar);
+    EXPECT_EQ(place.shown, tar);
+    EXPECT_EQ(folder_.source(elsewhere).opened, elsewhere);
+    fs::rename(dir_.path("set.partial"), dir_.path("moved"));
+    write_file(tar, "somebody's");
+    EXPECT_EQ(InputBytes(place).size(), 4);
+    EXPECT_EQ(InputBytes(place).path(), tar);
+    fs::remove_all(dir_.path("set.partial"));
+    fs::rename(dir_.path("moved"), dir_.path("set.partial"));
+}
+
 TEST_F(ConversionFolders, HaveAManifestThatIsNoLink) {
     const ShardRecord record = made();
     folder_.remember(record);
     const ManifestEntry entry = folder_.seal(record, statistics_);
     write_file(dir_.path("mine"), "mine");
-    const std::string manifest = folder_.shard_path("manifest.json");
+    const std::string manifest = folder_.shard("manifest.json").shown;
     fs::create_symlink(dir_.path("mine"), manifest);
-    EXPECT_EQ(
-        "", problem_of_error(Exit::io, {manifest + ": is a symbolic link"}, [&] { folder_.publish({entry}, false); }));
+    EXPECT_EQ("", problem_of_error(Exit::io, {manifest + ": is a symbolic link"},
+                                   [&] { folder_.publish({entry}, Destination(dir_.path("set"))); }));
     fs::remove(manifest);
     fs::create_hard_link(dir_.path("mine"), manifest);
-    EXPECT_EQ(folder_.publish({entry}, false), "");
+    EXPECT_EQ(folder_.publish({entry}, Destination(dir_.path("set"))), "");
     EXPECT_EQ(read_file(dir_.path("mine")), "mine");
     EXPECT_NE(read_file(dir_.path("set/manifest.json")), "mine");
 }
@@ -181,7 +224,7 @@ TEST_F(ConversionFolders, HaveAManifestThatIsNoLink) {
 TEST_F(ConversionFolders, WhatCannotBeRemovedIsAnError) {
     const ShardRecord record = made();
     folder_.remember(record);
-    const std::string shards = fs::path(folder_.shard_path(record.name)).parent_path();
+    const std::string shards = fs::path(folder_.shard(record.name).shown).parent_path();
     const std::string mounted = "mount -t tmpfs none " + shards + " && umount " + shards;
     if (run(mounted).code != 0) GTEST_SKIP() << "needs the right to mount";
     ASSERT_EQ(run("mount -t tmpfs none " + shards).code, 0);
@@ -199,8 +242,8 @@ TEST_F(ConversionFolders, OnceItIsPublishedTheFolderIsTheNextOnes) {
         ConversionFolder first(dir_.path("other"));
         first.take();
         first.prepare("this");
-        fs::copy(folder_.shard_path(record.name), first.shard_path(record.name));
-        EXPECT_EQ(first.publish({entry}, false), "");
+        fs::copy(folder_.shard(record.name).shown, first.shard(record.name).shown);
+        EXPECT_EQ(first.publish({entry}, Destination(dir_.path("other"))), "");
         EXPECT_TRUE(fs::exists(dir_.path("other/") + record.name));
         write_file(dir_.path("other.partial/shards/x"), "another conversion's");
     }

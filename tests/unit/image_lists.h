@@ -15,9 +15,9 @@ namespace convoy::test {
 inline std::vector<std::string> contents(const ImageList& list) {
     std::vector<std::string> all;
     for (const ListedImage& image : list.images) {
-        const std::string& source = list.sources[size_t(image.source)];
+        const FilePlace& source = list.sources[size_t(image.source)];
         std::string content(size_t(image.bytes), '\0');
-        const InputBytes file(image.offset < 0 ? source + "/" + image.name : source);
+        const InputBytes file(image.offset < 0 ? source.opened + "/" + image.name : source);
         file.read(std::max<int64_t>(0, image.offset), image.bytes, content.data());
         all.push_back(image.label + " " + std::filesystem::path(image.name).filename().string() + ": " + content);
     }
@@ -38,7 +38,7 @@ protected:
     const std::vector<std::string> wanted_ = {"n01 x.jpg: x",       "n01 y.JPG: ",  "n02 a.png: first",
                                               "n02 b.JPEG: second", "n10 w.Png: w", "n10 z.jpeg: zzz"};
     ImageList listed(const std::vector<std::string>& from, const std::string& list = "") const {
-        return list_images({from, list, dir_.path("unpacked")});
+        return list_images({from, list, &working_, "unpacked"});
     }
     std::string problem(const std::vector<std::string>& from, const std::vector<std::string>& words,
                         const std::string& list = "") const {
@@ -51,6 +51,7 @@ protected:
     }
 
     TempDir dir_;
+    const OwnFolder working_ = OwnFolder::make_or_take(dir_.path("working"), "");
     std::string root_ = dir_.path("root");
 };
 

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "tests/support/file_calls.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -35,8 +36,8 @@ TEST_F(OwnFolders, AreForTheirUserAloneWhateverTheUmask) {
     for (const mode_t umask : {0, 002, 022, 077}) {
         const mode_t before = ::umask(umask);
         const OwnFolder made = taken(), again = taken(), unique = OwnFolder::unique(path_ + "-", "");
-        const std::string inner = made.subfolder("inner");
-        EXPECT_EQ(made.subfolder("inner"), path_ + "/inner") << "it is there";
+        const std::string inner = made.subfolder("inner").shown();
+        EXPECT_EQ(made.subfolder("inner").shown(), path_ + "/inner") << "it is there";
         ::umask(before);
         EXPECT_EQ(mode_of(path_), 0700u) << umask;
         EXPECT_EQ(mode_of(unique.path()), 0700u) << umask;
@@ -115,6 +116,46 @@ TEST_F(OwnFolders, NoticeAnotherFolderInTheirPlace) {
     fs::remove(path_);
     fs::rename(path_ + "-moved", path_);
     folder.check();
+}
+
+// Behind the look at the path, where no look can notice it.
+TEST_F(OwnFolders, MakeAndRemoveNothingInAnotherFolderThatTakesTheirPlaceMeanwhile) {
+    const std::string mine = dir_.path("mine"), moved = dir_.path("moved");
+    const OwnFolder folder = taken();
+    write_file(path_ + "/deep/file", "");
+    write_file(mine + "/file", "mine");
+    const auto exchange = [&] {
+        fs::rename(path_, moved);
+        fs::rename(mine, path_);
+    };
+    const auto put_back = [&] {
+        fs::rename(path_, mine);
+        fs::rename(moved, path_);
+        EXPECT_EQ(read_file(mine + "/file"), "mine");
+        EXPECT_EQ(std::distance(fs::directory_iterator(mine), {}), 1);
+    };
+    {
+        const AfterLook look(path_, exchange);
+        EXPECT_EQ(folder.subfolder("inner").shown(), path_ + "/inner");
+    }
+    put_back();
+    EXPECT_TRUE(fs::exists(path_ + "/inner"));
+    {
+        const AfterLook look(path_, exchange);
+        EXPECT_TRUE(folder.remove()) << "the other one has its name, and is not empty";
+    }
+    put_back();
+    EXPECT_TRUE(fs::is_empty(path_));
+}
+
+TEST_F(OwnFolders, AreThoseThatWereLookedAt) {
+    const std::string moved = dir_.path("moved");
+    const OwnFolder before = taken();
+    const AfterLook look("work", [&] {
+        fs::rename(path_, moved);
+        fs::create_directory(path_);
+    });
+    EXPECT_EQ("", problem_of_error(Exit::io, {path_ + ": another folder has just taken its place"}, [&] { taken(); }));
 }
 
 TEST_F(OwnFolders, HaveNoLinksAsSubfolders) {

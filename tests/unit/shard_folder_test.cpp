@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "data/decode.h"
+#include "data/destination.h"
+#include "tests/support/file_calls.h"
 #include "tests/support/images.h"
 #include "tests/support/support.h"
 
@@ -72,10 +75,123 @@ TEST_F(ShardFolders, KeepWhatCameInMeanwhile) {
     EXPECT_TRUE(beside().empty());
 }
 
+// Another member of a group can rename what is in the group's folder.
+TEST_F(ShardFolders, DeleteNoOtherDataSetThatTakesTheirPlaceMeanwhile) {
+    const std::string precious = dir_.path("precious"), moved = dir_.path("moved");
+    const auto exchange = [&] {
+        if (fs::exists(moved)) return;
+        fs::rename(to_, moved);
+        fs::rename(precious, to_);
+    };
+    const auto count = [](const std::string& folder) { return SplitReader(folder, "train").info().images; };
+    for (const bool is_data_set : {true, false}) {
+        write(9, true);
+        if (!is_data_set) write_file(to_ + "/thesis", "years of work");
+        const auto files = files_in(to_);
+        fs::rename(to_, precious);
+        write(5, false);
+        EXPECT_EQ("", problem_of_error(Exit::io, {to_ + ": another folder is there than at the beginning"},
+                                       [&] { write(6, true, exchange); }));
+        EXPECT_EQ(count(to_), 9) << "it is where it was put";
+        EXPECT_EQ(files_in(to_).size(), files.size());
+        EXPECT_EQ(count(moved), 5);
+        EXPECT_TRUE(beside().empty());
+        for (const std::string& folder : {to_, moved}) fs::remove_all(folder);
+    }
+}
+
+TEST_F(ShardFolders, DeleteNothingThatCameWhereNothingWas) {
+    const std::string precious = dir_.path("precious");
+    for (const bool force : {false, true}) {
+        write(9, false);
+        fs::rename(to_, precious);
+        const std::string said = write(6, force, [&] {
+            if (fs::exists(precious)) fs::rename(precious, to_);
+        });
+        ASSERT_EQ(beside().size(), 1u) << said;
+        EXPECT_TRUE(said.ends_with("it is kept as " + beside()[0])) << said;
+        EXPECT_EQ(SplitReader(beside()[0], "train").info().images, 9);
+        EXPECT_EQ(images(), 6);
+        for (const std::string& folder : {beside()[0], to_}) fs::remove_all(folder);
+    }
+}
+
+// Between the look at what is there and its renaming: no look before it could notice that.
+TEST_F(ShardFolders, PutBackWhatWasRenamedInsteadOfTheirs) {
+    const std::string precious = dir_.path("precious"), moved = dir_.path("moved");
+    write(9, false);
+    fs::rename(to_, precious);
+    write(5, false);
+    const Destination destination(to_, true);
+    const Source source = make_synthetic({.images = 6, .test_images = 2, .height = 4, .width = 4});
+    const auto exchange = [&] {
+        fs::rename(to_, moved);
+        fs::rename(precious, to_);
+    };
+    {
+        const AfterLook look("data", exchange);
+        EXPECT_EQ("", problem_of_error(Exit::io, {to_ + ": another folder is there"},
+                                       [&] { write_data_set(source, destination, 1); }));
+        EXPECT_TRUE(look.happened());
+    }
+    EXPECT_EQ(images(), 9);
+    EXPECT_TRUE(beside().empty());
+    EXPECT_EQ(SplitReader(moved, "train").info().images, 5);
+    // somebody takes the name before it is put back
+    fs::rename(to_, precious);
+    fs::rename(moved, to_);
+    std::optional<AfterRename> rename;
+    const AfterLook look("data", [&] {
+        exchange();
+        rename.emplace(to_, [&] { fs::create_directory(to_); });
+    });
+    EXPECT_EQ("", problem_of_error(Exit::io, {to_ + ": another folder is there", "what was there is now " + to_},
+                                   [&] { write_data_set(source, destination, 1); }));
+    ASSERT_EQ(beside().size(), 1u);
+    EXPECT_EQ(SplitReader(beside()[0], "train").info().images, 9);
+}
+
+TEST_F(ShardFolders, SayIfAnotherFolderHasThePathAtTheEnd) {
+    const std::string above = dir_.path("above"), to = above + "/data", moved = dir_.path("moved");
+    const Source source = make_synthetic({.images = 6, .test_images = 2, .height = 4, .width = 4});
+    fs::create_directory(above);
+    const AfterRename rename(to, [&] {
+        fs::rename(above, moved);
+        fs::create_directories(to);
+    });
+    EXPECT_EQ("", problem_of_error(Exit::io, {to + ": the data set is complete, but another folder has this path now"},
+                                   [&] { write_data_set(source, Destination(to), 1); }));
+    EXPECT_EQ(SplitReader(moved + "/data", "train").info().images, 6);
+    EXPECT_TRUE(fs::is_empty(to));
+}
+
+TEST_F(ShardFolders, HoldNoNamesOfClassesThatSteerATerminal) {
+    Source source = make_synthetic({.images = 6, .test_images = 2, .height = 4, .width = 4});
+    const std::vector<std::string> bad = {"a\x1b]0;x\a",
+                                          "a\nb",
+                                          "\r",
+                                          "\x7f",
+                                          "caf\xc2\x9b",
+                                          "\xe2\x80\xae"
+                                          "abc",
+                                          "\xe2\x81\xa6",
+                                          "a\x01",
+                                          "caf\xe9",
+                                          std::string("a\0b", 3)};
+    for (const std::string& name : bad) {
+        source.class_names[3] = name;
+        EXPECT_EQ("", problem_of_error(Exit::bad_input, {"class '" + printable(name) + "'", "give it another name"},
+                                       [&] { write_data_set(source, Destination(to_), 1); }));
+    }
+    for (const char* name : {"caf\xc3\xa9", "\xe7\x8a\xac", "a b", "a\tb", ""})
+        EXPECT_NO_THROW(check_class_name(name, "")) << name;
+    EXPECT_TRUE(beside().empty());
+}
+
 TEST_F(ShardFolders, AreNotForceIfTheyHoldAFolder) {
     write_file(to_ + "/manifest.json/thesis", "years of work");
     EXPECT_EQ("", problem_of_error(Exit::usage, {to_ + ": holds manifest.json, which is not part of a data set"},
-                                   [&] { check_destination(to_, true); }));
+                                   [&] { Destination(to_, true); }));
 }
 
 TEST_F(ShardFolders, DoNotFollowALinkAsDestination) {
@@ -85,7 +201,7 @@ TEST_F(ShardFolders, DoNotFollowALinkAsDestination) {
         for (const std::string& to : {to_, to_ + "/"})
             for (const bool force : {false, true})
                 EXPECT_EQ("", problem_of_error(Exit::usage, {to + ": is a symbolic link to " + target},
-                                               [&] { check_destination(to, force); }));
+                                               [&] { Destination(to, force); }));
         EXPECT_EQ("", problem_of_error(Exit::usage, {"is a symbolic link"}, [&] { write(5, true); }));
         EXPECT_EQ(fs::read_symlink(to_), target);
         fs::remove(to_);

@@ -1,0 +1,54 @@
+#include "base/held_file.h"
+
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/durable.h"
+#include "base/error.h"
+
+namespace convoy {
+
+Descriptor create_in(const HeldFolder& folder, const std::string& name) {
+    struct stat about{};
+    const bool there = ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+    if (there && !S_ISLNK(about.st_mode) && !S_ISDIR(about.st_mode)) ::unlinkat(folder.fd(), name.c_str(), 0);
+    return folder.open_new(name);
+}
+
+void replace_in(const HeldFolder& folder, const std::string& name, const std::string& text) {
+    const std::string partial = name + ".partial";
+    const auto check = [&](bool done) {
+        if (done) return;
+        const int code = errno;
+        ::unlinkat(folder.fd(), partial.c_str(), 0);
+        errno = code;
+        cannot_write(folder.shown(name));
+    };
+    const auto check_error = [&](const std::error_code& error) {
+        errno = error.value();
+        check(!error);
+    };
+    {
+        const Descriptor file = create_in(folder, partial);
+        check(write_all(file.fd(), text.data(), text.size()) && ::fsync(file.fd()) == 0);
+    }
+    check_error(folder.rename(partial, name));
+    check_error(folder.sync());
+}
+
+std::string random_name(size_t count) {
+    constexpr char characters[] = "abcdefghijklmnopqrstuvwxyz012345";  // 32: each is as likely
+    std::vector<unsigned char> bytes(count);
+    if (::getrandom(bytes.data(), count, 0) != ssize_t(count))
+        fail(Exit::io, std::string("the system gives no random numbers (") + std::strerror(errno) + "); restart it");
+    std::string name;
+    for (const unsigned char byte : bytes) name += characters[byte % 32];
+    return name;
+}
+
+}  // namespace convoy
