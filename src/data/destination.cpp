@@ -35,11 +35,11 @@ bool are_same(const HeldFolder& a, const HeldFolder& b) {
 }
 
 /// Renames a folder to a name that nothing has. False with errno set if it cannot: EEXIST if
-/// something has it. Network file systems rename without looking: there an empty folder that
-/// appears at that moment is replaced.
+/// something has it. Network file systems know no such rename: there an empty folder that appears
+/// at that moment is replaced.
 bool rename_new(const HeldFolder& from, const std::string& name, const HeldFolder& to, const std::string& as) {
     if (::renameat2(from.fd(), name.c_str(), to.fd(), as.c_str(), RENAME_NOREPLACE) == 0) return true;
-    if (errno != EINVAL && errno != ENOSYS) return false;
+    if (errno == EEXIST) return false;
     struct stat about{};
     if (::fstatat(to.fd(), as.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) {
         errno = EEXIST;
@@ -144,6 +144,8 @@ fs::path destination_of(const std::string& dir) {
 Destination::Destination(const std::string& dir, bool force) : path_(destination_of(dir)), force_(force) {
     check_owner(dir, path_);
     std::error_code error;
+    const fs::path above = path_.has_parent_path() ? path_.parent_path() : ".";
+    if (fs::exists(above, error)) above_.emplace(above, HeldFolder::IfLink::follow);
     if (!fs::exists(path_, error)) return;
     try {
         there_.emplace(path_);
@@ -177,6 +179,8 @@ std::string Destination::warning() const {
 }
 
 std::string Destination::put_in_place(const OwnFolder& working, const std::string& name) const {
+    if (above_ && !are_same(*above_, working.above()))
+        fail(Exit::io, path_.string() + ": the folder above it is another one than at the beginning; start again");
     const HeldFolder finished(working.held(), name);
     sync(finished, finished.shown());
     std::string kept;

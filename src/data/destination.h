@@ -31,6 +31,7 @@ public:
 private:
     std::filesystem::path path_;
     bool force_;
+    std::optional<HeldFolder> above_;  ///< the folder that path() lies in; none: nothing
     std::optional<HeldFolder> there_;  ///< what was there; none: nothing
 };
 

@@ -151,6 +151,23 @@ TEST_F(ShardFolders, PutBackWhatWasRenamedInsteadOfTheirs) {
     EXPECT_EQ(SplitReader(beside()[0], "train").info().images, 9);
 }
 
+TEST_F(ShardFolders, AreMadeInTheFolderThatWasThereWhenTheyWereLookedFor) {
+    const std::string above = dir_.path("above"), moved = dir_.path("moved"), to = above + "/data";
+    const Source source = make_synthetic({.images = 6, .test_images = 2, .height = 4, .width = 4});
+    fs::create_directory(above);
+    const Destination destination(to, true);
+    fs::rename(above, moved);
+    fs::create_directory_symlink(dir_.path("mine"), above);
+    write_file(dir_.path("mine/data/manifest.json"), "mine");
+    EXPECT_EQ("", problem_of_error(Exit::io, {to + ": the folder above it is another one than at the beginning"},
+                                   [&] { write_data_set(source, destination, 1); }));
+    EXPECT_EQ(read_file(dir_.path("mine/data/manifest.json")), "mine");
+    EXPECT_EQ(std::distance(fs::directory_iterator(dir_.path("mine")), {}), 1) << "nothing is left there";
+    EXPECT_TRUE(fs::is_empty(moved));
+    // what is not there yet is made
+    EXPECT_EQ(write_data_set(source, Destination(dir_.path("new/deep/data")), 1), "");
+}
+
 TEST_F(ShardFolders, SayIfAnotherFolderHasThePathAtTheEnd) {
     const std::string above = dir_.path("above"), to = above + "/data", moved = dir_.path("moved");
     const Source source = make_synthetic({.images = 6, .test_images = 2, .height = 4, .width = 4});
