@@ -145,7 +145,7 @@ Destination::Destination(const std::string& dir, bool force) : path_(destination
     check_owner(dir, path_);
     std::error_code error;
     const fs::path above = path_.has_parent_path() ? path_.parent_path() : ".";
-    if (fs::exists(above, error)) above_.emplace(above, HeldFolder::IfLink::follow);
+    if (fs::is_directory(above, error)) above_.emplace(above, HeldFolder::IfLink::follow);
     if (!fs::exists(path_, error)) return;
     try {
         there_.emplace(path_);
@@ -184,8 +184,10 @@ std::string Destination::put_in_place(const OwnFolder& working, const std::strin
     const HeldFolder finished(working.held(), name);
     sync(finished, finished.shown());
     std::string kept;
-    if (!rename_new(working.held(), name, working.above(), path_.filename())) {
-        if (errno != EEXIST) fail(Exit::io, path_.string() + ": cannot be put in place (" + std::strerror(errno) + ")");
+    // This alone takes the place of an empty folder.
+    if (::renameat(working.held().fd(), name.c_str(), working.above().fd(), path_.filename().c_str()) != 0) {
+        if (errno != EEXIST && errno != ENOTEMPTY)
+            fail(Exit::io, path_.string() + ": cannot be put in place (" + std::strerror(errno) + ")");
         const Replaced replaced(working.above(), path_, there_ ? &*there_ : nullptr);
         replaced.take(working.held(), name);
         kept = replaced.discard(force_ && there_);

@@ -52,6 +52,20 @@ TEST_F(ShardFolders, AreReplacedWithForceAndLeaveNothing) {
     EXPECT_TRUE(beside().empty());
 }
 
+// A folder of an image's layer cannot be renamed, but another one can take its place.
+TEST_F(ShardFolders, TakeThePlaceOfAnEmptyFolderThatIsOfAContainersImage) {
+    for (const char* name : {"image/data", "changes", "work", "seen"}) fs::create_directories(dir_.path(name));
+    const std::string seen = dir_.path("seen"), options = "lowerdir=" + dir_.path("image") +
+                                                          ",upperdir=" + dir_.path("changes") +
+                                                          ",workdir=" + dir_.path("work");
+    if (run("mount -t overlay overlay -o " + options + " " + seen).code != 0)
+        GTEST_SKIP() << "needs overlay file systems";
+    const Source source = make_synthetic({.images = 6, .test_images = 2, .height = 4, .width = 4});
+    EXPECT_EQ(write_data_set(source, seen + "/data", 1, false), "");
+    EXPECT_EQ(SplitReader(seen + "/data", "train").info().images, 6);
+    EXPECT_EQ(run("umount " + seen).code, 0);
+}
+
 TEST_F(ShardFolders, KeepWhatCameInMeanwhile) {
     const auto kept = [&](const std::string& said, const std::string& name) {
         const std::vector<std::string> left = beside();
