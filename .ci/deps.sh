@@ -2,8 +2,9 @@
 # Convoy's dependencies for building and running. `install` installs them (apt and pip as root;
 # otherwise it prints what is missing and the module that usually provides it). `install jobs`,
 # `install fuzz`, `install fresh` and `install ci` also install what `make test-jobs`, `make fuzz`,
-# `make test-fresh` and .ci/run need. `peers` fetches PyTorch for `make bench-peers`, `tensorboard`
-# the reader for tests of src/plot/to_tensorboard.py. `info` prints what was found and where.
+# `make test-fresh` and .ci/run need. `peers` fetches PyTorch for `make bench-peers` and `make
+# test-interchange`, `tensorboard` the reader for tests of src/plot/to_tensorboard.py. `info` prints
+# what was found and where.
 # Running `install` again changes nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -126,10 +127,10 @@ SUMS
 # PyTorch for comparison, in a separate virtual environment. It needs no root.
 peers() {
   local venv=.deps/peers
-  "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null && return 0
+  "$venv/bin/python" -c 'import torch, torchvision, safetensors, h5py, numpy' 2>/dev/null && return 0
   echo "fetching PyTorch, the newest on PyPI, into $venv: 5 GB and some minutes (PEER_PYTHON=/path/to/python takes one that is there)"
   "$PYTHON" -m venv --without-pip "$venv"
-  "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: torch numpy ||
+  "$PYTHON" -m pip --python "$venv/bin/python" install --quiet --only-binary=:all: torch torchvision safetensors h5py numpy ||
     { echo "PyTorch could not be installed into $venv; give a Python that has it: make bench-peers PEER_PYTHON=/path/to/python" >&2; exit 1; }
 }
 

@@ -34,6 +34,7 @@ const char* const usage =
     "  verify    check every checksum of a data set\n"
     "  train     train a model; start it with mpirun or srun for several ranks\n"
     "  evaluate  measure a trained model on a data set\n"
+    "  export    write a trained model for other programs: safetensors with PyTorch's names\n"
     "  demo      show how ranks split a batch and gather its outputs: forward only, as DataParallel\n"
     "  bench     measure the speed of training steps on made-up or real images\n"
     "  report    sum up runs: accuracy, time, images/s, slow ranks; or how they scale\n"
@@ -64,7 +65,7 @@ Command alone(int (*command)(const Arguments&)) {
     return {run, command};
 }
 
-/// As alone(), on machines where MPI does not start.
+/// Returns a command like alone(), which also runs on machines where MPI does not start.
 Command without_mpi(int (*command)(const Arguments&)) {
     Command c = alone(command);
     c.without_mpi = command;
@@ -85,6 +86,7 @@ const std::map<std::string, Command> commands = {{"convert", conversion()},
                                                  {"verify", alone(verify)},
                                                  {"train", collective(train, train_help)},
                                                  {"evaluate", collective(evaluate, evaluate_help)},
+                                                 {"export", without_mpi(export_model)},
                                                  {"demo", collective(demo, demo_help)},
                                                  {"bench", collective(bench, bench_help)},
                                                  {"report", alone(report)},
@@ -93,7 +95,7 @@ const std::map<std::string, Command> commands = {{"convert", conversion()},
                                                  {"comm-test", collective(comm_test, comm_test_help)},
                                                  {"info", collective(info, info_help)}};
 
-/// With `help`, `help COMMAND`, `version` and -h as the options that they stand for.
+/// Replaces `help`, `help COMMAND`, `version` and -h by the options that they stand for.
 Arguments spelled_out(Arguments args) {
     if (args.empty()) return args;
     if (args[0] == "help") {
@@ -136,8 +138,9 @@ std::optional<int> run_without_mpi(const Arguments& args) {
     fail_everywhere(
         Exit::usage,
         "there is no command '" + command + "'" +
-            unknown_choice(command, names,
-                           "convert, verify, train, evaluate, demo, bench, report, plot, predict, comm-test or info"));
+            unknown_choice(
+                command, names,
+                "convert, verify, train, evaluate, export, demo, bench, report, plot, predict, comm-test or info"));
 }
 
 int run(Comm& comm, const Arguments& args) {

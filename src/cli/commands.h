@@ -20,6 +20,8 @@ int verify(const std::vector<std::string>& args);
 int train(Comm& comm, const std::vector<std::string>& args);
 /// Measures a trained model on a data set; collective.
 int evaluate(Comm& comm, const std::vector<std::string>& args);
+/// Writes a model file in another program's format.
+int export_model(const std::vector<std::string>& args);
 /// Shows how a batch is split over ranks, and its outputs gathered; collective.
 int demo(Comm& comm, const std::vector<std::string>& args);
 /// Measures the speed of training steps; collective.
@@ -40,6 +42,7 @@ int info(Comm& comm, const std::vector<std::string>& args);
 /// What --help prints of the collective ones. It needs no MPI; the others print it themselves.
 std::string train_help();
 std::string evaluate_help();
+std::string export_help();
 std::string demo_help();
 std::string bench_help();
 std::string comm_test_help();

@@ -1,7 +1,6 @@
 // convoy evaluate: reads a model file, builds its model, and measures it on a split.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "base/shorten.h"
 #include "cli/choices.h"
@@ -14,7 +13,6 @@
 #include "train/model_file.h"
 
 namespace convoy {
-namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
 namespace {
@@ -28,17 +26,6 @@ void check_class_names(const std::string& path, const std::vector<std::string>& 
     fail(Exit::bad_input, path + ": class " + std::to_string(ours - model.begin()) + " is " +
                               quoted(ours, model.end()) + ", in " + data_dir + " it is " + quoted(theirs, data.end()) +
                               "; give the data set that the model was trained on, or one of its classes");
-}
-
-/// Returns the best model of a run, else its last, if `path` is the folder of one; else `path`.
-std::string model_in(const std::string& path) {
-    std::error_code error;
-    if (!fs::is_directory(path, error)) return path;
-    for (const char* name : {"model-best.h5", "model.h5"})
-        if (const std::string model = (fs::path(path) / name).string(); fs::is_regular_file(model, error)) return model;
-    fail(Exit::bad_input, path +
-                              ": is a folder without model-best.h5 and model.h5; give a model file, a checkpoint, or "
-                              "the folder of a run that made an evaluation or ended");
 }
 
 struct EvaluateOptions {

@@ -182,6 +182,36 @@ std::vector<float> mean_running_statistics(hid_t file, size_t count, const std::
 
 }  // namespace
 
+std::string model_in(const std::string& path) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    if (!fs::is_directory(path, error)) return path;
+    for (const char* name : {"model-best.h5", "model.h5"})
+        if (const std::string model = (fs::path(path) / name).string(); fs::is_regular_file(model, error)) return model;
+    fail(Exit::bad_input, path +
+                              ": is a folder without model-best.h5 and model.h5; give a model file, a checkpoint, or "
+                              "the folder of a run that made an evaluation or ended");
+}
+
+std::vector<std::vector<float>> read_model_values(const std::string& path, const Graph& graph) {
+    const auto lock = h5::exclusive();
+    const h5::Handle file = h5::open(path);
+    const std::vector<size_t> offsets = running_offsets(graph);
+    std::vector<float> running;
+    if (offsets.back() > 0 && h5::string_attribute(file, "format", path) == checkpoint_format)
+        running = mean_running_statistics(file, offsets.back(), path);
+    std::vector<std::vector<float>> values;
+    for (size_t id = 0; id < graph.params.size(); ++id) {
+        const Param& p = graph.params[id];
+        values.emplace_back(p.shape.count());
+        if (!p.trained && !running.empty())
+            std::copy_n(running.begin() + ptrdiff_t(offsets[id]), p.shape.count(), values.back().begin());
+        else
+            read_tensor(file, p.name, p.shape, values.back().data(), path);
+    }
+    return values;
+}
+
 void load_model(const std::string& path, const State& state, Backend& backend) {
     const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);

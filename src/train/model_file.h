@@ -43,6 +43,12 @@ void save_model(const HeldPlace&, const ModelFile&, const State&,
 void save_model(const HeldPlace&, const ModelFile&, const State&, Backend&);
 /// Reads what model the file, which may be a checkpoint, holds. Throws Exit::bad_input.
 ModelFile read_model_file(const std::string& path);
+/// Reads the parameters and running statistics of `graph` into the host's memory, by ParamId, each
+/// in the shape and layout of graph.params. Checkpoints and errors as load_model().
+std::vector<std::vector<float>> read_model_values(const std::string& path, const Graph&);
+/// Returns `path`, or the best model of a run, else its last, if `path` is the run's folder. Throws
+/// Exit::bad_input if it has none.
+std::string model_in(const std::string& path);
 /// Reads the tensors into `state`; of a checkpoint's running statistics the mean over its ranks, as
 /// an evaluation takes it. Throws Exit::bad_input naming the first tensor that is missing or of
 /// another shape.

@@ -102,19 +102,25 @@ void State::allocate_optimizer(Backend& backend, const OptimizerSpec& spec, bool
 }
 
 /// Running statistics, then their look-ahead averages.
+std::vector<size_t> running_offsets(const Graph& graph) {
+    std::vector<size_t> offsets;
+    size_t at = 0;
+    for (const Param& p : graph.params) {
+        offsets.push_back(p.trained ? 0 : at);
+        at += p.trained ? 0 : padded(p.shape.count());
+    }
+    offsets.push_back(at);
+    return offsets;
+}
+
 void State::allocate_running(const Graph& graph, Backend& backend) {
-    size_t running = 0;
-    for (const Param& p : graph.params) running += p.trained ? 0 : padded(p.shape.count());
+    const std::vector<size_t> offsets = running_offsets(graph);
+    const size_t running = offsets.back();
     const size_t all = look_ahead_ < 0 ? running : 2 * running;
     running_ = backend.allocate(all * size_t(replicas_) * sizeof(float));
     running_tensor_ = view(running_, 0, {1, 1, 1, int(all)});
-    size_t at = 0;
-    for (size_t id = 0; id < graph.params.size(); ++id) {
-        const Param& p = graph.params[id];
-        if (p.trained) continue;
-        params_[id] = view(running_, at, p.shape);
-        at += padded(p.shape.count());
-    }
+    for (size_t id = 0; id < graph.params.size(); ++id)
+        if (!graph.params[id].trained) params_[id] = view(running_, offsets[id], graph.params[id].shape);
 }
 
 Tensor State::running(int replica) const {

@@ -110,4 +110,8 @@ private:
     int look_ahead_ = -1;  // which plane of the optimizer state is the average of the weights
 };
 
+/// Where each running statistic lies in the block State::running(), by ParamId; 0 for trained
+/// parameters. The last element is the block's length without look-ahead. Units: elements.
+std::vector<size_t> running_offsets(const Graph&);
+
 }  // namespace convoy
