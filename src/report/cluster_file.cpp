@@ -21,7 +21,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* advice = "a cluster file is lines of key = value; jobs/README.md lists the keys";
+constexpr const char* advice = "a cluster file is lines of key = value; jobs/CLUSTER_FILES.md lists the keys";
 constexpr double microsecond = 1e-6, gigabyte = 1e9;
 
 std::vector<std::string> words_of(const std::string& text) {

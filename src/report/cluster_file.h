@@ -1,4 +1,4 @@
-// Reads files that describe clusters: jobs/site/*.cluster. jobs/README.md lists their keys.
+// Reads files that describe clusters: jobs/site/*.cluster. jobs/CLUSTER_FILES.md lists their keys.
 #pragma once
 #include <string>
 

@@ -1,7 +1,8 @@
-"""Runs every command of the READMEs as it is written: `readme_commands.py BUILD`. Commands are the
-lines of indented and fenced blocks. They run in a folder of links to the repository, so that
-nobody's runs and data sets are touched, with the shipped sample as input/cifar10. Prints what
-failed, and ends with 1; `--list` only says what would run and what is left out."""
+"""Runs every command of the READMEs and of the pages beside them as it is written:
+`readme_commands.py BUILD`. Commands are the lines of indented and fenced blocks. They run in a
+folder of links to the repository, so that nobody's runs and data sets are touched, with the shipped
+sample as input/cifar10. Prints what failed, and ends with 1; `--list` only says what would run and
+what is left out."""
 
 import os
 import re
@@ -40,7 +41,10 @@ ENDLESS = r"^tail -f"
 
 def readmes():
     listed = subprocess.run(
-        ["git", "ls-files", "README.md", "*/README.md", "CONTRIBUTING.md"], capture_output=True, text=True, check=True
+        ["git", "ls-files", "README.md", "*/README.md", "CONTRIBUTING.md", "jobs/*.md", "output/*.md"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     # The first one makes the data set and the run that other READMEs use.
     return sorted(

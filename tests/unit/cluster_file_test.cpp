@@ -88,7 +88,7 @@ TEST_F(ClusterFile, WhatIsNotSaidIsUsual) {
 TEST_F(ClusterFile, ValuesThatAreNotAllowedAreNamedWithTheirLine) {
     for (const auto& [line, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
              {"adaptors = 2", {"'adaptors'", "did you mean adapters?"}},
-             {"colour = blue", {"'colour'", "key = value", "jobs/README.md"}},
+             {"colour = blue", {"'colour'", "key = value", "jobs/CLUSTER_FILES.md"}},
              {"nodes 4", {"key = value"}},
              {"[nodes]", {"key = value"}},
              {"= 4", {"''"}},
