@@ -1,4 +1,4 @@
-// The table of metric columns in output/README.md equals the code's, line by line: name, unit and
+// The table of metric columns in output/FORMAT.md equals the code's, line by line: name, unit and
 // description.
 #include "train/metrics_tables.h"
 
@@ -26,7 +26,7 @@ TEST(MetricsTables, AreThoseOfTheReadme) {
     add_lines<RankEpochRow>(wanted);
     add_lines<SystemRow>(wanted);
     add_lines<EventRow>(wanted);
-    std::istringstream readme(read_file("output/README.md"));
+    std::istringstream readme(read_file("output/FORMAT.md"));
     for (std::string line; std::getline(readme, line);)
         if (line.starts_with("| `/")) written.push_back(line);
     EXPECT_EQ(written, wanted);
