@@ -11,6 +11,7 @@
 #include "base/durable.h"
 #include "base/input_file.h"
 #include "data/hdf5_failure.h"
+#include "data/hdf5_structure.h"
 #include "data/hdf5_superblock.h"
 #include "data/hdf5_untrusted.h"
 
@@ -37,6 +38,12 @@ Handle file_access() {
         fail(Exit::io, "HDF5 refuses the V110 file format" + because());
     return access;
 }
+
+#if H5_VERSION_GE(1, 12, 0)
+constexpr auto link_info = H5Lget_info1;
+#else
+constexpr auto link_info = H5Lget_info;
+#endif
 
 /// Names of data sets are shown as absolute paths.
 std::string shown(const std::string& name) { return name.starts_with('/') ? name : "/" + name; }
@@ -98,14 +105,13 @@ Handle access_without_lock() {
 
 Handle open(const std::string& path) {
     silence();
-    const uint64_t bytes = size_of_input(path, "check the path: was the file moved or removed?");
+    size_of_input(path, "check the path: was the file moved or removed?");
     if (H5Fis_hdf5(path.c_str()) == 0)
         fail(Exit::bad_input, path + ": is not an HDF5 file (or its first bytes are damaged); make it again");
-    check_superblock(path);
+    check_structure(path);
     const Handle access = access_without_lock();
     Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
-    if (!file.valid()) fail_to_open(path, bytes);
-    check_object(file, "/", path);
+    if (!file.valid()) fail_to_open(path);
     return file;
 }
 
@@ -200,11 +206,11 @@ void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, vo
 bool has(hid_t file, const std::string& name) {
     silence();
     const auto linked = [&](const std::string& part) {
-        H5L_info_t link;
+        LinkInfo link;
         if (!exists_in(H5Lexists(file, part.c_str(), H5P_DEFAULT), file, part) ||
-            H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD)
+            link_info(file, part.c_str(), &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD)
             return false;
-        check_object(file, part, path_of(file));
+        check_object(file, shown(part), link.u.address, path_of(file));
         return true;
     };
     for (size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))

@@ -9,8 +9,6 @@
 #include <new>
 
 #include "base/file_error.h"
-#include "base/shell_word.h"
-#include "data/hdf5_superblock.h"
 
 namespace convoy::h5 {
 namespace {
@@ -127,16 +125,9 @@ void fail_to_read_rows(hid_t dataset, const std::string& path) {
     fail_as(failure, path, name_of(dataset), "make it again");
 }
 
-void fail_to_open(const std::string& path, uint64_t bytes) {
+void fail_to_open(const std::string& path) {
     const Failure failure = innermost_error();
     fail_if_refused(failure, path);
-    if (is_open_for_writing(path))
-        throw Inaccessible(path +
-                           ": is open for writing elsewhere, or the program that wrote to it was killed; close it "
-                           "there or, if no program has it open, clear that mark: h5clear -s " +
-                           shell_word(path));
-    if (failure.minor == H5E_TRUNCATED)
-        fail(Exit::bad_input, path + ": is truncated (" + std::to_string(bytes) + " bytes are left); make it again");
     fail(Exit::bad_input, path + ": cannot be opened: it is damaged" + words_of(failure, path) + "; make it again");
 }
 

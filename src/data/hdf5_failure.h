@@ -8,9 +8,8 @@
 
 namespace convoy::h5 {
 
-/// Throws the reason why H5Fopen failed: Inaccessible, or Exit::bad_input if `path` (of `bytes`) is
-/// damaged.
-[[noreturn]] void fail_to_open(const std::string& path, uint64_t bytes);
+/// Throws the reason why H5Fopen failed: Inaccessible, or Exit::bad_input if `path` is damaged.
+[[noreturn]] void fail_to_open(const std::string& path);
 
 /// Like fail_to_read(), for the rows of a data set. Reads the error stack first, because asking for
 /// the name clears it.

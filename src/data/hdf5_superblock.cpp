@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file_error.h"
+#include "base/shell_word.h"
 #include "data/input_bytes.h"
 
 namespace convoy::h5 {
@@ -15,10 +17,10 @@ constexpr size_t covered = 44;                    // bytes before the checksum, 
 constexpr size_t length = covered + 4;            // of the superblock
 constexpr size_t version_at = 8, address_at = 9;  // bytes that hold the version, and the size of an address
 constexpr size_t length_at = 10, flags_at = 11;   // bytes of the size of a length, and the consistency flags
-constexpr size_t base_at = 12, extension_at = 20, root_at = 36;  // addresses
-constexpr unsigned written = 1, written_for_readers = 4;         // flags: open for writing; so, in SWMR mode
+constexpr size_t base_at = 12, extension_at = 20, end_at = 28, root_at = 36;  // addresses
+constexpr unsigned written = 1, written_for_readers = 4;  // flags: open for writing; so, in SWMR mode
 
-constexpr char signature[] = "\x89HDF\r\n\x1a\n", root_header[] = {'O', 'H', 'D', 'R', 2};
+constexpr char signature[] = "\x89HDF\r\n\x1a\n";
 
 uint64_t address(const unsigned char* bytes, size_t at) {
     uint64_t value = 0;
@@ -72,9 +74,13 @@ bool is_sealed(const unsigned char* bytes) {
 
 }  // namespace
 
-void check_superblock(const std::string& path) {
+std::optional<uint64_t> check_superblock(const std::string& path) {
     const InputBytes file(path);
-    if (file.size() < int64_t(length)) return;
+    const auto truncated = [&] {
+        fail(Exit::bad_input,
+             path + ": is truncated (" + std::to_string(file.size()) + " bytes are left); make it again");
+    };
+    if (file.size() < int64_t(length)) truncated();
     unsigned char bytes[length];
     file.read(0, length, bytes);
     if (std::memcmp(bytes, signature, sizeof signature - 1) != 0)
@@ -82,31 +88,24 @@ void check_superblock(const std::string& path) {
     if (!is_version_3(bytes) || bytes[length_at] != 8)
         fail(Exit::bad_input,
              path + ": is in an old format of HDF5, whose structure has no checksums; " + write_as_v110);
-    if (!is_sealed(bytes)) return;
+    if (!is_sealed(bytes)) return std::nullopt;
     constexpr uint64_t none = ~uint64_t(0);
     if (address(bytes, base_at) != 0 || address(bytes, extension_at) != none)
         fail(Exit::bad_input, path + ": has a user block or file space settings, as no file of Convoy has; " +
                                   "write it again with libver='v110' alone (input/README.md)");
-    const uint64_t root = address(bytes, root_at), size = uint64_t(file.size());
-    unsigned char header[sizeof root_header];
-    if (size < sizeof header || root > size - sizeof header) return;
-    file.read(int64_t(root), sizeof header, header);
-    if (std::memcmp(header, root_header, sizeof header) != 0)
-        fail(Exit::bad_input, path + ": its root group is damaged, or in an old format of HDF5; " + write_as_v110);
+    if ((bytes[flags_at] & (written | written_for_readers)) != 0)
+        throw Inaccessible(path +
+                           ": is open for writing elsewhere, or the program that wrote to it was killed; close it "
+                           "there or, if no program has it open, clear that mark: h5clear -s " +
+                           shell_word(path));
+    if (address(bytes, end_at) > uint64_t(file.size())) truncated();
+    return address(bytes, root_at);
 }
 
 void seal_superblock(std::vector<unsigned char>& bytes) {
     require(bytes.size() > length && is_version_3(bytes.data()), "V110 files have a version 3 superblock");
     const uint32_t sum = checksum_of(bytes.data());
     std::memcpy(&bytes[covered], &sum, sizeof sum);
-}
-
-bool is_open_for_writing(const std::string& path) {
-    const InputBytes file(path);
-    if (file.size() < int64_t(length)) return false;
-    unsigned char bytes[length];
-    file.read(0, length, bytes);
-    return is_version_3(bytes) && (bytes[flags_at] & (written | written_for_readers)) != 0 && is_sealed(bytes);
 }
 
 }  // namespace convoy::h5

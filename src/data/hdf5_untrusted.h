@@ -11,13 +11,22 @@ namespace convoy::h5 {
 
 #if H5_VERSION_GE(1, 12, 0)
 using ObjectInfo = H5O_info1_t;
+using LinkInfo = H5L_info1_t;
 #else
 using ObjectInfo = H5O_info_t;
+using LinkInfo = H5L_info_t;
 #endif
 
-/// Refuses object `name` of an open file if it is of a format without checksums, or has parts in
-/// other objects or other files. The links to it must have been looked at before.
-void check_object(hid_t file, const std::string& name, const std::string& path);
+/// The descriptor of an open file that lies on disk.
+int descriptor_of(hid_t file, const std::string& path);
+
+/// HDF5's number of an open file: files of a process are numbered from 1, one after the other.
+unsigned long number_of(hid_t file, const std::string& path);
+
+/// Refuses object `name`, which a link of `parent` leads to, if it is not as Convoy stores objects
+/// (data/hdf5_structure.h). HDF5 must not have been asked for more than that link before. Files
+/// that are open for writing are this process's own, and not looked at.
+void check_object(hid_t parent, const std::string& name, uint64_t address, const std::string& path);
 
 /// How a data set is cut into chunks, which are all stored plain and with Fletcher-32.
 struct ChunkLayout {

@@ -17,6 +17,7 @@ public:
 
     const std::string& path() const { return path_; }  ///< as messages name it
     int64_t size() const { return size_; }
+    int descriptor() const { return fd_; }
     /// Bytes [offset, offset + bytes) of the file. Throws Exit::bad_input if it has fewer, or
     /// cannot be read.
     void read(int64_t offset, int64_t bytes, void* to) const;

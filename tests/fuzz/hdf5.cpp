@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <vector>
 
 #include "data/hdf5.h"
@@ -149,8 +148,7 @@ bool replace_data_set(hid_t file, Choices& c) {
 void make_hostile_of_kind(size_t kind, const std::string& path, std::span<const uint8_t> bytes) {
     constexpr decltype(&make_hostile) kinds[] = {make_chunks_hostile, make_types_hostile, make_old_hostile,
                                                  make_structure_hostile};
-    const size_t last = std::getenv("CONVOY_FUZZ_STRUCTURE") ? 3 : 2;
-    kinds[std::min(kind, last)](path, bytes);
+    kinds[kind](path, bytes);
 }
 
 void make_hostile(const std::string& path, std::span<const uint8_t> bytes) {

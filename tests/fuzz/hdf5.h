@@ -11,9 +11,7 @@ namespace convoy::test {
 /// perhaps cuts off the end.
 void make_hostile(const std::string& path, std::span<const uint8_t> choices);
 
-/// Makes a file hostile by one of the four functions below: kind 0 to 3. HDF5 1.10.8 and 1.14.5
-/// crash within minutes if structure is changed under right checksums, and Convoy cannot detect
-/// that first. Kind 3 is therefore kind 2 unless CONVOY_FUZZ_STRUCTURE is set.
+/// Makes a file hostile by one of the four functions below: kind 0 to 3.
 void make_hostile_of_kind(size_t kind, const std::string& path, std::span<const uint8_t> choices);
 
 /// Replaces chunks of data sets by any number of stored bytes, with any filters skipped; their
@@ -30,5 +28,14 @@ void make_old_hostile(const std::string& path, std::span<const uint8_t> choices)
 
 /// Changes up to six numbers of the file's structure, and recomputes their checksums.
 void make_structure_hostile(const std::string& path, std::span<const uint8_t> choices);
+
+/// A number in the structure: the `which`-th block of this name, from 0.
+struct StructureChange {
+    std::string block;
+    size_t which, at, width;
+    uint64_t value;
+};
+/// Makes one change, and computes the checksums again.
+void change_structure(const std::string& path, const StructureChange&);
 
 }  // namespace convoy::test

@@ -164,4 +164,18 @@ void make_structure_hostile(const std::string& path, std::span<const uint8_t> by
     write_file(path, file);
 }
 
+void change_structure(const std::string& path, const StructureChange& change) {
+    std::string file = read_file(path);
+    const std::vector<Part> parts = parts_of(file);
+    size_t left = change.which;
+    for (const Part& part : parts)
+        if (std::string_view(file).substr(part.first, 4) == change.block && left-- == 0) {
+            require(change.at + change.width <= part.bytes, "the change lies in its block");
+            std::memcpy(&file[part.first + change.at], &change.value, change.width);
+            seal(file, parts);
+            return write_file(path, file);
+        }
+    require(false, "the file has such a block");
+}
+
 }  // namespace convoy::test

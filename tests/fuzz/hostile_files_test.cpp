@@ -56,10 +56,10 @@ TEST_P(HostileFiles, OfEveryKindAreReadOrRefused) {
                  std::to_string(refused) + " refused", files);
 }
 
-/// Readers of HDF5 files, with each kind of hostile file in tests/fuzz/hdf5.h except the last one.
+/// Readers of HDF5 files, with each kind of hostile file that tests/fuzz/hdf5.h names.
 class HostileFilesOfHdf5 : public testing::TestWithParam<std::tuple<std::string, size_t>> {};
 
-constexpr const char* kind_names[] = {"Chunks", "Types", "OldFormat"};
+constexpr const char* kind_names[] = {"Chunks", "Types", "OldFormat", "Structure"};
 
 TEST_P(HostileFilesOfHdf5, AreReadOrRefused) {
     const auto& [reader, kind] = GetParam();
@@ -86,7 +86,7 @@ TEST_P(HostileFilesOfHdf5, AreReadOrRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Readers, HostileFilesOfHdf5,
                          testing::Combine(testing::Values("shard", "ragged", "checkpoint", "model", "metrics"),
-                                          testing::Range<size_t>(0, 3)),
+                                          testing::Range<size_t>(0, 4)),
                          [](const auto& test) {
                              return std::get<0>(test.param) + kind_names[std::get<1>(test.param)];
                          });

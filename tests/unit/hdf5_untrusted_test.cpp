@@ -188,12 +188,14 @@ TEST_F(Hdf5Untrusted, CommittedTypesAreRefused) {
         const h5::Handle type(H5Tcopy(H5T_STD_I32LE)), one(H5Screate(H5S_SCALAR));
         H5Tcommit2(file, "type", type, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
         h5::create_dataset(file, "set", type, {4}, {4}, "");
-        h5::Handle(H5Acreate2(file, "a", type, one, H5P_DEFAULT, H5P_DEFAULT));
+        const h5::Handle group(H5Gcreate2(file, "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        h5::Handle(H5Acreate2(group, "a", type, one, H5P_DEFAULT, H5P_DEFAULT));
     });
     const h5::Handle file = h5::open(path_);
     EXPECT_EQ(
         "", refusal({path_, "set", "parts that no file of Convoy has"}, [&] { h5::open_dataset(file, "set", path_); }));
-    EXPECT_EQ("", refusal({path_, "attribute a"}, [&] { h5::int_attribute(file, "a", path_); }));
+    EXPECT_EQ("", refusal({path_, "group", "attribute"}, [&] { h5::has(file, "group"); }));
+    EXPECT_EQ("", refusal({path_, "type"}, [&] { h5::has(file, "type"); }));
 }
 
 // HDF5 1.10 allocates memory for the length of a text, and writes as much as the heap has.

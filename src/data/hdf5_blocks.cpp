@@ -1,0 +1,70 @@
+#include "data/hdf5_blocks.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "base/file_error.h"
+
+namespace convoy::h5 {
+
+void expect(bool fits, const char* part) {
+    if (!fits) throw Unfit{part};
+}
+
+std::string_view Fields::take(uint64_t count) {
+    expect(count <= bytes_.size(), "a part that ends too early");
+    const std::string_view taken = bytes_.substr(0, count);
+    bytes_.remove_prefix(count);
+    return taken;
+}
+
+uint64_t Fields::number(size_t count) {
+    expect(count <= 8, "a number of more than 8 bytes");
+    uint64_t value = 0;
+    const std::string_view digits = take(count);
+    for (size_t i = count; i-- > 0;) value = value << 8 | uint8_t(digits[i]);
+    return value;
+}
+
+void Fields::expect_number(uint64_t value, size_t count, const char* part) { expect(number(count) == value, part); }
+
+size_t bytes_for(uint64_t most) { return most == 0 ? 1 : (size_t(std::bit_width(most)) - 1) / 8 + 1; }
+
+Blocks::Blocks(int fd, const std::string& path) : fd_(fd), path_(path) {
+    struct stat status{};
+    if (::fstat(fd, &status) != 0) cannot_read(path, errno, "check the file system");
+    size_ = uint64_t(status.st_size);
+}
+
+std::string Blocks::look_at(uint64_t address, uint64_t bytes) const {
+    constexpr uint64_t most = uint64_t(16) << 20;
+    expect(address <= size_ && bytes <= size_ - address && bytes <= most, "a part outside of the file");
+    std::string all(bytes, '\0');
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t got = ::pread(fd_, all.data() + done, bytes - done, off_t(address + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) cannot_read(path_, errno, "check the file system");
+        expect(got > 0, "a part outside of the file");
+        done += size_t(got);
+    }
+    return all;
+}
+
+std::string Blocks::take(uint64_t address, uint64_t bytes, std::string_view signature, uint64_t wanted) {
+    expect(address <= size_ && bytes <= size_ - address, "a part outside of the file");
+    std::string block = look_at(address, std::min(bytes, wanted));
+    expect(block.starts_with(signature), "a part of another kind than is said");
+    const uint64_t end = address + bytes;
+    const auto next = taken_.upper_bound(address);
+    if ((next != taken_.end() && next->first < end) || (next != taken_.begin() && std::prev(next)->second > address))
+        overlapped_ = true;
+    expect(!overlapped_, "parts that overlap");
+    taken_.emplace_hint(next, address, end);
+    return block;
+}
+
+}  // namespace convoy::h5

@@ -1,0 +1,137 @@
+#include "data/hdf5_chunk_index.h"
+
+#include <bit>
+
+#include "data/hdf5_dense.h"
+
+namespace convoy::h5 {
+namespace {
+
+constexpr uint64_t filtered = 1, page_bits = 10, page = 1 << page_bits;
+
+/// Bytes of a chunk's entry: address, stored bytes and filters that it skipped.
+size_t entry_bytes(const ChunkIndex& index) {
+    const size_t log2 = size_t(std::bit_width(index.chunk_bytes)) - 1;
+    return 8 + std::min<size_t>(8, 1 + (log2 + 8) / 8) + 4;
+}
+
+void check_begin(Fields& fields, uint64_t array) {
+    fields.take(4);
+    fields.expect_number(0, 1, "a chunk index's version");
+    fields.expect_number(filtered, 1, "a chunk index's kind");
+    if (array != no_address) fields.expect_number(array, 8, "a chunk index's block");
+}
+
+/// Bytes of a block of `entries`, of which more than a page have a checksum for each page.
+uint64_t block_bytes(uint64_t before, uint64_t entries, size_t entry) {
+    const uint64_t pages = entries > page ? (entries + page - 1) / page : 0;
+    return before + entries * entry + 4 + pages * 4;
+}
+
+void check_fixed(Blocks& blocks, const ChunkIndex& index) {
+    const std::string header = blocks.take(index.address, 28, "FAHD");
+    Fields fields(header);
+    check_begin(fields, no_address);
+    fields.expect_number(entry_bytes(index), 1, "a chunk index's entries");
+    fields.expect_number(page_bits, 1, "a chunk index's pages");
+    fields.expect_number(index.chunks, 8, "a chunk index's number of chunks");
+    const uint64_t block = fields.number(8);
+    if (block == no_address) return expect(index.chunks <= page, "a chunk index's number of chunks");
+    const uint64_t pages = index.chunks > page ? (index.chunks + page - 1) / page : 0;
+    const std::string begin =
+        blocks.take(block, block_bytes(14 + (pages + 7) / 8, index.chunks, entry_bytes(index)), "FADB", 14);
+    Fields of_block(begin);
+    check_begin(of_block, index.address);
+}
+
+/// An extensible array: an index block, whose first four entries are its own. Then groups of data
+/// blocks, 29 in all: group u has 2^(u/2) blocks of 16 * 2^((u+1)/2) entries. The index block names
+/// the blocks of the first four groups; later groups have a block of their own that does.
+class ExtensibleArray {
+public:
+    ExtensibleArray(Blocks& blocks, const ChunkIndex& index)
+        : blocks_(blocks), index_(index), entry_(entry_bytes(index)) {}
+
+    void check() {
+        const std::string header = blocks_.take(index_.address, 72, "EAHD");
+        Fields fields(header);
+        check_begin(fields, no_address);
+        fields.expect_number(entry_, 1, "a chunk index's entries");
+        fields.expect_number(32, 1, "a chunk index's size");
+        fields.expect_number(own_entries, 1, "a chunk index's blocks");
+        fields.expect_number(first_entries, 1, "a chunk index's blocks");
+        fields.expect_number(4, 1, "a chunk index's blocks");
+        fields.expect_number(page_bits, 1, "a chunk index's pages");
+        fields.take(32);  // numbers and bytes of blocks, of which HDF5 uses none
+        const uint64_t end = fields.number(8);
+        fields.take(8);
+        const uint64_t block = fields.number(8);
+        if (block != no_address) check_index_block(block);
+        // HDF5 looks at each of them, also at those that no block holds.
+        expect(end <= entries_, "a chunk index's number of chunks");
+    }
+
+private:
+    static constexpr uint64_t own_entries = 4, first_entries = 16, groups = 29, early_groups = 4;
+
+    static uint64_t blocks_of(uint64_t group) { return uint64_t(1) << group / 2; }
+    static uint64_t entries_of(uint64_t group) { return first_entries << (group + 1) / 2; }
+
+    void check_index_block(uint64_t address) {
+        const uint64_t bytes = 14 + own_entries * entry_ + 8 * (6 + groups - early_groups) + 4;
+        const std::string block = blocks_.take(address, bytes, "EAIB");
+        Fields fields(block);
+        check_begin(fields, index_.address);
+        fields.take(own_entries * entry_);
+        entries_ += own_entries;
+        uint64_t first = 0;
+        for (uint64_t group = 0; group < groups; ++group) {
+            if (group < early_groups)
+                check_data_blocks(fields, group);
+            else if (const uint64_t named = fields.number(8); named != no_address)
+                check_group_block(named, group, first);
+            first += blocks_of(group) * entries_of(group);
+        }
+    }
+    void check_group_block(uint64_t address, uint64_t group, uint64_t first) {
+        const uint64_t pages = entries_of(group) > page ? entries_of(group) / page : 0;
+        const uint64_t marks = blocks_of(group) * ((pages + 7) / 8);  // a bit for each page that is in use
+        const std::string block = blocks_.take(address, 18 + marks + 8 * blocks_of(group) + 4, "EASB");
+        Fields fields(block);
+        check_begin(fields, index_.address);
+        fields.expect_number(first, 4, "a chunk index's block");
+        fields.take(marks);
+        check_data_blocks(fields, group);
+    }
+    /// HDF5 does not use the place in the array that a data block notes.
+    void check_data_blocks(Fields& addresses, uint64_t group) {
+        for (uint64_t i = 0; i < blocks_of(group); ++i) {
+            const uint64_t address = addresses.number(8);
+            if (address == no_address) continue;
+            const std::string begin = blocks_.take(address, block_bytes(18, entries_of(group), entry_), "EADB", 14);
+            Fields fields(begin);
+            check_begin(fields, index_.address);
+            entries_ += entries_of(group);
+        }
+    }
+
+    Blocks& blocks_;
+    const ChunkIndex& index_;
+    const size_t entry_;
+    uint64_t entries_ = 0;  // that blocks hold
+};
+
+}  // namespace
+
+void check_chunk_index(Blocks& blocks, const ChunkIndex& index) {
+    constexpr size_t node_bytes = 2048;
+    expect(index.chunk_bytes > 0 && index.kind >= 1 && index.kind <= 5 && index.kind != 2, "a chunk index");
+    expect(index.kind != 1 || index.chunks == 1, "an index of one chunk");
+    if (index.kind == 1) return;
+    if (index.kind == 3) return check_fixed(blocks, index);
+    if (index.kind == 4) return ExtensibleArray(blocks, index).check();
+    each_record(blocks, index.address, Record::filtered_chunk, node_bytes, entry_bytes(index) + 8 * index.rank,
+                [](Fields) {});
+}
+
+}  // namespace convoy::h5
