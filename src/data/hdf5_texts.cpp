@@ -19,6 +19,7 @@ namespace convoy::h5 {
 namespace {
 
 constexpr uint64_t heap_header = 16, object_header = 16, most_heap_bytes = 16 << 20;
+constexpr uint64_t most_read = 256 << 20;  // bytes of heaps, for all texts of a file; Convoy's have 4 KiB each
 // An attribute in its file, as HDF5's format specification has it (version 3, a scalar): header,
 // name, type, extent, reference.
 constexpr size_t message_header = 9, most_name = 256, most_type = 64, extent_bytes = 4, reference_bytes = 16;
@@ -33,11 +34,8 @@ template <class T> T number(std::string_view bytes, size_t at) {
 /// The file that HDF5 has open.
 class OpenBytes {
 public:
-    OpenBytes(hid_t file, const std::string& path) : path_(path) {
-        void* fd = nullptr;
-        if (H5Fget_vfd_handle(file, H5P_DEFAULT, &fd) < 0) fail_to_read(path, "its bytes", "make it again");
-        fd_ = *static_cast<int*>(fd);
-    }
+    OpenBytes(hid_t file, const std::string& path) : path_(path), fd_(descriptor_of(file, path)) {}
+    const std::string& path() const { return path_; }
     /// Up to `bytes` from `at` on; less at the end of the file.
     std::string read(uint64_t at, size_t bytes) const {
         std::string all(bytes, '\0');
@@ -64,11 +62,13 @@ public:
 
 private:
     const std::string& path_;
-    int fd_ = -1;
+    const int fd_;
 };
 
-/// The text that `reference` names; none unless heap and reference agree.
-std::optional<std::string> text_of(const OpenBytes& file, const std::string& reference) {
+/// The text that `reference` names; none unless heap and reference agree. Takes the bytes that it
+/// reads from `left`; throws Exit::bad_input if there are not so many, because any number of
+/// references may name the same text.
+std::optional<std::string> text_of(const OpenBytes& file, const std::string& reference, uint64_t& left) {
     const auto length = number<uint32_t>(reference, 0), index = number<uint32_t>(reference, 12);
     const auto address = number<uint64_t>(reference, 4);
     if (length == 0 && address == 0) return "";
@@ -76,6 +76,9 @@ std::optional<std::string> text_of(const OpenBytes& file, const std::string& ref
     if (header.size() < heap_header || !header.starts_with("GCOL") || header[4] != 1) return std::nullopt;
     const auto bytes = number<uint64_t>(header, 8);
     if (bytes < heap_header || bytes > most_heap_bytes) return std::nullopt;
+    if (bytes > left)
+        fail(Exit::bad_input, file.path() + ": its texts lie in heaps of more than 256 MiB; make it again");
+    left -= bytes;
     const std::string heap = file.read(address, bytes);
     if (heap.size() < bytes) return std::nullopt;
     for (uint64_t at = heap_header; bytes - at >= object_header;) {
@@ -90,7 +93,10 @@ std::optional<std::string> text_of(const OpenBytes& file, const std::string& ref
     return std::nullopt;
 }
 
-using References = std::map<std::string, std::vector<std::string>>;  // by the name of an attribute
+struct References {
+    std::map<std::string, std::vector<std::string>> by_name;  // of the attribute
+    uint64_t left = most_read;                                // bytes of heaps
+};
 
 /// Notes what begins at `bytes` if it is an attribute that holds one text of variable length.
 void note_attribute(std::string_view bytes, References& found) {
@@ -104,16 +110,16 @@ void note_attribute(std::string_view bytes, References& found) {
     const bool is_text = (bytes[type] & 0x0f) == H5T_VLEN && (bytes[type + 1] & 0x0f) == 1;
     if (name.find('\0') != name.npos || bytes[type - 1] != 0 || !is_text || number<uint32_t>(bytes, extent) != 2)
         return;
-    found[std::string(name)].emplace_back(bytes.substr(reference, reference_bytes));
+    found.by_name[std::string(name)].emplace_back(bytes.substr(reference, reference_bytes));
 }
 
 /// Returns the references to texts in the whole file. Remembers those of the file that was read
 /// last.
-const References& references_in(const OpenBytes& file, unsigned long file_number) {
-    static unsigned long known = 0;  // HDF5 numbers the files of a process from 1
+References& references_in(const OpenBytes& file, unsigned long file_number) {
+    static unsigned long known = 0;
     static References found;
     if (file_number == known) return found;
-    found.clear();
+    found = References();
     file.each_block([&](std::string_view bytes) {
         for (; !bytes.empty(); bytes.remove_prefix(1))
             if (bytes[0] == 3) note_attribute(bytes, found);
@@ -126,15 +132,12 @@ const References& references_in(const OpenBytes& file, unsigned long file_number
 
 std::optional<std::string> variable_text(hid_t attribute, const std::string& name, const std::string& path) {
     const Handle file(H5Iget_file_id(attribute));
-    ObjectInfo root{};
-    if (H5Oget_info_by_name2(file, "/", &root, H5O_INFO_BASIC, H5P_DEFAULT) < 0)
-        fail_to_read(path, "/", "make it again");
     const OpenBytes bytes(file, path);
-    const References& all = references_in(bytes, root.fileno);
-    const auto found = all.find(name);
-    if (found == all.end()) return std::nullopt;
+    References& all = references_in(bytes, number_of(file, path));
+    const auto found = all.by_name.find(name);
+    if (found == all.by_name.end()) return std::nullopt;
     for (auto reference = found->second.rbegin(); reference != found->second.rend(); ++reference)
-        if (const std::optional<std::string> text = text_of(bytes, *reference))
+        if (const std::optional<std::string> text = text_of(bytes, *reference, all.left))
             return text->substr(0, text->find('\0'));
     return std::nullopt;
 }

@@ -225,6 +225,23 @@ TEST_F(Hdf5Untrusted, TextsOfAnotherLengthThanTheirHeapSaysAreRefused) {
     EXPECT_EQ(h5::string_attribute(h5::open(path_), "text", path_), text);
 }
 
+// Each of them would be looked for in the whole heap.
+TEST_F(Hdf5Untrusted, ManyReferencesToALargeHeapAreRefused) {
+    make([&](hid_t file) { h5::set_attribute(file, "text", std::string(15'000'000, 't')); });
+    std::string whole = read_file(path_);
+    const size_t name = whole.find(std::string("text", 5)), begin = name - 9, heap = whole.find("GCOL");
+    const uint64_t address = heap;
+    const size_t reference = whole.find(std::string(reinterpret_cast<const char*>(&address), 8), begin);
+    ASSERT_LT(reference, begin + 100);
+    std::string message = whole.substr(begin, reference + 12 - begin);
+    EXPECT_EQ(h5::string_attribute(h5::open(path_), "text", path_).size(), 15'000'000u);
+    message[message.size() - 4] = 9;  // another object, which the heap does not have
+    for (int i = 0; i < 100; ++i) whole += message;
+    write_file(path_, whole);
+    EXPECT_EQ("", refusal({path_, "heaps of more than 256 MiB"},
+                          [&] { h5::string_attribute(h5::open(path_), "text", path_); }));
+}
+
 TEST_F(Hdf5Untrusted, NoFileLoadsALibraryOfFilters) {
     make([](hid_t) {});
     h5::open(path_);
