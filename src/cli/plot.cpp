@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/project.h"
 #include "cli/commands.h"
 #include "cli/python.h"
+#include "data/hdf5_structure.h"
 
 namespace convoy {
 namespace {
@@ -33,6 +36,19 @@ std::vector<std::string> command_of_plot() {
     return {python_for_plots(folder + "/requirements.txt"), path};
 }
 
+/// Refuses metrics on which HDF5 would crash in Python; the script looks at all else. `argument`
+/// may be any word of the command.
+void check_metrics(const std::string& argument) {
+    constexpr char begin[] = "\x89HDF\r\n\x1a\n";
+    std::error_code unseen;
+    const bool is_folder = std::filesystem::is_directory(argument, unseen);
+    const std::string path = is_folder ? argument + "/metrics.h5" : argument;
+    if (!std::filesystem::is_regular_file(path, unseen)) return;
+    char bytes[sizeof begin - 1] = {};
+    std::ifstream(path, std::ios::binary).read(bytes, sizeof bytes);
+    if (std::string(bytes, sizeof bytes) == begin) h5::check_structure(path, h5::Objects::all);
+}
+
 }  // namespace
 
 int plot_cells(const std::string& json, const std::string& out) {
@@ -53,6 +69,7 @@ int plot(const std::vector<std::string>& args) {
         return 0;
     }
     std::vector<std::string> words = command_of_plot();
+    for (const std::string& argument : args) check_metrics(argument);
     words.insert(words.end(), args.begin(), args.end());
     return run_python(words);
 }

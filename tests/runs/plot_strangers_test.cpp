@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tests/fuzz/hdf5.h"
 #include "tests/support/cluster.h"
 #include "train/metrics.h"
 
@@ -178,6 +179,23 @@ for kind in sys.argv[3:]:
     EXPECT_EQ(count(f.out, "metrics.h5: "), count(kinds, " ")) << f.out;
     record_fault("metric files with links, foreign storage, filters, short chunks or impossible sizes",
                  "`plot`: one line, exit 3; nothing of another file is read", "all refused", count(kinds, " "));
+}
+
+// Python's HDF5 would crash.
+TEST_F(PlotStrangers, MetricsWhoseStructureContradictsItselfAreRefused) {
+    const std::string metrics = run_ + "/metrics.h5", whole = read_file(metrics);
+    int refused = 0;
+    for (const StructureChange& change :
+         {StructureChange{"BTHD", 0, 10, 2, 0}, {"BTHD", 0, 6, 4, 64}, {"FRHP", 0, 110, 2, 0}, {"FRHP", 0, 5, 2, 3}}) {
+        write_file(metrics, whole);
+        change_structure(metrics, change);
+        for (const std::string& run : {run_, metrics})
+            refused += refusal(there(convoy_ + " plot " + run), Exit::bad_input,
+                               {metrics, "is not as convoy stores it"}) == "";
+    }
+    EXPECT_EQ(refused, 8);
+    record_fault("metrics whose structure contradicts itself, under right checksums", "`plot`: one line, exit 3",
+                 "as promised", refused);
 }
 
 TEST_F(PlotStrangers, APictureTakesThePlaceOfALink) {
