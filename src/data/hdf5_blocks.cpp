@@ -41,7 +41,7 @@ Blocks::Blocks(int fd, const std::string& path) : fd_(fd), path_(path) {
 }
 
 std::string Blocks::look_at(uint64_t address, uint64_t bytes) const {
-    constexpr uint64_t most = uint64_t(16) << 20;
+    constexpr uint64_t most = uint64_t(17) << 20;  // an attribute has up to 16 MiB
     expect(address <= size_ && bytes <= size_ - address && bytes <= most, "a part outside of the file");
     std::string all(bytes, '\0');
     for (size_t done = 0; done < bytes;) {

@@ -49,7 +49,7 @@ public:
     std::string take(uint64_t address, uint64_t bytes, std::string_view signature) {
         return take(address, bytes, signature, bytes);
     }
-    /// Reads bytes that belong to a block that is taken later.
+    /// Reads bytes that belong to a block that is taken before or later.
     std::string look_at(uint64_t address, uint64_t bytes) const;
     /// Whether two blocks overlapped.
     bool overlapped() const { return overlapped_; }

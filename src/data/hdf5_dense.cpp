@@ -128,7 +128,7 @@ public:
         if (kind == huge) {
             const auto found = huge_.find(fields.number(form_.id_bytes - 1));
             expect(found != huge_.end(), "an object in a heap");
-            return found->second;
+            return blocks_.look_at(found->second.first, found->second.second);
         }
         expect(kind == managed, "an object in a heap");
         const uint64_t offset = fields.number(form_.offset_bytes), bytes = fields.number(2);
@@ -180,16 +180,17 @@ private:
     void note_huge(uint64_t address) {
         each_record(blocks_, address, Record::huge_object, dense_node_bytes, 24, [&](Fields record) {
             const uint64_t at = record.number(8), bytes = record.number(8), id = record.number(8);
-            expect(huge_.emplace(id, blocks_.take(at, bytes, "")).second, "an object in a heap");
+            blocks_.take(at, bytes, "", /*wanted=*/0);
+            expect(huge_.emplace(id, std::pair(at, bytes)).second, "an object in a heap");
         });
     }
 
     Blocks& blocks_;
     const HeapForm form_;
     const uint64_t address_;
-    uint64_t end_ = 0;                        // of the last block, in the heap
-    std::map<uint64_t, std::string> direct_;  // blocks by offset
-    std::map<uint64_t, std::string> huge_;    // objects by id
+    uint64_t end_ = 0;                                        // of the last block, in the heap
+    std::map<uint64_t, std::string> direct_;                  // blocks by offset
+    std::map<uint64_t, std::pair<uint64_t, uint64_t>> huge_;  // address and bytes of objects by id
 };
 
 /// `by_order` follows `by_name`. Before the heap's id, their records have as many bytes.
