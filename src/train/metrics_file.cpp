@@ -121,14 +121,19 @@ void read_run(hid_t file, std::map<std::string, std::string>& texts, const std::
     const int count = run.valid() ? H5Aget_num_attrs(run) : -1;
     if (count < 0) h5::fail_to_read(path, "/run", advice);
     if (count > most) fail(Exit::bad_input, path + ": /run has " + std::to_string(count) + " attributes; " + advice);
-    for (int i = 0; i < count; ++i) {
-        const h5::Handle attribute(
-            H5Aopen_by_idx(run, ".", H5_INDEX_NAME, H5_ITER_INC, hsize_t(i), H5P_DEFAULT, H5P_DEFAULT));
+    std::vector<std::string> names;  // at once: HDF5 sorts all of them to find one by its number
+    const auto note = [](hid_t, const char* name, const H5A_info_t*, void* all) -> herr_t {
+        static_cast<std::vector<std::string>*>(all)->emplace_back(name);
+        return 0;
+    };
+    if (H5Aiterate2(run, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, note, &names) < 0)
+        h5::fail_to_read(path, "/run", advice);
+    for (const std::string& name : names) {
+        const h5::Handle attribute(H5Aopen(run, name.c_str(), H5P_DEFAULT));
         const h5::Handle type(attribute.valid() ? H5Aget_type(attribute) : H5I_INVALID_HID);
-        char name[256] = "";  // Convoy writes no longer one
-        const bool is_text = type.valid() && H5Tget_class(type) == H5T_STRING;
-        const ssize_t length = is_text ? H5Aget_name(attribute, sizeof name, name) : 0;
-        if (length > 0 && size_t(length) < sizeof name) texts[name] = h5::string_attribute(run, name, path);
+        constexpr size_t longest = 255;  // Convoy writes no longer one
+        if (type.valid() && H5Tget_class(type) == H5T_STRING && name.size() <= longest)
+            texts[name] = h5::string_attribute(run, name, path);
     }
 }
 

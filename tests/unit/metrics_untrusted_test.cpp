@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "data/hdf5.h"
-#include "tests/support/support.h"
+#include "tests/support/cluster.h"
 #include "tests/unit/metrics_folder.h"
 #include "train/metrics_file.h"
 
@@ -103,6 +103,20 @@ TEST_F(MetricsUntrusted, TextsThatOthersAddedAreRead) {
     const MetricsFile read = read_metrics(h5());
     EXPECT_EQ(read.run.at("note"), "a second, longer note");
     EXPECT_FALSE(read.run.contains(std::string(255, 'n')));
+}
+
+// HDF5 would sort all of them for each, and take most of a minute.
+TEST_F(MetricsUntrusted, ThousandsOfAttributesAreReadInOneGo) {
+    constexpr int attributes = 4000;
+    {
+        const h5::Handle file(H5Fopen(h5().c_str(), H5F_ACC_RDWR, H5P_DEFAULT)),
+            run(H5Gopen2(file, "run", H5P_DEFAULT));
+        for (int i = 0; i < attributes; ++i) h5::set_checked_attribute(run, "note " + std::to_string(i), "a");
+    }
+    const Finished f = run(with_limit(sibling("convoy") + " report " + dir, 10));
+    EXPECT_EQ("", failure(f));
+    const MetricsFile read = read_metrics(h5());
+    for (int i = 0; i < attributes; ++i) EXPECT_EQ(read.run.at("note " + std::to_string(i)), "a");
 }
 
 }  // namespace
