@@ -80,7 +80,8 @@ class Torch(unittest.TestCase):
         self.assertEqual(len(json.loads(info["class_names"])), 10)
 
     def test_mnist(self):
-        self.check("mnist-conv", Mnist(), "input/mnist-sample")
+        convoy("convert", "mnist", "--from", "input/mnist-sample", "--to", f"{self.dir}/mnist")
+        self.check("mnist-conv", Mnist(), f"{self.dir}/mnist")
 
     def test_resnets_with_the_cifar_stem(self):
         for name in ("resnet18", "resnet34", "resnet50"):

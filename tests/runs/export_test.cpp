@@ -43,10 +43,17 @@ protected:
     void SetUp() override {
         if (run("${PYTHON:-/usr/bin/python3} -c 'import h5py, numpy'").code != 0) GTEST_SKIP() << "no h5py here";
     }
-    /// Trains `model` for two steps on the images of input/`data`; returns its model file.
+    /// The shipped MNIST images as shards.
+    std::string mnist() {
+        const std::string data = dir_.path("mnist");
+        if (!std::filesystem::exists(data))
+            EXPECT_EQ("", failure(convoy_alone("convert mnist --from input/mnist-sample --to " + data)));
+        return data;
+    }
+    /// Trains `model` for two steps on a data set; returns its model file.
     std::string trained(const std::string& model, const std::string& data) {
         const std::string out = dir_.path(model);
-        const Finished f = convoy_alone("train --model " + model + " --data input/" + data +
+        const Finished f = convoy_alone("train --model " + model + " --data " + data +
                                         " --lr 0.01 --max-steps 2 --batch-size 8 --eval-images 8 --output " + out);
         EXPECT_EQ("", failure(f));
         return out + "/model.h5";
@@ -70,7 +77,7 @@ protected:
 
 // The names that torchvision's resnet18 has, by the structure that its source has.
 TEST_F(Export, AResnetHasTorchvisionsNamesShapesAndValues) {
-    const std::string file = trained("resnet18", "cifar10-sample");
+    const std::string file = trained("resnet18", "input/cifar10-sample");
     EXPECT_EQ(python(R"(
 _, ours = safetensors(sys.argv[1])
 theirs, conv, norm = {}, lambda n, o, i, k: theirs.update({n + ".weight": (o, i, k, k)}), None
@@ -105,14 +112,14 @@ print("same")
 // The forward pass of PyTorch's MNIST example in NumPy, with nothing but the exported file, has the
 // loss that `convoy evaluate` prints.
 TEST_F(Export, MnistConvComputesTheSameElsewhere) {
-    const std::string file = trained("mnist-conv", "mnist-sample");
-    const Finished f = convoy_alone("evaluate --model-file " + file + " --data input/mnist-sample");
+    const std::string file = trained("mnist-conv", mnist());
+    const Finished f = convoy_alone("evaluate --model-file " + file + " --data " + mnist());
     ASSERT_EQ("", failure(f));
     EXPECT_EQ(python(R"(
 info, t = safetensors(sys.argv[1])
 images, labels = [], []
 import glob
-for path in sorted(glob.glob("input/mnist-sample/test-*.h5")):
+for path in sorted(glob.glob(sys.argv[3] + "/test-*.h5")):
     with h5py.File(path) as shard:
         images.append(shard["images"][()]), labels.append(shard["labels"][()])
 labels = np.concatenate(labels)
@@ -136,7 +143,7 @@ assert abs(loss - float(evaluated[1])) < 1e-4, (loss, evaluated[1])
 assert (x.argmax(1) == labels).sum() == int(evaluated[2])
 print("same")
 )",
-                     exported(file) + " '" + f.out + "'"),
+                     exported(file) + " '" + f.out + "' " + mnist()),
               "same\n");
 }
 
@@ -147,7 +154,7 @@ TEST_F(Export, TheOtherModelsHaveTheirAuthorsNames) {
         {"pyramidnet",
          "conv1.weight bn1.running_mean layer1.0.bn3.weight layer3.17.conv2.weight bn_final.bias fc.bias"}};
     for (const auto& [model, names] : cases) {
-        const std::string file = exported(trained(model, "cifar10-sample"));
+        const std::string file = exported(trained(model, "input/cifar10-sample"));
         EXPECT_EQ(
             python("_, t = safetensors(sys.argv[1])\n"
                    "print([n for n in sys.argv[2:] if n not in t], [n for n in t if 'stage' in n or 'group' in n])",
@@ -158,7 +165,7 @@ TEST_F(Export, TheOtherModelsHaveTheirAuthorsNames) {
 }
 
 TEST_F(Export, HalfPrecisionIsRoundedAndCheckpointsAreModels) {
-    const std::string file = trained("mnist-conv", "mnist-sample"), run = std::filesystem::path(file).parent_path();
+    const std::string file = trained("mnist-conv", mnist()), run = std::filesystem::path(file).parent_path();
     const std::string whole = exported(file), f16 = exported(file, "--dtype f16"),
                       bf16 = exported(file, "--dtype bf16");
     EXPECT_EQ(python(R"(
@@ -176,7 +183,7 @@ print("same")
 }
 
 TEST_F(Export, MistakesAreOneLine) {
-    const std::string file = trained("mnist-linear", "mnist-sample"), to = dir_.path("x.safetensors");
+    const std::string file = trained("mnist-linear", mnist()), to = dir_.path("x.safetensors");
     const std::string start = "export --model-file " + file + " --to ";
     EXPECT_EQ("", refusal(convoy_alone(start + dir_.path("x.onnx")), Exit::usage, {"x.onnx", "NAME.safetensors"}));
     EXPECT_EQ("", refusal(convoy_alone(start + to + " --dtype f8"), Exit::usage, {"f32, f16 or bf16"}));
