@@ -29,32 +29,35 @@ using namespace convoy;
 namespace {
 
 const char* const usage =
-    "usage: convoy COMMAND [options]      (convoy COMMAND -h tells more)\n"
-    "  convert   make a data set of HDF5 shards from CIFAR, MNIST, image files or a seed\n"
-    "  verify    check every checksum of a data set\n"
-    "  train     train a model; start it with mpirun or srun for several ranks\n"
-    "  evaluate  measure a trained model on a data set\n"
-    "  export    write a trained model for other programs: safetensors with PyTorch's names\n"
-    "  demo      show how ranks split a batch and gather its outputs: forward only, as DataParallel\n"
-    "  bench     measure the speed of training steps on made-up or real images\n"
-    "  report    sum up runs: accuracy, time, images/s, slow ranks; or how they scale\n"
-    "  plot      draw runs, or how they scale, as a picture\n"
-    "  predict   say what a training step will take on a cluster, before a job is queued\n"
-    "  comm-test check sums over ranks, and measure them\n"
-    "  info      print versions and the ranks with their devices\n"
-    "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write, 6 communication failed,\n"
-    "            7 not enough memory, 85 checkpointed on request, 130 interrupted\n";
+    "usage: convoy COMMAND [options]\n"
+    "Trains image classifiers on many ranks; mpirun or srun starts several.\n\n"
+    "  convert    make a data set from image files, CIFAR, MNIST or a seed\n"
+    "  verify     check every checksum of a data set\n"
+    "  train      train a model\n"
+    "  evaluate   measure a trained model on a data set\n"
+    "  export     write a trained model as safetensors, for PyTorch\n"
+    "  report     sum runs up and compare them, or say how they scale\n"
+    "  plot       draw runs, or how they scale, as a picture\n"
+    "  bench      measure training steps on made-up or real images\n"
+    "  predict    say what a step will take on a cluster, before a job is queued\n"
+    "  demo       show how ranks split a batch: forward only, as DataParallel\n"
+    "  comm-test  check sums over ranks, and measure them\n"
+    "  info       print versions and the ranks with their devices\n\n"
+    "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write,\n"
+    "  6 communication failed, 7 not enough memory, 85 checkpointed on request,\n"
+    "  130 interrupted\n\n"
+    "one screen on a command: convoy COMMAND -h; all of its options: convoy COMMAND --help\n";
 
 using Arguments = std::vector<std::string>;
 
 struct Command {
     std::function<int(Comm&, const Arguments&)> run;
-    std::function<void(const Arguments&)> help;      ///< of arguments with --help among them; starts no MPI
+    OptionGroups (*options)();                       ///< for help
     int (*without_mpi)(const Arguments&) = nullptr;  ///< what runs instead, on rank 0
 };
 
 /// A command that runs on one rank and needs no others.
-Command alone(int (*command)(const Arguments&)) {
+Command alone(int (*command)(const Arguments&), OptionGroups (*options)()) {
     const auto run = [command](Comm& comm, const Arguments& args) {
         int code = 0;
         comm.together([&] {
@@ -62,67 +65,77 @@ Command alone(int (*command)(const Arguments&)) {
         });
         return code;
     };
-    return {run, command};
+    return {run, options};
 }
 
 /// Returns a command like alone(), which also runs on machines where MPI does not start.
-Command without_mpi(int (*command)(const Arguments&)) {
-    Command c = alone(command);
+Command without_mpi(int (*command)(const Arguments&), OptionGroups (*options)()) {
+    Command c = alone(command, options);
     c.without_mpi = command;
     return c;
 }
 
-Command collective(int (*command)(Comm&, const Arguments&), std::string (*help)()) {
-    return {command, [help](const Arguments&) { std::fputs(printable(help(), "\n").c_str(), stdout); }};
-}
+using Collective = int (*)(Comm&, const Arguments&);
 
-/// One of its sources is converted by all ranks.
-Command conversion() {
-    return {[](Comm& comm, const Arguments& args) { return convert(comm, args); },
-            [](const Arguments& args) { convert(args); }};
-}
+const std::map<std::string, Command> commands = {{"convert", {Collective(convert), options_of_convert}},
+                                                 {"verify", alone(verify, options_of_verify)},
+                                                 {"train", {train, options_of_train}},
+                                                 {"evaluate", {evaluate, options_of_evaluate}},
+                                                 {"export", without_mpi(export_model, options_of_export)},
+                                                  {"demo", {demo, options_of_demo}},
+                                                 {"bench", {bench, options_of_bench}},
+                                                 {"report", alone(report, options_of_report)},
+                                                 {"plot", alone(plot, options_of_plot)},
+                                                 {"predict", without_mpi(predict, options_of_predict)},
+                                                 {"comm-test", {comm_test, options_of_comm_test}},
+                                                 {"info", {info, options_of_info}}};
 
-const std::map<std::string, Command> commands = {{"convert", conversion()},
-                                                 {"verify", alone(verify)},
-                                                 {"train", collective(train, train_help)},
-                                                 {"evaluate", collective(evaluate, evaluate_help)},
-                                                 {"export", without_mpi(export_model)},
-                                                 {"demo", collective(demo, demo_help)},
-                                                 {"bench", collective(bench, bench_help)},
-                                                 {"report", alone(report)},
-                                                 {"plot", alone(plot)},
-                                                 {"predict", without_mpi(predict)},
-                                                 {"comm-test", collective(comm_test, comm_test_help)},
-                                                 {"info", collective(info, info_help)}};
-
-/// Replaces `help`, `help COMMAND`, `version` and -h by the options that they stand for.
+/// Replaces `help COMMAND`, `--help COMMAND` and `-h COMMAND` by the command's own option, and
+/// `version` by `--version`.
 Arguments spelled_out(Arguments args) {
     if (args.empty()) return args;
-    if (args[0] == "help") {
-        args.erase(args.begin());
-        args.emplace_back("--help");
-    }
     if (args[0] == "version") args[0] = "--version";
-    std::replace(args.begin(), args.end(), std::string("-h"), std::string("--help"));
+    if (args[0] == "help") args[0] = "--help";
+    if (args.size() > 1 && (args[0] == "--help" || args[0] == "-h")) {
+        const bool of_kind = args.size() > 2 && screen_of(args[1] + " " + args[2]);
+        std::rotate(args.begin(), args.begin() + 1, args.begin() + (of_kind ? 3 : 2));
+    }
     return args;
 }
 
-/// Prints what needs neither MPI nor other ranks: help and the version. False if `args` ask for
-/// something else.
-bool answered(const Arguments& args) {
-    const auto asks = [](const std::string& arg) { return arg == "--help" || arg.starts_with("--help="); };
-    if (args.empty()) return false;
-    const auto found = commands.find(args[0]);
-    const bool for_command = found != commands.end() && std::any_of(args.begin(), args.end(), asks);
-    if (args[0] != "--version" && !asks(args[0]) && !for_command) return false;
-    if (launched_rank() != 0) return true;
+/// Prints the help of a command, or of one kind of it, as of `convert mnist`.
+void print_help(const std::string& command, const OptionGroups& groups, Arguments args) {
+    CommandHelp help{command, *screen_of(command), groups};
+    HelpRequest request = *help_request(args);
+    const std::string kind = args[0].starts_with("-") ? request.topic : args[0];
+    if (const HelpScreen* screen = kind.empty() ? nullptr : screen_of(command + " " + kind)) {
+        help = {command + " " + kind, *screen, groups};
+        std::erase_if(help.groups, [&](const OptionGroup& group) { return group.heading != kind; });
+        if (request.topic == kind) request.topic.clear();
+    }
+    const std::string text = !request.topic.empty() ? help_on(help, request.topic, help_columns())
+                             : request.all          ? long_help(help, help_columns())
+                                                    : short_help(help);
+    std::fputs(text.c_str(), stdout);
+}
+
+/// Prints what needs neither MPI nor other ranks: help and the version. Returns its exit code;
+/// nothing if `args` ask for something else.
+std::optional<int> answer(const Arguments& args) {
+    const auto found = args.empty() ? commands.end() : commands.find(args[0]);
+    const bool for_command = found != commands.end() && help_request({args.begin() + 1, args.end()});
+    const bool of_version = !args.empty() && args[0] == "--version";
+    if (!args.empty() && !of_version && !for_command && (found != commands.end() || !help_request({args[0]})))
+        return std::nullopt;
+    const int code = args.empty() ? int(Exit::usage) : int(Exit::done);
+    if (launched_rank() != 0) return code;
     if (for_command)
-        found->second.help({args.begin() + 1, args.end()});
-    else if (args[0] == "--version")
+        print_help(args[0], found->second.options(), {args.begin() + 1, args.end()});
+    else if (of_version)
         std::printf("convoy %s (%s)\n", version, commit());
     else
-        std::fputs(usage, stdout);
-    return true;
+        std::fputs(usage, args.empty() ? stderr : stdout);
+    return code;
 }
 
 /// The command's exit code, if it needs no MPI.
@@ -144,10 +157,6 @@ std::optional<int> run_without_mpi(const Arguments& args) {
 }
 
 int run(Comm& comm, const Arguments& args) {
-    if (args.empty()) {
-        if (comm.root()) std::fputs(usage, stderr);
-        return int(Exit::usage);
-    }
     const auto found = commands.find(args[0]);
     if (found == commands.end()) fail_as_unknown(args[0]);
     comm.together(check_session_folder);
@@ -178,7 +187,7 @@ int main(int argc, char** argv) {
     if (command == "train" || command == "bench" || command == "evaluate" || command == "demo") wait_briefly(argv);
     const Arguments args = spelled_out({argv + 1, argv + argc});
     try {
-        if (answered(args)) return after_printing(0, command);
+        if (const std::optional<int> code = answer(args)) return after_printing(*code, command);
         if (const std::optional<int> code = run_without_mpi(args)) return after_printing(*code, command);
     } catch (const std::filesystem::filesystem_error& error) {
         std::fprintf(stderr, "convoy: %s\n", error_at_path(error).what());

@@ -63,39 +63,36 @@ void check_logical_ranks(const TrainOptions& o, BenchOptions& b) {
     b.steps.profiled = 0;
 }
 
+OptionsOf command(BenchOptions& b) {
+    return {.command = "bench",
+            .output = "folder for metrics.h5 (default: nothing is written)",
+            .more = [&](OptionTable& t) { add_options(t, b); },
+            .without = {"resume",
+                        "checkpoint-every",
+                        "keep",
+                        "time-limit",
+                        "strict-io",
+                        "publish-every",
+                        "metrics-every",
+                        "on-nan",
+                        "epochs",
+                        "max-steps",
+                        "drop-last",
+                        "eval-every",
+                        "eval-images",
+                        "no-eval",
+                        "tta",
+                        "dry-run",
+                        "chip",
+                        "print-config",
+                        "log-format",
+                        "log-dir",
+                        "whitening-bias-epochs"},
+            .needs_data = false};
+}
+
 ParsedOptions parse_bench(const std::vector<std::string>& args, BenchOptions& b) {
-    const OptionsOf command{
-        .command = "bench",
-        .usage =
-            "usage: convoy bench --model NAME --batch-per-rank N [--data DIR] [options]\n"
-            "Measures training steps: images/s, where the time goes, memory; one line of JSON comes last.\n"
-            "Nothing is written unless --output is given.\n",
-        .output = "folder for metrics.h5 (default: nothing is written)",
-        .more = [&](OptionTable& t) { add_options(t, b); },
-        .without = {"resume",
-                    "checkpoint-every",
-                    "keep",
-                    "time-limit",
-                    "strict-io",
-                    "publish-every",
-                    "metrics-every",
-                    "on-nan",
-                    "epochs",
-                    "max-steps",
-                    "drop-last",
-                    "eval-every",
-                    "eval-images",
-                    "no-eval",
-                    "tta",
-                    "dry-run",
-                    "chip",
-                    "print-config",
-                    "log-format",
-                    "log-dir",
-                    "whitening-bias-epochs"},
-        .needs_data = false};
-    ParsedOptions parsed = parse_train_options(args, command);
-    if (parsed.options.help) return parsed;
+    ParsedOptions parsed = parse_train_options(args, command(b));
     const ImageSize& size = parsed.options.image_size;
     b.images.size = size.images;
     if (size.side > 0) b.images.size = {1, size.side, size.side, usual_images(parsed.options.model).c};
@@ -233,9 +230,9 @@ void write_oom(const RunFiles& files, const TrainOptions& o, const BenchOptions&
 
 }  // namespace
 
-std::string bench_help() {
-    BenchOptions b;
-    return parse_bench({"--help"}, b).help;
+OptionGroups options_of_bench() {
+    BenchOptions unused;
+    return option_groups(command(unused));
 }
 
 int bench(Comm& comm, const std::vector<std::string>& args) {

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <limits>
 #include <optional>
-#include <sstream>
 
 #include "base/durable.h"
 #include "base/text.h"
@@ -30,14 +29,14 @@ struct CommTestOptions {
     bool share = false, no_environment = false;
     std::vector<size_t> sizes;
     SumLines lines = SumLines::plain;
-    std::string text;  ///< of --help
 };
 
-CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
-    CommTestOptions o;
-    const Choices<SumLines> formats = {{"plain", SumLines::plain},
-                                       {"toy", SumLines::toy, "those of the PyTorch script, and no others"}};
-    po::options_description options("options of comm-test", 140);
+Choices<SumLines> formats() {
+    return {{"plain", SumLines::plain}, {"toy", SumLines::toy, "those of the PyTorch script, and no others"}};
+}
+
+po::options_description description(CommTestOptions& o) {
+    po::options_description options;
     options.add_options()  //
         ("steps", po::value<int64_t>()->value_name("N"),
          "sums of one small number a rank, each printed and checked by every rank (default 100, or 0 with --bytes)")  //
@@ -52,22 +51,25 @@ CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
         ("iterations", po::value<int64_t>()->default_value(20)->value_name("N"), "timed all-reduces a size")  //
         ("seed", po::value<int64_t>()->default_value(1)->value_name("N"), "of the numbers")                   //
         ("log-format", po::value<std::string>(&o.format)->default_value("plain")->value_name("KIND"),
-         ("lines of the small sums: " + help_of(formats)).c_str())  //
+         ("lines of the small sums: " + help_of(formats())).c_str())  //
         ("device", po::value<std::string>(&o.device)->default_value("auto")->value_name("KIND"),
          "auto, cuda (NCCL) or cpu (MPI)")                                                                           //
         ("share-device", po::bool_switch(&o.share), "let several ranks use one GPU; sums then go through the host")  //
         ("no-environment", po::bool_switch(&o.no_environment),
-         "--json without what says where this runs: addresses, job, system, memory, processor, GPU serial number")  //
-        ("help", po::bool_switch(), "print this");
-    const po::variables_map values = parse(options, args);
-    o.text = (std::ostringstream() << options).str();
+         "--json without what says where this runs: addresses, job, system, memory, processor, GPU serial number");
+    return options;
+}
+
+CommTestOptions parse_comm_test(const std::vector<std::string>& args) {
+    CommTestOptions o;
+    const po::variables_map values = parse(description(o), args);
     if (!o.bytes.empty()) o.sizes = parse_sizes(o.bytes);
     o.steps = values.count("steps") ? value_in_range(values, "steps", 0, 1'000'000'000) : o.sizes.empty() ? 100 : 0;
     o.iterations = value_in_range(values, "iterations", 1, 1'000'000);
     o.seed = value_in_range(values, "seed", 0, std::numeric_limits<int64_t>::max());
     if (!(o.sleep >= 0 && o.sleep <= 60))
         fail(Exit::usage, formatted("--sleep %g: must be from 0 to 60 seconds", o.sleep));
-    o.lines = choose("log-format", o.format, formats);
+    o.lines = choose("log-format", o.format, formats());
     if (o.lines == SumLines::toy && !o.bytes.empty())
         fail(Exit::usage, "--log-format toy is of the sums of small numbers; leave it out, or leave out --bytes");
     if (o.no_environment && o.json.empty())
@@ -157,8 +159,9 @@ void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layou
 
 }  // namespace
 
-std::string comm_test_help() {
-    return "usage: convoy comm-test [--steps N] [--bytes 1K..1G] [options]\n" + parse_comm_test({"--help"}).text;
+OptionGroups options_of_comm_test() {
+    CommTestOptions unused;
+    return one_group(description(unused));
 }
 
 int comm_test(Comm& comm, const std::vector<std::string>& args) {

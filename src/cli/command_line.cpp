@@ -19,7 +19,7 @@ namespace {
 using Options = po::options_description;
 
 std::vector<std::string> names_of(const Options& options) {
-    std::vector<std::string> names;
+    std::vector<std::string> names = {"help"};  // which is answered before options are parsed
     for (const auto& option : options.options())
         if (!option->long_name().empty()) names.push_back(option->long_name());
     return names;

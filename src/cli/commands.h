@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/help.h"
+
 namespace convoy {
 
 class Comm;
@@ -39,14 +41,18 @@ int predict(const std::vector<std::string>& args);
 /// Prints versions and who runs where; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
 
-/// What --help prints of the collective ones. It needs no MPI; the others print it themselves.
-std::string train_help();
-std::string evaluate_help();
-std::string export_help();
-std::string demo_help();
-std::string bench_help();
-std::string comm_test_help();
-std::string info_help();
-std::string convert_images_help();
+// The options of each, for help. They need no MPI.
+OptionGroups options_of_bench();
+OptionGroups options_of_comm_test();
+OptionGroups options_of_convert();
+OptionGroups options_of_demo();
+OptionGroups options_of_evaluate();
+OptionGroups options_of_export();
+OptionGroups options_of_info();
+OptionGroups options_of_plot();
+OptionGroups options_of_predict();
+OptionGroups options_of_report();
+OptionGroups options_of_train();
+OptionGroups options_of_verify();
 
 }  // namespace convoy

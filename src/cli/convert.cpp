@@ -5,7 +5,6 @@
 #include <climits>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -14,6 +13,7 @@
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/convert_options.h"
 #include "cli/convert_summary.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
@@ -28,14 +28,6 @@ namespace {
 constexpr const char* of_images = "imagefolder";
 const std::vector<std::string> kinds = {"cifar10", "cifar100", "mnist", of_images, "synthetic"};
 
-const char* const usage_text =
-    "usage: convoy convert cifar10     --from ARCHIVE|DIR --to DIR [options]\n"
-    "       convoy convert cifar100    --from ARCHIVE|DIR --to DIR [--coarse] [options]\n"
-    "       convoy convert mnist       --from DIR --to DIR [options]\n"
-    "       convoy convert imagefolder --from DIR|TAR… --to DIR [options], also on several ranks\n"
-    "       convoy convert synthetic   --images N --to DIR [--kind normal] [options]\n"
-    "Makes a data set of HDF5 shards in DIR, checked by 'convoy verify DIR'.\n\n";
-
 using MakeSynthetic = Source (*)(const SyntheticShape&);
 
 Choices<MakeSynthetic> synthetic_kinds() {
@@ -44,7 +36,8 @@ Choices<MakeSynthetic> synthetic_kinds() {
 }
 
 po::options_description options_of(const std::string& kind) {
-    po::options_description options("options of convert " + kind);
+    if (kind == of_images) return image_options();
+    po::options_description options;
     auto add = options.add_options();
     if (kind == "cifar10" || kind == "cifar100") {
         const std::string archive = kind == "cifar10" ? "cifar-10" : "cifar-100",
@@ -73,7 +66,6 @@ po::options_description options_of(const std::string& kind) {
     add("to", po::value<std::string>()->value_name("DIR"), "where the data set goes");
     add("shards", po::value<int64_t>()->value_name("N")->default_value(5), "number of training shards");
     add("force", po::bool_switch(), "replace a data set that is already in DIR");
-    add("help", po::bool_switch(), "print this");
     return options;
 }
 
@@ -146,12 +138,13 @@ void count_images(Source& source, Activity& activity, ClassCounts& counts) {
     }
 }
 
-std::string help_on(const std::string& kind) {
-    if (kind == of_images) return convert_images_help();
-    return (std::ostringstream() << options_of(kind)).str();
-}
-
 }  // namespace
+
+OptionGroups options_of_convert() {
+    OptionGroups groups;
+    for (const std::string& kind : kinds) groups.push_back({kind, options_of(kind).options()});
+    return groups;
+}
 
 int convert(Comm& comm, const std::vector<std::string>& args) {
     if (!args.empty() && args[0] == of_images) return convert_images(comm, {args.begin() + 1, args.end()});
@@ -163,26 +156,12 @@ int convert(Comm& comm, const std::vector<std::string>& args) {
 }
 
 int convert(const std::vector<std::string>& args) {
-    if (args.empty() || args[0] == "--help") {
-        std::cout << usage_text;
-        for (const std::string& kind : kinds) std::cout << help_on(kind) << '\n';
-        if (args.empty()) fail(Exit::usage, "convert: say what: " + list_of(kinds));
-        return int(Exit::done);
-    }
+    if (args.empty()) fail(Exit::usage, "convert: say what: " + list_of(kinds) + "; see convoy convert -h");
     const std::string& kind = args[0];
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
         fail(Exit::usage,
              "convert " + kind + ": there is no such source" + did_you_mean(kind, kinds, "it takes " + list_of(kinds)));
-    if (kind == of_images) {  // whose conversion is collective
-        std::cout << usage_text << help_on(kind);
-        return int(Exit::done);
-    }
-    const po::options_description options = options_of(kind);
-    const po::variables_map values = parse(options, {args.begin() + 1, args.end()});
-    if (values["help"].as<bool>()) {
-        std::cout << usage_text << options;
-        return int(Exit::done);
-    }
+    const po::variables_map values = parse(options_of(kind), {args.begin() + 1, args.end()});
     const std::string to = required_value(values, "to");
     const int shards = int(value_in_range(values, "shards", 1, 99'999));
     const Destination destination(to, values["force"].as<bool>());  // looks at it before minutes of decoding

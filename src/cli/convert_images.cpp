@@ -269,8 +269,6 @@ std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, W
 
 }  // namespace
 
-std::string convert_images_help() { return parse_image_options({"--help"}).help; }
-
 int convert_images(Comm& comm, const std::vector<std::string>& args) {
     ImageOptions o;
     comm.together([&] { o = parse_image_options(args); });

@@ -1,18 +1,15 @@
 #include "cli/convert_options.h"
 
 #include <climits>
-#include <sstream>
 
 #include "cli/command_line.h"
 
 namespace convoy {
 namespace po = boost::program_options;
-namespace {
-
 using Paths = std::vector<std::string>;
 
-po::options_description description() {
-    po::options_description options("options of convert imagefolder");
+po::options_description image_options() {
+    po::options_description options;
     auto add = options.add_options();
     const auto path = [](const char* name) { return po::value<std::string>()->value_name(name); };
     add("from", po::value<Paths>()->multitoken()->value_name("PATH…"),
@@ -32,9 +29,10 @@ po::options_description description() {
     add("shards", po::value<int64_t>()->value_name("N"), "number of training shards (default: of about 1 GiB each)");
     add("to", path("DIR"), "where the data set goes; DIR.partial is what a conversion that was ended goes on with");
     add("force", po::bool_switch(), "replace a data set that is already in DIR");
-    add("help", po::bool_switch(), "print this");
     return options;
 }
+
+namespace {
 
 std::string text_or_none(const po::variables_map& values, const char* option) {
     return values.count(option) ? values[option].as<std::string>() : "";
@@ -79,13 +77,8 @@ void check_together(const po::variables_map& values) {
 }  // namespace
 
 ImageOptions parse_image_options(const std::vector<std::string>& args) {
-    const po::options_description options = description();
-    const po::variables_map values = parse(options, args);
+    const po::variables_map values = parse(image_options(), args);
     ImageOptions o;
-    if (values["help"].as<bool>()) {
-        o.help = (std::ostringstream() << options).str();
-        return o;
-    }
     if (!values.count("from")) fail(Exit::usage, "--from: is required; it takes a folder, tar archives or a list");
     check_together(values);
     o.train = {values["from"].as<Paths>(), text_or_none(values, "list")};

@@ -1,5 +1,6 @@
 // Options of convoy convert imagefolder.
 #pragma once
+#include <boost/program_options.hpp>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,9 @@ struct ImageOptions {
     ImageRules rules;
     PlanOptions plan;
     bool force = false;
-    std::string help;  ///< what --help prints
 };
 
+boost::program_options::options_description image_options();
 /// Throws Exit::usage.
 ImageOptions parse_image_options(const std::vector<std::string>& args);
 

@@ -85,17 +85,7 @@ const std::vector<std::string> training_options = {"output",
                                                    "cutmix",
                                                    "tta"};
 
-ParsedOptions parse_demo(const std::vector<std::string>& args) {
-    return parse_train_options(
-        args,
-        {.command = "demo",
-         .usage = "usage: convoy demo --data DIR [--batch-size 10] [--config RECIPE.cfg] [options]\n"
-                  "Forwards every batch of the training split: each rank its share, the outputs on rank 0. Prints\n"
-                  "the sizes. Weights are initial ones, of --seed.\n",
-         .model = "linear",
-         .batch_size = 10,
-         .without = training_options});
-}
+OptionsOf command() { return {.command = "demo", .model = "linear", .batch_size = 10, .without = training_options}; }
 
 /// "[5, 10]"; of images "[5, 32, 32, 3]".
 std::string size_text(int64_t samples, const Shape& s) {
@@ -122,11 +112,11 @@ void show_batch(Comm& comm, ForwardPass& pass, int64_t batch) {
 
 }  // namespace
 
-std::string demo_help() { return parse_demo({"--help"}).help; }
+OptionGroups options_of_demo() { return option_groups(command()); }
 
 int demo(Comm& comm, const std::vector<std::string>& args) {
     ParsedOptions parsed;
-    comm.together([&] { parsed = parse_demo(args); });
+    comm.together([&] { parsed = parse_train_options(args, command()); });
     const TrainOptions& o = parsed.options;
     comm.together([&] { check_world(comm); });
     Terminal progress(stderr, comm.root());  // stdout is the demo's

@@ -34,14 +34,10 @@ struct EvaluateOptions {
     int64_t batch = 0, threads = 0;
     Tta views = Tta::plain;
     Placement placement = Placement::automatic;
-    bool help = false;
-    std::string text;  ///< of --help
 };
 
-EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
-    EvaluateOptions o;
-    std::string tta, placement;
-    po::options_description options("options of evaluate");
+po::options_description description(EvaluateOptions& o) {
+    po::options_description options;
     options.add_options()  //
         ("model-file", po::value<std::string>(&o.given)->value_name("FILE"),
          "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model")                   //
@@ -50,21 +46,23 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
         ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples per rank and step")  //
         ("device", po::value<std::string>(&o.device)->default_value("auto")->value_name("KIND"),
          help_of(device_choices()).c_str())  //
-        ("data-placement", po::value<std::string>(&placement)->default_value("auto")->value_name("WHERE"),
+        ("data-placement", po::value<std::string>()->default_value("auto")->value_name("WHERE"),
          ("where images are: " + help_of(placement_choices())).c_str())  //
         ("threads", po::value<int64_t>()->default_value(0)->value_name("N"),
          "CPU threads per rank; 0: this rank's share of the cores")  //
-        ("tta", po::value<std::string>(&tta)->default_value("none")->value_name("VIEWS"),
-         ("mean of several views of an image: " + help_of(tta_choices())).c_str())  //
-        ("help", po::bool_switch(&o.help), "print this");
-    const po::variables_map values = parse(options, args);
-    o.text = (std::ostringstream() << options).str();
-    if (o.help) return o;
+        ("tta", po::value<std::string>()->default_value("none")->value_name("VIEWS"),
+         ("mean of several views of an image: " + help_of(tta_choices())).c_str());
+    return options;
+}
+
+EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
+    EvaluateOptions o;
+    const po::variables_map values = parse(description(o), args);
     required_value(values, "model-file");
     required_value(values, "data");
     o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
-    o.views = choose("tta", tta, tta_choices());
-    o.placement = choose("data-placement", placement, placement_choices());
+    o.views = choose("tta", values["tta"].as<std::string>(), tta_choices());
+    o.placement = choose("data-placement", values["data-placement"].as<std::string>(), placement_choices());
     o.threads = value_in_range(values, "threads", 0, 4096);
     return o;
 }
@@ -104,8 +102,9 @@ void check_data(const EvaluateOptions& o, const ModelFile& file, const SplitInfo
 
 }  // namespace
 
-std::string evaluate_help() {
-    return "usage: convoy evaluate --model-file FILE --data DIR [options]\n" + parse_evaluate({"--help"}).text;
+OptionGroups options_of_evaluate() {
+    EvaluateOptions unused;
+    return one_group(description(unused));
 }
 
 int evaluate(Comm& comm, const std::vector<std::string>& args) {

@@ -12,6 +12,7 @@
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "comm/comm.h"
 #include "data/safetensors.h"
 #include "model/torch_names.h"
@@ -25,24 +26,24 @@ namespace {
 
 struct ExportOptions {
     std::string given, to, dtype;
-    bool overwrite = false, help = false;
-    std::string text;  ///< of --help
+    bool overwrite = false;
 };
+
+po::options_description description(ExportOptions& o) {
+    po::options_description options;
+    options.add_options()  //
+        ("model-file", po::value<std::string>(&o.given)->value_name("FILE"),
+         "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model")           //
+        ("to", po::value<std::string>(&o.to)->value_name("FILE"), "the file to write: NAME.safetensors")  //
+        ("dtype", po::value<std::string>(&o.dtype)->default_value("f32")->value_name("TYPE"),
+         "type of the values: f32, f16 or bf16")  //
+        ("overwrite", po::bool_switch(&o.overwrite), "replace a file that is there");
+    return options;
+}
 
 ExportOptions parse_export(const std::vector<std::string>& args) {
     ExportOptions o;
-    po::options_description options("options of export");
-    options.add_options()  //
-        ("model-file", po::value<std::string>(&o.given)->value_name("FILE"),
-         "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model")         //
-        ("to", po::value<std::string>(&o.to)->value_name("FILE"), "the file to write: NAME.safetensors")  //
-        ("dtype", po::value<std::string>(&o.dtype)->default_value("f32")->value_name("TYPE"),
-         "type of the values: f32, f16 or bf16")                                      //
-        ("overwrite", po::bool_switch(&o.overwrite), "replace a file that is there")  //
-        ("help", po::bool_switch(&o.help), "print this");
-    const po::variables_map values = parse(options, args);
-    o.text = (std::ostringstream() << options).str();
-    if (o.help) return o;
+    const po::variables_map values = parse(description(o), args);
     required_value(values, "model-file");
     required_value(values, "to");
     if (o.dtype != "f32" && o.dtype != "f16" && o.dtype != "bf16")
@@ -145,18 +146,13 @@ std::map<std::string, std::string> metadata_of(const ModelFile& file) {
 
 }  // namespace
 
-std::string export_help() {
-    return "usage: convoy export --model-file FILE --to NAME.safetensors [options]\n"
-           "Writes a trained model with PyTorch's names and layout (output/README.md).\n" +
-           parse_export({"--help"}).text;
+OptionGroups options_of_export() {
+    ExportOptions o;
+    return one_group(description(o));
 }
 
 int export_model(const std::vector<std::string>& args) {
     const ExportOptions o = parse_export(args);
-    if (o.help) {
-        std::fputs(export_help().c_str(), stdout);
-        return 0;
-    }
     const std::string path = model_in(o.given);
     const ModelFile file = read_model_file(path);
     const Graph graph = build_model(file.model);

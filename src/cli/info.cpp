@@ -2,7 +2,6 @@
 // a model on a chip.
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 
 #include "backend/chips.h"
 #include "backend/cpu_queries.h"
@@ -27,12 +26,10 @@ constexpr const char* on_cpu = "cpu";  // --chip
 struct InfoOptions {
     std::string plans, chip, precision, size, stem;
     int64_t batch = 0, classes = 0;
-    std::string text;  ///< of --help
 };
 
-InfoOptions parse_info(const std::vector<std::string>& args) {
-    InfoOptions o;
-    po::options_description options("options of info");
+po::options_description description(InfoOptions& o) {
+    po::options_description options;
     options.add_options()  //
         ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"),
          "how a training step of this model runs: what cuDNN has for a GPU, which need not be here, or which way each "
@@ -46,13 +43,16 @@ InfoOptions parse_info(const std::vector<std::string>& args) {
         ("classes", po::value<int64_t>()->default_value(0)->value_name("N"),
          "of the labels; 0: 10 for a model of small images, else 1000")  //
         ("stem", po::value<std::string>(&o.stem)->default_value("auto")->value_name("KIND"),
-         "of the resnets: imagenet, cifar or auto")  //
-        ("help", po::bool_switch(), "print this");
-    po::variables_map values = parse(options, args);
+         "of the resnets: imagenet, cifar or auto");
+    return options;
+}
+
+InfoOptions parse_info(const std::vector<std::string>& args) {
+    InfoOptions o;
+    po::variables_map values = parse(description(o), args);
     po::notify(values);
     o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
     o.classes = value_in_range(values, "classes", 0, 1 << 24);
-    o.text = (std::ostringstream() << options).str();
     return o;
 }
 
@@ -96,7 +96,10 @@ void print_libraries() {
 
 }  // namespace
 
-std::string info_help() { return "usage: convoy info [--plans MODEL]\n" + parse_info({"--help"}).text; }
+OptionGroups options_of_info() {
+    InfoOptions unused;
+    return one_group(description(unused));
+}
 
 int info(Comm& comm, const std::vector<std::string>& args) {
     InfoOptions options;

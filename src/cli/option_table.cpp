@@ -9,8 +9,6 @@ namespace convoy {
 namespace po = boost::program_options;
 namespace {
 
-constexpr unsigned columns = 140;  // of a list without groups
-
 template <class T> void check_range(const char* name, T v, Range<T> range) {
     if (v >= range.low && v <= range.high) return;
     std::ostringstream message;
@@ -33,11 +31,11 @@ std::string shortest_text(const boost::any& v) {
     }
 }
 
-void OptionTable::group(const std::string& heading) { groups_.emplace_back(heading); }
+void OptionTable::group(const std::string& heading) { groups_.emplace_back(heading, po::options_description()); }
 
 void OptionTable::add(const char* name, po::value_semantic* value, const std::string& help) {
     if (groups_.empty()) group("options");
-    groups_.back().add_options()(name, value, help.c_str());
+    groups_.back().second.add_options()(name, value, help.c_str());
 }
 
 void OptionTable::add_text(const char* name, const char* standard, const char* value, const std::string& help) {
@@ -60,6 +58,11 @@ void OptionTable::whole(const char* name, int64_t& to, int64_t standard, Range<i
     readers_.push_back([=, &to](const Values&) { check_range(name, to, range); });
 }
 
+void OptionTable::count(const char* name, int64_t& to, int64_t most, const char* value, const std::string& help) {
+    add(name, po::value<int64_t>(&to)->default_value(0, "")->value_name(value), help);
+    readers_.push_back([=, &to](const Values&) { check_range(name, to, Range<int64_t>{0, most}); });
+}
+
 void OptionTable::number(const char* name, double& to, double standard, Range<double> range, const char* value,
                          const std::string& help) {
     std::ostringstream text;
@@ -72,17 +75,24 @@ void OptionTable::config(const char* name, const char* value, const std::string&
     add(name, po::value<std::string>()->value_name(value), help);
 }
 
-po::options_description OptionTable::description() const {
-    po::options_description all(caption_, columns);
-    for (const po::options_description& group : groups_) all.add(group);
+po::options_description OptionTable::description() const { return description({}); }
+
+po::options_description OptionTable::description(const std::vector<std::string>& without) const {
+    po::options_description all;
+    for (const OptionGroup& group : groups(without))
+        for (const auto& option : group.options) all.add(option);
     return all;
 }
 
-po::options_description OptionTable::description(const std::vector<std::string>& without) const {
-    po::options_description shown(caption_, columns);
-    for (const po::options_description& group : groups_)
-        for (const auto& option : group.options())
-            if (std::find(without.begin(), without.end(), option->long_name()) == without.end()) shown.add(option);
+OptionGroups OptionTable::groups(const std::vector<std::string>& without) const {
+    OptionGroups shown;
+    for (const auto& [heading, options] : groups_) {
+        OptionGroup group{heading, {}};
+        for (const auto& option : options.options())
+            if (std::find(without.begin(), without.end(), option->long_name()) == without.end())
+                group.options.push_back(option);
+        if (!group.options.empty()) shown.push_back(std::move(group));
+    }
     return shown;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/choices.h"
+#include "cli/help.h"
 
 namespace convoy {
 
@@ -19,8 +20,6 @@ template <class T> struct Range {
 
 class OptionTable {
 public:
-    explicit OptionTable(std::string caption) : caption_(std::move(caption)) {}
-
     /// The options that follow have a heading of their own in --help.
     void group(const std::string& heading);
 
@@ -28,6 +27,8 @@ public:
     // value. `help` may contain {}, for the list of choices.
     void text(const char* name, std::string& to, const char* standard, const char* value, const std::string& help);
     void flag(const char* name, bool& to, const std::string& help);
+    /// As whole(), from 0. 0 only means that it is not given: help names no default.
+    void count(const char* name, int64_t& to, int64_t most, const char* value, const std::string& help);
     void whole(const char* name, int64_t& to, int64_t standard, Range<int64_t>, const char* value,
                const std::string& help);
     void number(const char* name, double& to, double standard, Range<double>, const char* value,
@@ -51,8 +52,10 @@ public:
 
     /// All entries, for Boost to parse.
     boost::program_options::options_description description() const;
-    /// The same without some, in one list: groups cannot be taken apart.
+    /// The same without some.
     boost::program_options::options_description description(const std::vector<std::string>& without) const;
+    /// As help shows them; groups of which nothing is left are none.
+    OptionGroups groups(const std::vector<std::string>& without = {}) const;
 
     /// Fills in what Boost parsed, entry by entry. Throws Exit::usage for the first that is not
     /// allowed.
@@ -64,8 +67,7 @@ private:
     void add_text(const char* name, const char* standard, const char* value, const std::string& help);
     static const std::string& text_of(const Values& values, const char* name) { return values[name].as<std::string>(); }
 
-    std::string caption_;
-    std::vector<boost::program_options::options_description> groups_;
+    std::vector<std::pair<std::string, boost::program_options::options_description>> groups_;
     std::vector<std::function<void(const Values&)>> readers_;
 };
 

@@ -2,7 +2,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -16,13 +15,6 @@ namespace convoy {
 namespace {
 
 constexpr const char* script = "src/plot/plot.py";
-constexpr const char* usage =
-    "usage: convoy plot RUN... [--out FILE.png] [--title TEXT]\n"
-    "       convoy plot RUN RUN --difference [--out FILE.png] [--title TEXT]\n"
-    "       convoy report --scaling --format json RUN... | convoy plot --scaling - [--out FILE.png] [--title TEXT]\n"
-    "Draws the curves of runs, which may still go on, or how runs scale. It takes $PYTHON if that is set, else python3 "
-    "or\n"
-    "/usr/bin/python3, whichever has h5py, matplotlib and numpy.\n";
 
 /// The script and the Python that runs it.
 std::vector<std::string> command_of_plot() {
@@ -51,6 +43,20 @@ void check_metrics(const std::string& argument) {
 
 }  // namespace
 
+/// The script parses them itself.
+OptionGroups options_of_plot() {
+    namespace po = boost::program_options;
+    po::options_description options;
+    options.add_options()  //
+        ("out", po::value<std::string>()->value_name("FILE.png"),
+         "the picture (default: metrics.png in the first run's folder)")           //
+        ("title", po::value<std::string>()->value_name("TEXT"), "of the picture")  //
+        ("scaling", po::bool_switch(),
+         "how runs scale; RUN is what convoy report --scaling --format json printed, - for stdin")  //
+        ("difference", po::bool_switch(), "of the training losses of two runs, step by step");
+    return one_group(options);
+}
+
 int plot_cells(const std::string& json, const std::string& out) {
     std::vector<std::string> words = command_of_plot();
     words.insert(words.end(), {"--scaling", "-", "--out", out});
@@ -64,10 +70,6 @@ int plot_cells(const std::string& json, const std::string& out) {
 
 int plot(const std::vector<std::string>& args) {
     if (args.empty()) fail(Exit::usage, "which run? convoy plot RUN..., the folders of runs");
-    if (args[0] == "--help") {
-        std::fputs(usage, stdout);
-        return 0;
-    }
     std::vector<std::string> words = command_of_plot();
     for (const std::string& argument : args) check_metrics(argument);
     words.insert(words.end(), args.begin(), args.end());

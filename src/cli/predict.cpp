@@ -110,10 +110,6 @@ void check_picture(const std::string& path) {
 
 int predict(const std::vector<std::string>& args) {
     const PredictOptions o = parse_predict(args);
-    if (o.help) {
-        std::fputs(o.text.c_str(), stdout);
-        return 0;
-    }
     const Cluster cluster = read_cluster(o.cluster);
     const std::vector<int> ranks = ranks_to_predict(o.ranks, cluster.ranks_per_node, cluster.nodes);
     for (const int n : ranks) require_network(cluster, (n + cluster.ranks_per_node - 1) / cluster.ranks_per_node);

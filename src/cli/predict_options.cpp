@@ -6,6 +6,7 @@
 
 #include "cli/choices.h"
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/option_table.h"
 
 namespace convoy {
@@ -104,12 +105,12 @@ std::vector<int> ranks_to_predict(const std::string& text, int ranks_per_node, i
     return {ranks.begin(), ranks.end()};
 }
 
-PredictOptions parse_predict(const std::vector<std::string>& args) {
-    PredictOptions o;
-    std::string step;
-    OptionTable t("options of predict");
+namespace {
+
+OptionTable table_of(PredictOptions& o, std::string& step) {
+    OptionTable t;
     t.text("model", o.model, "", "NAME", "as in train");
-    t.whole("batch-per-rank", o.batch, 0, {0, 1 << 24}, "N", "images of a step on each rank");
+    t.count("batch-per-rank", o.batch, 1 << 24, "N", "images of a step on each rank");
     t.text("cluster", o.cluster, "", "FILE", "the machines: jobs/site/*.cluster, or one of your own");
     t.text("step", step, "", "TIME",
            "of a step on one rank: 31ms, or of several batches 64:31ms,128:58ms (default: as --from, or as the cluster "
@@ -126,15 +127,31 @@ PredictOptions parse_predict(const std::vector<std::string>& args) {
     t.choice("format", o.format, "text", formats(), "KIND", "{}");
     t.text("plot", o.plot, "", "FILE.png", "draw the prediction, too, with src/plot/plot.py");
     t.flag("explain", o.explain, "print every term, and every bucket's sum");
-    t.flag("help", o.help, "print this");
-    po::options_description options = t.description();
+    return t;
+}
+
+po::options_description description(const OptionTable& table, PredictOptions& o) {
+    po::options_description options = table.description();
     options.add_options()("from", po::value<std::vector<std::string>>(&o.from)->composing()->value_name("FILE"),
                           "measured steps: run folders, JSON files of bench, tables as CSV; also as plain arguments");
-    const po::variables_map values = parse(options, args, po::positional_options_description().add("from", -1));
-    t.read(values);
-    o.text = "usage: convoy predict --model NAME --batch-per-rank N --cluster FILE [--from FILE...] [options]\n" +
-             (std::ostringstream() << options).str();
-    if (o.help) return o;
+    return options;
+}
+
+}  // namespace
+
+OptionGroups options_of_predict() {
+    PredictOptions unused;
+    std::string step;
+    return one_group(description(table_of(unused, step), unused));
+}
+
+PredictOptions parse_predict(const std::vector<std::string>& args) {
+    PredictOptions o;
+    std::string step;
+    const OptionTable table = table_of(o, step);
+    const po::variables_map values =
+        parse(description(table, o), args, po::positional_options_description().add("from", -1));
+    table.read(values);
     if (o.model.empty()) fail(Exit::usage, "which model? give --model, as in train");
     if (o.batch < 1) fail(Exit::usage, "which batch? give --batch-per-rank, the images of a step on each rank");
     if (o.cluster.empty()) fail(Exit::usage, "on which machines? give --cluster, as jobs/site/dgx-h100.cluster");

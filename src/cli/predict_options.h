@@ -19,8 +19,6 @@ struct PredictOptions {
     Format format = Format::text;
     bool explain = false;
     std::string plot;  ///< a file for a picture; empty: none
-    bool help = false;
-    std::string text{};  ///< of --help
 };
 
 /// Throws Exit::usage.

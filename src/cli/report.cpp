@@ -1,7 +1,6 @@
 // convoy report: reads the metric files of runs, and says in one table or paragraph what people
 // look for in them.
 #include <cstdio>
-#include <sstream>
 
 #include "base/project.h"
 #include "cli/command_line.h"
@@ -51,45 +50,53 @@ std::vector<ScalingRun> scaling_runs(const std::vector<RunSummary>& runs) {
     return cells;
 }
 
-}  // namespace
+struct ReportOptions {
+    std::string format, published, cluster;
+    bool scaling = false;
+};
 
-int report(const std::vector<std::string>& args) {
-    std::string format_text, published_path, cluster;
-    bool scaling = false, help = false;
-    po::options_description options("options of report", 140);
+po::options_description description(ReportOptions& o) {
+    po::options_description options;
     options.add_options()  //
         ("run", po::value<std::vector<std::string>>()->value_name("RUN"),
          "a run folder or its metrics.h5; also as plain arguments, several")  //
-        ("scaling", po::bool_switch(&scaling),
+        ("scaling", po::bool_switch(&o.scaling),
          "samples/s, speed-up and efficiency by nodes, ranks and batch, from medians over repeats")  //
-        ("format", po::value<std::string>(&format_text)->default_value("text")->value_name("KIND"),
+        ("format", po::value<std::string>(&o.format)->default_value("text")->value_name("KIND"),
          "text, markdown, csv or json")  //
-        ("published", po::value<std::string>(&published_path)->value_name("FILE"),
+        ("published", po::value<std::string>(&o.published)->value_name("FILE"),
          "published figures for the table of --scaling (default output/published/resnet50-v100.csv)")  //
-        ("cluster", po::value<std::string>(&cluster)->value_name("FILE"),
+        ("cluster", po::value<std::string>(&o.cluster)->value_name("FILE"),
          "with --scaling: what the machines of this cluster file should have given, from the cell with the fewest "
-         "ranks")  //
-        ("help", po::bool_switch(&help), "print this");
-    const po::variables_map values = parse(options, args, po::positional_options_description().add("run", -1));
-    if (help) {
-        std::printf("usage: convoy report RUN... [--scaling] [--format KIND]\n%s",
-                    (std::ostringstream() << options).str().c_str());
-        return 0;
-    }
-    const Format format = format_of(format_text);
-    if (!published_path.empty() && !scaling)
+         "ranks");
+    return options;
+}
+
+}  // namespace
+
+OptionGroups options_of_report() {
+    ReportOptions unused;
+    return one_group(description(unused));
+}
+
+int report(const std::vector<std::string>& args) {
+    ReportOptions o;
+    const po::variables_map values = parse(description(o), args, po::positional_options_description().add("run", -1));
+    const Format format = format_of(o.format);
+    if (!o.published.empty() && !o.scaling)
         fail(Exit::usage, "--published is for --scaling; leave it out, or add --scaling");
-    if (!cluster.empty() && !scaling) fail(Exit::usage, "--cluster is for --scaling; leave it out, or add --scaling");
+    if (!o.cluster.empty() && !o.scaling)
+        fail(Exit::usage, "--cluster is for --scaling; leave it out, or add --scaling");
     if (!values.count("run")) fail(Exit::usage, "which run? convoy report RUN..., the folders of runs");
     std::vector<RunSummary> runs;
     for (const std::string& run : values["run"].as<std::vector<std::string>>()) runs.push_back(summarise(run));
-    if (!scaling) {
+    if (!o.scaling) {
         compare(runs, default_options());
         std::fputs(summaries_as(runs, format).c_str(), stdout);
         return 0;
     }
-    std::vector<ScalingCell> cells = scaling_cells(scaling_runs(runs), published(published_path));
-    if (!cluster.empty()) add_expected(cells, read_cluster(cluster));
+    std::vector<ScalingCell> cells = scaling_cells(scaling_runs(runs), published(o.published));
+    if (!o.cluster.empty()) add_expected(cells, read_cluster(o.cluster));
     std::fputs(scaling_as(cells, format).c_str(), stdout);
     return 0;
 }

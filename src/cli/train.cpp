@@ -158,7 +158,7 @@ int exit_code(Comm& comm, const Trainer& trainer) {
 
 }  // namespace
 
-std::string train_help() { return parse_train_options({"--help"}).help; }
+OptionGroups options_of_train() { return option_groups(); }
 
 int train(Comm& comm, const std::vector<std::string>& args) {
     // 1. Options

@@ -2,7 +2,6 @@
 #include "cli/train_options.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -23,6 +22,7 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
              Choices<std::string>{{"auto", "auto", "by image size"}, {"imagenet", "imagenet"}, {"cifar", "cifar"}},
              "KIND", "of the resnets: {}");
     t.config("config", "FILE", "recipe: key = value lines; keys are options that write nothing; flags win over it");
+    t.group("run folder and checkpoints");
     t.text("output", o.output, "", "DIR", command.output);
     t.flag("overwrite", o.overwrite, "replace the run that is in --output");
     t.parsed("resume", o.resume, "none", parse_resume, "WHAT",
@@ -47,6 +47,7 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
 }
 
 void add_device(OptionTable& t, TrainOptions& o) {
+    t.group("devices and seed");
     t.choice("device", o.device, "auto", device_choices(), "KIND", "{}");
     t.choice("precision", o.precision, "f32", precision_choices(), "TYPE",
              "of activations and gradients: {}; on CPUs f32 or bf16");
@@ -76,6 +77,7 @@ void add_device(OptionTable& t, TrainOptions& o) {
 }
 
 void add_reports(OptionTable& t, TrainOptions& o) {
+    t.group("reports");
     t.whole("log-interval", o.log_interval, 10, {1, 1'000'000}, "STEPS",
             "steps between progress lines; at most two seconds, or a step");
     t.choice("log-format", o.log_format, "plain",
@@ -97,14 +99,14 @@ void add_reports(OptionTable& t, TrainOptions& o) {
     t.text("chip", o.chip, "", "NAME",
            "with --dry-run: a GPU that need not be here, h100 or a100; also lists cuDNN's plans");
     t.flag("print-config", o.print_config, "print the resolved options as a config file, and stop");
-    t.flag("help", o.help, "print this");
 }
 
-void add_batches(OptionTable& t, TrainOptions& o) {
+void add_batches(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.group("batches and epochs");
-    t.whole("batch-per-rank", o.batch_per_rank, 0, {0, most_samples}, "N", "samples per rank and step");
-    t.whole("batch-size", o.batch_size, 0, {0, most_samples}, "N",
-            "samples per step, of all ranks, split as evenly as possible");
+    t.count("batch-per-rank", o.batch_per_rank, most_samples, "N", "samples per rank and step");
+    const std::string standard = command.batch_size > 0 ? formatted(" (default %d)", int(command.batch_size)) : "";
+    t.count("batch-size", o.batch_size, most_samples, "N",
+            "samples per step, of all ranks, split as evenly as possible" + standard);
     t.whole("virtual-ranks", o.virtual_ranks, 0, {0, 65536}, "V",
             "train as V ranks would, the same bits on any number of ranks up to V; 0: as there are");
     t.whole("accumulate", o.accumulate, 0, {0, 65536}, "K", "short for --virtual-ranks of K times the ranks; 0: not");
@@ -214,12 +216,12 @@ void add_augmentation(OptionTable& t, TrainOptions& o) {
 }
 
 OptionTable table_of(TrainOptions& o, const OptionsOf& command) {
-    OptionTable t("options of " + command.command);
-    t.group("run");
+    OptionTable t;
+    t.group("data and model");
     add_files(t, o, command);
     add_device(t, o);
     add_reports(t, o);
-    add_batches(t, o);
+    add_batches(t, o, command);
     add_rates(t, o);
     add_rule(t, o);
     add_augmentation(t, o);
@@ -273,31 +275,28 @@ ConfigPairs default_options() {
     return pairs;
 }
 
+OptionGroups option_groups(const OptionsOf& command) {
+    TrainOptions unused;
+    return table_of(unused, command).groups(command.without);
+}
+
 ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& command) {
     ParsedOptions parsed;
     TrainOptions& o = parsed.options;
     OptionTable table = table_of(o, command);
     const po::options_description all = table.description();
-    const auto left_out = [&](const std::string& name) {
-        return std::find(command.without.begin(), command.without.end(), name) != command.without.end();
-    };
+    const auto left_out = [&](const std::string& name) { return std::ranges::count(command.without, name) > 0; };
     for (const std::string& arg : args)
         if (const std::string name = arg.substr(0, arg.find('=')); name.starts_with("--") && left_out(name.substr(2)))
             fail(Exit::usage, name + ": has no meaning for " + command.command + "; leave it out, or see --help");
-    const po::options_description own = command.without.empty() ? all : table.description(command.without);
+    const po::options_description own = table.description(command.without);
     const std::vector<std::set<std::string>> alternatives = {{"batch-size", "batch-per-rank"}};
     ConfiguredValues configured = parse_with_config(all, own, args, alternatives, writing_options());
     const po::variables_map& values = configured.values;
-    if (o.help) {
-        std::ostringstream out;
-        out << command.usage << "\n" << own;
-        parsed.help = out.str();
-        return parsed;
-    }
     if (o.data.empty() || (o.batch_per_rank == 0 && o.batch_size == 0))
         parsed.note = take_recorded(command.recorded, all, o, alternatives, configured);
     const po::variables_map standard = defaults_of(all);
-    const std::set<std::string> not_resolved = {"help", "print-config", "dry-run", "chip", "config"};
+    const std::set<std::string> not_resolved = {"print-config", "dry-run", "chip", "config"};
     for (const auto& option : all.options()) {
         const std::string& name = option->long_name();
         if (left_out(name)) continue;

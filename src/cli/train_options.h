@@ -30,7 +30,7 @@ struct TrainOptions {
     NormBy norm_by;
     double tune_seconds;
     ConvBy conv_by;
-    bool overwrite, dry_run, print_config, help;
+    bool overwrite, dry_run, print_config;
 
     ResumeFrom resume;
     CheckpointClock checkpoint;
@@ -85,7 +85,6 @@ struct ParsedOptions {
     TrainOptions options;
     /// (name, value) in the order of --help; a valid --config
     ConfigPairs resolved;
-    std::string help;                    ///< set if --help was given
     std::string note{};                  ///< on options that a run recorded; empty: none were taken
     std::map<std::string, Given> given;  ///< by the option's name
 };
@@ -98,9 +97,6 @@ struct RecordedOptions {
 /// How another command's options differ from those of train.
 struct OptionsOf {
     std::string command = "train";
-    std::string usage =
-        "usage: convoy train --data DIR --batch-per-rank N [--config RECIPE.cfg] [options]\n"
-        "Trains a model; flags win over the config file.\n";
     std::string output = "run folder (default output/MODEL-DATE-TIME)";  ///< help of --output
     std::string model = "resnet18";                                      ///< default of --model
     int64_t batch_size = 0;                                              ///< if no batch is given; 0: one must be
@@ -112,6 +108,8 @@ struct OptionsOf {
 };
 /// Parses and checks everything that needs no data. Throws Exit::usage.
 ParsedOptions parse_train_options(const std::vector<std::string>& args, const OptionsOf& = {});
+/// The options that a command takes, for its help.
+OptionGroups option_groups(const OptionsOf& = {});
 /// The options of `convoy train` as they are if none is given.
 ConfigPairs default_options();
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 #include <set>
 
@@ -155,17 +154,18 @@ void print_split(Terminal& terminal, const SplitInfo& info, const std::vector<in
     if (counts.size() > most_lines) terminal.line(formatted("  … and %zu more", counts.size() - most_lines));
 }
 
+po::options_description description() {
+    po::options_description options;
+    options.add_options()("dir", po::value<std::string>()->value_name("DIR"), "the data set; also as plain argument");
+    return options;
+}
+
 }  // namespace
 
+OptionGroups options_of_verify() { return one_group(description()); }
+
 int verify(const std::vector<std::string>& args) {
-    po::options_description options("options of verify");
-    options.add_options()("dir", po::value<std::string>()->value_name("DIR"), "the data set; also as plain argument");
-    options.add_options()("help", po::bool_switch(), "print this");
-    const po::variables_map values = parse(options, args, po::positional_options_description().add("dir", 1));
-    if (values["help"].as<bool>()) {
-        std::cout << "usage: convoy verify DIR\nReads all of a data set and compares every checksum.\n\n" << options;
-        return int(Exit::done);
-    }
+    const po::variables_map values = parse(description(), args, po::positional_options_description().add("dir", 1));
     const std::string dir = required_value(values, "dir");
     std::error_code error;
     const fs::file_type type = fs::status(dir, error).type();
