@@ -166,7 +166,7 @@ void check_values_present(const Options& options, const std::vector<std::string>
     };
     for (size_t i = 0; i + 1 < args.size() && args[i] != "--"; ++i) {
         const po::option_description* option = find(args[i]);
-        if (option && option->semantic()->min_tokens() > 0 && find(args[i + 1]))
+        if (option && option->semantic()->min_tokens() > 0 && find(args[i + 1].substr(0, args[i + 1].find('='))))
             fail(Exit::usage, args[i] + ": its value is missing; " + allowed(options, args[i].substr(2)));
     }
 }

@@ -41,6 +41,7 @@ TEST(CommandLine, NamesTheMistake) {
     EXPECT_EQ("", problem({"--learning-rate=fast"}, {"--learning-rate", "'fast'", "a number"}));
     EXPECT_EQ("", problem({"--batch-size"}, {"--batch-size", "missing"}));
     EXPECT_EQ("", problem({"--batch-size", "--resume"}, {"--batch-size", "missing"}));
+    EXPECT_EQ("", problem({"--data", "--batch-size=4"}, {"--data", "missing"}));
     EXPECT_EQ("", problem({"--data="}, {"--data", "missing"}));
     EXPECT_EQ("", problem({"--data", ""}, {"--data", "missing"}));
     EXPECT_EQ("", problem({"--resume=yes"}, {"--resume", "switch"}));
