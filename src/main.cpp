@@ -34,6 +34,7 @@ const char* const usage =
     "  convert    make a data set from image files, CIFAR, MNIST or a seed\n"
     "  verify     check every checksum of a data set\n"
     "  train      train a model\n"
+    "  sweep      train once for each of some values of options, and compare\n"
     "  evaluate   measure a trained model on a data set\n"
     "  export     write a trained model as safetensors, for PyTorch\n"
     "  report     sum runs up and compare them, or say how they scale\n"
@@ -80,9 +81,10 @@ using Collective = int (*)(Comm&, const Arguments&);
 const std::map<std::string, Command> commands = {{"convert", {Collective(convert), options_of_convert}},
                                                  {"verify", alone(verify, options_of_verify)},
                                                  {"train", {train, options_of_train}},
+                                                 {"sweep", without_mpi(sweep, options_of_sweep)},
                                                  {"evaluate", {evaluate, options_of_evaluate}},
                                                  {"export", without_mpi(export_model, options_of_export)},
-                                                  {"demo", {demo, options_of_demo}},
+                                                 {"demo", {demo, options_of_demo}},
                                                  {"bench", {bench, options_of_bench}},
                                                  {"report", alone(report, options_of_report)},
                                                  {"plot", alone(plot, options_of_plot)},
@@ -153,7 +155,8 @@ std::optional<int> run_without_mpi(const Arguments& args) {
         "there is no command '" + command + "'" +
             unknown_choice(
                 command, names,
-                "convert, verify, train, evaluate, export, demo, bench, report, plot, predict, comm-test or info"));
+                "convert, verify, train, sweep, evaluate, export, demo, bench, report, plot, predict, comm-test or "
+                "info"));
 }
 
 int run(Comm& comm, const Arguments& args) {

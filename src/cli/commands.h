@@ -20,6 +20,8 @@ int convert_images(Comm& comm, const std::vector<std::string>& args);
 int verify(const std::vector<std::string>& args);
 /// Trains a model; collective over all ranks of `comm`.
 int train(Comm& comm, const std::vector<std::string>& args);
+/// Trains once for each combination of some options' values, in processes of their own.
+int sweep(const std::vector<std::string>& args);
 /// Measures a trained model on a data set; collective.
 int evaluate(Comm& comm, const std::vector<std::string>& args);
 /// Writes a model file in another program's format.
@@ -52,6 +54,7 @@ OptionGroups options_of_info();
 OptionGroups options_of_plot();
 OptionGroups options_of_predict();
 OptionGroups options_of_report();
+OptionGroups options_of_sweep();
 OptionGroups options_of_train();
 OptionGroups options_of_verify();
 

@@ -33,7 +33,7 @@ po::options_description description(ExportOptions& o) {
     po::options_description options;
     options.add_options()  //
         ("model-file", po::value<std::string>(&o.given)->value_name("FILE"),
-         "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model")           //
+         "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model")         //
         ("to", po::value<std::string>(&o.to)->value_name("FILE"), "the file to write: NAME.safetensors")  //
         ("dtype", po::value<std::string>(&o.dtype)->default_value("f32")->value_name("TYPE"),
          "type of the values: f32, f16 or bf16")  //

@@ -30,7 +30,8 @@ void add_files(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
     t.parsed("checkpoint-every", o.checkpoint, "10m", parse_checkpoint_clock, "WHEN",
              "500 (steps), 10m or 1h30m (time), 2e (epochs), then also at the end and after the best evaluation; or "
              "none: only before a stop");
-    t.whole("keep", o.keep, 2, {0, 1'000'000}, "N", "newest checkpoints to keep, besides the best; 0: none when done");
+    t.whole("keep", o.keep, command.keep, {0, 1'000'000}, "N",
+            "newest checkpoints to keep, besides the best; 0: none when done");
     t.parsed("time-limit", o.time_limit, "", parse_time_limit, "TIME",
              "checkpoint and stop (exit 85) in time, as in 1h50m; by default Slurm's limit");
     t.flag("strict-io", o.strict_io,

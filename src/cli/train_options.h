@@ -99,6 +99,7 @@ struct OptionsOf {
     std::string command = "train";
     std::string output = "run folder (default output/MODEL-DATE-TIME)";  ///< help of --output
     std::string model = "resnet18";                                      ///< default of --model
+    int64_t keep = 2;                                                    ///< default of --keep
     int64_t batch_size = 0;                                              ///< if no batch is given; 0: one must be
     std::function<void(OptionTable&)> more{};                            ///< adds options of its own
     /// refused on the command line; in a recipe they may stand, and do nothing

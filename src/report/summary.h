@@ -57,6 +57,9 @@ ScalingRun as_scaling_run(const RunSummary&);
 /// as its default.
 void compare(std::vector<RunSummary>& runs, const ConfigPairs& defaults);
 
+/// Returns the table that compares runs, in the order given.
+std::string comparison_text(const std::vector<RunSummary>&);
+
 /// Formats summaries. Text of several runs, and Markdown, begin with a table of all runs in the
 /// order given.
 std::string summaries_as(const std::vector<RunSummary>&, Format);

@@ -190,6 +190,8 @@ nlohmann::ordered_json as_object(const RunSummary& s) {
 
 }  // namespace
 
+std::string comparison_text(const std::vector<RunSummary>& runs) { return as_text(comparison_table(runs)); }
+
 std::string summaries_as(const std::vector<RunSummary>& runs, Format format) {
     if (format == Format::csv) return as_csv(run_table(runs, false));
     std::string text;
@@ -199,7 +201,7 @@ std::string summaries_as(const std::vector<RunSummary>& runs, Format format) {
         return all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     }
     if (format == Format::text) {
-        if (runs.size() > 1) text = as_text(comparison_table(runs));
+        if (runs.size() > 1) text = comparison_text(runs);
         for (const RunSummary& s : runs) text += (text.empty() ? "" : "\n") + as_paragraph(s);
         return text;
     }

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/convert_options.h"
 #include "cli/predict_options.h"
+#include "cli/sweep_plan.h"
 #include "cli/train_options.h"
 #include "tests/support/support.h"
 
@@ -19,6 +20,7 @@ namespace po = boost::program_options;
 using Words = std::vector<std::string>;
 
 const Words commands = {"train",
+                        "sweep",
                         "evaluate",
                         "bench",
                         "demo",
@@ -40,7 +42,7 @@ CommandHelp help_of_command(const std::string& command) {
         {"train", options_of_train},     {"evaluate", options_of_evaluate},   {"bench", options_of_bench},
         {"demo", options_of_demo},       {"comm-test", options_of_comm_test}, {"info", options_of_info},
         {"verify", options_of_verify},   {"report", options_of_report},       {"plot", options_of_plot},
-        {"predict", options_of_predict}, {"convert", options_of_convert}};
+        {"predict", options_of_predict}, {"convert", options_of_convert},     {"sweep", options_of_sweep}};
     const std::string name = command.substr(0, command.find(' '));
     CommandHelp help{command, *screen_of(command), options.at(name)()};
     if (command != name)
@@ -106,6 +108,7 @@ void parse_command(const Words& words) {
     const Words args(words.begin() + (kind ? 2 : 1), words.end());
     if (help.command == "train")  // what is not given is in the run that is continued
         return void(parse_train_options(args, {.recorded = {.path = "x", .options = "data = x\nbatch-size = 8\n"}}));
+    if (help.command == "sweep") return void(plan_sweep(args, "x"));
     if (help.command == "predict") return void(parse_predict(args));
     if (help.command == "convert imagefolder") return void(parse_image_options(args));
     po::options_description options;
@@ -133,7 +136,7 @@ TEST(HelpText, OfEveryCommandFitsAScreen) {
 }
 
 TEST(HelpText, OfAScreenNamesOptionsThatThereAre) {
-    const std::set<std::string> words = {"RUN...",  "DIR",   "imagefolder",
+    const std::set<std::string> words = {"RUN...",  "OPTION=VALUE,...", "DIR",   "imagefolder",
                                          "cifar10", "cifar100",         "mnist", "synthetic"};
     for (const std::string& command : commands) {
         const CommandHelp help = help_of_command(command);

@@ -1,0 +1,123 @@
+// convoy sweep: trains once for each combination of some options' values, one after the other, and
+// compares the runs. Each training is a process of its own: one that fails ends no other.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "base/project.h"
+#include "base/shell_word.h"
+#include "cli/child.h"
+#include "cli/commands.h"
+#include "cli/sweep_plan.h"
+#include "cli/train_options.h"
+#include "report/summary.h"
+
+namespace convoy {
+namespace {
+
+/// "output/sweep-20261126-180000"
+std::string default_folder() {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    char text[64];
+    std::strftime(text, sizeof text, "output/sweep-%Y%m%d-%H%M%S", localtime_r(&now, &local));
+    return text;
+}
+
+/// Each training is started by mpirun, which cannot be done on a rank of another.
+void check_no_ranks() {
+    for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+        if (std::getenv(variable))
+            fail(Exit::usage,
+                 "sweep starts trainings by itself: start it without a launcher, and with --ranks N for "
+                 "trainings on N ranks");
+}
+
+std::vector<std::string> command_of(const SweepPlan& plan, const SweepRun& run) {
+    std::vector<std::string> words;
+    if (plan.ranks > 0) words = {"mpirun", "-np", std::to_string(plan.ranks)};
+    char path[4096];
+    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
+    words.emplace_back(length > 0 ? std::string(path, size_t(length)) : own_command());
+    words.emplace_back("train");
+    words.insert(words.end(), run.args.begin(), run.args.end());
+    return words;
+}
+
+std::string words_of(int code) {
+    switch (code) {
+        case int(Exit::usage): return "usage";
+        case int(Exit::bad_input): return "bad input";
+        case int(Exit::not_finite): return "loss not finite";
+        case int(Exit::io): return "cannot write";
+        case int(Exit::comm): return "communication failed";
+        case int(Exit::out_of_memory): return "not enough memory";
+        case 127: return "could not be started; --ranks needs mpirun in PATH";
+        default: return code > 128 ? std::string(strsignal(code - 128)) : "see above";
+    }
+}
+
+/// "build/convoy sweep lr=0.1,0.2 --data DIR --output FOLDER"
+std::string again(const SweepPlan& plan) {
+    std::string text = shell_word(own_command()) + " sweep";
+    for (const std::string& word : plan.args) text += " " + shell_word(word);
+    return text + " --output " + shell_word(plan.output);
+}
+
+struct Outcome {
+    std::vector<std::string> done;  ///< folders
+    std::vector<std::string> failed;
+    int first_failure = 0;  ///< its exit code
+    int stopped = 0;        ///< exit code of a sweep that was stopped; 0: it was not
+};
+
+/// Whether a training that ended with this code was to end, and the others, too.
+int stopped_with(int code, int signal) {
+    constexpr int interrupted = 128 + SIGINT;
+    if (signal != 0) return signal == SIGINT ? interrupted : int(Exit::requeue);
+    return code == interrupted || code == int(Exit::requeue) ? code : 0;
+}
+
+Outcome train_all(const SweepPlan& plan, ChildSignals& signals) {
+    Outcome outcome;
+    for (size_t i = 0; i < plan.runs.size(); ++i) {
+        const SweepRun& run = plan.runs[i];
+        std::printf("sweep     %zu of %zu: %s\n", i + 1, plan.runs.size(), printable(run.name).c_str());
+        std::fflush(stdout);
+        const int code = signals.run(command_of(plan, run));
+        const std::string folder = plan.output + "/" + run.name;
+        if (code == 0) outcome.done.push_back(folder);
+        outcome.stopped = stopped_with(code, signals.received());
+        if (outcome.stopped != 0) break;
+        if (code == 0) continue;
+        if (outcome.first_failure == 0) outcome.first_failure = code;
+        outcome.failed.push_back(formatted("%s: exit %d, ", folder.c_str(), code) + words_of(code));
+    }
+    return outcome;
+}
+
+}  // namespace
+
+int sweep(const std::vector<std::string>& args) {
+    check_no_ranks();
+    const SweepPlan plan = plan_sweep(args, default_folder());
+    ChildSignals signals;
+    const Outcome outcome = train_all(plan, signals);
+    std::vector<RunSummary> runs;
+    if (plan.trains)
+        for (const std::string& folder : outcome.done) runs.push_back(summarise(folder));
+    compare(runs, default_options());
+    if (!runs.empty()) std::printf("\n%s", comparison_text(runs).c_str());
+    for (const std::string& line : outcome.failed) std::printf("failed: %s\n", printable(line).c_str());
+    std::fflush(stdout);
+    if (outcome.stopped == 0 && outcome.failed.empty()) return int(Exit::done);
+    const char* what = outcome.stopped == 0 ? "the same command tries the others again" : "continue";
+    std::fprintf(stderr, "sweep: %zu of %zu trainings are done; %s: %s\n", outcome.done.size(), plan.runs.size(), what,
+                 printable(again(plan)).c_str());
+    return outcome.stopped != 0 ? outcome.stopped : outcome.first_failure;
+}
+
+}  // namespace convoy

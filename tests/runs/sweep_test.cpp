@@ -1,0 +1,118 @@
+// convoy sweep, started as users start it: what it trains, what it leaves, and how it is stopped
+// and continued. Which trainings it starts is in unit/sweep_plan_test.cpp.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/cluster.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+class Sweep : public testing::Test {
+protected:
+    static void SetUpTestSuite() {
+        folder_ = new TempDir;
+        make_data(folder_->path("data"), 1024, 16, "28x28x1");
+    }
+    static void TearDownTestSuite() { delete folder_; }
+
+    /// The arguments of a sweep over tiny trainings.
+    std::string sweep(const std::string& varied, const std::string& more = "") const {
+        return "sweep " + varied + " --device cpu --threads 1 --model mnist-linear --batch-size 16 --data " +
+               folder_->path("data") + " --output " + out_.path("sweep") + " " + more;
+    }
+    std::string run_of(const std::string& name) const { return out_.path("sweep/" + name); }
+    /// Names of the checkpoints of a run.
+    int checkpoints(const std::string& name) const {
+        int found = 0;
+        for (const auto& entry : fs::recursive_directory_iterator(run_of(name)))
+            found += entry.path().filename().string().starts_with("step-");
+        return found;
+    }
+
+    static TempDir* folder_;
+    TempDir out_;
+};
+TempDir* Sweep::folder_ = nullptr;
+
+TEST_F(Sweep, TrainsEachValueAndComparesThem) {
+    const std::string arguments = sweep("lr=0.001,0.01 seed=1,2", "--epochs 1");
+    const Finished f = convoy_alone(arguments);
+    ASSERT_EQ("", failure(f));
+    const size_t table = f.out.rfind("\nrun ");
+    ASSERT_NE(table, std::string::npos) << f.out;
+    for (const char* name : {"lr-0.001,seed-1", "lr-0.001,seed-2", "lr-0.01,seed-1", "lr-0.01,seed-2"}) {
+        EXPECT_EQ(column(run_of(name), "train/step").size(), 64u) << name;
+        EXPECT_NE(f.out.find(run_of(name) + " ", table), std::string::npos) << f.out;
+        EXPECT_EQ(checkpoints(name), 0) << name;
+    }
+    const std::string head = f.out.substr(table + 1, f.out.find('\n', table + 1) - table - 1);
+    EXPECT_NE(head.find(" lr "), std::string::npos) << "the options that differ have columns: " << head;
+    EXPECT_NE(head.find(" seed "), std::string::npos) << head;
+
+    const auto written = fs::last_write_time(run_of("lr-0.01,seed-2") + "/model.h5");
+    const Finished again = convoy_alone(arguments);
+    ASSERT_EQ("", failure(again));
+    EXPECT_EQ(count(again.out, "done: already"), 4) << again.out;
+    EXPECT_EQ(fs::last_write_time(run_of("lr-0.01,seed-2") + "/model.h5"), written) << "what is done is not redone";
+    EXPECT_NE(again.out.rfind("\nrun "), std::string::npos) << "the table comes again";
+}
+
+TEST_F(Sweep, GoesOnAfterATrainingThatFails) {
+    const Finished f = convoy_alone(sweep("lr=1e38,0.01", "--epochs 1"));
+    EXPECT_EQ(f.code, int(Exit::not_finite)) << f.out << f.err;
+    EXPECT_NE(f.out.find("failed: " + run_of("lr-1e38") + ": exit 4, loss not finite"), std::string::npos) << f.out;
+    EXPECT_EQ(column(run_of("lr-0.01"), "train/step").size(), 64u);
+    EXPECT_NE(f.out.rfind("\nrun "), std::string::npos) << "those that are done are compared: " << f.out;
+    EXPECT_NE(f.err.find("sweep: 1 of 2 trainings are done"), std::string::npos) << f.err;
+}
+
+TEST_F(Sweep, StopsWhereItIsInterruptedAndContinuesThere) {
+    const std::string arguments = sweep("lr=0.001,0.01", "--epochs 600 --eval-every 0");
+    const std::string metrics = run_of("lr-0.001") + "/metrics.jsonl";
+    const Finished f =
+        run("( " + with_limit(sibling("convoy") + " " + arguments, 60) + " ) & job=$!\n" +
+            "for i in $(seq 300); do grep -q '\"step\"' " + metrics + " 2>/dev/null && break; sleep 0.1; done\n" +
+            "pkill -INT -f '^" + sibling("convoy") + " sweep .*" + out_.path("sweep") + "'; wait $job");
+    EXPECT_EQ(f.code, 130) << f.out << f.err;
+    EXPECT_NE(f.err.find("sweep: 0 of 2 trainings are done; continue: "), std::string::npos) << f.err;
+    EXPECT_FALSE(fs::exists(run_of("lr-0.01"))) << "the next one does not begin";
+    const std::string line = f.err.substr(f.err.find("continue: ") + 10);
+    const std::string command = line.substr(0, line.find('\n'));
+    EXPECT_NE(command.find(" sweep lr=0.001,0.01 "), std::string::npos) << command;
+
+    const Finished again = run(with_limit(command, 120));
+    ASSERT_EQ("", failure(again));
+    EXPECT_EQ(count(again.out, "resume    at step"), 1) << again.out;
+    EXPECT_EQ(column(run_of("lr-0.001"), "train/step").back(), 38400);
+    EXPECT_EQ(column(run_of("lr-0.01"), "train/step").back(), 38400);
+}
+
+TEST_F(Sweep, TrainsOnRanksAndIsNoRankItself) {
+    const Finished f = convoy_alone(sweep("lr=0.01", "--epochs 1 --ranks 2"));
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ(column(run_of("lr-0.01"), "ranks/rank").size(), 2u);
+    const Finished none =
+        run(with_limit("/usr/bin/env PATH=/nonexistent " + sibling("convoy") + " " + sweep("seed=3", "--ranks 2"), 60));
+    EXPECT_EQ(none.code, 127);
+    EXPECT_NE(none.out.find("mpirun in PATH"), std::string::npos) << none.out;
+    EXPECT_EQ("", refusal(launch(1, sweep("lr=0.01")), Exit::usage, {"without a launcher", "--ranks"}));
+}
+
+TEST_F(Sweep, RefusesBeforeItTrains) {
+    EXPECT_EQ("", refusal(convoy_alone(sweep("lrr=1,2")), Exit::usage, {"--lrr", "did you mean --lr?"}));
+    EXPECT_EQ("", refusal(convoy_alone(sweep("lr=0.1,fast")), Exit::usage, {"fast"}));
+    EXPECT_FALSE(fs::exists(out_.path("sweep")));
+}
+
+TEST_F(Sweep, OfADryRunWritesNothing) {
+    const Finished f = convoy_alone(sweep("lr=0.1,0.2", "--dry-run"));
+    ASSERT_EQ("", failure(f));
+    EXPECT_EQ(count(f.out, "sweep     "), 2) << f.out;
+    EXPECT_FALSE(fs::exists(out_.path("sweep")));
+}
+
+}  // namespace
+}  // namespace convoy::test
