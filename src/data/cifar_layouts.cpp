@@ -20,7 +20,7 @@ bool CifarLayout::has(const std::string& member) const {
 size_t CifarLayout::most_bytes(const std::string& member) const {
     constexpr size_t most_names_bytes = 1 << 16;
     if (member == names) return most_names_bytes;
-    // Python 3 writes a pixel as up to two bytes. An image also has a file name and labels.
+    // Python 3 writes a pixel as up to two bytes. Each image also has a file name and labels.
     const size_t images = images_of(member);
     return pickled() ? images * (2 * image_bytes + 256) + 4096 : images * record_bytes();
 }

@@ -1,4 +1,4 @@
-// The four archives of CIFAR: what their members are called, and what these hold.
+// Names and contents of the members of CIFAR's four archives.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace convoy {
 
-/// One of the published archives.
+/// The layout of one published archive.
 struct CifarLayout {
     static constexpr int image_bytes = 3072;
 
@@ -15,9 +15,9 @@ struct CifarLayout {
     std::string test, names;         ///< members
     size_t train_images, test_images;
     int classes;
-    // Binary: a record is `label_bytes`, of which one is the label, and an image.
+    // Binary: a record is `label_bytes` (the label is byte `label_at` of them), then an image.
     size_t label_bytes = 0, label_at = 0;
-    // Pickled: keys of the labels, and of the names of classes.
+    // Pickled: the keys of the labels and of the class names.
     std::string labels{}, class_names{};
 
     bool pickled() const { return !labels.empty(); }
@@ -27,9 +27,9 @@ struct CifarLayout {
     size_t most_bytes(const std::string& member) const;
 };
 
-/// The binary and the Python version.
+/// Returns the layouts of the binary and the Python version.
 std::vector<CifarLayout> cifar10_layouts();
-/// `coarse`: the 20 superclasses, not the 100 classes.
+/// Likewise. `coarse`: labels are the 20 superclasses instead of the 100 classes.
 std::vector<CifarLayout> cifar100_layouts(bool coarse);
 
 }  // namespace convoy

@@ -21,15 +21,14 @@ constexpr const char* begin_of_unpacked = "/unpacked-";
 const std::string begin_of_mark = "mark-";
 constexpr const char* advice = "choose another --to";
 
-/// Whether there is something, if only a link that leads nowhere; true, too, if that cannot be
-/// known.
+/// True if `name` exists, also as a link without a target. Also true if that cannot be known.
 bool may_be_there(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
     return ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-/// Empty if there is no such file. Throws Inaccessible if it cannot be read: what a conversion has
-/// done must not be taken for another's then.
+/// Returns the text of a file; empty if there is no such file. Throws Inaccessible if it cannot be
+/// read, because the shards of a conversion must then not be taken for another's.
 std::string text_in(const HeldFolder& folder, const std::string& name) {
     struct stat about{};
     const bool known = ::fstatat(folder.fd(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
@@ -69,7 +68,7 @@ std::string ConversionFolder::take() {
     std::error_code ignored;
     for (const std::string& name : held.names(ignored))
         if (name.starts_with(begin_of_mark)) ignored = held.remove(name);
-    // A name that nobody has asked for: no cache of a network file system says that there is none.
+    // A random name, so that no cache of a network file system remembers it as missing.
     std::string mark = begin_of_mark + random_name(20);
     held.open_new(mark);
     return mark;
@@ -95,7 +94,7 @@ ConversionFolder::Before ConversionFolder::prepare(const std::string& identity) 
     const std::string before = text_in(held, identity_file);
     own_->check();
     if (before != identity) {
-        for (const char* old : {identity_file, shards_folder, records_folder})  // in this order: half of it is nothing
+        for (const char* old : {identity_file, shards_folder, records_folder})  // first what makes the rest valid
             if (const std::error_code error = held.remove_tree(old))
                 fail(Exit::io, held.shown(old) + ": cannot be removed (" + error.message() + "); remove it");
         replace_in(held, identity_file, identity);
@@ -155,7 +154,7 @@ std::string ConversionFolder::publish(const std::vector<ManifestEntry>& entries,
     write_manifest(*shards_, entries);
     std::string kept = to.put_in_place(*own_, shards_folder);
     [[maybe_unused]] const std::error_code ignored = own_->remove();
-    lock_ = Descriptor(-1);  // the folder may be another conversion's from now on
+    lock_ = Descriptor(-1);  // from now on, another conversion may use the folder
     return kept;
 }
 

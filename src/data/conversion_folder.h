@@ -1,13 +1,13 @@
-// OUT.partial, where a conversion that takes hours grows: shards, and a record of each finished
-// one. A conversion that was killed goes on there. Several processes work in it, each at its own
-// shards. Each holds the folder from the beginning: another folder in its place is never used.
+// OUT.partial, the folder of an unfinished conversion: its shards, and a record of each finished
+// one. A conversion that was killed resumes there. Several processes work in it, each on its own
+// shards. Each holds the folder open, so a folder that replaces it later is never used.
 //
-//   mark-RANDOM         tells this folder from others
-//   unpacked-SPLIT-N/   archives that were compressed
-//   shards/NAME         becomes OUT in the end
-//   records/NAME        a ShardRecord, of a shard that is complete but for mean and deviation
-//   records/NAME.open   these are being added: a shard that was left like this is made again
-//   records/NAME.done   its line of the manifest
+//   mark-RANDOM         identifies this folder
+//   unpacked-SPLIT-N/   the content of compressed archives
+//   shards/             becomes OUT at the end
+//   records/NAME        the ShardRecord of a shard that lacks only mean and deviation
+//   records/NAME.open   mean and deviation are being added; a shard left like this is rebuilt
+//   records/NAME.done   the shard's line of the manifest
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -23,45 +23,46 @@ namespace convoy {
 
 class ConversionFolder {
 public:
-    /// Touches nothing. `destination`: what becomes the data set.
+    /// Changes nothing on disk. `destination`: the path of the data set.
     explicit ConversionFolder(const std::filesystem::path& destination);
-    /// Removes a folder that was taken and in which nothing was begun.
+    /// Removes the folder if this process took it and began nothing in it.
     ~ConversionFolder();
     ConversionFolder(const ConversionFolder&) = delete;
 
-    /// On one rank, before all else: makes the folder and takes it for this process. Throws
-    /// Exit::usage if another process has it, or another user (OwnFolder). Returns the mark that
-    /// tells this folder from others, for join().
+    /// Makes the folder and locks it for this process. Call first, on one rank. Returns the mark
+    /// that identifies the folder, for join(). Throws Exit::usage if another process has locked
+    /// it, or if it is another user's (OwnFolder).
     std::string take();
-    /// On the other ranks, once it is prepared. Throws Exit::io if the folder that this rank finds
-    /// is another one: somebody exchanged them, or this host has a file system of its own.
+    /// Opens the folder on the other ranks, after prepare(). Throws Exit::io if this rank finds
+    /// another folder: it was replaced, or this host does not share the file system.
     void join(const std::string& mark);
-    /// The folder, on a rank that took or joined it: everything in it goes through this.
+    /// Returns the folder, after take() or join(). All files in it are opened through this.
     const OwnFolder& folder() const { return *own_; }
-    /// Where this rank reads a source, which may be an archive that was unpacked here.
+    /// Returns the place where this rank reads a source, also if it was unpacked into the folder.
     FilePlace source(const std::string& path) const;
-    /// What was there before this conversion.
+    /// Content of the folder before this conversion: shards of the same conversion or of another.
     enum class Before { nothing, same, other };
-    /// On that rank. `identity` says all that shards depend on: what is left of another conversion
-    /// is removed. Throws Exit::io if it cannot be.
+    /// Removes what another conversion left. Call on the rank that called take(). `identity`: a
+    /// text of everything that shards depend on. Throws Exit::io if a file cannot be removed.
     Before prepare(const std::string& identity);
 
     FilePlace shard(const std::string& name) const { return {*shards_, name}; }
-    /// The record of a shard that is there already.
+    /// Returns the record of a shard, or nothing if the shard is not finished.
     std::optional<ShardRecord> finished(const std::string& name) const;
-    /// Before a shard is made, and once it is.
+    /// Removes the records of a shard; call before it is made.
     void forget(const std::string& name) const;
+    /// Writes the record of a shard; call when it is finished.
     void remember(const ShardRecord&) const;
-    /// Adds mean and deviation to a shard that has a record; its line of the manifest.
+    /// Adds mean and deviation to a finished shard. Returns its line of the manifest.
     ManifestEntry seal(const ShardRecord&, const PixelStatistics&) const;
-    /// On one rank, when all are sealed: the shards become the data set. The line that is returned
-    /// is that of Destination::put_in_place().
+    /// Makes the shards the data set. Call on one rank, when all are sealed. Returns the line that
+    /// Destination::put_in_place() returned.
     std::string publish(const std::vector<ManifestEntry>&, const Destination&);
 
 private:
     const std::string path_;
-    std::optional<OwnFolder> own_;                ///< none until it was taken
-    std::optional<HeldFolder> shards_, records_;  ///< in own_; none until it was prepared
+    std::optional<OwnFolder> own_;                ///< empty before take() or join()
+    std::optional<HeldFolder> shards_, records_;  ///< folders in own_; empty before prepare() or join()
     Descriptor lock_{-1};
 };
 

@@ -1,6 +1,6 @@
-// CIFAR-10 and CIFAR-100, each as records of bytes (the binary version) or as pickles (the Python
-// version). Both have planar pixels, which become NHWC. An archive's members come in an order of
-// their own (data_batch_2 last but one), so they are collected before they are joined.
+// Decodes CIFAR-10 and CIFAR-100, each as records of bytes (the binary version) or as pickles (the
+// Python version). Both have planar pixels, which become NHWC. Members are collected before they
+// are joined, because archives hold them in another order (data_batch_2 last but one).
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -29,7 +29,7 @@ struct Images {
     std::vector<int32_t> labels;  ///< [n]
 };
 
-/// What has been read so far of one layout, by member name.
+/// The members of one layout that have been read, by name.
 struct Batches {
     Layout layout;
     int64_t limit;
@@ -61,7 +61,7 @@ void append_label(int64_t label, const std::string& place, const Layout& layout,
 
 size_t taken(size_t images, int64_t limit) { return limit > 0 ? std::min(images, size_t(limit)) : images; }
 
-/// Returns how many images the file has; `out` gets as many of them as the limit says.
+/// Appends a binary file's images to `out`, up to the limit. Returns the number in the file.
 size_t decode_records(const std::vector<uint8_t>& bytes, const Batches& batches, const std::string& member,
                       const std::string& where, Images& out) {
     const Layout& layout = batches.layout;
@@ -81,7 +81,7 @@ size_t decode_records(const std::vector<uint8_t>& bytes, const Batches& batches,
     return images;
 }
 
-/// As decode_records.
+/// Does the same for a pickled file.
 size_t decode_pickle(const std::vector<uint8_t>& bytes, const Batches& batches, const std::string& member,
                      const std::string& where, Images& out) {
     const Layout& layout = batches.layout;
@@ -112,7 +112,7 @@ std::vector<std::string> decode_names(const std::vector<uint8_t>& bytes, const L
     if (layout.pickled()) {
         const Pickle pickle(bytes, where);
         const std::vector<std::string_view> texts = pickle.texts(layout.class_names);
-        check_count(texts.size());  // before they are copied: one long text may stand in the list often
+        check_count(texts.size());  // before copying, because the list may hold one long text many times
         names.assign(texts.begin(), texts.end());
     } else {
         std::istringstream lines(plain_text({bytes.begin(), bytes.end()}, where, "it has a line for each class"));
@@ -147,7 +147,7 @@ void add_member(const std::string& member, const std::vector<uint8_t>& bytes, co
                                    std::to_string(layout.images_of(member)));
 }
 
-/// The first layout of which there is anything.
+/// Returns the first layout with a member that was read; the first of all if there is none.
 Batches& found(std::vector<Batches>& all) {
     const auto first = std::find_if(all.begin(), all.end(), [](const Batches& b) { return !b.empty(); });
     return first == all.end() ? all.front() : *first;
@@ -175,8 +175,8 @@ Batches& read_archive(const std::string& path, std::vector<Batches>& all, Source
     return batches;
 }
 
-/// Where the files of `layout` are, if `folder` or the one in it that the archive unpacks to has
-/// them.
+/// Returns the folder with the files of `layout`: `folder`, or the subfolder that the archive
+/// unpacks to.
 fs::path folder_of(const fs::path& folder, const Layout& layout) {
     std::error_code error;
     for (const fs::path& candidate : {folder / layout.folder, folder})
@@ -252,7 +252,7 @@ Split split_in_memory(std::string name, int height, int width, int channels, std
         std::vector<uint8_t> images;
         std::vector<int32_t> labels;
     };
-    // std::function needs a copyable owner
+    // Shared, because std::function must be copyable.
     const auto rows = std::make_shared<const Rows>(Rows{std::move(images), std::move(labels)});
     split.read = [rows, bytes](int64_t first, int64_t count, uint8_t* to, int32_t* labels_to) {
         std::copy_n(rows->images.begin() + first * int64_t(bytes), size_t(count) * bytes, to);

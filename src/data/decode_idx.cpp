@@ -1,6 +1,6 @@
-// IDX files (MNIST and its relatives): a big-endian header, then bytes. Gzipped or not is decided
-// by content, not by name. The length must be exactly what the header says; the header is believed
-// only as far as bytes keep coming.
+// Decodes IDX files (MNIST and its relatives): a big-endian header, then bytes. The content decides
+// if a file is gzipped, not its name. Its length must match the header exactly. The claimed size
+// is checked against the file's size before it is reserved, and memory is used as bytes arrive.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr uint64_t most_bytes = uint64_t(8) << 30;
-constexpr uint64_t most_deflated = 1032;  // bytes that one byte of a .gz file can unpack to, by the format
+constexpr uint64_t most_deflated = 1032;  // limit of the format: bytes that one byte of a .gz file unpacks to
 
-/// MD5 of the four uncompressed MNIST files, in the order they are read.
+/// MD5 of the four uncompressed MNIST files, in the order in which they are read.
 constexpr std::array<const char*, 4> mnist_md5 = {
     "6bbc9ace898e44ae57da46a324031adb", "a25bea736e30d166cdddb491f175f624", "2646ac647ad5339dbf082846283269ea",
     "27ae3e4e09519cfbb04c329615203637"};
@@ -44,7 +44,8 @@ std::string find_file(const std::string& folder, const std::string& stem, const 
          folder + "/" + stem + "-" + kind + "[.gz]: is missing; give --from the folder with the four IDX files");
 }
 
-/// Linux would grant the memory, and end the process without a word when it is used.
+/// Throws if `bytes` do not fit in memory. Linux would grant them, and kill the process when they
+/// are used.
 void check_memory(uint64_t bytes, const std::string& path) {
     std::vector<MemoryBudget::Part> limits;
     for (MemoryLimit& limit : memory_limits()) limits.push_back({std::move(limit)});
@@ -83,7 +84,7 @@ Idx read_idx(const std::string& path, uint32_t rank) {
     check_memory(bytes, path);
     idx.data.reserve(bytes + 1);
     constexpr size_t step = 1 << 22;
-    for (bool more = true; more;) {  // one byte more than claimed, to see whether there is one
+    for (bool more = true; more;) {  // tries to read one byte more than claimed
         const size_t filled = idx.data.size(), want = std::min<size_t>(step, bytes + 1 - filled);
         idx.data.resize(filled + want);
         const size_t read = file.read(&idx.data[filled], want);

@@ -19,7 +19,7 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-/// Whether --force may delete what a folder has: a file of a data set.
+/// True if --force may delete `name` in a folder, because it is a file of a data set.
 bool is_of_data_set(const HeldFolder& folder, const std::string& name) {
     std::string split;
     int shard = 0, shards = 0;
@@ -34,9 +34,9 @@ bool are_same(const HeldFolder& a, const HeldFolder& b) {
            one.st_ino == other.st_ino;
 }
 
-/// Renames a folder to a name that nothing has. False with errno set if it cannot: EEXIST if
-/// something has it. Network file systems know no such rename: there an empty folder that appears
-/// at that moment is replaced.
+/// Renames a folder to an unused name. On failure returns false and sets errno: EEXIST if the name
+/// is used. Network file systems lack such a rename: there, an empty folder that appears meanwhile
+/// is replaced.
 bool rename_new(const HeldFolder& from, const std::string& name, const HeldFolder& to, const std::string& as) {
     if (::renameat2(from.fd(), name.c_str(), to.fd(), as.c_str(), RENAME_NOREPLACE) == 0) return true;
     if (errno == EEXIST) return false;
@@ -48,10 +48,10 @@ bool rename_new(const HeldFolder& from, const std::string& name, const HeldFolde
     return ::renameat(from.fd(), name.c_str(), to.fd(), as.c_str()) == 0;
 }
 
-/// What was at the destination before another folder took its place.
+/// The old folder at the destination, moved aside for the new one.
 class Replaced {
 public:
-    /// Renames it to a name of its own. `expected`: what it must be; null: anything.
+    /// Renames the folder `to` to an unused name. `expected`: what it must be; null: any folder.
     Replaced(const HeldFolder& above, const fs::path& to, const HeldFolder* expected)
         : above_(above), to_(to), name_(to.filename()), old_name_(name_ + ".replaced-" + random_name(6)) {
         struct stat about{};
@@ -76,7 +76,7 @@ public:
         errno = code;
         fail_to_place(now);
     }
-    /// Returns what to tell the user if not all of it was deleted, else empty.
+    /// Deletes the folder. Returns a message for the user if something was kept, else "".
     std::string discard(bool force) const {
         std::error_code error;
         const std::vector<std::string> names = folder_->names(error);
@@ -99,7 +99,7 @@ private:
     std::string kept(const std::string& why) const {
         return to_.string() + ": what was there before " + why + "; it is kept as " + old_path();
     }
-    /// Returns what to tell the user if something else has the place by now, else empty.
+    /// Moves the folder back. Returns a message for the user if its path is used by now, else "".
     std::string put_back() const {
         return rename_new(above_, old_name_, above_, name_) ? "" : "; what was there is now " + old_path();
     }
@@ -115,8 +115,8 @@ void sync(const HeldFolder& folder, const std::string& shown) {
         fail(Exit::io, shown + ": cannot be written to the end (" + error.message() + "); is the disk full?");
 }
 
-/// A link is not followed: it may be another user's. In a folder as /tmp, only its owner may rename
-/// what is there.
+/// Throws if the destination is a link, which may be another user's. Also throws for another
+/// user's folder in a sticky one such as /tmp, where only the owner may rename it.
 void check_owner(const std::string& dir, const fs::path& to) {
     struct stat about{}, parent{};
     if (::lstat(to.c_str(), &about) != 0) return;
@@ -184,7 +184,7 @@ std::string Destination::put_in_place(const OwnFolder& working, const std::strin
     const HeldFolder finished(working.held(), name);
     sync(finished, finished.shown());
     std::string kept;
-    // This alone takes the place of an empty folder.
+    // A plain rename suffices if there is no folder or an empty one.
     if (::renameat(working.held().fd(), name.c_str(), working.above().fd(), path_.filename().c_str()) != 0) {
         if (errno != EEXIST && errno != ENOTEMPTY)
             fail(Exit::io, path_.string() + ": cannot be put in place (" + std::strerror(errno) + ")");

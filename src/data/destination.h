@@ -1,4 +1,4 @@
-// Where a data set goes once it is complete, in place of what is there.
+// Puts a complete data set at its path, and replaces what is there.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -9,30 +9,32 @@
 
 namespace convoy {
 
-/// `dir` without a slash at its end. Throws Exit::usage for what cannot be replaced: "", ".", "..".
+/// Returns `dir` without a slash at its end. Throws Exit::usage for "", "." and "..", which cannot
+/// be replaced.
 std::filesystem::path destination_of(const std::string& dir);
 
-/// A folder that a data set is to have. What is there is looked at and held before the work: after
-/// it, nothing else is deleted, whatever has the path by then.
+/// The path that a data set will have. The constructor opens the folder that is there. Only that
+/// folder is deleted later, even if the path then leads to another one.
 class Destination {
 public:
     /// Throws Exit::usage if `dir` exists and is not empty, unless `force` is given and it holds
-    /// nothing but a data set. Also for a link, and for another user's folder in one as /tmp.
+    /// only a data set. Also throws it for a link, and for another user's folder in a sticky
+    /// folder such as /tmp.
     explicit Destination(const std::string& dir, bool force = false);
     const std::filesystem::path& path() const { return path_; }
-    /// Returns what to tell the user if a link of another user leads to it, else empty.
+    /// Returns a warning if the path leads through a link of another user, else "".
     std::string warning() const;
-    /// Renames the finished folder `name` in `working`, a folder beside path(), to path(). What was
-    /// there is deleted with `force` if it holds a data set and nothing else, or if it is empty.
-    /// Else it is kept beside path(), and a line that says so is returned. Throws Exit::io, also if
-    /// path() leads to another folder than at the beginning; that one is then left there.
+    /// Renames the finished folder `name` in `working`, a folder beside path(), to path(). Deletes
+    /// the old folder if it is empty, or with `force` if it holds only a data set. Else keeps it
+    /// beside path(), and returns a line that says so. Throws Exit::io. Also throws it if path()
+    /// now leads to another folder than the constructor opened; that folder stays there.
     std::string put_in_place(const OwnFolder& working, const std::string& name) const;
 
 private:
     std::filesystem::path path_;
     bool force_;
-    std::optional<HeldFolder> above_;  ///< the folder that path() lies in; none: nothing
-    std::optional<HeldFolder> there_;  ///< what was there; none: nothing
+    std::optional<HeldFolder> above_;  ///< the parent of path(); empty if it did not exist
+    std::optional<HeldFolder> there_;  ///< the old folder; empty if there was none
 };
 
 }  // namespace convoy

@@ -1,6 +1,5 @@
-// MD5 and SHA-256 of buffers and files, as lower-case hexadecimal; files are streamed, never held
-// in memory. MD5 is here only because the official CIFAR-10 page publishes it; our own manifests
-// use SHA-256.
+// MD5 and SHA-256 of buffers and files, as lower-case hexadecimal. Files are streamed, never held
+// in memory. MD5 is here only because the pages of CIFAR and MNIST publish it.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -17,16 +16,16 @@ public:
     enum class Kind { md5, sha256 };
     explicit Digest(Kind kind);
     void update(const void* data, size_t bytes);
-    /// Ends the computation; call once.
+    /// Returns the digest. Call once, last.
     std::string hex();
 
 private:
     std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
-/// Digest of a whole buffer.
+/// Returns the digest of a buffer.
 std::string digest_of(Digest::Kind kind, const void* data, size_t bytes);
-/// Digest of a whole file. Throws Exit::bad_input naming it if it cannot be read.
+/// Returns the digest of a file. Throws Exit::bad_input naming it if it cannot be read.
 std::string digest_of_file(Digest::Kind kind, const FilePlace&);
 
 }  // namespace convoy

@@ -11,14 +11,14 @@ constexpr size_t lanes = 32;       // words a row
 constexpr size_t most_rows = 360;  // more could overflow a lane's second sum: 65535 * 360 * 361 / 2 < 2^32
 constexpr uint64_t modulus = 65535;
 
-/// `sum` modulo 65535, with 65535 in place of 0 for all but 0 itself: the end-around carry of HDF5.
+/// Returns `sum` modulo 65535, but 65535 instead of 0 if `sum` > 0: HDF5's end-around carry.
 constexpr uint64_t reduced(uint64_t sum) { return sum == 0 ? 0 : (sum - 1) % modulus + 1; }
 
-/// The words summed (`first`), and the sums of all beginnings summed (`second`); both reduced.
+/// `first`: the sum of all words. `second`: the sum of the sums of all prefixes. Both are reduced.
 struct Sums {
     uint64_t first = 0, second = 0;
 
-    /// Appends `words` words of which these are the sums.
+    /// Appends `words` words that have these two sums.
     void append(uint64_t words, uint64_t first_sum, uint64_t second_sum) {
         second = reduced(second + words * first + second_sum);
         first = reduced(first + first_sum);
@@ -27,10 +27,10 @@ struct Sums {
 
 /// Appends `rows` rows of words, at most `most_rows`.
 void append_rows(Sums& sums, const uint8_t* data, size_t rows) {
-    uint32_t first[lanes] = {}, second[lanes] = {};  // of the words of one lane
+    uint32_t first[lanes] = {}, second[lanes] = {};  // the two sums of each lane's words
     for (size_t row = 0; row < rows; ++row)
         for (size_t lane = 0; lane < lanes; ++lane) {
-            uint16_t word = 0;  // GCC 12 makes slower code of a row copied whole
+            uint16_t word = 0;  // GCC 12 makes slower code if a whole row is copied
             std::memcpy(&word, data + (row * lanes + lane) * sizeof word, sizeof word);
             first[lane] += word;
             second[lane] += first[lane];
@@ -38,7 +38,7 @@ void append_rows(Sums& sums, const uint8_t* data, size_t rows) {
     uint64_t first_sum = 0, second_sum = 0;
     for (size_t lane = 0; lane < lanes; ++lane) {
         first_sum += first[lane];
-        // a word of row r is in (rows - r) * lanes - lane beginnings
+        // A word of row r is in (rows - r) * lanes - lane prefixes.
         second_sum += lanes * uint64_t(second[lane]) - lane * uint64_t(first[lane]);
     }
     sums.append(rows * lanes, first_sum, second_sum);

@@ -1,6 +1,6 @@
-// Reads a file that may or may not be gzipped, as one stream of plain bytes. By zlib and not by
-// libarchive, which does not compare the CRC at the end of the stream: a flipped bit in a .gz file
-// is an error, not a wrong pixel.
+// Reads a file that may or may not be gzipped, as one stream of plain bytes. Uses zlib because
+// libarchive does not compare the CRC at the end of the stream: a flipped bit in a .gz file must
+// be an error, not a wrong pixel.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -17,12 +17,11 @@ public:
     GzipReader(const GzipReader&) = delete;
     GzipReader& operator=(const GzipReader&) = delete;
 
-    /// Fills `to`; returns fewer than `bytes` only at the end of the stream, whose CRC has then
-    /// been compared. Throws Exit::bad_input for a truncated or damaged stream, naming file and
-    /// offset.
+    /// Fills `to`. Returns fewer than `bytes` only at the end of the stream, after comparing its
+    /// CRC. Throws Exit::bad_input for a truncated or damaged stream, naming file and offset.
     size_t read(void* to, size_t bytes);
     const std::string& path() const { return path_; }
-    /// Plain bytes read so far.
+    /// Returns the number of plain bytes read so far.
     size_t offset() const { return offset_; }
 
 private:

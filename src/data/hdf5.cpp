@@ -1,5 +1,5 @@
-// Implements the HDF5 owner layer. HDF5's own stderr printing is switched off in open and create:
-// every failure becomes one Error line (data/hdf5_failure.h).
+// HDF5's own printing to stderr is switched off in open() and create(), because every failure
+// becomes one Error line (data/hdf5_failure.h).
 #include "data/hdf5.h"
 
 #include <unistd.h>
@@ -20,9 +20,9 @@
 namespace convoy::h5 {
 namespace {
 
-/// Must come before the first HDF5 call of the process. After a failed write (disk full) HDF5's own
-/// clean-up at exit crashes, so it is turned off: h5::close is what completes a file. No file may
-/// have HDF5 load a library of filters.
+/// Turns off HDF5's clean-up at exit, which crashes after a failed write (disk full); h5::close()
+/// completes a file. Also keeps files from making HDF5 load filter libraries. Call before the
+/// first HDF5 call of the process.
 void silence() {
     [[maybe_unused]] static const herr_t once = H5dont_atexit(), no_plugins = H5PLset_loading_state(0);
 #if !CONVOY_HDF5_LOCKS_BY_FILE
@@ -45,7 +45,7 @@ constexpr auto link_info = H5Lget_info1;
 constexpr auto link_info = H5Lget_info;
 #endif
 
-/// Names of data sets are shown as absolute paths.
+/// Returns the name of a data set as an absolute path, for messages.
 std::string shown(const std::string& name) { return name.starts_with('/') ? name : "/" + name; }
 
 Element element_of(hid_t type) {
@@ -119,7 +119,7 @@ Handle create(const FilePlace& place, Chunks chunks) {
     const Handle access = file_access(), creation(H5Pcreate(H5P_FILE_CREATE));
     H5Pset_obj_track_times(creation, false);  // the same content gives the same bytes
     if (chunks == Chunks::at_once) H5Pset_cache(access, 0, 0, 0, 0);
-    // A link that somebody puts there would be followed: the file is a new one or none.
+    // Creates a new file or fails, because a link that another user puts there would be followed.
     if (::unlink(place.opened.c_str()) != 0 && errno != ENOENT) cannot_write(place.shown);
     Handle file(H5Fcreate(place.opened.c_str(), H5F_ACC_EXCL, creation, access));
     if (!file.valid()) fail_to_create(place.shown);

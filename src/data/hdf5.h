@@ -1,6 +1,6 @@
-// A thin owner layer over the HDF5 C API: handles close themselves, failures throw Error and name
-// the file. Only one thread uses HDF5 at a time. Files are written with V110 bounds, and data sets
-// with Fletcher-32: contiguous data sets and older metadata miss bit flips.
+// A thin layer over the HDF5 C API: handles close themselves, and failures throw an Error that
+// names the file. Only one thread may use HDF5 at a time. Files have V110 bounds and data sets
+// Fletcher-32, because contiguous data sets and older metadata have no checksums.
 #pragma once
 #include <hdf5.h>
 
@@ -32,78 +32,77 @@ private:
     hid_t id_ = H5I_INVALID_HID;
 };
 
-/// " (HDF5: …)", what HDF5 last complained about, for the end of a message; empty if it said
-/// nothing. Throws std::bad_alloc if memory did not suffice. `reading`: the file that was read, if
-/// one was. No sound file makes HDF5 take more at once than the file holds: if that much is free,
-/// the file is damaged.
+/// Returns HDF5's last complaint as " (HDF5: …)", for the end of a message; empty if there is
+/// none. Throws std::bad_alloc if memory did not suffice. `reading`: the file that was read, if
+/// any. An intact file never makes HDF5 allocate more at once than the file's size. Where that
+/// much memory is free, a failed allocation therefore means that the file is damaged.
 std::string because(const std::string& reading = "");
 
-/// Throws what HDF5's last failure to read `what` of `path` means: Inaccessible (base/file_error.h)
-/// if the system refused it, else Exit::bad_input: the file is damaged.
+/// Throws the error for HDF5's last failure to read `what` of `path`: Inaccessible
+/// (base/file_error.h) if the system refused access, else Exit::bad_input for a damaged file.
 [[noreturn]] void fail_to_read(const std::string& path, const std::string& what, const std::string& advice);
 
-/// Of the library that is running: "1.10.8".
+/// Returns the version of the loaded library: "1.10.8".
 std::string library_version();
 
-/// HDF5 is not thread-safe: whoever uses it while another thread may (metrics and checkpoints of a
-/// running training) holds this.
+/// Locks HDF5, which is not thread-safe. Hold it where another thread may use HDF5 at the same
+/// time: metrics and checkpoints of a running training.
 std::unique_lock<std::mutex> exclusive();
 
-/// File access in which HDF5 takes no lock, unless HDF5_USE_FILE_LOCKING asks for it: a file that
-/// is open elsewhere for reading, or on a file system without locks, can be read all the same.
-/// Writing needs no lock: Convoy writes a temporary file and renames it.
+/// Returns file access without locks, unless HDF5_USE_FILE_LOCKING asks for them. A file that is
+/// open elsewhere, or on a file system without locks, can then be read. Writing needs no lock,
+/// because Convoy writes a temporary file and renames it.
 Handle access_without_lock();
 /// Opens a file read-only. Throws Exit::bad_input naming `path` if it is truncated, damaged, not
-/// HDF5 or of a format older than V110; Inaccessible (base/file_error.h) if it is missing, cannot
-/// be opened, or is open for writing.
+/// HDF5, or older than V110. Throws Inaccessible (base/file_error.h) if it is missing, cannot be
+/// opened, or is open for writing.
 Handle open(const std::string& path);
-/// When chunks go to disk. From the cache they go when their data set is closed; if the disk is
-/// full then, HDF5 1.14 keeps an identifier of freed memory, and the next flush of any file
-/// crashes. A process that goes on after a failed write therefore writes at once.
+/// Says when chunks are written to disk: from a cache, when their data set is closed, or at once.
+/// If the disk is full at that close, HDF5 1.14 keeps an identifier of freed memory, and the next
+/// flush of any file crashes. A process that survives a failed write must therefore use at_once.
 enum class Chunks { cached, at_once };
-/// Creates a file on disk, in place of a file or link that is there (V110 bounds). Throws Exit::io.
+/// Creates a file on disk, with V110 bounds. Replaces a file or link there. Throws Exit::io.
 Handle create(const FilePlace&, Chunks chunks = Chunks::cached);
-/// A file that lives in memory only; `image` gives its bytes, ready to be written and renamed into
-/// place.
+/// Creates a file in memory. image() returns its bytes, to be written and renamed into place.
 Handle create_in_memory();
 std::vector<unsigned char> image(hid_t file);
-/// Flushes and closes a file that was written; a destructor could not report that the disk is full.
-/// Throws Exit::io.
+/// Flushes and closes a file that was written. Throws Exit::io, which a destructor could not: the
+/// disk may be full.
 void close(Handle file, const std::string& path);
 
-/// The type of a data set's elements, bit for bit HDF5's standard one, of either byte order. HDF5
-/// reads beyond its buffers for integers and floats whose bits lie elsewhere.
+/// The element type of a data set: one of HDF5's standard types, in either byte order. All others
+/// are `other`, because HDF5 reads beyond its buffers for numbers with an unusual bit layout.
 enum class Element { other, u8, i32, i64, f32, f64, text };
 
-/// What a data set is, checked before anything is allocated for it.
+/// Shape, type and stored size of a data set, checked before anything is allocated for it.
 struct Extent {
     std::vector<hsize_t> dims;
     Element element = Element::other;
-    size_t element_bytes = 0;    ///< of one element; of a text: its fixed width
+    size_t element_bytes = 0;    ///< size of one element; for a text its fixed width
     std::vector<hsize_t> chunk;  ///< dims of a chunk
-    hsize_t chunk_bytes = 0;     ///< what reading one chunk allocates, without its checksum
-    hsize_t stored_bytes = 0;    ///< what the file really holds, checksums included
+    hsize_t chunk_bytes = 0;     ///< memory for one chunk, without its checksum
+    hsize_t stored_bytes = 0;    ///< bytes in the file, checksums included
 };
-/// Throws Exit::bad_input as open_dataset() does.
+/// Returns the extent of a data set. Throws Exit::bad_input as open_dataset() does.
 Extent extent(hid_t file, const std::string& dataset, const std::string& path);
 
-/// Creates a chunked, Fletcher-32 data set; `chunk` is clipped to `dims`. Missing parent groups are
-/// created.
+/// Creates a chunked data set with Fletcher-32, and its missing parent groups. `chunk` is clipped
+/// to `dims`.
 Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims,
                       std::vector<hsize_t> chunk, const std::string& path);
-/// Writes or reads rows [first, first + rows) of the leading dimension. Read failures are
-/// Exit::bad_input, write failures Exit::io. Reading refuses a chunk that is missing or stored in
-/// another size than it must have: HDF5 would read beyond the end of a short one.
+/// Writes or reads rows [first, first + rows) of the leading dimension. Throws Exit::io if writing
+/// fails, Exit::bad_input if reading fails. Reading refuses a chunk that is missing or has a wrong
+/// stored size, because HDF5 would read beyond the end of a short one.
 void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from,
                 const std::string& path);
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path);
 
-/// Whether the file itself holds `name`. Soft and external links do not count: they may lead to any
-/// file, or to a pipe that never ends. Throws Exit::bad_input for an object that HDF5 must not
-/// decode (data/hdf5_untrusted.h).
+/// True if the file itself holds `name`. Soft and external links do not count, because they may
+/// lead to any file, or to a pipe that never ends. Throws Exit::bad_input for an object that HDF5
+/// must not decode (data/hdf5_untrusted.h).
 bool has(hid_t file, const std::string& name);
-/// Opens a data set in plain chunks with Fletcher-32. Throws Exit::bad_input for any other:
-/// external storage and virtual data sets may lead to any file.
+/// Opens a data set in plain chunks with Fletcher-32. Throws Exit::bad_input for any other,
+/// because external storage and virtual data sets may lead to any file.
 Handle open_dataset(hid_t file, const std::string& name, const std::string& path);
 
 void set_attribute(hid_t object, const std::string& name, const std::string& value);
@@ -112,15 +111,15 @@ void set_attribute(hid_t object, const std::string& name, int64_t value);
 void set_attribute(hid_t object, const std::string& name, double value);
 void set_attribute(hid_t object, const std::string& name, const std::vector<double>& values);
 void set_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
-/// Fixed-length strings lie in the object header, which HDF5 checksums; the variable-length ones
-/// that set_attribute writes lie in a heap without a checksum. Shards and checkpoints use these;
-/// h5py shows them as bytes, so metrics use set_attribute.
+/// Writes fixed-length strings, which lie in the object header; HDF5 checksums it. set_attribute()
+/// writes variable-length ones, which lie in a heap without a checksum. Shards and checkpoints use
+/// this function. Metrics use set_attribute(), because h5py shows fixed-length strings as bytes.
 void set_checked_attribute(hid_t object, const std::string& name, const std::string& value);
 void set_checked_attribute(hid_t object, const std::string& name, const std::vector<std::string>& values);
 
-/// Readers throw Exit::bad_input naming `path` and the attribute if it is missing, of another type
-/// or too large. A single string may be of fixed or variable length; several are of fixed length,
-/// because each of a thousand variable ones may be the same megabyte of the file.
+/// The readers throw Exit::bad_input naming `path` and the attribute if it is missing, has another
+/// type, or is too large. A single string may have fixed or variable length. Several must have
+/// fixed length, because a thousand variable ones may all be the same megabyte of the file.
 bool has_attribute(hid_t object, const std::string& name);
 std::string string_attribute(hid_t object, const std::string& name, const std::string& path);
 int64_t int_attribute(hid_t object, const std::string& name, const std::string& path);

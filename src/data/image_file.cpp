@@ -1,4 +1,4 @@
-// Tells image files apart, and turns them as EXIF says.
+// Recognises image formats, and applies EXIF orientations.
 #include "data/image_file.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class Tiff {
 public:
     explicit Tiff(FileBytes bytes) : bytes_(bytes), little_(begins_with(bytes, "II*\0", 4)) {}
     bool valid() const { return little_ || begins_with(bytes_, "MM\0*", 4); }
-    /// `bytes` (2 or 4) at `at`; 0 beyond the end.
+    /// Returns the number in `bytes` (2 or 4) bytes at offset `at`; 0 beyond the end.
     uint64_t number(uint64_t at, int bytes) const {
         uint64_t value = 0;
         if (at > bytes_.size() || bytes_.size() - at < size_t(bytes)) return 0;
@@ -54,7 +54,7 @@ void turn_upright(RgbImage& image, int orientation) {
     const int h = image.height, w = image.width;
     const bool on_its_side = orientation >= 5;
     const int rows = on_its_side ? w : h, columns = on_its_side ? h : w;
-    // of the image as it is stored: from which end rows and columns are read
+    // The ends from which rows and columns of the stored image are read.
     const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
     const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
     std::vector<uint8_t> upright(image.pixels.size());

@@ -1,5 +1,5 @@
-// Image files as pixels: JPEG by libjpeg-turbo, PNG by libpng. A file's first bytes say which of
-// the two it is, never its name. Nothing is allocated for sizes that the file's bytes cannot hold.
+// Decodes image files: JPEG with libjpeg-turbo, PNG with libpng. A file's first bytes decide which
+// of the two it is, not its name. Nothing is allocated for sizes that the file's bytes cannot hold.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,23 +11,23 @@ namespace convoy {
 
 using FileBytes = std::span<const uint8_t>;
 
-/// What was special about a file, for summaries. Each has a rule:
-/// - grey: the one channel three times;
-/// - cmyk: of JPEG, also YCCK, inverted as Adobe stores it; red is (255 - cyan)(255 - black) / 255,
-///   rounded, and so on, as Pillow has it;
-/// - turned: the EXIF orientation of a JPEG is applied, all eight;
-/// - sixteen_bits: of PNG; the high bytes are taken;
-/// - alpha: of PNG, also a transparent colour; left out, as Pillow does;
-/// - extra_bytes: a JPEG with bytes between its segments that mean nothing; they are passed over;
-/// - odd_header: a JPEG whose headers are not as the standard has them, but whose pixels are all
-///   there: the tail of a scan's header, the colour code of Adobe, JFIF's version.
-/// Palettes and fewer than 8 bits are expanded. Gamma and colour profiles are left out.
+/// Peculiarities of an image file, counted for summaries, and how each is decoded:
+/// - grey: the channel is repeated three times;
+/// - cmyk: JPEG, also YCCK, inverted as Adobe stores it. As in Pillow, red is (255 - cyan)(255 -
+///   black) / 255, rounded; green and blue likewise;
+/// - turned: all eight EXIF orientations of a JPEG are applied;
+/// - sixteen_bits: PNG; the high bytes are taken;
+/// - alpha: PNG, also a transparent colour; ignored, as in Pillow;
+/// - extra_bytes: JPEG with meaningless bytes between its segments, which are skipped;
+/// - odd_header: JPEG with all pixels but a non-standard header: the tail of a scan's header,
+///   Adobe's colour code, JFIF's version.
+/// Palettes and fewer than 8 bits are expanded. Gamma and colour profiles are ignored.
 enum class ImageNote : uint8_t { grey, cmyk, turned, sixteen_bits, alpha, png, extra_bytes, odd_header };
 constexpr int image_notes = 8;
 
 /// An image in memory.
 struct RgbImage {
-    int height = 0, width = 0;      ///< as it is looked at, after EXIF's orientation
+    int height = 0, width = 0;      ///< after the EXIF orientation is applied
     std::vector<uint8_t> pixels{};  ///< [height, width, 3]
     uint32_t notes = 0;             ///< bit i: ImageNote i
 
@@ -35,19 +35,19 @@ struct RgbImage {
     bool has(ImageNote which) const { return notes >> int(which) & 1; }
 };
 
-/// Why an image file is not taken.
+/// Reasons to leave out an image file.
 enum class ImageFault : uint8_t {
     damaged,
     truncated,
     empty,
     other_format,  ///< GIF, WebP, a web page, …
-    too_large,     ///< beyond the limits, or of more pixels than its bytes can hold
-    too_narrow,    ///< beyond the limits once its short side is resized
+    too_large,     ///< above the limits, or more pixels than its bytes can hold
+    too_narrow,    ///< above the limits after its short side is resized
     unreadable     ///< no permission to read it
 };
 constexpr int image_faults = 7;
 
-/// What is wrong with an image file, without its name.
+/// The error for an image file; its text does not name the file.
 struct BadImage : std::runtime_error {
     BadImage(ImageFault what_kind, const std::string& what) : std::runtime_error(what), fault(what_kind) {}
     ImageFault fault;
@@ -56,32 +56,32 @@ struct BadImage : std::runtime_error {
 /// The largest image that is read. ImageNet's largest side is 9,331.
 constexpr int most_image_side = 16'384;
 constexpr int64_t most_image_pixels = 100'000'000;
-/// Bytes of a file's pixels, three a pixel, by its own bytes: a Huffman code takes a bit for a
-/// block of 8x8 grey pixels, 1536 to 1. A PNG of few bits a pixel may hold more, and is then not
-/// kept as it is.
+/// Upper limit of decoded bytes (three per pixel) per byte of the file. A Huffman code takes one
+/// bit for a block of 8x8 grey pixels, which is 1536 to 1. A PNG of few bits per pixel may exceed
+/// the limit; a data set of files (ImageLayout::jpeg) then leaves it out.
 constexpr int64_t most_pixel_bytes_a_byte = 2048;
 
-/// Decodes a whole file into `to`, whose memory is used again. Throws BadImage: neither JPEG nor
-/// PNG, larger than the limits, of more pixels than its bytes can hold, cut off, or damaged as far
-/// as decoders notice.
+/// Decodes a whole file into `to`, reusing its memory. Throws BadImage for a file that is neither
+/// JPEG nor PNG, is above the limits, has more pixels than its bytes can hold, is truncated, or is
+/// damaged so that a decoder notices.
 void decode_image(FileBytes, RgbImage& to);
 
-// One format each; for decode_image.
+// Decoders of one format each, for decode_image().
 void decode_jpeg(FileBytes, RgbImage& to);
 void decode_png(FileBytes, RgbImage& to);
-/// Throws BadImage for an image of no pixels or of more than the limits: "VERB 9x20000 pixels, …".
+/// Throws BadImage if an image has no pixels or is above the limits: "VERB 9x20000 pixels, …".
 void check_image_size(int64_t height, int64_t width, const std::string& verb = "claims",
                       ImageFault fault = ImageFault::too_large);
 
-/// EXIF's orientation, 1 to 8, in the content of a JPEG's APP1 segment; 1 if it says none that is
-/// one.
+/// Returns the EXIF orientation, 1 to 8, in the content of a JPEG's APP1 segment; 1 if it has no
+/// valid one.
 int exif_orientation(FileBytes segment);
-/// Turns and mirrors an image as that orientation asks.
+/// Turns and mirrors an image according to that orientation.
 void turn_upright(RgbImage&, int orientation);
 
-/// Of libjpeg-turbo, as it was built against; it says nothing at run time.
+/// Returns the version of libjpeg-turbo's headers, because the library does not report its own.
 std::string jpeg_version();
-/// Of libpng, as it runs.
+/// Returns the version of the loaded libpng.
 std::string png_version();
 
 }  // namespace convoy

@@ -23,7 +23,7 @@ int64_t changed_at(const struct stat& about) {
     return int64_t(about.st_mtim.tv_sec) * 1'000'000'000 + about.st_mtim.tv_nsec;
 }
 
-/// Sorted, so that the same link is always the one that is followed.
+/// Returns the names in a folder, sorted so that every run follows the same one of several links.
 std::vector<std::string> names_in(const std::string& folder, const std::string& advice) {
     std::vector<std::string> names = files_in(folder, advice);
     std::sort(names.begin(), names.end());
@@ -37,7 +37,7 @@ struct Entry {
     bool link = false;
 };
 
-/// Throws Exit::bad_input if it cannot be looked at.
+/// Returns kind and status of `path`. Throws Exit::bad_input if they cannot be read.
 Entry look_at(const std::string& path) {
     const auto failed = [&] { cannot_read(path, errno, "check its permissions"); };
     Entry entry{Entry::Kind::special};
@@ -54,13 +54,13 @@ Entry look_at(const std::string& path) {
     return entry;
 }
 
-/// Walks the folders of all classes. Links to folders come last, so that the folder itself is the
-/// one that is read.
+/// Walks the folders of all classes. Links to folders come last, so that a folder is read under
+/// its real path where possible.
 class FolderWalk {
 public:
     FolderWalk(const std::string& root, ImageList& to) : root_(root), outside_(root), to_(to) {}
 
-    /// Returns the archives in the root, by name.
+    /// Adds all images. Returns the names of the archives in the root.
     std::vector<std::string> add_all() {
         source_ = to_.add_source(root_, root_, root_);
         const size_t before = to_.images.size();
@@ -96,7 +96,7 @@ private:
         }
         has_folders_ = has_folders_ || !labels_.empty() || !links_.empty();
     }
-    /// All that lies in folder `first`, a path in the root, and below it.
+    /// Adds everything in and below folder `first`, a path relative to the root.
     void walk(const std::string& label, const std::string& first) {
         std::vector<std::string> folders = {first};
         while (!folders.empty()) {
@@ -110,13 +110,13 @@ private:
                     folders.push_back(path);
         }
     }
-    /// True for a folder that is to be walked.
+    /// Adds an entry of a folder. True if it is a folder to walk.
     bool add(const std::string& label, const std::string& path) {
         const Entry entry = look_at(root_ + "/" + path);
         switch (entry.kind) {
             case Entry::Kind::folder:
-                // only links can reach a folder twice; inode numbers may repeat on network file
-                // systems
+                // Only links can reach a folder twice. Inode numbers may repeat on network file
+                // systems.
                 return seen_.insert({entry.about.st_dev, entry.about.st_ino}).second || !following_;
             case Entry::Kind::link_to_folder: links_.emplace_back(label, path); return false;
             case Entry::Kind::dead: to_.skip(Skipped::dead_link, path); return false;

@@ -1,10 +1,10 @@
-// JPEG by libjpeg-turbo. Its errors come back by longjmp, over frames that own nothing. A warning
-// that pixels are missing ends the decoding: the library would make up grey ones.
+// Decodes JPEG with libjpeg-turbo. Its errors return by longjmp, over frames that own nothing. A
+// warning about missing pixels ends the decoding, because the library would invent grey ones.
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
 
-// jpeglib.h needs FILE and size_t before it
+// jpeglib.h needs FILE and size_t to be declared before it.
 #include <jpeglib.h>
 
 #include <jerror.h>
@@ -14,10 +14,11 @@
 namespace convoy {
 namespace {
 
-// Progressive files have about ten; empty ones cost time and hardly a byte.
+// Progressive files have about ten scans. Empty scans would cost time but hardly a byte.
 constexpr int most_scans = 100;
 
-/// What libjpeg is given: its own records first, which its callbacks lead back from.
+/// libjpeg's error record, and our fields after it. Its callbacks cast the record to this struct,
+/// so `base` must be the first member.
 struct JpegErrors {
     jpeg_error_mgr base;
     std::jmp_buf back;
@@ -45,7 +46,7 @@ ImageFault fault_of(int code) {
     std::longjmp(errors->back, 1);
 }
 
-/// Each warning either leaves every pixel right, and is noted, or ends the decoding.
+/// Handles a warning: notes one that leaves all pixels correct, and ends the decoding for others.
 void on_message(j_common_ptr cinfo, int level) {
     if (level >= 0) return;  // a trace
     auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
@@ -66,8 +67,8 @@ void on_progress(j_common_ptr cinfo) {
     std::longjmp(errors->back, 1);
 }
 
-/// A file on its way through libjpeg. The functions that set a jump have no objects with
-/// destructors; false: `errors.text` says why.
+/// Decodes one file with libjpeg. Functions that call setjmp hold no objects with destructors. They
+/// return false on errors, and `errors.text` then has the reason.
 struct JpegReader {
     JpegErrors errors{};
     jpeg_progress_mgr progress{};
@@ -92,7 +93,7 @@ struct JpegReader {
         return true;
     }
 
-    /// `four` [width, 4] holds a row of a CMYK image.
+    /// Decodes all rows. `four` [width, 4] is a buffer for one row of a CMYK image.
     bool read_rows(uint8_t* to, uint8_t* four) {
         if (setjmp(errors.back)) return false;
         jpeg_start_decompress(&cinfo);
@@ -106,7 +107,7 @@ struct JpegReader {
         return true;
     }
 
-    /// Of inverted CMYK: a 255 is no ink.
+    /// Converts inverted CMYK, in which 255 means no ink, to RGB.
     static void to_rgb(const uint8_t* four, uint8_t* rgb, size_t pixels) {
         for (size_t i = 0; i < pixels; ++i)
             for (size_t c = 0; c < 3; ++c) rgb[i * 3 + c] = uint8_t((four[i * 4 + c] * four[i * 4 + 3] + 127) / 255);
@@ -143,7 +144,7 @@ void decode_jpeg(FileBytes bytes, RgbImage& to) {
     to.height = int(cinfo.image_height);
     to.width = int(cinfo.image_width);
     to.pixels.resize(size_t(to.height) * size_t(to.width) * 3);
-    const int orientation = reader.orientation();  // its segment is gone at the end
+    const int orientation = reader.orientation();  // read before the end frees its segment
     std::vector<uint8_t> four(inks ? size_t(to.width) * 4 : 0);
     if (!reader.read_rows(to.pixels.data(), inks ? four.data() : nullptr))
         throw BadImage(reader.errors.fault, reader.errors.text);

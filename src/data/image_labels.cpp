@@ -1,4 +1,4 @@
-// Classes of images: their order, their names, and which one a label means.
+// Orders and names the classes of images, and finds the class of each label.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t most_classes = 1'000'000;
 
-/// Lines "ID NAME", in their order.
+/// Reads the lines "ID NAME" of a file, in their order.
 ClassTable read_classes(const std::string& file) {
     const std::string advice = "it takes lines 'n01440764 tench'";
     size_of_input(file, advice);
@@ -77,7 +77,7 @@ ClassTable name_classes(ImageList& train, const std::string& file) {
 
 namespace {
 
-/// "7" of "007": a number is one class however it is written.
+/// Returns "7" for "007", because leading zeros do not make another class.
 std::string plain_label(const std::string& label) {
     return is_number(label) ? std::to_string(number_of(label)) : label;
 }

@@ -50,7 +50,7 @@ bool are_numbers(const std::vector<ListLine>& lines) {
     return std::all_of(lines.begin(), lines.end(), [](const ListLine& line) { return is_number(line.label); });
 }
 
-/// Files of folder `root`, as list `shown` names them.
+/// Adds the files of folder `root` that the list `shown` names.
 void add_listed_files(const std::string& root, const std::vector<ListLine>& lines, const std::string& shown,
                       ImageList& to) {
     const int32_t source = to.add_source(root, root, shown);
@@ -64,23 +64,23 @@ void add_listed_files(const std::string& root, const std::vector<ListLine>& line
     }
 }
 
-/// Whether `path` is some folder's `tail`.
+/// True if `path` is a folder followed by "/" and `tail`.
 bool ends_path(const std::string& tail, const std::string& path) {
     return path.size() > tail.size() && path[path.size() - tail.size() - 1] == '/' && path.ends_with(tail);
 }
 
-/// How well a line's path names a member: 3, the whole of it; 2, its class and file; 1, one is the
-/// other's end; 0, not at all.
+/// Returns how well a line's path matches a member: 3, its full name; 2, its class and file; 1, one
+/// is the end of the other; 0, not at all.
 int match_of(const std::string& path, const ListedImage& image) {
     if (path == image.member) return 3;
     if (path == image.name) return 2;
     return ends_path(path, image.member) || ends_path(image.member, path);
 }
 
-/// Members by the names of their files.
+/// Members by file name without folder.
 using MembersByFile = std::multimap<std::string, const ListedImage*>;
 
-/// The member that `path` names best.
+/// Returns the member that matches `path` best.
 const ListedImage& find_member(const std::string& path, const MembersByFile& members, const std::string& list,
                                const ImageList& of) {
     const std::string normal = normal_name(path);
@@ -104,7 +104,7 @@ const ListedImage& find_member(const std::string& path, const MembersByFile& mem
     return *found;
 }
 
-/// Members of archives, as a list names them.
+/// Keeps the members of archives that a list names, with its labels.
 void take_listed_members(const std::vector<ListLine>& lines, const std::string& list, ImageList& of) {
     MembersByFile members;
     for (const ListedImage& image : of.images) members.emplace(fs::path(image.member).filename(), &image);
@@ -120,7 +120,7 @@ void take_listed_members(const std::vector<ListLine>& lines, const std::string& 
     of.images.swap(taken);
 }
 
-/// False if `path` is no archive.
+/// Adds the images of an archive. False if `path` is not an archive.
 bool add_if_archive(const std::string& path, const ImageSource& from, ImageList& to) {
     const size_t before = to.images.size();
     FilePlace plain = path;
@@ -153,7 +153,7 @@ void add_each(const std::vector<std::string>& paths, const std::function<void(co
     fail(Exit::bad_input, all);
 }
 
-/// Adds what one path of --from gives; true if it is an archive.
+/// Adds the images of one path of --from. True if it is an archive.
 bool add_path(const std::string& path, const ImageSource& source, const std::vector<ListLine>& lines, ImageList& to) {
     std::error_code error;
     const bool folder = fs::is_directory(path, error);
@@ -178,8 +178,7 @@ bool add_path(const std::string& path, const ImageSource& source, const std::vec
     return false;
 }
 
-/// Labels are either all in .cls members or all elsewhere, and numbers are from 0. Throws
-/// Exit::bad_input.
+/// Throws Exit::bad_input if only some sources have .cls members, or if a number is negative.
 void check_labels(const ImageList& list) {
     for (int32_t i = 0; !list.labelled.empty() && i < int32_t(list.sources.size()); ++i)
         if (std::find(list.labelled.begin(), list.labelled.end(), i) == list.labelled.end())
@@ -218,8 +217,8 @@ bool same_label(const std::string& a, const std::string& b, bool numbered) {
     return numbered ? number_of(a) == number_of(b) : a == b;
 }
 
-/// Keeps one image of each file, whatever lists and sources name it. Throws Exit::bad_input if
-/// their labels differ.
+/// Keeps one entry per file if several lines or sources name it. Throws Exit::bad_input if their
+/// labels differ.
 void keep_one_of_each(ImageList& list) {
     const SourceIds ids(list.origins);
     std::unordered_map<std::string, size_t> places;
@@ -242,8 +241,8 @@ void keep_one_of_each(ImageList& list) {
     list.images.swap(kept);
 }
 
-/// Counts what each source gave. Throws Exit::bad_input if one gave nothing, unless a list chose
-/// among them.
+/// Counts the images of each source. Throws Exit::bad_input if one has none, unless a list selected
+/// the images.
 void count_given(ImageList& list, bool chosen) {
     for (const ListedImage& image : list.images) ++list.given[size_t(image.source)].images;
     std::vector<std::string> empty;
@@ -285,8 +284,7 @@ void ImageList::sort() {
 
 ImageList list_images(const ImageSource& source) {
     ImageList list = list_one_by_one(source);
-    // "7" and "07" are one class; a single name among the labels of all sources makes all of them
-    // names
+    // "7" and "07" are one class. If one label of any source is a name, all labels are names.
     list.numbered = list.numbered && std::all_of(list.images.begin(), list.images.end(),
                                                  [](const ListedImage& image) { return is_number(image.label); });
     count_given(list, !source.list.empty());

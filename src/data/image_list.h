@@ -14,36 +14,36 @@ namespace convoy {
 
 /// One image file.
 struct ListedImage {
-    std::string label;    ///< class as the source has it: a name, or a number
-    std::string name;     ///< below the class's folder or archive: "n01440764/x.JPEG"; of a folder: its path in there
+    std::string label;    ///< class as the source gives it: a name or a number
+    std::string name;     ///< name with its class: "n01440764/x.JPEG"; in a folder, its path in the source
     int32_t source = 0;   ///< index into ImageList::sources
-    int64_t offset = -1;  ///< in the archive; -1: a file of its own
+    int64_t offset = -1;  ///< byte offset in the archive; -1: a separate file
     int64_t bytes = 0;
     int32_t class_index = -1;  ///< set by name_classes
-    int64_t changed = 0;       ///< when its file, or its archive, was: nanoseconds since 1970
-    std::string member{};      ///< its whole name in the archive; empty: a file of its own
+    int64_t changed = 0;       ///< modification time of the file or archive, in nanoseconds since 1970
+    std::string member{};      ///< full name in the archive; empty: a separate file
 };
 
-/// Why something that was found in a source is not in its list.
+/// Reasons for leaving something in a source out of the list.
 enum class Skipped : uint8_t {
-    other,        ///< no image by its name
+    other,        ///< its name is not that of an image
     link,         ///< a link in an archive
-    hidden,       ///< a name as is_hidden() has it
-    dead_link,    ///< a link that leads nowhere, or where this user may not go
+    hidden,       ///< is_hidden() is true for its name
+    dead_link,    ///< a link with a missing target, or one that this user may not read
     loop,         ///< a link to a folder that is read anyway
     special,      ///< a pipe or device with an image's name
-    replaced,     ///< a member of an archive that a later one of the same name replaces
+    replaced,     ///< a member of an archive with a later member of the same name
     repeated,     ///< an image that another line or source gives with the same label
-    archive,      ///< an archive beside or in the folders of classes
-    unclassed,    ///< an image beside the folders of classes
+    archive,      ///< an archive beside or in the class folders
+    unclassed,    ///< an image beside the class folders
     no_image,     ///< a folder without an image
     other_split,  ///< an image of a split that is neither training nor test
-    unlisted,     ///< an archive of which a list names no image
-    unnamed       ///< an image in an archive that the list does not name
+    unlisted,     ///< an archive; the list names none of its images
+    unnamed       ///< an image in an archive; the list does not name it
 };
 constexpr size_t skipped_kinds = 14;
 
-/// How many were skipped, or deserve a word, and the names of the first ones.
+/// The number of skipped or otherwise reported files, and the names of the first ones.
 struct SkippedCount {
     static constexpr size_t most_examples = 5;
 
@@ -54,25 +54,25 @@ struct SkippedCount {
     void add(const SkippedCount&);
 };
 
-/// A source as the user named it or as it was found.
+/// The path of a source as the user gave it or as it was found, and its number of images.
 struct GivenImages {
     std::string path;
     int64_t images = 0;
 };
 
 struct ImageList {
-    std::vector<FilePlace> sources;    ///< folders and archives, as they are read
-    std::vector<std::string> origins;  ///< [sources], before they were unpacked
+    std::vector<FilePlace> sources;    ///< folders and plain archives
+    std::vector<std::string> origins;  ///< [sources], the files before unpacking
     std::vector<GivenImages> given;    ///< [sources]; take_test_images() leaves only those with images
     std::vector<ListedImage> images;   ///< sorted by class and name
-    bool numbered = false;             ///< labels are numbers from 0, of a list or of .cls members
-    bool placed = true;                ///< labels are those of the folders that images lie in
-    std::vector<int32_t> labelled{};   ///< sources whose labels are .cls members
+    bool numbered = false;             ///< labels are numbers from 0, in a list or in .cls members
+    bool placed = true;                ///< labels are the names of the folders that hold the images
+    std::vector<int32_t> labelled{};   ///< indices of sources with labels in .cls members
     std::array<SkippedCount, skipped_kinds> skipped{};
-    SkippedCount outside{};  ///< images that a folder or list names and that lie elsewhere; they are taken
+    SkippedCount outside{};  ///< included images that lie outside the folder or the list's folder
 
-    /// Adds a source that is read at `place` and was unpacked from `origin`, if that is another
-    /// file. `shown`: its path as the user gave it. Returns its index.
+    /// Adds a source that is read at `place`. `origin`: the file that it was unpacked from, or its
+    /// own path. `shown`: its path as the user gave it. Returns its index.
     int32_t add_source(const FilePlace& place, const std::string& origin, const std::string& shown);
     void skip(Skipped why, const std::string& name) { skipped[size_t(why)].add(name); }
     const SkippedCount& count(Skipped why) const { return skipped[size_t(why)]; }
@@ -80,40 +80,40 @@ struct ImageList {
     void sort();
 };
 
-/// Where images come from.
+/// The sources of one split.
 struct ImageSource {
     std::vector<std::string> from;  ///< a folder, tar archives, or a list of lines "path label"
-    std::string list;               ///< labels of the images in these, by path or name; or empty
-    const OwnFolder* unpack_in{};   ///< where archives that are compressed are unpacked
-    std::string unpacked{};         ///< begin of the names of their folders there
+    std::string list;               ///< a list of labels for the images in `from`; or empty
+    const OwnFolder* unpack_in{};   ///< the folder in which compressed archives are unpacked
+    std::string unpacked{};         ///< prefix of the names of their folders there
 };
 
 /// Lists the images of a source:
-/// - a folder: each subfolder is a class, with all images below it; a folder of nothing but tar
-///   archives stands for these;
-/// - a tar archive: of archives, each a class (ILSVRC's); or with a member KEY.cls for each KEY.jpg
-///   (WebDataset's); or images in folders, each a class; else the archive's name is the class;
-/// - a list: paths from its own folder;
-/// - with `list`, that says the labels, and images that it does not name are left out. It names
-///   members of archives by their whole names, or by any part of these from a folder on.
-/// Throws Exit::bad_input: nothing there, a source without images, an image without a label or with
-/// two, a line that may mean several images.
+/// - a folder: each subfolder is a class that has all images below it. A folder that holds only tar
+///   archives means these archives;
+/// - a tar archive of archives, each a class (ILSVRC's); or with a member KEY.cls for each KEY.jpg
+///   (WebDataset's); or of folders, each a class; else the archive's name is the class;
+/// - a list: its paths are relative to its folder;
+/// - with `list`, that gives the labels, and images that it does not name are left out. It names
+///   members of archives by their full names, or by the last parts of these.
+/// Throws Exit::bad_input if there is nothing, for a source without images, for an image without a
+/// label or with two, and for a line that may mean several images.
 ImageList list_images(const ImageSource&);
 
-/// Classes in the order of their labels.
+/// The classes, in the order of their indices.
 struct ClassTable {
-    std::vector<std::string> ids;    ///< as sources have them: "n01440764"
-    std::vector<std::string> names;  ///< for people: "tench"
-    bool numbered = false;           ///< labels are indices into these
+    std::vector<std::string> ids;    ///< labels in the sources: "n01440764"
+    std::vector<std::string> names;  ///< names for people: "tench"
+    bool numbered = false;           ///< labels in the sources are class indices
 };
 
-/// The classes of the training images, whose class_index is set: sorted labels, or numbers. `file`
-/// names them, a line "ID NAME" each; empty: names are the labels. Throws Exit::bad_input if a
-/// label has no line there.
+/// Returns the classes of the training images, and sets the images' class_index. Classes are the
+/// sorted labels, or the labels are indices. `file` has the names, a line "ID NAME" for each class;
+/// if it is empty, labels are names. Throws Exit::bad_input if a label has no line there.
 ClassTable name_classes(ImageList& train, const std::string& file);
-/// Finds the classes of other images. Labels that are numbers are the ids, if one of them is among
-/// these and the training's were no indices; else they are indices. Throws Exit::bad_input for a
-/// class that the training has not.
+/// Sets the class_index of test images. Labels that are numbers are ids if one of them is an id and
+/// the training's labels were not indices; else they are indices. Throws Exit::bad_input for a
+/// class that the training images do not have.
 void find_classes(ImageList& test, const ClassTable& classes);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// Images in tar archives: their members become images of a list, the last of each name as tar
-// itself unpacks it.
+// Lists the members of tar archives as images. Of several members with one name the last counts,
+// because tar unpacks it last.
 #include "data/image_members.h"
 
 #include <algorithm>
@@ -27,19 +27,19 @@ constexpr int64_t most_label_bytes = 256;
 std::string stem_of(const std::string& path) { return fs::path(path).stem(); }
 std::string file_of(const std::string& path) { return fs::path(path).filename(); }
 
-/// The folder that holds a member; empty at the top.
+/// Returns the name of the folder that holds a member; empty at the top.
 std::string parent_of(const std::string& name) {
     const std::string parent = fs::path(normal_name(name)).parent_path().filename();
     return parent == ".." ? "" : parent;
 }
 
-/// WebDataset's key: the name up to the first dot of its file.
+/// Returns WebDataset's key: the name up to the first dot of its file.
 std::string key_of(const std::string& member) {
     const std::string name = normal_name(member);
     return name.substr(0, name.find('.', name.rfind('/') + 1));
 }
 
-/// The last of all members of the same name, in their order; the others are skipped.
+/// Keeps the last member of each name, in their order, and records the others as skipped.
 std::vector<TarPlace> last_of_each(std::vector<TarPlace> members, ImageList& to) {
     std::unordered_map<std::string, size_t> last;
     last.reserve(members.size());
@@ -55,7 +55,7 @@ std::vector<TarPlace> last_of_each(std::vector<TarPlace> members, ImageList& to)
     return kept;
 }
 
-/// The members of one archive become images of its list.
+/// Adds the members of one archive to the list.
 class Archive {
 public:
     Archive(const FilePlace& place, const std::string& shown, ImageList& to)
@@ -94,7 +94,7 @@ private:
         if (!labelled || !is_label_name(member.name)) to_.skip(Skipped::other, member.name);
     }
     static bool is_label_name(const std::string& name) { return name.ends_with(".cls"); }
-    /// Whether a member KEY.cls stands beside an image KEY.jpg.
+    /// True if there is a member KEY.cls for an image KEY.jpg.
     bool has_labels() const {
         std::unordered_set<std::string> images;
         for (const TarPlace& member : members_)
@@ -112,7 +112,7 @@ private:
                               .bytes = member.bytes,
                               .member = normal_name(folder + member.name)});
     }
-    /// ILSVRC's: n01440764.tar in the archive holds the class's images.
+    /// Adds an archive in the archive: ILSVRC's n01440764.tar holds the images of one class.
     void add_class_archive(const TarPlace& archive) {
         const bool is_plain = lower(archive.name).ends_with(".tar");
         if (!is_plain && !any_plain_archive()) return to_.skip(Skipped::archive, archive.name);
@@ -160,7 +160,7 @@ private:
             fail(Exit::bad_input, place(member) + ": is no label, a number or a name; check the archive");
         return label;
     }
-    /// Names with a dot in them may have the same key.
+    /// Reads the label of a .cls member. Several members may have one key if their names have dots.
     void add_label(const TarPlace& member, std::map<std::string, std::string>& labels) const {
         const std::string label = label_in(member);
         const auto [before, is_new] = labels.try_emplace(key_of(member.name), label);
@@ -194,7 +194,7 @@ private:
     const std::vector<TarPlace> members_;
 };
 
-/// Names the kind of an archive that Convoy does not read, by its first bytes; else empty.
+/// Returns the kind of an archive that Convoy does not read, from its first bytes; else empty.
 std::string_view archive_kind(const InputBytes& file) {
     using Kind = std::pair<std::string_view, std::string_view>;
     constexpr Kind kinds[] = {{"PK\3\4", "a zip archive"},

@@ -5,23 +5,23 @@
 
 namespace convoy {
 
-/// `text` with ASCII letters in lower case.
+/// Returns `text` with ASCII letters in lower case.
 std::string lower(std::string text);
-/// Whether a file's name ends in .jpg, .jpeg or .png, in any case.
+/// True if a file's name ends in .jpg, .jpeg or .png, in any case.
 bool is_image_name(const std::string& name);
-/// Whether a file's name is that of an archive: .tar, .tar.gz, .zip and the like.
+/// True if a file's name is that of an archive: .tar, .tar.gz, .zip and the like.
 bool is_archive_name(const std::string& name);
-/// Whether a file or folder is hidden (.git, macOS's ._x.jpg), or made by a system (__MACOSX,
+/// True if a file or folder is hidden (.git, macOS's ._x.jpg), or made by a system (__MACOSX,
 /// @eaDir, lost+found).
 bool is_hidden(const std::string& name);
-/// Whether a part of a normal path is_hidden().
+/// True if is_hidden() is true for a part of a path from normal_name().
 bool has_hidden_part(const std::string& path);
-/// Whether a label is a number from 0 to 999,999,999.
+/// True if a label is a number from 0 to 999,999,999.
 bool is_number(const std::string& label);
-/// The number that a label begins with; -1: it begins with none.
+/// Returns the number that a label begins with; -1 if it begins with none.
 int64_t number_of(const std::string& label);
-/// A path without "." and "..", and without a slash at its beginning: as lists and archives may
-/// both have it.
+/// Returns a path without "." and "..", and without a slash at its beginning. Makes the paths of
+/// lists and of archives comparable.
 std::string normal_name(const std::string& path);
 
 }  // namespace convoy

@@ -10,11 +10,11 @@
 namespace convoy {
 namespace {
 
-// The fourth word of the counter.
+// The fourth word of Philox's counter.
 constexpr uint32_t purpose_rows = 0x726f7773;
 constexpr int64_t shard_bytes = int64_t(1) << 30;
 
-/// In the order of draws of (seed, split, place in the list).
+/// Returns the images in the order of random numbers of (seed, split, index in the list).
 std::vector<ListedImage> permuted(std::vector<ListedImage> images, uint64_t seed, uint32_t split) {
     std::vector<std::pair<uint64_t, size_t>> order;
     order.reserve(images.size());
@@ -29,7 +29,7 @@ std::vector<ListedImage> permuted(std::vector<ListedImage> images, uint64_t seed
     return result;
 }
 
-/// About how many bytes an image takes in a shard.
+/// Estimates the bytes of an image in a shard.
 int64_t expected_bytes(const ListedImage& image, const ImageRules& rules) {
     if (rules.layout == ImageLayout::jpeg) return image.bytes;
     const Resize& r = rules.resize;
@@ -56,7 +56,7 @@ void cut(std::vector<ListedImage> images, const std::string& split, int64_t shar
 
 constexpr char end_of_field = '\0';
 
-/// Takes the next field off `text`.
+/// Removes the next field from `text` and returns it.
 std::string_view field(std::string_view& text) {
     const size_t end = text.find(end_of_field);
     require(end != std::string_view::npos, "a plan's text has all of its fields");

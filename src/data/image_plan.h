@@ -1,5 +1,5 @@
-// Which image goes into which shard: a function of the list and the seed alone. Rows are permuted
-// once, here: a shard that held one class after the other would spoil every shuffle in a window.
+// Assigns images to shards, as a function of the list and the seed alone. Rows are permuted here,
+// once, because a shard sorted by class would spoil every shuffle within a window.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace convoy {
 
-/// What becomes of images.
+/// Layout and size of the images in the data set.
 struct ImageRules {
     ImageLayout layout = ImageLayout::raw;
     Resize resize;
-    bool strict = false;  ///< the first damaged file ends the conversion
+    bool strict = false;  ///< a damaged file ends the conversion
 };
 
 /// The images of one shard, in the order in which they are written.
@@ -28,23 +28,23 @@ struct PlannedShard {
 };
 
 struct ImagePlan {
-    std::vector<FilePlace> sources;    ///< that ListedImage::source counts
-    std::vector<PlannedShard> shards;  ///< the training split's first
+    std::vector<FilePlace> sources;    ///< ListedImage::source is an index into this
+    std::vector<PlannedShard> shards;  ///< training shards first
 };
 
 struct PlanOptions {
     uint64_t seed = 0;
-    double test_share = 0;     ///< of the images, if there are no test images of their own
+    double test_share = 0;     ///< share of the images that becomes test images, if there are none
     int64_t train_shards = 0;  ///< 0: shards of about 1 GiB
 };
 
-/// Takes both lists apart; `test` may be empty. Throws Exit::usage for more shards than images.
+/// Assigns the images of both lists; `test` may be empty. Throws Exit::usage for more shards than
+/// images.
 ImagePlan plan_shards(ImageList train, ImageList test, const PlanOptions&, const ImageRules&);
 
-/// The plan as text, for other ranks, and back; a rank keeps the images of the shards that are its
-/// own: shard i is rank (i % ranks)'s.
-/// Sources are known by the paths that messages name.
+/// Returns the plan as text, for other ranks. Sources are written as the paths that messages show.
 std::string text_of(const ImagePlan&);
+/// Reads such a text. Keeps only the images of this rank's shards: shard i is rank (i % ranks)'s.
 ImagePlan plan_of(const std::string& text, int rank, int ranks);
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// PNG by libpng. Its errors come back by longjmp, over frames that own nothing.
+// Decodes PNG with libpng. Its errors return by longjmp, over frames that own nothing.
 #include <png.h>
 
 #include <algorithm>
@@ -38,8 +38,8 @@ void on_read(png_structp png, png_bytep to, size_t bytes) {
     input->left -= bytes;
 }
 
-/// A file on its way through libpng. The functions that set a jump have no objects with
-/// destructors; false: `input.error` says why.
+/// Decodes one file with libpng. Functions that call setjmp hold no objects with destructors. They
+/// return false on errors, and `input.error` then has the reason.
 struct PngReader {
     PngInput input;
     png_structp png;

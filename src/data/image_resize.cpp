@@ -7,7 +7,7 @@
 namespace convoy {
 namespace {
 
-/// `long_side` * `wanted` / `short_side`, rounded down.
+/// Returns `long_side` * `wanted` / `short_side`, rounded down.
 int scaled(int long_side, int wanted, int short_side) {
     return int(std::min<int64_t>(int64_t(long_side) * wanted / short_side, INT32_MAX));
 }

@@ -8,9 +8,9 @@
 namespace convoy {
 namespace {
 
-// What is read of one image is its whole chunk.
+// Reading one image reads its whole chunk.
 constexpr hsize_t ragged_chunk_bytes = 2 << 20;
-// A fixed set's chunk should fit HDF5's cache, 1 MiB.
+// A chunk of equally large images should fit in HDF5's cache of 1 MiB.
 constexpr hsize_t fixed_chunk_bytes = 1 << 20;
 constexpr hsize_t table_chunk_rows = 1 << 16;
 

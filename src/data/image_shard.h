@@ -1,4 +1,4 @@
-// Writes a shard image by image: how many there are, and how large, is known at its end.
+// Writes a shard image by image. Number and sizes of the images are known only at the end.
 #pragma once
 #include <memory>
 #include <optional>
@@ -11,24 +11,23 @@
 
 namespace convoy {
 
-/// How images lie in the shards of a data set.
+/// The layout of images in the shards of a data set.
 enum class ImageLayout {
     fixed,  ///< /images [n, height, width, 3], all of one size
-    raw,    ///< data/shard_ragged.h, pixels
-    jpeg    ///< data/shard_ragged.h, files as they were
+    raw,    ///< data/shard_ragged.h, decoded pixels
+    jpeg    ///< data/shard_ragged.h, unchanged files
 };
 
 class ImageShardWriter {
 public:
-    /// Creates the file. `height`, `width`: of ImageLayout::fixed.
+    /// Creates the file. `height`, `width`: the size of all images in ImageLayout::fixed.
     ImageShardWriter(const FilePlace&, ImageLayout, int height = 0, int width = 0);
-    /// Appends a row: the image's pixels or, of ImageLayout::jpeg, the file that it was decoded
-    /// from.
+    /// Appends a row: the image's pixels, or in ImageLayout::jpeg the file they were decoded from.
     void add(const RgbImage& image, FileBytes file, int32_t label);
     int64_t rows() const { return int64_t(labels_.size()); }
-    /// Writes the rest, `title` (whose format and number of images are filled in), and what
-    /// `describe` adds to the root; closes the file and waits until it is on disk. Mean and
-    /// deviation are still to be added. Throws Exit::io.
+    /// Writes the remaining rows and `title`, whose format and number of images it fills in. Calls
+    /// `describe` to add root attributes. Closes the file and waits until it is on disk. Mean and
+    /// deviation are added later, by seal_shard(). Throws Exit::io.
     void finish(ShardTitle title, const Source&, const std::function<void(hid_t)>& describe);
 
 private:
@@ -38,7 +37,7 @@ private:
     const ImageLayout layout_;
     h5::Handle file_;
     std::optional<h5::GrowingSet> pixels_;
-    std::vector<int64_t> offsets_ = {0};              // [rows + 1]; ragged
+    std::vector<int64_t> offsets_ = {0};              // [rows + 1]; not used by ImageLayout::fixed
     std::vector<int32_t> heights_, widths_, labels_;  // [rows]
 };
 

@@ -16,20 +16,20 @@ namespace {
 using Names = std::vector<std::string>;
 
 const Names train_words = {"train", "training"};
-// In the order in which they are preferred: ImageNet's "test" has no labels.
+// Names of test splits, the preferred one first: ImageNet's "test" has no labels.
 const Names test_words = {"val", "valid", "validation", "dev", "test", "testing"};
 
 bool is_among(const std::string& word, const Names& words) {
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The letters that a name begins with, in lower case: "train" of "Train-0000.tar".
+/// Returns the letters that a name begins with, in lower case: "train" for "Train-0000.tar".
 std::string word_of(const std::string& name) {
     const std::string text = lower(name);
     return text.substr(0, std::min(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), text.size()));
 }
 
-/// The name of `names` whose word comes first in `words`; empty if there is none.
+/// Returns the name whose word_of() comes first in `words`; empty if there is none.
 std::string first_among(const std::set<std::string>& names, const Names& words) {
     for (const std::string& word : words)
         for (const std::string& name : names)
@@ -37,7 +37,7 @@ std::string first_among(const std::set<std::string>& names, const Names& words) 
     return "";
 }
 
-/// The folders above an image, from its source on.
+/// Returns the folders of an image's path, below its source.
 Names folders_above(const ListedImage& image) {
     Names folders;
     const fs::path path = fs::path(image.member.empty() ? image.name : image.member).parent_path();
@@ -47,9 +47,9 @@ Names folders_above(const ListedImage& image) {
 
 /// The common folders of the images of one source.
 struct Layout {
-    size_t depth = SIZE_MAX;          ///< folders that are above all of them
-    Names common{};                   ///< [depth]
-    std::set<std::string> folders{};  ///< at that depth, of those that hold folders with images
+    size_t depth = SIZE_MAX;          ///< number of folders that all images have in common
+    Names common{};                   ///< [depth], these folders
+    std::set<std::string> folders{};  ///< folders at that depth that hold folders with images
     bool has_deeper = false;          ///< some images lie deeper than that
 };
 
@@ -107,7 +107,7 @@ public:
                 by_folder_[source] = folders;
     }
     bool found() const { return by_source_.found() || !by_folder_.empty(); }
-    /// Also sets the label to the folder below that of the split.
+    /// Returns the split of an image, and sets its label to the folder below the split's.
     Part deal(ListedImage& image) const {
         if (by_source_.found()) {
             const std::string& name = names_[size_t(image.source)];
@@ -130,7 +130,7 @@ private:
     std::map<int32_t, SplitNames> by_folder_;
 };
 
-/// Counts what each source gave to a split, and leaves out those that gave nothing.
+/// Counts each source's images in a split, and removes sources that have none.
 void count_split(ImageList& list, const std::string& split) {
     for (GivenImages& source : list.given) source.images = 0;
     for (const ListedImage& image : list.images) ++list.given[size_t(image.source)].images;

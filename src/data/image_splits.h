@@ -8,27 +8,27 @@
 
 namespace convoy {
 
-/// Tells files and archives apart, whatever paths and links to their sources name them.
+/// Identifies images by file or archive, independent of the paths and links that lead to them.
 class SourceIds {
 public:
     explicit SourceIds(const std::vector<std::string>& sources);
-    /// Two images of lists with the same key are one.
+    /// Returns the key of an image. Two entries with the same key are the same image.
     std::string key(const ListedImage&) const;
 
 private:
     std::vector<std::string> paths_;  // [sources], without links
 };
 
-/// Skips images that lie beside the class folders of an archive: they have no class.
+/// Skips images that lie beside the class folders of an archive, because they have no class.
 void skip_loose_members(ImageList&);
 
 /// Moves the test images out of `train`: those in folders "val" or "test" beside a folder "train"
 /// (torchvision's layout), or in archives of such names (WebDataset's train-0000.tar,
-/// val-0000.tar). Skips images of a third split. Returns nothing, and changes nothing, without such
-/// names.
+/// val-0000.tar). Skips images of other splits. Without such names, returns nothing and changes
+/// nothing.
 std::optional<ImageList> take_test_images(ImageList& train);
 
-/// Whether a class has the name of a split: the user may have meant one.
+/// True if a class has the name of a split; the user may have meant the split.
 bool is_split_name(const std::string& name);
 
 /// Counts the images that are in both lists.

@@ -1,4 +1,4 @@
-// A file that is read at any place: an archive of which every rank reads members.
+// A file that is read at any offset, such as an archive from which every rank reads members.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,10 +15,10 @@ public:
     InputBytes(const InputBytes&) = delete;
     InputBytes& operator=(const InputBytes&) = delete;
 
-    const std::string& path() const { return path_; }  ///< as messages name it
+    const std::string& path() const { return path_; }  ///< path for messages
     int64_t size() const { return size_; }
     int descriptor() const { return fd_; }
-    /// Bytes [offset, offset + bytes) of the file. Throws Exit::bad_input if it has fewer, or
+    /// Reads bytes [offset, offset + bytes) of the file. Throws Exit::bad_input if it has fewer, or
     /// cannot be read.
     void read(int64_t offset, int64_t bytes, void* to) const;
 

@@ -31,7 +31,7 @@ std::string failure(int code) {
     return "cannot be read: " + reason_and_advice(code, otherwise);
 }
 
-/// What is wrong with a file that was opened; empty if nothing.
+/// Returns what is wrong with an opened file; empty if nothing is.
 std::string look_at(int id, uint64_t bytes) {
     struct stat about{};
     if (::fstat(id, &about) != 0) return failure(errno);
@@ -41,7 +41,7 @@ std::string look_at(int id, uint64_t bytes) {
            ": it was truncated or replaced; put it back, and start again";
 }
 
-/// Of all `bytes`, however many calls that takes.
+/// Reads exactly `bytes` bytes, with as many calls as needed. Returns what is wrong, or "".
 std::string read_all(int id, uint64_t offset, size_t bytes, uint8_t* to) {
     while (bytes > 0) {
         const ssize_t got = ::pread(id, to, bytes, off_t(offset));
@@ -60,7 +60,8 @@ std::string read_all(int id, uint64_t offset, size_t bytes, uint8_t* to) {
 std::string OpenFiles::read(size_t i, uint64_t offset, size_t bytes, uint8_t* to) {
     Shared file = find(i);
     if (!file) {
-        // not under the lock: a file system may take its time. A pipe would wait for a writer.
+        // Opened without the lock, because a file system may be slow. O_NONBLOCK: a pipe that took
+        // the file's place would block until it has a writer.
         const int id = ::open(files_[i].path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (id < 0) return failure(errno);
         file = std::make_shared<const Descriptor>(id);
@@ -75,7 +76,7 @@ OpenFiles::Shared OpenFiles::find(size_t i) const {
     return open_[i];
 }
 
-/// Of two threads that opened the same file, both go on with the first one's.
+/// Stores the descriptor and returns it. If another thread stored one first, returns that one.
 OpenFiles::Shared OpenFiles::keep(size_t i, Shared file) {
     const std::lock_guard lock(mutex_);
     if (open_[i]) return open_[i];

@@ -1,5 +1,5 @@
-// Looks at names only, and at few of them: a folder of a million pictures costs no more than one of
-// fifty.
+// Looks at few entries, and only at their names: a folder of a million pictures takes no longer
+// than one of fifty.
 #include "data/other_folder.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool is_folder(const fs::path& path) {
     return fs::is_directory(path, error);
 }
 
-/// Whether pictures are in `folder`, or in folders down to `depth` levels below it.
+/// True if pictures are in `folder`, or in folders down to `depth` levels below it.
 bool holds_pictures(const fs::path& folder, int depth) {
     const std::vector<fs::path> paths = some_of(folder);
     return std::any_of(paths.begin(), paths.end(), [&](const fs::path& path) {
@@ -44,7 +44,7 @@ bool holds_pictures(const fs::path& folder, int depth) {
 
 bool is_data_set(const fs::path& folder) { return is_there(folder / "manifest.json"); }
 
-/// "convoy convert SOURCE … --to DIR-shards; then --data DIR-shards"
+/// Returns "convoy convert SOURCE … --to DIR-shards; then --data DIR-shards".
 std::string command(const std::string& source, const fs::path& from, const std::string& to) {
     if (is_data_set(to)) return "give the data set of shards that is there: --data " + shell_word(to);
     const std::vector<std::string> others = {"val", "test"};
@@ -60,7 +60,7 @@ std::string command(const std::string& source, const fs::path& from, const std::
            ", then give --data " + shell_word(to);
 }
 
-/// The folder beside `dir` that its data set may go to.
+/// Returns a folder beside `dir`, to suggest for its data set.
 std::string beside(const fs::path& dir) {
     std::error_code error;
     fs::path path = dir.lexically_normal();
@@ -71,7 +71,7 @@ std::string beside(const fs::path& dir) {
     return path.string() + "-shards";
 }
 
-/// Returns what a folder holds instead, and what to do; empty for what is not known.
+/// Returns what a folder holds instead of shards, and what to do; empty if it is not recognised.
 std::string instead(const fs::path& dir) {
     const std::vector<fs::path> paths = some_of(dir);
     const auto has = [&](const char* name) { return is_there(dir / name); };

@@ -1,4 +1,4 @@
-// What a pickle holds, by key.
+// Looks up entries of a pickle's dict by key.
 #include "data/pickle.h"
 
 #include "base/error.h"

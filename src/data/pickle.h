@@ -1,6 +1,6 @@
-// Reads the pickles of CIFAR's Python archives, and nothing else: a dict of texts, whole numbers,
-// lists of these, and matrices of bytes, in protocol 2. Nothing is called or imported: the five
-// names that numpy and Python put there are recognised, and all others are refused.
+// Reads the pickles of CIFAR's Python archives, and no others: a dict of texts, whole numbers,
+// lists of these, and matrices of bytes, in protocol 2. It calls and imports nothing. It knows the
+// five names that numpy and Python put there, and refuses all others.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -14,7 +14,7 @@ namespace convoy {
 /// A numpy array of uint8.
 struct ByteMatrix {
     int64_t rows = 0, columns = 0;
-    bool by_columns = false;  ///< Fortran's order
+    bool by_columns = false;  ///< column-major (Fortran's order)
     std::string_view bytes;   ///< [rows * columns]
 
     uint8_t at(int64_t row, int64_t column) const {
@@ -22,32 +22,33 @@ struct ByteMatrix {
     }
 };
 
-/// The parts of a pickle. They refer to one another by index: what a file nests costs no recursion.
+/// A value in a pickle. Values refer to each other by index, so that nesting needs no recursion.
 struct PickleNode {
     enum Kind { none, boolean, number, text, list, tuple, dict, matrix, dtype, name } kind = none;
-    int64_t value = 0;              ///< of a boolean or number
-    std::string_view bytes{};       ///< of a text; of a name: "numpy.ndarray"
-    std::vector<uint32_t> items{};  ///< of a list or tuple; of a dict: key, value, key, value …
-    ByteMatrix array{};             ///< of a matrix
+    int64_t value = 0;              ///< boolean, number: the value
+    std::string_view bytes{};       ///< text, name: the characters, e.g. "numpy.ndarray"
+    std::vector<uint32_t> items{};  ///< list, tuple: indices of items; dict: of key, value, key, value …
+    ByteMatrix array{};             ///< matrix: its content
 };
 
 class Pickle {
 public:
-    /// `bytes` must outlive it. Throws Exit::bad_input: `where`, the offset, and what stands there.
+    /// Reads a pickle from `bytes`, which must outlive the object. Throws Exit::bad_input with
+    /// `where`, the offset, and what is wrong there.
     Pickle(std::span<const uint8_t> bytes, const std::string& where);
     Pickle(const Pickle&) = delete;
 
-    // An entry of the dict. Throw Exit::bad_input if there is none, or it is of another kind.
+    // Return an entry of the dict. Throw Exit::bad_input if it is missing or of another kind.
     const ByteMatrix& matrix(const std::string& key) const;
     std::vector<int64_t> numbers(const std::string& key) const;
-    std::vector<std::string_view> texts(const std::string& key) const;  ///< live as long as this
+    std::vector<std::string_view> texts(const std::string& key) const;  ///< valid as long as this object
 
 private:
     const PickleNode& entry(const std::string& key, PickleNode::Kind, const std::string& kind) const;
     std::vector<const PickleNode*> list(const std::string& key, PickleNode::Kind, const std::string& kind) const;
 
     std::string where_;
-    std::deque<std::string> decoded_;  // texts that are not in `bytes` as they are
+    std::deque<std::string> decoded_;  // texts that had to be decoded, so are not views of `bytes`
     std::vector<PickleNode> nodes_;
     uint32_t dict_ = 0;
 };

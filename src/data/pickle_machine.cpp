@@ -1,5 +1,5 @@
-// Python's stack machine, of which the archives use 30 operations. A count of operations bounds
-// time and memory, whatever a file asks for.
+// Implements the 30 operations of Python's pickle machine that the archives use. A limit on the
+// number of operations bounds time and memory for any file.
 #include "data/pickle_machine.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ public:
             std::deque<std::string>& decoded)
         : bytes_(bytes), where_(where), nodes_(nodes), decoded_(decoded) {}
 
-    /// Runs to the end; returns the dict's index.
+    /// Runs all operations. Returns the index of the outermost dict.
     uint32_t run() {
         if (take_byte() != protocol || take_byte() != 2) refuse("is no pickle of protocol 2");
         for (size_t operations = 0;; ++operations) {
@@ -107,7 +107,7 @@ private:
         stack_.push_back(uint32_t(nodes_.size()));
         nodes_.push_back(std::move(node));
     }
-    /// What was pushed before the last mark is not reached without it.
+    /// Pops a value. Refuses to pop below the last mark.
     uint32_t pop() {
         if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) refuse("takes a value that is not there");
         const uint32_t top = stack_.back();
@@ -225,14 +225,14 @@ private:
     bool is_text(uint32_t index, std::string_view text) const {
         return nodes_[index].kind == Node::text && nodes_[index].bytes == text;
     }
-    /// The items of a tuple of `count`.
+    /// Returns the items of a tuple that must have `count`.
     const std::vector<uint32_t>& tuple(uint32_t index, size_t count, const char* what) const {
         if (nodes_[index].kind != Node::tuple || nodes_[index].items.size() != count)
             refuse(std::string("has other ") + what);
         return nodes_[index].items;
     }
 
-    /// What a call of one of the known names gives; the name and its arguments are taken.
+    /// Pops arguments and a known name, and pushes the result of that call.
     void make() {
         const uint32_t arguments = pop(), callee = pop();
         if (nodes_[callee].kind != Node::name) refuse("calls what has no name");
@@ -257,7 +257,7 @@ private:
         }
     }
 
-    /// Python 3 writes bytes as the text that has their codes.
+    /// Returns bytes that Python 3 wrote as UTF-8 text, one character per byte.
     std::string_view latin1(std::string_view utf8) {
         std::string decoded;
         for (size_t i = 0; i < utf8.size(); ++i) {
@@ -272,7 +272,7 @@ private:
         return decoded_.emplace_back(std::move(decoded));
     }
 
-    /// Gives what was made its state; it stays on the stack.
+    /// Pops a state and applies it to the object below, which stays on the stack.
     void fill() {
         const uint32_t state = pop(), index = pop();
         stack_.push_back(index);
@@ -304,9 +304,9 @@ private:
     const std::string& where_;
     std::vector<Node>& nodes_;
     std::deque<std::string>& decoded_;
-    size_t at_ = 0, next_ = 0, decoded_bytes_ = 0;  // at_: of the operation that runs
+    size_t at_ = 0, next_ = 0, decoded_bytes_ = 0;  // at_: offset of the current operation
     std::vector<uint32_t> stack_, memo_;
-    std::vector<size_t> marks_;  // sizes of the stack
+    std::vector<size_t> marks_;  // sizes of the stack at the marks
 };
 
 }  // namespace

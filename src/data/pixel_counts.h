@@ -1,5 +1,5 @@
-// How often each value of a pixel occurs, and mean and deviation from that: exact, and the same in
-// whatever order pixels are counted.
+// Counts how often each pixel value occurs, and computes mean and deviation from the counts. They
+// are exact, and independent of the order of pixels.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,14 @@ struct PixelStatistics {
 class PixelCounts {
 public:
     explicit PixelCounts(int channels) : channels_(size_t(channels)), counts_(channels_ * 256, 0) {}
-    /// As `values` of another gave them, [channels, 256].
+    /// Restores counts from values() [channels, 256].
     explicit PixelCounts(std::vector<int64_t> values) : channels_(values.size() / 256), counts_(std::move(values)) {}
 
     /// Counts pixels [bytes / channels, channels].
     void add(const uint8_t* pixels, size_t bytes);
     void add(const PixelCounts& other);
     const std::vector<int64_t>& values() const { return counts_; }
-    /// Of what was counted; there must be something.
+    /// Returns mean and deviation of the counted pixels; at least one must have been counted.
     PixelStatistics statistics() const;
 
 private:

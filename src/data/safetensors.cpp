@@ -14,7 +14,7 @@ std::vector<unsigned char> safetensors_file(const std::vector<SafeTensor>& tenso
         at += t.bytes.size();
     }
     std::string text = header.dump();
-    text.resize((text.size() + 7) / 8 * 8, ' ');  // so that values are aligned
+    text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the values
     std::vector<unsigned char> file;
     file.reserve(8 + text.size() + at);
     for (int byte = 0; byte < 8; ++byte) file.push_back(uint8_t(uint64_t(text.size()) >> (8 * byte)));

@@ -1,4 +1,4 @@
-// Names of shards, the manifest, and whether two splits belong together.
+// Names of shards, the manifest, and the check that two splits have the same shape.
 #include "data/shard.h"
 
 #include <cstdio>

@@ -9,9 +9,10 @@
 namespace convoy {
 namespace {
 
-/// Of float32 numbers [bytes / 4]. Looks at all of them, because such a loop is vectorised.
+/// True if all float32 numbers [bytes / 4] are finite. Has no early exit, so that the loop is
+/// vectorised.
 bool all_finite(const uint8_t* numbers, size_t bytes) {
-    constexpr uint32_t exponent = 0x7f800000;  // of infinities and of what is no number
+    constexpr uint32_t exponent = 0x7f800000;  // all these bits are set in infinities and NaN
     uint32_t wrong = 0;
     for (size_t at = 0; at < bytes; at += sizeof(uint32_t)) {
         uint32_t bits = 0;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t most_file_bytes = 256 << 20;
 
-/// Reads all of an image file. Throws BadImage for one that is too large or that this user may not
-/// read, and Error for one that is gone: what was listed is there, or the source is not.
+/// Reads a whole image file. Throws BadImage if it is too large or this user may not read it.
+/// Throws Error if it is gone, because then the whole source may be gone.
 void read_image(const ListedImage& image, const std::vector<FilePlace>& sources, std::vector<uint8_t>& to) {
     const FilePlace& source = sources.at(size_t(image.source));
     const bool member = image.offset >= 0;
@@ -32,12 +32,12 @@ void read_image(const ListedImage& image, const std::vector<FilePlace>& sources,
     file.read(member ? image.offset : 0, bytes, to.data());
 }
 
-/// One image after the other, in memory that is used again.
+/// Reads images one after the other, reusing the memory.
 class Pixels {
 public:
     Pixels(const ImageRules& rules, const std::vector<FilePlace>& sources) : rules_(rules), sources_(sources) {}
 
-    /// Reads an image as it is stored. Throws BadImage, and Error as read_image().
+    /// Returns an image with the pixels to store. Throws BadImage, and Error as read_image() does.
     const RgbImage& read(const ListedImage& image) {
         read_image(image, sources_, file_);
         decode_image(file_, decoded_);
@@ -46,8 +46,8 @@ public:
             throw BadImage(ImageFault::too_large, "packs its pixels too tightly to be kept as it is");
         return !kept && resize(decoded_, rules_.resize, resized_) ? resized_ : decoded_;
     }
-    const std::vector<uint8_t>& file() const { return file_; }  ///< that was read last
-    const RgbImage& decoded() const { return decoded_; }        ///< before it was resized
+    const std::vector<uint8_t>& file() const { return file_; }  ///< the file read last
+    const RgbImage& decoded() const { return decoded_; }        ///< the image before resizing
 
 private:
     const ImageRules& rules_;
@@ -62,7 +62,7 @@ public:
     Converter(const ImageRules& rules, const std::vector<FilePlace>& sources, const FilePlace& place)
         : pixels_(rules, sources), writer_(place, rules.layout, rules.resize.height, rules.resize.width) {}
 
-    /// Throws BadImage, and has then changed nothing.
+    /// Adds an image. Changes nothing if it throws BadImage.
     void add(const ListedImage& image, ShardRecord& record) {
         const RgbImage& shown = pixels_.read(image);
         writer_.add(shown, pixels_.file(), image.class_index);
@@ -125,7 +125,7 @@ std::string text_of(const ShardRecord& record) {
                               {"classes", record.tally.classes},
                               {"examples", record.tally.examples},
                               {"pixels", record.pixels.values()}};
-    // names of files may be of any bytes
+    // File names may contain any bytes.
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,4 +1,4 @@
-// Makes one shard of image files, and remembers what it saw of them.
+// Converts image files to one shard, and records what was found in them.
 #pragma once
 #include <array>
 #include <functional>
@@ -10,40 +10,40 @@
 
 namespace convoy {
 
-/// What a summary says of the images of one shard, or of all.
+/// Counts of images in one shard or in several, for the summary.
 struct ImageTally {
     static constexpr size_t most_examples = 5;
 
     int64_t images = 0;
-    std::array<int64_t, image_notes> noted{};    ///< [ImageNote], of images that were taken
-    std::array<int64_t, image_faults> faults{};  ///< [ImageFault], of images that were left out
-    std::vector<std::string> examples{};         ///< "NAME: what is wrong", of the first that were left out
-    std::vector<int64_t> classes{};              ///< images of each class, up to the last that has one
+    std::array<int64_t, image_notes> noted{};    ///< [ImageNote], included images with that note
+    std::array<int64_t, image_faults> faults{};  ///< [ImageFault], images left out for that fault
+    std::vector<std::string> examples{};         ///< "NAME: what is wrong", the first ones left out
+    std::vector<int64_t> classes{};              ///< images per class; ends with the last class that has one
 
     int64_t left_out() const;
     void leave_out(const std::string& name, const BadImage& why);
     void add(const ImageTally&);
 };
 
-/// A finished shard, but for mean and deviation.
+/// The properties of a shard that is finished except for mean and deviation.
 struct ShardRecord {
     std::string name, split;
-    int64_t bytes = 0;  ///< of its file
+    int64_t bytes = 0;  ///< size of its file
     ImageTally tally{};
     PixelCounts pixels{3};
 };
 std::string text_of(const ShardRecord&);
-/// Throws std::exception for anything else.
+/// Reads a text from text_of(). Throws std::exception for any other text.
 ShardRecord record_of(const std::string& text);
 
-/// Leaves out the images that convert_shard would leave out, which `tally` counts. `progress` is
-/// called after each image.
+/// Removes the images that convert_shard() would leave out, and counts them in `tally`. Calls
+/// `progress` after each image.
 void leave_out_unreadable(ImageList&, const ImageRules&, ImageTally& tally, const std::function<void()>& progress);
 
-/// Reads, decodes, resizes and writes the images of `shard` to `place`. Files that cannot be read
-/// are left out and counted, or with ImageRules::strict thrown as Exit::bad_input; that is also
-/// thrown if no image is left. `source`: classes and provenance; `describe`: more root attributes.
-/// `progress` is called after each image.
+/// Reads, decodes, resizes and writes the images of `shard` to `place`. Leaves out and counts files
+/// that cannot be read. Throws Exit::bad_input for such a file with ImageRules::strict, and if no
+/// image is left. `source`: classes and provenance. `describe` adds root attributes. Calls
+/// `progress` after each image.
 ShardRecord convert_shard(const PlannedShard& shard, const std::vector<FilePlace>& sources, const ImageRules&,
                           const Source& source, const std::function<void(hid_t)>& describe, const FilePlace& place,
                           const std::function<void()>& progress);

@@ -1,4 +1,4 @@
-// What writers of shards share: the attributes and the manifest.
+// Writes attributes and manifest, for all writers of shards.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,18 +10,19 @@ namespace convoy {
 
 /// Waits until a file is on disk. Throws Exit::io.
 void sync_path(const FilePlace&);
-/// Throws Exit::bad_input, ending with `advice`, for a name that data sets, models and metrics
-/// cannot hold (they have UTF-8 that ends with a zero), or that would steer a terminal.
+/// Throws Exit::bad_input, ending with `advice`, for a name that is not UTF-8 or contains a zero
+/// byte, because data sets, models and metrics cannot hold it. Also throws it for control
+/// characters, which would steer a terminal.
 void check_class_name(const std::string& name, const std::string& advice);
 
-/// What one shard says of itself.
+/// Root attributes that differ between shards.
 struct ShardTitle {
     std::string format, split;
     int shard, shards;
     int64_t images;
 };
-/// The root attributes; of `source` all but its splits. `statistics` null: write_statistics adds
-/// them later.
+/// Writes the root attributes: `title`, and all of `source` except its splits. If `statistics` is
+/// null, write_statistics() must add mean and deviation later.
 void write_attributes(hid_t file, const ShardTitle&, const Source& source, const PixelStatistics* statistics);
 void write_statistics(hid_t file, const PixelStatistics&);
 /// Writes manifest.json. Throws Exit::io.

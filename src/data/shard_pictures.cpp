@@ -12,7 +12,7 @@ using Dims = std::vector<hsize_t>;
 constexpr const char* name = "/pictures";
 constexpr hsize_t most_columns = 10, most_rows = 10;
 
-/// Part of a data set's extent: from `start`, `count` elements in each dimension.
+/// A part of a data set's extent: `count` elements in each dimension, beginning at `start`.
 struct Block {
     Dims start, count;
 };
@@ -29,8 +29,8 @@ void check(herr_t status, const std::string& path) {
     if (status < 0) fail(Exit::io, path + ": cannot write " + name + h5::because() + "; is the disk full?");
 }
 
-/// Creates the virtual data set: elements of `from` in /images, in their order, are those of `to`
-/// in /pictures.
+/// Creates the virtual data set. For each pair of `from_to`, the first block of /images becomes the
+/// second block of /pictures, in the same order of elements.
 void create(hid_t file, const Dims& images, const Dims& pictures, const std::vector<std::pair<Block, Block>>& from_to,
             const std::string& path) {
     const h5::Handle layout(H5Pcreate(H5P_DATASET_CREATE));
@@ -41,7 +41,7 @@ void create(hid_t file, const Dims& images, const Dims& pictures, const std::vec
     check(set.valid() ? 0 : -1, path);
 }
 
-/// Attributes as the specification asks for: ASCII, ended by a zero.
+/// Adds attributes as the specification requires: ASCII, ended by a zero.
 void describe(hid_t file, const std::vector<std::pair<const char*, const char*>>& attributes, const std::string& path) {
     for (const auto& [attribute, value] : attributes)
         check(H5LTset_attribute_string(file, name, attribute, value), path);
@@ -53,8 +53,8 @@ void write_grey(hid_t file, const Dims& images, const std::string& path) {
     describe(file, {{"CLASS", "IMAGE"}, {"IMAGE_VERSION", "1.2"}, {"IMAGE_SUBCLASS", "IMAGE_GRAYSCALE"}}, path);
 }
 
-/// Images run down the columns: a column is then one range of images, whose pixels have the same
-/// order there.
+/// Arranges images column by column. A column is then a single block: consecutive images, with
+/// their pixels in the same order.
 void write_colour(hid_t file, const Dims& images, const std::string& path) {
     const hsize_t shown = std::min(images[0], most_columns * most_rows), height = images[1], width = images[2];
     const hsize_t rows = (shown + most_columns - 1) / most_columns, columns = (shown + rows - 1) / rows;

@@ -1,5 +1,5 @@
-// What viewers of HDF5 files show as pictures: a data set next to /images, as HDF5's image
-// specification has it.
+// Adds a data set that viewers of HDF5 files show as pictures, according to HDF5's image
+// specification.
 #pragma once
 #include <string>
 
@@ -7,13 +7,13 @@
 
 namespace convoy {
 
-/// Adds /pictures, a virtual data set of the pixels in /images, which are stored once. Viewers that
-/// know HDF5's image specification (version 1.2) show it as it is:
-/// - 1 channel: [image, height, width], a grey picture a page;
+/// Adds /pictures, a virtual data set of the pixels in /images, so that they are stored once.
+/// Viewers that know HDF5's image specification (version 1.2) show it without settings:
+/// - 1 channel: [image, height, width], one grey picture per page;
 /// - 3 channels: [height, width, 3], up to 100 of the shard's first images, in columns of up to 10.
-/// The specification has no place for other numbers of channels, nor for a batch of colour images.
-/// So /images itself cannot be marked: HDFView would take its first three extents for height, width
-/// and colour. Convoy reads /images only.
+/// The specification covers no other numbers of channels, and no batch of colour images. /images
+/// itself cannot be marked as a picture, because HDFView would take its first three extents for
+/// height, width and colour. Convoy reads only /images.
 void write_pictures(hid_t file, const std::string& path);
 
 }  // namespace convoy

@@ -9,7 +9,7 @@
 namespace convoy {
 namespace {
 
-// Files are read in groups of about so many bytes.
+// Files are read in groups of about this many bytes.
 constexpr int64_t group_bytes = 16 << 20;
 
 [[noreturn]] void contradicts(const std::string& path, int64_t row, const std::string& what) {

@@ -1,9 +1,9 @@
 // Rows of a shard whose images differ in size:
 //   /pixels  uint8 [bytes]    the rows one after the other, in chunks of 2 MiB
-//   /offset  int64 [n + 1]    row i is /pixels[offset[i]] to before offset[i + 1]
+//   /offset  int64 [n + 1]    row i is bytes [offset[i], offset[i + 1]) of /pixels
 //   /height, /width  int32 [n];  /labels  int32 [n]
-// The root attribute `codec` says what a row is: `raw`, pixels [height, width, 3]; `jpeg`, the file
-// as it was: JPEG, or a PNG that was among them.
+// The root attribute `codec` says what a row is: `raw`, pixels [height, width, 3]; `jpeg`, the
+// unchanged JPEG or PNG file.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -16,47 +16,47 @@
 
 namespace convoy {
 
-/// Where the rows of one shard lie, and how large they are, checked against the file's size. Holds
-/// nothing of HDF5's: any number of threads may use it.
+/// Offsets and sizes of the rows of one shard, checked against the file's size. It does not use
+/// HDF5 after construction, so any number of threads may use it.
 class RaggedTable {
 public:
-    /// Throws Exit::bad_input: sizes that contradict one another, or that the file cannot hold.
+    /// Throws Exit::bad_input if sizes contradict each other, or if the file cannot hold them.
     RaggedTable(hid_t file, const std::string& codec, const std::string& path);
 
     int64_t rows() const { return int64_t(heights_.size()); }
-    /// Bytes of the decoded pixels of rows [0, row).
+    /// Returns the bytes of the decoded pixels of rows [0, row).
     int64_t decoded_before(int64_t row) const { return decoded_[size_t(row)]; }
     int height(int64_t row) const { return heights_[size_t(row)]; }
     int width(int64_t row) const { return widths_[size_t(row)]; }
-    /// Where `row` begins in /pixels, in bytes; of rows(): where the last one ends.
+    /// Returns the offset of `row` in /pixels, in bytes; for row rows(), the end of the last row.
     int64_t offset(int64_t row) const { return offsets_[size_t(row)]; }
-    /// Whether a row is a file, to be decoded.
+    /// True if rows are files, which must be decoded.
     bool holds_files() const { return files_; }
-    /// Decodes rows [first, first + count), which lie in `files` one after the other, to `to`,
-    /// packed; `image` is used again. Throws Exit::bad_input: a file that cannot be decoded or has
-    /// another size than it claims.
+    /// Decodes rows [first, first + count) from `files`, where they follow each other, to `to`,
+    /// packed. Reuses the memory of `image`. Throws Exit::bad_input if a file cannot be decoded or
+    /// has another size than the table says.
     void decode(int64_t first, int64_t count, const uint8_t* files, RgbImage& image, uint8_t* to) const;
 
 private:
     std::string path_;
     bool files_;                             // codec jpeg
-    std::vector<int64_t> offsets_;           // [rows + 1], in /pixels
-    std::vector<int64_t> decoded_;           // [rows + 1], of decoded pixels
+    std::vector<int64_t> offsets_;           // [rows + 1], byte offsets in /pixels
+    std::vector<int64_t> decoded_;           // [rows + 1], byte offsets in the decoded pixels
     std::vector<int32_t> heights_, widths_;  // [rows]
 };
 
-/// The rows of one shard. Reads them in ranges: a chunk of which one row is wanted is read whole.
+/// Reads ranges of rows of one shard. A chunk is read whole even if one row of it is wanted.
 class RaggedRows {
 public:
     /// Throws what RaggedTable does.
     RaggedRows(hid_t file, const std::string& codec, const std::string& path);
-    /// For a shard that is reopened: reuses its table.
+    /// Reopens a shard, reusing its table.
     RaggedRows(hid_t file, std::shared_ptr<const RaggedTable>, const std::string& path);
 
     const RaggedTable& table() const { return *table_; }
     std::shared_ptr<const RaggedTable> shared_table() const { return table_; }
-    /// Decoded pixels of rows [first, first + count), packed. Throws Exit::bad_input: a checksum
-    /// that does not match, a file that cannot be decoded or has another size than it claims.
+    /// Reads rows [first, first + count) as decoded pixels, packed. Throws Exit::bad_input for a
+    /// checksum mismatch, and what RaggedTable::decode() throws.
     void read(int64_t first, int64_t count, uint8_t* to) const;
 
 private:

@@ -1,6 +1,5 @@
-// Reads a data set. The constructor opens and checks the shards, before the caller allocates for
-// what they claim. Damage that only checksums show is found later: they are compared chunk by
-// chunk, as rows are read.
+// Reads a data set. The constructor opens and checks the shards before the caller allocates what
+// they claim. Checksums are compared later, chunk by chunk, when rows are read.
 #include <algorithm>
 #include <climits>
 #include <filesystem>
@@ -19,7 +18,7 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-/// The shards of `split` found in `dir`, by number; `shards` is the total their names agree on.
+/// Finds the shards of `split` in `dir`, by number. Sets `shards` to the total in their names.
 std::map<int, std::string> find_shards(const std::string& dir, const std::string& split, int& shards) {
     check_holds_shards(dir);
     std::map<int, std::string> found;
@@ -85,7 +84,7 @@ SplitReader::SplitReader(const std::string& dir, const std::string& split, size_
              dir + "/" + listed.begin()->first + ": is in manifest.json, but missing; convert the data set again");
 }
 
-/// Reads and checks the root attributes; the first shard sets what the others must repeat.
+/// Reads and checks the root attributes. Those of the other shards must equal the first shard's.
 void SplitReader::check_common(const h5::Handle& file, const std::string& path, int shard, int shards) {
     SplitInfo own;
     const std::string format = h5::string_attribute(file, "format", path);

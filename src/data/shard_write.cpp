@@ -1,6 +1,6 @@
 // Writes a data set into a folder next to its destination and renames it at the end, so that a
-// failed conversion leaves nothing half-written. The same source gives the same bytes: no time
-// stamps, no compression whose version could matter.
+// failed conversion leaves nothing half-written. The same source gives the same bytes, because
+// there are no time stamps, and no compression that differs between versions.
 #include <algorithm>
 #include <filesystem>
 
@@ -16,17 +16,17 @@ namespace convoy {
 namespace fs = std::filesystem;
 namespace {
 
-// HDF5's chunk cache holds 1 MiB: a larger chunk would be read again for every row
+// HDF5's chunk cache holds 1 MiB. A larger chunk would be read again for every row.
 constexpr int64_t chunk_target_bytes = 1 << 20;
 
-/// Rows a chunk: as many as fit in the target, evened out so that the last chunk (stored in full
-/// size) wastes little.
+/// Returns the rows per chunk: as many as fit in the target, evened out, because the last chunk is
+/// stored in full size and should waste little.
 int64_t rows_per_chunk(int64_t rows, int64_t row_bytes) {
     const int64_t most = std::max<int64_t>(1, chunk_target_bytes / row_bytes), chunks = (rows + most - 1) / most;
     return std::max<int64_t>(1, (rows + chunks - 1) / std::max<int64_t>(1, chunks));
 }
 
-/// The folder the data set grows in; removed with everything in it unless it was moved to its
+/// The folder of an unfinished data set. The destructor deletes it unless it was moved to its
 /// destination.
 class Partial {
 public:

@@ -1,4 +1,4 @@
-// Stored bytes are /images or /pixels as one run of bytes, which chunks divide evenly.
+// "Stored bytes" are /images or /pixels as one sequence of bytes, in chunks of equal size.
 #include "data/split_pieces.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ void SplitPieces::read(size_t i, uint8_t* to, Scratch& scratch) const {
     shard.table->decode(first, piece.rows, scratch.files_.data(), scratch.image_, to);
 }
 
-/// Stored bytes [from, end). A chunk is checked and copied while it lies in the cache.
+/// Reads stored bytes [from, end). Checks and copies each chunk while it lies in the CPU's cache.
 void SplitPieces::read_stored(size_t shard, size_t from, size_t end, uint8_t* to, Scratch& scratch) const {
     const size_t bytes = shards_[shard].places.bytes;
     for (size_t chunk = from / bytes; chunk * bytes < end; ++chunk) {
@@ -96,7 +96,7 @@ void SplitPieces::read_chunk(size_t shard, size_t chunk, std::vector<uint8_t>& t
         fail_at(of, chunk, "does not match its checksum: the file is damaged; convert the data set again");
 }
 
-/// Names the rows of the file of which the chunk has a part.
+/// Throws an error that names the rows of the file that lie in the chunk, also partly.
 void SplitPieces::fail_at(const Shard& shard, size_t chunk, const std::string& wrong) const {
     const int64_t from = int64_t(chunk * shard.places.bytes), end = from + int64_t(shard.places.bytes);
     const auto begins_at = [&](int64_t row) {

@@ -1,6 +1,6 @@
-// A made-up, learnable data set for scaling runs and tests. Arithmetic is on integers only, and
-// randomness is Philox on (seed, purpose, sample, element): the same arguments give the same bytes
-// on every machine.
+// Generates data sets for scaling runs and tests. Images use integer arithmetic only, and random
+// numbers are Philox of (seed, purpose, sample, element): the same arguments give the same bytes on
+// every machine.
 #include <algorithm>
 #include <cstring>
 
@@ -12,16 +12,16 @@
 namespace convoy {
 namespace {
 
-// The fourth word of the counter; apart from each other and from enum Purpose, although the key is
-// the data set's own.
+// The fourth word of Philox's counter: different values for each purpose, also different from enum
+// Purpose, although the key is the data set's seed.
 constexpr uint32_t purpose_pattern = 0x70617474, purpose_train_noise = 0x7472616e, purpose_test_noise = 0x74657374;
 constexpr uint32_t purpose_train_vector = 0x74727665, purpose_test_vector = 0x74657665, purpose_class = 0x636c6173;
 constexpr int coarse = 4;              // a class's pattern is a coarse x coarse grid of levels in each channel
 constexpr int pattern_amplitude = 48;  // levels are uniform within 128 ± 48
-// sums of four bytes have a deviation of 148; 148 * 69 / 256 is about 40 grey levels
+// A sum of four random bytes has a deviation of 148; 148 * 69 / 256 is about 40 grey levels.
 constexpr int noise_times_256 = 69;
 
-/// Levels of one class's pattern, [coarse, coarse, channels].
+/// Returns the levels of a class's pattern, [coarse, coarse, channels].
 std::vector<int> pattern_of(const SyntheticShape& shape, uint32_t label) {
     std::vector<int> levels(size_t(coarse * coarse) * size_t(shape.channels));
     for (size_t i = 0; i < levels.size(); ++i)
@@ -61,7 +61,7 @@ Split make_split(const SyntheticShape& shape, const std::string& name, int64_t i
     return split;
 }
 
-/// Row `row` of made-up vectors, [elements].
+/// Generates row `row` of random vectors, [elements].
 void make_vector(uint64_t seed, uint32_t row, uint32_t purpose, uint32_t elements, uint8_t* to) {
     for (uint32_t i = 0; i < elements; i += 4) {
         const Random4 random = philox(seed, row, i / 4, 0, purpose);
@@ -86,7 +86,7 @@ Split make_vectors(const SyntheticShape& shape, const std::string& name, int64_t
     return split;
 }
 
-/// Two splits, and where they come from: the arguments that give the same again.
+/// Returns a source of two splits. Its provenance is a text of the arguments that reproduce it.
 Source source_of(const SyntheticShape& shape, const std::string& kind, Split train, Split test) {
     require(shape.images > 0 && shape.classes > 0 && shape.height > 0 && shape.width > 0 && shape.channels > 0,
             "a synthetic data set has images");

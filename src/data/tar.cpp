@@ -1,4 +1,4 @@
-// libarchive reads the tar format; the gzip stream is GzipReader's, which compares its CRC.
+// libarchive reads the tar format; GzipReader reads the gzip stream, because it compares the CRC.
 #include "data/tar.h"
 
 #include <archive.h>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t most_archive_bytes = size_t(1) << 30;  // unpacked; the largest official archive has 187 MB
 
-/// libarchive's source of bytes: the decompressed stream of a GzipReader, whose exceptions must not
-/// cross C code.
+/// Passes the decompressed stream of a GzipReader to libarchive. Its exceptions must not cross C
+/// code.
 struct TarInput {
     TarInput(const std::string& path, const std::string& wanted) : gzip(path), expected(wanted) {}
     GzipReader gzip;
@@ -55,7 +55,7 @@ struct TarInput {
                               "; it is no (complete) tar archive, get it again");
 }
 
-/// A member whose header says how many bytes it has; libarchive gives no more than these.
+/// Returns the content of a member. libarchive returns no more than the size in its header.
 std::vector<uint8_t> read_member(archive* tar, size_t size, const TarInput& input) {
     std::vector<uint8_t> bytes(size);
     for (size_t filled = 0; filled < size;) {
@@ -86,7 +86,7 @@ void visit_tar_gz(const std::string& path, const std::string& expected,
                    return read_member(tar.get(), size_t(bytes), input);
                }});
     }
-    while (input.next() > 0) continue;  // to the end of the stream, where its CRC is
+    while (input.next() > 0) continue;  // reads to the end of the stream, where the CRC is compared
 }
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// The members of a gzipped tar archive, one after the other, in the order in which they lie there.
+// Visits the members of a gzipped tar archive in the order of the archive.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,13 +10,14 @@ namespace convoy {
 /// A file in an archive.
 struct TarMember {
     std::string name;                            ///< without its folder
-    uint64_t bytes = 0;                          ///< what its header claims
-    std::function<std::vector<uint8_t>()> read;  ///< all of it; call at most once, before the next member
+    uint64_t bytes = 0;                          ///< size that its header claims
+    std::function<std::vector<uint8_t>()> read;  ///< reads it all; call at most once, before the next member
 };
 
-/// Calls `visit` for every regular file in the archive. Throws Exit::bad_input for what is
-/// truncated, damaged or no tar archive, and for one that unpacks to more than 1 GiB: a few
-/// megabytes can unpack to terabytes. `expected` says what should have been given.
+/// Calls `visit` for every regular file in the archive. Throws Exit::bad_input if the file is
+/// truncated, damaged or not a tar archive. Also throws it if the file unpacks to more than 1 GiB,
+/// because a few megabytes can unpack to terabytes. `expected`: the name of the right file, for
+/// the message.
 void visit_tar_gz(const std::string& path, const std::string& expected,
                   const std::function<void(const TarMember&)>& visit);
 

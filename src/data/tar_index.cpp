@@ -22,7 +22,8 @@ public:
     bool is_end() const {
         return std::all_of(bytes_.begin(), bytes_.end(), [](char c) { return c == 0; });
     }
-    /// Some writers sum the header as signed characters: names beyond ASCII then give another sum.
+    /// True if the header matches its checksum. Also accepts a sum of signed characters, which some
+    /// writers use; it differs for names beyond ASCII.
     bool sums_up() const {
         constexpr size_t at = 148, length = 8;
         int64_t sum = 0, signed_sum = 0;
@@ -36,19 +37,19 @@ public:
     }
     char type() const { return bytes_[156]; }
     bool is_link() const { return type() == '1' || type() == '2'; }
-    /// Links, devices, folders and pipes; their size field may be that of the target.
+    /// True for links, devices, folders and pipes. Their size field may be the target's size.
     bool is_without_content() const { return type() >= '1' && type() <= '6'; }
-    /// Also one of a type that no standard names: POSIX has it read as a regular file.
+    /// True for regular files. POSIX says to read types that no standard names as regular files.
     bool is_file() const {
         constexpr std::string_view others = "123456ADEIKLMNSVXgx";
         return others.find(type()) == std::string_view::npos;
     }
-    /// Whether the header describes the next member (long name, pax).
+    /// True if the header describes the next member (long name, pax).
     bool is_extension() const {
         constexpr std::string_view types = "KLXgx";
         return types.find(type()) != std::string_view::npos;
     }
-    /// Negative: it is none.
+    /// Returns the size of the content; negative if the field is not a number.
     int64_t size() const { return number(124, 12); }
     std::string name() const {
         const std::string own = text(0, 100), prefix = text(345, 155);
@@ -58,7 +59,7 @@ public:
 
 private:
     std::string text(size_t at, size_t length) const { return {&bytes_[at], strnlen(&bytes_[at], length)}; }
-    /// Octal, or GNU's big-endian bytes, marked by the first one's highest bit.
+    /// Returns a number in octal digits, or in GNU's big-endian bytes if the first bit is set.
     int64_t number(size_t at, size_t length) const {
         uint64_t value = 0;
         if (bytes_[at] & char(0x80)) {
@@ -77,14 +78,15 @@ private:
     std::array<char, block> bytes_{};
 };
 
-/// What a header before a member's own says of it.
+/// Name and size of the next member, from an extension header.
 struct Extended {
     std::string name{};
     int64_t size = -1;
     bool sparse = false;
 };
 
-/// Takes the record "LENGTH KEY=VALUE\n" that `records` begin with off them; false: it is none.
+/// Removes the first record "LENGTH KEY=VALUE\n" from `records` and applies it to `to`. False if
+/// `records` do not begin with one.
 bool read_pax_record(std::string_view& records, Extended& to) {
     size_t length = 0;
     const char *begin = records.data(), *all = begin + records.size();
@@ -104,7 +106,7 @@ bool read_pax_record(std::string_view& records, Extended& to) {
     return wrong == std::errc() && end == value.data() + value.size() && to.size >= 0;
 }
 
-/// Reads one archive, or several that were joined, from the beginning to the end.
+/// Reads one archive, or several concatenated ones, from the beginning to the end.
 class Walk {
 public:
     Walk(const InputBytes& file, int64_t begin, int64_t bytes) : file_(file), at_(begin), end_(begin + bytes) {}
@@ -132,21 +134,21 @@ private:
             bad("holds a sparse file, which is not read: pack it without --sparse");
         if (header.type() == 'M') bad("is a volume of a larger archive, which is not read: unpack that with tar -M");
         const std::string name = extended_.name.empty() ? header.name() : extended_.name;
-        if (is_file && !name.ends_with('/')) visit({name, content, bytes});  // else a folder, before POSIX
+        if (is_file && !name.ends_with('/')) visit({name, content, bytes});  // '/': a folder, before POSIX
         if (header.is_link()) visit({.name = name, .is_link = true});
         if (header.type() == 'L') extended_.name = text_at(content, bytes).c_str();
         if (header.type() == 'x' || header.type() == 'X') read_pax(text_at(content, bytes), extended_);
         if (!header.is_extension()) extended_ = {};
         at_ = content + (bytes + block - 1) / block * block;
     }
-    /// Whether a header, or the mark of the end, is at `at`.
+    /// True if a header, or the mark of the end, is at `at`.
     bool begins_member(int64_t at) const {
         if (end_ - at < block) return end_ == at;
         const Header next(file_, at);
         return next.is_end() || next.sums_up();
     }
-    /// Goes on to the archive that follows the mark of the end, as `cat a.tar b.tar` leaves it;
-    /// false if nothing but zeros follows.
+    /// Advances to the archive after the mark of the end, as in `cat a.tar b.tar`. False if only
+    /// zeros follow.
     bool find_next_archive() {
         const int64_t mark = at_;
         std::vector<char> part;
@@ -166,7 +168,7 @@ private:
     }
 
     void read_pax(std::string_view records, Extended& to) const {
-        // some writers fill the block with zeros
+        // Some writers fill the block with zeros.
         while (records.find_first_not_of('\0') != std::string_view::npos)
             if (!read_pax_record(records, to)) bad("a pax header is damaged");
     }

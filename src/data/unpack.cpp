@@ -22,18 +22,18 @@ namespace {
 
 constexpr uint64_t block = 512;  // a header of tar
 constexpr uint64_t mib = 1 << 20, piece = 1 * mib;
-// Images are compressed already, by more than gzip can; gzip's limit is 1032 times.
+// Largest growth of an archive of images, which are compressed already. gzip's limit is 1032 times.
 constexpr uint64_t most_growth = 200, always_allowed = 64 * mib;
-// Free space that is left to other programs: a twentieth of the disk, at most this.
+// Free space left to other programs: a twentieth of the disk, but at most this.
 constexpr uint64_t most_spared = 1024 * mib;
 
-/// "a.tar" of "a.tar.gz" and "a.tgz"; "a" of "a.gz".
+/// Returns "a.tar" for "a.tar.gz" and "a.tgz"; "a" for "a.gz".
 std::string name_unpacked(const std::string& path) {
     const std::string stem = fs::path(path).stem();
     return lower(path).ends_with(".tgz") ? stem + ".tar" : stem;
 }
 
-/// The plain file while it grows; removed unless it was kept.
+/// The plain file while it is written. The destructor deletes it unless it was kept.
 class Unpacked {
 public:
     Unpacked(const std::string& from, const HeldFolder& folder, const std::string& name)
@@ -44,7 +44,7 @@ public:
     }
     Unpacked(const Unpacked&) = delete;
 
-    /// Throws Exit::io if the disk has no room for as many bytes.
+    /// Throws Exit::io if the disk has no room for `bytes` bytes.
     void check_room(uint64_t bytes) const {
         struct statvfs disk{};
         if (::fstatvfs(file_.fd(), &disk) != 0 || disk.f_blocks == 0) return;

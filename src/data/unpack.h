@@ -1,4 +1,4 @@
-// Unpacks gzipped tar archives, whose members ranks read at any place.
+// Unpacks gzipped tar archives, so that ranks can read members at any offset.
 #pragma once
 #include <string>
 
@@ -7,10 +7,10 @@
 
 namespace convoy {
 
-/// Unpacks `path` into folder `name` of `above`, which is made. The place that is returned is good
-/// for as long as `above` is there. Throws Exit::bad_input for a damaged stream, for one that holds
-/// no tar archive, and for one that grows as no archive of images does. Throws Exit::io if the disk
-/// has too little room. Leaves no file then.
+/// Unpacks `path` into a new folder `name` in `above`. Returns the place of the plain archive,
+/// which is valid as long as `above` exists. Throws Exit::bad_input for a damaged stream, for one
+/// that is no tar archive, and for one that grows more than archives of images do. Throws Exit::io
+/// if the disk has too little room. Leaves no file if it throws.
 FilePlace unpack_tar(const std::string& path, const OwnFolder& above, const std::string& name);
 
 }  // namespace convoy
