@@ -13,7 +13,7 @@ Descriptor create_in(const HeldFolder& folder, const std::string& name);
 /// Replaces a file by this text. It survives a crash: a reader sees the old file or the new one.
 /// Throws Exit::io, and has then changed nothing.
 void replace_in(const HeldFolder& folder, const std::string& name, const std::string& text);
-/// Returns `count` letters and digits that nobody can foresee.
+/// Returns `count` unpredictable letters and digits.
 std::string random_name(size_t count);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// A folder that is opened once. What is made, renamed and removed through it stays in that folder,
-// whoever exchanges its path for a link or another folder in the meantime.
+// A folder that is opened once. Files are made, renamed and removed in that same folder, even if
+// its path is meanwhile replaced by a link or another folder.
 #pragma once
 #include <fcntl.h>
 
@@ -22,8 +22,8 @@ std::string without_slashes(std::string path);
 /// descriptor.
 class HeldFolder {
 public:
-    /// What to do where the last component of a path is a link. `follow_own` refuses one that
-    /// another user made, unless that is root.
+    /// Says if a link as the last component of a path is followed. `follow_own` refuses a link of
+    /// another user, unless that is root.
     enum class IfLink { refuse, follow_own, follow };
 
     /// Opens the folder at `path`. Throws Exit::io.

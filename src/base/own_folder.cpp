@@ -24,7 +24,7 @@ constexpr mode_t others_write = S_IWGRP | S_IWOTH;
 
 std::string name_of(const std::string& path) { return fs::path(path).filename(); }
 
-/// Opens the folder that `path` lies in. It may be a link: that is for whoever gave the path.
+/// Opens the parent folder of `path`. It may be a link, because the user gave that path.
 HeldFolder folder_above(const std::string& path, const char* purpose) try {
     const fs::path parent = fs::path(path).parent_path();
     return HeldFolder(parent.empty() ? "." : parent.string(), HeldFolder::IfLink::follow);

@@ -9,7 +9,7 @@
 
 namespace convoy {
 
-/// A folder of this user's with mode 0700, so that nobody else can put a file or link into it.
+/// A folder of this user with mode 0700, so that other users cannot put files or links into it.
 ///
 /// Where others may rename what is in the folder above it, they can put another folder in its
 /// place. What is done through held() and above() is not led astray by that: both folders are held

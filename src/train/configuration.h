@@ -1,4 +1,4 @@
-// The options of a run as text, as metrics and checkpoints record them and --config reads them.
+// The options of a run as text. Metrics and checkpoints record it, and --config reads it.
 #pragma once
 #include <set>
 #include <string>
@@ -8,15 +8,15 @@
 namespace convoy {
 
 using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
-/// Options that make Convoy write or delete files. A recipe may not hold them: it may be somebody
-/// else's.
+/// Returns the options that make Convoy write or delete files. A recipe may not hold them, because
+/// it may come from another person.
 const std::set<std::string>& writing_options();
-/// "key = value" lines, readable by --config: options without a value, and writing_options(), are
+/// Returns "key = value" lines for --config. Options without a value, and writing_options(), become
 /// comments.
 std::string config_text(const ConfigPairs&);
-/// Returns what config_text() wrote, the commented options too; lines of another form are skipped.
+/// Parses a text from config_text(), the commented options too. Skips lines of another form.
 ConfigPairs config_pairs(const std::string& text);
-/// Returns the value of an option in such text; empty if it has none.
+/// Returns the value of an option in such a text; empty if it has none.
 std::string config_value(const std::string& text, const std::string& option);
 
 }  // namespace convoy

@@ -1,12 +1,12 @@
-// Runs that are done and kept no checkpoint (--keep 0, --checkpoint-every none).
+// Recognises finished runs that kept no checkpoint (--keep 0, --checkpoint-every none).
 #pragma once
 #include "train/run_folder.h"
 
 namespace convoy {
 
-/// Whether the run that is to go on was trained to this step and ended there, with its model on
-/// disk, and left no checkpoint because it was to keep none. Throws as checkpoints_of() and
-/// read_metrics().
+/// True if the run to resume has already finished: it ended at this step, its model is on disk, and
+/// it has no checkpoint because it was to keep none. Throws as checkpoints_of() and read_metrics()
+/// do.
 bool is_finished(const RunPlace&, int64_t total_steps);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// Forwards a split batch by batch, in its order and without training: each rank its share of a
-// batch, whose outputs come together on rank 0.
+// Computes the outputs of a split batch by batch, in its order, without training. Each rank
+// computes its share of a batch, and rank 0 gathers the outputs.
 #pragma once
 #include <functional>
 #include <vector>
@@ -21,15 +21,15 @@ public:
     int64_t batches() const { return epoch_.steps(); }
 
     struct Result {
-        Shape input, output;         ///< of this rank's share of the batch; n may be 0
-        int64_t samples = 0;         ///< of the whole batch
+        Shape input, output;         ///< shapes of this rank's share of the batch; n may be 0
+        int64_t samples = 0;         ///< samples of the whole batch
         std::vector<float> outputs;  ///< [samples, classes] logits in the order of the split; on rank 0 only
     };
     /// Collective.
     Result run(int64_t batch);
 
 private:
-    /// Of a full batch, or of the last one.
+    /// The program for one batch size: of a full batch, or of the last one.
     struct Pass {
         int64_t samples;
         Tensor input, logits;
@@ -37,7 +37,7 @@ private:
         std::function<void()> run;
     };
     Pass pass_of(int64_t samples, const State&, const DataSet&, const Preprocessing&);
-    /// Rows of all ranks, in order, on rank 0.
+    /// Returns the rows of all ranks, in order, on rank 0.
     std::vector<float> gather(const Pass&);
 
     Comm& comm_;
@@ -46,7 +46,7 @@ private:
     const int64_t global_batch_;
     const EpochPlan epoch_;
     Buffer counters_;
-    std::vector<Pass> passes_;  // of full batches, then of the last one, as far as there are such
+    std::vector<Pass> passes_;  // of a full batch, then of a smaller last one; each only if it occurs
 };
 
 }  // namespace convoy

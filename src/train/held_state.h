@@ -1,6 +1,6 @@
-// The newest state that a run can go on from. Another thread of rank 0 saves it if the job is ended
-// in a long step or evaluation. Tensors in the host's memory are read in place until the update
-// begins; of a device there is a host copy.
+// The newest state that a run can resume from. Another thread of rank 0 saves it if the job is
+// ended during a long step or evaluation. On CPUs, tensors are read in place, until the update
+// begins to change them; for a GPU there is a host copy.
 #pragma once
 #include <mutex>
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace convoy {
 
-/// Copies weights, optimizer state and what the backend keeps from the device into `to`.
+/// Copies weights, optimizer state and Backend::kept_state() from the device to `to`.
 void copy_out(Backend&, const State&, Checkpoint& to);
 
 class HeldState {
@@ -17,18 +17,18 @@ public:
     /// Both must outlive this.
     HeldState(Backend& backend, const State& state) : backend_(backend), state_(state) {}
 
-    /// From now on copy() gives this point: where the run stands, with the running statistics of
-    /// all ranks.
+    /// Makes `point` the state that copy() returns. It has the position of the run and the running
+    /// statistics of all ranks.
     void hold(Checkpoint&& point);
-    /// While the result lives, the caller may write weights and optimizer state. What was read in
-    /// place is no longer held.
+    /// Returns a lock; while it lives, the caller may write weights and optimizer state. Drops a
+    /// state that is read in place.
     [[nodiscard]] std::unique_lock<std::mutex> begin_change();
-    /// Holds nothing any more.
+    /// Drops the held state.
     void drop();
     // Any thread may call these.
-    /// Steps done at the point that is held; nothing if none is.
+    /// Returns the number of steps done at the held state; nothing if none is held.
     std::optional<int64_t> step() const;
-    /// The whole state there; nothing if none is held after step `newer_than`.
+    /// Returns the whole held state; nothing if it is not newer than step `newer_than`.
     std::optional<Checkpoint> copy(int64_t newer_than) const;
 
 private:

@@ -1,5 +1,5 @@
-// Saves a run that its launcher is about to kill in the middle of a step or an evaluation batch.
-// OpenMPI's mpirun that is sent a SIGTERM sends its ranks a SIGCONT at once, a SIGTERM and a
+// Saves a run that its launcher is about to kill during a step or an evaluation batch. When
+// OpenMPI's mpirun gets a SIGTERM, it sends its ranks a SIGCONT at once, and a SIGTERM and a
 // SIGKILL soon after (comm/launcher.h).
 #pragma once
 #include <condition_variable>
@@ -17,28 +17,29 @@ public:
     struct Actions {
         /// Writes a checkpoint and waits until it is on disk; false if it could not be written.
         std::function<bool(Checkpoint&&)> save;
-        /// Leaves the cores of this rank to save() for so long; 0: no longer.
+        /// Pauses this rank's computing threads for that time, so that save() has the cores; 0 ends
+        /// the pause.
         std::function<void(double seconds)> pause;
-        /// Waits until no checkpoint is being written: steps done by the newest on disk; -1: there
-        /// is none.
+        /// Waits until no checkpoint is being written. Returns the step of the newest on disk; -1:
+        /// there is none.
         std::function<int64_t()> saved_step;
-        /// Says that the run was ended by this signal, with the checkpoint of this step.
+        /// Reports that this signal ended the run, and the step of its checkpoint.
         std::function<void(const std::string& signal, int64_t step)> say;
     };
-    /// Watches the signals of rank 0 from now on; on other ranks it does nothing. All but the
-    /// actions must outlive this.
+    /// Starts a thread on rank 0 that watches its signals; does nothing on other ranks. All
+    /// arguments but the actions must outlive this.
     LastResort(Comm&, const Trainer&, Requests&, Actions);
     ~LastResort();
     LastResort(const LastResort&) = delete;
 
 private:
     void watch();
-    /// A checkpoint, as long as there is time. The run goes on.
+    /// Takes a checkpoint while there is time; the run continues.
     void before_the_end();
     bool save(Checkpoint&&);
     /// Ends the job with Exit::requeue, unless the training ends by itself first.
     void end(const std::string& signal);
-    /// Waits so long; false if the training has ended or is ending by itself.
+    /// Waits for that time. False if the training has ended or is ending by itself.
     bool pause(double seconds);
 
     Comm& comm_;
@@ -48,7 +49,7 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_;
     bool done_ = false;
-    bool of_mpirun_ = false;  ///< a SIGCONT came, so a SIGTERM is likely mpirun's; of the watching thread
+    bool of_mpirun_ = false;  ///< a SIGCONT came, so a SIGTERM is likely mpirun's; watching thread only
     std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// The logical ranks that this rank computes (--virtual-ranks): where their gradients lie and are
-// summed, so that a training is the same bits on any number of ranks.
+// The logical ranks that this rank computes (--virtual-ranks), and the memory in which their
+// gradients are summed exactly. A training then has the same bits on any number of ranks.
 #pragma once
 #include <vector>
 
@@ -12,22 +12,22 @@ namespace convoy {
 
 class LogicalRanks {
 public:
-    /// Allocates. `state` has a replica for each logical rank of this rank.
+    /// Allocates the memory. `state` must have a replica for each logical rank of this rank.
     LogicalRanks(const Dealing&, int rank, Backend&, const State&);
 
-    /// Of one of this rank's, counted from 0.
+    /// Returns the operands and sums of this rank's logical rank `index`, from 0.
     LogicalRank part(int index) const;
-    int lanes() const { return sums_.lanes; }  ///< that are computed side by side
-    /// Appends what runs these tapes, one a logical rank, and then has the gradients of all ranks
-    /// in State's arena.
+    int lanes() const { return sums_.lanes; }  ///< number of lanes; they run at the same time
+    /// Appends a step that runs these tapes, one per logical rank. The gradients of all ranks are
+    /// then in State's arena.
     void append(const std::vector<Tape>& parts, Tape&);
-    /// Whether gradients were too large for their exponents, on all ranks alike: the running
-    /// statistics are again those before the step, which is to be done once more.
+    /// True if a gradient was too large for its exponent; all ranks then return true. Restores the
+    /// running statistics from before the step, which the caller must repeat.
     bool redo();
 
-    /// For checkpoints: of the next step, by tensor; equal on all ranks.
+    /// Returns the exponents for the next step, [tensors], for checkpoints; equal on all ranks.
     std::vector<int32_t> exponents() const;
-    /// Empty: none are known.
+    /// Sets them. Empty: no exponents are known.
     void set_exponents(std::vector<int32_t>);
 
 private:
@@ -38,7 +38,7 @@ private:
     const int count_;
     ExactSums sums_;
     Buffer integers_, exponents_, kept_running_;
-    std::vector<Buffer> arenas_;  // of gradients, of each lane after the first
+    std::vector<Buffer> arenas_;  // [lanes - 1] gradients of each lane after the first
 };
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// metrics.h5: the tables as HDF5 columns with units. metrics_tables.h lists them.
+// Writes and reads metrics.h5: the tables of metrics_tables.h as HDF5 columns with units.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -11,23 +11,23 @@
 
 namespace convoy {
 
-/// Of an HDF5 chunk: 32 KiB of doubles. The last chunk of a longer column is stored as large as the
-/// others.
+/// Rows per HDF5 chunk: 32 KiB of doubles. The last chunk of a longer column has full size, too.
 constexpr int64_t metrics_chunk_rows = 4096;
 
 /// An attribute of /run.
 using MetricsValue = std::variant<std::string, int64_t, double>;
 using MetricsAttributes = std::vector<std::pair<std::string, MetricsValue>>;
 
-/// The bytes of a metrics.h5. `path` is for messages. Throws Exit::io.
+/// Returns the bytes of a metrics.h5. `path` is for messages. Throws Exit::io.
 std::vector<unsigned char> metrics_image(const GrowingTables&, const MetricsAttributes&, const std::string& path);
 
 struct MetricsFile {
     EachTable<std::vector> tables;
-    std::map<std::string, std::string> run;  ///< those attributes of /run that are text
+    std::map<std::string, std::string> run;  ///< the text attributes of /run
     template <class Row> const std::vector<Row>& rows() const { return std::get<std::vector<Row>>(tables); }
 };
-/// Reads a metrics.h5, also of a run that goes on. Throws Exit::bad_input if it is damaged or none.
+/// Reads a metrics.h5, also that of an active run. Throws Exit::bad_input if it is damaged or not a
+/// metrics file.
 MetricsFile read_metrics(const std::string& path);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// metrics.jsonl: the rows of the tables as lines, for tail -f. A row that could not be written
-// follows later: the tables have it.
+// Writes metrics.jsonl: the rows of the tables as lines, for tail -f. A row that could not be
+// written is written later, from the tables.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -15,13 +15,12 @@ class MetricsLines {
 public:
     explicit MetricsLines(const RunFiles& files) : files_(files) {}
 
-    /// Appends the rows that are not in the file yet, table by table; all of them if there is no
-    /// file (any more). Throws Exit::io; the next call goes on where this one failed, within a line
-    /// if need be.
+    /// Appends the rows that are not in the file yet, table by table; all rows if the file is
+    /// missing. Throws Exit::io. The next call continues where this one failed, also within a line.
     void write(const GrowingTables&);
-    /// The rows of an earlier run, which count as written.
+    /// Marks the rows of these tables as written; an earlier run wrote them.
     void set_written(const GrowingTables&);
-    /// Tables that became shorter: what is added after their ends is new.
+    /// Call when tables became shorter: rows added after their new ends count as new.
     void forget_after(const GrowingTables&);
 
 private:
@@ -31,8 +30,8 @@ private:
 
     const RunFiles files_;
     Descriptor file_{-1};
-    std::string pending_;  // is in no file yet; may begin within a line
-    // rows of each table that are written or pending
+    std::string pending_;  // text to be written; may begin within a line
+    // The number of rows of each table that are written or pending.
     std::array<size_t, std::tuple_size_v<GrowingTables>> written_{};
 };
 

@@ -1,4 +1,4 @@
-// The rows of the metric files: one struct a table, and how a run stores them.
+// The rows of the metric files: one struct per table, and the container in which a run stores them.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -10,12 +10,11 @@
 
 namespace convoy {
 
-// One struct a table; what each field means, with its unit, stands once, in metrics_tables.h, and
-// from there in the file itself. A double that was not measured stays NaN (null in metrics.jsonl),
-// never zero.
+// metrics_tables.h has the meaning and unit of each field, and writes them to the file. A double
+// that was not measured stays NaN (null in metrics.jsonl), never zero.
 
 /// /train: one optimizer step on rank 0. data_seconds and comm_exposed_seconds are parts of
-/// step_seconds, and the rest of it is computation.
+/// step_seconds; the rest is computation.
 struct TrainRow {
     int64_t step = 0;   ///< optimizer steps done, from 1
     int64_t epoch = 0;  ///< the epoch the step belongs to, from 1
@@ -31,23 +30,23 @@ struct EvalRow {
     double top5_accuracy = NAN;
 };
 
-/// /epochs: one completed epoch of training, evaluation not included; of a resumed epoch the part
+/// /epochs: one completed epoch of training without evaluation. For a resumed epoch, only the part
 /// after the restart.
 struct EpochRow {
     int64_t epoch = 0;   ///< from 1
     int64_t images = 0;  ///< fewer than an epoch has if the run was resumed within it
     double seconds = NAN, images_per_second = NAN;
-    /// means over the images, as they were when they were trained on
+    /// means over the images, measured when they were trained on
     double loss = NAN, accuracy = NAN, top5_accuracy = NAN;
 };
 
-/// /ranks: who takes part, since the run was last resumed.
+/// /ranks: the ranks since the run was last resumed.
 struct RankRow {
     int64_t rank = 0;
     std::string host, device;
     int64_t threads = 0;
     std::string placement{};
-    /// that it computes (--virtual-ranks); else itself
+    /// the logical ranks that it computes (--virtual-ranks); else the rank itself
     int64_t first_logical_rank = 0, logical_ranks = 1;
 };
 
@@ -61,10 +60,10 @@ struct RankEpochRow {
     double loss = NAN, accuracy = NAN;
 };
 
-/// /system: what a rank's device and process did, averaged over a second of the first minute, then
-/// over ten.
+/// /system: use of a rank's device and process, averaged over one second in the first minute, then
+/// over ten seconds.
 struct SystemRow {
-    double time = NAN;  ///< seconds since 1970, of the last sample
+    double time = NAN;  ///< time of the last sample, in seconds since 1970-01-01 UTC
     int64_t rank = 0;
     double utilisation = NAN, memory_bytes = NAN, power_watts = NAN, clock_hz = NAN, temperature_celsius = NAN;
 };
@@ -77,8 +76,8 @@ struct EventRow {
     std::string kind, message;
 };
 
-/// The rows of one table, which grow at the end. A copy is a snapshot for another thread: it shares
-/// all chunks but the last.
+/// The rows of one table, to which rows are appended. A copy is a snapshot for another thread; it
+/// shares all chunks but the last.
 template <class Row> class Rows {
 public:
     Rows() = default;
@@ -97,7 +96,7 @@ public:
         chunks_.back()->push_back(row);
         ++size_;
     }
-    /// Forgets the rows from `size` on.
+    /// Drops the rows from `size` on.
     void truncate(size_t size) {
         if (size >= size_) return;
         size_ = size;
@@ -108,7 +107,8 @@ public:
 
 private:
     static constexpr size_t chunk_rows = 4096;
-    /// Before the last chunk is changed. A chunk that is full is never changed again.
+    /// Copies the last chunk, so that it is no longer shared and may be changed. Full chunks never
+    /// change.
     void own_last_chunk() {
         if (!chunks_.empty()) chunks_.back() = std::make_shared<std::vector<Row>>(*chunks_.back());
     }
@@ -121,7 +121,7 @@ private:
 template <template <class...> class Of>
 using EachTable =
     std::tuple<Of<TrainRow>, Of<EvalRow>, Of<EpochRow>, Of<RankRow>, Of<RankEpochRow>, Of<SystemRow>, Of<EventRow>>;
-/// Those of a run that goes on.
+/// The tables of an active run.
 using GrowingTables = EachTable<Rows>;
 
 }  // namespace convoy

@@ -1,6 +1,5 @@
-// The tables of the metric files, described once: HDF5 columns, their units and the JSON keys all
-// follow from these lists. A new column is one field in metrics_rows.h and one line here; a file
-// written before it still loads.
+// The columns of the metric files. HDF5 columns, their units and the JSON keys follow from these
+// lists. A new column needs one field in metrics_rows.h and one line here; older files still load.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,8 +14,8 @@ template <class Row> struct Column {
     std::variant<int64_t Row::*, double Row::*, std::string Row::*> field;
 };
 
-// The first column of a table is the dimension scale of the others. `kind` is that of the lines in
-// metrics.jsonl.
+// The first column of a table is the dimension scale of the others. `kind` identifies a table's
+// lines in metrics.jsonl.
 template <class Row> struct Table;
 
 template <> struct Table<TrainRow> {

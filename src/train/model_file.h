@@ -1,6 +1,6 @@
 // RUN/model.h5 and RUN/model-best.h5: the trained parameters and running statistics as named
-// tensors, with what is needed to build the model and prepare its images. Appears complete or not
-// at all. A checkpoint can be read as a model, too.
+// tensors, and the data to build the model and prepare its images. A file appears complete or not
+// at all. A checkpoint can also be read as a model.
 #pragma once
 #include <functional>
 #include <string>
@@ -18,40 +18,40 @@ struct ModelFile {
     ModelOptions model;
     Preprocessing preprocessing;
     std::vector<std::string> class_names;
-    DType data = DType::u8;  ///< what it was trained on: images, or vectors (f32)
+    DType data = DType::u8;  ///< type of the training data: images (u8) or vectors (f32)
 };
 
-/// What a checkpoint has besides: the attribute `format`, and a tensor [ranks, 1, 1, running
-/// statistics].
+/// The attribute `format` of a checkpoint, and the name of its tensor [ranks, 1, 1, running
+/// statistics], which a model file does not have.
 constexpr const char *checkpoint_format = "convoy-checkpoint", *running_statistics = "running_statistics";
 
-/// The attributes and tensors of a model file, as parts of a larger one (a checkpoint).
+/// Write and read the attributes of a model, also as part of a checkpoint.
 void write_model_attributes(hid_t file, const ModelFile&);
 ModelFile read_model_attributes(hid_t file, const std::string& path);
 /// Writes a tensor of host values [shape.count()] as /tensors/NAME.
 void write_tensor(hid_t file, const std::string& name, Shape, const float* values, const std::string& path);
-/// Reads /tensors/NAME; throws Exit::bad_input if it is missing or has another shape.
+/// Reads /tensors/NAME. Throws Exit::bad_input if it is missing or has another shape.
 void read_tensor(hid_t file, const std::string& name, Shape, float* values, const std::string& path);
 
-/// Writes an HDF5 file durably, through a temporary one. `fill` writes its content; the path that
-/// it gets is for messages. Throws Exit::io.
+/// Writes an HDF5 file durably, through a temporary one. `fill` writes its content; its argument
+/// `path` is for messages. Throws Exit::io.
 void write_file(const HeldPlace&, const std::function<void(hid_t file, const std::string& path)>& fill);
-/// Writes a model as write_file() does; `values_of` gives a tensor's host values until its next
-/// call.
+/// Writes a model as write_file() does. `values_of` returns a tensor's host values, which are valid
+/// until its next call.
 void save_model(const HeldPlace&, const ModelFile&, const State&,
                 const std::function<const float*(const Tensor&)>& values_of);
 void save_model(const HeldPlace&, const ModelFile&, const State&, Backend&);
-/// Reads what model the file, which may be a checkpoint, holds. Throws Exit::bad_input.
+/// Reads the attributes of a model file or checkpoint. Throws Exit::bad_input.
 ModelFile read_model_file(const std::string& path);
-/// Reads the parameters and running statistics of `graph` into the host's memory, by ParamId, each
-/// in the shape and layout of graph.params. Checkpoints and errors as load_model().
+/// Reads the parameters and running statistics of `graph` into host memory, by ParamId, each in the
+/// shape and layout of graph.params. Treats checkpoints, and throws, as load_model() does.
 std::vector<std::vector<float>> read_model_values(const std::string& path, const Graph&);
-/// Returns `path`, or the best model of a run, else its last, if `path` is the run's folder. Throws
-/// Exit::bad_input if it has none.
+/// Returns `path`, unless it is a run's folder: then the run's best model, or its last if there is
+/// no best. Throws Exit::bad_input if the run has none.
 std::string model_in(const std::string& path);
-/// Reads the tensors into `state`; of a checkpoint's running statistics the mean over its ranks, as
-/// an evaluation takes it. Throws Exit::bad_input naming the first tensor that is missing or of
-/// another shape.
+/// Reads the tensors into `state`. Averages a checkpoint's running statistics over its ranks, as an
+/// evaluation does. Throws Exit::bad_input naming the first tensor that is missing or has another
+/// shape.
 void load_model(const std::string& path, const State&, Backend&);
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// A split of which each node holds a contiguous part.
+// A split in memory; each node holds a contiguous part of its rows.
 #pragma once
 #include <functional>
 
@@ -8,11 +8,11 @@ namespace convoy {
 
 class Partition : public RowStore {
 public:
-    /// `read` fills the pixels of `rows` rows from row `first` on.
+    /// Reads the pixels of rows [first, first + rows) to `images`.
     using Read = std::function<void(int64_t first, int64_t rows, uint8_t* images)>;
-    /// Collective. Ranks of a node share its part, if `share`. Throws Exit::bad_input on every rank
-    /// if any rank cannot read its rows, Exit::out_of_memory if a node cannot hold its part.
-    /// `shapes` must outlive it.
+    /// Collective. `share`: ranks of a node share its part. Throws Exit::bad_input on every rank if
+    /// any rank cannot read its rows, Exit::out_of_memory if a node cannot hold its part. `shapes`
+    /// must outlive it.
     Partition(Comm&, const RowShapes& shapes, bool share, const Read& read);
 
     const Groups& groups() const override { return groups_; }
@@ -23,11 +23,11 @@ public:
 private:
     const RowShapes& shapes_;
     Groups groups_;
-    std::vector<int64_t> first_row_;  // [groups + 1] of each group's part
+    std::vector<int64_t> first_row_;  // [groups + 1] the first row of each group's part
     std::unique_ptr<SharedBlock> block_;
     SampleOrder order_;
     int64_t epoch_ = -1;
-    std::vector<int32_t> permutation_;  // of that epoch, if it is shuffled
+    std::vector<int32_t> permutation_;  // permutation of that epoch; empty if it is not shuffled
 };
 
 }  // namespace convoy

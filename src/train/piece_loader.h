@@ -1,4 +1,4 @@
-// Threads that read pieces of a split while a training goes on.
+// Threads that read pieces of a split while training runs.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace convoy {
 
 class PieceLoader {
 public:
-    /// Reads a piece to where it is wanted; may throw.
+    /// Reads a piece to `to`; may throw.
     using Read = std::function<void(int32_t piece, uint8_t* to)>;
-    /// `reader` makes what one thread reads with.
+    /// Starts `threads` threads. `reader` is called once for each, because a Read has buffers.
     PieceLoader(const std::function<Read()>& reader, int threads);
     ~PieceLoader();
     PieceLoader(const PieceLoader&) = delete;
@@ -25,11 +25,11 @@ public:
         int32_t piece;
         uint8_t* to;
     };
-    /// Reads them for block `block`, after what was added before.
+    /// Queues jobs for block `block`, behind the jobs that were added before.
     void add(int64_t block, const std::vector<Job>& jobs);
-    /// Until all that was added for a block is read. Throws what a thread threw.
+    /// Blocks until all jobs of a block are done. Throws what a thread threw.
     void wait(int64_t block);
-    /// Forgets jobs that have not begun, and waits for those that have.
+    /// Drops jobs that have not begun, and waits for those that have.
     void cancel();
 
 private:
@@ -37,8 +37,8 @@ private:
 
     std::mutex mutex_;  // guards the next five
     std::condition_variable change_;
-    std::deque<std::pair<int64_t, Job>> waiting_;  // with their blocks
-    std::map<int64_t, size_t> open_;               // jobs that are not done, by block
+    std::deque<std::pair<int64_t, Job>> waiting_;  // (block, job)
+    std::map<int64_t, size_t> open_;               // number of unfinished jobs, by block
     std::exception_ptr problem_;
     bool ended_ = false;
     std::vector<std::thread> threads_;  // last: they use the others

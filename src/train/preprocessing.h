@@ -1,4 +1,4 @@
-// How pixels become a model's input.
+// The conversion of pixels to a model's input.
 #pragma once
 #include <vector>
 
@@ -7,12 +7,12 @@
 namespace convoy {
 
 struct Preprocessing {
-    std::vector<float> mean, stddev;  ///< by channel, units of pixel / 255
-    /// Images are resized to this short side, and their centre is cut out in the model's size; 0:
-    /// they have that size.
+    std::vector<float> mean, stddev;  ///< [channels], in units of pixel / 255
+    /// Images are resized to this short side, and then cropped at the centre to the model's size;
+    /// 0: they already have that size.
     int short_side = 0;
 
-    /// Of an image that nothing is drawn for.
+    /// Returns the augmentation without random parts, for evaluation.
     Augment plain() const {
         Augment view;
         if (short_side > 0) view.crop = Crop::centre;

@@ -15,48 +15,48 @@
 namespace convoy {
 
 struct ProgramSpec {
-    int batch = 0;             ///< samples of this rank; 0: it only takes part in collectives
+    int batch = 0;             ///< samples of this rank; 0: the rank only takes part in collectives
     int64_t global_batch = 0;  ///< samples of all ranks
     int64_t first = 0;         ///< position of this rank's first sample in the global batch
     bool training = false;
-    bool mixes = false;  ///< its images have two labels
+    bool mixes = false;  ///< its images have two labels (mixup, CutMix)
 };
 
-/// The buffers of a program and where they lie in the arena.
+/// The buffers of a program and their offsets in the arena.
 struct ProgramPlan {
     ProgramSpec spec;
     std::vector<Lifetime> buffers;
-    std::vector<int> value, gradient, saved;  ///< buffer by ValueId, ValueId, op index; none: not there
+    std::vector<int> value, gradient, saved;  ///< buffer by ValueId, ValueId, op index; none: no buffer
     int labels = none;
-    int mixed = none;  ///< MixedLabels, one after the other
+    int mixed = none;  ///< the arrays of MixedLabels, one after the other
     MemoryPlan memory;
     GradientFlow gradients;
     std::shared_ptr<const Ways> ways;  ///< how the backend runs the ops
 };
-/// Collective, as Backend::agree().
+/// Selects how the ops run, and plans their memory. Collective, because Backend::agree() is.
 ProgramPlan plan_program(const Graph&, Backend&, const ProgramSpec&);
 
-/// The plans of this rank's logical ranks for a batch of so many samples. Collective if `plan` is,
-/// which all ranks call alike: for the larger share, then for the smaller, if there are two.
+/// Returns the plans of this rank's logical ranks for a batch of `samples`. Collective if `plan`
+/// is: all ranks call it for the larger share, then for the smaller one, if shares differ.
 std::vector<ProgramPlan> plan_parts(const Dealing&, int rank, int64_t samples,
                                     const std::function<ProgramPlan(const Share&)>& plan);
 
-/// One of several views of a batch: logits are summed over them by weight, and the last view's
-/// program measures the sum.
+/// One of several views of a batch. Logits are added up with weights over the views, and the last
+/// view's program measures loss and accuracy of the sum.
 struct View {
     Tensor sum;  ///< f32, like the logits
     float weight;
     bool first, last;
 };
 
-/// Of a program that computes one of several logical ranks.
+/// The operands of a program that computes one of several logical ranks.
 struct LogicalRank {
     Operands operands;
-    const ExactSums& sums;  ///< its gradients go there
-    bool last;              ///< of its lane: what it adds to the sums completes them
+    const ExactSums& sums;  ///< its gradients are added to these
+    bool last;              ///< it is the last of its lane, so it completes the lane's sums
 };
 
-/// What a program works on.
+/// The graph, device and tensors that a program works on.
 struct ProgramContext {
     const Graph& graph;
     Backend& backend;
@@ -65,28 +65,29 @@ struct ProgramContext {
     uint64_t seed = 0;
     bool sync_bn = false;
     Counters* counters = nullptr;          ///< device
-    const Requests* requests = nullptr;    ///< host flags that a training step sums over ranks; null: none
-    std::optional<View> view{};            ///< of an evaluation
+    const Requests* requests = nullptr;    ///< host flags that a training step all-reduces; null: none
+    std::optional<View> view{};            ///< evaluation only
     const Operands* operands = nullptr;    ///< null: those of `state`
-    const LogicalRank* logical = nullptr;  ///< of training; its operands are used
+    const LogicalRank* logical = nullptr;  ///< training only; its operands are then used
 };
 
-/// What one op wrote, for the search of the first NaN.
+/// The output of one op, for finding the first NaN.
 struct Probe {
-    size_t after;      ///< steps of the tape that must have run
+    size_t after;      ///< number of the tape's steps that must have run before
     std::string name;  ///< "conv1, forward"
     Tensor output;
 };
 
 struct Program {
-    Tape tape;                  ///< gather, forward, in training backward and all-reduce; the caller appends the rest
+    Tape tape;                  ///< gather, forward; in training also backward, all-reduce; the caller appends the rest
     Tensor input, labels;       ///< [n, h, w, c], i32 [n]
-    MixedLabels mixed{};        ///< if ProgramSpec::mixes
+    MixedLabels mixed{};        ///< set if ProgramSpec::mixes
     Tensor logits;              ///< f32 [n, 1, 1, classes], intact when the program ends
-    std::vector<Probe> probes;  ///< in the order of the tape: outputs forward, gradients backward
+    std::vector<Probe> probes;  ///< in the order of the tape: outputs of forward, gradients of backward
 };
-/// `gather` appends the steps that fill the input and all labels. In training the gradient buckets
-/// are summed over ranks and waited for; those of a logical rank are deposited.
+/// Appends the steps of a graph to a tape. `gather` appends those that fill the input and all
+/// labels. In training, the tape all-reduces the gradient buckets and waits for them. A logical
+/// rank's gradients are added to its ExactSums instead.
 Program lower(const ProgramContext&, const ProgramPlan&, const std::vector<Bucket>&,
               const std::function<void(Program&)>& gather);
 

@@ -1,5 +1,5 @@
-// What a training leaves in its run folder: metrics, checkpoints and models, and what to do if one
-// cannot be written. It prints nothing itself: RunObserver is told.
+// Writes a training's metrics, checkpoints and models to its run folder, and handles failures to
+// write. It prints nothing, but calls a RunObserver.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace convoy {
 
-/// What every command that writes metrics says of itself and its run, as attributes of /run.
+/// The attributes of /run, which every command that writes metrics sets.
 struct RunAttributes {
     std::string command_line;
     ConfigPairs configuration;
@@ -25,72 +25,72 @@ struct RunAttributes {
     std::string device_kind;  ///< "cpu" or "gpu"
     Identity identity;
     Versions versions;
-    Facts environment;  ///< of rank 0's host and device
+    Facts environment;  ///< facts about rank 0's host and device
 };
 void add_attributes(Metrics&, const RunAttributes&);
-/// Who computes which logical ranks: "logical ranks 0-3 on ranks 0-1 (a), 4 on rank 2 (b)", a part
-/// for each stretch of ranks of one host.
+/// Returns which ranks compute which logical ranks: "logical ranks 0-3 on ranks 0-1 (a), 4 on rank
+/// 2 (b)", with a part for consecutive ranks of one host.
 std::string dealing_text(const std::vector<RankRow>&);
-/// A row of /train.
+/// Returns the row of /train for a record.
 TrainRow row_of(int64_t epoch, const StepRecord&);
 
-/// A training in its folder.
+/// The settings of a Recorder.
 struct RunDescription {
     RunPlace place;
     ModelFile model;
     RunAttributes attributes;
     int64_t metrics_every = 1;         ///< steps between two rows of /train
-    int64_t keep = 1;                  ///< as prune_checkpoints; 0: none once the run is done
+    int64_t keep = 1;                  ///< as in prune_checkpoints(); 0: none after the run has finished
     double publish_every = 5;          ///< seconds between two versions of metrics.h5
-    bool strict_io = false;            ///< what cannot be written ends the run; else a warning
+    bool strict_io = false;            ///< a failure to write ends the run; else it is a warning
     bool logical = false;              ///< the ranks compute logical ranks (--virtual-ranks)
-    bool no_environment = false;       ///< nothing says where the run ran
-    std::vector<std::string> paths{};  ///< that its texts may name
-    SystemSampler::Pace pace{};        ///< of /system
+    bool no_environment = false;       ///< omit host names, paths and the like from all files
+    std::vector<std::string> paths{};  ///< paths that its texts may contain, to be redacted
+    SystemSampler::Pace pace{};        ///< pace of /system
 };
 
-/// What people are told of a training, by its training thread. Notes and warnings are those of
-/// rank 0; every rank hears the rest.
+/// Receives what is shown to people, on the training thread. note() and warning() are called on
+/// rank 0 only, the other functions on every rank.
 class RunObserver {
 public:
     virtual ~RunObserver() = default;
-    /// Something worth a line, with a word for what it is about: "metrics".
+    /// Receives a line, with a word for its subject: "metrics".
     virtual void note(const std::string& about, const std::string& message) = 0;
     virtual void warning(const std::string& message) = 0;
-    /// The first step is about to begin, after `done` others.
+    /// Called before this start's first step. `done`: steps done before.
     virtual void on_start(const std::vector<RankRow>&, int64_t done) = 0;
-    /// New records since the last call, in order. `epoch` from 1.
+    /// Receives the new records since the last call, in order. `epoch` counts from 1.
     virtual void on_steps(int64_t epoch, const std::vector<StepRecord>&) = 0;
-    /// `ranks`: the epoch's rows of all ranks, in order.
+    /// Called after an epoch. `ranks`: its rows of /rank_epochs for all ranks, in order.
     virtual void on_epoch(const EpochSummary&, const std::vector<RankEpochRow>& ranks) = 0;
     virtual void on_eval(int64_t epoch, const EvalResult&, bool best) = 0;
 };
 
 class Recorder final : public TrainListener {
 public:
-    /// All but the description must outlive this.
+    /// All arguments but the description must outlive this.
     Recorder(Comm&, Backend&, const State&, RunObserver&, RunDescription);
 
     // Rank 0 only, in this order:
-    /// Makes or takes over the folder, and gives the checkpoint to go on from, if there is one.
-    /// Renames checkpoints of later steps. Throws Exit::io, Exit::usage, Exit::bad_input.
+    /// Makes or reuses the folder. Returns the checkpoint to resume from, if there is one. Renames
+    /// checkpoints of later steps. Throws Exit::io, Exit::usage, Exit::bad_input.
     std::optional<Checkpoint> open_folder(int64_t total_steps);
-    /// The folder that was opened.
+    /// Returns the opened folder.
     const RunFiles& files() const { return folder_->files(); }
-    /// Starts the metrics, or goes on with those in the folder. Throws Exit::io.
+    /// Starts the metrics, or continues those in the folder. Throws Exit::io.
     void open_metrics(const Trainer&);
-    /// Collective. Records who takes part, and starts to watch the devices.
+    /// Collective. Records the ranks, and starts sampling the devices.
     void start(int64_t step);
-    /// Rank 0 only. Writes the model, and what ended the run. `stopped_by` is said if the trainer
-    /// was stopped. Throws Exit::io if what the run was for is not on disk.
+    /// Rank 0 only. Writes the model and the event that ends the run. `stopped_by`: the reason if
+    /// the trainer was stopped. Throws Exit::io if the result of the run is not on disk.
     void finish(const Trainer&, const std::string& stopped_by);
-    /// Into the metrics, if there are any yet: why the run ends.
+    /// Records in the metrics, if they were opened, why the run ends.
     void record_failure(int64_t step, const std::string& message);
 
     // Rank 0 only, from any thread: for LastResort.
-    /// Writes the checkpoint and waits for it; false if it could not be written.
+    /// Writes the checkpoint and waits for it. False if it could not be written.
     bool save_held(Checkpoint&&);
-    /// Waits until no checkpoint is being written: steps done by the newest; -1: none is on disk.
+    /// Waits until no checkpoint is being written. Returns the newest one's step; -1: none.
     int64_t saved_step();
     void record_termination(int64_t step, const std::string& message);
 
@@ -103,27 +103,29 @@ public:
 
 private:
     const std::string& folder() const { return run_.place.folder; }
-    /// From now on nothing of this run says where it runs, as it was asked to be, or began.
-    /// `before`: the options of an earlier start.
+    /// Redacts the environment from now on, if --no-environment is given or was given when the run
+    /// began. `before`: the options of an earlier start.
     void leave_environment_out(const std::string& before);
-    /// What a checkpoint of this run has besides the trainer's state.
+    /// Adds to a checkpoint what the trainer does not know: model, identity, configuration.
     void complete(Checkpoint&) const;
     void note_best(double accuracy, int64_t step);
-    /// Tells and records what was written since, or could not be. Throws Exit::io if strict_io.
+    /// Reports and records the checkpoints written since the last call, and failures. Throws
+    /// Exit::io for a failure if strict_io.
     void note_written();
-    /// Warns, once for each, of folders whose paths lead elsewhere now.
+    /// Warns once of each folder whose path now leads to another folder.
     void note_moved(int64_t step);
     void note_metrics(const std::string& failure);
     void finish_checkpoints();
     void finish_stopped(int64_t step, const std::string& why);
-    /// Rank 0 only: `kinds` of all ranks. Warns where equal bits cannot be promised any longer.
+    /// Rank 0 only. Warns if equal bits can no longer be guaranteed. `kinds`: Backend::kind() of
+    /// all ranks.
     void note_kinds(int64_t step, std::vector<std::string> kinds);
     void record_steps(int64_t epoch, const std::vector<StepRecord>&);
     std::vector<RankEpochRow> gather_rank_epochs(const EpochSummary&);
-    /// Collective: what the ranks' samplers have.
+    /// Collective. Adds the rows of all ranks' samplers to /system.
     void gather_system_rows();
     void warn(int64_t step, const std::string& message);
-    /// Runs what writes to the run folder. If it fails: a warning, unless strict_io.
+    /// Calls `write`, which writes to the run folder. A failure is a warning, unless strict_io.
     void guarded(const std::function<void()>& write);
 
     Comm& comm_;
@@ -131,14 +133,14 @@ private:
     const State& state_;
     RunObserver& observer_;
     RunDescription run_;
-    Redaction redaction_;  // empty, but for --no-environment
+    Redaction redaction_;  // empty without --no-environment
     int64_t total_steps_ = 0, steps_per_epoch_ = 1;
     std::string resumed_from_, configuration_before_;  // the checkpoint's path and options, or empty
-    std::vector<std::string> kinds_before_, kinds_;    // of the checkpoint; of this start
-    std::unique_ptr<RunFolder> folder_;                // its lock outlives the threads that write there
+    std::vector<std::string> kinds_before_, kinds_;    // kinds in the checkpoint; kinds of this start
+    std::unique_ptr<RunFolder> folder_;                // first, so that its lock outlives the writing threads
     std::unique_ptr<Metrics> metrics_;
     std::unique_ptr<RunWriter> writer_;
-    std::optional<SystemSampler> sampler_;  // while training
+    std::optional<SystemSampler> sampler_;  // set while training
     int64_t saved_step_ = -1;               // newest checkpoint of this run that is on disk
 };
 

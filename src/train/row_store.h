@@ -1,5 +1,5 @@
-// Where the rows of a split are while a training needs them: each in the memory of one group of
-// ranks (those of a node), in an order that is a function of the split, the seed and the epoch.
+// The rows of a split while a training needs them. Each lies in the memory of one group of ranks
+// (those of a node). Their order is a function of the split, the seed and the epoch.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace convoy {
 /// The sizes of a split's images, decoded and packed one after the other.
 class RowShapes {
 public:
-    /// `places`: of images of many sizes; as many as `info` has images, at least. None: of a split
-    /// that is described and not read, each image as large as the mean.
+    /// `places`: the places of ragged images, at least one per image of `info`. Empty for ragged
+    /// images that are described and not read: then each has the mean size.
     explicit RowShapes(const SplitInfo& info, std::vector<ImagePlace> places = {});
 
     int64_t rows() const { return rows_; }
-    /// Of row `i`; that of row rows() is where all end.
+    /// Returns the place of row `i`; for i = rows(), the end of the last row.
     ImagePlace operator[](int64_t i) const;
-    /// Bytes of one line of row `i`, and of all of it.
+    /// Return the bytes of one line of row `i`, and of the whole row.
     size_t line_bytes(int64_t i) const { return size_t((*this)[i].width) * pixel_bytes_; }
     size_t bytes(int64_t i) const { return size_t((*this)[i].height) * line_bytes(i); }
     size_t mean_bytes() const { return all_bytes_ / size_t(std::max<int64_t>(1, rows_)); }
-    /// [rows] of images of many sizes; else null.
+    /// Returns the places [rows] of ragged images; null for images of one size.
     const ImagePlace* places() const { return places_.empty() ? nullptr : places_.data(); }
 
 private:
@@ -36,11 +36,11 @@ private:
     std::vector<ImagePlace> places_;
 };
 
-/// A sample of a batch, and where its pixels are.
+/// A sample of a batch, and the place of its pixels.
 struct StoredRow {
     int32_t sample;  ///< row of the split
-    int32_t group;   ///< whose memory has it
-    size_t offset;   ///< there, in bytes
+    int32_t group;   ///< the group of ranks whose memory holds it
+    size_t offset;   ///< offset in that memory, in bytes
 };
 
 class RowStore {
@@ -48,21 +48,21 @@ public:
     virtual ~RowStore() = default;
 
     virtual const Groups& groups() const = 0;
-    /// The memory of this rank's group.
+    /// Returns the memory of this rank's group.
     virtual const uint8_t* memory() const = 0;
-    /// Throws Exit::usage if so many samples cannot be had at a time.
+    /// Throws Exit::usage if a batch of `samples` cannot be held at once.
     virtual void check_batch(int64_t /*samples*/) const {}
-    /// Collective. What rows() is asked for next is position `first` of an epoch, or after it;
-    /// nothing from epoch `end` on will be.
+    /// Collective. Starts at position `first` of an epoch: rows() will be called for that position
+    /// or later ones, and for no epoch from `end` on.
     virtual void begin(const SampleOrder&, int64_t epoch, int64_t first, int64_t end) = 0;
-    /// Collective, in the order of epochs and positions: the samples at [first, first + count) of
-    /// an epoch. May wait for a disk. Pixels stay where they are until the next call. Throws
-    /// Exit::bad_input, on any rank, for what is damaged on disk.
+    /// Collective. Returns the samples at positions [first, first + count) of an epoch. Call in the
+    /// order of epochs and positions. May wait for a disk. The pixels stay valid until the next
+    /// call. Throws Exit::bad_input, on any rank, if data on disk is damaged.
     virtual std::vector<StoredRow> rows(int64_t epoch, int64_t first, int64_t count) = 0;
 };
 
-/// Collective. The first `count` images, of one size, on rank 0; nothing elsewhere. Whoever uses
-/// the store begins anew.
+/// Collective. Returns the first `count` images, which must have one size, on rank 0; nothing on
+/// other ranks. Call begin() again before further use of the store.
 std::vector<uint8_t> first_rows(Comm&, RowStore&, const RowShapes&, int64_t count);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// The folders that a run writes to. They are opened once, and everything that is written, renamed
-// and removed there goes through those descriptors: others may exchange the paths meanwhile.
+// The folders that a run writes to. They are opened once. All files there are written, renamed and
+// removed through those descriptors, because another process may replace the paths meanwhile.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,13 +14,13 @@ namespace convoy {
 /// link of this user or root, and so may RUN/checkpoints.
 class RunFiles {
 public:
-    /// Opens nothing yet.
+    /// Does not open the folders yet.
     RunFiles(const std::string& run_dir);
 
     /// The path of the run folder, as the user gave it.
     const std::string& path() const;
-    /// Returns the run folder. Makes it if it is not there or was removed. Throws Exit::io; also
-    /// where RUN/checkpoints is a link of another user, or leads into another run.
+    /// Returns the run folder. Makes it if it is missing or was removed. Throws Exit::io, also if
+    /// RUN/checkpoints is a link of another user, or leads into another run.
     HeldFolder run() const;
     /// Returns RUN/checkpoints. Makes it if it is not there or was removed. Throws Exit::io.
     HeldFolder checkpoints() const;
@@ -29,10 +29,10 @@ public:
     std::optional<HeldFolder> checkpoints_if_any() const;
     HeldPlace place(const std::string& name) const { return {run(), name}; }
 
-    /// Returns what people should know of the folders when a run starts, in lines.
+    /// Returns notes for the user when a run starts: which folders are links, and to where.
     std::vector<std::string> notes() const;
-    /// Returns what was found since the last call: folders whose paths lead elsewhere now. Each is
-    /// named once.
+    /// Returns lines about folders whose paths now lead elsewhere, found since the last call. Each
+    /// folder is reported once.
     std::vector<std::string> moved() const;
 
 private:

@@ -1,5 +1,5 @@
-// Removes files of ended runs, and tells the owner of a run folder. Only names that Convoy makes
-// are ever removed: the folder may hold a user's own files.
+// Removes files of ended runs, and warns about owners and modes of run folders. Only names that
+// Convoy makes are ever removed, because the folder may hold a user's own files.
 #pragma once
 #include <string>
 
@@ -7,17 +7,17 @@
 
 namespace convoy {
 
-/// Removes what a killed run was writing, and the reports of its watchdog.
+/// Removes unfinished files of a killed run, and the reports of its watchdog.
 void remove_leftovers(const RunFiles&);
-/// Whether the run in a folder may have done a step; false if it was ended before its first.
+/// True if the run in a folder may have done a step; false if it ended before its first.
 bool has_steps(const RunFiles&);
 /// Removes the run that --overwrite replaces. Throws Exit::io.
 void remove_run(const RunFiles&);
 
 /// Returns a warning if the folder is another user's, or every user may write there; else "".
 std::string warning_of_owner(const HeldFolder& run);
-/// Returns a warning if every user may exchange the folder for another one; else "". A folder that
-/// a group may write in is taken as meant so.
+/// Returns a warning if every user may replace the folder by another one; else "". A folder that a
+/// group may write to is assumed to be intended.
 std::string warning_of_parent(const HeldFolder& run);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// Writes metrics and checkpoints while rank 0 trains, on a thread of its own: no step waits for the
-// disk. written() and metrics_changes() tell what failed; metrics that failed are written later.
+// Writes metrics and checkpoints on a separate thread while rank 0 trains, so that no step waits
+// for the disk. written() and metrics_changes() report failures. Failed metrics are written later.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -20,41 +20,41 @@ class RunWriter {
 public:
     struct Settings {
         RunFiles run_dir;
-        int64_t keep = 1;          ///< as prune_checkpoints
-        double publish_every = 5;  ///< seconds between two publishes of metrics.h5, at least
+        int64_t keep = 1;          ///< as in prune_checkpoints()
+        double publish_every = 5;  ///< least seconds between two publishes of metrics.h5
         double lines_every = 0.2;  ///< seconds between two writes of metrics.jsonl
     };
-    /// What became of a checkpoint.
+    /// The result of writing a checkpoint.
     struct Written {
         int64_t step = 0;
         std::string path;             ///< empty: only the best model was due
-        std::string failure{};        ///< empty: the file is there, durably
-        std::string model_failure{};  ///< of model-best.h5; empty: it was not due, or is there
-        double seconds = 0;           ///< from when it was handed over to that
+        std::string failure{};        ///< empty: the file is durably on disk
+        std::string model_failure{};  ///< for model-best.h5; empty: it was written, or not due
+        double seconds = 0;           ///< time from write() to the result
     };
 
     /// `state` and `metrics` must outlive this.
     RunWriter(Settings, const State& state, Metrics& metrics);
-    /// Writes the checkpoints that were handed over, and ends.
+    /// Writes the checkpoints passed to write(), and ends the thread.
     ~RunWriter();
     RunWriter(const RunWriter&) = delete;
 
     // Any thread may call these.
 
-    /// Hands a checkpoint over. Waits only if another one waits already for the one that is being
-    /// written. Metrics are published before it is there: a run that goes on from it finds every
-    /// row that was added until now.
+    /// Queues a checkpoint. Blocks only if one is being written and another is already queued.
+    /// Metrics are published before the checkpoint exists, so a run that resumes from it finds
+    /// every row that was added before.
     void write(Checkpoint);
-    /// Waits until write() would not.
+    /// Blocks until write() would not block.
     void wait_for_room();
-    /// Waits until every checkpoint that was handed over is on disk, or has failed.
+    /// Blocks until every queued checkpoint is on disk, or has failed.
     void wait();
-    /// Steps done by the newest checkpoint that is on disk; -1: none was written.
+    /// Returns the step of the newest checkpoint on disk; -1: none was written.
     int64_t newest() const { return newest_; }
-    /// The checkpoints that are on disk, or failed, since the last call.
+    /// Returns the checkpoints that were written, or failed, since the last call.
     std::vector<Written> written();
-    /// How metrics began to fail (the message), or were written again (empty), in order, since the
-    /// last call.
+    /// Returns changes since the last call, in order: a message when writing metrics began to fail,
+    /// "" when it succeeded again.
     std::vector<std::string> metrics_changes();
 
 private:
@@ -72,13 +72,13 @@ private:
     const State& state_;
     Metrics& metrics_;
 
-    Clock::time_point next_publish_;  // the thread's
+    Clock::time_point next_publish_;  // used by the thread only
     std::atomic<int64_t> newest_{-1};
 
-    std::mutex mutex_;  // of what follows
+    std::mutex mutex_;  // guards the rest
     std::condition_variable wake_, advanced_;
     bool ending_ = false, writing_ = false, metrics_fail_ = false;
-    std::optional<Task> next_;  // waits to be written
+    std::optional<Task> next_;  // the queued checkpoint
     std::vector<Written> written_;
     std::vector<std::string> metrics_changes_;
     std::thread thread_;

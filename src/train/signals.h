@@ -7,18 +7,18 @@
 
 namespace convoy {
 
-/// From now on these signals set `requests.stop`, but SIGHUP does nothing if the process was
-/// started with it ignored (nohup). A stdout that lost its reader does not end the process.
-/// Call once; `requests` must live as long as the process.
+/// Installs handlers in which these signals set `requests.stop`. SIGHUP does nothing if the process
+/// was started with it ignored (nohup). Also ignores SIGPIPE, so that a closed stdout does not end
+/// the process. Call once; `requests` must live as long as the process.
 void stop_on_signals(Requests& requests);
-/// Whether a SIGCONT came since the last call.
+/// True if a SIGCONT came since the last call.
 bool take_continued();
-/// Name of the first signal that came after which a SIGKILL may follow (SIGTERM, SIGHUP, SIGXCPU),
-/// or null.
+/// Returns the name of the first signal that may be followed by a SIGKILL (SIGTERM, SIGHUP,
+/// SIGXCPU), or null if none came.
 const char* ending_signal();
-/// Name of the first signal that came ("SIGUSR1"), or null.
+/// Returns the name of the first signal that came ("SIGUSR1"), or null.
 const char* signal_received();
-/// The same for people: also says where it probably came from. Empty if none came.
+/// Returns the same for people, with the probable sender. Empty if none came.
 std::string words_of_signal();
 
 }  // namespace convoy

@@ -1,8 +1,7 @@
-// The tensors of a training: parameters, gradients and optimizer state in arenas with one offset
-// table. So the optimizer is one pass, and a gradient bucket is a slice. Parameters lie in the
-// order in which backward reaches them; frozen ones come last. With look-ahead, the slow weights
-// are optimizer state and the slow running statistics lie after the running statistics, so that
-// checkpoints have both.
+// The tensors of a training: parameters, gradients and optimizer state, in arenas with the same
+// offsets. The optimizer is therefore one pass, and a gradient bucket is a slice. Parameters lie in
+// the order in which backward reaches them; frozen ones come last. The slow weights of look-ahead
+// are optimizer state; its slow running statistics follow the running statistics.
 #pragma once
 #include <functional>
 #include <string>
@@ -20,75 +19,78 @@ struct NamedTensor {
     Tensor tensor;  ///< on the device
 };
 
-/// What the optimizer does with one parameter besides its spec.
+/// How the optimizer treats one parameter, in addition to its spec.
 struct ParamRule {
     float weight_decay = 0;
-    float learning_rate = 1;    ///< times the step's
-    int64_t steps = INT64_MAX;  ///< trained for so many
+    float learning_rate = 1;    ///< factor of the step's learning rate
+    int64_t steps = INT64_MAX;  ///< number of steps in which it is trained
     bool muon = false;
 };
 using ParamRules = std::function<ParamRule(const Param&)>;
 
-/// What ops read and write besides activations.
+/// The tensors that ops read and write besides activations.
 struct Operands {
-    std::vector<Tensor> params, gradients;  ///< as those of State
-    float* arena;                           ///< that the gradients lie in
-    BatchStats *stats, *own;                ///< as those of State
+    std::vector<Tensor> params, gradients;  ///< as State::params() and State::gradients()
+    float* arena;                           ///< the gradients' arena
+    BatchStats *stats, *own;                ///< as State::stats() and State::own_stats()
 };
 
 class State {
 public:
-    /// Allocates everything, zeroed. `optimizer` may be null: no gradients, no optimizer state
-    /// (evaluation). `replicas`: logical ranks, each with running statistics of its own.
+    /// Allocates everything, zeroed. `optimizer` null: no gradients and no optimizer state, for
+    /// evaluation. `replicas`: number of logical ranks; each has separate running statistics.
     State(const Graph&, Backend&, const OptimizerSpec* optimizer, bool look_ahead = false, int replicas = 1);
 
     const std::vector<Tensor>& params() const { return params_; }  ///< by ParamId
-    /// by ParamId; no data for running statistics and what is frozen
+    /// by ParamId; without data for running statistics and frozen parameters
     const std::vector<Tensor>& gradients() const { return gradients_; }
     BatchStats* stats() const { return static_cast<BatchStats*>(gradients_buffer_.get()); }
-    /// This rank's part of stats(), of the last training step, by replica; null without an
+    /// Returns this rank's part of stats() in the last training step, [replicas]; null without an
     /// optimizer.
     BatchStats* own_stats() const { return static_cast<BatchStats*>(own_stats_.get()); }
 
-    /// Of a replica, with gradients in an arena like that of State; null: in that of State.
+    /// Returns the operands of a replica. `arena`: for gradients, with the layout of State's; null:
+    /// State's own arena.
     Operands operands(int replica = 0, float* arena = nullptr) const;
     int replicas() const { return replicas_; }
 
-    /// Element counts of the gradient arena in order: the batch sums first, then each trained
-    /// parameter (padded).
+    /// Returns the element counts of the gradient arena, in order: the batch sums first, then each
+    /// trained parameter (padded).
     const std::vector<size_t>& counts() const { return counts_; }
     Tensor gradient_slice(size_t begin, size_t end) const;
     size_t end_of_arena() const { return arena_; }
-    /// Arena offset of the end of this parameter's gradient. Once it is written, all before is.
+    /// Returns the arena offset of the end of this parameter's gradient. When that gradient is
+    /// written, all before it are.
     size_t end_of(ParamId id) const { return end_[id]; }
     Update update(const OptimizerSpec&, const ParamRules&) const;
     Update update(const OptimizerSpec&, float weight_decay, bool decay_weights_only) const;
-    /// Without decays, counters and stats. `update` gives the segments.
+    /// Returns the look-ahead for the segments of `update`. The caller adds decays, counters and
+    /// stats.
     LookAhead look_ahead(const Update& update, int replica = 0) const;
-    /// The averages start as what the weights and running statistics are now.
+    /// Sets the look-ahead averages to the current weights and running statistics.
     void start_look_ahead(Backend&) const;
 
     /// Draws initial values from (seed, parameter name, element); equal on every rank.
     void initialise(const Graph&, Backend&, uint64_t seed);
 
-    /// Parameters and running statistics: what a model file holds.
+    /// Returns the parameters and running statistics, which a model file holds.
     const std::vector<NamedTensor>& model() const { return model_; }
     const std::vector<NamedTensor>& optimizer() const { return optimizer_; }
-    /// Running statistics and their look-ahead averages, as one dense block (they are averaged over
-    /// ranks before an evaluation). Those of all replicas lie one after the other.
+    /// Returns a replica's running statistics and their look-ahead averages as one dense block.
+    /// They are averaged over ranks before an evaluation. The replicas' blocks follow each other.
     Tensor running(int replica = 0) const;
-    /// All weights as one dense block, for the broadcast at the start and for checkpoints.
+    /// Returns all weights as one dense block, for the broadcast at the start and for checkpoints.
     Tensor weights() const { return weights_tensor_; }
-    /// All optimizer state as one dense block.
+    /// Returns all optimizer state as one dense block.
     Tensor optimizer_block() const { return optimizer_tensor_; }
-    /// Whether a tensor of model() lies among the weights (else among the running statistics).
+    /// True if a tensor of model() is a weight, false if it is a running statistic.
     bool is_trained(const Tensor& t) const {
         const auto *begin = static_cast<const float*>(weights_tensor_.data), *at = static_cast<const float*>(t.data);
         return at >= begin && at < begin + weights_tensor_.count();
     }
 
 private:
-    // Steps of the constructor, in this order.
+    // Parts of the constructor, called in this order.
     void lay_out_gradients(const Graph&);
     void allocate_weights(const Graph&, Backend&);
     void allocate_optimizer(Backend&, const OptimizerSpec&, bool look_ahead);
@@ -101,17 +103,17 @@ private:
         ParamId id;
         Param param;
     };
-    std::vector<Segment> segments_;  // of the gradient arena, one a parameter
+    std::vector<Segment> segments_;  // segments of the gradient arena, one per parameter
     Buffer weights_, gradients_buffer_, own_stats_, optimizer_buffer_, running_;
     Tensor weights_tensor_, running_tensor_, optimizer_tensor_;
     std::vector<NamedTensor> model_, optimizer_;
-    size_t arena_ = 0;  // elements of gradients
+    size_t arena_ = 0;  // elements of the gradient arena
     const int replicas_;
-    int look_ahead_ = -1;  // which plane of the optimizer state is the average of the weights
+    int look_ahead_ = -1;  // index of the plane of optimizer state that holds the average of the weights
 };
 
-/// Where each running statistic lies in the block State::running(), by ParamId; 0 for trained
-/// parameters. The last element is the block's length without look-ahead. Units: elements.
+/// Returns the offset of each running statistic in the block State::running(), by ParamId; 0 for
+/// trained parameters. The last element is the block's length without look-ahead. Unit: elements.
 std::vector<size_t> running_offsets(const Graph&);
 
 }  // namespace convoy

@@ -1,5 +1,5 @@
-// A split that is read from disk in a moving window: a block is trained on while the next is read.
-// Each rank reads its share of a block's pieces into the memory of its node, so all nodes together
+// Reads a split from disk in a moving window: a block is trained on while the next one is read.
+// Each rank reads its share of a block's pieces into the memory of its node. All nodes together
 // hold two blocks.
 #pragma once
 #include <array>
@@ -17,19 +17,20 @@ struct StreamBlocks {
     std::shared_ptr<const SplitPieces> pieces;
     StreamOrder order;
 
-    /// `block_bytes` as stream_block_bytes() is asked for them.
+    /// `block_bytes`: wanted size of a block, as in stream_block_bytes().
     StreamBlocks(std::shared_ptr<const SplitPieces> pieces, const RowShapes&, size_t block_bytes);
-    /// Throws Exit::usage if a global batch may need more than two blocks, which are all that are
-    /// held.
+    /// Throws Exit::usage if a global batch may need more than the two blocks that are held.
     void check_batch(const RowShapes&, int64_t global_batch) const;
-    /// Bytes of memory of `ranks` ranks that share it, of `all` ranks: both blocks.
+    /// Returns the bytes of both blocks that `ranks` ranks with shared memory hold, out of `all`
+    /// ranks.
     size_t memory(int ranks, int all) const;
 };
 
 class Stream : public RowStore {
 public:
-    /// Collective. `threads` read; ranks of a node share its part, if `share`. Throws
-    /// Exit::out_of_memory if a node cannot hold its part of two blocks. `shapes` must outlive it.
+    /// Collective. `share`: ranks of a node share its part. `threads`: number of reading threads.
+    /// Throws Exit::out_of_memory if a node cannot hold its part of two blocks. `shapes` must
+    /// outlive it.
     Stream(Comm&, const RowShapes& shapes, bool share, StreamBlocks, int threads);
 
     const Groups& groups() const override { return groups_; }
@@ -39,18 +40,18 @@ public:
     std::vector<StoredRow> rows(int64_t epoch, int64_t first, int64_t count) override;
 
 private:
-    /// One that is being read, or held. Blocks are numbered through all epochs.
+    /// A block that is being read, or is held. Numbers count the blocks of all epochs.
     struct Block {
-        int64_t number, first, end;   ///< positions in its epoch: [first, end)
-        std::vector<StoredRow> rows;  ///< in the order in which they are trained on
+        int64_t number, first, end;   ///< it has the positions [first, end) of its epoch
+        std::vector<StoredRow> rows;  ///< in the order of training
         bool whole = false;           ///< all ranks of the group have read their shares
     };
     std::vector<PieceLoader::Job> deal(const StreamOrder::Epoch&, Block&) const;
-    /// Begins to read block `number` into the half of the memory that is its own.
+    /// Starts reading block `number` into its half of the memory.
     void read(int64_t number);
-    /// The block, once it is whole.
+    /// Waits until a block is whole, and returns it.
     const Block& held(int64_t number);
-    /// Collective in the group: nothing before block `number` is read from any more.
+    /// Collective in the group. Releases the blocks before `number`, and starts reading others.
     void pass_to(int64_t number);
     const StreamOrder::Epoch& epoch(int64_t epoch);
     int64_t number_of(int64_t epoch, int64_t position);
@@ -59,15 +60,15 @@ private:
     const RowShapes& shapes_;
     const StreamBlocks blocks_;
     Groups groups_;
-    std::vector<int> seat_group_;  // [ranks] the group of each seat
+    std::vector<int> seat_group_;  // [ranks] the group of each rank's seat (its number in group order)
     int seat_ = 0;
     std::unique_ptr<SharedBlock> memory_;
     std::vector<size_t> half_bytes_;  // [groups]
     SampleOrder order_;
-    int64_t first_ = -1, end_ = 0;  // the oldest block that is held, the first that is not wanted
+    int64_t first_ = -1, end_ = 0;  // numbers of the oldest held block, and of the first that is not needed
     std::array<std::optional<Block>, 2> held_;
     std::array<std::pair<int64_t, StreamOrder::Epoch>, 2> epochs_{{{-1, {}}, {-1, {}}}};
-    PieceLoader loader_;  // last: its threads write to the memory
+    PieceLoader loader_;  // last, because its threads write to memory_
 };
 
 }  // namespace convoy

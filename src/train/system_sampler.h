@@ -1,4 +1,4 @@
-// Watches this rank's device from a thread of its own: /system of the metrics.
+// Samples this rank's device on a separate thread, for /system of the metrics.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -14,20 +14,20 @@ namespace convoy {
 
 class SystemSampler {
 public:
-    /// How often is looked, and how many samples a row is the mean of: each of the first samples is
-    /// a row of its own, so that a short run has rows and a long one has not too many.
+    /// The interval between samples, and the samples per row. Each of the first samples is one row,
+    /// so that a short run has rows; later rows are means, so that a long run has not too many.
     struct Pace {
-        double every = 1;  ///< seconds
-        int single = 60;   ///< samples at first
-        int samples_a_row = 10;
+        double every = 1;        ///< seconds between samples
+        int single = 60;         ///< number of first samples that are one row each
+        int samples_a_row = 10;  ///< samples per later row
     };
-    /// Calls `sample` on its own thread.
+    /// Starts the thread, which calls `sample`.
     SystemSampler(int rank, std::function<SystemSample()> sample, Pace);
     SystemSampler(int rank, std::function<SystemSample()> sample) : SystemSampler(rank, std::move(sample), Pace()) {}
     ~SystemSampler();
     SystemSampler(const SystemSampler&) = delete;
     SystemSampler& operator=(const SystemSampler&) = delete;
-    /// The rows that are complete and were not taken before.
+    /// Returns the complete rows since the last call.
     std::vector<SystemRow> take();
 
 private:
@@ -40,7 +40,7 @@ private:
     std::condition_variable wake_;
     bool done_ = false;
     std::vector<SystemRow> rows_;
-    std::thread thread_;  // last: it uses the others
+    std::thread thread_;  // last, because it uses the others
 };
 
 }  // namespace convoy
