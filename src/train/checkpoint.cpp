@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Over all numbers of the checkpoint, in one order.
+/// Returns the SHA-256 of all numbers of the checkpoint, in a fixed order.
 std::string digest_of_values(const Checkpoint& c) {
     Digest digest(Digest::Kind::sha256);
     for (int64_t v : {c.step, c.epoch, c.offset, int64_t(c.evaluation_due), c.best_step, c.ranks})
@@ -30,7 +30,7 @@ std::string digest_of_values(const Checkpoint& c) {
     return digest.hex();
 }
 
-constexpr const char* choices_set = "/choices";  // u8 [bytes]: longer than an attribute may be
+constexpr const char* choices_set = "/choices";  // u8 [bytes]; too long for an attribute
 
 void write_choices(hid_t file, const std::string& text, const std::string& path) {
     if (text.empty()) return;
@@ -38,7 +38,7 @@ void write_choices(hid_t file, const std::string& text, const std::string& path)
     h5::write_rows(set, H5T_NATIVE_UINT8, 0, text.size(), text.data(), path);
 }
 
-/// Empty if there are none: on CPUs, and before 0.2.
+/// Returns the choices; empty if the file has none: on CPUs, or written before version 0.2.
 std::string read_choices(hid_t file, const std::string& path) {
     if (!h5::has(file, choices_set)) return "";
     const h5::Extent e = h5::extent(file, choices_set, path);
@@ -58,7 +58,7 @@ Identity read_identity(hid_t file, const std::string& path) {
     return identity;
 }
 
-/// The host copy of a tensor that lies at the same offset in its arena.
+/// Returns a tensor's values in the host copy of its arena.
 template <class Floats> auto* in_copy(Floats& copy, const Tensor& arena, const Tensor& tensor) {
     return copy.data() + (static_cast<const float*>(tensor.data) - static_cast<const float*>(arena.data));
 }
@@ -72,7 +72,7 @@ template <class C, class F> void each_tensor(C& c, const State& state, F f) {
 }
 
 constexpr size_t trial_bytes = size_t(1) << 16;
-constexpr const char* trial_pattern = ".convoy-XXXXXX";  // as of mkdtemp(3)
+constexpr const char* trial_pattern = ".convoy-XXXXXX";  // for mkdtemp(3)
 
 std::vector<std::string> column(const Identity& identity, bool values) {
     std::vector<std::string> texts;
@@ -140,7 +140,7 @@ void write_checkpoint(const HeldPlace& place, const Checkpoint& c, const State& 
 
 namespace {
 
-/// Writes, syncs, renames and opens a file of `values` as checkpoints are. Returns seconds.
+/// Writes, syncs, renames and opens a file of `values`, like a checkpoint. Returns the seconds.
 double seconds_of_trial(const HeldPlace& place, const std::vector<float>& values) {
     const Clock::time_point start = Clock::now();
     write_file(place, [&](hid_t file, const std::string& path) {
@@ -155,7 +155,7 @@ double seconds_of_trial(const HeldPlace& place, const std::vector<float>& values
     return seconds;
 }
 
-/// Makes a folder of a new name. Throws Exit::io.
+/// Makes a folder with an unused name, and returns its name. Throws Exit::io.
 std::string make_trial(const HeldFolder& folder) {
     std::string path = folder.path(trial_pattern);
     if (!::mkdtemp(path.data())) cannot_write(folder.shown());
@@ -168,7 +168,7 @@ double estimated_seconds(const HeldFolder& folder, size_t bytes) {
     const size_t count = std::clamp<size_t>(bytes, trial_bytes, size_t(32) << 20) / sizeof(float);
     std::vector<float> values(count);
     for (size_t i = 0; i < count; ++i) values[i] = float(i);
-    const std::string own = make_trial(folder);  // in a run folder, RunFolder removes what a killed run left
+    const std::string own = make_trial(folder);  // RunFolder removes it if this run is killed
     try {
         const double seconds = seconds_of_trial({HeldFolder(folder, own), "trial.h5"}, values);
         remove_trial(folder, own);
@@ -184,7 +184,7 @@ void remove_trial(const HeldFolder& above, const std::string& name) {
         const HeldFolder folder(above, name);
         for (const char* file : {"trial.h5", "trial.h5.partial"}) folder.remove(file);
         above.remove(name);
-    } catch (const Error&) {  // it is no folder
+    } catch (const Error&) {  // it is not a folder
     }
 }
 
@@ -232,7 +232,7 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     c.best_accuracy = real("best_accuracy");
     c.last_accuracy = real("last_accuracy");
     for (double v : h5::double_attributes(file, "backend_state", path)) c.backend.push_back(float(v));
-    if (h5::has_attribute(file, "exponents"))  // of logical ranks only
+    if (h5::has_attribute(file, "exponents"))  // only runs with logical ranks write it
         for (double v : h5::double_attributes(file, "exponents", path)) c.exponents.push_back(int32_t(v));
     if (h5::has_attribute(file, "kinds")) c.kinds = h5::string_attributes(file, "kinds", path);
     c.rate_factor = real("rate_factor");
@@ -245,7 +245,7 @@ Checkpoint read_checkpoint(const std::string& path, const State& state, const Id
     if (state.running().count() > 0) {
         const h5::Extent extent = h5::extent(file, std::string("/tensors/") + running_statistics, path);
         if (c.ranks > 1'000'000 || extent.dims.empty() || extent.dims[0] != hsize_t(c.ranks) ||
-            extent.stored_bytes < size_t(c.ranks) * state.running().bytes())  // before memory is taken for them
+            extent.stored_bytes < size_t(c.ranks) * state.running().bytes())  // checked before memory is allocated
             fail(Exit::bad_input, path + ": running statistics are not those of " + std::to_string(c.ranks) +
                                       " ranks; the file is damaged");
         const Shape shape{int(c.ranks), 1, 1, int(state.running().count())};

@@ -1,4 +1,4 @@
-// The checkpoints of a run as files: their names, which there are, and which go.
+// Names, lists and removes the checkpoint files of a run.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -45,7 +45,7 @@ std::vector<std::string> checkpoints_among(std::vector<std::string> names) {
 std::vector<std::string> checkpoints_of(const std::string& run_dir) {
     const std::string folder = run_dir + "/checkpoints";
     std::error_code error;
-    // a link that leads nowhere may lead to checkpoints on a file system that is not mounted
+    // A link without a target does not count as missing: its file system may not be mounted.
     if (fs::symlink_status(folder, error).type() == fs::file_type::not_found) return {};
     std::vector<std::string> paths;
     for (const std::string& name : checkpoints_among(files_in(folder, where_links_lead)))
@@ -84,14 +84,14 @@ std::vector<std::string> set_aside_after(const RunFiles& files, int64_t step) {
 
 namespace {
 
-/// Calls f(folder, name) for the checkpoints of a run, newest first; for none if their folder
+/// Calls f(folder, name) for the checkpoints of a run, newest first. Does nothing if their folder
 /// cannot be listed.
 template <class F> void each_to_remove(const RunFiles& files, F f) {
     try {
         const std::optional<HeldFolder> folder = files.checkpoints_if_any();
         if (!folder) return;
         for (const std::string& name : checkpoints_in(*folder)) f(*folder, name);
-    } catch (const Error&) {  // old ones take no more than room
+    } catch (const Error&) {  // harmless: old checkpoints only take space
     }
 }
 

@@ -15,14 +15,15 @@ std::vector<ImagePlace> places_of(const SplitReader& reader) {
     return reader.info().ragged ? reader.places() : std::vector<ImagePlace>();
 }
 
-/// Threads of this rank that read a stream. On CPUs its cores compute.
+/// Returns the number of threads with which this rank reads a stream. On CPUs it is one, because
+/// the cores compute.
 int reading_threads(Comm& comm, const Backend& backend) {
     constexpr int most = 8;
     const int cores = comm.fair_threads();
     return backend.synchronous() ? 1 : std::clamp(cores, 1, most);
 }
 
-/// Where each rank's share of the rows begins; [ranks + 1].
+/// Returns the first row of each rank's share, and the number of rows; [ranks + 1].
 std::vector<int64_t> shares_of(int64_t rows, int ranks) {
     std::vector<int64_t> first;
     for (int r = 0; r < ranks; ++r) first.push_back(share_of(rows, ranks, r).first);

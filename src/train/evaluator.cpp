@@ -38,8 +38,8 @@ void check_views(Tta tta, const SplitInfo& data, const Preprocessing& preprocess
 
 namespace {
 
-/// Smoothing is part of a training: a model file, which `convoy evaluate` measures, does not say
-/// how its labels were smoothed.
+/// Returns a graph without label smoothing. `convoy evaluate` must measure the same, but a model
+/// file does not record the smoothing.
 Graph without_smoothing(Graph graph) {
     std::get<SoftmaxXent>(graph.ops.back()).label_smoothing = 0;
     return graph;
@@ -75,7 +75,7 @@ Evaluator::Evaluator(Comm& comm, Backend& backend, const Graph& graph, const Sta
     }
     supply_ = data.supply(comm, backend, {epoch, global_batch, {}, false, logical},
                           [this](int64_t, int32_t, int height, int width) {
-                              const Value& seen = graph_.values[graph_.input];  // all views have the same lines
+                              const Value& seen = graph_.values[graph_.input];  // all views read the same lines
                               return lines_shown(views_.front().view, height, width, seen.h, seen.w, 0, 0, 0);
                           });
 }
@@ -130,8 +130,8 @@ Tape Evaluator::tape_of(const ProgramPlan& plan, int logical, Backend& backend) 
     return tape;
 }
 
-/// In the order of logical ranks, so that the sum of the loss does not depend on the number of
-/// ranks.
+/// Returns the totals of all ranks, added in the order of logical ranks, so that the loss does not
+/// depend on the number of ranks.
 EvalTotals Evaluator::totals_of_all() {
     std::vector<EvalTotals> mine(size_t(logical_.count));
     backend_.download(mine.data(), totals_.get(), mine.size() * sizeof(EvalTotals));
@@ -139,7 +139,7 @@ EvalTotals Evaluator::totals_of_all() {
     for (const EvalTotals& t : mine)
         row.insert(row.end(), {t.loss_sum, double(t.correct), double(t.top5), double(t.images)});
     constexpr size_t columns = 4;
-    const auto most = size_t(dealing_.logical_of(0).count);  // rank 0 has as many as any
+    const auto most = size_t(dealing_.logical_of(0).count);  // no rank has more than rank 0
     row.resize(most * columns);
     const std::vector<double> rows = comm_.gather_all(row);
     EvalTotals all;

@@ -16,7 +16,7 @@ bool is_finished(const RunPlace& place, int64_t total_steps) {
     const std::vector<EventRow>& events = file.rows<EventRow>();
     const auto recorded = file.run.find("configuration");
     if (recorded == file.run.end() || events.empty()) return false;
-    // else they are lost, or not mounted
+    // Otherwise checkpoints were lost, or their file system is not mounted.
     const bool keeps_none =
         config_value(recorded->second, "keep") == "0" || config_value(recorded->second, "checkpoint-every") == "none";
     return keeps_none && events.back().kind == "done" && events.back().step == total_steps;

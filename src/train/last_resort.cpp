@@ -13,7 +13,7 @@ namespace {
 
 constexpr double look = 0.02;  // seconds between two looks at the signals
 
-/// Seconds that a training has to end by itself: a quarter of what is left until a SIGKILL.
+/// Returns the seconds that a training has to end by itself: a quarter of the time to a SIGKILL.
 double patience(bool of_mpirun) {
     const Grace grace = launcher_grace();
     return of_mpirun ? (grace.to_kill - grace.to_term) / 4 : 0.25;
@@ -49,14 +49,14 @@ void LastResort::watch() {
             of_mpirun_ = true;
             before_the_end();
         } catch (const std::exception&) {
-            return;  // no memory for a copy: what is on disk has to do
+            return;  // no memory for a copy: the checkpoint on disk must suffice
         }
     }
 }
 
 void LastResort::before_the_end() {
     if (!trainer_.held_step())
-        requests_.checkpoint = 1;  // steps are short: at the end of one
+        requests_.checkpoint = 1;  // steps are short: take it after the current one
     else if (std::optional<Checkpoint> c = trainer_.held(actions_.saved_step()))
         save(std::move(*c));
 }
@@ -77,11 +77,11 @@ void LastResort::end(const std::string& signal) {
             step = c->step;
             if (!save(std::move(*c))) return;
         } else if (trainer_.held_step() != saved) {
-            continue;  // steps are short, or an update is being done
+            continue;  // steps are short, or an update is in progress
         }
         if (!pause(0)) return;
         actions_.say(signal, step);
-        if (of_mpirun_) {  // which ends all ranks: an abort would only add words
+        if (of_mpirun_) {  // mpirun ends all ranks; an abort would only add messages
             const double seconds = 2 * launcher_grace().to_kill;
             actions_.pause(seconds);
             if (!pause(seconds)) return;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* tables_name = "metrics.h5";
 
-/// Whether a row of the earlier run still counts at the point where the run goes on.
+/// True if a row of the earlier run is valid at the point from which the run resumes.
 template <class Row> bool keeps(const Row& row, const MetricsResume& resume) {
     if constexpr (std::is_same_v<Row, EventRow>)
         return true;
@@ -28,7 +28,7 @@ template <class Row> bool keeps(const Row& row, const MetricsResume& resume) {
         return true;
 }
 
-/// Steps and epochs rise from row to row, so what does not count is at the end.
+/// Drops the rows that are no longer valid. They are at the end, because steps and epochs increase.
 template <class Row> void drop_after(const MetricsResume& resume, Rows<Row>& rows) {
     size_t size = rows.size();
     while (size > 0 && !keeps(rows[size - 1], resume)) --size;
@@ -42,10 +42,10 @@ void drop_after(const MetricsResume& resume, GrowingTables& tables) {
 }  // namespace
 
 size_t bytes_of_metrics(int64_t train_rows, int64_t epochs, int64_t ranks) {
-    constexpr int64_t most_epochs = 70'000;  // a plan of more is for a time limit to end
+    constexpr int64_t most_epochs = 70'000;  // a run with more will end by a time limit
     constexpr int64_t structure = 1 << 16;
     constexpr int64_t train = 2 * sizeof(TrainRow), train_line = 245;
-    constexpr int64_t epoch = 2 * (sizeof(EpochRow) + sizeof(EvalRow)) + 260;  // the last number: bytes of a line
+    constexpr int64_t epoch = 2 * (sizeof(EpochRow) + sizeof(EvalRow)) + 260;  // 260: bytes of an epoch's lines
     constexpr int64_t rank_epoch = 2 * sizeof(RankEpochRow) + 160;
     const int64_t stored_rows = train_rows + std::min(train_rows, metrics_chunk_rows);
     return size_t(structure + train * stored_rows + train_line * train_rows +
@@ -58,7 +58,7 @@ Metrics::Metrics(const RunFiles& run_dir, std::optional<MetricsResume> resume) :
             fail(Exit::usage, place.shown() + ": belongs to another run; resume that run, or choose a new folder");
         load(*resume);
     }
-    write_lines();  // before there is a metrics.h5: if this fails, the folder does not look like a run's
+    write_lines();  // before metrics.h5 exists, so that the folder does not look like a run's if this fails
     publish();
 }
 
@@ -69,7 +69,7 @@ void Metrics::load(const MetricsResume& resume) {
         configuration_before_ = found->second;
     std::apply([&](const auto&... rows) { tables_ = GrowingTables(Rows(rows)...); }, file.tables);
     drop_after(resume, tables_);
-    std::get<Rows<RankRow>>(tables_) = {};  // who takes part is said anew
+    std::get<Rows<RankRow>>(tables_) = {};  // this start adds its own ranks
     lines_.set_written(tables_);
 }
 
@@ -138,7 +138,7 @@ void Metrics::publish() {
         lines_.write(now.tables);
         in_lines_ = now.changes;
     } catch (const Error&) {
-        missing_lines = std::current_exception();  // there may be room for metrics.h5
+        missing_lines = std::current_exception();  // thrown later: there may still be room for metrics.h5
     }
     const HeldPlace place = files_.place(tables_name);
     replace_file(place, metrics_image(now.tables, now.attributes, place.shown()));

@@ -1,5 +1,5 @@
-// Text columns have a fixed width, since HDF5 keeps variable-length text in a heap that no checksum
-// covers.
+// Text columns have a fixed width, because HDF5 stores variable-length text in a heap without a
+// checksum.
 #include "train/metrics_file.h"
 
 #include <hdf5_hl.h>
@@ -14,7 +14,7 @@
 namespace convoy {
 namespace {
 
-constexpr size_t longest_text = 1000;  // bytes of a text that metrics.h5 keeps; metrics.jsonl has it whole
+constexpr size_t longest_text = 1000;  // bytes; metrics.h5 truncates longer texts, metrics.jsonl does not
 constexpr const char* format = "convoy-metrics";
 constexpr int64_t version = 1;
 
@@ -39,7 +39,7 @@ h5::Handle write_column(hid_t file, const Rows<Row>& rows, const Column<Row>& co
     };
     if (const auto* text = std::get_if<std::string Row::*>(&column.field)) {
         std::vector<std::string> values;
-        size_t width = 1;  // HDF5 has no text of width zero
+        size_t width = 1;  // HDF5 does not allow width zero
         for (size_t i = 0; i < rows.size(); ++i)
             width = std::max(width, values.emplace_back(shortened(rows[i].**text, longest_text)).size());
         std::string padded;
@@ -67,7 +67,7 @@ template <class Row> void write_table(hid_t file, const Rows<Row>& rows, const s
     }
 }
 
-/// Reads one column into a field of the rows, which have the right number already.
+/// Reads one column into a field of `rows`, which already has the right size.
 template <class Row>
 void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, const std::string& path) {
     const std::string name = std::string(Table<Row>::group) + "/" + column.name;
@@ -97,8 +97,8 @@ void read_column(hid_t file, std::vector<Row>& rows, const Column<Row>& column, 
     }
 }
 
-/// Reads a table; what an older version did not write stays empty, and a column of its rows keeps
-/// its default.
+/// Reads a table. A table that an older version did not write stays empty; a column that it did not
+/// write keeps its default.
 template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const std::string& path) {
     const std::string group = Table<Row>::group, scale = group + "/" + Table<Row>::columns[0].name;
     if (!h5::has(file, group)) return;
@@ -112,7 +112,7 @@ template <class Row> void read_table(hid_t file, std::vector<Row>& rows, const s
         if (h5::has(file, group + "/" + column.name)) read_column(file, rows, column, path);
 }
 
-/// Reads those attributes of /run that are text.
+/// Reads the text attributes of /run.
 void read_run(hid_t file, std::map<std::string, std::string>& texts, const std::string& path) {
     constexpr int most = 4096;  // Convoy writes less than a hundred
     const std::string advice = "move the file away to go on without its rows";

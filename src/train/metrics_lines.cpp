@@ -26,7 +26,8 @@ std::string json(const std::string& text, const char*) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 std::string json(int64_t number, const char*) { return std::to_string(number); }
-/// Seven digits, and of points in time milliseconds: metrics.h5 has the rest.
+/// Formats a number with seven digits, and points in time with milliseconds. metrics.h5 has full
+/// precision.
 std::string json(double number, const char* units) {
     if (!std::isfinite(number)) return "null";
     char text[400];
@@ -62,7 +63,7 @@ void MetricsLines::forget_after(const GrowingTables& tables) {
     std::apply([&](const auto&... rows) { (limit(rows.size()), ...); }, tables);
 }
 
-/// At the start, and when the file or its folder was removed.
+/// Opens the file at the start, and again if it or its folder was removed.
 void MetricsLines::open() {
     const HeldFolder folder = files_.run();
     if (file_.valid() && folder.has(lines_name)) return;

@@ -20,7 +20,7 @@ std::vector<hsize_t> dims_of(const Shape& s) { return {hsize_t(s.n), hsize_t(s.h
 
 constexpr int64_t most_side = 4096;  // pixels
 
-// Older files have none of these two: images had the model's size, and there were only images.
+// Older files lack these two attributes: their images had the model's size, and were never vectors.
 constexpr const char* short_side = "short_side";
 constexpr const char* trained_on = "trained_on";
 
@@ -68,7 +68,7 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
         fail(Exit::bad_input, path + ": has file version " + std::to_string(v) + ", this Convoy reads " +
                                   std::to_string(file_version) + "; use the Convoy that wrote it");
     ModelFile m;
-    m.model.name = shortened(h5::string_attribute(file, "model", path));  // messages name it
+    m.model.name = shortened(h5::string_attribute(file, "model", path));  // shortened for messages
     m.model.stem = shortened(h5::string_attribute(file, "stem", path));
     m.model.h = size("height", 1, most_side);
     m.model.w = size("width", 1, most_side);
@@ -90,7 +90,7 @@ ModelFile read_model_attributes(hid_t file, const std::string& path) {
 
 void write_tensor(hid_t file, const std::string& name, Shape shape, const float* values, const std::string& path) {
     const std::vector<hsize_t> dims = dims_of(shape);
-    // Chunks of about 1 MiB, equal ones: the last is stored as large as the others.
+    // Equal chunks of about 1 MiB, because the last one is stored in full size.
     std::vector<hsize_t> chunk = dims;
     const hsize_t most = std::max<hsize_t>(1, (size_t(1) << 18) / std::max<size_t>(1, shape.count() / shape.n)),
                   chunks = (dims[0] + most - 1) / most;
@@ -121,7 +121,7 @@ void write_file(const HeldPlace& place, const std::function<void(hid_t, const st
             h5::close(std::move(file), place.partial_shown());
         });
     } catch (const Error&) {
-        place.folder().remove(place.partial());  // gives the space back
+        place.folder().remove(place.partial());  // frees the space
         throw;
     }
     publish_file(place);
@@ -158,8 +158,8 @@ ModelFile read_model_file(const std::string& path) {
 
 namespace {
 
-/// Means over the ranks of a checkpoint of the first `count` running statistics: what look-ahead
-/// keeps of them follows.
+/// Returns the first `count` running statistics, averaged over the ranks of a checkpoint. The rest
+/// are look-ahead's averages.
 std::vector<float> mean_running_statistics(hid_t file, size_t count, const std::string& path) {
     const h5::Extent extent = h5::extent(file, dataset_of(running_statistics), path);
     const std::vector<hsize_t>& dims = extent.dims;
@@ -167,7 +167,7 @@ std::vector<float> mean_running_statistics(hid_t file, size_t count, const std::
     const bool by_rank = dims.size() == 4 && dims[0] >= 1 && dims[0] <= most && dims[1] == 1 && dims[2] == 1;
     const size_t each = by_rank ? dims[3] : 0;
     const bool fits = each == count || each == 2 * count;
-    if (!fits || extent.stored_bytes < dims[0] * each * sizeof(float))  // before memory is taken for them
+    if (!fits || extent.stored_bytes < dims[0] * each * sizeof(float))  // checked before memory is allocated
         fail(Exit::bad_input, path + ": running statistics are not those of its model; the file is damaged");
     std::vector<float> all(dims[0] * each);
     read_tensor(file, running_statistics, {int(dims[0]), 1, 1, int(each)}, all.data(), path);

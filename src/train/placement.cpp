@@ -10,17 +10,18 @@ namespace {
 
 double gib(size_t bytes) { return double(bytes) / (size_t(1) << 30); }
 
-/// Bytes a node.
+/// Bytes on this node: `left`: free memory; `whole`: all images; `part`: this node's part of them;
+/// `blocks`: this node's part of two blocks.
 struct NodeRoom {
-    size_t left, whole, part, blocks;  ///< of memory; of all images; of this node's part of them, of two blocks
-    size_t copies;                     ///< of what each node holds in full: one, or one a rank where nothing is shared
+    size_t left, whole, part, blocks;
+    size_t copies;  ///< copies of all images per node: one, or one per rank without shared memory
     int64_t nodes;
 };
 
-/// Collective: whether a quarter of the memory that is left stays free on every node.
+/// Collective. True if at least a quarter of the free memory stays free on every node.
 bool fits(Comm& comm, const NodeRoom& room, size_t bytes) { return comm.max(int64_t(bytes > room.left / 4 * 3)) == 0; }
 
-/// Collective.
+/// Collective. Returns the first placement that leaves enough memory.
 Placement chosen(Comm& comm, const Backend& backend, const NodeRoom& room) {
     if (fits(comm, room, room.whole * room.copies)) {
         const std::optional<size_t> free = backend.device_memory_free();

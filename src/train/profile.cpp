@@ -1,4 +1,4 @@
-// Times the steps of a training tape one by one. The training loop itself reads no clocks.
+// Times the steps of a training tape one by one. The training loop itself does not time them.
 #include "base/quantile.h"
 #include "train/trainer.h"
 
@@ -6,7 +6,7 @@ namespace convoy {
 
 namespace {
 
-/// Every sum over ranks and the wait for it as one step.
+/// Returns a tape in which each all-reduce and the wait for it are one step.
 Tape without_overlap(Backend& backend, const Tape& tape) {
     Tape waiting, steps;
     backend.wait_allreduce(waiting);
@@ -33,10 +33,10 @@ std::vector<StepTime> Trainer::profile(int64_t steps) {
     const Phase phase(comm_.activity(), "profile", "step", 0, steps);
     for (int64_t s = 0; s < steps; ++s) {
         comm_.activity().advance(s);
-        step_ = 0;  // the schedule and the order of samples end somewhere
+        step_ = 0;  // repeats step 0, because schedule and sample order have an end
         upload_counters(0);
         supply_batch();
-        comm_.barrier();  // waiting for a rank that is late is no part of the first sum
+        comm_.barrier();  // so that the first all-reduce does not include waiting for a late rank
         const std::vector<double> seconds = backend_.time_steps(whole);
         for (size_t i = 0; i < whole.size(); ++i) times[i].push_back(seconds[i]);
     }

@@ -1,5 +1,6 @@
-// Events are numbered: 0 gather, then forward, then backward in reverse. A buffer lives from the
-// first event that writes it to the last that reads it. The backend appends steps in that order.
+// Plans and lowers programs. Events are numbered: 0 is gather, then forward of each op, then
+// backward in reverse. A buffer lives from the first event that writes it to the last that reads
+// it. The backend appends steps in that order.
 #include "train/program.h"
 
 #include <algorithm>
@@ -57,7 +58,8 @@ private:
             if (const auto* loss = std::get_if<SoftmaxXent>(&op)) use(loss->x, end());
         }
     }
-    /// What has no memory is computed again, from what its op reads.
+    /// Extends the life of a value's buffer to `event`. A value without a buffer is recomputed, so
+    /// this extends the inputs of its op instead.
     void use(ValueId v, int event) {
         if (const int writer = writers_[v]; writer != none && !memory(writer).writes_value) {
             for (ValueId x : inputs_of(graph_.ops[writer])) use(x, event);
@@ -96,10 +98,10 @@ std::string title_of(const Graph& graph, const Op& op) {
     return graph.values[inputs_of(op)[0]].name;
 }
 
-/// Everything the ops of one program are bound to.
+/// The tensors of a program's values and gradients.
 struct Binding {
     std::vector<Tensor> values, gradients;
-    std::vector<void*> saved;  ///< by op
+    std::vector<void*> saved;  ///< memory from forward to backward, by op
     Tensor labels;
     MixedLabels mixed;
 
@@ -124,7 +126,7 @@ struct Binding {
     }
 };
 
-/// Asks the backend for each op's steps, in the order in which they run.
+/// Lets the backend append each op's steps, in the order in which they run.
 class Lowering {
 public:
     Lowering(const ProgramContext& c, const ProgramPlan& plan)
@@ -153,7 +155,7 @@ public:
     }
 
 private:
-    /// By ParamId: those that this program writes.
+    /// Returns the gradients that this program writes, by ParamId; the others have no data.
     static std::vector<Tensor> gradients_of(const Graph& graph, const Operands& operands) {
         std::vector<Tensor> gradients = operands.gradients;
         for (size_t id = 0; id < gradients.size(); ++id)
@@ -182,7 +184,7 @@ private:
                 .training = spec_.training};
     }
 
-    /// A rank without samples still takes part in what its peers wait for.
+    /// True if this rank runs the op. A rank without samples still takes part in collectives.
     bool runs(const Op& op) const {
         return spec_.batch > 0 || (c_.sync_bn && spec_.training && std::holds_alternative<BatchNorm>(op));
     }
@@ -210,13 +212,13 @@ private:
     }
 
     void backward(const std::vector<Bucket>& buckets) {
-        size_t complete = stats_elements, next = 0;  // elements of the gradient arena, buckets
+        size_t complete = stats_elements, next = 0;  // finished elements of the gradient arena; next bucket
         for (size_t i = c_.graph.ops.size(); i-- > 0;) {
             const Op& op = c_.graph.ops[i];
             if (runs(op) && plan_.gradients.reaches(op)) c_.backend.backward(op, bound(i), program_.tape);
             for (ValueId x : inputs_of(op)) probe(i, " backward", binding_.gradients[x]);
             for (ParamId id : params_of(op)) {
-                // What another program wrote there must not be summed.
+                // A gradient that only other programs write must not be all-reduced again.
                 if (const Tensor& g = operands_.gradients[id]; g.data && !gradients_[id].data && spec_.batch > 0)
                     c_.backend.zero(g, program_.tape);
                 probe(i, " backward", gradients_[id]);
@@ -248,7 +250,8 @@ private:
             title_of(c_.graph, c_.graph.ops[op]) + " (" + name_of(c_.graph.ops[op]) + direction + ")";
         program_.probes.push_back({program_.tape.size(), name, output});
     }
-    /// What an op without steps writes is written by the next op that has some.
+    /// Sets the end of the current tape as the place of new probes. The output of an op without
+    /// steps is written by the next op that has steps.
     void settle_probes() {
         for (; settled_ < program_.probes.size(); ++settled_) program_.probes[settled_].after = program_.tape.size();
     }
@@ -261,7 +264,7 @@ private:
     char* arena_;
     const Binding binding_;
     Program program_;
-    size_t settled_ = 0;  // probes of it
+    size_t settled_ = 0;  // number of probes with a place
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The rows and attributes of a run's metrics. Its checkpoints are in recorder_files.cpp.
+// Writes the rows and attributes of a run's metrics. recorder_files.cpp handles checkpoints.
 #include "train/recorder.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TrainRow row_of(int64_t epoch, const StepRecord& r) {
 
 namespace {
 
-/// "lr = 0.1 -> 0.05, epochs = 10 -> 20"; empty if nothing changed.
+/// Returns changed options as "lr = 0.1 -> 0.05, epochs = 10 -> 20"; empty if there are none.
 std::string changes(const std::string& before, const ConfigPairs& now) {
     std::map<std::string, std::string> old;
     for (const auto& [key, value] : config_pairs(before)) old[key] = value;
@@ -162,7 +162,7 @@ void Recorder::record_steps(int64_t epoch, const std::vector<StepRecord>& record
         if (r.skipped) warn(r.step, "step " + std::to_string(r.step) + " is not finite: its update was left out");
 }
 
-/// Collective: what every rank did in the epoch.
+/// Collective. Returns the rows of all ranks for the epoch.
 std::vector<RankEpochRow> Recorder::gather_rank_epochs(const EpochSummary& e) {
     const double compute = e.step_seconds - e.data_seconds - e.comm_exposed_seconds;
     const std::vector<double> own = {e.data_seconds,       compute,      e.comm_exposed_seconds,
@@ -202,7 +202,7 @@ void Recorder::on_epoch(const EpochSummary& e) {
 void Recorder::gather_system_rows() {
     constexpr size_t width = 6;
     const std::vector<SystemRow> own = sampler_->take();
-    // A rank with fewer rows than another sends NaN in their place.
+    // A rank with fewer rows than another fills up with NaN.
     std::vector<double> mine(size_t(comm_.max(int64_t(own.size()))) * width, NAN);
     for (size_t i = 0; i < own.size(); ++i) {
         const SystemRow& r = own[i];

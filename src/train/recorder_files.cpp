@@ -1,4 +1,4 @@
-// A run's folder and checkpoints, how the run ends, and what to do if something cannot be written.
+// Handles a run's folder and checkpoints, the end of the run, and failures to write.
 #include "base/text.h"
 #include "train/recorder.h"
 
@@ -50,7 +50,7 @@ void Recorder::before_checkpoint() {
 }
 
 void Recorder::on_checkpoint(Checkpoint&& c) {
-    gather_system_rows();  // an epoch that is interrupted has no other end
+    gather_system_rows();  // here, because an interrupted epoch does not reach on_epoch()
     if (!comm_.root()) return;
     note_written();
     note_moved(c.step);
@@ -84,7 +84,7 @@ void Recorder::record_termination(int64_t step, const std::string& message) {
     try {
         metrics_->publish();
     } catch (const std::exception&) {
-        // The checkpoint is what counts.
+        // Ignored, because the checkpoint matters more.
     }
 }
 
@@ -110,7 +110,7 @@ void Recorder::note_written() {
     for (const std::string& failure : writer_->metrics_changes()) note_metrics(failure);
     for (const RunWriter::Written& c : writer_->written()) {
         if (c.path.empty()) {
-            // no checkpoint was due
+            // No checkpoint was due.
         } else if (c.failure.empty()) {
             saved_step_ = std::max(saved_step_, c.step);
             metrics_->event(c.step, "checkpoint", formatted("%s, written in %.2f s", c.path.c_str(), c.seconds));
@@ -162,7 +162,7 @@ void Recorder::record_failure(int64_t step, const std::string& message) {
     try {
         finish_checkpoints();
     } catch (const std::exception&) {
-        // What ended the run is what is said.
+        // Ignored, because the failure that ended the run is reported.
     }
     guarded([&] {
         metrics_->event(step, "error", message);

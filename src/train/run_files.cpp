@@ -25,7 +25,7 @@ bool is_same(const HeldFolder& a, const HeldFolder& b) {
            of_a.st_ino == of_b.st_ino;
 }
 
-/// Fails if checkpoints that are not in the run folder itself lie in another run.
+/// Throws if the checkpoints folder is another run's folder, or lies in one.
 void check_is_no_other_run(const HeldFolder& run, const HeldFolder& checkpoints) {
     const HeldFolder above(checkpoints, "..");
     for (const HeldFolder* other : {&checkpoints, &above})
@@ -35,7 +35,7 @@ void check_is_no_other_run(const HeldFolder& run, const HeldFolder& checkpoints)
                                "in the link's place");
 }
 
-/// Fails if a folder that was made anew is not empty: another one was put in its place.
+/// Throws if a folder that was just made is not empty, because then another one replaced it.
 void check_is_empty(const HeldFolder& folder) {
     std::error_code error;
     if (!folder.names(error).empty() || error)
@@ -59,7 +59,7 @@ struct RunFiles::Folders {
         if (!anew && opened.has(checkpoints_name)) open_checkpoints(opened);
         run = std::move(opened);
     }
-    /// Leaves them closed if they cannot be opened: not every run needs them.
+    /// Opens RUN/checkpoints. Leaves it closed if that fails, because not every run needs it.
     void open_checkpoints(const HeldFolder& in) {
         struct stat about{};
         if (::fstatat(in.fd(), checkpoints_name, &about, 0) != 0 || !S_ISDIR(about.st_mode)) return;
@@ -78,7 +78,7 @@ struct RunFiles::Folders {
     }
 
     const std::string path;
-    std::mutex mutex;  // of what follows
+    std::mutex mutex;  // guards the rest
     std::optional<HeldFolder> run, checkpoints;
     bool run_has_moved = false, checkpoints_have_moved = false;
 };
@@ -104,7 +104,7 @@ std::optional<HeldFolder> RunFiles::checkpoints_if_any() const {
     if (!folders_->run && !is_there(path())) return std::nullopt;
     folders_->open_run();
     if (folders_->has_checkpoints()) return folders_->checkpoints;
-    // a link that leads nowhere may lead to checkpoints on a file system that is not mounted
+    // A link without a target is an error, because its file system may not be mounted.
     if (folders_->run->has(checkpoints_name))
         files_in(path() + "/" + checkpoints_name, "check the run folder, and where links lead");
     return std::nullopt;

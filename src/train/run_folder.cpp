@@ -46,8 +46,8 @@ void warn(const std::string& message) {
     if (!message.empty()) std::fprintf(stderr, "warning: %s\n", printable(message).c_str());
 }
 
-/// Whether there is a run that is to be overwritten. Throws Exit::usage if there is one that is not
-/// to be, and is not resumed either.
+/// True if there is a run, and it will be overwritten. Throws Exit::usage if there is one that is
+/// neither overwritten nor resumed.
 bool replaces_run(const RunFiles& files, bool resume, bool overwrite) {
     const HeldFolder run = files.run();
     const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any();
@@ -60,8 +60,7 @@ bool replaces_run(const RunFiles& files, bool resume, bool overwrite) {
     return true;
 }
 
-/// Returns `path`, or the nearest path above it at which there is something or nothing can be
-/// known.
+/// Returns `path` or its nearest parent that exists, or whose existence cannot be determined.
 std::string nearest_folder(const std::string& path) {
     std::error_code error;
     fs::path nearest = fs::absolute(path, error);
@@ -70,8 +69,8 @@ std::string nearest_folder(const std::string& path) {
     return nearest;
 }
 
-/// Checks the files that a run writes or replaces, if they are there: folders and files of others
-/// would end it after its last step.
+/// Checks existing files that a run will replace. A folder, or a file of another user, would
+/// otherwise end the run only after its last step.
 void check_can_replace(const std::string& path) {
     for (const char* file : {"metrics.h5", "metrics.jsonl", "model.h5", "model-best.h5"})
         for (const char* ending : {"", ".partial"}) {
@@ -89,7 +88,7 @@ void check_can_replace(const std::string& path) {
     if (!plain) fail(Exit::io, lines + ": is a pipe or a device, where the run writes a file; move it away");
 }
 
-/// Makes a folder in `folder` and removes it: permission bits do not tell of read-only file
+/// Makes and removes a folder in `folder`, because permission bits do not show read-only file
 /// systems, access lists and quotas.
 void check_can_create(const std::string& folder, const std::string& path, const std::string& option) {
     std::string trial = folder + "/.convoy-XXXXXX";
@@ -130,14 +129,14 @@ RunFolder::RunFolder(const std::string& path, bool resume, bool overwrite) : fil
 void check_folder(const std::string& path, const std::string& option) {
     std::error_code error;
     const std::string nearest = nearest_folder(path);
-    // "" if the current folder is gone
+    // `nearest` is "" if the current folder was removed.
     if (!fs::status_known(fs::status(nearest, error)) || nearest.empty()) fail_to_make(path, error, option);
     if (!fs::is_directory(nearest, error)) fail_to_make(path, std::make_error_code(std::errc::not_a_directory), option);
     check_can_create(nearest, path, option);
 }
 
 void check_can_write(const std::string& path) {
-    if (std::error_code unseen; fs::is_directory(path, unseen)) RunFiles(path).run();  // checks links
+    if (std::error_code unseen; fs::is_directory(path, unseen)) RunFiles(path).run();  // throws for bad links
     check_folder(path, "--output");
     for (const std::string& folder : {path, path + "/checkpoints"}) try {
             const std::string place = nearest_folder(folder);
@@ -157,7 +156,7 @@ void check_run_folder(const std::string& path, bool resume, bool overwrite) {
     if (!file.valid() && errno != ENOENT) cannot_write(path + "/lock");
     struct flock whole{};
     whole.l_type = F_WRLCK;
-    // asks, and takes nothing
+    // Queries the lock without taking it.
     const bool busy = file.valid() && ::fcntl(file.fd(), F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
     if (busy) fail_as_busy(path);
     replaces_run(files, resume, overwrite);
@@ -172,7 +171,7 @@ bool is_within(const std::string& file, const std::string& folder) {
 namespace {
 
 /// Throws for checkpoint `i` of `paths` (newest first), which cannot be opened. An older one is not
-/// used instead, because this one may be sound.
+/// used instead, because this one may be intact.
 [[noreturn]] void fail_as_inaccessible(const std::vector<std::string>& paths, size_t i, const Inaccessible& reason) {
     const bool others = i + 1 < paths.size();
     throw Inaccessible(reason.what() +
@@ -241,7 +240,7 @@ void check_metrics(const RunPlace& place) {
     }
 }
 
-/// What `read` gives of the first checkpoint that is sound as far as it is read.
+/// Returns the result of `read` for the newest checkpoint that it can read.
 template <class Read> static auto read_ahead(const RunPlace& place, Read read) {
     std::vector<std::string> paths;
     if (!place.checkpoint.empty())
@@ -253,7 +252,7 @@ template <class Read> static auto read_ahead(const RunPlace& place, Read read) {
         } catch (const Inaccessible& reason) {
             if (!place.checkpoint.empty()) throw;
             fail_as_inaccessible(paths, i, reason);
-        } catch (const Error&) {  // find_resume_point() says what is wrong with it
+        } catch (const Error&) {  // find_resume_point() will report what is wrong
         }
     return decltype(read(paths[0])){};
 }
@@ -264,7 +263,7 @@ std::string choices_to_go_on_with(const RunPlace& place) {
     return read_ahead(place, [](const std::string& path) { return read_choices(path); });
 }
 
-/// Renames a model that may belong to evaluations after the resume point. Returns what was done.
+/// Renames a model that may come from an evaluation after the resume point. Returns a note.
 static std::string set_model_aside(const HeldPlace& model) {
     const std::string aside = model.name() + ".old";
     if (const std::error_code error = model.folder().rename(model.name(), aside))
@@ -281,7 +280,7 @@ std::string renew_best_model(const RunFiles& files, const ResumePoint& resume, b
     const std::string best = checkpoint_name(here.best_step);
     try {
         std::optional<HeldFolder> folder = files.checkpoints_if_any();
-        // a run that was branched from another folder has its best checkpoint there
+        // The best checkpoint of a run that was branched from another folder is there.
         if (const fs::path elsewhere = fs::path(resume.path).parent_path().parent_path() / "checkpoints";
             (!folder || !folder->has(best)) && is_there(elsewhere / best))
             folder = HeldFolder(elsewhere, HeldFolder::IfLink::follow);
@@ -307,7 +306,7 @@ void check_room(const std::string& folder, size_t bytes, const std::string& what
         fail(Exit::io, place.string() + ": cannot be written: " + std::strerror(errno) + "; choose another --output");
     fs::space_info space = fs::space(place, error);
     if (error) return;
-    // of the run that goes on or is replaced
+    // Counts the files of the resumed or replaced run as available.
     for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
         if (std::error_code unseen; entry->is_regular_file(unseen)) space.available += entry->file_size(unseen);
     if (space.available < bytes)

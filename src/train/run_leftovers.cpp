@@ -27,13 +27,13 @@ bool is_number(const std::string& text) {
     return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
-/// Whether `name` is `begin`NUMBER`end`.
+/// True if `name` is `begin`, a number, and `end`.
 bool is_numbered(const std::string& name, std::string_view begin, std::string_view end) {
     return name.size() > begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end) &&
            is_number(name.substr(begin.size(), name.size() - begin.size() - end.size()));
 }
 
-/// Whether a killed run may have left a file of this name, half written.
+/// True if `name` is that of a file that a killed run may have left half written.
 bool is_half_written(const std::string& name) {
     if (!name.ends_with(partial)) return false;
     const std::string whole = name.substr(0, name.size() - partial.size());
@@ -41,7 +41,7 @@ bool is_half_written(const std::string& name) {
            is_checkpoint_name(whole);
 }
 
-/// Whether the name is that of a checkpoint, or of one that set_aside_after() renamed.
+/// True if `name` is that of a checkpoint, or of one that set_aside_after() renamed.
 bool is_of_checkpoint(const std::string& name) {
     const size_t aside = name.find(".old");
     const std::string rest = aside == std::string::npos ? "" : name.substr(aside);
@@ -56,7 +56,7 @@ void remove_reports(const HeldFolder& run) {
         for (const std::string& name : folder.names(ignored))
             if (is_numbered(name, "rank-", ".txt")) folder.remove(name);
         run.remove("stalled");
-    } catch (const Error&) {  // there is none, or it is none of Convoy's
+    } catch (const Error&) {  // there is no such folder, or it is not Convoy's
     }
 }
 
@@ -91,7 +91,7 @@ bool has_steps(const RunFiles& files) {
         for (const std::string& name : checkpoints_in(*checkpoints))
             if (step_of_checkpoint(name) != 0) return true;
     std::ifstream lines(run.path("metrics.jsonl"));
-    if (!lines) return true;  // nothing is known of it
+    if (!lines) return true;  // unknown, so it may have steps
     for (std::string line; std::getline(lines, line);)
         if (line.find("\"kind\":\"train\"") != std::string::npos) return true;
     return false;
@@ -99,12 +99,12 @@ bool has_steps(const RunFiles& files) {
 
 void remove_run(const RunFiles& files) {
     const HeldFolder run = files.run();
-    // checkpoints first: if a later removal fails, no run can resume from half a run
+    // Checkpoints first: if a later removal fails, no run can resume from the rest.
     if (const std::optional<HeldFolder> checkpoints = files.checkpoints_if_any()) {
         std::error_code unknown;
         for (const std::string& name : checkpoints->names(unknown))
             if (is_of_checkpoint(name)) remove_or_fail(*checkpoints, name);
-        // with other files in it, or a link, it stays
+        // Fails, and so keeps the folder, if it holds other files or is a link.
         ::unlinkat(run.fd(), "checkpoints", AT_REMOVEDIR);
     }
     for (const std::string_view name : files_of_a_run) remove_or_fail(run, std::string(name));

@@ -9,13 +9,13 @@ namespace {
 struct StopSignal {
     int number;
     const char* name;
-    bool ends;  ///< a SIGKILL may follow soon
+    bool ends;  ///< a SIGKILL may follow soon after it
 };
 constexpr StopSignal stop_signals[] = {{SIGUSR1, "SIGUSR1", false}, {SIGUSR2, "SIGUSR2", false},
                                        {SIGINT, "SIGINT", false},   {SIGTERM, "SIGTERM", true},
                                        {SIGHUP, "SIGHUP", true},    {SIGXCPU, "SIGXCPU", true}};
 
-// A signal handler can reach nothing else.
+// Global, because a signal handler has no other access.
 Requests* flags = nullptr;
 volatile std::sig_atomic_t received = 0, ending = 0, continued = 0, continued_once = 0;
 
@@ -47,12 +47,12 @@ bool is_ignored(int signal) {
     return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-// Asked before main, because a library of MPI may set another handler.
+// Determined before main, because an MPI library may set another handler.
 const bool hangups_ignored = is_ignored(SIGHUP);
 
 }  // namespace
 
-/// A parent that blocks signals, as some servers do, hands that on.
+/// Unblocks the signals. A process inherits blocked signals from its parent, such as some servers.
 static void unblock_stop_signals() {
     sigset_t all;
     sigemptyset(&all);
@@ -64,13 +64,13 @@ void stop_on_signals(Requests& requests) {
     flags = &requests;
     struct sigaction action{};
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;  // a write of metrics or of a checkpoint goes on
+    action.sa_flags = SA_RESTART;  // a write of metrics or of a checkpoint continues
     for (const StopSignal& s : stop_signals)
         if (s.number != SIGHUP || !hangups_ignored) sigaction(s.number, &action, nullptr);
     action.sa_handler = on_continue;
     sigaction(SIGCONT, &action, nullptr);
     unblock_stop_signals();
-    std::signal(SIGPIPE, SIG_IGN);  // a write to a pipe without reader fails, as one to a full disk does
+    std::signal(SIGPIPE, SIG_IGN);  // writing to a pipe without reader then fails, like to a full disk
 }
 
 bool take_continued() {

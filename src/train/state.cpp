@@ -6,15 +6,15 @@
 namespace convoy {
 namespace {
 
-/// Every tensor starts at a multiple of a cache line; the padding stays zero, which every optimizer
-/// leaves alone.
+/// Returns a size rounded up so that the next tensor starts at a cache line. The padding stays
+/// zero, because no optimizer changes it.
 size_t padded(size_t elements) { return (elements + stats_elements - 1) / stats_elements * stats_elements; }
 
 Tensor view(const Buffer& buffer, size_t offset, Shape shape) {
     return {static_cast<float*>(buffer.get()) + offset, shape, DType::f32};
 }
 
-/// Parameters in the order in which backward reaches them, either the trained or the frozen ones.
+/// Returns the trained or the frozen parameters, in the order in which backward reaches them.
 std::vector<ParamId> backward_order(const Graph& graph, bool frozen) {
     std::vector<ParamId> order;
     for (auto op = graph.ops.rbegin(); op != graph.ops.rend(); ++op)
@@ -29,7 +29,7 @@ uint32_t fnv1a(const std::string& text) {
     return hash;
 }
 
-/// The first `in` filters of a convolution weight [out, kh, kw, in] copy one channel each.
+/// Makes each of the first `in` filters of a convolution weight [out, kh, kw, in] copy one channel.
 void copy_channels(const Shape& s, std::vector<float>& weight) {
     const size_t filter = size_t(s.h) * s.w * s.c, middle = (size_t(s.h / 2) * s.w + size_t(s.w / 2)) * s.c;
     for (size_t o = 0; o < size_t(std::min(s.n, s.c)); ++o) {
@@ -55,7 +55,7 @@ State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bo
     for (size_t id = 0; id < count; ++id) model_.push_back({graph.params[id].name, params_[id]});
 }
 
-/// Where each trained parameter's gradient lies, after the batch sums.
+/// Sets the arena offset of each trained parameter's gradient, after the batch sums.
 void State::lay_out_gradients(const Graph& graph) {
     counts_ = {stats_elements};
     arena_ = stats_elements;
@@ -68,7 +68,7 @@ void State::lay_out_gradients(const Graph& graph) {
     }
 }
 
-/// Trained parameters at the offsets of their gradients, then frozen ones.
+/// Allocates trained parameters at the offsets of their gradients, then frozen ones.
 void State::allocate_weights(const Graph& graph, Backend& backend) {
     const std::vector<ParamId> frozen = backward_order(graph, true);
     size_t all = arena_;
@@ -83,7 +83,8 @@ void State::allocate_weights(const Graph& graph, Backend& backend) {
     }
 }
 
-/// Planes of optimizer state, each with the offsets of the gradients; the last one of look-ahead.
+/// Allocates planes of optimizer state, with the offsets of the gradients. The last plane is
+/// look-ahead's, if there is one.
 void State::allocate_optimizer(Backend& backend, const OptimizerSpec& spec, bool look_ahead) {
     if (look_ahead) look_ahead_ = spec.state_per_element();
     const int planes = spec.state_per_element() + int(look_ahead);
@@ -101,7 +102,6 @@ void State::allocate_optimizer(Backend& backend, const OptimizerSpec& spec, bool
     }
 }
 
-/// Running statistics, then their look-ahead averages.
 std::vector<size_t> running_offsets(const Graph& graph) {
     std::vector<size_t> offsets;
     size_t at = 0;

@@ -14,8 +14,8 @@ std::vector<RowRun> runs_of(const SplitPieces& pieces, const RowShapes& shapes) 
     return runs;
 }
 
-/// Blocks of the size that is asked for, or of at least eight runs: those of decoded files are
-/// large.
+/// Returns the order for blocks of the wanted size, but of at least eight runs, because runs of
+/// decoded files are large.
 StreamOrder order_of(const SplitPieces& pieces, const RowShapes& shapes, size_t asked) {
     std::vector<RowRun> runs = runs_of(pieces, shapes);
     size_t bytes = stream_block_bytes(asked, size_t(shapes[shapes.rows()].offset));
@@ -24,14 +24,14 @@ StreamOrder order_of(const SplitPieces& pieces, const RowShapes& shapes, size_t 
     return StreamOrder(std::move(runs), bytes);
 }
 
-/// What one thread reads pieces with.
+/// Returns the function with which one thread reads pieces. It owns the thread's buffers.
 PieceLoader::Read reader_of(std::shared_ptr<const SplitPieces> pieces) {
     return [pieces = std::move(pieces), scratch = std::make_shared<SplitPieces::Scratch>()](
                int32_t piece, uint8_t* to) { pieces->read(size_t(piece), to, *scratch); };
 }
 
-/// Bytes of a block that `ranks` of `all` ranks hold: a rank has the pieces that begin in its
-/// share.
+/// Returns the bytes of a block that `ranks` of `all` ranks hold. A rank has the pieces that begin
+/// in its share.
 size_t half_bytes(const StreamOrder& order, size_t ranks, int all) {
     return (order.most_block_bytes() * ranks + size_t(all) - 1) / size_t(all) + order.most_run_bytes();
 }
@@ -42,7 +42,7 @@ StreamBlocks::StreamBlocks(std::shared_ptr<const SplitPieces> all, const RowShap
     : pieces(std::move(all)), order(order_of(*pieces, shapes, block_bytes)) {}
 
 void StreamBlocks::check_batch(const RowShapes& shapes, int64_t global_batch) const {
-    // of images of many sizes a block may have more of the large ones: twice as many as there are
+    // A block of ragged images may have fewer than the mean size suggests: the margin is two.
     const size_t margin = shapes.places() ? 2 : 1,
                  images = order.least_block_bytes() / std::max<size_t>(1, shapes.mean_bytes()) / margin;
     if (order.blocks() > 1 && size_t(global_batch) > images)
@@ -86,7 +86,7 @@ int64_t Stream::number_of(int64_t e, int64_t position) {
            1;
 }
 
-/// Which rank reads which pieces of a block, and where they and their rows lie.
+/// Assigns a block's pieces to ranks, and sets the places of its rows. Returns this rank's jobs.
 std::vector<PieceLoader::Job> Stream::deal(const StreamOrder::Epoch& e, Block& block) const {
     const auto& runs = blocks_.order.runs();
     const int64_t of_epoch = block.number % blocks_.order.blocks();
@@ -137,7 +137,7 @@ void Stream::begin(const SampleOrder& order, int64_t e, int64_t first, int64_t e
         return;
     }
     loader_.cancel();
-    memory_->barrier();  // nobody writes to it, or reads from it
+    memory_->barrier();  // no rank of the group writes or reads the memory any more
     held_ = {};
     first_ = number;
     read(number);
@@ -158,7 +158,7 @@ const Stream::Block& Stream::held(int64_t number) {
 
 void Stream::pass_to(int64_t number) {
     for (; first_ < number; ++first_) {
-        held(first_);  // though it was passed over, it is being written
+        held(first_);  // waits, because a skipped block is still being written
         memory_->barrier();
         read(first_ + 2);
     }

@@ -6,11 +6,11 @@
 
 namespace convoy {
 
-/// An image of a batch, as much of it as is read.
+/// The part of an image that a step reads.
 struct Supply::Item {
     StoredRow row;
     ImagePlace place;
-    size_t skipped, bytes;  ///< before the first line that is read; of those that are
+    size_t skipped, bytes;  ///< bytes before the first line that is read; bytes of the lines that are
 
     static size_t sum(const std::vector<Item>& items) {
         size_t bytes = 0;
@@ -32,8 +32,8 @@ Supply::Supply(Comm& comm, Backend& backend, RowStore* store, const RowShapes& s
       exchange_(store ? std::make_unique<Exchange>(comm) : nullptr),
       exceptions_(std::uncaught_exceptions()) {}
 
-// While an exception leaves messages on their way, MPI may still read and write their memory: the
-// process ends soon, and that goes with it.
+// If an exception leaves messages in flight, MPI may still read and write their buffers. These are
+// then leaked, because the process ends soon.
 Supply::~Supply() {
     if (std::uncaught_exceptions() <= exceptions_) return;
     [[maybe_unused]] const auto* const messages = packed_.release();
@@ -79,7 +79,7 @@ void Supply::post(int64_t step) {
     posted_ = step + 1;
 }
 
-/// What of a batch a rank takes.
+/// Returns the items of a rank's share of a batch.
 std::vector<Supply::Item> Supply::items_of(int64_t epoch, const std::vector<StoredRow>& rows, int rank) const {
     const Share share = plan_.dealing(comm_.size()).samples_of(int64_t(rows.size()), rank);
     std::vector<Item> items;
@@ -94,7 +94,8 @@ std::vector<Supply::Item> Supply::items_of(int64_t epoch, const std::vector<Stor
     return items;
 }
 
-/// Copies what this node has; the rest lies after it, by group, and is received.
+/// Copies the images that this node has to the batch. The others follow, by group; returns the
+/// messages that receive them.
 std::vector<Exchange::Message> Supply::fill(const std::vector<Item>& items) {
     const Groups& groups = store_->groups();
     const HostBatch batch = feed_->claim(Item::sum(items));
@@ -120,7 +121,8 @@ std::vector<Exchange::Message> Supply::fill(const std::vector<Item>& items) {
     return receive;
 }
 
-/// What this rank sends: to each rank of another node that takes its images here.
+/// Returns the messages that this rank sends to ranks of other nodes. Each member of a group serves
+/// certain ranks of every other group.
 std::vector<Exchange::Message> Supply::pack(int64_t step, int64_t epoch, const std::vector<StoredRow>& rows) {
     const Groups& groups = store_->groups();
     const size_t members = groups.members[size_t(groups.own())].size();

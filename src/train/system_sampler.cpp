@@ -10,7 +10,7 @@ double seconds_since_1970() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Field by field.
+/// Adds two samples field by field.
 SystemSample sum_of(const SystemSample& a, const SystemSample& b) {
     return {.utilisation = a.utilisation + b.utilisation,
             .memory_bytes = a.memory_bytes + b.memory_bytes,
@@ -39,12 +39,12 @@ std::vector<SystemRow> SystemSampler::take() {
 }
 
 void SystemSampler::watch() {
-    sample_();  // what was before does not count
+    sample_();  // starts the interval; use before it does not count
     SystemSample sum;
     int single = 0, samples = 0;
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::duration<double>(pace_.every), [this] { return done_; })) {
-        lock.unlock();  // a driver may take its time
+        lock.unlock();  // a driver may be slow
         const SystemSample now = sample_();
         sum = samples == 0 ? now : sum_of(sum, now);
         ++samples;

@@ -1,5 +1,5 @@
-// Traces whole training steps. Apart from the loop as profile.cpp is; the steps themselves are the
-// loop's.
+// Traces whole training steps, outside of the training loop, like profile.cpp. The steps are those
+// that the loop runs.
 #include <algorithm>
 
 #include "train/trainer.h"
@@ -9,10 +9,10 @@ namespace convoy {
 std::vector<Span> Trainer::timeline(int64_t steps) {
     const Runnable& program = measured();
     std::vector<std::vector<Span>> traced(static_cast<size_t>(steps));
-    comm_.barrier();  // hosts have clocks of their own
+    comm_.barrier();  // a common origin, because hosts have different clocks
     const double origin = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
     for (std::vector<Span>& spans : traced) {
-        step_ = 0;  // the schedule and the order of samples end somewhere
+        step_ = 0;  // repeats step 0, because schedule and sample order have an end
         upload_counters(0);
         supply_batch();
         spans.reserve(4 * program.tape.size());

@@ -22,7 +22,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       requests_(requests),
       held_(backend, state_) {
     const double steps = std::ceil(setup.epochs * double(epoch_plan_.steps()) - 1e-9);
-    constexpr int64_t most_steps = 100'000'000;  // the schedule lies on the device, four bytes a step
+    constexpr int64_t most_steps = 100'000'000;  // the schedule on the device has four bytes per step
     const int64_t all = int64_t(std::min(steps, 2.0 * most_steps));
     total_steps_ = setup.max_steps > 0 ? std::min(all, setup.max_steps) : all;
     if (total_steps_ > most_steps)
@@ -34,7 +34,8 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
     if (setup.logical_ranks > 0) exact_ = std::make_unique<LogicalRanks>(dealing_, comm.rank(), backend, state_);
 }
 
-/// A stage ends where images get another size, or a parameter is not trained any more.
+/// Divides the training into stages. A stage ends when images get another size, or when a parameter
+/// is no longer trained.
 void Trainer::plan_stages() {
     const ParamRules rules = param_rules(setup_, epoch_plan_.steps());
     std::set<int64_t> ends = {INT64_MAX};
@@ -51,7 +52,7 @@ void Trainer::plan_stages() {
         from = until;
         if (from >= total_steps_) break;
     }
-    stages_.back().until = INT64_MAX;  // what is measured after the last epoch, too
+    stages_.back().until = INT64_MAX;  // includes steps that are measured after the last epoch
 }
 
 void Trainer::plan() {
@@ -118,7 +119,8 @@ void Trainer::build() {
     if (evaluator_) evaluator_->build(arenas_);
 }
 
-/// Smaller images show as much: they are resized to be as much smaller.
+/// Returns the augmentation of a stage. Smaller images are resized in proportion, so that they show
+/// the same part of the picture.
 Augment Trainer::augment_for(const Stage& stage) const {
     const Graph& graph = *stage.graph;
     Augment augment = setup_.augment;
@@ -167,7 +169,7 @@ void Trainer::build(Runnable& r, const Stage& stage, const Update& update) {
     backend_.update(update, r.ending);
     for (int replica = 0; setup_.look_ahead > 0 && replica < state_.replicas(); ++replica) {
         LookAhead average = state_.look_ahead(update, replica);
-        if (replica > 0) average.count = 0, average.segments.clear();  // there is one set of weights
+        if (replica > 0) average.count = 0, average.segments.clear();  // all replicas have the same weights
         average.decays = static_cast<float*>(decays_.get());
         average.counters = counters();
         if (update.latch) average.stats = state_.stats();
@@ -188,7 +190,8 @@ void Trainer::build(Runnable& r, const Stage& stage, const Update& update) {
     r.run = exact_ || backend_.synchronous() ? apart(r) : backend_.finish(std::move(whole));
 }
 
-/// A step whose weights, while they are not written yet, may be read by another thread.
+/// Returns a step that holds the lock of held_ while it writes weights. Until then another thread
+/// may read them.
 std::function<void()> Trainer::apart(const Runnable& r) {
     std::function<void()> gradients = backend_.finish(r.tape);
     if (exact_) gradients = until_it_fits(std::move(gradients));
@@ -199,7 +202,8 @@ std::function<void()> Trainer::apart(const Runnable& r) {
     };
 }
 
-/// The exponents that a step showed are those of the gradients that it has once more.
+/// Returns a function that computes the gradients, and repeats that if they overflowed. The second
+/// time it uses the exponents that the first one reported.
 std::function<void()> Trainer::until_it_fits(std::function<void()> gradients) {
     return [this, gradients = std::move(gradients)] {
         gradients();

@@ -102,7 +102,7 @@ public:
     /// Receives a copy of the whole state, which is complete on rank 0 only.
     virtual void on_checkpoint(Checkpoint&&) = 0;
     /// Returns the newest checkpoint on rank 0, to roll back to after step `failed`; nothing if
-    /// there is none, and on other ranks. Later steps will be reported again.
+    /// there is none, and on other ranks. Steps after that checkpoint will be reported again.
     virtual std::optional<Checkpoint> on_rollback(int64_t failed) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Takes a trainer's state, and puts it back.
+// Saves and restores a trainer's state.
 #include "train/trainer.h"
 
 namespace convoy {
@@ -22,7 +22,7 @@ Checkpoint Trainer::position() {
 
 std::vector<float> Trainer::running_statistics() {
     const size_t count = state_.running().count();
-    const auto most = size_t(dealing_.logical_of(0).count);  // rank 0 has as many as any
+    const auto most = size_t(dealing_.logical_of(0).count);  // no rank has more than rank 0
     std::vector<float> mine(count * most);
     backend_.download(mine.data(), state_.running().data, size_t(logical_.count) * count * sizeof(float));
     const std::vector<float> gathered = comm_.gather(mine);
@@ -89,8 +89,8 @@ void Trainer::restore(Checkpoint from) {
     require(step_ <= total_steps_, "a run ends after the checkpoint it goes on from");
 }
 
-/// Each (logical) rank its own running statistics; on another number of them, the mean, as
-/// Comm::average takes it.
+/// Restores each (logical) rank's running statistics. If their number has changed, all get the
+/// mean, computed like Comm::average().
 void Trainer::restore_running(Checkpoint& from) {
     comm_.broadcast(&from.ranks, sizeof from.ranks);
     const size_t count = state_.running().count();
@@ -113,7 +113,7 @@ void Trainer::restore_exponents(Checkpoint& from) {
     exact_->set_exponents(from.exponents);
 }
 
-/// Not if another kind of backend wrote it.
+/// Restores Backend::kept_state(), unless another kind of backend wrote it.
 void Trainer::restore_kept_state(Checkpoint& from) {
     const Tensor kept = backend_.kept_state();
     int64_t fits = kept.count() > 0 && from.backend.size() == kept.count();

@@ -1,4 +1,4 @@
-// The loop over epochs and steps, evaluations within it, and the clocks it watches.
+// The loop over epochs and steps, with evaluations, and with checkpoints and stops by the clock.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -38,19 +38,19 @@ void EpochSummary::add(const StepRecord& r) {
 
 void Trainer::run(TrainListener& listener) {
     const Phase phase(comm_.activity(), "training", "step", step_, total_steps_);
-    if (comm_.root()) requests_.hold = 1;                 // until a step has shown how long it takes
-    if (comm_.max(int64_t(requests_.stop.load())) > 0) {  // asked for before the first step
+    if (comm_.root()) requests_.hold = 1;                 // until the duration of a step is known
+    if (comm_.max(int64_t(requests_.stop.load())) > 0) {  // requested before the first step
         stopped_ = true;
         take_checkpoint(listener);
         return;
     }
-    if (setup_.on_nan == OnNan::rollback && saved_step_ < 0) take_checkpoint(listener);  // something to go back to
+    if (setup_.on_nan == OnNan::rollback && saved_step_ < 0) take_checkpoint(listener);  // to roll back to
     if (evaluation_due_) end_epoch((step_ - 1) / epoch_plan_.steps(), listener);
     while (step_ < total_steps_ && !stopped_) {
         run_epoch(step_ / epoch_plan_.steps(), listener);
         if (evaluation_due_ && !stopped_) end_epoch((step_ - 1) / epoch_plan_.steps(), listener);
     }
-    if (!stopped_) average_running_statistics();  // for the model file, should no evaluation have done it
+    if (!stopped_) average_running_statistics();  // for the model file, unless an evaluation has done it
 }
 
 void Trainer::upload_counters(int64_t epoch) {
@@ -66,20 +66,20 @@ void Trainer::upload_counters(int64_t epoch) {
 struct Trainer::EpochRun {
     EpochSummary summary;
     int64_t first, last;  ///< steps of the epoch; first is not 0 if the run was resumed within it
-    int64_t drained;      ///< steps of the run whose records were read
-    int64_t marked;       ///< steps of the run that `reached` waits for, or whose records were read
+    int64_t drained;      ///< number of the run's steps whose records were read
+    int64_t marked;       ///< number of the run's steps that `reached` waits for, or that were read
     std::function<void()> reached{};
     std::vector<StepRecord> unreported{};
     Clock::time_point start = Clock::now(), reported = start;
 };
 
-/// What some records of steps ask for.
+/// The requests in some records of steps.
 struct Trainer::Asked {
     bool checkpoint = false, skipped = false;
 };
 
-/// Steps until the host looks at their records. A host that is far ahead learns late of a request
-/// to stop, and looks stalled.
+/// Returns the number of steps between two reads of records. A host that is far ahead of the device
+/// would learn late of a request to stop, and would look stalled.
 int64_t Trainer::look_interval() const {
     constexpr int64_t most_ahead = 32, intervals = 2;
     return backend_.synchronous() ? 1 : std::min(setup_.log_interval, most_ahead / intervals);
@@ -87,7 +87,7 @@ int64_t Trainer::look_interval() const {
 
 bool Trainer::checkpoint_step() const { return setup_.checkpoint_steps > 0 && step_ % setup_.checkpoint_steps == 0; }
 
-/// The records of all steps that were launched, or of those up to the last look.
+/// Returns the new records of all launched steps, or of those launched before the last call.
 std::vector<StepRecord> Trainer::read(EpochRun& e, bool all) {
     const int64_t until = all ? step_ : e.marked;
     const std::function<void()> reached = std::exchange(e.reached, all ? nullptr : backend_.mark());
@@ -99,8 +99,8 @@ std::vector<StepRecord> Trainer::read(EpochRun& e, bool all) {
     return drain(std::exchange(e.drained, until), until);
 }
 
-/// Records that ask for something are followed by those of all steps: what is done about them is
-/// done between two steps.
+/// Returns new records. If one has a request, waits for all launched steps and returns their
+/// records too, because requests are handled between two steps.
 std::vector<StepRecord> Trainer::look(EpochRun& e, bool all) {
     std::vector<StepRecord> records = read(e, all || !looks_late());
     const bool ask = std::any_of(records.begin(), records.end(),
@@ -111,7 +111,7 @@ std::vector<StepRecord> Trainer::look(EpochRun& e, bool all) {
     return records;
 }
 
-/// Adds the records to the epoch, and sets stopped_.
+/// Adds records to the epoch, sets stopped_, and returns the requests.
 Trainer::Asked Trainer::take_in(const std::vector<StepRecord>& records, EpochRun& e) {
     e.unreported.insert(e.unreported.end(), records.begin(), records.end());
     Asked asked{.checkpoint = checkpoint_step()};
@@ -124,7 +124,7 @@ Trainer::Asked Trainer::take_in(const std::vector<StepRecord>& records, EpochRun
     return asked;
 }
 
-/// Whether the listener hears of the records now. What is held, or saved, has its rows.
+/// True if the listener must get the records now. They must precede a checkpoint or a held state.
 bool Trainer::report_due(const EpochRun& e, const Asked& asked, bool last, bool hold) const {
     constexpr double longest_silence = 2;  // seconds
     const bool by_steps = int64_t(e.unreported.size()) >= setup_.log_interval ||
@@ -153,7 +153,7 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
         const bool all = last || checkpoint_step() || listener.at_once(step_);
         if (step_ - e.marked < interval && !all) continue;
         const std::vector<StepRecord> records = look(e, all);
-        if (records.empty()) continue;  // the first look that is late
+        if (records.empty()) continue;  // the first read, if records are read one interval late
         const Asked asked = take_in(records, e);
         if (report_due(e, asked, last, records.back().hold)) {
             listener.on_steps(epoch + 1, std::exchange(e.unreported, {}));
@@ -165,7 +165,7 @@ void Trainer::run_epoch(int64_t epoch, TrainListener& listener) {
         watch_clocks(double((looks_late() ? 3 : 2) * interval + 1) * seconds_a_step);
         watch_length(double(interval) * seconds_a_step);
         holding_ = records.back().hold;
-        if (last) break;  // the end of the epoch comes first
+        if (last) break;  // the end of the epoch is handled first
         if (asked.checkpoint || stopped_) take_checkpoint(listener);
         if (holding_ && !stopped_) hold();
     }
@@ -206,7 +206,7 @@ void Trainer::watch_length(double seconds) {
     constexpr double soon = 0.25, between_copies = 5;  // seconds
     const bool costs_little = backend_.synchronous() || seconds_since(held_at_) >= between_copies;
     requests_.hold = seconds >= soon && costs_little;
-    if (seconds < soon) held_.drop();  // a copy would be older and older
+    if (seconds < soon) held_.drop();  // otherwise the copy would become outdated
 }
 
 std::vector<StepRecord> Trainer::drain(int64_t from, int64_t to) {

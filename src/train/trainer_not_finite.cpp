@@ -1,6 +1,6 @@
-// If the loss or the gradients of a step are not finite: stops and says where it began, goes on
-// without the update, or goes back to a checkpoint with a lower rate. The backend left the update
-// out already, on all ranks alike.
+// Handles steps whose loss or gradients are not finite: stops and reports the first such value,
+// continues without the update, or rolls back to a checkpoint with a lower rate. The backend has
+// already skipped the update, on all ranks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t most_skipped_in_a_row = 16;
 constexpr double rollback_factor = 0.5, least_rate_factor = 1.0 / 256;
 
-/// Infinite and NaN have all bits of the exponent set.
+/// True if all numbers are finite. Infinities and NaN have all bits of `exponent` set.
 template <class Bits> bool all_finite(const std::vector<char>& bytes, Bits exponent) {
     for (size_t at = 0; at < bytes.size(); at += sizeof(Bits)) {
         Bits v;
@@ -54,7 +54,7 @@ bool Trainer::roll_back(int64_t failed, TrainListener& listener) {
     upload_rates();
     const BatchStats unlatched;
     backend_.upload(state_.stats(), &unlatched, sizeof unlatched);
-    saved_step_ = -1;  // its rate is another now
+    saved_step_ = -1;  // the checkpoint has the old rate, so another is needed
     return true;
 }
 
@@ -67,7 +67,7 @@ void Trainer::stop_not_finite(const StepRecord& r) {
         message << "is " << (std::isnan(r.loss) ? "nan" : "infinite") << " at step " << r.step;
     message << " (learning rate " << r.learning_rate << "); " << first_not_finite(r.step)
             << "; lower --lr, add --warmup-epochs, or choose --on-nan skip or rollback";
-    // loss and gradients were summed over ranks: all of them see this
+    // Loss and gradients were all-reduced, so all ranks come here.
     fail_everywhere(Exit::not_finite, message.str());
 }
 
@@ -81,7 +81,7 @@ std::string Trainer::first_not_finite(int64_t step) {
     for (const NamedTensor& t : state_.model())
         if (!finite(t.tensor)) return "not finite even before it: " + t.name;
 
-    // The update was left out, so the step can be done again, op by op.
+    // The update was skipped, so the step can be repeated op by op.
     step_ = step - 1;
     upload_counters(step_ / epoch_plan_.steps());
     supply_batch();

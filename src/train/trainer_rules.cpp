@@ -1,5 +1,4 @@
-// What a recipe means for single parameters, and what of it lies on the device before the first
-// step.
+// Computes each parameter's rule from a recipe. Uploads the schedules, and whitening filters.
 #include <algorithm>
 #include <cmath>
 
