@@ -14,8 +14,8 @@ namespace convoy {
 /// Opens or makes a file; `flags` as of open(2). A link is not followed: another user may have put
 /// it there. Throws Exit::io.
 int open_to_write(const std::string& path, int flags);
-/// Makes a new file in place of the one that has this name. A link is not followed, a pipe not
-/// waited for, and what else has the old file as a hard link keeps it. Throws Exit::io.
+/// Replaces the file of this name by a new one. Does not follow a link or wait for a pipe. Other
+/// hard links to the old file keep it. Throws Exit::io.
 int create_to_write(const std::string& path);
 /// Takes the file for this process until it is closed, also by kill -9; false if another process
 /// has it. True where the file system has no locks; errno is then why, and else 0.

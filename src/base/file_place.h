@@ -1,4 +1,4 @@
-// Where a file is, for code that opens files by path.
+// The place of a file, for code that opens files by path.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace convoy {
 
-/// A file that is opened by one path and named by another in messages. They differ for a file in a
-/// held folder: it is opened below /proc/self/fd, and people know the path of the folder.
+/// A file that is opened by one path and shown in messages by another. They differ for a file in a
+/// held folder: it is opened below /proc/self/fd, but people know the path of the folder.
 struct FilePlace {
     FilePlace(const std::string& path) : opened(path), shown(path) {}
     FilePlace(const char* path) : opened(path), shown(path) {}
     FilePlace(const std::filesystem::path& path) : opened(path.string()), shown(path.string()) {}
-    /// A file in a folder, which must be held for as long as the file is opened by this.
+    /// Names a file in a held folder. The folder must be held as long as `opened` is used.
     FilePlace(const HeldFolder& folder, const std::string& name)
         : opened(folder.path(name)), shown(folder.shown(name)) {}
 

@@ -19,7 +19,7 @@ std::vector<std::string> names_in(int folder, std::error_code& error);
 /// Returns the names of what is in a folder, in any order. Throws Inaccessible (base/file_error.h),
 /// ending with `advice`, if it cannot be listed to its end.
 std::vector<std::string> files_in(const std::string& folder, const std::string& advice);
-/// Whether there is something at `path`; false, too, if that cannot be known.
+/// True if there is something at `path`; also false if that cannot be known.
 bool is_there(const std::filesystem::path& path);
 /// Converts the exception of a std::filesystem call to an Error: the path and the reason.
 Error error_at_path(const std::filesystem::filesystem_error& thrown);

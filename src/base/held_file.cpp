@@ -42,7 +42,7 @@ void replace_in(const HeldFolder& folder, const std::string& name, const std::st
 }
 
 std::string random_name(size_t count) {
-    constexpr char characters[] = "abcdefghijklmnopqrstuvwxyz012345";  // 32: each is as likely
+    constexpr char characters[] = "abcdefghijklmnopqrstuvwxyz012345";  // 32, so that all are equally likely
     std::vector<unsigned char> bytes(count);
     if (::getrandom(bytes.data(), count, 0) != ssize_t(count))
         fail(Exit::io, std::string("the system gives no random numbers (") + std::strerror(errno) + "); restart it");

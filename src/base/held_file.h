@@ -7,11 +7,11 @@
 
 namespace convoy {
 
-/// Makes a new file in place of the one that has this name. A link is not followed, and what else
-/// has the old file as a hard link keeps it. Throws Exit::io.
+/// Replaces the file of this name by a new one. Does not follow a link. Other hard links to the old
+/// file keep it. Throws Exit::io.
 Descriptor create_in(const HeldFolder& folder, const std::string& name);
-/// Replaces a file by this text. It survives a crash: a reader sees the old file or the new one.
-/// Throws Exit::io, and has then changed nothing.
+/// Replaces a file by this text. After a crash, a reader sees the old file or the new one. Changes
+/// nothing if it throws Exit::io.
 void replace_in(const HeldFolder& folder, const std::string& name, const std::string& text);
 /// Returns `count` unpredictable letters and digits.
 std::string random_name(size_t count);

@@ -24,15 +24,15 @@ std::error_code reason_if(bool failed) {
 
 bool is_same(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
-/// The flags of fstatat(2) that see what open(2) would have opened.
+/// Returns the flags with which fstatat(2) examines what open(2) would open.
 int looks_at(HeldFolder::IfLink if_link) { return if_link == HeldFolder::IfLink::refuse ? AT_SYMLINK_NOFOLLOW : 0; }
 
 int open_plain(int above, const std::string& name, HeldFolder::IfLink if_link) {
     return ::openat(above, name.c_str(), as_folder | (if_link == HeldFolder::IfLink::refuse ? O_NOFOLLOW : 0));
 }
 
-/// Opens a folder, or where a link leads that this user or root made. The link that is looked at is
-/// the one that is followed. Throws Exit::io for a link of another user.
+/// Opens a folder, or the target of a link that this user or root made. Follows exactly the link
+/// whose owner was checked. Throws Exit::io for a link of another user.
 int open_own(int above, const std::string& name, const std::string& shown) {
     const Descriptor link(::openat(above, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat about{};
@@ -48,7 +48,7 @@ int open_own(int above, const std::string& name, const std::string& shown) {
     return open_plain(above, parent / target, HeldFolder::IfLink::follow);
 }
 
-/// Throws for a folder that could not be opened. `about` was asked for first.
+/// Throws for a folder that could not be opened. `about`: its status from before.
 [[noreturn]] void cannot_open(const std::string& path, int code, bool known, const struct stat& about) {
     if (known && S_ISLNK(about.st_mode))
         fail(Exit::io, path + ": is a symbolic link, which is not followed; remove it");
@@ -56,7 +56,7 @@ int open_own(int above, const std::string& name, const std::string& shown) {
     fail(Exit::io, path + ": cannot be opened: " + reason_and_advice(code, "check the path and its permissions", path));
 }
 
-/// Removes what is called `name` in the open folder `above`. Follows no link.
+/// Removes the entry `name` of the open folder `above`. Follows no link.
 std::error_code remove_below(int above, const std::string& name) {
     if (::unlinkat(above, name.c_str(), 0) == 0 || errno == ENOENT) return {};
     if (errno != EISDIR && errno != EPERM) return reason_if(true);  // POSIX has EPERM for folders
@@ -98,7 +98,7 @@ HeldFolder::HeldFolder(const HeldFolder& above, const std::string& name, IfLink 
 std::string HeldFolder::path(const std::string& name) const {
     const std::string held = "/proc/self/fd/" + std::to_string(fd());
     struct stat opened{}, behind{};
-    // A process that may not look into its own /proc has none, either.
+    // False without /proc, and also if this process may not read its own.
     if (::fstat(fd(), &opened) == 0 && ::stat(held.c_str(), &behind) == 0 && is_same(opened, behind))
         return held + "/" + name;
     if (!is_still_at_its_path())
@@ -116,7 +116,7 @@ bool HeldFolder::is_still_at_its_path() const {
 
 bool HeldFolder::was_removed() const {
     struct stat opened{};
-    return ::fstat(fd(), &opened) != 0 || opened.st_nlink == 0;  // file servers forget what is removed
+    return ::fstat(fd(), &opened) != 0 || opened.st_nlink == 0;  // fstat fails for removed folders on file servers
 }
 
 std::string HeldFolder::real_path() const {

@@ -13,13 +13,11 @@
 
 namespace convoy {
 
-/// Returns a path without slashes at its end: before one, open(2) follows a link whatever it is
-/// told.
+/// Returns a path without slashes at its end, because open(2) always follows a link before a slash.
 std::string without_slashes(std::string path);
 
-/// Holds an open folder. Names are those of entries in it, without a slash, and no entry that is a
-/// link is followed. Messages name entries as the user named the folder. Copies share the
-/// descriptor.
+/// Holds an open folder. Names are those of its entries, without a slash. Entries that are links
+/// are not followed. Messages show the path that the user gave. Copies share the descriptor.
 class HeldFolder {
 public:
     /// Says if a link as the last component of a path is followed. `follow_own` refuses a link of
@@ -36,10 +34,9 @@ public:
     const std::string& shown() const { return shown_; }
     std::string shown(const std::string& name) const { return shown_ + "/" + name; }
     /// Returns a path of an entry for libraries that take no descriptor: "/proc/self/fd/N/NAME".
-    /// Without /proc it is shown(NAME), as long as this folder is still there. Throws Exit::io
-    /// where it is not.
+    /// Without /proc, returns shown(NAME), or throws Exit::io if that leads to another folder.
     std::string path(const std::string& name) const;
-    /// Runs `action`; where messages of its errors name path(), they name shown() instead.
+    /// Runs `action`, and replaces path() by shown() in the messages of its errors.
     template <class Action> auto named(Action action) const {
         try {
             return action();
@@ -49,36 +46,35 @@ public:
             fail(error.code, with_shown(error.what()));
         }
     }
-    /// Whether the path still leads to this folder.
+    /// True if the path still leads to this folder.
     bool is_still_at_its_path() const;
-    /// Whether the folder was removed, so that nothing can be made in it.
+    /// True if the folder was removed, so that no entry can be made in it.
     bool was_removed() const;
-    /// Returns where the folder is, without links, for people.
+    /// Returns the current path of the folder, without links, for people.
     std::string real_path() const;
     /// Returns the names of all entries, unsorted. Sets `error` if some may be missing.
     std::vector<std::string> names(std::error_code& error) const;
 
-    /// Makes a file that is not there yet, and opens it to read and write. Throws Exit::io.
+    /// Makes a file that does not exist yet, and opens it to read and write. Throws Exit::io.
     Descriptor open_new(const std::string& name) const;
-    /// Makes a new file in place of the one that has this name, as create_to_write(). Throws
-    /// Exit::io.
+    /// Replaces the file of this name by a new one, as create_to_write() does. Throws Exit::io.
     Descriptor replace(const std::string& name) const;
     /// Opens or makes a file; `flags` as of open(2). Throws Exit::io.
     Descriptor open_to_write(const std::string& name, int flags) const;
-    /// Opens a file that is there; `flags` as of open(2). Throws Inaccessible (base/file_error.h).
+    /// Opens an existing file; `flags` as of open(2). Throws Inaccessible (base/file_error.h).
     Descriptor open_existing(const std::string& name, int flags = O_RDONLY) const;
-    /// Whether there is an entry of this name; a link counts whatever it leads to.
+    /// True if there is an entry of this name. A link counts even if it leads nowhere.
     bool has(const std::string& name) const;
-    /// Makes a folder if there is no entry of this name. Throws Exit::io if there is none then.
+    /// Makes a folder unless there is an entry of this name. Throws Exit::io if that fails.
     void make_folder(const std::string& name) const;
 
-    /// Renames an entry, in place of what is called `to`.
+    /// Renames an entry, and replaces the entry `to` if there is one.
     std::error_code rename(const std::string& from, const std::string& to) const;
     /// Removes a file, a link or an empty folder. No error if there is none.
     std::error_code remove(const std::string& name) const;
-    /// Removes an entry, and all that is in it if it is a folder. No error if there is none.
+    /// Removes an entry, with its content if it is a folder. No error if there is none.
     std::error_code remove_tree(const std::string& name) const;
-    /// Brings what was made, renamed and removed to the disk.
+    /// Waits until new, renamed and removed entries are on disk.
     std::error_code sync() const;
 
 private:

@@ -7,7 +7,7 @@
 namespace convoy {
 namespace {
 
-/// Opens the folder that `path` lies in. A folder that cannot be opened is said of the file.
+/// Opens the parent folder of `path`. If that fails, the message names the file.
 HeldFolder folder_of(const std::string& path) {
     make_folder_of(path);
     const size_t slash = path.rfind('/');

@@ -1,4 +1,4 @@
-// Where a file is to be: a name in an open folder.
+// The place for a file that will be written: a name in an open folder.
 #pragma once
 #include <string>
 #include <utility>
@@ -7,13 +7,12 @@
 
 namespace convoy {
 
-/// Functions that write whole files take one of these, so that a path does as well.
+/// The argument of functions that write whole files. It converts from a path.
 class HeldPlace {
 public:
     HeldPlace(HeldFolder folder, std::string name)
         : folder_(std::move(folder)), name_(std::move(name)), shown_(folder_.shown(name_)) {}
-    /// Opens the folder that `path` lies in, and makes it first if it is not there. Throws
-    /// Exit::io.
+    /// Opens the parent folder of `path`, and makes it first if it is missing. Throws Exit::io.
     HeldPlace(const std::string& path);
 
     const HeldFolder& folder() const { return folder_; }

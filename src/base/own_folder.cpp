@@ -32,7 +32,7 @@ HeldFolder folder_above(const std::string& path, const char* purpose) try {
     fail(Exit::io, path + ": cannot be " + purpose + ": " + error.what());
 }
 
-/// Whether the file system shows a file made just now with this owner too, and as open to others.
+/// True if the file system also shows a newly made file with that owner, and as writable to others.
 /// Network file systems may show one owner for several users; FAT and CIFS keep no modes.
 bool is_as_if_made_now(const HeldFolder& above, const std::string& name, const struct stat& folder) {
     const std::string trial = name + "-" + random_name(6);
@@ -45,7 +45,8 @@ bool is_as_if_made_now(const HeldFolder& above, const std::string& name, const s
     return known && made.st_uid == folder.st_uid && (folder.st_mode & others_write & ~made.st_mode) == 0;
 }
 
-/// Throws Exit::usage unless a folder is this user's alone.
+/// Throws Exit::usage if a folder is another user's, or others may write to it. Accepts an owner
+/// and mode that the file system shows for every new file.
 void check_owner(const HeldFolder& above, const std::string& path, const struct stat& about,
                  const std::string& advice) {
     if (!S_ISDIR(about.st_mode))

@@ -42,8 +42,9 @@ public:
     FilePlace source(const std::string& path) const;
     /// Content of the folder before this conversion: shards of the same conversion or of another.
     enum class Before { nothing, same, other };
-    /// Removes what another conversion left. Call on the rank that called take(). `identity`: a
-    /// text of everything that shards depend on. Throws Exit::io if a file cannot be removed.
+    /// Removes what another conversion left, and returns what was there. Call on the rank that
+    /// called take(). `identity`: a text of everything that shards depend on. Throws Exit::io if a
+    /// file cannot be removed.
     Before prepare(const std::string& identity);
 
     FilePlace shard(const std::string& name) const { return {*shards_, name}; }

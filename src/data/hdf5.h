@@ -58,8 +58,8 @@ Handle access_without_lock();
 /// opened, or is open for writing.
 Handle open(const std::string& path);
 /// Says when chunks are written to disk: from a cache, when their data set is closed, or at once.
-/// If the disk is full at that close, HDF5 1.14 keeps an identifier of freed memory, and the next
-/// flush of any file crashes. A process that survives a failed write must therefore use at_once.
+/// If the disk is then full, HDF5 1.14 keeps an identifier of freed memory, and the next flush of
+/// any file crashes. A process that survives a failed write must therefore use at_once.
 enum class Chunks { cached, at_once };
 /// Creates a file on disk, with V110 bounds. Replaces a file or link there. Throws Exit::io.
 Handle create(const FilePlace&, Chunks chunks = Chunks::cached);
@@ -91,8 +91,8 @@ Extent extent(hid_t file, const std::string& dataset, const std::string& path);
 Handle create_dataset(hid_t file, const std::string& name, hid_t type, std::vector<hsize_t> dims,
                       std::vector<hsize_t> chunk, const std::string& path);
 /// Writes or reads rows [first, first + rows) of the leading dimension. Throws Exit::io if writing
-/// fails, Exit::bad_input if reading fails. Reading refuses a chunk that is missing or has a wrong
-/// stored size, because HDF5 would read beyond the end of a short one.
+/// fails, Exit::bad_input if reading fails. Reading refuses chunks that are missing or have a wrong
+/// stored size: HDF5 would read beyond the end of a short one.
 void write_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, const void* from,
                 const std::string& path);
 void read_rows(hid_t dataset, hid_t memory_type, hsize_t first, hsize_t rows, void* to, const std::string& path);

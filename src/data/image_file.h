@@ -61,9 +61,9 @@ constexpr int64_t most_image_pixels = 100'000'000;
 /// the limit; a data set of files (ImageLayout::jpeg) then leaves it out.
 constexpr int64_t most_pixel_bytes_a_byte = 2048;
 
-/// Decodes a whole file into `to`, reusing its memory. Throws BadImage for a file that is neither
-/// JPEG nor PNG, is above the limits, has more pixels than its bytes can hold, is truncated, or is
-/// damaged so that a decoder notices.
+/// Decodes a whole file into `to`, reusing its memory. Throws BadImage if the file is neither JPEG
+/// nor PNG, is above the limits, or has more pixels than its bytes can hold. Also throws it for
+/// truncation, and for damage that a decoder notices.
 void decode_image(FileBytes, RgbImage& to);
 
 // Decoders of one format each, for decode_image().

@@ -15,8 +15,8 @@ struct SourceFile {
 /// Returns them for `path`. Throws Exit::bad_input if there is no such file.
 SourceFile look_at_source(const std::string& path);
 
-/// Recognises files that lie outside a folder although their paths begin with it: through links,
-/// "..", or absolute paths.
+/// Recognises files that lie outside a folder although their paths begin with that folder. Links,
+/// "..", and absolute paths after it may lead outside.
 class Outside {
 public:
     explicit Outside(const std::string& root);

@@ -15,7 +15,7 @@ namespace convoy {
 /// One image file.
 struct ListedImage {
     std::string label;    ///< class as the source gives it: a name or a number
-    std::string name;     ///< name with its class: "n01440764/x.JPEG"; in a folder, its path in the source
+    std::string name;     ///< class and file name: "n01440764/x.JPEG"; in a folder, the path in the source
     int32_t source = 0;   ///< index into ImageList::sources
     int64_t offset = -1;  ///< byte offset in the archive; -1: a separate file
     int64_t bytes = 0;
@@ -96,8 +96,8 @@ struct ImageSource {
 /// - a list: its paths are relative to its folder;
 /// - with `list`, that gives the labels, and images that it does not name are left out. It names
 ///   members of archives by their full names, or by the last parts of these.
-/// Throws Exit::bad_input if there is nothing, for a source without images, for an image without a
-/// label or with two, and for a line that may mean several images.
+/// Throws Exit::bad_input for a missing source, and for one without images. Also throws it for an
+/// image without a label or with two, and for a line that may mean several images.
 ImageList list_images(const ImageSource&);
 
 /// The classes, in the order of their indices.

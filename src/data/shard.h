@@ -1,8 +1,9 @@
 // The data set on disk: DIR/train-00000-of-00005.h5 …, DIR/test-00000-of-00001.h5 and
-// DIR/manifest.json. A shard holds /labels int32 [n] and /images uint8 [n, height, width, channels]
-// (float32 for vectors), or /pixels for images that differ in size (data/shard_ragged.h). Both are
-// chunked and checksummed. Root attributes repeat the properties of the whole data set. Claimed
-// sizes are checked against the file's size first. /pictures (data/shard_pictures.h) is optional.
+// DIR/manifest.json. A shard holds /labels int32 [n] and /images uint8 [n, height, width,
+// channels], chunked and checksummed. Vectors are float32; images that differ in size are in
+// /pixels (data/shard_ragged.h). Root attributes repeat the properties of the whole data set.
+// Claimed sizes are checked against the file's size first. /pictures (data/shard_pictures.h) is
+// optional.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -67,14 +68,14 @@ struct ShardPixels {
 /// everything. Keeps a limited number of shards open, and reopens the others when they are read.
 class SplitReader {
 public:
-    /// Throws Exit::bad_input: no such folder or split, a missing or surplus shard, a shard of
-    /// another kind, size or shape.
+    /// Throws Exit::bad_input for a missing folder or split, a missing or surplus shard, or a shard
+    /// of another kind, size or shape.
     SplitReader(const std::string& dir, const std::string& split, size_t most_open = files_to_keep_open());
     const SplitInfo& info() const { return info_; }
     /// Reads rows [first, first + rows) of the concatenated shards: images [rows, height, width,
     /// channels] as bytes, and labels [rows]. Ragged images are decoded and packed as places()
-    /// says. Throws Exit::bad_input for a checksum mismatch, a label outside [0, classes), a number
-    /// that is not finite, or a file that cannot be decoded.
+    /// says. Throws Exit::bad_input for a checksum mismatch, a label outside [0, classes), a
+    /// non-finite number, or a file that cannot be decoded.
     void read(int64_t first, int64_t rows, uint8_t* images, int32_t* labels) const;
     /// Reads only the labels of these rows.
     void read_labels(int64_t first, int64_t rows, int32_t* labels) const;

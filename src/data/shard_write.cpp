@@ -1,5 +1,5 @@
-// Writes a data set into a folder next to its destination and renames it at the end, so that a
-// failed conversion leaves nothing half-written. The same source gives the same bytes, because
+// Writes a data set into a folder next to its destination, and renames it at the end. A failed
+// conversion therefore leaves nothing half-written. The same source gives the same bytes, because
 // there are no time stamps, and no compression that differs between versions.
 #include <algorithm>
 #include <filesystem>
@@ -19,8 +19,8 @@ namespace {
 // HDF5's chunk cache holds 1 MiB. A larger chunk would be read again for every row.
 constexpr int64_t chunk_target_bytes = 1 << 20;
 
-/// Returns the rows per chunk: as many as fit in the target, evened out, because the last chunk is
-/// stored in full size and should waste little.
+/// Returns the rows per chunk: as many as fit in the target, but evened out over all chunks. The
+/// last chunk is stored in full size, and should waste little.
 int64_t rows_per_chunk(int64_t rows, int64_t row_bytes) {
     const int64_t most = std::max<int64_t>(1, chunk_target_bytes / row_bytes), chunks = (rows + most - 1) / most;
     return std::max<int64_t>(1, (rows + chunks - 1) / std::max<int64_t>(1, chunks));

@@ -1,5 +1,5 @@
-// Reads pieces of a split from any number of threads, without HDF5. HDF5 serves one thread at a
-// time, and a file system that hangs would hold the lock that metrics and checkpoints need.
+// Reads pieces of a split from any number of threads, without HDF5, which serves one thread at a
+// time. A file system that hangs would also hold HDF5's lock, which metrics and checkpoints need.
 #pragma once
 #include <cstdint>
 #include <memory>

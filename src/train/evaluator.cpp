@@ -130,8 +130,8 @@ Tape Evaluator::tape_of(const ProgramPlan& plan, int logical, Backend& backend) 
     return tape;
 }
 
-/// Returns the totals of all ranks, added in the order of logical ranks, so that the loss does not
-/// depend on the number of ranks.
+/// Returns the totals of all ranks. Adds them in the order of logical ranks, so that the loss does
+/// not depend on the number of ranks.
 EvalTotals Evaluator::totals_of_all() {
     std::vector<EvalTotals> mine(size_t(logical_.count));
     backend_.download(mine.data(), totals_.get(), mine.size() * sizeof(EvalTotals));

@@ -1,5 +1,5 @@
-// Evaluates a split exactly, divided over ranks: forward programs for the full batches and the last
-// one, and all-reduced totals.
+// Evaluates every image of a split once, divided over ranks: forward programs for the full batches
+// and the last one, and totals of all ranks.
 #pragma once
 #include "comm/comm.h"
 #include "plan/split.h"
@@ -17,8 +17,8 @@ struct EvalResult {
 enum class Tta {
     plain,
     mirror,  ///< the image and its mirror image
-    /// the same two views with half of the weight; the other half is for these views of the image
-    /// shifted one pixel up and left, and one pixel down and right (reflected border)
+    /// the same two views with half of the weight. The other half is for both views of the image
+    /// shifted by one pixel, up and left or down and right (reflected border)
     full,
 };
 /// A view and the weight of its logits. Weights sum to 1.

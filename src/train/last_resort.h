@@ -1,6 +1,6 @@
-// Saves a run that its launcher is about to kill during a step or an evaluation batch. When
-// OpenMPI's mpirun gets a SIGTERM, it sends its ranks a SIGCONT at once, and a SIGTERM and a
-// SIGKILL soon after (comm/launcher.h).
+// Saves a run that its launcher is about to kill during a step or an evaluation batch. If OpenMPI's
+// mpirun gets a SIGTERM, it sends its ranks a SIGCONT at once, then a SIGTERM and a SIGKILL
+// (comm/launcher.h).
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -17,8 +17,8 @@ public:
     struct Actions {
         /// Writes a checkpoint and waits until it is on disk; false if it could not be written.
         std::function<bool(Checkpoint&&)> save;
-        /// Pauses this rank's computing threads for that time, so that save() has the cores; 0 ends
-        /// the pause.
+        /// Pauses this rank's computation for that time, so that save() has the cores; 0 ends the
+        /// pause.
         std::function<void(double seconds)> pause;
         /// Waits until no checkpoint is being written. Returns the step of the newest on disk; -1:
         /// there is none.

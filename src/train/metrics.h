@@ -1,6 +1,6 @@
 // The measurements of one run, kept by rank 0: RUN/metrics.h5 (tables for analysis) and
 // RUN/metrics.jsonl (for tail -f). publish() rebuilds metrics.h5 in memory and renames it into
-// place, so that it can be opened at any moment, also after kill -9. Adding a row only stores it;
+// place: it can be opened at any moment, also after kill -9. Adding a row only stores it;
 // write_lines() and publish() write it to the files.
 #pragma once
 #include <mutex>

@@ -22,7 +22,7 @@ struct ModelFile {
 };
 
 /// The attribute `format` of a checkpoint, and the name of its tensor [ranks, 1, 1, running
-/// statistics], which a model file does not have.
+/// statistics]. A model file has no such tensor.
 constexpr const char *checkpoint_format = "convoy-checkpoint", *running_statistics = "running_statistics";
 
 /// Write and read the attributes of a model, also as part of a checkpoint.

@@ -41,7 +41,7 @@ private:
     std::map<int64_t, size_t> open_;               // number of unfinished jobs, by block
     std::exception_ptr problem_;
     bool ended_ = false;
-    std::vector<std::thread> threads_;  // last: they use the others
+    std::vector<std::thread> threads_;  // last, because they use the others
 };
 
 }  // namespace convoy

@@ -1,4 +1,4 @@
-// A program is a graph bound to a batch size and a direction: a tape that runs one step. The
+// A program is a graph bound to a batch size and a direction, as a tape that runs one batch. The
 // programs of a training share one activation arena, because only one of them runs at a time.
 #pragma once
 #include <functional>

@@ -13,8 +13,8 @@ namespace convoy {
 void stop_on_signals(Requests& requests);
 /// True if a SIGCONT came since the last call.
 bool take_continued();
-/// Returns the name of the first signal that may be followed by a SIGKILL (SIGTERM, SIGHUP,
-/// SIGXCPU), or null if none came.
+/// Returns the name of the first signal after which a SIGKILL may follow (SIGTERM, SIGHUP,
+/// SIGXCPU); null if none came.
 const char* ending_signal();
 /// Returns the name of the first signal that came ("SIGUSR1"), or null.
 const char* signal_received();

@@ -14,7 +14,7 @@ std::vector<RowRun> runs_of(const SplitPieces& pieces, const RowShapes& shapes) 
     return runs;
 }
 
-/// Returns the order for blocks of the wanted size, but of at least eight runs, because runs of
+/// Returns the order for blocks of the wanted size. They have at least eight runs, because runs of
 /// decoded files are large.
 StreamOrder order_of(const SplitPieces& pieces, const RowShapes& shapes, size_t asked) {
     std::vector<RowRun> runs = runs_of(pieces, shapes);

@@ -60,7 +60,7 @@ private:
     const RowShapes& shapes_;
     const StreamBlocks blocks_;
     Groups groups_;
-    std::vector<int> seat_group_;  // [ranks] the group of each rank's seat (its number in group order)
+    std::vector<int> seat_group_;  // [ranks] the group of each seat; seats number the ranks by group
     int seat_ = 0;
     std::unique_ptr<SharedBlock> memory_;
     std::vector<size_t> half_bytes_;  // [groups]

@@ -78,8 +78,8 @@ struct Trainer::Asked {
     bool checkpoint = false, skipped = false;
 };
 
-/// Returns the number of steps between two reads of records. A host that is far ahead of the device
-/// would learn late of a request to stop, and would look stalled.
+/// Returns the number of steps between two reads of records. A host far ahead of the device would
+/// learn late of a request to stop, and would look stalled.
 int64_t Trainer::look_interval() const {
     constexpr int64_t most_ahead = 32, intervals = 2;
     return backend_.synchronous() ? 1 : std::min(setup_.log_interval, most_ahead / intervals);
@@ -99,8 +99,8 @@ std::vector<StepRecord> Trainer::read(EpochRun& e, bool all) {
     return drain(std::exchange(e.drained, until), until);
 }
 
-/// Returns new records. If one has a request, waits for all launched steps and returns their
-/// records too, because requests are handled between two steps.
+/// Returns new records. If one has a request, waits for all launched steps and adds their records:
+/// requests are handled between two steps.
 std::vector<StepRecord> Trainer::look(EpochRun& e, bool all) {
     std::vector<StepRecord> records = read(e, all || !looks_late());
     const bool ask = std::any_of(records.begin(), records.end(),

@@ -1,4 +1,4 @@
-// Handles steps whose loss or gradients are not finite: stops and reports the first such value,
+// Handles steps whose loss or gradients are not finite. It stops and reports the first such value,
 // continues without the update, or rolls back to a checkpoint with a lower rate. The backend has
 // already skipped the update, on all ranks.
 #include <algorithm>
