@@ -22,8 +22,8 @@ int create_to_write(const std::string& path);
 bool lock_file(int fd);
 /// write(2) until all is written; false with errno set if it cannot.
 bool write_all(int fd, const void* data, size_t size);
-/// Makes the folder that `path` lies in if it is not there (any more); whether it could shows when
-/// the file is opened.
+/// Makes the parent folder of `path` if it is missing. Ignores failures, because opening the file
+/// will then fail.
 void make_folder_of(const std::string& path);
 /// Replaces a file by these bytes. On failure it stays as it was and no temporary file is left.
 /// Throws Exit::io.
