@@ -7,7 +7,7 @@
 namespace convoy {
 namespace {
 
-// What HDF5 says of a chunk that it did not find is `address` HADDR_UNDEF.
+// A chunk as HDF5 describes it. If HDF5 did not find it, `address` is HADDR_UNDEF.
 struct FoundChunk {
     haddr_t address = HADDR_UNDEF;
     hsize_t bytes = 0;     ///< in the file
@@ -58,7 +58,7 @@ std::vector<FoundChunk> find_chunks(hid_t set, size_t rank, size_t chunks, hsize
 
 #endif
 
-/// What tells that bytes of the file are not those that HDF5 would return.
+/// Refuses data sets whose bytes in the file are not those that HDF5 would return.
 void check_layout(hid_t file, hid_t set, const h5::Extent& extent, hid_t stored, const std::string& name,
                   const std::string& path) {
     const h5::Handle creation(H5Fget_create_plist(file)), type(H5Dget_type(set));

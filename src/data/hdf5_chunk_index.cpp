@@ -46,7 +46,7 @@ void check_fixed(Blocks& blocks, const ChunkIndex& index) {
 
 /// An extensible array: an index block, whose first four entries are its own. Then groups of data
 /// blocks, 29 in all: group u has 2^(u/2) blocks of 16 * 2^((u+1)/2) entries. The index block names
-/// the blocks of the first four groups; later groups have a block of their own that does.
+/// the blocks of the first four groups. Each later group has a separate block that names them.
 class ExtensibleArray {
 public:
     ExtensibleArray(Blocks& blocks, const ChunkIndex& index)

@@ -38,7 +38,7 @@ public:
     }
 
 private:
-    /// Of nodes that are as many levels above the leaves.
+    /// The limits of nodes that are this many levels above the leaves.
     struct Level {
         uint64_t records, below;  ///< at most in a node, and in a node and all below it
         size_t count_bytes;       ///< of a number up to `below`

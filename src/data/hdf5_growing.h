@@ -12,14 +12,14 @@ namespace convoy::h5 {
 /// in part. What does not fill even the first gives a set of one smaller chunk.
 class GrowingSet {
 public:
-    /// Of uint8 rows [row]; an empty `row`: of bytes.
+    /// Makes a data set of uint8 rows [row]; if `row` is empty, of single bytes.
     GrowingSet(hid_t file, const std::string& name, const std::vector<hsize_t>& row, hsize_t chunk_rows,
                const std::string& path);
     /// Appends rows [count, row]. Throws Exit::io.
     void append(const uint8_t* rows, size_t count);
     /// Writes what is left; call once, last. There must have been a row.
     void finish();
-    /// Of the data set, once it is finished.
+    /// Returns HDF5's handle of the data set, once it is finished.
     hid_t id() const { return set_; }
 
 private:

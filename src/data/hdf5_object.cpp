@@ -191,7 +191,7 @@ private:
         index_.kind = unsigned(fields.number(1));
         index_.rank = size_t(sides - 1);
         expect(flags == (index_.kind == 1 ? one_filtered : 0), other_storage);
-        // What follows, which is the same in every file.
+        // The rest of the message, which depends on the kind of index.
         switch (index_.kind) {
             case 1: fields.take(12); break;  // stored bytes and filters that it skipped
             case 3: fields.expect_number(10, 1, "a chunk index"); break;

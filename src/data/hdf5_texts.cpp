@@ -66,8 +66,8 @@ private:
 };
 
 /// The text that `reference` names; none unless heap and reference agree. Takes the bytes that it
-/// reads from `left`; throws Exit::bad_input if there are not so many, because any number of
-/// references may name the same text.
+/// reads from `left`; throws Exit::bad_input if fewer are left. Any number of references may name
+/// the same text.
 std::optional<std::string> text_of(const OpenBytes& file, const std::string& reference, uint64_t& left) {
     const auto length = number<uint32_t>(reference, 0), index = number<uint32_t>(reference, 12);
     const auto address = number<uint64_t>(reference, 4);

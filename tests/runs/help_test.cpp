@@ -120,7 +120,7 @@ std::string example(const std::string& command, size_t first) {
     return text;
 }
 
-// Those that need nothing but the shipped files, in this order, in a folder that has them.
+// Runs the examples that need only the shipped files, in this order, in a folder that has them.
 TEST(Help, ExamplesWorkAsTheyStand) {
     const TempDir folder;
     fs::create_directory(folder.path("input"));

@@ -27,13 +27,13 @@ public:
         fs::permissions(mine_, fs::perms(0700));
         before_ = state(mine_);
     }
-    /// By a link to the user's folder, or by that folder itself.
+    /// Puts a link to the user's folder, or that folder itself, in place of the path.
     void exchange(bool link) {
         link_ = link;
         fs::rename(partial_, moved_);
         link ? fs::create_directory_symlink(mine_, partial_) : fs::rename(mine_, partial_);
     }
-    /// What differs in the user's folder; everything is where it was before then.
+    /// Puts everything back. Returns what differs in the user's folder.
     std::string put_back() {
         link_ ? void(fs::remove(partial_)) : fs::rename(partial_, mine_);
         if (fs::exists(moved_)) fs::rename(moved_, partial_);
@@ -82,7 +82,7 @@ TEST_F(ConversionExchanges, TouchNothingElseWhenTheyAreExchangedBehindALook) {
     }
 }
 
-// Nothing looks at the path while a shard is written, which takes minutes.
+// A shard takes minutes to write, and its path is not looked at meanwhile.
 TEST_F(ConversionExchanges, WriteShardsAndRecordsIntoTheFolderThatWasTaken) {
     Exchanged other(dir_, "train-00000-of-00001.h5");
     for (const bool link : {true, false}) {

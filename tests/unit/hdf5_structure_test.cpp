@@ -137,7 +137,7 @@ TEST_F(Hdf5Structure, FillValuesOfAnotherLengthAreRefused) {
                                    [&] { h5::open_dataset(h5::open(path_), "set", path_); }));
 }
 
-// As h5py writes them; none of these is read, but HDF5 decodes them all.
+// Objects that h5py writes. Convoy reads none of them, but HDF5 decodes them all.
 TEST_F(Hdf5Structure, OfWhatH5pyAddsIsRead) {
     const std::string python = python_with("h5py");
     if (python.empty()) GTEST_SKIP() << "no python3 with h5py";

@@ -125,7 +125,7 @@ TEST_F(HeldFolders, RemoveTreesWithoutFollowingLinks) {
 TEST_F(HeldFolders, GiveTheirOwnPathsWhereThereIsNoProc) {
     bool hidden = false;
     std::string there, refused;
-    std::thread alone([&] {  // a thread may have mounts of its own
+    std::thread alone([&] {  // a thread may have separate mounts
         hidden = ::unshare(CLONE_NEWNS) == 0 && ::mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) == 0 &&
                  ::umount2("/proc", MNT_DETACH) == 0;
         if (!hidden) return;

@@ -1,5 +1,5 @@
-// What -h and --help say: every command, at several widths. Which start prints what is in
-// runs/help_test.cpp.
+// The text of -h and --help: every command, at several widths. runs/help_test.cpp starts the
+// program.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -110,8 +110,8 @@ TEST_F(RunFilesHeld, AreReplacedAndCleanedWhereTheyWereOpened) {
     EXPECT_EQ(names(victim_), before);
 }
 
-// A run folder that was removed is made again; a folder that somebody put there instead is not
-// used.
+// A run folder that was removed is made again; a folder that another user put there instead is
+// not used.
 TEST_F(RunFilesHeld, AreMadeAgainUnlessAnotherFolderIsThere) {
     const RunFiles files(run_);
     const auto write = [&] { return files.checkpoints().open_new("file").valid(); };

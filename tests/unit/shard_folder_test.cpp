@@ -151,7 +151,7 @@ TEST_F(ShardFolders, PutBackWhatWasRenamedInsteadOfTheirs) {
     EXPECT_EQ(images(), 9);
     EXPECT_TRUE(beside().empty());
     EXPECT_EQ(SplitReader(moved, "train").info().images, 5);
-    // somebody takes the name before it is put back
+    // another user takes the name before it is put back
     fs::rename(to_, precious);
     fs::rename(moved, to_);
     std::optional<AfterRename> rename;

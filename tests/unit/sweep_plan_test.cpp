@@ -45,7 +45,7 @@ TEST(SweepPlan, IsEveryCombination) {
     EXPECT_EQ(two.ranks, 2);
 }
 
-// What it starts is what a user could type.
+// A user could type each command that it starts.
 TEST(SweepPlan, StartsTrainingsThatTrainTakes) {
     const SweepPlan plan = plan_sweep({"--epochs", "2", "lr=0.1,0.2", "--flip", "batch-size=4,8", "--data", "x"}, "o");
     ASSERT_EQ(plan.runs.size(), 4u);
