@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "data/image_splits.h"
@@ -55,10 +56,18 @@ std::string named(const SkippedCount& of) {
     return names + (of.count > int64_t(of.examples.size()) ? ", …)" : ")");
 }
 
+/// ": 8 WebP, 4 GIF; convert them to JPEG or PNG first"
+std::string advice_on(const std::map<std::string, int64_t>& formats) {
+    std::string all;  // empty for pictures in archives, whose bytes are not looked at
+    for (const auto& [format, count] : formats) all += (all.empty() ? ": " : ", ") + counted(count, format, "");
+    return all + "; convert them to JPEG or PNG first";
+}
+
 void print_skipped(Terminal& out, const ListSummary& found) {
     // [Skipped]: of one, and of several
     constexpr std::array<std::pair<const char*, const char*>, skipped_kinds> texts = {{
         {"file that is not named as an image", "files that are not named as images"},
+        {"picture that is neither JPEG nor PNG", "pictures that are neither JPEG nor PNG"},
         {"link in an archive, which is not followed", "links in archives, which are not followed"},
         {"hidden or system file or folder", "hidden or system files or folders"},
         {"link that leads nowhere, or where you may not go", "links that lead nowhere, or where you may not go"},
@@ -77,7 +86,8 @@ void print_skipped(Terminal& out, const ListSummary& found) {
         const SkippedCount& skipped = found.skipped[i];
         if (skipped.count == 0) continue;
         out.line("  passed over: " + grouped(size_t(skipped.count)) + " " +
-                 (skipped.count == 1 ? texts[i].first : texts[i].second) + named(skipped));
+                 (skipped.count == 1 ? texts[i].first : texts[i].second) + named(skipped) +
+                 (Skipped(i) == Skipped::picture ? advice_on(found.formats) : ""));
     }
 }
 
@@ -113,6 +123,8 @@ ListSummary summary_of(const ImageList& train, const ImageList& test) {
         summary.skipped[i] = train.skipped[i];
         summary.skipped[i].add(test.skipped[i]);
     }
+    summary.formats = train.formats;
+    for (const auto& [format, count] : test.formats) summary.formats[format] += count;
     summary.outside = train.outside;
     summary.outside.add(test.outside);
     summary.in_both = count_in_both(train, test);
@@ -141,6 +153,30 @@ std::string classes_without_images(const std::string& split, const std::vector<s
     return formatted("%zu of %zu classes without a %s image: ", missing, class_names.size(), split.c_str()) + names;
 }
 
+std::string images_by_class(const std::vector<std::string>& class_names, const std::vector<int64_t>& train,
+                            const std::vector<int64_t>& test) {
+    const auto count_in = [](const std::vector<int64_t>& counts, size_t i) {
+        return i < counts.size() ? counts[i] : int64_t(0);
+    };
+    const auto of_class = [&](size_t i) {
+        return class_names[i] + formatted(" %lld + %lld", (long long)count_in(train, i), (long long)count_in(test, i));
+    };
+    std::vector<size_t> order(class_names.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    if (order.size() > most_names)
+        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+            return count_in(train, a) + count_in(test, a) < count_in(train, b) + count_in(test, b);
+        });
+    std::string text;
+    const size_t ends = 3;
+    for (size_t i = 0; i < order.size(); ++i) {
+        if (order.size() > most_names && i >= ends && i + ends < order.size()) continue;
+        text += (i == 0 ? "" : i == order.size() - ends && order.size() > most_names ? ", …, " : ", ");
+        text += of_class(order[i]);
+    }
+    return "images by class, train + test" + std::string(order.size() > most_names ? ", fewest first: " : ": ") + text;
+}
+
 void print_summary(Terminal& out, const ImageOptions& o, const ListSummary& found,
                    const std::vector<std::string>& class_names, const std::vector<ShardRecord>& records, double seconds,
                    int64_t converted) {
@@ -155,8 +191,9 @@ void print_summary(Terminal& out, const ImageOptions& o, const ListSummary& foun
              formatted(", %.1f s, %.0f images/s", seconds, double(converted) / std::max(seconds, 1e-3)));
     print_given(out, found.given);
     if (!found.own_test)
-        out.line(formatted("  the test split is %.4g %% of the images, drawn by --seed", 100 * o.plan.test_share));
+        out.line(formatted("  the test split is %.4g %% of each class, drawn by --seed", 100 * o.plan.test_share));
     print_notes(out, all);
+    out.line("  " + images_by_class(class_names, train.classes, test.classes));
     for (const auto& [split, tally] : {std::pair("train", &train), {"test", &test}})
         if (const std::string line = classes_without_images(split, class_names, tally->classes); !line.empty())
             out.line("  " + line);

@@ -14,10 +14,11 @@ namespace convoy {
 struct ListSummary {
     std::vector<GivenImages> given;
     std::array<SkippedCount, skipped_kinds> skipped{};
-    SkippedCount in_both;     ///< images of both splits
-    SkippedCount outside;     ///< ImageList::outside
-    bool own_test = false;    ///< the test images are the source's own, not drawn
-    ImageTally unreadable{};  ///< images that were left out before rows were drawn
+    std::map<std::string, int64_t> formats{};  ///< ImageList::formats
+    SkippedCount in_both;                      ///< images of both splits
+    SkippedCount outside;                      ///< ImageList::outside
+    bool own_test = false;                     ///< the test images are the source's own, not drawn
+    ImageTally unreadable{};                   ///< images that were left out before rows were drawn
 };
 /// "1 image", "2,000 images"
 std::string counted(int64_t count, const std::string& what, const char* several = "s");
@@ -29,6 +30,11 @@ void check_nothing_is_lost(const ListSummary&);
 /// `converted`: images of this run, in `seconds`.
 void print_summary(Terminal&, const ImageOptions&, const ListSummary&, const std::vector<std::string>& class_names,
                    const std::vector<ShardRecord>&, double seconds, int64_t converted);
+
+/// Returns "images by class, train + test: cat 57 + 3, …"; of more than ten classes those with the
+/// fewest and the most.
+std::string images_by_class(const std::vector<std::string>& class_names, const std::vector<int64_t>& train,
+                            const std::vector<int64_t>& test);
 
 /// Returns a line that names the classes without an image in `split`; empty if there are none.
 /// `counts`: images of each class, up to the last that has one.

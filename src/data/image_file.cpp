@@ -79,9 +79,6 @@ void check_image_size(int64_t height, int64_t width, const std::string& verb, Im
                                   std::to_string(most_image_pixels) + " in all");
 }
 
-namespace {
-
-/// Names the format of a file that is neither JPEG nor PNG, by its first bytes; empty if unknown.
 std::string other_format(FileBytes bytes) {
     struct Format {
         size_t at;
@@ -109,8 +106,6 @@ std::string other_format(FileBytes bytes) {
         if (bytes.size() > f.at && begins_with(bytes.subspan(f.at), f.magic.data(), f.magic.size())) return f.name;
     return "";
 }
-
-}  // namespace
 
 void decode_image(FileBytes bytes, RgbImage& to) {
     to.notes = 0;

@@ -61,6 +61,9 @@ constexpr int64_t most_image_pixels = 100'000'000;
 /// the limit; a data set of files (ImageLayout::jpeg) then leaves it out.
 constexpr int64_t most_pixel_bytes_a_byte = 2048;
 
+/// Returns the format of a file that is not read, by its first 16 bytes: "a GIF"; empty if unknown.
+std::string other_format(FileBytes);
+
 /// Decodes a whole file into `to`, reusing its memory. Throws BadImage if the file is neither JPEG
 /// nor PNG, is above the limits, or has more pixels than its bytes can hold. Also throws it for
 /// truncation, and for damage that a decoder notices.

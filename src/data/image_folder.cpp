@@ -3,16 +3,19 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/folder.h"
+#include "data/image_file.h"
 #include "data/image_names.h"
 
 namespace convoy {
@@ -21,6 +24,17 @@ namespace {
 
 int64_t changed_at(const struct stat& about) {
     return int64_t(about.st_mtim.tv_sec) * 1'000'000'000 + about.st_mtim.tv_nsec;
+}
+
+/// Returns the format of a picture that is not read, by its first bytes: "GIF".
+std::string format_of(const std::string& path) {
+    std::array<char, 16> bytes{};
+    std::ifstream file(path, std::ios::binary);
+    file.read(bytes.data(), bytes.size());
+    std::string format = other_format({reinterpret_cast<const uint8_t*>(bytes.data()), size_t(file.gcount())});
+    if (format.empty()) return "of unknown format";
+    format.erase(0, format.find(' ') + 1);  // its article
+    return format.ends_with(" image") ? format.substr(0, format.size() - 6) : format;
 }
 
 /// Returns the names in a folder, sorted so that every run follows the same one of several links.
@@ -132,11 +146,18 @@ private:
                                   .bytes = entry.about.st_size,
                                   .changed = changed_at(entry.about)});
         else
-            to_.skip(is_image_name(path)                          ? Skipped::special
-                     : is_archive_name(fs::path(path).filename()) ? Skipped::archive
-                                                                  : Skipped::other,
-                     path);
+            skip_file(path, file);
         return false;
+    }
+    /// Records a file that is no image by its name.
+    void skip_file(const std::string& path, bool regular) {
+        const bool picture = regular && is_other_picture_name(path);
+        if (picture) ++to_.formats[format_of(root_ + "/" + path)];
+        to_.skip(picture                                      ? Skipped::picture
+                 : is_image_name(path)                        ? Skipped::special
+                 : is_archive_name(fs::path(path).filename()) ? Skipped::archive
+                                                              : Skipped::other,
+                 path);
     }
     void follow(const std::string& label, const std::string& path) {
         const Entry entry = look_at(root_ + "/" + path);

@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct ListedImage {
 /// Reasons for leaving something in a source out of the list.
 enum class Skipped : uint8_t {
     other,        ///< its name is not that of an image
+    picture,      ///< a picture of a format that is not read
     link,         ///< a link in an archive
     hidden,       ///< is_hidden() is true for its name
     dead_link,    ///< a link with a missing target, or one that this user may not read
@@ -41,7 +43,7 @@ enum class Skipped : uint8_t {
     unlisted,     ///< an archive; the list names none of its images
     unnamed       ///< an image in an archive; the list does not name it
 };
-constexpr size_t skipped_kinds = 14;
+constexpr size_t skipped_kinds = 15;
 
 /// The number of skipped or otherwise reported files, and the names of the first ones.
 struct SkippedCount {
@@ -69,6 +71,7 @@ struct ImageList {
     bool placed = true;                ///< labels are the names of the folders that hold the images
     std::vector<int32_t> labelled{};   ///< indices of sources with labels in .cls members
     std::array<SkippedCount, skipped_kinds> skipped{};
+    std::map<std::string, int64_t> formats{};  ///< count of Skipped::picture in folders, by format: "GIF"
     SkippedCount outside{};  ///< included images that lie outside the folder or the list's folder
 
     /// Adds a source that is read at `place`. `origin`: the file that it was unpacked from, or its

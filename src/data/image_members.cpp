@@ -90,8 +90,11 @@ private:
         });
         return members;
     }
+    void skip_no_image(const TarPlace& member) {
+        to_.skip(is_other_picture_name(member.name) ? Skipped::picture : Skipped::other, member.name);
+    }
     void skip_other(const TarPlace& member, bool labelled) {
-        if (!labelled || !is_label_name(member.name)) to_.skip(Skipped::other, member.name);
+        if (!labelled || !is_label_name(member.name)) skip_no_image(member);
     }
     static bool is_label_name(const std::string& name) { return name.ends_with(".cls"); }
     /// True if there is a member KEY.cls for an image KEY.jpg.
@@ -133,7 +136,7 @@ private:
                 fail(Exit::bad_input, place(archive) + ": holds labels (" + member.name +
                                           "), which are read only in archives of their own; unpack the outer one");
             } else {
-                to_.skip(Skipped::other, member.name);
+                skip_no_image(member);
             }
         if (to_.images.size() == before) fail(Exit::bad_input, place(archive) + ": holds no .jpg, .jpeg or .png");
         if (parents.size() > 1)

@@ -18,6 +18,13 @@ bool is_image_name(const std::string& name) {
     return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
+bool is_other_picture_name(const std::string& name) {
+    constexpr std::string_view endings[] = {".webp", ".gif",  ".tif",  ".tiff", ".bmp",
+                                            ".heic", ".heif", ".avif", ".jp2",  ".jxl"};
+    const std::string ending = lower(fs::path(name).extension());
+    return std::find(std::begin(endings), std::end(endings), ending) != std::end(endings);
+}
+
 bool is_archive_name(const std::string& name) {
     const std::string text = lower(name);
     constexpr const char* endings[] = {".tar",    ".tar.gz", ".tgz",     ".tar.bz2", ".tbz",     ".tbz2",

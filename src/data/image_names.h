@@ -9,6 +9,9 @@ namespace convoy {
 std::string lower(std::string text);
 /// True if a file's name ends in .jpg, .jpeg or .png, in any case.
 bool is_image_name(const std::string& name);
+/// True if a file's name ends as those of pictures that are not read: .webp, .gif, .tif, .bmp,
+/// .heic and the like.
+bool is_other_picture_name(const std::string& name);
 /// True if a file's name is that of an archive: .tar, .tar.gz, .zip and the like.
 bool is_archive_name(const std::string& name);
 /// True if a file or folder is hidden (.git, macOS's ._x.jpg), or made by a system (__MACOSX,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <string_view>
 
 #include "base/philox.h"
@@ -27,6 +28,27 @@ std::vector<ListedImage> permuted(std::vector<ListedImage> images, uint64_t seed
     result.reserve(images.size());
     for (const auto& [draw, i] : order) result.push_back(std::move(images[i]));
     return result;
+}
+
+/// Takes `count` of the permuted rows out for tests, of each class its share, rounded up or down:
+/// with the rows sorted by class, one is taken whenever the share of those before it passes a whole
+/// number. A class of one image keeps it for training.
+std::vector<ListedImage> take_test_rows(std::vector<ListedImage>& rows, int64_t count) {
+    std::map<int32_t, std::vector<size_t>> by_class;
+    for (size_t i = 0; i < rows.size(); ++i) by_class[rows[i].class_index].push_back(i);
+    std::vector<size_t> order;
+    for (const auto& [label, places] : by_class)
+        if (places.size() > 1) order.insert(order.end(), places.begin(), places.end());
+    if (order.empty()) order.push_back(rows.size() - 1);
+    const auto candidates = int64_t(order.size());
+    count = std::min(count, candidates);
+    std::vector<bool> taken(rows.size());
+    for (int64_t i = 0; i < candidates; ++i)
+        taken[order[size_t(i)]] = (i + 1) * count / candidates > i * count / candidates;
+    std::vector<ListedImage> train, test;
+    for (size_t i = 0; i < rows.size(); ++i) (taken[i] ? test : train).push_back(std::move(rows[i]));
+    rows = std::move(train);
+    return test;
 }
 
 /// Estimates the bytes of an image in a shard.
@@ -85,9 +107,7 @@ ImagePlan plan_shards(ImageList train, ImageList test, const PlanOptions& option
     if (test_rows.empty()) {
         if (rows.size() < 2) fail(Exit::bad_input, "there is one image; a data set has training and test images");
         const int64_t share = std::llround(double(rows.size()) * options.test_share);
-        const auto from = rows.end() - std::clamp<int64_t>(share, 1, int64_t(rows.size()) - 1);
-        test_rows.assign(std::make_move_iterator(from), std::make_move_iterator(rows.end()));
-        rows.erase(from, rows.end());
+        test_rows = take_test_rows(rows, std::clamp<int64_t>(share, 1, int64_t(rows.size()) - 1));
     }
     const int64_t shards = options.train_shards > 0 ? options.train_shards : shards_for(rows, rules);
     if (shards > int64_t(rows.size()))

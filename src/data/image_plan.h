@@ -34,7 +34,7 @@ struct ImagePlan {
 
 struct PlanOptions {
     uint64_t seed = 0;
-    double test_share = 0;     ///< share of the images that becomes test images, if there are none
+    double test_share = 0;     ///< share of each class's images that becomes test images, if there are none
     int64_t train_shards = 0;  ///< 0: shards of about 1 GiB
 };
 

@@ -167,6 +167,46 @@ TEST_F(ConvertSummary, BothSplitsOfOneFolderAreTaken) {
         "", lacks(said({"--from", root_ + "/train", "--val", root_ + "/train"}), {"in both splits: 8 images (n0000"}));
 }
 
+TEST_F(ConvertSummary, EachClassSaysHowManyImagesItHas) {
+    make_image_folder(root_, 3, 10);
+    EXPECT_EQ("", lacks(said({"--from", root_, "--val-share", "0.2"}),
+                        {"images by class, train + test: n00000000 8 + 2, n00000001 8 + 2, n00000002 8 + 2\n",
+                         "the test split is 20 % of each class"}));
+    make_image_folder(root_, 12, 2);
+    make_image_folder(root_ + "/n00000005", 1, 9);
+    EXPECT_EQ("", lacks(said({"--from", root_}), {"fewest first: n00000003 ", ", …, ", "n00000005 "}));
+}
+
+// The first bytes say the format, and the names that these are pictures.
+TEST_F(ConvertSummary, PicturesOfOtherFormatsAreNamedInOneLine) {
+    make_image_folder(root_, 2, 4);
+    const std::pair<const char*, std::string> files[] = {{"a.webp", "RIFF1234WEBPVP8 "},
+                                                         {"b.webp", "GIF89a"},
+                                                         {"c.GIF", "GIF87a"},
+                                                         {"d.tif", std::string("II*\0\0\0", 6)},
+                                                         {"e.tiff", std::string("MM\0*\0\0", 6)},
+                                                         {"f.bmp", "BM123456"},
+                                                         {"g.heic", std::string("\0\0\0\x18"
+                                                                                "ftypheic",
+                                                                                12)},
+                                                         {"h.avif", std::string("\0\0\0\x18"
+                                                                                "ftypavif",
+                                                                                12)},
+                                                         {"i.webp", ""},
+                                                         {"notes.txt", "GIF89a"}};
+    for (const auto& [name, bytes] : files) write_file(root_ + "/n00000000/" + name, bytes);
+    const std::string text = said({"--from", root_});
+    EXPECT_EQ("", lacks(text, {"passed over: 9 pictures that are neither JPEG nor PNG (n00000000/a.webp, ",
+                               ", …): 1 AVIF, 1 BMP, 2 GIF, 1 HEIC, 2 TIFF, 1 WebP, 1 of unknown format; convert them "
+                               "to JPEG or PNG first\n",
+                               "1 file that is not named as an image (n00000000/notes.txt)"}));
+    record_fault("pictures of a folder are WebP, GIF, TIFF, BMP, HEIC or AVIF",
+                 "passed over, counted by format in one line", "as promised", 1);
+    ASSERT_EQ(run("cd " + root_ + " && tar -cf ../in.tar *").code, 0);
+    EXPECT_EQ("", lacks(said({"--from", dir_.path("in.tar")}),
+                        {"9 pictures that are neither JPEG nor PNG", "; convert them to JPEG or PNG first\n"}));
+}
+
 TEST_F(ConvertSummary, ClassesNamedAsSplitsAreDoubted) {
     for (uint32_t i = 0; i < 4; ++i)
         for (const char* name : {"train", "val", "bus"})

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/support.h"
@@ -80,6 +81,60 @@ TEST(ShardConversion, TestShardsAreNoLargerThanTrainingShards) {
         EXPECT_EQ(test_shards, wanted) << train << " in " << shards << ", " << test;
         EXPECT_LE(most_test, most_train);
     }
+}
+
+/// Of class c, `sizes`[c] images, in the order of classes.
+ImageList of_classes(const std::vector<int>& sizes) {
+    ImageList list = listed(0);
+    for (size_t c = 0; c < sizes.size(); ++c)
+        for (int i = 0; i < sizes[c]; ++i)
+            list.images.push_back({.label = "x", .name = std::to_string(i), .class_index = int32_t(c)});
+    return list;
+}
+
+// Each class gives its share, rounded up or down, and all together what the share of all is.
+TEST(ShardConversion, TestImagesAreDrawnFromEachClass) {
+    const std::vector<int> all_sizes[] = {{150, 150, 150, 120},
+                                          {36, 7, 300},
+                                          {1, 40, 1},
+                                          {10, 10, 10, 10, 10, 10, 10, 10, 10, 10},
+                                          {1, 1, 1},
+                                          {2},
+                                          {3, 1}};
+    for (const std::vector<int>& sizes : all_sizes)
+        for (const double share : {0.05, 0.2, 0.5})
+            for (const uint64_t seed : {0, 1, 2}) {
+                const ImagePlan plan = plan_shards(of_classes(sizes), {}, {.seed = seed, .test_share = share}, {});
+                std::vector<int> test(sizes.size()), train(sizes.size());
+                for (const PlannedShard& shard : plan.shards)
+                    for (const ListedImage& image : shard.images)
+                        ++(shard.split == "test" ? test : train)[size_t(image.class_index)];
+                int images = 0, drawn = 0, of_several = 0;
+                for (size_t c = 0; c < sizes.size(); ++c) {
+                    EXPECT_EQ(test[c] + train[c], sizes[c]);
+                    images += sizes[c];
+                    drawn += test[c];
+                    of_several += sizes[c] > 1 ? sizes[c] : 0;
+                }
+                EXPECT_EQ(drawn, std::clamp(int(std::lround(images * share)), 1, std::max(of_several, 1)));
+                for (size_t c = 0; c < sizes.size() && of_several > 0; ++c) {
+                    const double wanted = sizes[c] > 1 ? double(drawn) * sizes[c] / of_several : 0;
+                    EXPECT_LT(std::abs(test[c] - wanted), 1) << "class " << c << " of " << sizes[c];
+                }
+            }
+}
+
+TEST(ShardConversion, SeedsDrawOtherTestImages) {
+    const auto test_names = [](uint64_t seed) {
+        std::vector<std::string> names;
+        for (const PlannedShard& shard :
+             plan_shards(of_classes({100, 100}), {}, {.seed = seed, .test_share = 0.1}, {}).shards)
+            for (const ListedImage& image : shard.images)
+                if (shard.split == "test") names.push_back(std::to_string(image.class_index) + "/" + image.name);
+        return names;
+    };
+    EXPECT_EQ(test_names(3), test_names(3));
+    EXPECT_NE(test_names(3), test_names(4));
 }
 
 }  // namespace
