@@ -10,6 +10,7 @@
 #include "base/redaction.h"
 #include "bench/made_up.h"
 #include "bench/measure.h"
+#include "cli/auto_rate.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/option_effects.h"
@@ -66,6 +67,7 @@ void check_logical_ranks(const TrainOptions& o, BenchOptions& b) {
 OptionsOf command(BenchOptions& b) {
     return {.command = "bench",
             .output = "folder for metrics.h5 (default: nothing is written)",
+            .batch_size = 0,
             .more = [&](OptionTable& t) { add_options(t, b); },
             .without = {"resume",
                         "checkpoint-every",
@@ -112,7 +114,7 @@ SplitInfo made_up_split(const TrainOptions& o, const BenchOptions& b, int64_t gl
 }
 
 /// Collective.
-Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
+Measured measure(Comm& comm, ParsedOptions& parsed, const BenchOptions& b,
                  const std::function<void(const Error&)>& on_failure) {
     const TrainOptions& o = parsed.options;
     const std::unique_ptr<Backend> backend = make_backend(o.device, backend_options_of(o), comm);
@@ -128,6 +130,7 @@ Measured measure(Comm& comm, const ParsedOptions& parsed, const BenchOptions& b,
         if (!o.data.empty()) reader = std::make_unique<SplitReader>(o.data, "train");
         info = reader ? reader->info() : made_up_split(o, b, asked_batch(o, comm.size()));
         setup = setup_of(o, info, comm.size(), std::nullopt);
+        record_rates(setup.schedule, parsed.resolved);
         set_length(setup, info, b.steps);
         graph = with_precision(fuse(build_model(model_of(o, info))), o.precision, backend->channel_multiple());
         check_effects_on_model(parsed, graph);

@@ -72,6 +72,17 @@ const Choices<ConvBy>& conv_choices() {
     return choices;
 }
 
+const Choices<std::optional<Schedule::Kind>>& schedule_choices() {
+    static const Choices<std::optional<Schedule::Kind>> choices = {
+        {"auto", std::nullopt, "cosine with --lr auto, else constant"},
+        {"constant", Schedule::constant},
+        {"step", Schedule::step},
+        {"multistep", Schedule::multistep},
+        {"cosine", Schedule::cosine},
+        {"linear", Schedule::linear}};
+    return choices;
+}
+
 const Choices<std::string>& device_choices() {
     static const Choices<std::string> choices = {{"auto", "auto"}, {"cuda", "cuda"}, {"cpu", "cpu"}};
     return choices;

@@ -1,6 +1,7 @@
 // Options that take one of a few words: the words, what they mean and what --help says of them
 // stand once.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,5 +58,7 @@ const Choices<std::string>& device_choices();
 const Choices<Placement>& placement_choices();
 const Choices<NormBy>& norm_choices();
 const Choices<ConvBy>& conv_choices();
+/// --lr-schedule; nothing for auto.
+const Choices<std::optional<Schedule::Kind>>& schedule_choices();
 
 }  // namespace convoy

@@ -9,6 +9,11 @@
 
 namespace convoy {
 
+/// What Convoy chose for a plan by itself, in words; empty where the options say it.
+struct PlanNotes {
+    std::string rate{};
+};
+
 class Console final : public RunObserver {
 public:
     /// The first two must outlive this. Without lines it only prints the plan.
@@ -16,7 +21,7 @@ public:
 
     /// The plan, in some ten lines.
     void print_plan(const ConfigPairs&, const std::string& data_dir, const DataSet& train, const DataSet* test,
-                    const Graph&, const TrainSetup&, int ranks);
+                    const Graph&, const TrainSetup&, int ranks, const PlanNotes& = {});
     /// No step follows.
     void end_progress() { lines_->on_end(); }
     /// The run ended by itself, or was stopped, and left everything in `folder`. `again` is the

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
+#include "cli/choices.h"
 #include "cli/console.h"
 
 namespace convoy {
@@ -47,6 +48,13 @@ std::string view_text(const TrainSetup& s, const Graph& graph, const std::vector
     else
         text += "the image as it is";
     return earlier.empty() || windows ? text : text + "; smaller squares show as much of it, resized";
+}
+
+/// "; warm-up of 1.5 epochs, then cosine"; empty if the rate is constant.
+std::string schedule_text(const Schedule& s) {
+    const std::string kind = name_of(schedule_choices(), std::optional(s.kind));
+    if (s.warmup_epochs > 0) return formatted("; warm-up of %g epochs, then %s", s.warmup_epochs, kind.c_str());
+    return s.kind == Schedule::constant ? "" : "; " + kind;
 }
 
 }  // namespace
@@ -101,7 +109,8 @@ void Console::warn_of_effects(const TrainSetup& s, int64_t images) {
 }
 
 void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train,
-                         const DataSet* test, const Graph& graph, const TrainSetup& s, int ranks) {
+                         const DataSet* test, const Graph& graph, const TrainSetup& s, int ranks,
+                         const PlanNotes& notes) {
     terminal_.line(formatted("convoy %s (%s), %d rank%s", version, commit(), ranks, ranks == 1 ? "" : "s"));
     print_options(config);
     print_data(data_dir, train, test);
@@ -119,7 +128,8 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     note("batch", batch_text(s, trainer_, ranks));
     const int64_t steps = trainer_.total_steps();
     const auto rate = [&](int64_t step) { return learning_rate(s.schedule, step, trainer_.steps_per_epoch(), steps); };
-    note("rate", formatted("%g at first, %g at the end, base %g", rate(0), rate(steps - 1), s.schedule.base));
+    note("rate", formatted("%g at first, %g at the end, base %g%s%s", rate(0), rate(steps - 1), s.schedule.base,
+                           notes.rate.c_str(), schedule_text(s.schedule).c_str()));
     warn_of_effects(s, train.info().images);
     if (const int64_t every = steps_between_rows(steps, s.metrics_every); every > 1)
         note("metrics", formatted("of each %lldth step are kept, and of the last (--metrics-every); of all epochs and "

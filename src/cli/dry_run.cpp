@@ -80,7 +80,7 @@ void check_stream(const SplitReader& reader, const Placed& placed, const TrainSe
 
 }  // namespace
 
-int dry_run(Comm& comm, const ParsedOptions& parsed, const TimeLimit& limit, Terminal& terminal) {
+int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal& terminal) {
     const TrainOptions& o = parsed.options;
     print_paths_of_recipe(terminal, parsed);
     const std::unique_ptr<Backend> backend = backend_to_plan_on(comm, o);
@@ -100,7 +100,7 @@ int dry_run(Comm& comm, const ParsedOptions& parsed, const TimeLimit& limit, Ter
     });
     const RunPlace place = plan_in_place(comm, *backend, o, *trainer);
     Console(*trainer, terminal)
-        .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size());
+        .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);
     build_programs(comm, *backend, o, *trainer);
     print_device(terminal, o, *backend, comm.size());
     if (!d.placed.why.empty()) terminal.line("images    " + d.placed.why);

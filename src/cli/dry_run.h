@@ -11,6 +11,6 @@ class Terminal;
 
 /// Collective. Prints the plan and refuses what a training would, with its message and exit code.
 /// Reads manifests, headers of shards and checkpoints, and leaves nothing on disk.
-int dry_run(Comm&, const ParsedOptions&, const TimeLimit&, Terminal&);
+int dry_run(Comm&, ParsedOptions&, const TimeLimit&, Terminal&);
 
 }  // namespace convoy

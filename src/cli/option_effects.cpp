@@ -5,6 +5,7 @@
 
 #include "backend/chips.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/train_setup.h"
 
 namespace convoy {
@@ -43,8 +44,7 @@ void check_flags(const ParsedOptions& parsed, const std::vector<Need>& needs) {
         refuse(*need, "--");
 }
 
-}  // namespace
-
+/// --chip without --dry-run, or with --device cpu; an unknown chip.
 void check_chip(const TrainOptions& o) {
     if (o.chip.empty()) return;
     if (!o.dry_run)
@@ -53,6 +53,32 @@ void check_chip(const TrainOptions& o) {
     if (o.device == "cpu")
         fail(Exit::usage, "--chip " + o.chip + " is a GPU, and --device cpu has none; leave one of them out");
     find_chip(o.chip);
+}
+
+}  // namespace
+
+void check_together(const TrainOptions& o) {
+    if (o.resume.newest && o.output.empty())
+        fail(Exit::usage, "--resume auto needs --output: the run folder to go on with");
+    check_chip(o);
+    if (o.random_resized_crop && o.crop_pad > 0)
+        fail(Exit::usage, "--random-resized-crop and --crop-pad both crop; --crop-pad 0 switches a recipe's off");
+    if (o.resize > 0 && o.resize < o.image_size.side)
+        fail(Exit::usage, formatted("--resize %lld is less than --image-size %d: there would be no centre of that size",
+                                    (long long)o.resize, o.image_size.side));
+    if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
+        fail(Exit::usage, formatted("--bucket-mib %g is less than 0.001; 0 means by the links", o.bucket_mib));
+    if (o.lr_per_kilostep && o.optimizer != OptimizerChoice::adam) {
+        if (!o.lr) fail(Exit::usage, "--lr auto has no unit; give a number, or leave --lr-unit kilostep out");
+        if (o.momentum >= 1) fail(Exit::usage, "--lr-unit kilostep needs a --momentum below 1");
+    }
+    if (o.sum_loss && !o.lr) fail(Exit::usage, "--lr auto is for --loss mean; give a number, or leave --loss sum out");
+    if (o.decoupled_decay && o.lr && o.lr->rate <= 0)
+        fail(Exit::usage, "--decay-mode decoupled divides by --lr, which is 0");
+    if (o.lr_schedule == Schedule::multistep && o.lr_milestones.empty())
+        fail(Exit::usage, "--lr-schedule multistep needs --lr-milestones, as in 60,120");
+    if (o.lr_schedule == Schedule::linear && o.lr_points.points.empty())
+        fail(Exit::usage, "--lr-schedule linear needs --lr-points, as in 0:0.2,2:1,10:0");
 }
 
 void check_effects(ParsedOptions& parsed) {

@@ -1,5 +1,6 @@
 #include "cli/option_values.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -188,13 +189,34 @@ double parse_publish_every(const std::string& option, const std::string& text) {
     return seconds;
 }
 
-std::optional<double> parse_rate(const std::string& option, const std::string& text) {
+namespace {
+
+/// A number from 0 to `most`; nothing for auto.
+std::optional<double> parse_number_or_auto(const std::string& option, const std::string& text, double most,
+                                           const std::string& allowed) {
     if (text == "auto") return std::nullopt;
     char* end = nullptr;
-    const double rate = std::strtod(text.c_str(), &end);
-    if (end == text.c_str() || *end || !std::isfinite(rate) || rate < 0)
-        refuse(option, text, "must be one number from 0, or auto for global batch / 1000");
-    return rate;
+    const double number = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end || !std::isfinite(number) || number < 0 || number > most)
+        refuse(option, text, allowed);
+    return number;
+}
+
+}  // namespace
+
+std::optional<GivenRate> parse_rate(const std::string& option, const std::string& text) {
+    const std::string allowed = "must be one number from 0, one for a global batch as in 0.1@256, or auto";
+    const size_t at = text.find('@');
+    const std::optional<double> rate = parse_number_or_auto(option, text.substr(0, at), HUGE_VAL, allowed);
+    if (at == std::string::npos) return rate ? std::optional(GivenRate{*rate}) : std::nullopt;
+    int64_t batch = 0;
+    const auto [end, error] = std::from_chars(text.data() + at + 1, text.data() + text.size(), batch);
+    if (!rate || error != std::errc() || end != text.data() + text.size() || batch < 1) refuse(option, text, allowed);
+    return GivenRate{*rate, batch};
+}
+
+std::optional<double> parse_warmup(const std::string& option, const std::string& text) {
+    return parse_number_or_auto(option, text, 1e9, "must be epochs from 0 to 1e9, or auto");
 }
 
 RatePoints parse_rate_points(const std::string& option, const std::string& text) {

@@ -71,8 +71,16 @@ double parse_time_limit(const std::string& option, const std::string& text);
 double parse_watchdog(const std::string& option, const std::string& text);
 double parse_publish_every(const std::string& option, const std::string& text);
 
-/// --lr: a rate; nothing for auto, which is global batch / 1000.
-std::optional<double> parse_rate(const std::string& option, const std::string& text);
+/// --lr: a rate, of a global batch if there is one: of another batch it is in proportion.
+struct GivenRate {
+    double rate;
+    int64_t batch = 0;  ///< 0: of any batch
+    double at(int64_t global_batch) const { return batch > 0 ? rate * double(global_batch) / double(batch) : rate; }
+};
+/// Nothing for auto.
+std::optional<GivenRate> parse_rate(const std::string& option, const std::string& text);
+/// --warmup-epochs: epochs; nothing for auto.
+std::optional<double> parse_warmup(const std::string& option, const std::string& text);
 /// --lr-points: (epoch, factor), or (share of the run, factor).
 struct RatePoints {
     std::vector<std::pair<double, double>> points{};

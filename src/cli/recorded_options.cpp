@@ -99,9 +99,9 @@ std::string take_recorded(const RecordedOptions& recorded, const boost::program_
                           ConfiguredValues& values) {
     if (recorded.path.empty()) return "";
     if (!recorded.failure.empty()) fail(Exit::bad_input, recorded.failure);
+    if (recorded.options.empty() && !given.data.empty()) return "";  // the run begins
     if (recorded.options.empty())
-        fail(Exit::usage, recorded.path +
-                              ": holds no run to continue; check --output, or give --data, a batch and the other " +
+        fail(Exit::usage, recorded.path + ": holds no run to continue; check --output, or give --data and the other " +
                               "options of the training");
     if (given.data.empty() && config_value(recorded.options, "no-environment") == "true")
         fail(Exit::usage, recorded.path + ": was recorded with --no-environment, without whole paths; give --data too");

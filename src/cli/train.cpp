@@ -163,7 +163,7 @@ OptionGroups options_of_train() { return option_groups(); }
 int train(Comm& comm, const std::vector<std::string>& args) {
     // 1. Options
     TimeLimit limit;
-    const ParsedOptions parsed = read_options(comm, args, limit);
+    ParsedOptions parsed = read_options(comm, args, limit);
     const TrainOptions& o = parsed.options;
     if (o.print_config) {
         if (comm.root()) std::fputs(printable(config_text(parsed.resolved), "\n").c_str(), stdout);
@@ -201,7 +201,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     if (ends_finished_run(comm, place, *trainer, terminal)) return 0;
     Console console(*trainer, terminal,
                     make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
-    console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size());
+    console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);
     print_ways(terminal, d.placed, *backend);
     print_limit(terminal, limit);
     build_programs(comm, *backend, o, *trainer);

@@ -128,7 +128,10 @@ void add_batches(OptionTable& t, TrainOptions& o, const OptionsOf& command) {
 void add_rates(OptionTable& t, TrainOptions& o) {
     t.group("optimizer and schedule");
     t.choice("optimizer", o.optimizer, "sgd", optimizer_choices(), "NAME", "{}");
-    t.parsed("lr", o.lr, "0.1", parse_rate, "RATE", "learning rate, or auto: global batch / 1000");
+    t.parsed(
+        "lr", o.lr, "auto", parse_rate, "RATE",
+        "learning rate; 0.1@256: that of a global batch of 256, in proportion to the run's; auto: by optimizer and "
+        "batch, and a run that goes on keeps its rate");
     t.choice("lr-unit", o.lr_per_kilostep, "step",
              Choices<bool>{{"step", false},
                            {"kilostep", true,
@@ -141,20 +144,15 @@ void add_rates(OptionTable& t, TrainOptions& o) {
     t.number("muon-momentum", o.muon_momentum, 0.6, {0, 1}, "M", "Nesterov momentum of Muon");
     t.number("whitening-bias-epochs", o.whitening_bias_epochs, 0, {0, 1e9}, "N",
              "train the bias of whitening filters for N epochs; 0: throughout");
-    t.choice("lr-schedule", o.lr_schedule, "constant",
-             Choices<Schedule::Kind>{{"constant", Schedule::constant},
-                                     {"step", Schedule::step},
-                                     {"multistep", Schedule::multistep},
-                                     {"cosine", Schedule::cosine},
-                                     {"linear", Schedule::linear}},
-             "KIND", "{}");
+    t.choice("lr-schedule", o.lr_schedule, "auto", schedule_choices(), "KIND", "{}");
     t.number("lr-gamma", o.lr_gamma, 0.1, {0, 1e6}, "F", "factor at each step or milestone");
     t.number("lr-step-epochs", o.lr_step_epochs, 30, {1e-6, 1e9}, "N", "step: epochs between two drops");
     t.parsed("lr-milestones", o.lr_milestones, "", parse_milestones, "E,E",
              "multistep: epochs at which the rate drops");
     t.parsed("lr-points", o.lr_points, "", parse_rate_points, "E:F,E:F",
              "linear: factor F of the rate at epoch E, straight lines between; 23% as E: at that share of the run");
-    t.number("warmup-epochs", o.warmup_epochs, 0, {0, 1e9}, "N", "linear rise from 0");
+    t.parsed("warmup-epochs", o.warmup_epochs, "auto", parse_warmup, "N",
+             "linear rise from 0; auto: with --lr auto 5 epochs, but at most 0.3 of the run, else none");
 }
 
 void add_rule(OptionTable& t, TrainOptions& o) {
@@ -234,36 +232,23 @@ OptionTable table_of(TrainOptions& o, const OptionsOf& command) {
 }
 
 /// What must be given before anything else is worth a word.
-void check_present(TrainOptions& o, const OptionsOf& command) {
+void check_present(ParsedOptions& parsed, const OptionsOf& command) {
+    TrainOptions& o = parsed.options;
     if (command.needs_data && o.data.empty())
         fail(Exit::usage, "--data is missing: the folder of a data set made by 'convoy convert'");
-    if (o.batch_per_rank == 0 && o.batch_size == 0) o.batch_size = command.batch_size;
+    const bool given = parsed.given.contains("batch-size") || parsed.given.contains("batch-per-rank");
+    if (!given && command.batch_size > 0) {
+        o.batch_size = command.batch_size;
+        set_config_value(parsed.resolved, "batch-size", std::to_string(o.batch_size));
+    }
     if ((o.batch_per_rank > 0) == (o.batch_size > 0) || o.batch_per_rank < 0 || o.batch_size < 0)
         fail(Exit::usage, "give exactly one of --batch-per-rank and --batch-size, a positive number of samples");
 }
 
-/// Options that need another one, or contradict it.
-void check_together(const TrainOptions& o) {
-    if (o.resume.newest && o.output.empty())
-        fail(Exit::usage, "--resume auto needs --output: the run folder to go on with");
-    check_chip(o);
-    if (o.random_resized_crop && o.crop_pad > 0)
-        fail(Exit::usage, "--random-resized-crop and --crop-pad both crop; --crop-pad 0 switches a recipe's off");
-    if (o.resize > 0 && o.resize < o.image_size.side)
-        fail(Exit::usage, formatted("--resize %lld is less than --image-size %d: there would be no centre of that size",
-                                    (long long)o.resize, o.image_size.side));
-    if (o.bucket_mib > 0 && o.bucket_mib < 0.001)
-        fail(Exit::usage, formatted("--bucket-mib %g is less than 0.001; 0 means by the links", o.bucket_mib));
-    if (o.lr_per_kilostep && o.optimizer != OptimizerChoice::adam) {
-        if (!o.lr) fail(Exit::usage, "--lr auto has no unit; give a number, or leave --lr-unit kilostep out");
-        if (o.momentum >= 1) fail(Exit::usage, "--lr-unit kilostep needs a --momentum below 1");
-    }
-    if (o.decoupled_decay && o.lr && *o.lr <= 0)
-        fail(Exit::usage, "--decay-mode decoupled divides by --lr, which is 0");
-    if (o.lr_schedule == Schedule::multistep && o.lr_milestones.empty())
-        fail(Exit::usage, "--lr-schedule multistep needs --lr-milestones, as in 60,120");
-    if (o.lr_schedule == Schedule::linear && o.lr_points.points.empty())
-        fail(Exit::usage, "--lr-schedule linear needs --lr-points, as in 0:0.2,2:1,10:0");
+/// What --lr-schedule auto and --warmup-epochs auto are beside a rate that is given, or not.
+void choose_schedule(TrainOptions& o) {
+    if (!o.lr_schedule) o.lr_schedule = o.lr ? Schedule::constant : Schedule::cosine;
+    if (!o.warmup_epochs && (o.lr || o.lr_schedule == Schedule::linear)) o.warmup_epochs = 0;
 }
 
 }  // namespace
@@ -307,8 +292,9 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
                                   .standard = standard.count(name) > 0 ? shortest_text(standard[name].value()) : ""};
         if (!not_resolved.contains(name)) parsed.resolved.emplace_back(name, shortest_text(values[name].value()));
     }
-    check_present(o, command);
+    check_present(parsed, command);
     table.read(values);
+    choose_schedule(o);
     check_together(o);
     if (command.needs_data && o.image_size.images.h > 0)
         fail(Exit::usage, "--image-size " + values["image-size"].as<std::string>() +

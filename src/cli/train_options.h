@@ -39,7 +39,7 @@ struct TrainOptions {
     bool strict_io, no_environment;
     OnNan on_nan;
 
-    int64_t batch_per_rank, batch_size;  ///< exactly one is positive
+    int64_t batch_per_rank, batch_size;  ///< exactly one is positive once parsed
     double epochs;
     int64_t max_steps;                  ///< 0: no limit
     int64_t virtual_ranks, accumulate;  ///< 0: as many as there are; 0: one logical rank to a rank
@@ -51,12 +51,13 @@ struct TrainOptions {
     std::string log_dir;  ///< empty: no logs
 
     OptimizerChoice optimizer;
-    std::optional<double> lr;  ///< nothing: global batch / 1000
-    bool lr_per_kilostep;      ///< --lr and --weight-decay are for 1,024 samples
-    Schedule::Kind lr_schedule;
-    std::vector<double> lr_milestones;  ///< epochs
+    std::optional<GivenRate> lr;                ///< nothing: auto_rate()
+    bool lr_per_kilostep;                       ///< --lr and --weight-decay are for 1,024 samples
+    std::optional<Schedule::Kind> lr_schedule;  ///< never empty once parsed
+    std::vector<double> lr_milestones;          ///< epochs
     RatePoints lr_points;
-    double momentum, beta1, beta2, epsilon, weight_decay, warmup_epochs, lr_gamma, lr_step_epochs, label_smoothing;
+    std::optional<double> warmup_epochs;  ///< nothing: auto_warmup_epochs()
+    double momentum, beta1, beta2, epsilon, weight_decay, lr_gamma, lr_step_epochs, label_smoothing;
     bool nesterov, decoupled_decay, decay_weights_only;
     bool sum_loss;  ///< gradients are those of the sum over the batch
     double norm_shift_lr, filter_lr, linear_lr, muon_momentum, whitening_bias_epochs, look_ahead_decay;
@@ -100,7 +101,7 @@ struct OptionsOf {
     std::string output = "run folder (default output/MODEL-DATE-TIME)";  ///< help of --output
     std::string model = "resnet18";                                      ///< default of --model
     int64_t keep = 2;                                                    ///< default of --keep
-    int64_t batch_size = 0;                                              ///< if no batch is given; 0: one must be
+    int64_t batch_size = 32;                                             ///< if no batch is given; 0: one must be
     std::function<void(OptionTable&)> more{};                            ///< adds options of its own
     /// refused on the command line; in a recipe they may stand, and do nothing
     std::vector<std::string> without{};

@@ -1,6 +1,7 @@
 #include "cli/train_setup.h"
 
 #include "base/error.h"
+#include "cli/auto_rate.h"
 
 namespace convoy {
 
@@ -58,11 +59,12 @@ double weight_decay_of(const TrainOptions& o, int64_t global_batch) {
 
 }  // namespace
 
-Schedule schedule_of(const TrainOptions& o, int64_t global_batch) {
-    const double rate = o.lr.value_or(double(global_batch) / 1000);
-    return {.kind = o.lr_schedule,
+Schedule schedule_of(const TrainOptions& o, int64_t global_batch, int64_t images) {
+    const double rate = o.lr ? o.lr->at(global_batch) : auto_rate(o, global_batch, images).rate;
+    const double warmup = o.warmup_epochs ? *o.warmup_epochs : auto_warmup_epochs(o, global_batch, images);
+    return {.kind = o.lr_schedule.value(),
             .base = per_kilostep(o) ? rate / kilostep(o) : rate,
-            .warmup_epochs = o.warmup_epochs,
+            .warmup_epochs = warmup,
             .gamma = o.lr_gamma,
             .step_epochs = o.lr_step_epochs,
             .milestones = o.lr_milestones,
@@ -116,9 +118,9 @@ int64_t global_batch_of(const TrainOptions& o, const SplitInfo& data, int ranks)
 }
 
 /// The optimizer, and what it does to each kind of parameter.
-void set_rules(const TrainOptions& o, TrainSetup& s) {
+void set_rules(const TrainOptions& o, int64_t images, TrainSetup& s) {
     s.optimizer = optimizer_of(o);
-    s.schedule = schedule_of(o, s.global_batch);
+    s.schedule = schedule_of(o, s.global_batch, images);
     s.weight_decay = weight_decay_of(o, s.global_batch);
     s.decoupled_decay = o.decoupled_decay;
     s.decay_weights_only = o.decay_weights_only;
@@ -143,7 +145,7 @@ TrainSetup setup_of(const TrainOptions& o, const SplitInfo& data, int ranks,
     check_images(o, data);
     s.logical_ranks = logical_ranks_of(o, ranks);
     s.global_batch = global_batch_of(o, data, ranks);
-    set_rules(o, s);
+    set_rules(o, data.images, s);
     s.tta = o.tta;
     s.preprocessing = preprocessing_of(o, data);
     s.augment = augment_of(o, data);

@@ -22,7 +22,8 @@ bool takes_checkpoints(const TrainOptions&);
 BackendOptions backend_options_of(const TrainOptions&);
 PlacementWish placement_of(const TrainOptions&);
 OptimizerSpec optimizer_of(const TrainOptions&);
-Schedule schedule_of(const TrainOptions&, int64_t global_batch);
+/// `images`: of the training split.
+Schedule schedule_of(const TrainOptions&, int64_t global_batch, int64_t images);
 
 // train_images.cpp: what the model sees of an image.
 /// Throws Exit::usage where options do not fit these images.

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
+#include "cli/auto_rate.h"
 #include "cli/option_effects.h"
 #include "cli/train_setup.h"
 #include "cli/versions.h"
@@ -51,6 +52,23 @@ void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
     if (block > 0) wish = {Placement::stream, wish.stream_block > 0 ? wish.stream_block : block, wish.here};
 }
 
+/// Collective: a run that goes on keeps the rates that it recorded, unless others are given.
+void keep_recorded_rates(Comm& comm, ParsedOptions& parsed) {
+    const RunPlace run = place_of(comm, parsed.options);
+    std::string recorded;
+    comm.together([&] {
+        if (comm.root() && !parsed.options.lr) recorded = configuration_to_go_on_with(run);
+    });
+    take_recorded_rates(comm.broadcast(recorded), parsed);
+}
+
+/// What Convoy chose where the options leave it open.
+PlanNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) {
+    PlanNotes notes;
+    if (!o.lr) notes.rate = auto_rate(o, d.setup.global_batch, images).why;
+    return notes;
+}
+
 }  // namespace
 
 size_t planned_bytes(const TrainOptions& o, const Trainer& t, int64_t ranks) {
@@ -87,10 +105,11 @@ void check_same_program(Comm& comm) {
     check_alike(comm, programs);
 }
 
-Description describe_training(Comm& comm, const Backend& backend, const ParsedOptions& parsed,
+Description describe_training(Comm& comm, const Backend& backend, ParsedOptions& parsed,
                               std::optional<Clock::time_point> deadline) {
     const TrainOptions& o = parsed.options;
     Description d;
+    keep_recorded_rates(comm, parsed);
     PlacementWish wish = placement_of(o);
     size_t test_bytes = 0;
     comm.together([&] {
@@ -108,6 +127,8 @@ Description describe_training(Comm& comm, const Backend& backend, const ParsedOp
         d.graph = build(d.model);
         d.earlier = earlier_graphs(o, data, d.graph, build);
         check_effects_on_model(parsed, d.graph);
+        d.notes = notes_on(o, d, data.images);
+        record_rates(d.setup.schedule, parsed.resolved);
     });
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", d.train->info().manifest_sha256}});
     go_on_streaming(comm, o, wish);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/console.h"
 #include "cli/terminal.h"
 #include "cli/time_limit.h"
 #include "cli/train_options.h"
@@ -28,15 +29,16 @@ struct Description {
     Graph graph;
     std::vector<EarlierGraph> earlier;
     Placed placed;  ///< of both splits together
+    PlanNotes notes;
 
     void close_files() {
         train.reset();
         test.reset();
     }
 };
-/// Collective. Reads no image. Throws Exit::usage for options without effect on the device or the
-/// model, too.
-Description describe_training(Comm&, const Backend&, const ParsedOptions&, std::optional<Clock::time_point> deadline);
+/// Collective. Reads no image. Puts numbers in the place of automatic rates. Throws Exit::usage for
+/// options without effect on the device or the model, too.
+Description describe_training(Comm&, const Backend&, ParsedOptions&, std::optional<Clock::time_point> deadline);
 
 /// Returns the most that the run folder will hold [bytes]: the checkpoints that are kept and one
 /// that is being written, three files of the model, and the metrics.

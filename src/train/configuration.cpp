@@ -27,6 +27,11 @@ ConfigPairs config_pairs(const std::string& text) {
     return pairs;
 }
 
+void set_config_value(ConfigPairs& pairs, const std::string& option, const std::string& value) {
+    for (auto& [key, old] : pairs)
+        if (key == option) old = value;
+}
+
 std::string config_value(const std::string& text, const std::string& option) {
     for (const auto& [key, value] : config_pairs(text))
         if (key == option) return value;

@@ -259,6 +259,8 @@ template <class Read> static auto read_ahead(const RunPlace& place, Read read) {
 
 Identity identity_to_go_on_with(const RunPlace& place) { return read_ahead(place, read_identity); }
 
+std::string configuration_to_go_on_with(const RunPlace& place) { return read_ahead(place, read_configuration); }
+
 std::string choices_to_go_on_with(const RunPlace& place) {
     return read_ahead(place, [](const std::string& path) { return read_choices(path); });
 }

@@ -71,6 +71,9 @@ void check_metrics(const RunPlace&);
 /// Returns the identity in the checkpoint that a run will probably resume from, without reading it
 /// all; empty if there is none. Throws Exit::bad_input if it cannot be opened.
 Identity identity_to_go_on_with(const RunPlace&);
+/// Returns the options that this checkpoint recorded; empty if there is none. Throws
+/// Exit::bad_input if it cannot be opened.
+std::string configuration_to_go_on_with(const RunPlace&);
 /// Returns the Backend::choices() of that checkpoint; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
 std::string choices_to_go_on_with(const RunPlace&);

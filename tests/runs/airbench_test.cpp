@@ -96,7 +96,7 @@ protected:
 };
 
 TEST_F(AirbenchRecipe, RatesRiseAndFall) {
-    const Schedule s = schedule_of(o_, o_.batch_size);
+    const Schedule s = schedule_of(o_, o_.batch_size, 50000);
     EXPECT_NEAR(s.base, 0.00146484375, 1e-12) << "11.5 / (1024 * (1 + 1 / 0.15)) = 11.5 / 7850.666...";
     const auto factor = [&](int64_t step) { return learning_rate(s, step, epoch, steps) / s.base; };
     // 109 whole steps are 23 % of 476.

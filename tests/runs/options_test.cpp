@@ -43,7 +43,7 @@ TEST(Options, FlagsWinOverTheFile) {
     const TempDir dir;
     write_file(dir.path("a.cfg"), "data = x\nbatch-size = 8\nlr = 0.5\nflip = true\nepochs = 7\n");
     const TrainOptions o = parse_train_options({"--lr", "0.25", "--config", dir.path("a.cfg"), "--flip=false"}).options;
-    EXPECT_EQ(o.lr, 0.25);
+    EXPECT_EQ(o.lr.value().rate, 0.25);
     EXPECT_FALSE(o.flip);
     EXPECT_EQ(o.epochs, 7);
     EXPECT_EQ(o.batch_size, 8);
@@ -93,7 +93,7 @@ TEST(Options, WhatHasNoEffectIsRefused) {
         if (by == "resume") without = "auto";
         if (by == "data-placement") without = "replicate";
         if (by == "model") without = "mnist-conv";
-        const std::vector<std::string> base = {"--data", "x", "--batch-size", "8", "--output", "y"};
+        const std::vector<std::string> base = {"--data", "x", "--batch-size", "8", "--lr", "0.1", "--output", "y"};
         const auto with = [&](const std::vector<std::string>& more) {
             std::vector<std::string> args = base;
             args.insert(args.end(), more.begin(), more.end());

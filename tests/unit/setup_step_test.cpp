@@ -96,7 +96,7 @@ TEST_F(SetupStep, RateMomentumAndNesterovFollowTheirFormulas) {
     expect_sgd("--lr 0.05 --momentum 0.6", 3, {.momentum = 0.6}, {.momentum = 0.9});
     expect_sgd("--lr 0.05 --momentum 0.6 --nesterov", 3, {.momentum = 0.6, .nesterov = true}, {.momentum = 0.6});
     expect_sgd("--lr 0.05 --momentum 0 --linear-lr 3", 2, {.weight_rate = 3}, {});
-    expect_sgd("--lr auto --momentum 0", 2, {.rate = 0.04}, {});
+    expect_sgd("--lr 1@1000 --momentum 0", 2, {.rate = 0.04}, {});
 }
 
 TEST_F(SetupStep, WeightDecayFollowsItsFormula) {

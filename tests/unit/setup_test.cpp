@@ -42,6 +42,8 @@ Fields resolved(const std::string& line) {
     std::vector<std::string> args = {"--data", "x"};
     for (const std::string& word : words_of(line)) args.push_back(word);
     if (line.find("--batch-size") == std::string::npos) args.insert(args.end(), {"--batch-per-rank", "7"});
+    // without a rate batch and length of the run decide it: the test of --lr auto
+    if (line.find("--lr ") == std::string::npos) args.insert(args.end(), {"--lr", "0.1"});
     const TrainOptions o = parse_train_options(args).options;
     Fields all = fields_of(setup_of(o, data_of_test(), ranks, Clock::time_point(std::chrono::seconds(77))));
     all.merge(fields_of(backend_options_of(o)));
@@ -97,7 +99,12 @@ std::vector<Case> schedule_cases() {
     };
     return {
         {"--lr 0.3", {{"schedule.base", "0.3"}}},
-        {"--lr auto", {{"schedule.base", "0.021"}}},
+        {"--lr 0.5@42", {{"schedule.base", "0.25"}}},
+        {"--lr auto --model mnist-linear",
+         {{"schedule.base", "0.008203125"},  // 21 of 256
+          {"schedule.warmup_epochs", "0.3"},
+          kind(Schedule::cosine),
+          {"model.name", "mnist-linear"}}},
         {"--warmup-epochs 2.5", {{"schedule.warmup_epochs", "2.5"}}},
         {"--lr-schedule cosine", {kind(Schedule::cosine)}},
         {"--lr-schedule step --lr-gamma 0.5", {kind(Schedule::step), {"schedule.gamma", "0.5"}}},
