@@ -11,7 +11,7 @@ namespace convoy {
 
 /// What Convoy chose for a plan by itself, in words; empty where the options say it.
 struct PlanNotes {
-    std::string rate{};
+    std::string rate{}, stem{};
 };
 
 class Console final : public RunObserver {

@@ -117,8 +117,8 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     if (s.augment.crop != Crop::shifted || !trainer_.earlier().empty())
         note("view", view_text(s, graph, trainer_.earlier()));
     note("model",
-         formatted("%s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)", graph.model.c_str(),
-                   grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9));
+         formatted("%s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)%s", graph.model.c_str(),
+                   grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9, notes.stem.c_str()));
     size_t bytes = 0;
     for (size_t count : trainer_.state().counts()) bytes += count * sizeof(float);
     note("memory",

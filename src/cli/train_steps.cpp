@@ -62,10 +62,26 @@ void keep_recorded_rates(Comm& comm, ParsedOptions& parsed) {
     take_recorded_rates(comm.broadcast(recorded), parsed);
 }
 
+/// Returns which stem a resnet got by image size, and how its work compares with the other's; empty
+/// where the options or the model leave no choice.
+std::string stem_note(const TrainOptions& o, const ModelOptions& model) {
+    const std::string stem = stem_of(model);
+    if (stem.empty() || o.stem != "auto") return "";
+    const bool cifar = stem == "cifar";
+    ModelOptions other = model;
+    other.stem = cifar ? "imagenet" : "cifar";
+    const double own_flops = build_model(model).flops_per_image(), other_flops = build_model(other).flops_per_image();
+    const std::string share =
+        cifar ? formatted("%.1f times", own_flops / other_flops) : formatted("1/%.1f of", other_flops / own_flops);
+    return formatted("; %s stem by image size: %s the GFLOP of --stem %s", stem.c_str(), share.c_str(),
+                     other.stem.c_str());
+}
+
 /// What Convoy chose where the options leave it open.
 PlanNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) {
     PlanNotes notes;
     if (!o.lr) notes.rate = auto_rate(o, d.setup.global_batch, images).why;
+    notes.stem = stem_note(o, d.model);
     return notes;
 }
 

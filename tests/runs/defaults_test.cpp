@@ -90,6 +90,24 @@ TEST_F(Defaults, OfARunThatGoesOnAreThoseThatItRecorded) {
         EXPECT_NEAR(rates[step], 0.0125 * 0.5 * (1 + std::cos(M_PI * double(step) / 80)), 1e-8) << step;
 }
 
+TEST_F(Defaults, SayWhichStemAResNetGot) {
+    make_data(dir_.path("data"), 64, 10, "64x64x3");
+    const auto model = [&](const std::string& more) {
+        const Finished f = convoy_alone(train(dir_.path("data"), "resnet18", "--dry-run " + more));
+        EXPECT_EQ("", failure(f));
+        return line_of(f.out, "model");
+    };
+    const auto flops = [](const std::string& line) { return std::stod(line.substr(line.find("parameters, ") + 12)); };
+    const std::string cifar = model(""), imagenet = model("--stem imagenet"), large = model("--image-size 96");
+    const double ratio = flops(cifar) / flops(imagenet);
+    char said[80];
+    std::snprintf(said, sizeof said, "; cifar stem by image size: %.1f times the GFLOP of --stem imagenet", ratio);
+    EXPECT_TRUE(cifar.ends_with(said)) << cifar;
+    EXPECT_TRUE(imagenet.ends_with("(multiply-adds count two)")) << imagenet;
+    EXPECT_NE(large.find("; imagenet stem by image size: 1/"), std::string::npos) << large;
+    EXPECT_TRUE(large.ends_with(" of the GFLOP of --stem cifar")) << large;
+}
+
 /// Every other model, on the CIFAR-10 sample; chance is 10 %.
 class DefaultsOnCifar : public Defaults, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, DefaultsOnCifar,
