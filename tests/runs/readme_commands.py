@@ -2,7 +2,8 @@
 `readme_commands.py BUILD`. Commands are the lines of indented and fenced blocks. They run in a
 folder of links to the repository, so that nobody's runs and data sets are touched, with the shipped
 sample as input/cifar10. Prints what failed, and ends with 1; `--list` only says what would run and
-what is left out."""
+what is left out. `readme_commands.py BUILD HEADING FOLDER` runs those of one section of README.md in
+FOLDER, whole trainings too."""
 
 import os
 import re
@@ -32,6 +33,7 @@ LEFT_OUT = [
     (r"info --plans", "minutes; CudaPlansOf lists plans"),
     (r"to_tensorboard\.py", "needs a package that is not installed; Tensorboard runs it"),
     (r"^jobs/train\.sh\b", "needs GPUs; Jobs runs the script"),
+    (r"\bphotos\b", "needs a folder of pictures; OwnImages makes one and runs them"),
 ]
 # Other tests check what a training learns; here its command must work.
 SHORTER = (r"\bconvoy train\b(?!.*--(dry-run|max-steps))", "convoy train --max-steps 5")
@@ -52,12 +54,17 @@ def readmes():
     )
 
 
-def commands_of(path):
-    """Returns (line number, command) of the lines in indented and fenced blocks, without comments."""
-    fenced, in_list, after_blank = False, False, True
+def commands_of(path, section=None):
+    """Returns (line number, command) of the lines in indented and fenced blocks, without comments; of
+    all sections, or of one."""
+    fenced, in_list, after_blank, heading = False, False, True, None
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             text = line.rstrip("\n")
+            if not fenced and text.startswith("## "):
+                heading = text[3:]
+            if section not in (None, heading):
+                continue
             if text.startswith("```"):
                 fenced = not fenced
             elif fenced or (text.startswith("    ") and not in_list and after_blank):
@@ -90,14 +97,14 @@ def link_repository(folder, build):
     os.symlink("cifar10-sample", f"{folder}/input/cifar10")
 
 
-def run(command, folder, environment):
+def run(command, folder, environment, whole=False):
     """Returns the problem with a command, or None. Outputs that another README left are removed
-    first, unless the command continues them."""
+    first, unless the command continues them. Trainings are shortened unless `whole`."""
     words = shlex.split(command)
     for option, target in zip(words, words[1:]):
         if option in ("--to", "--output") and ".." not in target and "--resume auto" not in command:
             subprocess.run(["rm", "-rf", f"{folder}/{target}"], check=True)
-    endless, shorter = re.search(ENDLESS, command), re.sub(*SHORTER, command)
+    endless, shorter = re.search(ENDLESS, command), command if whole else re.sub(*SHORTER, command)
     ended = subprocess.run(
         ["timeout", "-k", "5", "2" if endless else str(LIMIT), "bash", "-c", f"set -o pipefail; {shorter}"],
         cwd=folder,
@@ -113,13 +120,7 @@ def run(command, folder, environment):
     return f"exit code {ended.returncode}\n{ended.stdout[-2000:]}"
 
 
-def main(build, only_list):
-    found = [(f"{path}:{number}", command) for path in readmes() for number, command in commands_of(path)]
-    wrong = [
-        f"no command matches the exception {pattern}"
-        for pattern, _ in LEFT_OUT
-        if not any(re.search(pattern, c) for _, c in found)
-    ]
+def environment_of_commands():
     # The caller may be an MPI process itself.
     mpi = re.compile(r"(PMIX|OMPI|ORTE|OPAL|PRTE)_(?!.*ALLOW_RUN_AS_ROOT)")
     environment = {name: value for name, value in os.environ.items() if not mpi.match(name)}
@@ -129,6 +130,28 @@ def main(build, only_list):
     # say what to do in that case.
     environment["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
     environment["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
+    return environment
+
+
+def run_section(build, heading, folder):
+    link_repository(folder, build)
+    commands = list(commands_of("README.md", heading))
+    for number, command in commands:
+        if problem := run(command, folder, environment_of_commands(), whole=True):
+            print(f"README.md:{number}: {command}: {problem}")
+            return 1
+    print(f"{len(commands)} commands")
+    return 0
+
+
+def main(build, only_list):
+    found = [(f"{path}:{number}", command) for path in readmes() for number, command in commands_of(path)]
+    wrong = [
+        f"no command matches the exception {pattern}"
+        for pattern, _ in LEFT_OUT
+        if not any(re.search(pattern, c) for _, c in found)
+    ]
+    environment = environment_of_commands()
     with tempfile.TemporaryDirectory() as folder:
         link_repository(folder, build)
         for place, command in found:
@@ -144,4 +167,5 @@ def main(build, only_list):
 
 
 if __name__ == "__main__":
-    sys.exit(main(next((a for a in sys.argv[1:] if not a.startswith("--")), "build"), "--list" in sys.argv))
+    words = [word for word in sys.argv[1:] if not word.startswith("--")] or ["build"]
+    sys.exit(run_section(*words) if len(words) == 3 else main(words[0], "--list" in sys.argv))

@@ -38,7 +38,7 @@ std::string other_value(const std::string& key) {
         {"lr-gamma", "0.5"},       {"lr-step-epochs", "3"},
         {"stem", "cifar"},         {"seed", "5"},
         {"mean", "0.25,0.5,0.75"}, {"stddev", "0.25,0.5,0.75"},
-        {"log-interval", "3"}};
+        {"log-interval", "3"},     {"crop-scale", "0.25,0.75"}};
     const auto found = values.find(key);
     return found == values.end() ? "" : found->second;
 }
