@@ -59,4 +59,14 @@ std::string unknown_choice(const std::string& name, const std::vector<std::strin
     return near.empty() ? "; " + choose : ", did you mean " + near + "? else " + choose;
 }
 
+std::string list_of(const std::vector<std::string>& words) {
+    std::string list;
+    for (size_t i = 0; i < words.size(); ++i) {
+        const bool last = i + 1 == words.size();
+        if (i > 0) list += last ? " or " : ", ";
+        list += words[i];
+    }
+    return list;
+}
+
 }  // namespace convoy

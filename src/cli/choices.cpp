@@ -1,19 +1,8 @@
 #include "cli/choices.h"
 
 #include "backend/cpu/conv_ways.h"
-#include "base/nearest_name.h"
 
 namespace convoy {
-
-std::string list_of(const std::vector<std::string>& words) {
-    std::string list;
-    for (size_t i = 0; i < words.size(); ++i) {
-        const bool last = i + 1 == words.size();
-        if (i > 0) list += last ? " or " : ", ";
-        list += words[i];
-    }
-    return list;
-}
 
 void refuse_choice(const std::string& option, const std::string& text, const std::vector<std::string>& names) {
     fail(Exit::usage, "--" + option + " " + text + " is unknown" + unknown_choice(text, names, list_of(names)));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda_queries.h"
+#include "base/nearest_name.h"
 #include "model/precision.h"
 #include "train/evaluator.h"
 #include "train/trainer.h"
@@ -19,8 +20,6 @@ template <class T> struct Choice {
 };
 template <class T> using Choices = std::vector<Choice<T>>;
 
-/// "a, b or c"
-std::string list_of(const std::vector<std::string>& words);
 [[noreturn]] void refuse_choice(const std::string& option, const std::string& text,
                                 const std::vector<std::string>& names);
 

@@ -24,8 +24,8 @@ std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
         .precision = o.precision, .norm_by = o.norm_by, .synchronised = o.sync_bn && comm.size() > 1};
     if (!o.chip.empty()) {
         const Chip& chip = find_chip(o.chip);
-        const bool linked = comm.size() > 1;
-        return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of an " + o.chip, ways,
+        const bool linked = comm.size() > 1 && chip.nvlink;
+        return std::make_unique<PlanningBackend>(chip.title, chip.memory, "the memory of --chip " + o.chip, ways,
                                                  cuda::bucket_bytes_of(false, linked, linked));
     }
     BackendOptions options = backend_options_of(o);
@@ -38,10 +38,12 @@ std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
 }
 
 void print_device(Terminal& terminal, const TrainOptions& o, const Backend& backend, int ranks) {
-    const char* where = o.chip.empty() ? ""
-                        : ranks == 1   ? " (need not be here)"
-                                       : " (need not be here), linked by NVLink or InfiniBand";
-    terminal.line(formatted("device    %s%s, precision %s", backend.device().c_str(), where, name_of(o.precision)));
+    std::string where;
+    if (!o.chip.empty()) where = " (need not be here)";
+    if (!o.chip.empty() && ranks > 1)
+        where += find_chip(o.chip).nvlink ? ", linked by NVLink or InfiniBand" : ", linked by PCI Express";
+    terminal.line(
+        formatted("device    %s%s, precision %s", backend.device().c_str(), where.c_str(), name_of(o.precision)));
     if (const auto left = backend.device_memory_free())
         terminal.line(
             formatted("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and "

@@ -6,6 +6,7 @@
 #include "backend/chips.h"
 #include "backend/cpu_queries.h"
 #include "backend/cuda_queries.h"
+#include "backend/gpu/precisions.h"
 #include "base/version.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
@@ -33,10 +34,11 @@ po::options_description description(InfoOptions& o) {
     options.add_options()  //
         ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"),
          "how a training step of this model runs: what cuDNN has for a GPU, which need not be here, or which way each "
-         "convolution takes on this CPU")                                                                          //
-        ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"), "h100, a100 or cpu")  //
-        ("precision", po::value<std::string>(&o.precision)->default_value("bf16")->value_name("TYPE"),
-         help_of(precision_choices()).c_str())                                                                      //
+         "convolution takes on this CPU")  //
+        ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"),
+         chip_names(on_cpu).c_str())  //
+        ("precision", po::value<std::string>(&o.precision)->default_value("")->value_name("TYPE"),
+         (help_of(precision_choices()) + "; by default bf16, or f16 or f32 on GPUs that have no better").c_str())   //
         ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples per rank and step")  //
         ("image-size", po::value<std::string>(&o.size)->default_value("")->value_name("HxWxC"),
          "of the images; by default what the model takes, else 224x224x3")  //
@@ -71,14 +73,25 @@ Graph graph_of(const InfoOptions& o, Precision precision) {
     return with_precision(fuse(build_model(model)), precision, multiple);
 }
 
-std::string plans_of(Comm& comm, const InfoOptions& o) {
+/// Throws Exit::usage for a chip that is not known, or does not compute in the precision.
+Precision precision_of(const InfoOptions& o) {
+    const int capability = o.chip == on_cpu ? 0 : find_chip(o.chip, on_cpu).capability;
+    if (o.precision.empty()) return o.chip == on_cpu ? Precision::bf16 : cuda::usual_precision(capability);
     const Precision precision = choose("precision", o.precision, precision_choices());
+    if (o.chip != on_cpu) cuda::check_precision(precision, capability, "--chip " + o.chip);
+    return precision;
+}
+
+std::string plans_of(Comm& comm, const InfoOptions& o) {
+    Precision precision{};
     Graph graph;
-    comm.together([&] { graph = graph_of(o, precision); });
+    comm.together([&] {
+        precision = precision_of(o);
+        graph = graph_of(o, precision);
+    });
     if (o.chip == on_cpu) return conv_table(graph, {.precision = precision}, comm);
     std::string table;
     comm.together([&] {
-        find_chip(o.chip, on_cpu);
         if (comm.root()) table = plan_table(graph, {.batch = int(o.batch), .precision = precision}, o.chip);
     });
     return table;

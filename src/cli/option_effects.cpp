@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "backend/chips.h"
+#include "backend/gpu/precisions.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/train_setup.h"
@@ -52,7 +53,7 @@ void check_chip(const TrainOptions& o) {
              "--chip is for --dry-run: a training takes a GPU that is there; leave it out, or add --dry-run");
     if (o.device == "cpu")
         fail(Exit::usage, "--chip " + o.chip + " is a GPU, and --device cpu has none; leave one of them out");
-    find_chip(o.chip);
+    cuda::check_precision(o.precision, find_chip(o.chip).capability, "--chip " + o.chip);
 }
 
 }  // namespace

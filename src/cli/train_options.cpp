@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backend/chips.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command_line.h"
@@ -95,10 +96,9 @@ void add_reports(OptionTable& t, TrainOptions& o) {
            "record no addresses, job, system and serial numbers; hosts are host-1, ..., paths their last part; kinds "
            "of devices, versions, options and times stay");
     t.flag("dry-run", o.dry_run,
-           "print model, memory, buckets and steps, refuse what a training would, and stop: reads no image, writes "
-           "nothing");
+           "print model, memory, buckets and steps or what is refused, and stop: reads no image, writes nothing");
     t.text("chip", o.chip, "", "NAME",
-           "with --dry-run: a GPU that need not be here, h100 or a100; also lists cuDNN's plans");
+           "with --dry-run: a GPU that need not be here (" + chip_names() + "); also lists cuDNN's plans");
     t.flag("print-config", o.print_config, "print the resolved options as a config file, and stop");
 }
 

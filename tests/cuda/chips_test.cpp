@@ -21,6 +21,7 @@ TEST(CudaChips, DryRunsAndCudnnKnowTheSame) {
         EXPECT_EQ(described["totalGlobalMem"].get<size_t>(), c.memory) << c.name;
         EXPECT_EQ(described["deviceName"].get<std::string>(), c.title) << c.name;
         EXPECT_EQ(described["multiProcessorCount"].get<int>(), c.multiprocessors) << c.name;
+        EXPECT_EQ(described["deviceVer"].get<int>(), 10 * c.capability) << c.name;
     }
 }
 

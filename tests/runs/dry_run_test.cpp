@@ -161,7 +161,7 @@ TEST_F(DryRun, PlansForAGpuThatIsNotHere) {
     const double expected = data + batch + state + 4 * 20000 + 4 * 20;
     const auto [used, all] = memory_of_gpu(f.out);
     EXPECT_NEAR(used, expected / (1 << 20), 0.1) << f.out;
-    EXPECT_NEAR(all, 85520809984.0 / (1 << 20), 0.1);
+    EXPECT_NEAR(all, 84942979072.0 / (1 << 20), 0.1);
     EXPECT_FALSE(fs::exists(output_));
 
     const Finished low = launch(1, arguments(dry + " --chip a100 --precision f16"));
@@ -215,7 +215,7 @@ TEST_F(DryRun, ChecksTheMemoryOfTheGpuAndNotOfThisHost) {
     EXPECT_EQ("", failure(fits));
     EXPECT_GT(memory_of_gpu(fits.out).first, 6000) << fits.out;
     EXPECT_EQ("", refusal(dry("12000"), Exit::out_of_memory,
-                          {"the GPU of each rank", "the memory of an h100", "smaller batch"}));
+                          {"the GPU of each rank", "the memory of --chip h100", "smaller batch"}));
 }
 
 TEST_F(DryRun, MistakesAboutChipsAreRefused) {
@@ -224,6 +224,9 @@ TEST_F(DryRun, MistakesAboutChipsAreRefused) {
     EXPECT_EQ("", refusal(launch(2, arguments("--chip h100")), Exit::usage, {"--chip", "--dry-run"}));
     EXPECT_EQ("", refusal(launch(2, arguments("--dry-run --chip h100 --device cpu")), Exit::usage,
                           {"--chip h100", "--device cpu"}));
+    const std::vector<std::string> words = {"--precision bf16", "--chip v100", "7.0", "8.0", "choose f32 or f16"};
+    EXPECT_EQ("", refusal(launch(2, arguments("--dry-run --chip v100 --precision bf16")), Exit::usage, words));
+    EXPECT_EQ("", refusal(convoy_alone("info --plans linear --chip v100 --precision bf16"), Exit::usage, words));
     EXPECT_EQ("", refusal(launch(2, "bench --model linear --batch-per-rank 2 --chip h100"), Exit::usage, {"--chip"}));
 }
 

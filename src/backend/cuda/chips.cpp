@@ -2,34 +2,52 @@
 // DeviceProperties::serialize gives the exact text.
 #include "backend/cuda/chips.h"
 
+#include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <dlfcn.h>
 
 #include <iterator>
 
 #include "backend/chips.h"
+#include "base/text.h"
 
 namespace convoy::cuda {
 namespace {
 
-// In the order of known_chips.
-constexpr const char* descriptions[] = {
-    R"({"deviceVer":900,"multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
-    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
-    R"("regsPerBlock":65536,"totalGlobalMem":85520809984,"smClockRateKHz":1980000,"l2CacheSize":52428800,"maxBlockSize":[1024,1024,64],)"
-    R"("memClockRateKHz":2619000,"maxGridSize":[2147483647,65535,65535],"supportCoopLaunch":1,"pciDeviceId":0,"isTccDriver":0,)"
-    R"("cudaDeviceId":0,"driverVer":13000,"deviceName":"NVIDIA H100 80GB HBM3"})",
-
-    R"({"deviceVer":800,"multiProcessorCount":108,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":166912,)"
-    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
-    R"("regsPerBlock":65536,"totalGlobalMem":85097971712,"smClockRateKHz":1410000,"l2CacheSize":41943040,"maxBlockSize":[1024,1024,64],)"
-    R"("memClockRateKHz":1593000,"maxGridSize":[2147483647,65535,65535],"supportCoopLaunch":1,"pciDeviceId":0,"isTccDriver":0,)"
-    R"("cudaDeviceId":0,"driverVer":13000,"deviceName":"NVIDIA A100-SXM4-80GB"})"};
-static_assert(std::size(descriptions) == std::size(known_chips));
+/// Figures that only cuDNN asks for: bytes, blocks and threads of a multiprocessor, kHz.
+struct Details {
+    int shared_memory;  ///< of a block that asks for more than the usual 48 KiB
+    int blocks, threads, clock, l2, memory_clock;
+};
+// In the order of known_chips. Below 8.0 nothing of a block's shared memory is reserved.
+constexpr Details details[] = {
+    {49'152, 32, 2048, 1'480'500, 4'194'304, 715'000},       // p100
+    {49'152, 32, 2048, 1'531'000, 3'145'728, 3'615'000},     // p40
+    {98'304, 32, 2048, 1'530'000, 6'291'456, 877'000},       // v100
+    {65'536, 16, 1024, 1'545'000, 5'767'168, 7'000'000},     // rtx2080ti
+    {166'912, 32, 2048, 1'410'000, 41'943'040, 1'593'000},   // a100
+    {101'376, 24, 1536, 2'520'000, 100'663'296, 9'001'000},  // l40s
+    {232'448, 32, 2048, 1'980'000, 52'428'800, 2'619'000},   // h100
+    {232'448, 32, 2048, 1'980'000, 62'914'560, 3'201'000},   // h200
+    {232'448, 32, 2048, 1'965'000, 132'644'864, 3'996'000},  // b200
+};
+static_assert(std::size(details) == std::size(known_chips));
 
 }  // namespace
 
-const char* chip_description(const std::string& name) { return descriptions[&find_chip(name) - known_chips]; }
+std::string chip_description(const std::string& name) {
+    const Chip& chip = find_chip(name);
+    const Details& d = details[&chip - known_chips];
+    return formatted(
+        R"({"deviceVer":%d,"multiProcessorCount":%d,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
+        R"("maxSharedMemoryPerBlockOptin":%d,"reservedSharedMemoryPerBlock":%d,"maxRegistersPerSM":65536,)"
+        R"("maxCtasPerSM":%d,"maxThreadsPerBlock":1024,"maxThreadsPerSM":%d,"regsPerBlock":65536,)"
+        R"("totalGlobalMem":%zu,"smClockRateKHz":%d,"l2CacheSize":%d,"maxBlockSize":[1024,1024,64],)"
+        R"("memClockRateKHz":%d,"maxGridSize":[2147483647,65535,65535],"supportCoopLaunch":1,"pciDeviceId":0,)"
+        R"("isTccDriver":0,"cudaDeviceId":0,"driverVer":%d,"deviceName":"%s"})",
+        10 * chip.capability, chip.multiprocessors, d.shared_memory, chip.capability >= 80 ? 1024 : 0, d.blocks,
+        d.threads, chip.memory, d.clock, d.l2, d.memory_clock, CUDART_VERSION, chip.title);
+}
 
 Driver load_driver_or_stub() {
     // Loaded under its own name once, it is found by that name ever after.

@@ -6,7 +6,7 @@
 namespace convoy::cuda {
 
 /// Returns the description of one of known_chips; throws Exit::usage for another name.
-const char* chip_description(const std::string& name);
+std::string chip_description(const std::string& name);
 /// The driver library that was found. Engines that compile at run time need the real one; for all
 /// others the toolkit's stub suffices.
 enum class Driver { none, stub, real };

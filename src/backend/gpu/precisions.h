@@ -1,0 +1,20 @@
+// Which precisions a GPU computes in, by its compute capability (10 * major + minor).
+#pragma once
+#include <string>
+
+#include "model/precision.h"
+
+namespace convoy::cuda {
+
+/// Returns "7.0" for 70.
+std::string capability_text(int capability);
+/// Returns whether cuDNN computes in this precision. bf16 and tf32 came with 8.0; where tf32 is
+/// allowed, engines for older GPUs may round operands to f16, whose range is smaller.
+bool computes_in(Precision, int capability);
+/// Returns the fastest precision that the GPU's tensor cores multiply: bf16, f16 on older ones;
+/// f32 where there are none.
+Precision usual_precision(int capability);
+/// Throws Exit::usage if `gpu` does not compute in this precision. `gpu`: as in "the Tesla P40".
+void check_precision(Precision, int capability, const std::string& gpu);
+
+}  // namespace convoy::cuda
