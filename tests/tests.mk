@@ -45,7 +45,7 @@ $(BUILD)/emulated:
 $(BUILD)/emulated/libconvoy_cuda.so: $(EMULATED_OBJECTS)
 	@echo link $@
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lboost_context
-$(BUILD)/emulated/convoy_tests: $(TESTED) $(EMULATED_OBJECTS) $(filter-out $(KERNEL_TESTS) %/cuda/plans_test.o %/cuda/graphs_test.o,$(TEST_OBJECTS))
+$(BUILD)/emulated/convoy_tests: $(TESTED) $(EMULATED_OBJECTS) $(filter-out $(KERNEL_TESTS) %/cuda/plans_test.o %/cuda/chip_plans_test.o %/cuda/graphs_test.o,$(TEST_OBJECTS))
 	@echo link $@
 	@$(file >$@.objects,$^)
 	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) -lgtest -lboost_context

@@ -53,7 +53,25 @@ TEST(CudaAbsent, EveryReasonIsSaid) {
     says(f, {"CUDA_VISIBLE_DEVICES", "'7'"});
     f = sound();
     f.capabilities = {75};
-    says(f, {"7.5", "8.0", "CUDA_ARCHS=75"});
+    says(f, {"7.5", "8.0", "build with CUDA_ARCHS=75"});
+}
+
+// nvcc of CUDA 13 compiles for 7.5 and newer.
+TEST(CudaAbsent, OlderGpusAreToldOfTheToolkitThatKnowsThem) {
+    for (const int capability : {60, 61, 70, 72}) {
+        Found f = sound();
+        f.capabilities = {capability};
+        says(f, {"CUDA 12, cuDNN 9.10 and CUDA_ARCHS=" + std::to_string(capability), "src/README.md"});
+        f.driver = f.runtime = 12040;
+        f.architectures = {75, 80};
+        says(f, {"; build with CUDA_ARCHS=" + std::to_string(capability)});
+        f.architectures = {60, 61, 70, 75, 80};
+        EXPECT_EQ(reason_without_device(f), "") << capability;
+    }
+    Found f = sound();
+    f.capabilities = {52};
+    says(f, {"5.2", "Convoy needs 6.0 or newer"});
+    EXPECT_EQ(reason_without_device(f).find("CUDA_ARCHS"), std::string::npos);
 }
 
 TEST(CudaAbsent, MachineCodeAndPtxDecideWhatRuns) {

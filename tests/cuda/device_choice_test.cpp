@@ -29,6 +29,47 @@ TEST(CudaDeviceChoice, WhatCannotBeIsAnError) {
     }
 }
 
+/// What a rank is told of its device; empty if it computes there.
+std::string refusal_of(int capability, const std::vector<int>& architectures, Precision precision) {
+    Found found;
+    found.runtime = 13000;
+    found.architectures = architectures;
+    DeviceInfo device;
+    device.name = "Tesla";
+    device.capability = capability;
+    try {
+        check_device(device, found, precision, 3);
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code, Exit::usage);
+        return e.what();
+    }
+    return "";
+}
+
+TEST(CudaDeviceChoice, ADeviceMustHaveKernelsAndThePrecision) {
+    const std::vector<int> built = {60, 70, 80};
+    for (const Precision p : {Precision::f32, Precision::f16}) EXPECT_EQ(refusal_of(70, built, p), "");
+    for (const Precision p : {Precision::tf32, Precision::bf16}) {
+        EXPECT_EQ(refusal_of(80, built, p), "");
+        EXPECT_EQ(refusal_of(70, built, p).find(std::string("--precision ") + name_of(p) + ": the Tesla of rank 3"),
+                  0u);
+    }
+    const std::string without = refusal_of(70, {80, 90}, Precision::bf16);
+    EXPECT_EQ(without.find("--precision"), std::string::npos) << "another precision would not help: " << without;
+    for (const char* words : {"the Tesla of rank 3", "7.0", "CUDA 12, cuDNN 9.10 and CUDA_ARCHS=70"})
+        EXPECT_NE(without.find(words), std::string::npos) << without;
+}
+
+// From NVIDIA's support matrices.
+TEST(CudaDeviceChoice, NewerCudnnHasDroppedPascalAndVolta) {
+    for (const int capability : {60, 61, 70}) {
+        EXPECT_TRUE(is_run_by(91002, 12040, capability)) << capability;
+        EXPECT_FALSE(is_run_by(91100, 12040, capability)) << capability;
+        EXPECT_FALSE(is_run_by(91002, 13000, capability)) << capability;
+    }
+    for (const int capability : {75, 80, 90, 100}) EXPECT_TRUE(is_run_by(91900, 13000, capability)) << capability;
+}
+
 TEST(CudaDeviceChoice, TwoRanksOnOneAreFoundByUuid) {
     EXPECT_EQ(shared_device({"a 1", "a 2", "b 1"}), "") << "another host's device is another";
     const std::string text = shared_device({"a 1", "a 2", "a 1"});

@@ -20,6 +20,7 @@
 namespace {
 
 using convoy::test::Captures;
+using convoy::test::claimed_capability;
 using convoy::test::Memory;
 using convoy::test::Node;
 using convoy::test::Pending;
@@ -146,10 +147,6 @@ namespace convoy::test {
 void put_on_stream(cudaStream_t s, std::function<void()> work, bool collective) {
     said(device.put(device.stream(s), {std::move(work), false, collective}));
 }
-bool is_left_out(double threads) {
-    const char* most = std::getenv("EMULATED_MOST_THREADS");
-    return most && threads > std::atof(most);
-}
 cudaError_t make_unsafe_call() { return said(device.captures.make_unsafe_call()); }
 
 }  // namespace convoy::test
@@ -165,13 +162,14 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int index) { return current_device = index, cudaSuccess; }
 cudaError_t cudaGetDevice(int* index) { return *index = current_device, cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-    return *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0, cudaSuccess;
+    const int claimed = claimed_capability();
+    return *value = attribute == cudaDevAttrComputeCapabilityMajor ? claimed / 10 : claimed % 10, cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int index) {
     *p = {};
     p->uuid.bytes[15] = char(index);
     std::strcpy(p->name, "emulated GPU");
-    p->major = 9;
+    p->major = claimed_capability() / 10, p->minor = claimed_capability() % 10;
     p->totalGlobalMem = Memory::total;
     p->multiProcessorCount = 132;
     p->l2CacheSize = 64 << 10;

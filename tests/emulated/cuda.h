@@ -12,6 +12,8 @@ void put_on_stream(cudaStream_t, std::function<void()>, bool collective = false)
 /// Returns true if the device skips work for this many threads, more than EMULATED_MOST_THREADS.
 /// That is for rehearsals of programs whose results do not matter.
 bool is_left_out(double threads);
+/// Returns the device's compute capability, 10 * major + minor: EMULATED_CAPABILITY, or an H100's.
+int claimed_capability();
 /// Reports a potentially unsafe call, in CUDA's terms, by the calling thread. The mode of a capture
 /// decides whether it is allowed.
 cudaError_t make_unsafe_call();

@@ -9,6 +9,7 @@
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/transport.h"
 #include "backend/gpu/plan_list.h"
+#include "backend/gpu/precisions.h"
 #include "backend/gpu/sums.h"
 #include "comm/activity.h"
 #include "comm/binding.h"
@@ -52,9 +53,9 @@ Plans::Options CudaBackend::plan_options(int threads) {
 }
 
 std::string CudaBackend::device() const {
-    return info_.name + " (compute capability " + std::to_string(info_.capability / 10) + "." +
-           std::to_string(info_.capability % 10) + ", " + std::to_string(info_.memory >> 30) + " GiB, " + info_.bus +
-           "), cuDNN " + Cudnn::version() + ", " + name_of(options_.precision);
+    return info_.name + " (compute capability " + capability_text(info_.capability) + ", " +
+           std::to_string(info_.memory >> 30) + " GiB, " + info_.bus + "), cuDNN " + Cudnn::version() + ", " +
+           name_of(options_.precision);
 }
 
 Facts CudaBackend::identity() const {
@@ -259,11 +260,7 @@ std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm)
                                   reason + "; use --device cpu, or mend that");
         info = describe_device(device_of_rank(comm.local_rank(), comm.local_size(), int(found.capabilities.size()),
                                               options.devices, options.share_device));
-        if (!runs_on(info.capability, found.architectures))
-            fail(Exit::usage,
-                 "--device cuda: the " + info.name + " of rank " + std::to_string(comm.rank()) +
-                     " has compute capability " + std::to_string(info.capability) +
-                     ", which this was not built for; see CUDA_ARCHS in the Makefile, or choose --devices");
+        check_device(info, found, options.precision, comm.rank());
     });
     const std::string shared = shared_device(comm.gather_all(comm.host() + " " + info.uuid));
     comm.together([&] {

@@ -11,12 +11,21 @@
 #include "backend/cuda/handles.h"
 #include "backend/cuda/nvml.h"
 #include "backend/cuda_entry.h"
+#include "backend/gpu/precisions.h"
 
 namespace convoy::cuda {
 namespace {
 
+constexpr int oldest = 60;  // compute capability
+
 std::string version_text(int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); }
-std::string capability_text(int c) { return std::to_string(c / 10) + "." + std::to_string(c % 10); }
+
+/// Returns what to do where the kernels have no code for a capability.
+std::string how_to_have(int capability, int runtime) {
+    if (capability < oldest) return "Convoy needs " + capability_text(oldest) + " or newer";
+    if (!is_compiled_by(runtime, capability)) return "CUDA 13 has dropped that GPU: " + build_for_older(capability);
+    return "build with CUDA_ARCHS=" + std::to_string(capability);
+}
 
 }  // namespace
 
@@ -51,6 +60,10 @@ bool runs_on(int capability, const std::vector<int>& architectures) {
     return architectures.back() <= capability;                          // the driver compiles PTX for newer devices
 }
 
+std::string build_for_older(int capability) {
+    return "build with CUDA 12, cuDNN 9.10 and CUDA_ARCHS=" + std::to_string(capability) + " (src/README.md)";
+}
+
 std::string reason_without_device(const Found& f) {
     if (f.driver == 0) return "there is no NVIDIA driver on this machine";
     if (f.driver / 1000 < f.runtime / 1000)
@@ -65,8 +78,16 @@ std::string reason_without_device(const Found& f) {
     for (int c : f.capabilities)
         if (runs_on(c, f.architectures)) return "";
     return "the GPU has compute capability " + capability_text(f.capabilities[0]) + ", and this was built for " +
-           capability_text(f.architectures.front()) +
-           " and newer; build with CUDA_ARCHS=" + std::to_string(f.capabilities[0]);
+           capability_text(f.architectures.front()) + " and newer; " + how_to_have(f.capabilities[0], f.runtime);
+}
+
+void check_device(const DeviceInfo& d, const Found& f, Precision precision, int rank) {
+    const std::string gpu = "the " + d.name + " of rank " + std::to_string(rank);
+    if (!runs_on(d.capability, f.architectures))
+        fail(Exit::usage, "--device cuda: " + gpu + " has compute capability " + capability_text(d.capability) +
+                              ", which this was not built for; " + how_to_have(d.capability, f.runtime) +
+                              ", or choose --devices");
+    check_precision(precision, d.capability, gpu);
 }
 
 int device_of_rank(int local_rank, int local_size, int visible, const std::vector<int>& chosen, bool share) {

@@ -20,6 +20,15 @@ struct Found {
 };
 Found find_devices();
 
+/// Returns true if nvcc of this CUDA version (as Found::runtime) compiles for a capability.
+constexpr bool is_compiled_by(int runtime, int capability) { return runtime < 13000 || capability >= 75; }
+/// Returns true if cuDNN (as cudnnGetVersion()) for that CUDA version has code for a capability.
+/// cuDNN itself does not say: it builds plans that could not run.
+constexpr bool is_run_by(size_t cudnn, int runtime, int capability) {
+    return is_compiled_by(runtime, capability) && (cudnn < 91100 || capability >= 75);
+}
+/// Returns how to build for a capability that newer versions have dropped.
+std::string build_for_older(int capability);
 /// Returns why Convoy cannot run on any device; empty if it can.
 std::string reason_without_device(const Found&);
 /// Returns true if kernels compiled for `architectures` run on a device of this capability.
@@ -38,6 +47,8 @@ struct DeviceInfo {
     size_t l2 = 0;  ///< bytes of the L2 cache
 };
 DeviceInfo describe_device(int index);
+/// Throws Exit::usage if a rank cannot compute on its device, or not in this precision.
+void check_device(const DeviceInfo&, const Found&, Precision, int rank);
 /// Returns the message about the first two ranks that have the same device; empty if no two do.
 /// `ranks`: "host uuid" of each rank, in order of rank.
 std::string shared_device(const std::vector<std::string>& ranks);

@@ -1,12 +1,16 @@
 #include "backend/cuda/plan_table.h"
 
+#include <cudnn.h>
+
 #include <algorithm>
 #include <cstdio>
 
 #include "backend/chips.h"
 #include "backend/cuda/chips.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/device.h"
 #include "backend/cuda_entry.h"
+#include "backend/gpu/precisions.h"
 #include "backend/gpu/sums.h"
 
 namespace convoy::cuda {
@@ -53,6 +57,10 @@ std::string text_of(const GradientPairs& pairs, int multiprocessors) {
 }  // namespace
 
 std::vector<PlanRow> plan_rows(const std::vector<NamedPlan>& plans, const std::string& chip) {
+    if (const int capability = find_chip(chip).capability; !is_run_by(cudnnGetVersion(), CUDART_VERSION, capability))
+        fail(Exit::usage, "--chip " + chip + " has compute capability " + capability_text(capability) +
+                              ", for which cuDNN " + Cudnn::version() + " for CUDA " +
+                              std::to_string(CUDART_VERSION / 1000) + " has no code; " + build_for_older(capability));
     const Driver driver = load_driver_or_stub();
     const Cudnn cudnn = Cudnn::of_chip(chip_description(chip));
     std::vector<PlanRow> rows;
