@@ -12,7 +12,7 @@ skip() {
 }
 clean_up() {
   [[ -z $child ]] || { kill -KILL "$child" && wait "$child"; } 2>/dev/null || true
-  [[ -z $tree$bare ]] || rm -rf --one-file-system "${tree:-$bare}"
+  [[ -z $tree$bare ]] || rm -rf --one-file-system "${tree:-$bare}" "${tree:-$bare}.tar.gz"
 }
 # Skips the script's test and exits if it cannot run.
 start_bare() { # NAME-OF-TEST
@@ -26,6 +26,11 @@ start_bare() { # NAME-OF-TEST
   mkdir -p "${logs:?}"
 }
 
+keep() { # SYSTEM NAME: an archive that `unpack NAME` takes
+  tar -C "$1" --one-file-system -I 'gzip -3' -cf "$1.tar.gz" .
+  mv "$1.tar.gz" "$cache/$2.tar.gz"
+}
+
 bootstrap() { # RELEASE
   [[ ! -e $cache/$1.tar.gz ]] || return 0
   echo "$test: $1: a bare system, for $cache"
@@ -34,8 +39,7 @@ bootstrap() { # RELEASE
   debootstrap --variant=minbase --include=git,make,ca-certificates "$1" "$bare" "$MIRROR" >"$logs/$1-bootstrap.log" 2>&1 ||
     { tail -n 5 "$logs/$1-bootstrap.log"; return 1; }
   rm -rf "$bare"/var/cache/apt/archives/*.deb
-  tar -C "$bare" --one-file-system -czf "$bare.tar.gz" .
-  mv "$bare.tar.gz" "$cache/$1.tar.gz"
+  keep "$bare" "$1"
   rm -rf --one-file-system "$bare"
   bare=''
 }

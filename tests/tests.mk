@@ -114,6 +114,11 @@ test-container: ## jobs/container/Dockerfile's steps in a bare Debian (root; deb
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
 	@BUILD='$(BUILD)' bash tests/container.sh
 
+# For GPUs that CUDA 13 has dropped.
+test-cuda12: ## build with CUDA 12 for P100 to H100 in a bare Debian 13 (root; debootstrap)
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || bash .ci/deps.sh install fresh
+	@BUILD='$(BUILD)' bash tests/cuda12.sh
+
 # Runs on a machine with a GPU; on one without a compiler, the bundle has the same commands.
 test-gpu: ## what needs a GPU
 test-gpu bench-gpu: deps
