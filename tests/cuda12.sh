@@ -77,9 +77,10 @@ build() {
     for arch in $ARCHS; do grep -c \"sm_\$arch\\.\" /tmp/elf; done"
 }
 
+# cuDNN for a toolkit before 12.8 crashes on a B200, so that is refused.
 list_plans() {
   local chip
-  for chip in p100 p40 v100 rtx2080ti a100 l40s h100 h200 b200; do
+  for chip in p100 p40 v100 rtx2080ti a100 l40s h100 h200; do
     step "plans-$chip" "cd ~/convoy && build/convoy info --plans resnet50 --chip $chip >/tmp/plans; cat /tmp/plans; grep -q ' built ' /tmp/plans" || true
   done
 }

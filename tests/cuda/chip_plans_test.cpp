@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/chips.h"
+#include "backend/cuda/device.h"
 #include "backend/cuda/plan_table.h"
 #include "backend/cuda_queries.h"
 #include "backend/gpu/precisions.h"
@@ -17,11 +18,7 @@ using namespace cuda;
 
 class CudaChipPlans : public testing::TestWithParam<Chip> {};
 
-/// Whether the cuDNN that is here has code for the chip. 9.11 and what is for CUDA 13 begin with
-/// Turing.
-bool is_supported(const Chip& chip) {
-    return (CUDART_VERSION < 13000 && cudnnGetVersion() < 91100) || chip.capability >= 75;
-}
+bool is_supported(const Chip& chip) { return is_run_by(cudnnGetVersion(), CUDART_VERSION, chip.capability); }
 
 // Those that are not fused are precompiled. They have no fallback, so each must be built.
 TEST_P(CudaChipPlans, EveryConvolutionOfResNet50IsBuilt) {

@@ -30,9 +30,10 @@ TEST(CudaDeviceChoice, WhatCannotBeIsAnError) {
 }
 
 /// What a rank is told of its device; empty if it computes there.
-std::string refusal_of(int capability, const std::vector<int>& architectures, Precision precision) {
+std::string refusal_of(int capability, const std::vector<int>& architectures, Precision precision,
+                       int runtime = 13000) {
     Found found;
-    found.runtime = 13000;
+    found.runtime = runtime;
     found.architectures = architectures;
     DeviceInfo device;
     device.name = "Tesla";
@@ -48,26 +49,34 @@ std::string refusal_of(int capability, const std::vector<int>& architectures, Pr
 
 TEST(CudaDeviceChoice, ADeviceMustHaveKernelsAndThePrecision) {
     const std::vector<int> built = {60, 70, 80};
-    for (const Precision p : {Precision::f32, Precision::f16}) EXPECT_EQ(refusal_of(70, built, p), "");
+    for (const Precision p : {Precision::f32, Precision::f16}) EXPECT_EQ(refusal_of(70, built, p, 12040), "");
     for (const Precision p : {Precision::tf32, Precision::bf16}) {
         EXPECT_EQ(refusal_of(80, built, p), "");
-        EXPECT_EQ(refusal_of(70, built, p).find(std::string("--precision ") + name_of(p) + ": the Tesla of rank 3"),
-                  0u);
+        EXPECT_EQ(
+            refusal_of(70, built, p, 12040).find(std::string("--precision ") + name_of(p) + ": the Tesla of rank 3"),
+            0u);
     }
     const std::string without = refusal_of(70, {80, 90}, Precision::bf16);
     EXPECT_EQ(without.find("--precision"), std::string::npos) << "another precision would not help: " << without;
     for (const char* words : {"the Tesla of rank 3", "7.0", "CUDA 12, cuDNN 9.10 and CUDA_ARCHS=70"})
         EXPECT_NE(without.find(words), std::string::npos) << without;
+    EXPECT_EQ(refusal_of(100, built, Precision::bf16), "");
+    EXPECT_NE(refusal_of(100, built, Precision::bf16, 12040).find("CUDA 12.4 has no code; build with CUDA 12.8"),
+              std::string::npos);
 }
 
 // From NVIDIA's support matrices.
-TEST(CudaDeviceChoice, NewerCudnnHasDroppedPascalAndVolta) {
+TEST(CudaDeviceChoice, CudnnHasCodeForSomeGpusOnly) {
     for (const int capability : {60, 61, 70}) {
         EXPECT_TRUE(is_run_by(91002, 12040, capability)) << capability;
         EXPECT_FALSE(is_run_by(91100, 12040, capability)) << capability;
         EXPECT_FALSE(is_run_by(91002, 13000, capability)) << capability;
     }
     for (const int capability : {75, 80, 90, 100}) EXPECT_TRUE(is_run_by(91900, 13000, capability)) << capability;
+    for (const int capability : {100, 120}) {
+        EXPECT_FALSE(is_run_by(91002, 12060, capability)) << capability;
+        EXPECT_TRUE(is_run_by(91002, 12080, capability)) << capability;
+    }
 }
 
 TEST(CudaDeviceChoice, TwoRanksOnOneAreFoundByUuid) {

@@ -23,7 +23,7 @@ std::string version_text(int v) { return std::to_string(v / 1000) + "." + std::t
 /// Returns what to do where the kernels have no code for a capability.
 std::string how_to_have(int capability, int runtime) {
     if (capability < oldest) return "Convoy needs " + capability_text(oldest) + " or newer";
-    if (!is_compiled_by(runtime, capability)) return "CUDA 13 has dropped that GPU: " + build_for_older(capability);
+    if (!is_compiled_by(runtime, capability)) return "CUDA 13 has dropped that GPU: " + versions_for(capability);
     return "build with CUDA_ARCHS=" + std::to_string(capability);
 }
 
@@ -60,7 +60,8 @@ bool runs_on(int capability, const std::vector<int>& architectures) {
     return architectures.back() <= capability;                          // the driver compiles PTX for newer devices
 }
 
-std::string build_for_older(int capability) {
+std::string versions_for(int capability) {
+    if (capability >= 75) return "build with CUDA 12.8 or newer";
     return "build with CUDA 12, cuDNN 9.10 and CUDA_ARCHS=" + std::to_string(capability) + " (src/README.md)";
 }
 
@@ -87,6 +88,10 @@ void check_device(const DeviceInfo& d, const Found& f, Precision precision, int 
         fail(Exit::usage, "--device cuda: " + gpu + " has compute capability " + capability_text(d.capability) +
                               ", which this was not built for; " + how_to_have(d.capability, f.runtime) +
                               ", or choose --devices");
+    if (!is_run_by(0, f.runtime, d.capability))
+        fail(Exit::usage, "--device cuda: " + gpu + " has compute capability " + capability_text(d.capability) +
+                              ", for which cuDNN for CUDA " + version_text(f.runtime) + " has no code; " +
+                              versions_for(d.capability));
     check_precision(precision, d.capability, gpu);
 }
 

@@ -23,12 +23,13 @@ Found find_devices();
 /// Returns true if nvcc of this CUDA version (as Found::runtime) compiles for a capability.
 constexpr bool is_compiled_by(int runtime, int capability) { return runtime < 13000 || capability >= 75; }
 /// Returns true if cuDNN (as cudnnGetVersion()) for that CUDA version has code for a capability.
-/// cuDNN itself does not say: it builds plans that could not run.
+/// cuDNN itself does not say: it builds plans that could not run, or crashes.
 constexpr bool is_run_by(size_t cudnn, int runtime, int capability) {
-    return is_compiled_by(runtime, capability) && (cudnn < 91100 || capability >= 75);
+    if (capability < 75) return runtime < 13000 && cudnn < 91100;
+    return capability < 100 || runtime >= 12080;
 }
-/// Returns how to build for a capability that newer versions have dropped.
-std::string build_for_older(int capability);
+/// Returns how to build for a capability that other versions have dropped, or do not know yet.
+std::string versions_for(int capability);
 /// Returns why Convoy cannot run on any device; empty if it can.
 std::string reason_without_device(const Found&);
 /// Returns true if kernels compiled for `architectures` run on a device of this capability.

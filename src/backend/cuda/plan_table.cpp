@@ -60,7 +60,8 @@ std::vector<PlanRow> plan_rows(const std::vector<NamedPlan>& plans, const std::s
     if (const int capability = find_chip(chip).capability; !is_run_by(cudnnGetVersion(), CUDART_VERSION, capability))
         fail(Exit::usage, "--chip " + chip + " has compute capability " + capability_text(capability) +
                               ", for which cuDNN " + Cudnn::version() + " for CUDA " +
-                              std::to_string(CUDART_VERSION / 1000) + " has no code; " + build_for_older(capability));
+                              std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10) +
+                              " has no code; " + versions_for(capability));
     const Driver driver = load_driver_or_stub();
     const Cudnn cudnn = Cudnn::of_chip(chip_description(chip));
     std::vector<PlanRow> rows;
