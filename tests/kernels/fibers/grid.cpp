@@ -249,9 +249,9 @@ void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<vo
     check(block.x > 0 && block.y > 0 && block.z > 0 && size_t(block.x) * block.y * block.z <= 1024, "block dimensions");
     check(shared_bytes <= size_t(48) << 10, "more than 48 KiB of shared memory");
     std::mt19937 random(1);
-    Grid g(block, shared_bytes, thread);
-    running = &g;
-    g.run(grid, random, order);
+    const auto g = std::make_unique<Grid>(block, shared_bytes, thread);
+    running = g.get();
+    g->run(grid, random, order);
 }
 
 void wait_for_block(std::source_location at) { running->wait(0, at); }
