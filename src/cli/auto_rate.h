@@ -1,5 +1,5 @@
-// What --lr auto and --warmup-epochs auto stand for. input/README.md says where the numbers are
-// from. A run that goes on takes what it recorded, also if these rules change.
+// The rules of --lr auto and --warmup-epochs auto. input/README.md gives the sources of the numbers.
+// A resumed run takes the numbers that it recorded, also if these rules change.
 #pragma once
 #include <string>
 
@@ -11,7 +11,7 @@ struct AutoRate {
     double rate;
     std::string why;  ///< " (--lr auto: 0.1 at a batch of 256, in proportion)"
 };
-/// The rate of a run with this global batch on so many training images. sgd: 0.1 at a batch of 256
+/// Returns the rate of a run with this global batch and number of training images. sgd: 0.1 at a batch of 256
 /// (airbench94: 0.25), in proportion. adam: 0.001, and muon: 0.02, at a batch of 32, with its
 /// square root. A batch counts up to a sixteenth of the images, and to 8,192. With sgd a deep model
 /// gets less in a short run: of under 1,000 steps, or 2,000 for bottlenecks, the root of the share.

@@ -49,7 +49,7 @@ template <class T> const char* name_of(const Choices<T>& choices, const T& value
 /// --optimizer
 enum class OptimizerChoice { sgd, adam, muon };
 
-// What several commands or files of a run name.
+// Choices that several commands, or files of a run, share.
 const Choices<OptimizerChoice>& optimizer_choices();
 const Choices<Precision>& precision_choices();
 const Choices<Tta>& tta_choices();

@@ -1,4 +1,4 @@
-// convoy comm-test: are sums over ranks right, and how fast are they?
+// convoy comm-test: checks all-reduces, and measures them.
 #include <unistd.h>
 
 #include <cmath>

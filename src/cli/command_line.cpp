@@ -25,7 +25,7 @@ std::vector<std::string> names_of(const Options& options) {
     return names;
 }
 
-/// What an option takes, in words: its type, then its own description.
+/// Describes the values of an option: its type, then its description.
 std::string allowed(const Options& options, const std::string& name) {
     const po::option_description* option = options.find_nothrow(name, false);
     if (!option) return "see --help";

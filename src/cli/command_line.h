@@ -23,9 +23,9 @@ struct ConfiguredValues {
     boost::program_options::variables_map values;
     std::map<std::string, std::string> from_file{};  ///< the file that an option's value is from
 };
-/// As parse, for options of which one is `config`, a file of lines `key = value`. Keys are the long
-/// option names; `#` starts a comment. Options on the command line win over the file. Of the
-/// options in an `alternatives` set only one can be given: one on the command line replaces the
+/// Parses options as parse() does; one of them is `config`, a file of lines `key = value`. Keys are
+/// the long option names; `#` starts a comment. Options on the command line win over the file. Of
+/// the options in an `alternatives` set only one can be given: one on the command line replaces the
 /// file's others. `own` are those of `options` that the command line may have, `only_flags` those
 /// that a file may not have, but as `false`. An unreadable file is Exit::bad_input; a mistake in it
 /// is Exit::usage and names file and line.

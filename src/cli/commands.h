@@ -12,7 +12,7 @@ class Comm;
 
 /// Makes HDF5 shards from CIFAR-10, IDX files or a seed, on this rank; prints the help of all.
 int convert(const std::vector<std::string>& args);
-/// As above on rank 0, or convert_images; collective.
+/// Converts on rank 0 as above, or images on all ranks; collective.
 int convert(Comm& comm, const std::vector<std::string>& args);
 /// Makes HDF5 shards from image files; collective.
 int convert_images(Comm& comm, const std::vector<std::string>& args);
@@ -20,7 +20,7 @@ int convert_images(Comm& comm, const std::vector<std::string>& args);
 int verify(const std::vector<std::string>& args);
 /// Trains a model; collective over all ranks of `comm`.
 int train(Comm& comm, const std::vector<std::string>& args);
-/// Trains once for each combination of some options' values, in processes of their own.
+/// Trains once for each combination of some options' values, each time in a new process.
 int sweep(const std::vector<std::string>& args);
 /// Measures a trained model on a data set; collective.
 int evaluate(Comm& comm, const std::vector<std::string>& args);
@@ -30,7 +30,7 @@ int export_model(const std::vector<std::string>& args);
 int demo(Comm& comm, const std::vector<std::string>& args);
 /// Measures the speed of training steps; collective.
 int bench(Comm& comm, const std::vector<std::string>& args);
-/// Checks and measures sums over ranks; collective.
+/// Checks and measures all-reduces; collective.
 int comm_test(Comm& comm, const std::vector<std::string>& args);
 /// Sums up runs from their metric files.
 int report(const std::vector<std::string>& args);

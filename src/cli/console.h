@@ -9,7 +9,7 @@
 
 namespace convoy {
 
-/// What Convoy chose for a plan by itself, in words; empty where the options say it.
+/// Texts about choices that Convoy made itself; empty if the options decide.
 struct PlanNotes {
     std::string rate{}, stem{};
 };

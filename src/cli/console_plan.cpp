@@ -1,4 +1,4 @@
-// What a training is going to do, said before it starts, and by --dry-run.
+// Prints what a training is going to do, before it starts and in --dry-run.
 #include <algorithm>
 #include <cstdio>
 
@@ -29,7 +29,7 @@ std::string batch_text(const TrainSetup& s, const Trainer& t, int ranks) {
                      (long long)t.total_steps());
 }
 
-/// What the model sees of an image, unless it is the image.
+/// Describes the part of an image that the model sees; empty if it sees the whole image.
 std::string view_text(const TrainSetup& s, const Graph& graph, const std::vector<EarlierGraph>& earlier) {
     std::string text = "squares of ";
     for (const EarlierGraph& e : earlier)

@@ -250,7 +250,7 @@ std::vector<ManifestEntry> gather(Comm& comm, const std::vector<ManifestEntry>& 
 /// Runs `work` of one rank's own: its failure ends the others at once, who may be at it for hours.
 void each_alone(Comm& comm, const std::function<void()>& work) { comm.size() == 1 ? comm.together(work) : work(); }
 
-/// Rank 0 lists, and says what it goes on with. Returns the folder's mark.
+/// Rank 0 lists the images, and says which part of the work is left. Returns the folder's mark.
 std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, Work& work, Terminal& terminal) {
     std::string mark = folder.take();
     work = list_work(o, folder.folder(), comm.activity());

@@ -52,8 +52,8 @@ void print_device(Terminal& terminal, const TrainOptions& o, const Backend& back
                       mib(backend.memory_taken()), mib(backend.memory_taken() + *left)));
 }
 
-/// What cuDNN has for a step on a chip. With a driver, compiling its engines takes a minute for a
-/// deep model.
+/// Prints cuDNN's plans for a step on a chip. With a driver, compiling its engines takes a minute
+/// for a deep model.
 void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d, int ranks) {
     const int batch = int(share_of(d.setup.global_batch, ranks, 0).count);
     try {
@@ -72,7 +72,7 @@ void print_plans(Terminal& terminal, const TrainOptions& o, const Description& d
     }
 }
 
-/// Of a stream: throws as StreamBlocks and check_batch().
+/// Checks a stream: throws as StreamBlocks and check_batch().
 void check_stream(const SplitReader& reader, const Placed& placed, const TrainSetup& setup) {
     const SplitInfo& info = reader.info();
     const RowShapes shapes(info, info.ragged ? reader.places() : std::vector<ImagePlace>());

@@ -129,7 +129,7 @@ std::vector<SafeTensor> torch_tensors(const Graph& graph, const std::vector<std:
     return tensors;
 }
 
-/// What a reader needs besides the tensors.
+/// Returns the metadata: facts that a reader needs besides the tensors.
 std::map<std::string, std::string> metadata_of(const ModelFile& file) {
     const auto numbers = [](const std::vector<float>& list) { return nlohmann::json(list).dump(); };
     return {{"format", "pt"},

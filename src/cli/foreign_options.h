@@ -7,7 +7,7 @@
 
 namespace convoy {
 
-/// What to write instead of an option of another program; empty if it is none that is known, one
+/// Returns advice for an option of another program; empty if it is none that is known, one
 /// that `is_ours`, or if what is known names options that the command does not have. `name` has no
 /// dashes in front; within, '_' counts as '-': "gpu_devices", "td".
 std::string instead_of_foreign(std::string name, const std::function<bool(const std::string&)>& is_ours);

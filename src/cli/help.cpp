@@ -28,7 +28,7 @@ size_t width(const std::string& text) {
 /// A switch, which may be given without a value.
 bool is_switch(const Option& option) { return option.semantic()->min_tokens() == 0; }
 
-/// What Boost calls the value of an option, and its default: "RATE (=0.1)".
+/// Splits Boost's text for the value of an option and its default: "RATE (=0.1)".
 std::pair<std::string, std::string> value_and_default(const Option& option) {
     const std::string name = option.semantic()->name(), mark = " (=";
     const size_t at = name.find(mark);

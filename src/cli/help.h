@@ -1,4 +1,4 @@
-// What -h and --help print of a command: one screen, or all options in the terminal's width. Boost
+// Prints -h and --help of a command: one screen, or all options in the terminal's width. Boost
 // parses the options; this only prints their descriptions. help_screens.cpp has the words.
 #pragma once
 #include <boost/program_options.hpp>
@@ -20,7 +20,7 @@ using OptionGroups = std::vector<OptionGroup>;
 /// All options of a command that has no groups.
 OptionGroups one_group(const boost::program_options::options_description&);
 
-/// What help says of a command besides its options.
+/// The words of a command's help besides its options.
 struct HelpScreen {
     std::string usage;  ///< what follows the command's name
     std::string does;   ///< one line
@@ -51,7 +51,7 @@ std::string long_help(const CommandHelp&, int columns);
 /// Exit::usage for an unknown topic, and says which there are.
 std::string help_on(const CommandHelp&, const std::string& topic, int columns);
 
-/// What a command line asks for.
+/// The kind of help that a command line asks for.
 struct HelpRequest {
     bool all = false;   ///< --help, not -h
     std::string topic;  ///< empty: none

@@ -24,7 +24,7 @@ bool is_flag(const ParsedOptions& parsed, const std::string& name) {
     return found != parsed.given.end() && found->second.file.empty();
 }
 
-/// What is given although it does nothing; of two, the first.
+/// Returns the first option that is given although it does nothing; null if there is none.
 const Need* first_pointless(const ParsedOptions& parsed, const std::vector<Need>& needs,
                             const std::function<bool(const Need&, const Given&)>& refused) {
     for (const Need& need : needs) {

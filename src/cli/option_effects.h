@@ -12,14 +12,12 @@ namespace convoy {
 // Each throws Exit::usage, naming the option and what it needs. A value that is the default does
 // not count as given, so that what --print-config prints can be read back.
 
-/// Refuses options that need another one, or contradict it: two ways to crop, a unit or a loss that
-/// --lr auto does not have, a schedule without its points.
+/// Refuses options that need another one, or contradict it: a chip without --dry-run or without the
+/// precision, two ways to crop, a unit or a loss that --lr auto does not have, a schedule without
+/// its points.
 void check_together(const TrainOptions&);
-/// Refuses --chip without --dry-run or with --device cpu, an unknown chip, and one without the
-/// precision.
-void check_chip(const TrainOptions&);
-/// What can be told from the options alone. What stands in a file may lose its effect by a flag,
-/// for flags win over the file: it is then resolved to its default.
+/// Refuses options without effect, as far as the options alone tell. An option of a file that loses
+/// its effect by a flag is resolved to its default, because flags win over the file.
 void check_effects(ParsedOptions&);
 /// Options of parameters and operations that the model does not have. A file may have them: it
 /// serves several models.

@@ -20,14 +20,14 @@ template <class T> struct Range {
 
 class OptionTable {
 public:
-    /// The options that follow have a heading of their own in --help.
+    /// Starts a group: --help prints the options that follow under this heading.
     void group(const std::string& heading);
 
     // Each takes the option's name, where its value goes, its default, and what --help calls its
     // value. `help` may contain {}, for the list of choices.
     void text(const char* name, std::string& to, const char* standard, const char* value, const std::string& help);
     void flag(const char* name, bool& to, const std::string& help);
-    /// As whole(), from 0. 0 only means that it is not given: help names no default.
+    /// Adds a whole number from 0, where 0 only means that none is given: help names no default.
     void count(const char* name, int64_t& to, int64_t most, const char* value, const std::string& help);
     void whole(const char* name, int64_t& to, int64_t standard, Range<int64_t>, const char* value,
                const std::string& help);
@@ -54,7 +54,7 @@ public:
     boost::program_options::options_description description() const;
     /// The same without some.
     boost::program_options::options_description description(const std::vector<std::string>& without) const;
-    /// As help shows them; groups of which nothing is left are none.
+    /// Returns the groups that help shows, without empty ones.
     OptionGroups groups(const std::vector<std::string>& without = {}) const;
 
     /// Fills in what Boost parsed, entry by entry. Throws Exit::usage for the first that is not

@@ -18,7 +18,7 @@ struct NumberList {
 };
 NumberList parse_numbers(const std::string& option, const std::string& text);
 std::vector<double> parse_milestones(const std::string& option, const std::string& text);
-/// As parse_numbers, for divisors: from 1e-6 to 1e6.
+/// Parses numbers as parse_numbers() does, for divisors: from 1e-6 to 1e6.
 NumberList parse_deviations(const std::string& option, const std::string& text);
 /// From low to high.
 struct Interval {
@@ -38,7 +38,7 @@ struct ColorJitter {
 };
 /// Up to four numbers in that order, as in 0.4,0.4,0.4; those that are missing are 0.
 ColorJitter parse_jitter(const std::string& option, const std::string& text);
-/// What the model sees of each image. Both empty: the image.
+/// The part of each image that the model sees. Both empty: the whole image.
 struct ImageSize {
     std::string text{};  ///< as it was written
     int side = 0;        ///< of a square, in pixels; at the end, and in evaluations
@@ -52,7 +52,7 @@ double parse_tuning(const std::string& option, const std::string& text);
 /// Numbers of devices, from 0.
 std::vector<int> parse_devices(const std::string& option, const std::string& text);
 
-/// Where a training goes on; nothing set: it starts anew.
+/// Where a training resumes; nothing set: it starts a new run.
 struct ResumeFrom {
     bool newest = false;  ///< at the newest sound checkpoint in the run folder
     std::string file{};   ///< at this checkpoint
@@ -77,7 +77,7 @@ struct GivenRate {
     int64_t batch = 0;  ///< 0: of any batch
     double at(int64_t global_batch) const { return batch > 0 ? rate * double(global_batch) / double(batch) : rate; }
 };
-/// Nothing for auto.
+/// Parses --lr; returns nothing for auto.
 std::optional<GivenRate> parse_rate(const std::string& option, const std::string& text);
 /// --warmup-epochs: epochs; nothing for auto.
 std::optional<double> parse_warmup(const std::string& option, const std::string& text);

@@ -14,7 +14,8 @@
 namespace convoy {
 namespace {
 
-/// With the images that it is measured on: a resnet has ImageNet's, as in published figures.
+/// Returns a model with the images that it is measured on: ImageNet's for a resnet, as in published
+/// figures.
 ModelOptions usual_model(const std::string& name) {
     const bool resnet = name.starts_with("resnet");
     ModelOptions m = usual_images(name, resnet ? Shape{1, 224, 224, 3} : Shape{1, 32, 32, 3});
@@ -31,7 +32,7 @@ void agree(std::string& known, const std::string& found, const char* what, const
     known = found;
 }
 
-/// What --step and all of --from say, and the options beside them.
+/// Returns the measurements of --step and of all of --from, with the options beside them.
 MeasuredFile measured_of(const PredictOptions& o) {
     MeasuredFile all{.steps = o.steps, .precision = o.precision};
     if (o.images.h > 0) all.image_size = formatted("%dx%dx%d", o.images.h, o.images.w, o.images.c);

@@ -24,11 +24,12 @@ struct PredictOptions {
 /// Throws Exit::usage.
 PredictOptions parse_predict(const std::vector<std::string>& args);
 
-/// Of "1..32" powers of two (times a node's ranks, beyond one node), or the numbers of "1,8,16";
-/// if the text is empty, as 1 to all of the cluster. Throws Exit::usage if some do not fill nodes.
+/// Returns the powers of two of "1..32" (times a node's ranks, beyond one node), or the numbers of
+/// "1,8,16". An empty text means 1 to all ranks of the cluster. Throws Exit::usage if some do not
+/// fill nodes.
 std::vector<int> ranks_to_predict(const std::string& text, int ranks_per_node, int nodes);
 
-/// Seconds of "31ms", "0.031", "31000us" (`batch` of its own), or of several batches:
+/// Seconds of "31ms", "0.031", "31000us" (for `batch` images), or of several batches:
 /// "64:31ms,128:58ms". Throws Exit::usage.
 std::vector<MeasuredStep> parse_steps(const std::string& text, int64_t batch);
 

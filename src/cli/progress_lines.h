@@ -13,11 +13,11 @@ namespace convoy {
 /// --log-format
 enum class LogFormat { plain, pytorch_example, mnist_linear, pyramidnet, imagenet };
 
-/// What the lines say of a run.
+/// The facts about a run that the lines print.
 struct RunShape {
     int rank = 0, ranks = 1;
-    /// --batch-per-rank: as scripts do under DistributedDataParallel, a rank tells of its own
-    /// images; else, as under DataParallel, of all
+    /// --batch-per-rank: a rank prints figures of this rank's images, as scripts under
+    /// DistributedDataParallel do; else of all images, as under DataParallel
     bool batch_per_rank = false;
     int64_t total_steps = 0, steps_per_epoch = 1, log_interval = 10;
     int64_t global_batch = 0, images = 0;  ///< of a step; of the training split
@@ -44,7 +44,7 @@ std::unique_ptr<ProgressLines> make_plain_lines(const RunShape&, Terminal&);
 double unsigned_nan(double);
 /// "epoch 2/3  test  loss …"
 std::string plain_test_line(const RunShape&, int64_t epoch, const EvalResult&, bool best);
-/// As Python's timedelta: "0:03:20.438088", "1 day, 2:00:00".
+/// Formats seconds like Python's timedelta: "0:03:20.438088", "1 day, 2:00:00".
 std::string timedelta_text(double seconds);
 
 }  // namespace convoy

@@ -10,8 +10,7 @@
 namespace convoy {
 namespace {
 
-/// What was trained of an epoch so far. Of an epoch that was resumed, or went back to a checkpoint:
-/// since then.
+/// Totals of the current epoch so far. After a resume or a rollback they count from there.
 struct SoFar {
     Tally images;
     int64_t steps = 0, steps_with_images = 0;
@@ -31,7 +30,7 @@ struct SoFar {
     double mean_loss() const { return step_losses / double(steps_with_images); }
 };
 
-/// What the scripts have in common.
+/// The lines that all scripts share.
 class ScriptLines : public ProgressLines {
 public:
     ScriptLines(const RunShape& run, Terminal& terminal) : run_(run), terminal_(terminal) {}

@@ -62,8 +62,8 @@ std::vector<std::string> words_of_parent() {
     return words;
 }
 
-/// Returns "mpirun -np 2 ": as it was typed, if this process's parent is a launcher; else what
-/// usually starts so many ranks.
+/// Returns "mpirun -np 2 ": as it was typed, if this process's parent is a launcher; else the
+/// usual command for this number of ranks.
 std::string launcher_of(const std::vector<std::string>& args, int ranks) {
     static const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun", "prterun", "srun"};
     std::vector<std::string> words = words_of_parent();

@@ -1,5 +1,5 @@
-// A run that goes on without its options: `--resume auto --output RUN` takes them from what the run
-// recorded. What --data and the batch are known without is complete, and takes nothing from there.
+// Resuming without options: `--resume auto --output RUN` takes them from what the run recorded. A
+// command line with --data and a batch is complete, and takes nothing from there.
 #pragma once
 #include <set>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace convoy {
 
-/// Collective, before options are parsed: what rank 0 finds in the run that `args` go on with.
-/// Nothing where they ask for no such run, or are complete.
+/// Returns the options that rank 0 finds in the run that `args` resume; nothing if they resume
+/// none, or are complete. Collective; call it before options are parsed.
 RecordedOptions recorded_options(Comm&, const std::vector<std::string>& args);
 
 /// Stores what the run recorded where `given` has nothing, but for options that say what Convoy

@@ -1,5 +1,6 @@
 // convoy sweep: trains once for each combination of some options' values, one after the other, and
-// compares the runs. Each training is a process of its own: one that fails ends no other.
+// compares the runs. Each training is a separate process, so that one that fails does not end
+// the others.
 #include <unistd.h>
 
 #include <csignal>

@@ -34,7 +34,8 @@ OptionsOf command(int64_t& ranks) {
             .without = {"resume", "overwrite", "print-config"}};
 }
 
-/// What stands between the options of a command line, and the options without --ranks and --output.
+/// A command line in parts: the words between options, and the options without --ranks and
+/// --output.
 struct Parts {
     Words between, options, ranks;
     std::string output;

@@ -1,5 +1,5 @@
-// What people watch: whole lines, and under them one that changes. Nothing stays silent for more
-// than five seconds.
+// The terminal's output: whole lines, and a status line below them that changes. Something is
+// printed at least every five seconds.
 #pragma once
 #include <condition_variable>
 #include <cstdio>
@@ -33,7 +33,7 @@ public:
     /// A line on stderr.
     void warning(const std::string& text);
     double silent_seconds() const;  ///< since the last of these; 0 where nothing is shown
-    /// Takes the status away: what follows is written by somebody else.
+    /// Removes the status line, because other code writes next.
     void clear();
     /// clear(), and from now on nothing is shown.
     void close();
@@ -52,8 +52,8 @@ private:
     std::unique_ptr<LogFile> log_;
 };
 
-/// "training: step 3 of 10, 0m36s so far, about 1m24s left"; what is not counted says which
-/// operation goes on.
+/// "training: step 3 of 10, 0m36s so far, about 1m24s left"; what is not counted says the
+/// operation.
 std::string text_of(const Progress&, const char* operation, double seconds_in_phase);
 
 /// Shows the progress of an activity whenever nothing else was said for so long.

@@ -88,7 +88,8 @@ void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
     print_paths_of_recipe(terminal, parsed);
 }
 
-/// Collective: opens the run folder, and puts the trainer where the run begins or goes on.
+/// Collective: opens the run folder, and moves the trainer to the step where the run begins or
+/// resumes.
 void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& terminal) {
     std::optional<Checkpoint> from;
     comm.together([&] {
@@ -138,7 +139,7 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
     });
 }
 
-/// Collective: says so if the run is done, and left nothing to go on from.
+/// Collective: prints a line if the run is done and left nothing to resume from.
 bool ends_finished_run(Comm& comm, const RunPlace& place, const Trainer& trainer, Terminal& terminal) {
     bool finished = false;
     comm.together([&] { finished = comm.root() && is_finished(place, trainer.total_steps()); });
@@ -206,7 +207,7 @@ int train(Comm& comm, const std::vector<std::string>& args) {
     print_limit(terminal, limit);
     build_programs(comm, *backend, o, *trainer);
 
-    // 5. Run folder, and where to go on
+    // 5. Run folder, and where to resume
     make_default_folder(comm, o, place);
     watchdog.report_to(place.folder + "/stalled");
     Recorder recorder(comm, *backend, trainer->state(), console,

@@ -1,4 +1,4 @@
-// What the options mean for the images: which part of each the model sees.
+// Turns options about images into the part of each image that the model sees.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +33,7 @@ bool of_model_size(const TrainOptions& o, const SplitInfo& data) {
     return !data.ragged && (side_of(o) == 0 || (side_of(o) == data.height && side_of(o) == data.width));
 }
 
-/// As torchvision's references: 256 for 224.
+/// Returns the short side that torchvision's references use: 256 for 224.
 int default_short_side(int side) { return int(std::lround(side * 8.0 / 7)); }
 
 }  // namespace

@@ -231,7 +231,7 @@ OptionTable table_of(TrainOptions& o, const OptionsOf& command) {
     return t;
 }
 
-/// What must be given before anything else is worth a word.
+/// Refuses missing options, before anything else is checked.
 void check_present(ParsedOptions& parsed, const OptionsOf& command) {
     TrainOptions& o = parsed.options;
     if (command.needs_data && o.data.empty())
@@ -245,7 +245,7 @@ void check_present(ParsedOptions& parsed, const OptionsOf& command) {
         fail(Exit::usage, "give exactly one of --batch-per-rank and --batch-size, a positive number of samples");
 }
 
-/// What --lr-schedule auto and --warmup-epochs auto are beside a rate that is given, or not.
+/// Resolves --lr-schedule auto and --warmup-epochs auto, which depend on whether a rate is given.
 void choose_schedule(TrainOptions& o) {
     if (!o.lr_schedule) o.lr_schedule = o.lr ? Schedule::constant : Schedule::cosine;
     if (!o.warmup_epochs && (o.lr || o.lr_schedule == Schedule::linear)) o.warmup_epochs = 0;

@@ -1,5 +1,5 @@
-// What a training can be told, as values. Each option's name, type, choices, default and help stand
-// once, in train_options.cpp.
+// The options of a training, as values. train_options.cpp has each option's name, type, choices,
+// default and help.
 #pragma once
 #include <functional>
 #include <map>
@@ -102,7 +102,7 @@ struct OptionsOf {
     std::string model = "resnet18";                                      ///< default of --model
     int64_t keep = 2;                                                    ///< default of --keep
     int64_t batch_size = 32;                                             ///< if no batch is given; 0: one must be
-    std::function<void(OptionTable&)> more{};                            ///< adds options of its own
+    std::function<void(OptionTable&)> more{};                            ///< adds the command's other options
     /// refused on the command line; in a recipe they may stand, and do nothing
     std::vector<std::string> without{};
     bool needs_data = true;

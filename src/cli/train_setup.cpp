@@ -48,11 +48,11 @@ namespace {
 /// Adam's steps do not grow with momentum: there the unit has no effect.
 bool per_kilostep(const TrainOptions& o) { return o.lr_per_kilostep && o.optimizer != OptimizerChoice::adam; }
 
-/// What --lr-unit kilostep divides by: samples, times the growth of a step under Nesterov momentum
-/// and a constant gradient.
+/// Returns the divisor of --lr-unit kilostep: samples, times the growth of a step under Nesterov
+/// momentum and a constant gradient.
 double kilostep(const TrainOptions& o) { return 1024 * (1 + 1 / (1 - o.momentum)); }
 
-/// What a step decays by, at a rate of 1 or, decoupled, at the base rate.
+/// Returns the weight decay of a step at a rate of 1 or, decoupled, at the base rate.
 double weight_decay_of(const TrainOptions& o, int64_t global_batch) {
     return per_kilostep(o) ? o.weight_decay * double(global_batch) / kilostep(o) : o.weight_decay;
 }
@@ -87,7 +87,7 @@ void check_logical_ranks(const TrainOptions& o) {
         fail(Exit::usage, asked + " sums gradients as integers, not in bf16; leave --bf16-gradients out");
 }
 
-/// As many as a batch is dealt to; 0: the ranks themselves.
+/// Returns the number of logical ranks that share a batch; 0: the ranks themselves.
 int64_t logical_ranks_of(const TrainOptions& o, int ranks) {
     check_logical_ranks(o);
     if (o.virtual_ranks > 0 && o.virtual_ranks < ranks)

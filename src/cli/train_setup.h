@@ -1,4 +1,4 @@
-// What the options of a training mean once its data and its ranks are known.
+// Resolves the options of a training once its data and its ranks are known.
 #pragma once
 #include "cli/train_options.h"
 #include "model/models.h"
@@ -8,7 +8,7 @@ namespace convoy {
 
 /// The model that the options ask for, for images like these.
 ModelOptions model_of(const TrainOptions&, const SplitInfo& data);
-/// Those for images of other sizes that come before `graph`, the model itself. Throws as
+/// Returns the graphs for other image sizes that come before `graph`, the model itself. Throws as
 /// build_model.
 std::vector<EarlierGraph> earlier_graphs(const TrainOptions&, const SplitInfo& data, const Graph& graph,
                                          const std::function<Graph(const ModelOptions&)>& build);
@@ -17,7 +17,7 @@ int64_t asked_batch(const TrainOptions&, int ranks);
 /// Throws Exit::usage where options do not fit the data or the ranks.
 TrainSetup setup_of(const TrainOptions&, const SplitInfo& data, int ranks, std::optional<Clock::time_point> deadline);
 
-/// Whether checkpoints are taken that nobody asks for.
+/// Returns true if checkpoints are taken at intervals, not only on request.
 bool takes_checkpoints(const TrainOptions&);
 BackendOptions backend_options_of(const TrainOptions&);
 PlacementWish placement_of(const TrainOptions&);

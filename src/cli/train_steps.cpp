@@ -19,7 +19,7 @@
 namespace convoy {
 namespace {
 
-/// What one checkpoint holds, in bytes.
+/// Returns the bytes of one checkpoint.
 size_t checkpoint_bytes(const State& state, int64_t ranks) {
     return state.weights().bytes() + state.optimizer_block().bytes() + state.running().bytes() * size_t(ranks);
 }
@@ -27,18 +27,18 @@ size_t checkpoint_bytes(const State& state, int64_t ranks) {
 constexpr const char *order_of_samples = "order of samples (--data-placement, --stream-block-mib)",
                      *order_of_a_stream = "stream, blocks of %zu bytes";
 
-/// Where the run is, and what it goes on from.
+/// Returns the run folder, and the checkpoint that the run resumes from.
 RunPlace place_of(Comm& comm, const TrainOptions& o) {
     RunPlace place;
     place.folder = comm.broadcast(o.output.empty() ? default_run_folder(o.model) : o.output);
     place.overwrite = o.overwrite;
     place.checkpoint = o.resume.file;
-    // A checkpoint of another folder starts a run of its own here, with metrics of its own.
+    // A checkpoint of another folder starts a new run here, with new metrics.
     place.goes_on = o.resume.newest || (!place.checkpoint.empty() && is_within(place.checkpoint, place.folder));
     return place;
 }
 
-/// Collective: what streamed goes on so, wherever it goes on, if nothing else is asked for.
+/// A streamed run keeps streaming when it is resumed, unless --data-placement is given. Collective.
 void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
     const RunPlace run = place_of(comm, o);
     if (wish.placement != Placement::automatic) return;
@@ -52,7 +52,7 @@ void go_on_streaming(Comm& comm, const TrainOptions& o, PlacementWish& wish) {
     if (block > 0) wish = {Placement::stream, wish.stream_block > 0 ? wish.stream_block : block, wish.here};
 }
 
-/// Collective: a run that goes on keeps the rates that it recorded, unless others are given.
+/// A resumed run keeps the rates that it recorded, unless others are given. Collective.
 void keep_recorded_rates(Comm& comm, ParsedOptions& parsed) {
     const RunPlace run = place_of(comm, parsed.options);
     std::string recorded;
@@ -77,7 +77,7 @@ std::string stem_note(const TrainOptions& o, const ModelOptions& model) {
                      other.stem.c_str());
 }
 
-/// What Convoy chose where the options leave it open.
+/// Describes the choices that the options leave to Convoy.
 PlanNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) {
     PlanNotes notes;
     if (!o.lr) notes.rate = auto_rate(o, d.setup.global_batch, images).why;
@@ -197,7 +197,7 @@ std::string note_on_signals(const RunFiles& files, const State& state, int64_t r
     try {
         seconds = estimated_seconds(files.run(), bytes);
     } catch (const Error&) {
-        return "";  // a full disk has warnings of its own
+        return "";  // a full disk has other warnings
     }
     if (seconds <= 0.75 * left) return "";
     return formatted(

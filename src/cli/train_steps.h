@@ -15,13 +15,13 @@ namespace convoy {
 
 /// The files and folders that options name.
 std::vector<std::string> paths_of(const ParsedOptions&);
-/// Says which data set, checkpoint and other files a recipe names: it may be somebody else's.
+/// Says which data set, checkpoint and other files a recipe names: it may come from another person.
 void print_paths_of_recipe(Terminal&, const ParsedOptions&);
 
 /// Collective. Throws Exit::usage if another rank runs another Convoy, or with other libraries.
 void check_same_program(Comm&);
 
-/// What is going to be trained, known from options, manifests and headers.
+/// Facts about a training that options, manifests and headers tell.
 struct Description {
     std::unique_ptr<SplitReader> train, test;
     TrainSetup setup;
@@ -44,9 +44,10 @@ Description describe_training(Comm&, const Backend&, ParsedOptions&, std::option
 /// that is being written, three files of the model, and the metrics.
 size_t planned_bytes(const TrainOptions&, const Trainer&, int64_t ranks);
 
-/// Collective: where the run writes, and what it goes on from, whose choices the programs are then
-/// planned with. Throws Exit::io if the folder cannot be written or has no room for what the
-/// training will leave there, Exit::bad_input if the checkpoint to go on from cannot be opened.
+/// Returns where the run writes, and the checkpoint that it resumes from; programs are then planned
+/// with that checkpoint's tuning choices. Collective. Throws Exit::io if the folder cannot be
+/// written or has no room for what the training will leave there, Exit::bad_input if that
+/// checkpoint cannot be opened.
 RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, Trainer&);
 
 /// Collective. Makes the folder of a run that has no --output, under a name that no other run has.
@@ -63,7 +64,7 @@ void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);
 /// leaves its ranks after a TERM; empty if it is fast enough.
 std::string note_on_signals(const RunFiles&, const State&, int64_t ranks);
 
-/// What a resumed run must share with the one before.
+/// Returns the facts that a resumed run must share with the run before.
 Identity identity_of(const TrainOptions&, const SplitInfo&, const TrainSetup&, const Placed&);
 
 }  // namespace convoy

@@ -90,7 +90,7 @@ int64_t verify_files(const std::string& dir, const std::vector<ManifestEntry>& m
     return bytes;
 }
 
-/// What reading all of a split shows.
+/// Facts that reading all of a split shows.
 struct Seen {
     std::vector<int64_t> classes;  ///< images of each
     PixelCounts pixels;            ///< of uint8 images

@@ -1,5 +1,5 @@
-// What a run is recorded with: versions of every library that takes part, as their owners report
-// them, and the host and device it runs on.
+// Facts that a run records: the versions of all libraries, as these report them, and the host and
+// device.
 #pragma once
 #include "backend/backend.h"
 
@@ -11,7 +11,7 @@ Versions library_versions();
 /// These, and those that only the backend needs on this host. On GPUs: driver, cuda, kernels,
 /// cudnn, nccl.
 Versions versions_of_run(const Backend&);
-/// What this host and its device are: facts_of_host, and which GPU.
+/// Returns facts_of_host() and the GPU.
 Facts environment_of_run(const Backend&);
 
 }  // namespace convoy

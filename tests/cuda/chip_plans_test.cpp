@@ -20,7 +20,7 @@ class CudaChipPlans : public testing::TestWithParam<Chip> {};
 
 bool is_supported(const Chip& chip) { return is_run_by(cudnnGetVersion(), CUDART_VERSION, chip.capability); }
 
-// Those that are not fused are precompiled. They have no fallback, so each must be built.
+// Convolutions that are not fused are precompiled. They have no fallback, so each must be built.
 TEST_P(CudaChipPlans, EveryConvolutionOfResNet50IsBuilt) {
     const Chip& chip = GetParam();
     if (!is_supported(chip)) GTEST_SKIP() << "not by this cuDNN: make test-cuda12";

@@ -29,7 +29,7 @@ TEST(CudaDeviceChoice, WhatCannotBeIsAnError) {
     }
 }
 
-/// What a rank is told of its device; empty if it computes there.
+/// Returns the message to a rank about its device; empty if it can compute there.
 std::string refusal_of(int capability, const std::vector<int>& architectures, Precision precision,
                        int runtime = 13000) {
     Found found;

@@ -1,4 +1,4 @@
-// What the environment says of the emulated device.
+// Settings of the emulated device in the environment.
 #include <cstdlib>
 
 #include "tests/emulated/cuda.h"

@@ -1,5 +1,5 @@
-// What --lr auto, and the schedule and warm-up that it brings, become: against numbers of the rules
-// in input/README.md.
+// The rates, schedules and warm-ups of --lr auto, compared with numbers by the rules in
+// input/README.md.
 #include "cli/auto_rate.h"
 
 #include <gtest/gtest.h>
@@ -130,7 +130,7 @@ struct Resumed {
     double warmup;
 };
 
-// A run that goes on keeps what it recorded, whatever length and version it goes on with.
+// A resumed run keeps the numbers that it recorded, with any length and version.
 TEST(AutoRate, IsThatOfTheRunThatGoesOn) {
     const Resumed cases[] = {
         {"lr = 0.3\nlr-schedule = cosine\nwarmup-epochs = 0.5\n", {"--epochs", "40"}, 0.3, Schedule::cosine, 0.5},

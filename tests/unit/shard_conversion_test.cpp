@@ -83,7 +83,7 @@ TEST(ShardConversion, TestShardsAreNoLargerThanTrainingShards) {
     }
 }
 
-/// Of class c, `sizes`[c] images, in the order of classes.
+/// Returns a list with `sizes`[c] images of class c, in the order of classes.
 ImageList of_classes(const std::vector<int>& sizes) {
     ImageList list = listed(0);
     for (size_t c = 0; c < sizes.size(); ++c)
