@@ -1,5 +1,5 @@
-// The rules of --lr auto and --warmup-epochs auto. input/README.md gives the sources of the numbers.
-// A resumed run takes the numbers that it recorded, also if these rules change.
+// The rules of --lr auto and --warmup-epochs auto. input/README.md gives the sources of the
+// numbers. A resumed run takes the numbers that it recorded, also if these rules change.
 #pragma once
 #include <string>
 
@@ -11,10 +11,11 @@ struct AutoRate {
     double rate;
     std::string why;  ///< " (--lr auto: 0.1 at a batch of 256, in proportion)"
 };
-/// Returns the rate of a run with this global batch and number of training images. sgd: 0.1 at a batch of 256
-/// (airbench94: 0.25), in proportion. adam: 0.001, and muon: 0.02, at a batch of 32, with its
-/// square root. A batch counts up to a sixteenth of the images, and to 8,192. With sgd a deep model
-/// gets less in a short run: of under 1,000 steps, or 2,000 for bottlenecks, the root of the share.
+/// Returns the rate of a run with this global batch and number of training images. sgd: 0.1 at a
+/// batch of 256 (airbench94: 0.25), in proportion. adam: 0.001, and muon: 0.02, at a batch of 32,
+/// with its square root. A batch counts up to a sixteenth of the images, and to 8,192. With sgd a
+/// deep model gets less in a short run: of under 1,000 steps, or 2,000 for bottlenecks, the root of
+/// the share.
 AutoRate auto_rate(const TrainOptions&, int64_t global_batch, int64_t images);
 
 /// 5 epochs, but at most 0.3 of those that the run has.
