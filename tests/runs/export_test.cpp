@@ -1,9 +1,10 @@
-// convoy export: what PyTorch's readers are to find in the file, by readers of our own in Python.
+// convoy export: names, shapes and values in the file, read by its specification in Python.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "tests/support/cluster.h"
+#include "train/checkpoint.h"
 
 namespace convoy::test {
 namespace {
@@ -46,8 +47,9 @@ protected:
     /// The shipped MNIST images as shards.
     std::string mnist() {
         const std::string data = dir_.path("mnist");
-        if (!std::filesystem::exists(data))
+        if (!std::filesystem::exists(data)) {
             EXPECT_EQ("", failure(convoy_alone("convert mnist --from input/mnist-sample --to " + data)));
+        }
         return data;
     }
     /// Trains `model` for two steps on a data set; returns its model file.

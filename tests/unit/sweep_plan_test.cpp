@@ -50,7 +50,7 @@ TEST(SweepPlan, StartsTrainingsThatTrainTakes) {
     const SweepPlan plan = plan_sweep({"--epochs", "2", "lr=0.1,0.2", "--flip", "batch-size=4,8", "--data", "x"}, "o");
     ASSERT_EQ(plan.runs.size(), 4u);
     const TrainOptions o = parse_train_options(plan.runs[3].args).options;
-    EXPECT_EQ(o.lr, 0.2);
+    EXPECT_EQ(o.lr->rate, 0.2);
     EXPECT_EQ(o.batch_size, 8);
     EXPECT_EQ(o.epochs, 2);
     EXPECT_TRUE(o.flip);
