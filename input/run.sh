@@ -25,6 +25,10 @@ fi
 next=''
 [[ $data == input/cifar10 ]] || next="; 'make data' fetches the full CIFAR-10"
 echo "training on $data, $what$next"
+# mpirun would use /tmp/ompi.HOST.UID even if another user has made it, and delete what is there.
+scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
+trap 'rm -rf "$scratch"' EXIT
+export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA_prte_tmpdir_base=${PRTE_MCA_prte_tmpdir_base:-$scratch}
 bind=()
 if ((ranks == 1)); then bind=(--bind-to none); fi # mpirun would tie a lone rank to one core
 mpirun -np "$ranks" "${bind[@]}" "$convoy" train --config "$recipe" --data "$data" --output "$run" "$@"

@@ -14,13 +14,23 @@ for_openmpi_5() {
 }
 
 # mpirun would keep its files in a folder of /tmp whose name other users can guess, and would use
-# one that they made before. Sets `scratch`, a folder that is removed with this script. mpirun makes
-# one of the same path on the other hosts, and leaves it there, empty. (PRTE is OpenMPI 5's
+# one that they made before. Sets `scratch`, a folder that is removed with this script. Other hosts
+# get one of the same path, which stays there, empty: make_scratch_on. (PRTE is OpenMPI 5's
 # launcher.)
 make_scratch() {
   scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
   trap 'rm -rf "$scratch"' EXIT
+  # On this host it is there already. A folder that another user made is not taken.
+  scratch_command="mkdir -m 700 $scratch 2>/dev/null; test ! -L $scratch && test -O $scratch"
   export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA_prte_tmpdir_base=${PRTE_MCA_prte_tmpdir_base:-$scratch}
+}
+
+make_scratch_on() { # HOST...
+  local host remote
+  read -ra remote <<<"${OMPI_MCA_plm_rsh_agent:-ssh}"
+  for host in "$@"; do
+    "${remote[@]}" "$host" "$scratch_command" </dev/null || fail "$host: $scratch cannot be made, or another user has made it: start again"
+  done
 }
 
 # Variables for ranks that mpirun starts over ssh or pbs_tmrsh, because these ranks inherit none:
@@ -43,6 +53,8 @@ find_launcher() {
         export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
       else
         make_scratch
+        ((SLURM_NNODES == 1)) || srun --overlap --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 bash -c "$scratch_command" ||
+          fail "$scratch cannot be made on every node, or another user has made it: start again"
         launch=("${mpirun[@]}") # reads the allocation itself
       fi
       slurm_end_time
@@ -56,6 +68,8 @@ find_launcher() {
       launch=("${mpirun[@]}" --hostfile "$hosts")
       pass_environment
       shield_connections
+      mapfile -t others < <(cut -d ' ' -f 1 "$hosts" | tail -n +2)
+      make_scratch_on "${others[@]}"
       ;;
     none) [[ -n ${launch:-} ]] || fail "this is a job script: submit it with jobs/submit.sh, sbatch or qsub" ;;
   esac

@@ -27,9 +27,9 @@ bench_on() {
       cell=$out/$CELL-b$batch-r$repeat
       [[ ! -e $cell ]] || continue
       mkdir -p "$out"
-      # No other user can have made a folder of this name, so nothing needs to be removed first.
-      partial=$(mktemp -d "$out/.$CELL-b$batch-r$repeat.XXXXXX")
-      chmod "$(printf %o $((0777 & ~$(umask))))" "$partial" || true # some file systems keep no modes
+      # A name that no other user can guess, so nothing needs to be removed first.
+      partial=$(mktemp -u "$out/.$CELL-b$batch-r$repeat.XXXXXX")
+      mkdir "$partial"
       supervise "${launch[@]}" "${convoy[@]}" bench --model "$model" --batch-per-rank "$batch" --output "$partial" "${args[@]}"
       [[ -z $asked ]] || code=85 # the job ends soon, and later continues with the next cell
       case $code in

@@ -102,20 +102,20 @@ answers() { # succeeds if a command starts there within 30 s
 # Counts in the run folder, which requeued jobs and copies share. Each line has the job's first
 # number, so that a run that its user submits again has all its tries.
 retry_left() {
-  local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries new
+  local first=${CONVOY_FIRST_JOB:-$(job_id)} counted=$output/retries tries new text
   ((retries > 0)) || return 1
   mkdir -p "$output"
-  # Other users may be able to write there: a link is not read, and a new file replaces it.
-  new=$(mktemp "$counted-XXXXXX") || return 1
-  [[ ! -f $counted ]] || dd if="$counted" of="$new" iflag=nofollow,nonblock bs=64K count=1 2>/dev/null || true
-  tries=$(awk -v job="$first" '$1 == job' "$new" | wc -l)
+  # Other users may be able to write there: links are neither read nor written through, and a new
+  # file replaces the old one.
+  text=$([[ ! -f $counted ]] || dd if="$counted" iflag=nofollow,nonblock bs=64K count=1 2>/dev/null | tr -d '\0') || true
+  tries=$(awk -v job="$first" '$1 == job' <<<"$text" | wc -l)
   if ((tries >= retries)); then
-    rm -f "$new"
     echo "convoy job: exit $code, $lost; was put back $tries times and is not again (CONVOY_RETRIES=$retries)"
     return 1
   fi
-  echo "$first $(date +%FT%T) exit $code, $lost" >>"$new"
-  chmod "=rw" "$new" # minus the umask
+  new=$(mktemp -u "$counted-XXXXXX")
+  # dd makes the file itself, or fails.
+  printf '%s\n' ${text:+"$text"} "$first $(date +%FT%T) exit $code, $lost" | dd of="$new" conv=excl oflag=nofollow 2>/dev/null || return 1
   mv -fT "$new" "$counted"
 }
 

@@ -51,6 +51,10 @@ rm -f "$log"
 set -C # does not follow a link that another user puts there now
 exec 9>"$log"
 set +C
+# mpirun would use /tmp/ompi.HOST.UID even if another user has made it, and delete what is there.
+scratch=$(mktemp -d /tmp/convoy-job-XXXXXX)
+trap 'rm -rf "$scratch"' EXIT
+export OMPI_MCA_orte_tmpdir_base=${OMPI_MCA_orte_tmpdir_base:-$scratch} PRTE_MCA_prte_tmpdir_base=${PRTE_MCA_prte_tmpdir_base:-$scratch}
 code=0
 mpirun --bind-to none --oversubscribe -np "$ranks" "${convoy[@]}" train --config "$root/input/recipes/tests/resnet50.cfg" \
   --model "$model" --data "$data" --batch-size "$total" --lr "$rate" --log-format imagenet \

@@ -25,6 +25,8 @@ for host in "${hosts[@]}"; do
   [[ $answer == *found ]] || fail "$host does not see $PWD/build/convoy: all machines need this folder under the same path"
 done
 make_scratch
+export OMPI_MCA_plm_rsh_agent=$agent
+make_scratch_on "${hosts[@]}"
 launch=("${mpirun[@]}" --hostfile "$hostfile")
 pass_environment
 

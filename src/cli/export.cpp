@@ -129,6 +129,9 @@ std::vector<SafeTensor> torch_tensors(const Graph& graph, const std::vector<std:
     return tensors;
 }
 
+/// Bytes that are no UTF-8 become replacement characters.
+constexpr auto replace_bad_text = nlohmann::json::error_handler_t::replace;
+
 /// Returns the metadata: facts that a reader needs besides the tensors.
 std::map<std::string, std::string> metadata_of(const ModelFile& file) {
     const auto numbers = [](const std::vector<float>& list) { return nlohmann::json(list).dump(); };
@@ -140,7 +143,7 @@ std::map<std::string, std::string> metadata_of(const ModelFile& file) {
             {"mean", numbers(file.preprocessing.mean)},
             {"stddev", numbers(file.preprocessing.stddev)},
             {"classes", std::to_string(file.model.classes)},
-            {"class_names", nlohmann::json(file.class_names).dump()},
+            {"class_names", nlohmann::json(file.class_names).dump(-1, ' ', false, replace_bad_text)},
             {"writer", std::string("convoy ") + version + " (" + commit() + ")"}};
 }
 
@@ -160,8 +163,8 @@ int export_model(const std::vector<std::string>& args) {
     const std::vector<unsigned char> bytes = safetensors_file(tensors, metadata_of(file));
     make_folder_of(o.to);
     replace_file(o.to, bytes);
-    std::printf("%s: %zu tensors of %s in %s, %.1f MB\n", o.to.c_str(), tensors.size(), path.c_str(), o.dtype.c_str(),
-                double(bytes.size()) / 1e6);
+    std::printf("%s: %zu tensors of %s in %s, %.1f MB\n", printable(o.to).c_str(), tensors.size(),
+                printable(path).c_str(), o.dtype.c_str(), double(bytes.size()) / 1e6);
     return 0;
 }
 

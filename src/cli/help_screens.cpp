@@ -9,7 +9,7 @@ namespace {
 
 const std::map<std::string, HelpScreen> screens = {
     {"train",
-     {.usage = "--data DIR [--model NAME] [--epochs N] [--config RECIPE.cfg] [options]",
+     {.usage = "--data DIR [--model NAME] [--config RECIPE.cfg] [options]",
       .does = "Trains a model on a data set; mpirun or srun starts several ranks.",
       .often = {{"data", "data set, made by 'convoy convert'"},
                 {"config", "recipe: a file of options; those given here win over it"},

@@ -36,9 +36,13 @@ void check_metrics(const std::string& argument) {
     const bool is_folder = std::filesystem::is_directory(argument, unseen);
     const std::string path = is_folder ? argument + "/metrics.h5" : argument;
     if (!std::filesystem::is_regular_file(path, unseen)) return;
-    char bytes[sizeof begin - 1] = {};
-    std::ifstream(path, std::ios::binary).read(bytes, sizeof bytes);
-    if (std::string(bytes, sizeof bytes) == begin) h5::check_structure(path, h5::Objects::all);
+    // HDF5 looks for this at the start, and behind a user's block of 512 bytes, 1024 and so on.
+    std::ifstream file(path, std::ios::binary);
+    for (std::streamoff at = 0; file.seekg(at); at = at == 0 ? 512 : 2 * at) {
+        char bytes[sizeof begin - 1] = {};
+        if (!file.read(bytes, sizeof bytes)) return;
+        if (std::string(bytes, sizeof bytes) == begin) return h5::check_structure(path, h5::Objects::all);
+    }
 }
 
 }  // namespace

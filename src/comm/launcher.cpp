@@ -6,6 +6,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -49,13 +51,22 @@ void check_session_folder() {
     const char* folder = std::getenv("OMPI_MCA_orte_top_session_dir");
     struct stat found;
     if (!folder || ::lstat(folder, &found) != 0) return;
-    const char* wrong = S_ISLNK(found.st_mode)                ? "is a link"
-                        : found.st_uid != ::geteuid()         ? "belongs to another user"
-                        : found.st_mode & (S_IWGRP | S_IWOTH) ? "may be written by others"
-                                                              : nullptr;
-    if (wrong)
-        fail(Exit::usage, std::string("mpirun keeps its files in ") + folder + ", which " + wrong +
+    const auto refuse = [](const std::string& path, const char* wrong) {
+        fail(Exit::usage, "mpirun keeps its files in " + path + ", which " + wrong +
                               ": start it with --mca orte_tmpdir_base FOLDER, a folder that only you may write");
+    };
+    if (S_ISLNK(found.st_mode)) refuse(folder, "is a link");
+    if (found.st_uid != ::geteuid()) refuse(folder, "belongs to another user");
+    if (found.st_mode & (S_IWGRP | S_IWOTH)) refuse(folder, "may be written by others");
+    // A user who may rename in a folder above can put another folder here.
+    constexpr uid_t first_person = 1000;
+    for (std::filesystem::path above = std::filesystem::path(folder).parent_path(); ::stat(above.c_str(), &found) == 0;
+         above = above.parent_path()) {
+        if (found.st_uid >= first_person && found.st_uid != ::geteuid()) refuse(above, "belongs to another user");
+        if ((found.st_mode & S_IWOTH) && !(found.st_mode & S_ISVTX))
+            refuse(above, "may be written by others, and has no sticky bit");
+        if (above == above.root_path() || above.empty()) break;
+    }
 }
 
 SingleProcess::SingleProcess() {

@@ -25,7 +25,8 @@ bool is_launched();
 int launched_rank();
 
 /// Throws Exit::usage if the folder where mpirun of OpenMPI 4 keeps its files on this host is a
-/// link, belongs to another user, or may be written by others. It has a name that can be guessed,
+/// link, belongs to another user, or may be written by others, or if this is so for a folder above
+/// it (which may have the sticky bit). It has a name that can be guessed,
 /// and mpirun uses one that is there already.
 void check_session_folder();
 

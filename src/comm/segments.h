@@ -23,8 +23,8 @@ void restore_names(const std::vector<std::string>& segments);
 /// files of this rank there, if this object is made before MPI_Init. The folder exists only while
 /// OpenMPI makes or removes files, so that a process that is killed leaves none.
 ///
-/// No folder is made if no launcher started this process, if one of OpenMPI's settings names another
-/// place, or if /dev/shm takes no folder.
+/// No folder is made if no launcher started this process, if one of OpenMPI's settings names
+/// another place, or if /dev/shm takes no folder.
 class SegmentFolder {
 public:
     SegmentFolder();

@@ -13,7 +13,7 @@ std::vector<unsigned char> safetensors_file(const std::vector<SafeTensor>& tenso
         header[t.name] = {{"dtype", t.dtype}, {"shape", t.shape}, {"data_offsets", {at, at + t.bytes.size()}}};
         at += t.bytes.size();
     }
-    std::string text = header.dump();
+    std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the values
     std::vector<unsigned char> file;
     file.reserve(8 + text.size() + at);

@@ -43,7 +43,7 @@ class MetricsFile:
             with open(self.path, "rb") as file:
                 begin = file.read(len(SUPERBLOCK))
                 self.bytes = self.left = os.fstat(file.fileno()).st_size
-            if begin[:8] == SUPERBLOCK[:8] and begin != SUPERBLOCK:
+            if begin != SUPERBLOCK:
                 raise Unsound("its HDF5 format is not the one that Convoy writes")
             self.file = h5f.open(os.fsencode(self.path), h5f.ACC_RDONLY)
             kind = self.attribute("", "format", "")  # Convoy's own has a variable length

@@ -99,7 +99,7 @@ void write_tensor(hid_t file, const std::string& name, Shape shape, const float*
     h5::write_rows(set, H5T_NATIVE_FLOAT, 0, dims[0], values, path);
 }
 
-void read_tensor(hid_t file, const std::string& name, Shape shape, float* values, const std::string& path) {
+void check_tensor(hid_t file, const std::string& name, Shape shape, const std::string& path) {
     if (!h5::has(file, dataset_of(name)))
         fail(Exit::bad_input, path + ": tensor " + name + " is missing; the file is not of this model");
     const h5::Extent extent = h5::extent(file, dataset_of(name), path);
@@ -109,6 +109,11 @@ void read_tensor(hid_t file, const std::string& name, Shape shape, float* values
              path + ": tensor " + name + " has another shape than the model's; the file is not of this model");
     if (extent.stored_bytes < shape.count() * sizeof(float))
         fail(Exit::bad_input, path + ": tensor " + name + " is not complete; the file is damaged");
+}
+
+void read_tensor(hid_t file, const std::string& name, Shape shape, float* values, const std::string& path) {
+    check_tensor(file, name, shape, path);
+    const std::vector<hsize_t> dims = dims_of(shape);
     h5::read_rows(h5::open_dataset(file, dataset_of(name), path), H5T_NATIVE_FLOAT, 0, dims[0], values, path);
 }
 
@@ -203,6 +208,7 @@ std::vector<std::vector<float>> read_model_values(const std::string& path, const
     std::vector<std::vector<float>> values;
     for (size_t id = 0; id < graph.params.size(); ++id) {
         const Param& p = graph.params[id];
+        if (p.trained || running.empty()) check_tensor(file, p.name, p.shape, path);  // before memory is taken
         values.emplace_back(p.shape.count());
         if (!p.trained && !running.empty())
             std::copy_n(running.begin() + ptrdiff_t(offsets[id]), p.shape.count(), values.back().begin());
@@ -224,6 +230,7 @@ void load_model(const std::string& path, const State& state, Backend& backend) {
     std::vector<float> values;
     for (const NamedTensor& t : state.model()) {
         if (together && !state.is_trained(t.tensor)) continue;
+        check_tensor(file, t.name, t.tensor.shape, path);  // before memory is taken
         values.resize(t.tensor.count());
         read_tensor(file, t.name, t.tensor.shape, values.data(), path);
         backend.upload(t.tensor.data, values.data(), t.tensor.bytes());

@@ -30,6 +30,8 @@ void write_model_attributes(hid_t file, const ModelFile&);
 ModelFile read_model_attributes(hid_t file, const std::string& path);
 /// Writes a tensor of host values [shape.count()] as /tensors/NAME.
 void write_tensor(hid_t file, const std::string& name, Shape, const float* values, const std::string& path);
+/// Throws Exit::bad_input if /tensors/NAME is missing, or has another shape or too little data.
+void check_tensor(hid_t file, const std::string& name, Shape, const std::string& path);
 /// Reads /tensors/NAME. Throws Exit::bad_input if it is missing or has another shape.
 void read_tensor(hid_t file, const std::string& name, Shape, float* values, const std::string& path);
 

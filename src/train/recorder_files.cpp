@@ -139,7 +139,11 @@ void Recorder::note_metrics(const std::string& failure) {
 }
 
 void Recorder::note_moved(int64_t step) {
-    for (const std::string& line : files().moved()) warn(step, line);
+    for (const std::string& line : files().moved()) {
+        observer_.warning(line);
+        const size_t where = run_.no_environment ? line.find(", which is ") : std::string::npos;
+        metrics_->event(step, "warning", line.substr(0, where));
+    }
 }
 
 void Recorder::warn(int64_t step, const std::string& message) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <vector>
 
 #include "base/file_error.h"
 #include "base/folder.h"
@@ -92,9 +93,11 @@ bool has_steps(const RunFiles& files) {
             if (step_of_checkpoint(name) != 0) return true;
     std::ifstream lines(run.path("metrics.jsonl"));
     if (!lines) return true;  // unknown, so it may have steps
-    for (std::string line; std::getline(lines, line);)
-        if (line.find("\"kind\":\"train\"") != std::string::npos) return true;
-    return false;
+    // No line that Convoy writes before the first step is longer.
+    std::vector<char> line(size_t(1) << 20);
+    while (lines.getline(line.data(), std::streamsize(line.size())))
+        if (std::string_view(line.data()).find("\"kind\":\"train\"") != std::string_view::npos) return true;
+    return !lines.eof();  // a longer line, or an error: unknown
 }
 
 void remove_run(const RunFiles& files) {
@@ -128,7 +131,14 @@ std::string warning_of_owner(const HeldFolder& run) {
 
 std::string warning_of_parent(const HeldFolder& run) {
     struct stat status{};
-    const bool open_to_all = ::fstatat(run.fd(), "..", &status, 0) == 0 && (status.st_mode & S_IWOTH) != 0;
+    if (::fstatat(run.fd(), "..", &status, 0) != 0) return "";
+    constexpr uid_t first_person = 1000;
+    if (status.st_uid >= first_person && status.st_uid != ::geteuid())
+        return run.shown() + formatted(
+                                 ": the folder above belongs to another user (uid %u), who can rename it, and put "
+                                 "another folder in its place; choose another --output unless you share it",
+                                 unsigned(status.st_uid));
+    const bool open_to_all = (status.st_mode & S_IWOTH) != 0;
     if (!open_to_all || (status.st_mode & S_ISVTX) != 0) return "";
     return run.shown() + ": every user of this machine can rename it, and put another folder in its place; chmod +t " +
            shell_word(std::filesystem::path(run.real_path()).parent_path().string()) + ", or choose another --output";

@@ -88,7 +88,6 @@ TEST_F(Faults, UnknownNamesAreRefused) {
 }
 
 TEST_F(Faults, BatchesThatCannotBeAreRefused) {
-    train_refused(Exit::usage, {"--batch-per-rank", "--batch-size"}, "--model mnist-linear");
     train_refused(Exit::usage, {"--batch-per-rank", "--batch-size"},
                   "--model mnist-linear --batch-per-rank 4 --batch-size 20");
     train_refused(Exit::usage, {"--drop-last", "60 training images"},

@@ -99,11 +99,14 @@ for layer, width in enumerate((64, 128, 256, 512), 1):
 theirs.update({"fc.weight": (10, 512), "fc.bias": (10,)})
 assert {name: t.shape for name, t in ours.items()} == theirs
 m = model(sys.argv[2])
-for a, b in (("conv1.weight", "stem.conv.weight"), ("layer2.0.downsample.0.weight", "stage2.block0.down.conv.weight"),
+for a, b in (("conv1.weight", "stem.conv.weight"),
+             ("layer2.0.downsample.0.weight", "stage2.block0.down.conv.weight"),
              ("layer4.1.conv2.weight", "stage4.block1.conv2.weight")):
     assert np.array_equal(ours[a], m[b].transpose(0, 3, 1, 2)), a
-for a, b in (("bn1.running_var", "stem.bn.var"), ("bn1.weight", "stem.bn.scale"), ("layer3.1.bn2.bias", "stage3.block1.bn2.bias"),
-             ("layer1.0.bn1.running_mean", "stage1.block0.bn1.mean"), ("fc.bias", "fc.bias"), ("fc.weight", "fc.weight")):
+for a, b in (("bn1.running_var", "stem.bn.var"), ("bn1.weight", "stem.bn.scale"),
+             ("layer3.1.bn2.bias", "stage3.block1.bn2.bias"),
+             ("layer1.0.bn1.running_mean", "stage1.block0.bn1.mean"), ("fc.bias", "fc.bias"),
+             ("fc.weight", "fc.weight")):
     assert np.array_equal(ours[a].ravel(), m[b].ravel()), a
 print("same")
 )",
@@ -154,7 +157,7 @@ TEST_F(Export, TheOtherModelsHaveTheirAuthorsNames) {
         {"airbench94", "0.weight 2.conv1.weight 2.norm2.running_var 4.conv2.weight 7.weight"},
         {"airbench94-muon", "whiten.bias layers.1.conv1.weight layers.3.norm1.bias head.weight"},
         {"pyramidnet",
-         "conv1.weight bn1.running_mean layer1.0.bn3.weight layer3.17.conv2.weight bn_final.bias fc.bias"}};
+         "conv1.weight bn1.running_mean layer1.0.bn3.weight layer3.16.conv2.weight bn_final.bias fc.bias"}};
     for (const auto& [model, names] : cases) {
         const std::string file = exported(trained(model, "input/cifar10-sample"));
         EXPECT_EQ(

@@ -198,6 +198,19 @@ TEST_F(PlotStrangers, MetricsWhoseStructureContradictsItselfAreRefused) {
                  "as promised", refused);
 }
 
+// HDF5 finds a file that begins behind a block of the user's; the checks of the structure do not.
+TEST_F(PlotStrangers, MetricsBehindAUsersBlockAreRefused) {
+    const std::string metrics = run_ + "/metrics.h5", whole = read_file(metrics);
+    for (const size_t block : {512, 1024, 8192}) {
+        write_file(metrics, std::string(block, ' ') + whole);
+        for (const std::string& run : {run_, metrics})
+            EXPECT_EQ("", refusal(there(convoy_ + " plot " + run), Exit::bad_input, {metrics})) << block;
+        const Finished script = there(python_ + " " + scripts_ + "/plot.py " + run_);
+        EXPECT_EQ(script.code, int(Exit::bad_input)) << script.err;
+        EXPECT_NE(script.err.find("its HDF5 format is not the one that Convoy writes"), std::string::npos);
+    }
+}
+
 TEST_F(PlotStrangers, APictureTakesThePlaceOfALink) {
     const std::string precious = dir_.path("precious"), picture = run_ + "/metrics.png";
     write_file(precious, "precious");

@@ -1,6 +1,6 @@
-// The test program's own fsync, fdatasync, rename, renameat, renameat2, lstat, fstatat and pread. The
-// linker prefers them to the C library's. They record their calls, can simulate a slow or failing
-// disk, and can run a function between two calls.
+// The test program's own fsync, fdatasync, rename, renameat, renameat2, lstat, fstatat and pread.
+// The linker prefers them to the C library's. They record their calls, can simulate a slow or
+// failing disk, and can run a function between two calls.
 #pragma once
 #include <sys/types.h>
 

@@ -26,19 +26,37 @@ static int refused(const char* call, const char* path) {
     return 0;
 }
 
-static int refused_fd(const char* call, int fd) {
-    char link[64], path[4096];
+/* Writes the path of an open file or folder; returns 0 if there is none. */
+static int path_of_fd(int fd, char path[4096]) {
+    char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    const ssize_t length = readlink(link, path, sizeof path - 1);
-    if (length < 0) return 0;
-    path[length] = 0;
-    return refused(call, path);
+    const ssize_t length = readlink(link, path, 4095);
+    path[length < 0 ? 0 : length] = 0;
+    return length >= 0;
+}
+
+static int refused_fd(const char* call, int fd) {
+    char path[4096];
+    return path_of_fd(fd, path) && refused(call, path);
+}
+
+/* As refused(), for a path in an open folder: by its descriptor, or as /proc/self/fd/N/NAME. */
+static int refused_at(const char* call, int folder, const char* path) {
+    char whole[8192] = "";
+    int at = 0;
+    if (sscanf(path, "/proc/self/fd/%d/%n", &folder, &at) != 1 || at == 0) {
+        at = 0;
+        if (*path == '/' || folder == AT_FDCWD) return refused(call, path);
+    }
+    if (!path_of_fd(folder, whole)) return refused(call, path);
+    snprintf(whole + strlen(whole), 4000, "/%s", path + at);
+    return refused(call, whole);
 }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static int open_as(const char* name, const char* path, int flags, int mode) {
-    if (refused("open", path)) return -1;
+    if (refused_at("open", AT_FDCWD, path)) return -1;
     return ((int (*)(const char*, int, ...))dlsym(RTLD_NEXT, name))(path, flags, mode);
 }
 int open(const char* path, int flags, ...) {
@@ -55,9 +73,21 @@ int open64(const char* path, int flags, ...) {
     va_end(rest);
     return open_as("open64", path, flags, mode);
 }
+int openat(int folder, const char* path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    const int mode = va_arg(rest, int);
+    va_end(rest);
+    return refused_at("open", folder, path) ? -1 : REAL(openat)(folder, path, flags, mode);
+}
 int flock(int fd, int operation) { return refused_fd("flock", fd) ? -1 : REAL(flock)(fd, operation); }
 int fsync(int fd) { return refused_fd("fsync", fd) ? -1 : REAL(fsync)(fd); }
-int rename(const char* from, const char* to) { return refused("rename", to) ? -1 : REAL(rename)(from, to); }
+int rename(const char* from, const char* to) {
+    return refused_at("rename", AT_FDCWD, to) ? -1 : REAL(rename)(from, to);
+}
+int renameat(int from_folder, const char* from, int to_folder, const char* to) {
+    return refused_at("rename", to_folder, to) ? -1 : REAL(renameat)(from_folder, from, to_folder, to);
+}
 ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
     return refused_fd("pread", fd) ? -1 : REAL(pread)(fd, to, bytes, offset);
 }

@@ -128,9 +128,18 @@ TEST_F(LauncherEnvironment, AFolderOfMpirunThatOthersMayWriteIsRefused) {
         EXPECT_NE(refusal("own").find("may be written by others"), std::string::npos) << mode;
     }
     ASSERT_EQ(chmod(dir.path("own").c_str(), 0700), 0);
+    std::filesystem::create_directories(dir.path("above/own"));
+    ASSERT_EQ(chmod(dir.path("above/own").c_str(), 0700), 0);
+    ASSERT_EQ(chmod(dir.path("above").c_str(), 0777), 0);
+    EXPECT_NE(refusal("above/own").find(dir.path("above") + ", which may be written by others, and has no sticky bit"),
+              std::string::npos);
+    ASSERT_EQ(chmod(dir.path("above").c_str(), 01777), 0);
+    EXPECT_EQ(refusal("above/own"), "");
     if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
     ASSERT_EQ(chown(dir.path("own").c_str(), 65534, 65534), 0);
     EXPECT_NE(refusal("own").find("belongs to another user"), std::string::npos);
+    ASSERT_EQ(chown(dir.path("above").c_str(), 65534, 65534), 0);
+    EXPECT_NE(refusal("above/own").find(dir.path("above") + ", which belongs to another user"), std::string::npos);
 }
 
 TEST(Launcher, AJobWhoseMpirunSharesItsFolderDoesNotStart) {

@@ -244,9 +244,8 @@ TEST(Setup, HasEachOptionInItsFieldAndNowhereElse) {
 
 // Fails when an option is added that no case above sets.
 TEST(Setup, HasACaseForEveryOption) {
-    // These options have no effect on the setup. They decide which files and device are used, where
-    // images are, what the run folder keeps, and which test images are read
-    // (Run.EvaluationsCanBeShortOrLeftOut).
+    // These options have no effect on the setup. They decide about files, the device, the place of
+    // images, the run folder, and the test images (Run.EvaluationsCanBeShortOrLeftOut).
     std::set<std::string> covered = {
         "--data",      "--output",         "--overwrite",       "--resume",         "--keep",
         "--strict-io", "--device",         "--batch-per-rank",  "--no-environment", "--eval-images",
