@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Tests and measures the CUDA backend on a GPU machine that is there for half an hour, in calls of at
-# most ten minutes. In the unpacked bundle: `OUT=folder ./run gpu-slot A`, then B, C and D 'BEFORE'
-# 'AFTER', which are two lines of tests/peers/bench_gpu.py. The stages that tell most come first.
-# Each stage has a time limit, and a call has SLOT_SECONDS (540 for A, 420 for the others). A, B and
-# C take 23 minutes together; the start and the transfers take the rest. $OUT (default: slot) always
-# has the results until now: log.txt, stages.txt with `name code seconds` per stage, bench.jsonl,
-# the clocks in dmon.txt, and the times of cuDNN's plans. The next call in the same unpacked bundle
-# starts with those times. In another folder it takes them from $OUT or from SLOT_CACHE=folder.
+# Tests and measures the CUDA backend on a GPU machine that is there for half an hour, in calls of
+# at most ten minutes. In the unpacked bundle: `OUT=folder ./run gpu-slot A`, then B, C and D
+# 'BEFORE' 'AFTER', which are two lines of tests/peers/bench_gpu.py. The stages that tell most come
+# first. Each stage has a time limit, and a call has SLOT_SECONDS (540 for A, 420 for the others).
+# A, B and C take 23 minutes together; the start and the transfers take the rest. $OUT (default:
+# slot) always has the results until now: log.txt, stages.txt with `name code seconds` per stage,
+# bench.jsonl, the clocks in dmon.txt, and the times of cuDNN's plans. The next call in the same
+# unpacked bundle starts with those times. In another folder it takes them from $OUT or from
+# SLOT_CACHE=folder.
 # SLOT_CIFAR10: a data set, or what `convoy convert cifar10` takes; without it made-up images time
 # airbench94. SLOT_ONLY="name name": only these stages. SLOT_LIMIT: seconds that no stage may
 # exceed. SLOT_REHEARSAL: models and steps of a device that is not there.

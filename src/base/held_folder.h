@@ -72,6 +72,8 @@ public:
     std::error_code rename(const std::string& from, const std::string& to) const;
     /// Removes a file, a link or an empty folder. No error if there is none.
     std::error_code remove(const std::string& name) const;
+    /// Removes as remove() does, and ignores errors.
+    void try_to_remove(const std::string& name) const { [[maybe_unused]] const std::error_code ignored = remove(name); }
     /// Removes an entry, with its content if it is a folder. No error if there is none.
     std::error_code remove_tree(const std::string& name) const;
     /// Waits until new, renamed and removed entries are on disk.

@@ -258,7 +258,7 @@ int bench(Comm& comm, const std::vector<std::string>& args) {
     comm.together([&] {
         if (!comm.root() || o.output.empty()) return;
         folder = std::make_unique<RunFolder>(o.output, false, o.overwrite);
-        folder->files().run().remove("oom");
+        folder->files().run().try_to_remove("oom");
     });
     const std::vector<std::string> names = comm.gather_all(comm.host());
     const auto hosts = int64_t(std::set<std::string>(names.begin(), names.end()).size());

@@ -72,7 +72,7 @@ struct ImageList {
     std::vector<int32_t> labelled{};   ///< indices of sources with labels in .cls members
     std::array<SkippedCount, skipped_kinds> skipped{};
     std::map<std::string, int64_t> formats{};  ///< count of Skipped::picture in folders, by format: "GIF"
-    SkippedCount outside{};  ///< included images that lie outside the folder or the list's folder
+    SkippedCount outside{};                    ///< included images that lie outside the folder or the list's folder
 
     /// Adds a source that is read at `place`. `origin`: the file that it was unpacked from, or its
     /// own path. `shown`: its path as the user gave it. Returns its index.

@@ -182,8 +182,8 @@ double estimated_seconds(const HeldFolder& folder, size_t bytes) {
 void remove_trial(const HeldFolder& above, const std::string& name) {
     try {
         const HeldFolder folder(above, name);
-        for (const char* file : {"trial.h5", "trial.h5.partial"}) folder.remove(file);
-        above.remove(name);
+        for (const char* file : {"trial.h5", "trial.h5.partial"}) folder.try_to_remove(file);
+        above.try_to_remove(name);
     } catch (const Error&) {  // it is not a folder
     }
 }

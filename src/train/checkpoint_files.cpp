@@ -101,13 +101,13 @@ void prune_checkpoints(const RunFiles& files, int64_t keep, const Checkpoint& ne
     int64_t kept = 0;
     each_to_remove(files, [&](const HeldFolder& folder, const std::string& name) {
         const int64_t step = step_of_checkpoint(name);
-        if (step != newest.step && step != newest.best_step && kept >= keep) folder.remove(name);
+        if (step != newest.step && step != newest.best_step && kept >= keep) folder.try_to_remove(name);
         ++kept;
     });
 }
 
 void remove_checkpoints(const RunFiles& files) {
-    each_to_remove(files, [](const HeldFolder& folder, const std::string& name) { folder.remove(name); });
+    each_to_remove(files, [](const HeldFolder& folder, const std::string& name) { folder.try_to_remove(name); });
 }
 
 }  // namespace convoy

@@ -126,7 +126,7 @@ void write_file(const HeldPlace& place, const std::function<void(hid_t, const st
             h5::close(std::move(file), place.partial_shown());
         });
     } catch (const Error&) {
-        place.folder().remove(place.partial());  // frees the space
+        place.folder().try_to_remove(place.partial());  // frees the space
         throw;
     }
     publish_file(place);

@@ -55,8 +55,8 @@ void remove_reports(const HeldFolder& run) {
         const HeldFolder folder(run, "stalled");
         std::error_code ignored;
         for (const std::string& name : folder.names(ignored))
-            if (is_numbered(name, "rank-", ".txt")) folder.remove(name);
-        run.remove("stalled");
+            if (is_numbered(name, "rank-", ".txt")) folder.try_to_remove(name);
+        run.try_to_remove("stalled");
     } catch (const Error&) {  // there is no such folder, or it is not Convoy's
     }
 }
@@ -64,7 +64,7 @@ void remove_reports(const HeldFolder& run) {
 void remove_half_written(const HeldFolder& folder) {
     std::error_code ignored;
     for (const std::string& name : folder.names(ignored)) {
-        if (is_half_written(name)) folder.remove(name);
+        if (is_half_written(name)) folder.try_to_remove(name);
         if (is_trial(name)) remove_trial(folder, name);
     }
 }
