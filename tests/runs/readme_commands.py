@@ -33,6 +33,7 @@ LEFT_OUT = [
     (r"info --plans", "minutes; CudaPlansOf lists plans"),
     (r"to_tensorboard\.py", "needs a package that is not installed; Tensorboard runs it"),
     (r"^jobs/train\.sh\b", "needs GPUs; Jobs runs the script"),
+    (r"^(from \w[\w.]* import|net =) ", "Python with torchvision; make test-interchange does this"),
     (r"\bphotos\b", "needs a folder of pictures; OwnImages makes one and runs them"),
 ]
 # Other tests check what a training learns; here its command must work.
