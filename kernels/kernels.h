@@ -29,7 +29,8 @@ struct BatchDraws {
 
 /// Writes g.x [n, h, w, stored] from g.images [N, h, w, c] with c <= stored and zero padding, and
 /// g.y [n]. A value v is normalised to v * scale + shift; scale and shift are [c], on the device.
-/// So scale = 1 / (255 stddev) and shift = -mean / stddev. g.mean and g.stddev are not read.
+/// The caller computes scale = 1 / (255 stddev) and shift = -mean / stddev; g.mean and g.stddev are
+/// not read.
 /// g.staged and what it points to may change between launches. One kernel, or two if colours are
 /// jittered.
 void gather(const Gather& g, const float* scale, const float* shift, const BatchDraws&, cudaStream_t);

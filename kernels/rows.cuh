@@ -1,5 +1,5 @@
 // Kernels over a matrix [rows, channels], one pixel per row. A block is x channel groups by y rows.
-// So its threads read consecutive memory, and each keeps its channels from row to row. Column sums
+// Threads therefore read consecutive memory, and keep their channels from row to row. Column sums
 // have two stages: blocks sum chunks of rows in float, then one kernel sums the chunks in double.
 #pragma once
 #include <algorithm>

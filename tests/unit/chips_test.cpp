@@ -6,20 +6,10 @@
 #include <map>
 #include <tuple>
 
-#include "base/error.h"
+#include "tests/unit/usage_message.h"
 
 namespace convoy::test {
 namespace {
-
-std::string message_of(auto call) {
-    try {
-        call();
-    } catch (const Error& e) {
-        EXPECT_EQ(e.code, Exit::usage);
-        return e.what();
-    }
-    return "";
-}
 
 // NVIDIA's published figures: multiprocessors and GB of memory, of which a driver shows a little
 // less or more.

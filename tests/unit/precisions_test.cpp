@@ -4,22 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "backend/chips.h"
-#include "base/error.h"
+#include "tests/unit/usage_message.h"
 
 namespace convoy::test {
 namespace {
 
 constexpr Precision precisions[] = {Precision::f32, Precision::tf32, Precision::bf16, Precision::f16};
-
-std::string message_of(auto call) {
-    try {
-        call();
-    } catch (const Error& e) {
-        EXPECT_EQ(e.code, Exit::usage);
-        return e.what();
-    }
-    return "";
-}
 
 TEST(Precisions, Bf16AndTf32BeginWithCapabilityEight) {
     for (const Precision p : precisions)
