@@ -42,7 +42,7 @@ void leave_no_segments(Comm::Native& n) {
     std::vector<std::string> segments = mapped_segments();
     int all_mapped = segments.size() == size_t(n.local_size);
     MPI_Allreduce(MPI_IN_PLACE, &all_mapped, 1, MPI_INT, MPI_MIN, n.node);
-    if (!all_mapped) return;
+    if (!all_mapped) return n.segment_folder.close();  // a rank alone on its node has no file there
     if (n.local_rank == 0) {
         remove_names(segments);
         n.segments = std::move(segments);
