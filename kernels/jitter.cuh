@@ -1,10 +1,10 @@
 // Colour jitter of the images that a kernel reads. First, one block per image draws the jitter, and
 // computes the mean if contrast changes. It has run only on the emulated device, not on a GPU yet.
 #pragma once
-#include "backend/jitter.h"
 #include "kernels/elements.cuh"
 #include "kernels/kernels.h"
 #include "kernels/launch.cuh"
+#include "ops/jitter.h"
 
 namespace convoy::kernels {
 

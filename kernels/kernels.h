@@ -11,10 +11,10 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include "backend/exact_sums.h"
-#include "backend/jitter.h"
-#include "backend/records.h"
 #include "model/graph.h"
+#include "ops/exact_sums.h"
+#include "ops/jitter.h"
+#include "ops/records.h"
 
 namespace convoy::kernels {
 

@@ -1,6 +1,6 @@
 // The samples of a batch, resident or staged, for all kernels that read one.
 #pragma once
-#include "backend/records.h"
+#include "ops/records.h"
 
 namespace convoy::kernels {
 

@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "backend/conv_by.h"
-#include "backend/exact_sums.h"
 #include "backend/feed.h"
-#include "backend/records.h"
-#include "backend/step.h"
-#include "backend/ways.h"
 #include "base/memory_budget.h"
 #include "comm/host.h"
 #include "model/graph.h"
 #include "model/precision.h"
+#include "ops/conv_by.h"
+#include "ops/exact_sums.h"
+#include "ops/records.h"
+#include "ops/step.h"
+#include "ops/ways.h"
 
 namespace convoy {
 

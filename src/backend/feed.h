@@ -8,7 +8,7 @@
 #pragma once
 #include <cstddef>
 
-#include "backend/records.h"
+#include "ops/records.h"
 
 namespace convoy {
 

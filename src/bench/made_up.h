@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/tensor.h"
-#include "train/data_set.h"
+#include "supply/data_set.h"
 
 namespace convoy {
 

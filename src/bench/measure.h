@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "bench/result.h"
-#include "train/recorder.h"
+#include "run/recorder.h"
 
 namespace convoy {
 

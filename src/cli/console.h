@@ -5,7 +5,7 @@
 
 #include "cli/progress_lines.h"
 #include "cli/terminal.h"
-#include "train/recorder.h"
+#include "run/recorder.h"
 
 namespace convoy {
 

@@ -10,8 +10,8 @@
 #include "cli/console.h"
 #include "cli/train_setup.h"
 #include "cli/train_steps.h"
-#include "train/finished_run.h"
-#include "train/stream.h"
+#include "run/finished_run.h"
+#include "supply/stream.h"
 
 namespace convoy {
 namespace {

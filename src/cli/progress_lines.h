@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/terminal.h"
-#include "train/recorder.h"
+#include "run/recorder.h"
 
 namespace convoy {
 

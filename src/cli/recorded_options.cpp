@@ -11,9 +11,9 @@
 #include "base/folder.h"
 #include "base/project.h"
 #include "base/shell_word.h"
+#include "run/configuration.h"
+#include "run/metrics_file.h"
 #include "train/checkpoint.h"
-#include "train/configuration.h"
-#include "train/metrics_file.h"
 
 namespace convoy {
 namespace {

@@ -16,10 +16,10 @@
 #include "cli/versions.h"
 #include "comm/preflight.h"
 #include "comm/watchdog.h"
-#include "train/finished_run.h"
-#include "train/last_resort.h"
-#include "train/recorder.h"
-#include "train/signals.h"
+#include "run/finished_run.h"
+#include "run/last_resort.h"
+#include "run/recorder.h"
+#include "run/signals.h"
 
 namespace convoy {
 namespace {

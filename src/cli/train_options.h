@@ -13,7 +13,7 @@
 #include "cli/option_values.h"
 #include "cli/progress_lines.h"
 #include "plan/schedule.h"
-#include "train/recorder.h"
+#include "run/recorder.h"
 
 namespace convoy {
 

@@ -14,7 +14,7 @@
 #include "comm/preflight.h"
 #include "model/models.h"
 #include "plan/stream_order.h"
-#include "train/metrics.h"
+#include "run/metrics.h"
 
 namespace convoy {
 namespace {

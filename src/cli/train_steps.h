@@ -8,7 +8,7 @@
 #include "cli/terminal.h"
 #include "cli/time_limit.h"
 #include "cli/train_options.h"
-#include "train/run_folder.h"
+#include "run/run_folder.h"
 #include "train/trainer.h"
 
 namespace convoy {

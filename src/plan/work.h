@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/step.h"
-#include "backend/update_rule.h"
-#include "backend/ways.h"
 #include "model/graph.h"
+#include "ops/step.h"
+#include "ops/update_rule.h"
+#include "ops/ways.h"
 
 namespace convoy {
 

@@ -12,7 +12,7 @@
 #include "base/quantile.h"
 #include "base/text.h"
 #include "model/models.h"
-#include "train/configuration.h"
+#include "run/configuration.h"
 
 namespace convoy {
 namespace fs = std::filesystem;

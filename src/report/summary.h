@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "report/scaling.h"
-#include "train/configuration.h"
-#include "train/metrics_file.h"
+#include "run/configuration.h"
+#include "run/metrics_file.h"
 
 namespace convoy {
 

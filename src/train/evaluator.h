@@ -3,7 +3,7 @@
 #pragma once
 #include "comm/comm.h"
 #include "plan/split.h"
-#include "train/data_set.h"
+#include "supply/data_set.h"
 #include "train/program.h"
 
 namespace convoy {

@@ -6,7 +6,7 @@
 
 #include "comm/comm.h"
 #include "plan/split.h"
-#include "train/data_set.h"
+#include "supply/data_set.h"
 #include "train/evaluator.h"
 #include "train/program.h"
 

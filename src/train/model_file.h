@@ -9,7 +9,7 @@
 #include "base/held_place.h"
 #include "data/hdf5.h"
 #include "model/models.h"
-#include "train/preprocessing.h"
+#include "supply/preprocessing.h"
 #include "train/state.h"
 
 namespace convoy {

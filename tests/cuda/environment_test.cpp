@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "run/metrics.h"
 #include "tests/support/cluster.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

@@ -4,9 +4,9 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda_queries.h"
 #include "backend/gpu/planning_backend.h"
+#include "supply/data_set.h"
 #include "tests/support/cluster.h"
 #include "tests/support/test_comm.h"
-#include "train/data_set.h"
 
 namespace convoy::test {
 namespace {

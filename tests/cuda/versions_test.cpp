@@ -10,8 +10,8 @@
 
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda_queries.h"
+#include "run/metrics.h"
 #include "tests/support/cluster.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

@@ -1,8 +1,8 @@
 // A run with a missing part, or a folder that belongs to other users or to the user: Convoy starts,
 // mixes or deletes nothing without a message.
+#include "run/run_folder.h"
 #include "tests/faults/faults.h"
 #include "train/checkpoint.h"
-#include "train/run_folder.h"
 
 namespace convoy::test {
 namespace {

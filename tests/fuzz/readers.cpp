@@ -15,12 +15,12 @@
 #include "data/shard.h"
 #include "data/split_pieces.h"
 #include "model/models.h"
+#include "run/metrics_file.h"
 #include "tests/fuzz/hdf5.h"
 #include "tests/support/images.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
 #include "train/checkpoint.h"
-#include "train/metrics_file.h"
 
 namespace convoy::test {
 namespace {

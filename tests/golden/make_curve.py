@@ -7,7 +7,7 @@ compares Convoy's metrics with.
     python3 tests/golden/make_curve.py pyramidnet DATA INIT/model.h5 STEPS OUT.csv [--float64] [--channels-last]
 
 The first command leaves the initial weights: a step at rate 0 changes none. Order and augmentation
-are written here again from their definitions (src/plan/split.h, src/backend/augment.h): Philox4x32-10
+are written here again from their definitions (src/plan/split.h, src/ops/augment.h): Philox4x32-10
 with the seed as key and the counter (sample, 0, epoch, purpose). OUT.csv has a line a step: its
 number, the loss of its batch and how many of it were right. It grows line by line.
 """

@@ -2,7 +2,7 @@
 // tests/golden/make_mixing.py wrote them.
 #include <gtest/gtest.h>
 
-#include "backend/mix.h"
+#include "ops/mix.h"
 #include "tests/golden/golden_file.h"
 #include "tests/ops/op_harness.h"
 

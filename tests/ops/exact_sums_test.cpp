@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "backend/exact_sums.h"
+#include "ops/exact_sums.h"
 #include "tests/ops/op_cases.h"
 
 namespace convoy::test {

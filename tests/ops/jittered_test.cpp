@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "backend/jitter.h"
+#include "ops/jitter.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/op_reference.h"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "run/configuration.h"
+#include "run/metrics_file.h"
 #include "tests/support/cluster.h"
-#include "train/configuration.h"
-#include "train/metrics_file.h"
 
 namespace convoy::test {
 namespace {

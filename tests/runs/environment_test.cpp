@@ -8,8 +8,8 @@
 #include <set>
 
 #include "comm/host.h"
+#include "run/metrics.h"
 #include "tests/support/cluster.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

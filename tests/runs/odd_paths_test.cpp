@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "base/shell_word.h"
+#include "run/run_folder.h"
 #include "tests/support/cluster.h"
-#include "train/run_folder.h"
 
 namespace convoy::test {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "run/metrics.h"
 #include "tests/fuzz/hdf5.h"
 #include "tests/support/cluster.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <regex>
 
+#include "run/metrics.h"
 #include "tests/support/cluster.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

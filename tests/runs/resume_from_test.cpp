@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <numeric>
 
+#include "run/metrics.h"
 #include "tests/ops/op_harness.h"
 #include "tests/runs/resume.h"
 #include "train/checkpoint.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

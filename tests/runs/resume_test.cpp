@@ -10,10 +10,10 @@
 #include <numeric>
 
 #include "comm/launcher.h"
+#include "run/metrics.h"
 #include "tests/ops/op_harness.h"
 #include "tests/runs/resume.h"
 #include "train/checkpoint.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

@@ -137,6 +137,29 @@ def cycles():
             yield f"{a} -> {b}", example
 
 
+def permitted():
+    """Returns {folder: folders that it may include}, from the table of src/README.md."""
+    table, above = {}, []
+    rows = re.findall(r"^\| (`\w+/`(?:, `\w+/`)*) \| [^|]+ \| ([^|]*)\|$", read("src/README.md"), re.M)
+    for names, allowed_names in rows:
+        folders = re.findall(r"`(\w+)/`", names)
+        every, _, but = allowed_names.strip().partition("all above")
+        listed = set(above) - set(re.findall(r"\w+", but)) if "all above" in allowed_names else set()
+        listed |= set(re.findall(r"\w+", every)) & set(above)
+        table |= {folder: listed for folder in folders}
+        above += folders
+    return table
+
+
+def rooms():
+    """A folder includes only what its row in the table of src/README.md names."""
+    table = permitted()
+    for (a, b), example in sorted(include_edges().items()):
+        a, b = a.split("/")[0], b.split("/")[0]
+        if a != b and a != "src" and b not in table.get(a, set()):
+            yield f"{a} -> {b}", example
+
+
 def suites():
     """A test's suite is named after its file: runs/resume_test.cpp holds Resume, or ResumeOf…;
     those of cuda/ and kernels/ begin with Cuda and Kernel."""
@@ -201,7 +224,10 @@ def plain_words():
         yield f"{folder} {len(found)}", ", ".join(found[:20]) + ", …" * (len(found) > 20)
 
 
-RULES = {rule.__name__: rule for rule in (files, functions, types, symbols, cycles, suites, tiers, since, plain_words)}
+RULES = {
+    rule.__name__: rule
+    for rule in (files, functions, types, symbols, cycles, rooms, suites, tiers, since, plain_words)
+}
 
 
 def allowed(rule):

@@ -51,6 +51,8 @@ TEST_F(Structure, NoExternalNameIsDefinedTwiceInOneProgram) {
 
 TEST_F(Structure, NoFoldersIncludeOneAnother) { EXPECT_EQ(offenders("cycles"), ""); }
 
+TEST_F(Structure, FoldersIncludeOnlyWhatTheTableNames) { EXPECT_EQ(offenders("rooms"), ""); }
+
 TEST_F(Structure, SuitesAreCalledAsTheirFiles) { EXPECT_EQ(offenders("suites"), ""); }
 
 TEST_F(Structure, TiersNameTestsThatThereAre) { EXPECT_EQ(offenders("tiers"), ""); }
@@ -111,6 +113,21 @@ TEST_F(Structure, FoldersThatIncludeOneAnotherAreFound) {
     EXPECT_EQ(offenders_among(closed, "cycles"),
               "a -> b: src/a/x.h:1 includes b/y.h\nb -> c: src/b/y.h:1 includes c/z.h\n"
               "c -> a: src/c/w.cpp:1 includes a/x.h\n");
+}
+
+TEST_F(Structure, IncludesThatTheTableDoesNotNameAreFound) {
+    const std::vector<std::pair<std::string, std::string>> files = {
+        {"src/README.md",
+         "| `a/` | x | |\n| `b/`, `c/` | x | a |\n| `d/` | x | all above but b |\n| `e/` | x | all above |\n"},
+        {"src/a/x.h", ""},
+        {"src/b/x.h", "#include \"a/x.h\"\n"},
+        {"src/c/x.h", "#include \"b/x.h\"\n"},
+        {"src/d/x.h", "#include \"a/x.h\"\n#include \"b/x.h\"\n#include \"c/x.h\"\n"},
+        {"src/e/x.h", "#include \"b/x.h\"\n#include \"d/x.h\"\n"},
+        {"src/f/x.h", "#include \"a/x.h\"\n"}};
+    EXPECT_EQ(offenders_among(files, "rooms"),
+              "c -> b: src/c/x.h:1 includes b/x.h\nd -> b: src/d/x.h:2 includes b/x.h\n"
+              "f -> a: src/f/x.h:1 includes a/x.h\n");
 }
 
 TEST_F(Structure, SuitesOfOtherNamesAreFound) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "backend/augment.h"
+#include "ops/augment.h"
 
 namespace convoy::test {
 namespace {

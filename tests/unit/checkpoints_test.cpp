@@ -8,10 +8,10 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "model/models.h"
+#include "run/run_folder.h"
+#include "run/run_writer.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
-#include "train/run_folder.h"
-#include "train/run_writer.h"
 
 namespace convoy::test {
 namespace {

@@ -12,12 +12,12 @@
 #include "data/decode.h"
 #include "data/shard.h"
 #include "model/models.h"
+#include "run/metrics.h"
 #include "tests/ops/op_harness.h"
 #include "tests/support/file_calls.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
 #include "train/checkpoint.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

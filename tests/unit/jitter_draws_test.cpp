@@ -7,8 +7,8 @@
 #include <map>
 #include <vector>
 
-#include "backend/jitter.h"
-#include "backend/mix.h"
+#include "ops/jitter.h"
+#include "ops/mix.h"
 
 namespace convoy::test {
 namespace {

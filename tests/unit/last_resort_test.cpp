@@ -1,5 +1,5 @@
 // Actions after mpirun has passed on a SIGTERM. Whole runs with signals are in runs/signals.
-#include "train/last_resort.h"
+#include "run/last_resort.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <csignal>
 #include <thread>
 
+#include "run/signals.h"
 #include "tests/support/test_comm.h"
 #include "tests/support/training.h"
-#include "train/signals.h"
 
 namespace convoy::test {
 namespace {

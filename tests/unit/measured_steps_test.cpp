@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "run/metrics.h"
 #include "tests/support/support.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

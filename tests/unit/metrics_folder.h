@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/hdf5.h"
-#include "train/metrics.h"
+#include "run/metrics.h"
 
 namespace convoy::test {
 namespace fs = std::filesystem;

@@ -1,6 +1,6 @@
 // The table of metric columns in output/FORMAT.md equals the code's, line by line: name, unit and
 // description.
-#include "train/metrics_tables.h"
+#include "run/metrics_tables.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Metric files: HDF5, h5ls, h5dump, h5py and src/plot/plot.py read the values that were written.
 #include <random>
 
+#include "run/metrics_file.h"
 #include "tests/support/support.h"
 #include "tests/unit/metrics_folder.h"
-#include "train/metrics_file.h"
 
 namespace convoy::test {
 namespace {

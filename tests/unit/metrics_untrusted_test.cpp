@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 
 #include "data/hdf5.h"
+#include "run/metrics_file.h"
 #include "tests/support/cluster.h"
 #include "tests/unit/metrics_folder.h"
-#include "train/metrics_file.h"
 
 namespace convoy::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "backend/mix.h"
+#include "ops/mix.h"
 
 namespace convoy::test {
 namespace {

@@ -1,5 +1,5 @@
 // The rows of a partition in the order of an epoch, on one rank.
-#include "train/partition.h"
+#include "supply/partition.h"
 
 #include <gtest/gtest.h>
 

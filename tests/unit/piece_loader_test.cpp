@@ -6,7 +6,7 @@
 #include <future>
 #include <latch>
 
-#include "train/piece_loader.h"
+#include "supply/piece_loader.h"
 
 namespace convoy::test {
 namespace {

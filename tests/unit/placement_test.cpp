@@ -1,5 +1,5 @@
 // The default placement of images, on a node of one rank.
-#include "train/placement.h"
+#include "supply/placement.h"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "cli/train_steps.h"
+#include "run/metrics.h"
 #include "tests/support/test_comm.h"
 #include "tests/support/training.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

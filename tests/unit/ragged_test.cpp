@@ -9,9 +9,9 @@
 #include "cli/commands.h"
 #include "data/digest.h"
 #include "data/shard.h"
+#include "supply/data_set.h"
 #include "tests/support/cluster.h"
 #include "tests/support/images.h"
-#include "train/data_set.h"
 
 namespace convoy::test {
 namespace {

@@ -1,5 +1,5 @@
 // A training recorded without a terminal: calls of the observer, and the content of the folder.
-#include "train/recorder.h"
+#include "run/recorder.h"
 
 #include <gtest/gtest.h>
 

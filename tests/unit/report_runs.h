@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <regex>
 
+#include "run/metrics.h"
 #include "tests/support/cluster.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace fs = std::filesystem;

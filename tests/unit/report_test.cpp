@@ -11,8 +11,8 @@
 #include <regex>
 
 #include "report/summary.h"
+#include "run/metrics.h"
 #include "tests/unit/report_runs.h"
-#include "train/metrics.h"
 
 namespace convoy::test {
 namespace {

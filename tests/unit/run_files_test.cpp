@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "cli/log_file.h"
+#include "run/run_folder.h"
 #include "tests/support/cluster.h"
 #include "tests/support/support.h"
-#include "train/run_folder.h"
 
 namespace convoy::test {
 namespace {

@@ -1,5 +1,5 @@
 // Folders of runs that name none: each run gets its own, however many start at once.
-#include "train/run_folder.h"
+#include "run/run_folder.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The thread that writes the run folder: what waits for it, what it writes first, and how it
 // reports failures.
-#include "train/run_writer.h"
+#include "run/run_writer.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

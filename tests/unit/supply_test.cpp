@@ -8,14 +8,14 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "data/shard.h"
+#include "supply/partition.h"
+#include "supply/placement.h"
+#include "supply/stream.h"
+#include "supply/supply.h"
 #include "tests/support/cluster.h"
 #include "tests/support/file_calls.h"
 #include "tests/support/images.h"
 #include "tests/support/test_comm.h"
-#include "train/partition.h"
-#include "train/placement.h"
-#include "train/stream.h"
-#include "train/supply.h"
 
 namespace convoy::test {
 namespace {

@@ -1,5 +1,5 @@
 // Samples taken during a run, and what `convoy info` prints about network cards.
-#include "train/system_sampler.h"
+#include "run/system_sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Computes one convolution in one direction with one algorithm, on plain NHWC tensors.
 #pragma once
-#include "backend/conv_by.h"
 #include "backend/cpu/primitives.h"
+#include "ops/conv_by.h"
 
 namespace convoy::cpu {
 

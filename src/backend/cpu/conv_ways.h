@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/conv_by.h"
+#include "ops/conv_by.h"
 
 namespace convoy::cpu {
 

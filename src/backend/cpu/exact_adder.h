@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "backend/exact_sums.h"
+#include "ops/exact_sums.h"
 
 namespace convoy::cpu {
 

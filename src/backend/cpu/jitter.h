@@ -1,6 +1,6 @@
 // Colour jitter of an image on the host.
 #pragma once
-#include "backend/jitter.h"
+#include "ops/jitter.h"
 
 namespace convoy::cpu {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "backend/feed_slots.h"
-#include "backend/jitter.h"
+#include "ops/jitter.h"
 
 namespace convoy {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "backend/cuda_queries.h"
 #include "backend/gpu/plan_spec.h"
-#include "backend/ways.h"
+#include "ops/ways.h"
 
 namespace convoy::cuda {
 

@@ -1,0 +1,41 @@
+#include "run/configuration.h"
+
+#include <sstream>
+
+namespace convoy {
+
+const std::set<std::string>& writing_options() {
+    static const std::set<std::string> options = {"output", "overwrite", "log-dir", "timeline"};
+    return options;
+}
+
+std::string config_text(const ConfigPairs& pairs) {
+    std::string text;
+    for (const auto& [key, value] : pairs)
+        text += (value.empty() || writing_options().contains(key) ? "# " : "") + key + " = " + value + "\n";
+    return text;
+}
+
+ConfigPairs config_pairs(const std::string& text) {
+    ConfigPairs pairs;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("# ")) line.erase(0, 2);
+        if (const size_t equals = line.find(" = "); equals != std::string::npos)
+            pairs.emplace_back(line.substr(0, equals), line.substr(equals + 3));
+    }
+    return pairs;
+}
+
+void set_config_value(ConfigPairs& pairs, const std::string& option, const std::string& value) {
+    for (auto& [key, old] : pairs)
+        if (key == option) old = value;
+}
+
+std::string config_value(const std::string& text, const std::string& option) {
+    for (const auto& [key, value] : config_pairs(text))
+        if (key == option) return value;
+    return "";
+}
+
+}  // namespace convoy

@@ -1,0 +1,12 @@
+// Recognises finished runs that kept no checkpoint (--keep 0, --checkpoint-every none).
+#pragma once
+#include "run/run_folder.h"
+
+namespace convoy {
+
+/// True if the run to resume has already finished: it ended at this step, its model is on disk, and
+/// it has no checkpoint because it was to keep none. Throws as checkpoints_of() and read_metrics()
+/// do.
+bool is_finished(const RunPlace&, int64_t total_steps);
+
+}  // namespace convoy
