@@ -9,6 +9,7 @@
 #include "base/durable.h"
 #include "base/error.h"
 #include "base/held_folder.h"
+#include "run/run_leftovers.h"
 
 namespace convoy {
 
@@ -41,6 +42,10 @@ std::string note_on_log_link(const std::string& folder) {
     std::error_code unknown;
     if (!std::filesystem::is_symlink(without_slashes(folder), unknown)) return "";
     return folder + ": is a link: logs are written in " + std::filesystem::weakly_canonical(folder, unknown).string();
+}
+
+std::string warning_of_log_folder(const std::string& folder) {
+    return warning_of_owner(HeldFolder(folder, HeldFolder::IfLink::follow_own), "--log-dir");
 }
 
 bool LogFile::add(const std::string& line) {

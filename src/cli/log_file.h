@@ -11,6 +11,8 @@ std::string log_path(const std::string& folder, int rank);
 
 /// Returns where logs go if DIR is a link; empty if it is none.
 std::string note_on_log_link(const std::string& folder);
+/// Returns a warning if other users can change what lies in DIR, as warning_of_owner(); else empty.
+std::string warning_of_log_folder(const std::string& folder);
 
 /// Lines at the end of a file, which keeps what it has. One process at a time.
 class LogFile {

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 
+#include "base/own_folder.h"
 #include "base/project.h"
 #include "base/shell_word.h"
 #include "cli/child.h"
@@ -68,6 +70,26 @@ std::string again(const SweepPlan& plan) {
     return text + " --output " + shell_word(plan.output);
 }
 
+/// A folder for mpirun's own files, while trainings run. Without it mpirun would use a folder in /tmp
+/// whose name is known before, and that another user could have made.
+class MpirunFolder {
+public:
+    explicit MpirunFolder(bool wanted) {
+        if (!wanted) return;
+        folder_ = OwnFolder::unique("/tmp/convoy-sweep-", "start again");
+        for (const char* setting : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"})
+            setenv(setting, folder_->path().c_str(), 0);
+    }
+    ~MpirunFolder() {
+        if (folder_) (void)folder_->remove();
+    }
+    MpirunFolder(const MpirunFolder&) = delete;
+    MpirunFolder& operator=(const MpirunFolder&) = delete;
+
+private:
+    std::optional<OwnFolder> folder_;
+};
+
 struct Outcome {
     std::vector<std::string> done;  ///< folders
     std::vector<std::string> failed;
@@ -106,6 +128,7 @@ int sweep(const std::vector<std::string>& args) {
     check_no_ranks();
     const SweepPlan plan = plan_sweep(args, default_folder());
     ChildSignals signals;
+    const MpirunFolder files_of_mpirun(plan.ranks > 0);
     const Outcome outcome = train_all(plan, signals);
     std::vector<RunSummary> runs;
     if (plan.trains)

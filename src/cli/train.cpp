@@ -81,10 +81,11 @@ ParsedOptions read_options(Comm& comm, const std::vector<std::string>& args, Tim
 void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
     comm.together([&] {
         const std::string& folder = parsed.options.log_dir;
-        if (!folder.empty()) terminal.log_to(log_path(folder, comm.rank()));
+        if (folder.empty()) return;
+        terminal.log_to(log_path(folder, comm.rank()));
+        for (const std::string& note : {note_on_log_link(folder), warning_of_log_folder(folder)})
+            if (comm.root() && !note.empty()) terminal.warning(note);
     });
-    if (const std::string note = note_on_log_link(parsed.options.log_dir); comm.root() && !note.empty())
-        terminal.warning(note);
     print_paths_of_recipe(terminal, parsed);
 }
 

@@ -42,13 +42,11 @@ void leave_no_segments(Comm::Native& n) {
     std::vector<std::string> segments = mapped_segments();
     int all_mapped = segments.size() == size_t(n.local_size);
     MPI_Allreduce(MPI_IN_PLACE, &all_mapped, 1, MPI_INT, MPI_MIN, n.node);
-    if (!all_mapped) return n.segment_folder.close();  // a rank alone on its node has no file there
+    if (!all_mapped) return;
     if (n.local_rank == 0) {
         remove_names(segments);
         n.segments = std::move(segments);
     }
-    MPI_Barrier(n.node);
-    n.segment_folder.close();  // empty by now
 }
 
 }  // namespace
@@ -80,8 +78,6 @@ Comm::Comm(int* argc, char*** argv) : native_(std::make_unique<Native>()) {
 }
 
 Comm::~Comm() {
-    native_->segment_folder.open();
-    MPI_Barrier(native_->node);
     if (native_->local_rank == 0) restore_names(native_->segments);
     MPI_Barrier(native_->node);  // because MPI_Finalize of any rank may look for its segment's name
     for (MPI_Comm* c : {&native_->leaders, &native_->node, &native_->gradients, &native_->world})
@@ -282,6 +278,7 @@ void Comm::abort(Exit code, const std::string& message) {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     std::fprintf(stderr, "convoy: rank %d on %s: %s\n", rank(), host().c_str(), printable(message).c_str());
     std::fflush(nullptr);
+    native_->segment_folder.remove();
     MPI_Abort(MPI_COMM_WORLD, int(code));
     std::abort();  // not reached, because MPI_Abort does not return; tells the compiler so
 }

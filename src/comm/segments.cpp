@@ -1,10 +1,13 @@
 #include "comm/segments.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -33,27 +36,54 @@ void restore_names(const std::vector<std::string>& segments) {
         if (const int fd = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600); fd >= 0) ::close(fd);
 }
 
+namespace {
+
+constexpr const char *place = "/dev/shm/", *prefix = "convoy-", *random = "XXXXXX";
+
+/// Opens a folder and locks it. The result is invalid if another process holds the lock, if another
+/// user owns it, or if `path` now leads elsewhere.
+Descriptor locked(const std::string& path) {
+    Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat held{}, named{};
+    const bool mine = folder.valid() && ::fstat(folder.fd(), &held) == 0 && held.st_uid == ::geteuid() &&
+                      ::flock(folder.fd(), LOCK_EX | LOCK_NB) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+                      held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+    return mine ? std::move(folder) : Descriptor(-1);
+}
+
+/// Removes empty folders of runs of this user that were killed.
+void remove_leftovers() {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(place, error)) {
+        const std::string name = entry.path().filename();
+        if (!name.starts_with(prefix) || name.size() != std::strlen(prefix) + std::strlen(random)) continue;
+        if (const Descriptor folder = locked(entry.path()); folder.valid()) ::rmdir(entry.path().c_str());
+    }
+}
+
+}  // namespace
+
 SegmentFolder::SegmentFolder() {
     constexpr const char* settings[] = {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory",
                                         "OMPI_MCA_osc_sm_backing_directory"};
     if (!is_launched()) return;  // a single process shares nothing
     for (const char* setting : settings)
         if (std::getenv(setting)) return;
-    std::string path = "/dev/shm/convoy-XXXXXX";
-    if (!::mkdtemp(path.data())) return;
-    path_ = path, is_there_ = true;
-    for (const char* setting : settings) setenv(setting, path.c_str(), 1);
+    remove_leftovers();
+    // Until it is locked, another process may take a new folder for a leftover.
+    for (int tries = 0; tries < 10 && !folder_.valid(); ++tries) {
+        path_ = std::string(place) + prefix + random;
+        if (!::mkdtemp(path_.data())) path_.clear();
+        if (path_.empty()) return;
+        folder_ = locked(path_);
+    }
+    for (const char* setting : settings) setenv(setting, path_.c_str(), 1);
 }
 
-SegmentFolder::~SegmentFolder() { close(); }
+SegmentFolder::~SegmentFolder() { remove(); }
 
-bool SegmentFolder::open() {
-    if (!path_.empty() && !is_there_) is_there_ = ::mkdir(path_.c_str(), 0700) == 0;
-    return path_.empty() || is_there_;
-}
-
-void SegmentFolder::close() {
-    if (is_there_ && ::rmdir(path_.c_str()) == 0) is_there_ = false;
+void SegmentFolder::remove() {
+    if (!path_.empty()) ::rmdir(path_.c_str());
 }
 
 }  // namespace convoy

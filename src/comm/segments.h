@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
+
 namespace convoy {
 
 /// The segments that this process maps and that still have a name, each once.
@@ -20,29 +22,28 @@ void remove_names(const std::vector<std::string>& segments);
 void restore_names(const std::vector<std::string>& segments);
 
 /// A folder in /dev/shm that only this user may enter (mode 0700, a random name). OpenMPI makes the
-/// files of this rank there, if this object is made before MPI_Init. The folder exists only while
-/// OpenMPI makes or removes files, so that a process that is killed leaves none.
+/// files of this rank there, if this object is made before MPI_Init and destroyed after
+/// MPI_Finalize. It holds no file while the rank computes. A process that is killed leaves it
+/// empty, and the next start removes it: a folder that no living process uses has no lock.
 ///
 /// No folder is made if no launcher started this process, if one of OpenMPI's settings names
 /// another place, or if /dev/shm takes no folder.
 class SegmentFolder {
 public:
     SegmentFolder();
-    /// Removes the folder, unless a file is in it.
+    /// Does what remove() does.
     ~SegmentFolder();
     SegmentFolder(const SegmentFolder&) = delete;
     SegmentFolder& operator=(const SegmentFolder&) = delete;
 
-    /// Makes the folder again after close(). Returns false if the name is taken by now.
-    bool open();
-    /// Removes the folder. One that holds a file stays.
-    void close();
+    /// Removes the folder, unless a file is in it. For a process that is about to be ended.
+    void remove();
     /// Empty if there is none.
     const std::string& path() const { return path_; }
 
 private:
     std::string path_;
-    bool is_there_ = false;
+    Descriptor folder_{-1};  // open and locked
 };
 
 }  // namespace convoy

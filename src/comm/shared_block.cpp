@@ -71,10 +71,6 @@ SharedBlock::SharedBlock(Comm& comm, bool shared, size_t bytes, const std::strin
     });
     data_ = static_cast<char*>(own_);
     if (!shared) return;
-    SegmentFolder& folder = comm.native().segment_folder;  // OpenMPI makes the window's file there
-    comm.together([&] {
-        if (!folder.open()) fail(Exit::io, folder.path() + " was made by another process; start again");
-    });
     auto* window = new MPI_Win(MPI_WIN_NULL);
     window_ = window;
     void* mine = nullptr;
@@ -83,7 +79,6 @@ SharedBlock::SharedBlock(Comm& comm, bool shared, size_t bytes, const std::strin
     MPI_Aint size = 0;
     int unit = 0;
     MPI_Win_shared_query(*window, 0, &size, &unit, &mine);
-    folder.close();
     data_ = static_cast<char*>(mine);
     take_pages(bytes);
 }

@@ -120,6 +120,9 @@ public:
         if (huge != no_address) note_huge(huge);
     }
 
+    /// The bytes of the file that belong to this heap: no fewer than those of all its objects.
+    uint64_t bytes() const { return bytes_; }
+
     /// The object that an id names.
     std::string object(std::string_view id) const {
         constexpr uint64_t managed = 0x00, huge = 0x10;
@@ -157,6 +160,7 @@ private:
         const std::string& block = direct_.emplace(offset, blocks_.take(address, bytes, "FHDB")).first->second;
         Fields fields(block);
         check_begin(fields, offset);
+        bytes_ += bytes;
     }
     /// A root of rows of blocks. More rows than those of blocks without blocks must be empty.
     void indirect(uint64_t address, uint64_t rows) {
@@ -181,6 +185,7 @@ private:
         each_record(blocks_, address, Record::huge_object, dense_node_bytes, 24, [&](Fields record) {
             const uint64_t at = record.number(8), bytes = record.number(8), id = record.number(8);
             blocks_.take(at, bytes, "", /*wanted=*/0);
+            bytes_ += bytes;
             expect(huge_.emplace(id, std::pair(at, bytes)).second, "an object in a heap");
         });
     }
@@ -188,7 +193,8 @@ private:
     Blocks& blocks_;
     const HeapForm form_;
     const uint64_t address_;
-    uint64_t end_ = 0;                                        // of the last block, in the heap
+    uint64_t end_ = 0;  // of the last block, in the heap
+    uint64_t bytes_ = 0;
     std::map<uint64_t, std::string> direct_;                  // blocks by offset
     std::map<uint64_t, std::pair<uint64_t, uint64_t>> huge_;  // address and bytes of objects by id
 };
@@ -210,9 +216,12 @@ void each_dense(Blocks& blocks, const DenseStore& store, const DenseForm& form,
                 const std::function<void(Fields)>& visit) {
     const Heap heap(blocks, store.heap, form.heap);
     const auto read = [&](size_t before_id) {
-        return [&, before_id](Fields record) {
+        return [&, before_id, left = heap.bytes()](Fields record) mutable {
             record.take(before_id);
             const std::string object = heap.object(record.take(form.heap.id_bytes));
+            // Many records of one large object would take hours to read.
+            expect(object.size() <= left, "an object that a tree names twice");
+            left -= object.size();
             if (form.by_name == Record::attribute_by_name)
                 expect((record.number(1) & ~uint64_t(5)) == 0, "a shared attribute");
             visit(Fields(object));

