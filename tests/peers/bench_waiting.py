@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Images/s with OpenMP's threads spinning briefly (Convoy's default) and as GNU OpenMP does by
-itself, taking turns: alone, and beside one busy process a core. Prints the table of
-tests/RESULTS.md; a ratio is the median of the rounds' ratios."""
+itself, taking turns: alone, and beside one busy process a core. Prints a table, whose
+rows are in tests/results/waiting.csv; a ratio is the median of the rounds' ratios."""
 
 import argparse
 import json
