@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <new>
 #include <optional>
 
@@ -28,37 +27,18 @@ using namespace convoy;
 
 namespace {
 
-const char* const usage =
-    "usage: convoy COMMAND [options]\n"
-    "Trains image classifiers on many ranks; mpirun or srun starts several.\n\n"
-    "  convert    make a data set from image files, CIFAR, MNIST or a seed\n"
-    "  verify     check every checksum of a data set\n"
-    "  train      train a model\n"
-    "  sweep      train once for each of some values of options, and compare\n"
-    "  evaluate   measure a trained model on a data set\n"
-    "  export     write a trained model as safetensors, for PyTorch\n"
-    "  report     sum runs up and compare them, or say how they scale\n"
-    "  plot       draw runs, or how they scale, as a picture\n"
-    "  bench      measure training steps on made-up or real images\n"
-    "  predict    say what a step will take on a cluster, before a job is queued\n"
-    "  demo       show how ranks split a batch: forward only, as DataParallel\n"
-    "  comm-test  check sums over ranks, and measure them\n"
-    "  info       print versions and the ranks with their devices\n\n"
-    "exit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write,\n"
-    "  6 communication failed, 7 not enough memory, 85 checkpointed on request,\n"
-    "  130 interrupted\n\n"
-    "one screen on a command: convoy COMMAND -h; all of its options: convoy COMMAND --help\n";
-
 using Arguments = std::vector<std::string>;
 
 struct Command {
+    const char *name, *does;
     std::function<int(Comm&, const Arguments&)> run;
     OptionGroups (*options)();                       ///< for help
     int (*without_mpi)(const Arguments&) = nullptr;  ///< what runs instead, on rank 0
+    bool computes = false;                           ///< its threads wait for each other many times a second
 };
 
 /// A command that runs on one rank and needs no others.
-Command alone(int (*command)(const Arguments&), OptionGroups (*options)()) {
+Command alone(const char* name, const char* does, int (*command)(const Arguments&), OptionGroups (*options)()) {
     const auto run = [command](Comm& comm, const Arguments& args) {
         int code = 0;
         comm.together([&] {
@@ -66,31 +46,58 @@ Command alone(int (*command)(const Arguments&), OptionGroups (*options)()) {
         });
         return code;
     };
-    return {run, options};
+    return {name, does, run, options};
 }
 
 /// Returns a command like alone(), which also runs on machines where MPI does not start.
-Command without_mpi(int (*command)(const Arguments&), OptionGroups (*options)()) {
-    Command c = alone(command, options);
+Command without_mpi(const char* name, const char* does, int (*command)(const Arguments&), OptionGroups (*options)()) {
+    Command c = alone(name, does, command, options);
     c.without_mpi = command;
     return c;
 }
 
+/// A command of all ranks that runs steps of a model.
+Command computing(const char* name, const char* does, int (*command)(Comm&, const Arguments&),
+                  OptionGroups (*options)()) {
+    return {name, does, command, options, nullptr, true};
+}
+
 using Collective = int (*)(Comm&, const Arguments&);
 
-const std::map<std::string, Command> commands = {{"convert", {Collective(convert), options_of_convert}},
-                                                 {"verify", alone(verify, options_of_verify)},
-                                                 {"train", {train, options_of_train}},
-                                                 {"sweep", without_mpi(sweep, options_of_sweep)},
-                                                 {"evaluate", {evaluate, options_of_evaluate}},
-                                                 {"export", without_mpi(export_model, options_of_export)},
-                                                 {"demo", {demo, options_of_demo}},
-                                                 {"bench", {bench, options_of_bench}},
-                                                 {"report", alone(report, options_of_report)},
-                                                 {"plot", alone(plot, options_of_plot)},
-                                                 {"predict", without_mpi(predict, options_of_predict)},
-                                                 {"comm-test", {comm_test, options_of_comm_test}},
-                                                 {"info", {info, options_of_info}}};
+/// All commands, in the order of `convoy --help`.
+const Command commands[] = {
+    {"convert", "make a data set from image files, CIFAR, MNIST or a seed", Collective(convert), options_of_convert},
+    alone("verify", "check every checksum of a data set", verify, options_of_verify),
+    computing("train", "train a model", train, options_of_train),
+    without_mpi("sweep", "train once for each of some values of options, and compare", sweep, options_of_sweep),
+    computing("evaluate", "measure a trained model on a data set", evaluate, options_of_evaluate),
+    without_mpi("export", "write a trained model as safetensors, for PyTorch", export_model, options_of_export),
+    alone("report", "sum runs up and compare them, or say how they scale", report, options_of_report),
+    alone("plot", "draw runs, or how they scale, as a picture", plot, options_of_plot),
+    computing("bench", "measure training steps on made-up or real images", bench, options_of_bench),
+    without_mpi("predict", "say what a step will take on a cluster, before a job is queued", predict,
+                options_of_predict),
+    computing("demo", "show how ranks split a batch: forward only, as DataParallel", demo, options_of_demo),
+    {"comm-test", "check sums over ranks, and measure them", comm_test, options_of_comm_test},
+    {"info", "print versions and the ranks with their devices", info, options_of_info}};
+
+/// Returns null if there is no such command.
+const Command* find_command(const std::string& name) {
+    const auto* found = std::ranges::find(commands, name, &Command::name);
+    return found == std::end(commands) ? nullptr : found;
+}
+
+std::string usage() {
+    std::string text =
+        "usage: convoy COMMAND [options]\n"
+        "Trains image classifiers on many ranks; mpirun or srun starts several.\n\n";
+    for (const Command& command : commands) text += formatted("  %-11s%s\n", command.name, command.does);
+    return text +
+           "\nexit codes: 0 done, 2 usage, 3 bad input, 4 loss not finite, 5 cannot write,\n"
+           "  6 communication failed, 7 not enough memory, 85 checkpointed on request,\n"
+           "  130 interrupted\n\n"
+           "one screen on a command: convoy COMMAND -h; all of its options: convoy COMMAND --help\n";
+}
 
 /// Replaces `help COMMAND`, `--help COMMAND` and `-h COMMAND` by the command's own option, and
 /// `version` by `--version`.
@@ -124,47 +131,41 @@ void print_help(const std::string& command, const OptionGroups& groups, Argument
 /// Prints what needs neither MPI nor other ranks: help and the version. Returns its exit code;
 /// nothing if `args` ask for something else.
 std::optional<int> answer(const Arguments& args) {
-    const auto found = args.empty() ? commands.end() : commands.find(args[0]);
-    const bool for_command = found != commands.end() && help_request({args.begin() + 1, args.end()});
+    const Command* found = args.empty() ? nullptr : find_command(args[0]);
+    const bool for_command = found && help_request({args.begin() + 1, args.end()});
     const bool of_version = !args.empty() && args[0] == "--version";
-    if (!args.empty() && !of_version && !for_command && (found != commands.end() || !help_request({args[0]})))
-        return std::nullopt;
+    if (!args.empty() && !of_version && !for_command && (found || !help_request({args[0]}))) return std::nullopt;
     const int code = args.empty() ? int(Exit::usage) : int(Exit::done);
     if (launched_rank() != 0) return code;
     if (for_command)
-        print_help(args[0], found->second.options(), {args.begin() + 1, args.end()});
+        print_help(args[0], found->options(), {args.begin() + 1, args.end()});
     else if (of_version)
         std::printf("convoy %s (%s)\n", version, commit());
     else
-        std::fputs(usage, args.empty() ? stderr : stdout);
+        std::fputs(usage().c_str(), args.empty() ? stderr : stdout);
     return code;
 }
 
 /// The command's exit code, if it needs no MPI.
 std::optional<int> run_without_mpi(const Arguments& args) {
-    const auto found = args.empty() ? commands.end() : commands.find(args[0]);
-    if (found == commands.end() || !found->second.without_mpi) return std::nullopt;
-    return launched_rank() == 0 ? found->second.without_mpi({args.begin() + 1, args.end()}) : 0;
+    const Command* found = args.empty() ? nullptr : find_command(args[0]);
+    if (!found || !found->without_mpi) return std::nullopt;
+    return launched_rank() == 0 ? found->without_mpi({args.begin() + 1, args.end()}) : 0;
 }
 
 [[noreturn]] void fail_as_unknown(const std::string& command) {
     Arguments names;
-    for (const auto& [name, unused] : commands) names.push_back(name);
-    fail_everywhere(
-        Exit::usage,
-        "there is no command '" + command + "'" +
-            unknown_choice(
-                command, names,
-                "convert, verify, train, sweep, evaluate, export, demo, bench, report, plot, predict, comm-test or "
-                "info"));
+    for (const Command& known : commands) names.emplace_back(known.name);
+    fail_everywhere(Exit::usage,
+                    "there is no command '" + command + "'" + unknown_choice(command, names, list_of(names)));
 }
 
 int run(Comm& comm, const Arguments& args) {
-    const auto found = commands.find(args[0]);
-    if (found == commands.end()) fail_as_unknown(args[0]);
+    const Command* found = find_command(args[0]);
+    if (!found) fail_as_unknown(args[0]);
     comm.together(check_session_folder);
     try {
-        return found->second.run(comm, {args.begin() + 1, args.end()});
+        return found->run(comm, {args.begin() + 1, args.end()});
     } catch (const std::exception& error) {
         if (is_out_of_memory(error)) throw std::bad_alloc();
         throw;
@@ -187,7 +188,7 @@ int main(int argc, char** argv) {
     open_standard_streams();
     std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, as one to a full disk does
     const std::string command = argc > 1 ? argv[1] : "";
-    if (command == "train" || command == "bench" || command == "evaluate" || command == "demo") wait_briefly(argv);
+    if (const Command* found = find_command(command); found && found->computes) wait_briefly(argv);
     const Arguments args = spelled_out({argv + 1, argv + argc});
     try {
         if (const std::optional<int> code = answer(args)) return after_printing(*code, command);
