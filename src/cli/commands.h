@@ -24,6 +24,8 @@ int train(Comm& comm, const std::vector<std::string>& args);
 int sweep(const std::vector<std::string>& args);
 /// Measures a trained model on a data set; collective.
 int evaluate(Comm& comm, const std::vector<std::string>& args);
+/// Says what a trained model sees in pictures; collective.
+int classify(Comm& comm, const std::vector<std::string>& args);
 /// Writes a model file in another program's format.
 int export_model(const std::vector<std::string>& args);
 /// Shows how a batch is split over ranks, and its outputs gathered; collective.
@@ -45,6 +47,7 @@ int info(Comm& comm, const std::vector<std::string>& args);
 
 // The options of each, for help. They need no MPI.
 OptionGroups options_of_bench();
+OptionGroups options_of_classify();
 OptionGroups options_of_comm_test();
 OptionGroups options_of_convert();
 OptionGroups options_of_demo();

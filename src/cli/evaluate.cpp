@@ -1,11 +1,10 @@
 // convoy evaluate: reads a model file, builds its model, and measures it on a split.
-#include <algorithm>
 #include <cstdio>
 
-#include "base/shorten.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/model_data.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "comm/preflight.h"
@@ -16,17 +15,6 @@ namespace convoy {
 namespace po = boost::program_options;
 
 namespace {
-
-/// Throws Exit::bad_input, naming the first class whose name in the data is not the model's.
-void check_class_names(const std::string& path, const std::vector<std::string>& model, const std::string& data_dir,
-                       const std::vector<std::string>& data) {
-    const auto [ours, theirs] = std::mismatch(model.begin(), model.end(), data.begin(), data.end());
-    if (ours == model.end() && theirs == data.end()) return;
-    const auto quoted = [](auto at, auto end) { return at == end ? "missing" : "'" + shortened(*at) + "'"; };
-    fail(Exit::bad_input, path + ": class " + std::to_string(ours - model.begin()) + " is " +
-                              quoted(ours, model.end()) + ", in " + data_dir + " it is " + quoted(theirs, data.end()) +
-                              "; give the data set that the model was trained on, or one of its classes");
-}
 
 struct EvaluateOptions {
     std::string given;  ///< as the user wrote it: `path`, or a folder that has it
@@ -40,7 +28,7 @@ po::options_description description(EvaluateOptions& o) {
     po::options_description options;
     options.add_options()  //
         ("model-file", po::value<std::string>(&o.given)->value_name("FILE"),
-         "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model")                   //
+         model_file_help)                                                                                           //
         ("data", po::value<std::string>(&o.data)->value_name("DIR"), "data set of HDF5 shards")                     //
         ("split", po::value<std::string>(&o.split)->default_value("test")->value_name("NAME"), "test or train")     //
         ("batch-per-rank", po::value<int64_t>()->default_value(256)->value_name("N"), "samples per rank and step")  //
@@ -65,39 +53,6 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     o.placement = choose("data-placement", values["data-placement"].as<std::string>(), placement_choices());
     o.threads = value_in_range(values, "threads", 0, 4096);
     return o;
-}
-
-/// Throws Exit::bad_input, naming what the data has otherwise than the model, with both values.
-void check_sizes(const EvaluateOptions& o, const ModelFile& file, const SplitInfo& d) {
-    std::string trained, holds;
-    const auto compare = [&](const std::string& model, const std::string& data) {
-        if (model == data) return;
-        trained += (trained.empty() ? "" : ", ") + model;
-        holds += (holds.empty() ? "" : ", ") + data;
-    };
-    const auto size = [](int height, int width) { return formatted("%dx%d pixels", height, width); };
-    const auto counted = [](int n, const char* one, const char* many) {
-        return std::to_string(n) + " " + (n == 1 ? one : many);
-    };
-    if (file.preprocessing.short_side == 0)
-        compare(size(file.model.h, file.model.w),
-                d.ragged ? "many sizes up to " + size(d.height, d.width) : size(d.height, d.width));
-    compare(counted(file.model.c, "channel", "channels"), counted(d.channels, "channel", "channels"));
-    compare(counted(file.model.classes, "class", "classes"), counted(d.classes, "class", "classes"));
-    if (!trained.empty())
-        fail(Exit::bad_input, o.path + " was trained on images of " + trained + ", but " + o.data +
-                                  " holds images of " + holds +
-                                  "; give the data set that it was trained on, or one of its kind");
-}
-
-/// Throws Exit::bad_input if the images or the classes are not those of the model.
-void check_data(const EvaluateOptions& o, const ModelFile& file, const SplitInfo& d) {
-    const auto kind = [](DType type) { return std::string(type == DType::f32 ? "vectors" : "images"); };
-    if (d.type != file.data)
-        fail(Exit::bad_input, o.path + " was trained on " + kind(file.data) + ", but " + o.data + " holds " +
-                                  kind(d.type) + "; give the data set that it was trained on, or one of its kind");
-    check_sizes(o, file, d);
-    check_class_names(o.path, file.class_names, o.data, d.class_names);
 }
 
 }  // namespace
@@ -125,7 +80,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         o.path = model_in(o.given);
         file = read_model_file(o.path);
         reader = std::make_unique<SplitReader>(o.data, o.split);
-        check_data(o, file, reader->info());
+        check_data(o.path, file, o.data, reader->info());
         check_views(o.views, reader->info(), file.preprocessing);
         graph = fuse(build_model(file.model));
     });

@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/model_data.h"
 #include "comm/comm.h"
 #include "data/safetensors.h"
 #include "model/torch_names.h"
@@ -33,7 +34,7 @@ po::options_description description(ExportOptions& o) {
     po::options_description options;
     options.add_options()  //
         ("model-file", po::value<std::string>(&o.given)->value_name("FILE"),
-         "model.h5, model-best.h5 or a checkpoint of a run folder; a run folder: its best model")         //
+         model_file_help)                                                                                 //
         ("to", po::value<std::string>(&o.to)->value_name("FILE"), "the file to write: NAME.safetensors")  //
         ("dtype", po::value<std::string>(&o.dtype)->default_value("f32")->value_name("TYPE"),
          "type of the values: f32, f16 or bf16")  //
@@ -50,11 +51,7 @@ ExportOptions parse_export(const std::vector<std::string>& args) {
         fail(Exit::usage, "--dtype " + o.dtype + " is unknown; choose f32, f16 or bf16");
     if (fs::path(o.to).extension() != ".safetensors")
         fail(Exit::usage, "--to " + o.to + ": the format is not known by this ending; name a file NAME.safetensors");
-    std::error_code error;
-    if (const fs::file_status there = fs::symlink_status(o.to, error); fs::exists(there)) {
-        if (!o.overwrite) fail(Exit::usage, o.to + " is there already; replace it with --overwrite, or choose another");
-        if (!fs::is_regular_file(there)) fail(Exit::usage, o.to + " is not a regular file; choose another");
-    }
+    check_may_write(o.to, o.overwrite);
     return o;
 }
 

@@ -104,6 +104,7 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"li", "is --log-interval here"},
     {"p", "is --log-interval here"},
     {"print-freq", "is --log-interval here"},
+    {"model-file", "belongs to 'convoy classify', 'convoy evaluate' and 'convoy export'"},
     {"evaluate", "is a command here: convoy evaluate -h"},
     {"pretrained", "starts of trained models are not here; --resume goes on from a checkpoint"},
 };

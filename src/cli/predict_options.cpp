@@ -4,10 +4,12 @@
 #include <set>
 #include <sstream>
 
+#include "base/shell_word.h"
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/option_table.h"
+#include "data/image_names.h"
 
 namespace convoy {
 namespace {
@@ -152,6 +154,10 @@ PredictOptions parse_predict(const std::vector<std::string>& args) {
     const po::variables_map values =
         parse(description(table, o), args, po::positional_options_description().add("from", -1));
     table.read(values);
+    for (const std::string& from : o.from)
+        if (is_image_name(from))
+            fail(Exit::usage, from + ": predict is about clusters; for pictures: convoy classify --model-file FILE " +
+                                  shell_word(from));
     if (o.model.empty()) fail(Exit::usage, "which model? give --model, as in train");
     if (o.batch < 1) fail(Exit::usage, "which batch? give --batch-per-rank, the images of a step on each rank");
     if (o.cluster.empty()) fail(Exit::usage, "on which machines? give --cluster, as jobs/site/dgx-h100.cluster");

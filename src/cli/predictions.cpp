@@ -1,0 +1,154 @@
+#include "cli/predictions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/durable.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "data/hdf5.h"
+
+namespace convoy {
+namespace {
+
+/// Bytes that are no UTF-8 become replacement characters.
+std::string dumped(const nlohmann::ordered_json& value) {
+    return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string percent(double probability) { return formatted("%.1f %%", 100 * probability); }
+
+constexpr hsize_t chunk_rows = 4096;
+
+void write_numbers(hid_t file, const std::string& name, const std::vector<int32_t>& values, const std::string& path) {
+    const h5::Handle set = h5::create_dataset(file, name, H5T_STD_I32LE, {values.size()}, {chunk_rows}, path);
+    h5::write_rows(set, H5T_NATIVE_INT32, 0, values.size(), values.data(), path);
+}
+
+/// Writes strings of the longest one's length, because those of variable length have no checksum.
+void write_texts(hid_t file, const std::string& name, const std::vector<std::string>& values, const std::string& path) {
+    size_t longest = 1;
+    for (const std::string& value : values) longest = std::max(longest, value.size());
+    std::string all(values.size() * longest, '\0');
+    for (size_t i = 0; i < values.size(); ++i) all.replace(i * longest, values[i].size(), values[i]);
+    const h5::Handle type(H5Tcopy(H5T_C_S1));
+    H5Tset_size(type, longest);
+    H5Tset_strpad(type, H5T_STR_NULLPAD);
+    H5Tset_cset(type, H5T_CSET_UTF8);
+    const h5::Handle set = h5::create_dataset(file, name, type, {values.size()}, {chunk_rows}, path);
+    h5::write_rows(set, type, 0, values.size(), all.data(), path);
+}
+
+}  // namespace
+
+std::vector<RankedClass> ranked(const std::vector<float>& logits, int most) {
+    std::vector<int> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    const size_t n = std::min(order.size(), size_t(most));
+    std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(n), order.end(), [&](int a, int b) {
+        const float x = logits[size_t(a)], y = logits[size_t(b)];
+        return x != y ? x > y : a < b;
+    });
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(logit - largest);
+    std::vector<RankedClass> best;
+    for (size_t i = 0; i < n; ++i) best.push_back({order[i], std::exp(logits[size_t(order[i])] - largest) / sum});
+    return best;
+}
+
+PredictionPrinter::PredictionPrinter(Format format, std::vector<std::string> class_names, int most, bool has_labels)
+    : format_(format),
+      class_names_(std::move(class_names)),
+      most_(std::min(most, int(class_names_.size()))),
+      has_labels_(has_labels) {}
+
+void PredictionPrinter::begin(const std::string& model) const {
+    if (format_ == Format::json) std::printf("{\"model\": %s, \"images\": [", dumped(model).c_str());
+    if (format_ != Format::csv) return;
+    std::string header = has_labels_ ? "image,label" : "image";
+    for (int i = 1; i <= most_; ++i) header += formatted(",class_%d,probability_%d", i, i);
+    std::printf("%s,fault\n", header.c_str());
+}
+
+void PredictionPrinter::add(const Prediction& p) {
+    const std::string text = format_ == Format::text  ? printable(as_line(p)) + "\n"
+                             : format_ == Format::csv ? as_row(p)
+                                                      : (first_ ? "\n  " : ",\n  ") + as_json(p);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    first_ = false;
+}
+
+void PredictionPrinter::end() const {
+    if (format_ == Format::json) std::printf("\n]}\n");
+}
+
+std::string PredictionPrinter::as_line(const Prediction& p) const {
+    if (!p.fault.empty()) return p.image + "  not classified: " + p.fault;
+    std::string line = p.image + " ";
+    for (const RankedClass& c : ranked(p.logits, most_))
+        line += (line.ends_with(' ') ? " " : ", ") + name_of(c.index) + " " + percent(c.probability);
+    return p.label < 0 ? line : line + " (labelled " + name_of(p.label) + ")";
+}
+
+std::string PredictionPrinter::as_row(const Prediction& p) const {
+    TextTable row;
+    row.header = {p.image};
+    if (has_labels_) row.header.push_back(p.label < 0 ? "" : name_of(p.label));
+    const std::vector<RankedClass> best = p.fault.empty() ? ranked(p.logits, most_) : std::vector<RankedClass>();
+    for (int i = 0; i < most_; ++i) {
+        row.header.push_back(best.empty() ? "" : name_of(best[size_t(i)].index));
+        row.header.push_back(best.empty() ? "" : formatted("%.6f", best[size_t(i)].probability));
+    }
+    row.header.push_back(p.fault);
+    return as_csv(row);
+}
+
+std::string PredictionPrinter::as_json(const Prediction& p) const {
+    nlohmann::ordered_json row = {{"image", p.image}};
+    if (p.label >= 0) row["label"] = name_of(p.label);
+    if (!p.fault.empty()) row["fault"] = p.fault;
+    if (p.fault.empty())
+        for (const RankedClass& c : ranked(p.logits, most_))
+            row["classes"].push_back({{"name", name_of(c.index)}, {"index", c.index}, {"probability", c.probability}});
+    return dumped(row);
+}
+
+void write_predictions(const std::string& to, const std::vector<Prediction>& predictions,
+                       const std::vector<std::string>& class_names, const std::string& model) {
+    const hsize_t rows = predictions.size(), classes = class_names.size();
+    std::vector<float> logits(rows * classes, std::numeric_limits<float>::quiet_NaN());
+    std::vector<int32_t> best, labels;
+    std::vector<std::string> images, faults;
+    for (size_t i = 0; i < rows; ++i) {
+        const Prediction& p = predictions[i];
+        std::ranges::copy(p.logits, logits.begin() + std::ptrdiff_t(i * classes));
+        best.push_back(p.fault.empty() ? ranked(p.logits, 1).front().index : -1);
+        labels.push_back(p.label);
+        images.push_back(p.image);
+        faults.push_back(p.fault);
+    }
+    h5::Handle file = h5::create_in_memory();
+    {
+        const h5::Handle set =
+            h5::create_dataset(file, "/logits", H5T_IEEE_F32LE, {rows, classes}, {chunk_rows, classes}, to);
+        h5::write_rows(set, H5T_NATIVE_FLOAT, 0, rows, logits.data(), to);
+    }
+    write_numbers(file, "/prediction", best, to);
+    write_numbers(file, "/label", labels, to);
+    write_texts(file, "/image", images, to);
+    write_texts(file, "/fault", faults, to);
+    h5::set_attribute(file, "format", "convoy-predictions");
+    h5::set_attribute(file, "model", model);
+    h5::set_attribute(file, "class_names", class_names);
+    h5::set_attribute(file, "writer", std::string("convoy ") + version + " (" + commit() + ")");
+    make_folder_of(to);
+    replace_file(to, h5::image(file));
+}
+
+}  // namespace convoy

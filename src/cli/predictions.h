@@ -1,0 +1,51 @@
+// What 'convoy classify' says of each image: as lines on stdout, and in an HDF5 file.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace convoy {
+
+struct Prediction {
+    std::string image;            ///< its path, or its index in the split
+    std::string fault{};          ///< why there are no logits; else empty
+    std::vector<float> logits{};  ///< [classes]
+    int label = -1;               ///< class in the data set; -1: unknown
+};
+
+struct RankedClass {
+    int index;
+    double probability;
+};
+/// Returns the `most` most probable classes, best first. Of equal ones the lower index comes first.
+std::vector<RankedClass> ranked(const std::vector<float>& logits, int most);
+
+/// Prints predictions, one after the other.
+class PredictionPrinter {
+public:
+    enum class Format { text, csv, json };
+    PredictionPrinter(Format, std::vector<std::string> class_names, int most, bool has_labels);
+
+    void begin(const std::string& model) const;
+    void add(const Prediction&);
+    void end() const;
+
+private:
+    std::string name_of(int index) const { return class_names_[size_t(index)]; }
+    std::string as_line(const Prediction&) const;
+    std::string as_row(const Prediction&) const;
+    std::string as_json(const Prediction&) const;
+
+    const Format format_;
+    const std::vector<std::string> class_names_;
+    const int most_;
+    const bool has_labels_;
+    bool first_ = true;
+};
+
+/// Writes an HDF5 file with a row for each image: /logits f32 [n, classes], NaN where there are
+/// none; /prediction and /label i32 [n], -1 where there is none; /image and /fault, UTF-8 strings
+/// [n]. Root attributes: class_names, model. Throws Exit::io.
+void write_predictions(const std::string& to, const std::vector<Prediction>&,
+                       const std::vector<std::string>& class_names, const std::string& model);
+
+}  // namespace convoy

@@ -1,0 +1,155 @@
+// convoy classify, started as users start it: it agrees with evaluate, and with logits that numpy
+// computes from the weights in the model file.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/cluster.h"
+#include "tests/support/images.h"
+#include "tests/unit/metrics_folder.h"
+
+namespace convoy::test {
+namespace {
+namespace fs = std::filesystem;
+
+class Classify : public testing::Test {
+protected:
+    /// A linear model of pictures that are cut to 16x16 pixels, and one of pictures that are resized
+    /// to a short side of 20 first, both trained for an epoch.
+    static void SetUpTestSuite() {
+        folder_ = new TempDir;
+        make_image_folder(at("photos"), 3, 20);
+        for (const auto& [name, convert, train] :
+             {std::tuple("cut", "--size 16x16", ""),
+              std::tuple("resized", "--short-side 20", "--resize 20 --image-size 16")}) {
+            ASSERT_EQ("", failure(convoy_alone(std::string("convert imagefolder --from ") + at("photos") +
+                                               " --val-share 0.3 " + convert + " --to " + at(name))));
+            ASSERT_EQ("", failure(convoy_alone(std::string("train --device cpu --threads 1 --model linear --lr 0.02 ") +
+                                               train + " --data " + at(name) + " --output " + at(name) + "-run")));
+        }
+    }
+    static void TearDownTestSuite() { delete folder_; }
+    static std::string at(const std::string& name) { return folder_->path(name); }
+
+    static Finished classify(const std::string& model, const std::string& what) {
+        return convoy_alone("classify --device cpu --threads 2 --model-file " + at(model) + "-run " + what);
+    }
+    static nlohmann::json as_json(const Finished& f) {
+        EXPECT_EQ("", failure(f));
+        return nlohmann::json::parse(f.out).at("images");
+    }
+
+    static TempDir* folder_;
+    TempDir out_;
+};
+TempDir* Classify::folder_ = nullptr;
+
+TEST_F(Classify, CountsTheSameImagesAsRightAsEvaluate) {
+    for (const char* model : {"cut", "resized"}) {
+        const nlohmann::json images = as_json(classify(model, "--format json --top 1 --data " + at(model)));
+        int right = 0;
+        for (const auto& image : images) right += image.at("label") == image.at("classes").at(0).at("name");
+        const Finished evaluated =
+            convoy_alone("evaluate --device cpu --model-file " + at(model) + "-run --data " + at(model));
+        EXPECT_NE(evaluated.out.find("(" + std::to_string(right) + " of " + std::to_string(images.size()) + ")"),
+                  std::string::npos)
+            << right << evaluated.out;
+    }
+}
+
+// The training split has 14 of the 20 pictures of each class. Their order is not that of the files.
+TEST_F(Classify, SeesInFilesWhatItSeesInTheDataSetMadeOfThem) {
+    for (const char* model : {"cut", "resized"}) {
+        std::multiset<std::string> in_files, in_data;
+        for (const auto& image : as_json(classify(model, "--format json " + at("photos"))))
+            in_files.insert(image.at("classes").dump());
+        for (const char* split : {"train", "test"})
+            for (const auto& image :
+                 as_json(classify(model, std::string("--format json --split ") + split + " --data " + at(model))))
+                in_data.insert(image.at("classes").dump());
+        EXPECT_EQ(in_files.size(), 60u);
+        EXPECT_EQ(in_files, in_data) << model;
+    }
+}
+
+TEST_F(Classify, LogitsAreThoseOfTheWeightsInTheFile) {
+    const std::string python = python_with("h5py, PIL, numpy");
+    if (python.empty()) GTEST_SKIP() << "no python3 with h5py and Pillow";
+    write_file(out_.path("check.py"), R"(import h5py, numpy, sys
+from PIL import Image
+model, file, picture = h5py.File(sys.argv[1]), h5py.File(sys.argv[2]), numpy.asarray(Image.open(sys.argv[3]))
+tensors = model["tensors"]
+weight = [t[...] for t in tensors.values() if t.ndim == 4 and t.shape[0] == 3 and t.shape[3] > 3]
+weight = (weight or [t[...] for n, t in tensors.items() if n.endswith("weight")])[0]
+bias = [t[...] for n, t in tensors.items() if n.endswith("bias")][0].reshape(-1)
+x = (picture / 255 - model.attrs["mean"]) / model.attrs["stddev"]
+wanted = weight.reshape(3, -1).astype("f8") @ x.reshape(-1) + bias
+error = abs(wanted - file["logits"][0]).max()
+assert error < 1e-4, (wanted, file["logits"][0])
+assert file["prediction"][0] == wanted.argmax() and file["label"][0] == -1
+assert file["image"][0].decode() == sys.argv[3], file["image"][0]
+assert list(file.attrs["class_names"]) == ["n00000000", "n00000001", "n00000002"]
+print("ok")
+)");
+    const std::string picture = out_.path("exact.png");
+    ASSERT_EQ(run(python +
+                  " -c \"from PIL import Image; import random; im = Image.new('RGB', (16, 16)); "
+                  "im.putdata([tuple(random.randrange(256) for c in range(3)) for i in range(256)]); im.save('" +
+                  picture + "')\"")
+                  .code,
+              0);
+    ASSERT_EQ("", failure(classify("cut", picture + " --to " + out_.path("p.h5"))));
+    const Finished f = run(python + " " + out_.path("check.py") + " " + at("cut-run/model-best.h5") + " " +
+                           out_.path("p.h5") + " " + picture);
+    EXPECT_EQ(f.out, "ok\n") << f.err;
+    EXPECT_EQ("", refusal(classify("cut", picture + " --to " + out_.path("p.h5")), Exit::usage, {"--overwrite"}));
+}
+
+TEST_F(Classify, FoldersArchivesAndListsAreTheSameOnAnyRanks) {
+    const auto rows = [](const Finished& f) {
+        EXPECT_EQ("", failure(f));
+        std::multiset<std::string> found;
+        std::istringstream lines(f.out);
+        for (std::string line; std::getline(lines, line);) found.insert(line.substr(line.find(',')));
+        return found;
+    };
+    const std::string photos = at("photos"), tar = out_.path("photos.tar"), list = out_.path("list.txt");
+    ASSERT_EQ(run("tar cf " + tar + " -C " + photos + " . && find " + photos + " -type f >" + list).code, 0);
+    const Finished folder = classify("cut", "--format csv " + photos);
+    EXPECT_EQ(rows(folder).size(), 61u);
+    EXPECT_EQ(rows(folder), rows(classify("cut", "--format csv " + tar)));
+    EXPECT_EQ(rows(folder), rows(classify("cut", "--format csv " + list)));
+    EXPECT_EQ(folder.out, launch(3, "classify --device cpu --threads 1 --batch-per-rank 7 --model-file " +
+                                        at("cut-run") + " --format csv " + photos)
+                              .out);
+}
+
+TEST_F(Classify, DamagedPicturesHaveARowAndTheOthersGoOn) {
+    const std::string good = at("photos") + "/n00000001", bad = out_.path("bad.jpg");
+    write_file(bad, "no picture");
+    const std::string list = out_.path("list.txt");
+    write_file(list, "bad.jpg\nmissing.png\n");
+    const Finished f = classify("cut", bad + " " + good + " " + list + " --format json");
+    const nlohmann::json images = as_json(f);
+    ASSERT_EQ(images.size(), 23u);
+    for (const size_t i : {0u, 21u, 22u}) EXPECT_TRUE(images[i].contains("fault")) << images[i];
+    EXPECT_NE(images[22].at("fault").get<std::string>().find("No such file"), std::string::npos);
+    for (size_t i = 1; i < 21; ++i) EXPECT_EQ(images[i].at("classes").size(), 3u) << images[i];
+    EXPECT_NE(f.err.find("warning: 3 of 23 pictures could not be read"), std::string::npos) << f.err;
+    EXPECT_EQ("", refusal(classify("cut", bad), Exit::bad_input, {"none of the pictures"}));
+}
+
+TEST_F(Classify, WrongUseIsOneLine) {
+    EXPECT_EQ("", refusal(classify("cut", ""), Exit::usage, {"which pictures"}));
+    EXPECT_EQ("", refusal(classify("cut", "x.png --data " + at("cut")), Exit::usage, {"leave one of them out"}));
+    EXPECT_EQ("", refusal(classify("cut", out_.path("missing.png")), Exit::bad_input, {"missing.png", "No such file"}));
+    EXPECT_EQ("", refusal(classify("cut", out_.path()), Exit::bad_input, {"no file with the name of a picture"}));
+    EXPECT_EQ("", refusal(classify("cut", "x.png --format xml"), Exit::usage, {"text, csv or json"}));
+    fs::create_directory(out_.path("empty"));
+    EXPECT_EQ("", refusal(convoy_alone("classify --model-file " + out_.path("empty") + " x.png"), Exit::bad_input,
+                          {"empty"}));
+}
+
+}  // namespace
+}  // namespace convoy::test
