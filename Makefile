@@ -38,7 +38,7 @@ CPPFLAGS += -Isrc -I. -DOMPI_SKIP_MPICXX $(MPI_INCLUDE) $(HDF5_CFLAGS) $(if $(fi
 HARDEN := $(if $(DEBUG)$(SANITIZE),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) -fstack-protector-strong
 CXXFLAGS += -std=c++20 $(OPT) $(HARDEN) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
 LDFLAGS  += $(OPT) -fopenmp -Wl,-z,relro,-z,now -L$(ONEDNN)/lib
-LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -ljpeg -lpng -lcrypto -lz -ldl
+LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -ljpeg -lpng -ltiff -lwebpdemux -lwebp -lgif -lcrypto -lz -ldl
 # Folders where programs look for oneDNN: their own, one in a checkout that was moved as a whole,
 # and the one at build time. Not in LDFLAGS, because a copied checkout must not be rebuilt.
 RPATHS = -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../$(ONEDNN)/lib:$(call in_quotes,$(abspath $(ONEDNN)))/lib$(if $(CUDA_ON),:$(call in_quotes,$(abspath $(CUDA)))/lib64)'

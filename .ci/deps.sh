@@ -14,6 +14,7 @@ export DEBIAN_FRONTEND=noninteractive
 export PYTHONSAFEPATH=1 # otherwise -m and -c import from the current folder first
 
 header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ ${2:-} - >/dev/null 2>&1; }
+defines() { printf '#include <%s>\n#if !(%s)\n#error\n#endif\n' "$1" "$2" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
 mpi_flags() { "$MPICXX" --showme:compile 2>/dev/null || true; }
 hdf5_flags() { pkg-config --cflags hdf5 2>/dev/null || true; }
 links() { echo 'int main() {}' | g++ -x c++ - -o /dev/null "$@" 2>/dev/null; }
@@ -43,6 +44,9 @@ Boost.Program_options|libboost-program-options-dev|module load boost|header boos
 libarchive|libarchive-dev|conda install libarchive|header archive.h
 libjpeg-turbo|libjpeg-dev|module load libjpeg-turbo|header jpeglib.h
 libpng|libpng-dev|module load libpng|header png.h
+libwebp|libwebp-dev|module load libwebp|header webp/demux.h
+giflib|libgif-dev|module load giflib|header gif_lib.h
+libtiff 4.5 or newer|libtiff-dev|module load libtiff|header tiffio.h && defines tiffio.h "TIFFLIB_VERSION >= 20221213"
 zlib|zlib1g-dev|module load zlib|header zlib.h
 OpenSSL|libssl-dev|module load openssl|header openssl/evp.h
 nlohmann/json|nlohmann-json3-dev|conda install nlohmann_json|header nlohmann/json.hpp
@@ -201,7 +205,9 @@ info() {
     "Boost" "$(macro boost/version.hpp BOOST_LIB_VERSION | tr _ .)" \
     "oneDNN" "$(for part in MAJOR MINOR PATCH; do macro oneapi/dnnl/dnnl_version.h DNNL_VERSION_$part "-I$ONEDNN/include"; done | paste -sd. -), $ONEDNN" \
     "libarchive" "$(macro archive.h ARCHIVE_VERSION_ONLY_STRING)" "libjpeg-turbo" "$(macro jconfig.h LIBJPEG_TURBO_VERSION)" \
-    "libpng" "$(macro png.h PNG_LIBPNG_VER_STRING)" "OpenSSL" "$(openssl version 2>/dev/null)" \
+    "libpng" "$(macro png.h PNG_LIBPNG_VER_STRING)" "libtiff" "$(pkg-config --modversion libtiff-4 2>/dev/null || echo missing)" \
+    "libwebp" "$(pkg-config --modversion libwebp 2>/dev/null || echo missing)" \
+    "giflib" "$(for part in MAJOR MINOR RELEASE; do macro gif_lib.h GIFLIB_$part; done | paste -sd. -)" "OpenSSL" "$(openssl version 2>/dev/null)" \
     "GoogleTest" "$(pkg-config --modversion gtest 2>/dev/null || echo missing)" \
     "python" "$("$PYTHON" -c 'import sys, h5py, matplotlib; print(sys.version.split()[0], "h5py", h5py.__version__, "matplotlib", matplotlib.__version__)' 2>&1 | tail -n1), $PYTHON"
   printf '%-24s %s\n' "CUDA" "$(cuda_info)"

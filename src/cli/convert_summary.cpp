@@ -45,7 +45,12 @@ void print_notes(Terminal& out, const ImageTally& all) {
                                                             "with alpha",
                                                             "PNG",
                                                             "with bytes that mean nothing",
-                                                            "with odd headers"};
+                                                            "with odd headers",
+                                                            "WebP",
+                                                            "GIF",
+                                                            "BMP",
+                                                            "TIFF",
+                                                            "of several pictures, of which the first is taken"};
     if (const std::string noted = listed(all.noted, names); !noted.empty()) out.line("  among them: " + noted);
 }
 
@@ -56,7 +61,7 @@ std::string named(const SkippedCount& of) {
     return names + (of.count > int64_t(of.examples.size()) ? ", …)" : ")");
 }
 
-/// ": 8 WebP, 4 GIF; convert them to JPEG or PNG first"
+/// ": 8 HEIC, 4 AVIF; convert them to JPEG or PNG first"
 std::string advice_on(const std::map<std::string, int64_t>& formats) {
     std::string all;  // empty for pictures in archives, whose bytes are not looked at
     for (const auto& [format, count] : formats) all += (all.empty() ? ": " : ", ") + counted(count, format, "");
@@ -67,7 +72,7 @@ void print_skipped(Terminal& out, const ListSummary& found) {
     // [Skipped]: of one, and of several
     constexpr std::array<std::pair<const char*, const char*>, skipped_kinds> texts = {{
         {"file that is not named as an image", "files that are not named as images"},
-        {"picture that is neither JPEG nor PNG", "pictures that are neither JPEG nor PNG"},
+        {"picture of a format that is not read", "pictures of formats that are not read"},
         {"link in an archive, which is not followed", "links in archives, which are not followed"},
         {"hidden or system file or folder", "hidden or system files or folders"},
         {"link that leads nowhere, or where you may not go", "links that lead nowhere, or where you may not go"},

@@ -23,6 +23,9 @@ Versions library_versions() {
     all.push_back({"libarchive", dots(archive / 1000000, archive / 1000 % 1000, archive % 1000)});
     all.push_back({"libjpeg", jpeg_version()});
     all.push_back({"libpng", png_version()});
+    all.push_back({"libwebp", webp_version()});
+    all.push_back({"giflib", gif_version()});
+    all.push_back({"libtiff", tiff_version()});
     return all;
 }
 

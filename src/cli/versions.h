@@ -6,7 +6,7 @@
 namespace convoy {
 
 /// (library, version) with lower-case names: mpi, hdf5, onednn, boost, openssl, libarchive,
-/// libjpeg, libpng.
+/// libjpeg, libpng, libwebp, giflib, libtiff.
 Versions library_versions();
 /// These, and those that only the backend needs on this host. On GPUs: driver, cuda, kernels,
 /// cudnn, nccl.

@@ -1,9 +1,10 @@
-// Recognises image formats, and applies EXIF orientations.
+// Chooses a file's decoder, checks the sizes that files claim, and applies EXIF orientations.
 #include "data/image_file.h"
 
-#include <algorithm>
 #include <cstring>
-#include <string_view>
+
+#include "data/image_formats.h"
+#include "data/ordered_bytes.h"
 
 namespace convoy {
 namespace {
@@ -12,32 +13,15 @@ bool begins_with(FileBytes bytes, const char* magic, size_t length) {
     return bytes.size() >= length && std::memcmp(bytes.data(), magic, length) == 0;
 }
 
-/// The directory of tags in EXIF's TIFF structure, in either byte order.
-class Tiff {
-public:
-    explicit Tiff(FileBytes bytes) : bytes_(bytes), little_(begins_with(bytes, "II*\0", 4)) {}
-    bool valid() const { return little_ || begins_with(bytes_, "MM\0*", 4); }
-    /// Returns the number in `bytes` (2 or 4) bytes at offset `at`; 0 beyond the end.
-    uint64_t number(uint64_t at, int bytes) const {
-        uint64_t value = 0;
-        if (at > bytes_.size() || bytes_.size() - at < size_t(bytes)) return 0;
-        for (int i = 0; i < bytes; ++i) value = value << 8 | bytes_[at + uint64_t(little_ ? bytes - 1 - i : i)];
-        return value;
-    }
-
-private:
-    FileBytes bytes_;
-    bool little_;
-};
-
 }  // namespace
 
-int exif_orientation(FileBytes segment) {
+int exif_orientation(FileBytes content) {
     constexpr size_t header = 6, entry_bytes = 12;
     constexpr uint64_t tag_orientation = 0x112, type_short = 3;
-    if (!begins_with(segment, "Exif\0\0", header)) return 1;
-    const Tiff tiff(segment.subspan(header));
-    if (!tiff.valid()) return 1;
+    if (begins_with(content, "Exif\0\0", header)) content = content.subspan(header);
+    const bool little = begins_with(content, "II*\0", 4);
+    if (!little && !begins_with(content, "MM\0*", 4)) return 1;
+    const OrderedBytes tiff(content, little);
     const uint64_t directory = tiff.number(4, 4), entries = tiff.number(directory, 2);
     for (uint64_t i = 0; i < entries; ++i) {
         const uint64_t entry = directory + 2 + i * entry_bytes;
@@ -79,42 +63,19 @@ void check_image_size(int64_t height, int64_t width, const std::string& verb, Im
                                   std::to_string(most_image_pixels) + " in all");
 }
 
-std::string other_format(FileBytes bytes) {
-    struct Format {
-        size_t at;
-        std::string_view magic;
-        const char* name;
-    };
-    constexpr Format formats[] = {{0, "GIF8", "a GIF"},
-                                  {8, "WEBP", "a WebP image"},
-                                  {0, std::string_view("II*\0", 4), "a TIFF"},
-                                  {0, std::string_view("MM\0*", 4), "a TIFF"},
-                                  {0, "BM", "a BMP"},
-                                  {4, "ftypavif", "an AVIF image"},
-                                  {4, "ftyphei", "a HEIC image"},
-                                  {4, "ftypmif1", "a HEIF image"},
-                                  {4, "jP  ", "a JPEG 2000 image"},
-                                  {0, "\xff\x0a", "a JPEG XL image"},
-                                  {4, "JXL ", "a JPEG XL image"},
-                                  {0, "%PDF", "a PDF"},
-                                  {0, "<!DOCTYPE", "a web page"},
-                                  {0, "<!doctype", "a web page"},
-                                  {0, "<html", "a web page"},
-                                  {0, "<svg", "an SVG"},
-                                  {0, "<?xml", "an SVG or other XML"}};
-    for (const Format& f : formats)
-        if (bytes.size() > f.at && begins_with(bytes.subspan(f.at), f.magic.data(), f.magic.size())) return f.name;
-    return "";
+void check_density(int64_t height, int64_t width, int64_t decoded, size_t file, int64_t most_a_byte) {
+    if (decoded <= int64_t(file) * most_a_byte) return;
+    throw BadImage(ImageFault::too_large, "claims " + std::to_string(height) + "x" + std::to_string(width) +
+                                              " pixels, more than its " + std::to_string(file) + " bytes can hold");
 }
 
 void decode_image(FileBytes bytes, RgbImage& to) {
     to.notes = 0;
-    if (begins_with(bytes, "\xff\xd8\xff", 3)) return decode_jpeg(bytes, to);
-    if (begins_with(bytes, "\x89PNG\r\n\x1a\n", 8)) return decode_png(bytes, to);
     if (bytes.empty()) throw BadImage(ImageFault::empty, "is empty");
-    const std::string format = other_format(bytes);
-    throw BadImage(ImageFault::other_format,
-                   format.empty() ? "is neither JPEG nor PNG" : "is " + format + ", neither JPEG nor PNG");
+    const ImageFormat* format = format_of_bytes(bytes);
+    if (format && format->decode) return format->decode(bytes, to);
+    const std::string other = format ? std::string(format->described) + ", " : "";
+    throw BadImage(ImageFault::other_format, "is " + other + "not " + read_formats());
 }
 
 }  // namespace convoy

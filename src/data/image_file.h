@@ -1,5 +1,6 @@
-// Decodes image files: JPEG with libjpeg-turbo, PNG with libpng. A file's first bytes decide which
-// of the two it is, not its name. Nothing is allocated for sizes that the file's bytes cannot hold.
+// Decodes image files: JPEG with libjpeg-turbo, PNG with libpng, WebP with libwebp, GIF with
+// giflib, TIFF with libtiff, BMP with code here. A file's first bytes decide which of these it is,
+// not its name. Nothing is allocated for sizes that the file's bytes cannot hold.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,17 +14,35 @@ using FileBytes = std::span<const uint8_t>;
 
 /// Peculiarities of an image file, counted for summaries, and how each is decoded:
 /// - grey: the channel is repeated three times;
-/// - cmyk: JPEG, also YCCK, inverted as Adobe stores it. As in Pillow, red is (255 - cyan)(255 -
-///   black) / 255, rounded; green and blue likewise;
-/// - turned: all eight EXIF orientations of a JPEG are applied;
-/// - sixteen_bits: PNG; the high bytes are taken;
-/// - alpha: PNG, also a transparent colour; ignored, as in Pillow;
+/// - cmyk: JPEG, also YCCK, inverted as Adobe stores it; TIFF, not inverted. As in Pillow, red is
+///   (255 - cyan)(255 - black) / 255, rounded; green and blue likewise;
+/// - turned: all eight EXIF orientations are applied, of JPEG, WebP and TIFF;
+/// - sixteen_bits: PNG and TIFF; the high bytes are taken;
+/// - alpha: also a transparent colour; ignored, as in Pillow. Colours that a TIFF has multiplied by
+///   alpha are divided by it;
 /// - extra_bytes: JPEG with meaningless bytes between its segments, which are skipped;
 /// - odd_header: JPEG with all pixels but a non-standard header: the tail of a scan's header,
-///   Adobe's colour code, JFIF's version.
-/// Palettes and fewer than 8 bits are expanded. Gamma and colour profiles are ignored.
-enum class ImageNote : uint8_t { grey, cmyk, turned, sixteen_bits, alpha, png, extra_bytes, odd_header };
-constexpr int image_notes = 8;
+///   Adobe's colour code, JFIF's version;
+/// - several: an animation or a file of several pages; the first picture is taken.
+/// Palettes and fewer than 8 bits are expanded. Gamma and colour profiles are ignored. Where the
+/// first picture of an animation leaves its canvas free, a WebP is black, and a GIF has its
+/// transparent colour or, if there is none, the first colour of its table.
+enum class ImageNote : uint8_t {
+    grey,
+    cmyk,
+    turned,
+    sixteen_bits,
+    alpha,
+    png,
+    extra_bytes,
+    odd_header,
+    webp,
+    gif,
+    bmp,
+    tiff,
+    several
+};
+constexpr int image_notes = 13;
 
 /// An image in memory.
 struct RgbImage {
@@ -40,7 +59,7 @@ enum class ImageFault : uint8_t {
     damaged,
     truncated,
     empty,
-    other_format,  ///< GIF, WebP, a web page, …
+    other_format,  ///< HEIC, a web page, a kind of BMP or TIFF that is not read, …
     too_large,     ///< above the limits, or more pixels than its bytes can hold
     too_narrow,    ///< above the limits after its short side is resized
     unreadable     ///< no permission to read it
@@ -57,34 +76,43 @@ struct BadImage : std::runtime_error {
 constexpr int most_image_side = 16'384;
 constexpr int64_t most_image_pixels = 100'000'000;
 /// Upper limit of decoded bytes (three per pixel) per byte of the file. A Huffman code takes one
-/// bit for a block of 8x8 grey pixels, which is 1536 to 1. A PNG of few bits per pixel may exceed
-/// the limit; a data set of files (ImageLayout::jpeg) then leaves it out.
+/// bit for a block of 8x8 grey pixels, which is 1536 to 1. A picture of another format than JPEG
+/// may exceed the limit; a data set of files (ImageLayout::jpeg) then leaves it out.
 constexpr int64_t most_pixel_bytes_a_byte = 2048;
+/// The most bytes to which a byte grows: deflate packs at most 1032 to 1, and LZW's codes of 12
+/// bits stand for at most 4096 bytes.
+constexpr int64_t most_deflate = 1040, most_lzw = 2731;
 
-/// Returns the format of a file that is not read, by its first 16 bytes: "a GIF"; empty if unknown.
-std::string other_format(FileBytes);
-
-/// Decodes a whole file into `to`, reusing its memory. Throws BadImage if the file is neither JPEG
-/// nor PNG, is above the limits, or has more pixels than its bytes can hold. Also throws it for
-/// truncation, and for damage that a decoder notices.
+/// Decodes a whole file into `to`, reusing its memory. Throws BadImage if the file is of no format
+/// that is read (data/image_formats.h), is above the limits, or has more pixels than its bytes can
+/// hold. Also throws it for truncation, and for damage that a decoder notices.
 void decode_image(FileBytes, RgbImage& to);
 
 // Decoders of one format each, for decode_image().
 void decode_jpeg(FileBytes, RgbImage& to);
 void decode_png(FileBytes, RgbImage& to);
+void decode_webp(FileBytes, RgbImage& to);
+void decode_gif(FileBytes, RgbImage& to);
+void decode_bmp(FileBytes, RgbImage& to);
+void decode_tiff(FileBytes, RgbImage& to);
 /// Throws BadImage if an image has no pixels or is above the limits: "VERB 9x20000 pixels, …".
 void check_image_size(int64_t height, int64_t width, const std::string& verb = "claims",
                       ImageFault fault = ImageFault::too_large);
+/// Throws BadImage if an image's `decoded` bytes are more than `most_a_byte` times its file's.
+void check_density(int64_t height, int64_t width, int64_t decoded, size_t file, int64_t most_a_byte);
 
-/// Returns the EXIF orientation, 1 to 8, in the content of a JPEG's APP1 segment; 1 if it has no
-/// valid one.
-int exif_orientation(FileBytes segment);
+/// Returns the EXIF orientation, 1 to 8, in a JPEG's APP1 segment or a WebP's EXIF chunk; 1 if it
+/// has no valid one.
+int exif_orientation(FileBytes content);
 /// Turns and mirrors an image according to that orientation.
 void turn_upright(RgbImage&, int orientation);
 
-/// Returns the version of libjpeg-turbo's headers, because the library does not report its own.
+/// Versions of the decoders' libraries as loaded; libjpeg-turbo and giflib do not report theirs, so
+/// that of the headers is returned.
 std::string jpeg_version();
-/// Returns the version of the loaded libpng.
 std::string png_version();
+std::string webp_version();
+std::string gif_version();
+std::string tiff_version();
 
 }  // namespace convoy

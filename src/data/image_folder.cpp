@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/folder.h"
-#include "data/image_file.h"
+#include "data/image_formats.h"
 #include "data/image_names.h"
 
 namespace convoy {
@@ -26,15 +26,14 @@ int64_t changed_at(const struct stat& about) {
     return int64_t(about.st_mtim.tv_sec) * 1'000'000'000 + about.st_mtim.tv_nsec;
 }
 
-/// Returns the format of a picture that is not read, by its first bytes: "GIF".
+/// Returns the format of a picture that is not read, by its first bytes: "HEIC".
 std::string format_of(const std::string& path) {
-    std::array<char, 16> bytes{};
+    std::array<char, image_magic_bytes> bytes{};
     std::ifstream file(path, std::ios::binary);
     file.read(bytes.data(), bytes.size());
-    std::string format = other_format({reinterpret_cast<const uint8_t*>(bytes.data()), size_t(file.gcount())});
-    if (format.empty()) return "of unknown format";
-    format.erase(0, format.find(' ') + 1);  // its article
-    return format.ends_with(" image") ? format.substr(0, format.size() - 6) : format;
+    const ImageFormat* format =
+        format_of_bytes({reinterpret_cast<const uint8_t*>(bytes.data()), size_t(file.gcount())});
+    return format ? format->name : "of unknown format";
 }
 
 /// Returns the names in a folder, sorted so that every run follows the same one of several links.

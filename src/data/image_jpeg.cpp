@@ -124,10 +124,8 @@ void check_claims(const jpeg_decompress_struct& cinfo, size_t bytes) {
     check_image_size(cinfo.image_height, cinfo.image_width);
     if (cinfo.arith_code)
         throw BadImage(ImageFault::other_format, "is a JPEG with arithmetic codes, which are not read");
-    if (int64_t(cinfo.image_height) * cinfo.image_width * 3 > int64_t(bytes) * most_pixel_bytes_a_byte)
-        throw BadImage(ImageFault::too_large, "claims " + std::to_string(cinfo.image_height) + "x" +
-                                                  std::to_string(cinfo.image_width) + " pixels, more than its " +
-                                                  std::to_string(bytes) + " bytes can hold");
+    check_density(cinfo.image_height, cinfo.image_width, int64_t(cinfo.image_height) * cinfo.image_width * 3, bytes,
+                  most_pixel_bytes_a_byte);
 }
 
 }  // namespace

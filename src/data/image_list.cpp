@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "data/image_folder.h"
+#include "data/image_formats.h"
 #include "data/image_members.h"
 #include "data/image_names.h"
 #include "data/image_splits.h"
@@ -249,7 +250,7 @@ void count_given(ImageList& list, bool chosen) {
     for (const GivenImages& source : list.given)
         if (source.images == 0) empty.push_back(source.path);
     add_each(empty, [&](const std::string& path) {
-        if (!chosen) fail(Exit::bad_input, path + ": holds no .jpg, .jpeg or .png; check it, or leave it out");
+        if (!chosen) fail(Exit::bad_input, path + ": holds no " + read_endings() + "; check it, or leave it out");
         list.skip(Skipped::unlisted, path);
     });
 }
@@ -289,7 +290,7 @@ ImageList list_images(const ImageSource& source) {
                                                  [](const ListedImage& image) { return is_number(image.label); });
     count_given(list, !source.list.empty());
     keep_one_of_each(list);
-    if (list.images.empty()) fail(Exit::bad_input, source.from.at(0) + ": holds no .jpg, .jpeg or .png; check it");
+    if (list.images.empty()) fail(Exit::bad_input, source.from.at(0) + ": holds no " + read_endings() + "; check it");
     if (int64_t(list.images.size()) > INT32_MAX) fail(Exit::bad_input, "more than 2147483647 images; split them");
     list.sort();
     return list;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "data/image_folder.h"
+#include "data/image_formats.h"
 #include "data/image_names.h"
 #include "data/tar_index.h"
 #include "data/unpack.h"
@@ -138,7 +139,7 @@ private:
             } else {
                 skip_no_image(member);
             }
-        if (to_.images.size() == before) fail(Exit::bad_input, place(archive) + ": holds no .jpg, .jpeg or .png");
+        if (to_.images.size() == before) fail(Exit::bad_input, place(archive) + ": holds no " + read_endings());
         if (parents.size() > 1)
             fail(Exit::bad_input, place(archive) +
                                       ": holds several folders, and an archive in an archive is one class; "

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "data/image_formats.h"
+
 namespace convoy {
 namespace fs = std::filesystem;
 
@@ -14,15 +16,13 @@ std::string lower(std::string text) {
 }
 
 bool is_image_name(const std::string& name) {
-    const std::string ending = lower(fs::path(name).extension());
-    return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+    const ImageFormat* format = format_of_name(name);
+    return format && format->decode;
 }
 
 bool is_other_picture_name(const std::string& name) {
-    constexpr std::string_view endings[] = {".webp", ".gif",  ".tif",  ".tiff", ".bmp",
-                                            ".heic", ".heif", ".avif", ".jp2",  ".jxl"};
-    const std::string ending = lower(fs::path(name).extension());
-    return std::find(std::begin(endings), std::end(endings), ending) != std::end(endings);
+    const ImageFormat* format = format_of_name(name);
+    return format && !format->decode;
 }
 
 bool is_archive_name(const std::string& name) {

@@ -7,10 +7,9 @@ namespace convoy {
 
 /// Returns `text` with ASCII letters in lower case.
 std::string lower(std::string text);
-/// True if a file's name ends in .jpg, .jpeg or .png, in any case.
+/// True if a file's name ends as pictures of a format that is read, such as .jpg or .png.
 bool is_image_name(const std::string& name);
-/// True if a file's name ends as those of pictures that are not read: .webp, .gif, .tif, .bmp,
-/// .heic and the like.
+/// True if a file's name ends as pictures of a format that is not read, such as .heic.
 bool is_other_picture_name(const std::string& name);
 /// True if a file's name is that of an archive: .tar, .tar.gz, .zip and the like.
 bool is_archive_name(const std::string& name);

@@ -11,8 +11,7 @@
 namespace convoy {
 namespace {
 
-// Deflate packs at most 1032 to 1.
-constexpr int64_t most_deflate = 1040, most_chunk_bytes = 8 << 20;
+constexpr int64_t most_chunk_bytes = 8 << 20;
 
 struct PngInput {
     const uint8_t* at;
@@ -89,10 +88,8 @@ void decode_png(FileBytes bytes, RgbImage& to) {
     const int64_t height = png_get_image_height(reader.png, reader.info),
                   width = png_get_image_width(reader.png, reader.info);
     check_image_size(height, width);
-    if (height * int64_t(png_get_rowbytes(reader.png, reader.info)) > int64_t(bytes.size()) * most_deflate)
-        throw BadImage(ImageFault::too_large, "claims " + std::to_string(height) + "x" + std::to_string(width) +
-                                                  " pixels, more than its " + std::to_string(bytes.size()) +
-                                                  " bytes can hold");
+    check_density(height, width, height * int64_t(png_get_rowbytes(reader.png, reader.info)), bytes.size(),
+                  most_deflate);
     const int type = png_get_color_type(reader.png, reader.info);
     to.note(ImageNote::png);
     if (!(type & PNG_COLOR_MASK_COLOR)) to.note(ImageNote::grey);

@@ -55,7 +55,7 @@ void ImageShardWriter::write_rows() {
         pixels_->id(), "long_name",
         std::string(fixed                         ? "pixels [image, height, width, channel], 0 to 255"
                     : layout_ == ImageLayout::raw ? "pixels [height, width, channel] of each image, 0 to 255"
-                                                  : "each image's file, JPEG or PNG"));
+                                                  : "each image's file, as it was"));
     pixels_.reset();
     table("/labels", labels_, "class of each image, an index into class_names");
     if (fixed) return write_pictures(file_, place_.shown);

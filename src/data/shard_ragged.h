@@ -3,7 +3,7 @@
 //   /offset  int64 [n + 1]    row i is bytes [offset[i], offset[i + 1]) of /pixels
 //   /height, /width  int32 [n];  /labels  int32 [n]
 // The root attribute `codec` says what a row is: `raw`, pixels [height, width, 3]; `jpeg`, the
-// unchanged JPEG or PNG file.
+// unchanged file, of any format that is read.
 #pragma once
 #include <cstdint>
 #include <memory>

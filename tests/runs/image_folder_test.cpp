@@ -250,9 +250,10 @@ TEST_F(ImageFolder, DamagedFilesAreLeftOutOrEndIt) {
     write_file(root_ + "/n00000001/text.jpeg", "404 not found");
     write_file(root_ + "/n00000001/notes.txt", "no image");
     const std::string said = convert_here({"--from", root_, "--size", "8x8"});
-    for (const char* part : {"left out: 3 images (1 truncated, 1 empty, 1 of another format), as",
-                             "cut.jpg: Premature end", "empty.png: is empty", "text.jpeg: is neither JPEG nor PNG",
-                             "passed over: 1 file that is not named as an image (n00000001/notes.txt)"})
+    for (const char* part :
+         {"left out: 3 images (1 truncated, 1 empty, 1 of another format), as", "cut.jpg: Premature end",
+          "empty.png: is empty", "text.jpeg: is not JPEG, PNG, WebP, GIF, BMP or TIFF",
+          "passed over: 1 file that is not named as an image (n00000001/notes.txt)"})
         EXPECT_NE(said.find(part), std::string::npos) << part << " is not in " << said;
     EXPECT_EQ(all_rows(), [&] {
         for (const char* name :

@@ -92,19 +92,19 @@ def deep_pngs():
         yield f"png-16-{name}", png16(high.astype(int) * 256 + low), numpy.broadcast_to(shown, (HEIGHT, WIDTH, 3))
 
 
-def main(folder):
+def write_with_pixels(folder, name, content, pixels):
     os.makedirs(folder, exist_ok=True)
+    with open(f"{folder}/{name}", "wb") as file:
+        file.write(content)
+    Image.fromarray(numpy.ascontiguousarray(pixels)).save(f"{folder}/{name}.ppm")
 
-    def write(name, content, pixels):
-        with open(f"{folder}/{name}", "wb") as file:
-            file.write(content)
-        Image.fromarray(numpy.ascontiguousarray(pixels)).save(f"{folder}/{name}.ppm")
 
+def main(folder):
     for name, content in (*jpegs(), *pngs()):
         image = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
-        write(name, content, numpy.asarray(image.convert("RGB")))
+        write_with_pixels(folder, name, content, numpy.asarray(image.convert("RGB")))
     for name, content, pixels in deep_pngs():
-        write(name, content, pixels)
+        write_with_pixels(folder, name, content, pixels)
 
 
 if __name__ == "__main__":

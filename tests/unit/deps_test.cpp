@@ -39,6 +39,16 @@ TEST(Deps, WithAToolkitItsHeadersAreWanted) {
     EXPECT_TRUE(misses(info_with_toolkit_in(dir.path()), "cudnn-frontend"));
 }
 
+// Pictures need libtiff's handlers and limits of one file, which 4.5 has first.
+TEST(Deps, AnOlderLibtiffIsNotEnough) {
+    if (run("echo '#include <tiffio.h>' | g++ -E -x c++ -").code != 0) GTEST_SKIP() << "needs libtiff's headers";
+    const TempDir dir;
+    write_file(dir.path("tiffio.h"), "#define TIFFLIB_VERSION 20220520\n");  // 4.4.0
+    const std::string name = "libtiff 4.5 or newer";
+    EXPECT_FALSE(misses(run("CUDA= bash .ci/deps.sh info").out, name));
+    EXPECT_TRUE(misses(run("CPATH=" + dir.path() + " CUDA= bash .ci/deps.sh info").out, name));
+}
+
 // A source package's setup.py would run before its SHA-256 is checked.
 TEST(Deps, PipTakesWheelsOnly) {
     int calls = 0;

@@ -208,9 +208,9 @@ TEST_F(ImageSources, FilesByAnyPathHaveOneLabel) {
 }
 
 TEST_F(ImageSources, FoldersWithoutAnImageAreNamedAtAnyDepth) {
-    write_file(root_ + "/n01/deep/er/a.webp", "");
-    write_file(root_ + "/n03/b.webp", "");
-    write_file(root_ + "/n03/more/c.webp", "");
+    write_file(root_ + "/n01/deep/er/a.heic", "");
+    write_file(root_ + "/n03/b.heic", "");
+    write_file(root_ + "/n03/more/c.heic", "");
     EXPECT_EQ(names(listed({root_}), Skipped::no_image), (Names{"n01/deep", "n03"}));
 }
 

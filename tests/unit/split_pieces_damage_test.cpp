@@ -115,7 +115,7 @@ TEST_F(SplitPiecesDamage, FilesThatCannotBeDecodedAreNamed) {
     }
     overwrite("/pixels", H5T_NATIVE_UINT8, hsize_t(offsets[9]), std::vector<uint8_t>{1, 2, 3}, 3);
     const SplitPieces pieces(SplitReader(data_, "train"));
-    EXPECT_EQ("", problem(pieces, 0, {first_ + ": row 9 of /pixels cannot be decoded: is neither JPEG nor PNG"}));
+    EXPECT_EQ("", problem(pieces, 0, {first_ + ": row 9 of /pixels cannot be decoded: is not JPEG, PNG"}));
     EXPECT_EQ("", problem(pieces, 0, {by_hdf5()}));
 }
 
