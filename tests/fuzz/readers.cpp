@@ -10,13 +10,13 @@
 
 #include "cli/train_options.h"
 #include "data/digest.h"
-#include "data/image_file.h"
 #include "data/image_list.h"
 #include "data/shard.h"
 #include "data/split_pieces.h"
 #include "model/models.h"
 #include "run/metrics_file.h"
 #include "tests/fuzz/hdf5.h"
+#include "tests/fuzz/pictures.h"
 #include "tests/support/images.h"
 #include "tests/support/support.h"
 #include "tests/support/test_comm.h"
@@ -100,28 +100,6 @@ void read_ragged(const std::string& dir, Bytes bytes) {
     static const Files jpegs =
         files_of([](const std::string& folder) { make_ragged(folder + "/set", ImageLayout::jpeg, 6); });
     read_data_set(dir, !bytes.empty() && (bytes[0] & 2) ? jpegs : pixels, shard_name("train", 0, 2), bytes);
-}
-
-/// Changes bytes of `file` at positions from `bytes`: three bytes per position, one for the new
-/// value.
-std::string changed(std::string file, Bytes bytes) {
-    for (; bytes.size() >= 4; bytes = bytes.subspan(4))
-        file[((size_t(bytes[0]) << 16) + (size_t(bytes[1]) << 8) + bytes[2]) % file.size()] = char(bytes[3]);
-    return file;
-}
-
-void read_image(const std::string&, Bytes bytes) {
-    static const std::string good = jpeg_of(pattern(24, 40, 1));
-    RgbImage image;
-    const bool whole = !bytes.empty() && (bytes[0] & 1);
-    const std::string file =
-        whole || bytes.empty() ? text(bytes.empty() ? bytes : bytes.subspan(1)) : changed(good, bytes.subspan(1));
-    try {
-        decode_image(bytes_of(file), image);
-    } catch (const BadImage& bad) {
-        fail(Exit::bad_input, bad.what());
-    }
-    require(image.pixels.size() == size_t(image.height) * size_t(image.width) * 3, "an image has its pixels");
 }
 
 void read_archive(const std::string& dir, Bytes bytes) {
@@ -286,10 +264,11 @@ void read_recipe(const std::string& dir, Bytes bytes) {
 }
 
 const std::map<std::string, void (*)(const std::string&, Bytes)> readers = {
-    {"shard", read_shard},     {"ragged", read_ragged},           {"image", read_image},
-    {"archive", read_archive}, {"checkpoint", read_a_checkpoint}, {"model", read_a_model},
-    {"idx", read_idx},         {"cifar10", read_cifar10},         {"pickle", read_pickle},
-    {"recipe", read_recipe},   {"metrics", read_metrics_file}};
+    {"shard", read_shard},   {"ragged", read_ragged},   {"image", read_jpeg},
+    {"webp", read_webp},     {"gif", read_gif},         {"bmp", read_bmp},
+    {"tiff", read_tiff},     {"archive", read_archive}, {"checkpoint", read_a_checkpoint},
+    {"model", read_a_model}, {"idx", read_idx},         {"cifar10", read_cifar10},
+    {"pickle", read_pickle}, {"recipe", read_recipe},   {"metrics", read_metrics_file}};
 
 }  // namespace
 

@@ -9,8 +9,8 @@
 //   format, structure (tests/fuzz/hdf5.h). No bytes at all leave it good. The first byte's second
 //   bit makes that shard one of vectors.
 // - ragged: like shard; that bit makes it one of JPEG files, otherwise of pixels.
-// - image, archive: if the first byte's last bit is set, the rest is the JPEG, PNG or tar file;
-//   otherwise it changes bytes of a good one.
+// - image, webp, gif, bmp, tiff, archive: if the first byte's last bit is set, the rest is the
+//   picture or tar file; otherwise it changes bytes of a good one, a JPEG for image.
 // - idx, cifar10: the first byte selects the file that the rest replaces.
 // - pickle: the first byte's last bit selects the hostile one of two files of CIFAR-10's Python
 //   version. If its second bit is set, the rest replaces that file; otherwise it changes bytes.
