@@ -16,7 +16,7 @@ using FileBytes = std::span<const uint8_t>;
 /// - grey: the channel is repeated three times;
 /// - cmyk: JPEG, also YCCK, inverted as Adobe stores it; TIFF, not inverted. As in Pillow, red is
 ///   (255 - cyan)(255 - black) / 255, rounded; green and blue likewise;
-/// - turned: all eight EXIF orientations are applied, of JPEG, WebP and TIFF;
+/// - turned: all eight EXIF orientations are applied, of JPEG, PNG, WebP and TIFF;
 /// - sixteen_bits: PNG and TIFF; the high bytes are taken;
 /// - alpha: also a transparent colour; ignored, as in Pillow. Colours that a TIFF has multiplied by
 ///   alpha are divided by it;
@@ -101,8 +101,8 @@ void check_image_size(int64_t height, int64_t width, const std::string& verb = "
 /// Throws BadImage if an image's `decoded` bytes are more than `most_a_byte` times its file's.
 void check_density(int64_t height, int64_t width, int64_t decoded, size_t file, int64_t most_a_byte);
 
-/// Returns the EXIF orientation, 1 to 8, in a JPEG's APP1 segment or a WebP's EXIF chunk; 1 if it
-/// has no valid one.
+/// Returns the EXIF orientation, 1 to 8, in a JPEG's APP1 segment or an EXIF chunk of PNG or WebP;
+/// 1 if it has no valid one.
 int exif_orientation(FileBytes content);
 /// Turns and mirrors an image according to that orientation.
 void turn_upright(RgbImage&, int orientation);

@@ -60,6 +60,10 @@ struct PngReader {
         png_set_read_fn(png, &input, on_read);
         png_set_user_limits(png, most_image_side, most_image_side);
         png_set_chunk_malloc_max(png, most_chunk_bytes);
+        // Read only pixels and orientation: each text of a few kilobytes may inflate to
+        // megabytes.
+        png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+        png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT, png_const_bytep("eXIf"), 1);
         png_read_info(png, info);
         return true;
     }
@@ -75,8 +79,14 @@ struct PngReader {
         if (png_get_rowbytes(png, info) != row_bytes) png_error(png, "has rows of another length");
         for (int pass = 0; pass < passes; ++pass)
             for (size_t row = 0; row < height; ++row) png_read_row(png, to + row * row_bytes, nullptr);
-        png_read_end(png, nullptr);
+        png_read_end(png, info);
         return true;
+    }
+
+    int orientation() const {
+        png_bytep content = nullptr;
+        png_uint_32 bytes = 0;
+        return png_get_eXIf_1(png, info, &bytes, &content) ? exif_orientation({content, bytes}) : 1;
     }
 };
 
@@ -100,6 +110,7 @@ void decode_png(FileBytes bytes, RgbImage& to) {
     to.width = int(width);
     to.pixels.resize(size_t(height * width) * 3);
     if (!reader.read_rows(to.pixels.data(), size_t(height), size_t(width) * 3)) throw reader.problem();
+    turn_upright(to, reader.orientation());
 }
 
 std::string png_version() { return png_get_libpng_ver(nullptr); }

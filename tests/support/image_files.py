@@ -82,6 +82,13 @@ def pngs():
     yield "png-palette-transparent", png(of_mode("RGB").quantize(19), transparency=3)
     yield "png-palette-2-bits", png(of_mode("RGB").quantize(4), bits=2)
     yield "png-bits", png(of_mode("L").convert("1"))
+    for orientation in range(1, 9):
+        turned = png(of_mode("RGB"), exif=exif(orientation, orientation % 2 == 1))
+        yield f"png-turned{orientation}", turned
+    # Some programs put it after the pixels.
+    start = turned.index(b"eXIf") - 4
+    end = start + 12 + int.from_bytes(turned[start : start + 4], "big")
+    yield "png-turned-late", turned[:start] + turned[end:-12] + turned[start:end] + turned[-12:]
 
 
 def deep_pngs():

@@ -3,8 +3,7 @@
 #include "data/image_file.h"
 
 #include <gtest/gtest.h>
-
-#include <cstring>
+#include <zlib.h>
 
 #include "tests/unit/decoded_files.h"
 
@@ -16,7 +15,7 @@ protected:
     static void SetUpTestSuite() { make("image_files.py"); }
 };
 
-TEST_F(ImageFile, IsWhatPillowReads) { expect_pixels_of_pillow(14 + 8 + 4); }
+TEST_F(ImageFile, IsWhatPillowReads) { expect_pixels_of_pillow(14 + 17 + 4); }
 
 TEST_F(ImageFile, SaysWhatWasSpecial) {
     expect_notes({{"colour", {}},
@@ -29,6 +28,7 @@ TEST_F(ImageFile, SaysWhatWasSpecial) {
                   {"turned8", {ImageNote::turned}},
                   {"png-colour", {ImageNote::png}},
                   {"png-alpha", {ImageNote::png, ImageNote::alpha}},
+                  {"png-turned6", {ImageNote::png, ImageNote::turned}},
                   {"png-palette", {ImageNote::png}},
                   {"png-palette-transparent", {ImageNote::png, ImageNote::alpha}},
                   {"png-bits", {ImageNote::png, ImageNote::grey}},
@@ -68,6 +68,29 @@ TEST_F(ImageFile, ClaimsAreCheckedBeforeAllocation) {
     std::string png = files_.at("png-colour");
     png[16] = 0x7f;  // the width's first byte; the chunk's checksum is then wrong as well
     EXPECT_NE("", problem_of(png));
+}
+
+// Each text inflates to 7.9 MB. All together would take minutes.
+TEST_F(ImageFile, TextsOfAPngAreNotInflated) {
+    const auto chunk = [](const std::string& content) {
+        std::string text;
+        for (int shift = 24; shift >= 0; shift -= 8) text += char((content.size() - 4) >> shift);
+        text += content;
+        const uint64_t sum = crc32(0, reinterpret_cast<const uint8_t*>(content.data()), uInt(content.size()));
+        for (int shift = 24; shift >= 0; shift -= 8) text += char(sum >> shift);
+        return text;
+    };
+    const std::string zeros(7'900'000, '\0'), &whole = files_.at("png-colour");
+    uLongf bytes = compressBound(zeros.size());
+    std::string packed(bytes, '\0');
+    ASSERT_EQ(compress(reinterpret_cast<uint8_t*>(packed.data()), &bytes,
+                       reinterpret_cast<const uint8_t*>(zeros.data()), zeros.size()),
+              Z_OK);
+    packed.resize(bytes);
+    const std::string text = chunk("zTXt" + std::string("key\0\0", 5) + packed);
+    std::string file = whole.substr(0, 33);  // its header
+    for (int i = 0; i < 5000; ++i) file += text;
+    EXPECT_TRUE(decoded(file + whole.substr(33)).pixels == decoded(whole).pixels);
 }
 
 TEST_F(ImageFile, ThatIsNoneIsRefused) {
