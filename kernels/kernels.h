@@ -188,7 +188,16 @@ void add_bias(const Tensor& from, const float* bias, const Tensor& to, cudaStrea
 /// channels and pixels. Further channels and rows become zero. A convolution weight [out, k, k, in]
 /// has out * k * k rows.
 void pad(const float* from, int64_t rows, int channels, const Tensor& to, cudaStream_t);
-/// Copies the first `rows` and `channels` of a tensor to dense f32; pad() reversed, for gradients.
+/// The first `rows` and `channels` of a tensor, and the dense f32 matrix that receives them.
+struct Cropped {
+    Tensor from;
+    int64_t rows;
+    int channels;
+    float* to;
+};
+/// Copies tensors to dense f32; pad() reversed, for gradients. The list is on the host. One kernel
+/// per 100 tensors of equal type.
+void crop(const std::vector<Cropped>&, cudaStream_t);
 void crop(const Tensor& from, int64_t rows, int channels, float* to, cudaStream_t);
 
 // ---- optimizer.cu, loss_scale.cu ----------------------------------------------------------------

@@ -184,6 +184,9 @@ public:
     /// it: the work is done when the tape runs.
     virtual void forward(const Op&, const Bound&, Tape&) = 0;
     virtual void backward(const Op&, const Bound&, Tape&) = 0;
+    /// Appends what is left to write the param_gradients of all ops appended by backward() so far.
+    /// Call it before a step that reads them.
+    virtual void finish_gradients(Tape&) {}
 
     /// Creates a feed of batches of up to `rows` images, with room for `image_bytes` at first.
     /// Feed::claim() explains `ahead`.

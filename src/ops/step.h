@@ -20,6 +20,7 @@ enum class StepPhase : uint8_t {
     bias_gradient,
     gather,
     zero,
+    conversion,  ///< converts finished gradients from low precision to f32
     requests,
     all_reduce,  ///< starts an all-reduce, or waits for it
     progress,    ///< drives all-reduces that are in flight

@@ -105,6 +105,7 @@ const char* word_for(StepPhase phase) {
         case StepPhase::bias_gradient: return "bias gradient";
         case StepPhase::gather: return "gather";
         case StepPhase::zero: return "zero";
+        case StepPhase::conversion: return "gradients to f32";
         case StepPhase::requests: return "requests";
         case StepPhase::all_reduce: return "all-reduce";
         case StepPhase::progress: return "all-reduce progress";

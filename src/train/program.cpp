@@ -4,6 +4,7 @@
 #include "train/program.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace convoy {
 namespace {
@@ -221,13 +222,21 @@ private:
                 // A gradient that only other programs write must not be all-reduced again.
                 if (const Tensor& g = operands_.gradients[id]; g.data && !gradients_[id].data && spec_.batch > 0)
                     c_.backend.zero(g, program_.tape);
-                probe(i, " backward", gradients_[id]);
+                unfinished_.emplace_back(i, id);
                 complete = std::max(complete, c_.state.end_of(id));
             }
+            if (next < buckets.size() && buckets[next].end <= complete) finish_gradients();
             for (; next < buckets.size() && buckets[next].end <= complete; ++next) allreduce(buckets[next]);
         }
+        finish_gradients();
         require(next == buckets.size(), "every gradient bucket is reduced");
         if (!c_.logical) c_.backend.wait_allreduce(program_.tape);
+    }
+
+    /// Finishes the gradients so far. Their probes come between that and their all-reduce.
+    void finish_gradients() {
+        c_.backend.finish_gradients(program_.tape);
+        for (const auto& [op, id] : std::exchange(unfinished_, {})) probe(op, " backward", gradients_[id]);
     }
 
     Tensor slice(size_t begin, size_t end) const {
@@ -264,7 +273,8 @@ private:
     char* arena_;
     const Binding binding_;
     Program program_;
-    size_t settled_ = 0;  // number of probes with a place
+    size_t settled_ = 0;                                  // number of probes with a place
+    std::vector<std::pair<size_t, ParamId>> unfinished_;  // gradients since finish_gradients(), each with its op
 };
 
 }  // namespace

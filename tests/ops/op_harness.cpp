@@ -158,6 +158,7 @@ void OpHarness::backward() {
     decide();
     Tape tape;
     for (size_t i = graph_.ops.size(); i-- > 0;) backend_.backward(graph_.ops[i], bound(i), tape);
+    backend_.finish_gradients(tape);
     run_tape(backend_, std::move(tape));
 }
 

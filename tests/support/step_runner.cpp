@@ -6,7 +6,7 @@
 namespace convoy::test {
 
 StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, OptimizerSpec spec, float learning_rate,
-                       uint64_t seed)
+                       uint64_t seed, size_t bucket)
     : backend_(backend), state_(graph, backend, &spec) {
     const Value& input = graph.values[size_t(graph.input)];
     std::vector<uint8_t> images(size_t(batch) * input.h * input.w * input.c);
@@ -23,7 +23,7 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
     const ProgramPlan plan = plan_program(graph, backend, {batch, batch, 0, true});
     arena_ = backend.allocate(plan.memory.bytes);
     Program p = lower({graph, backend, state_, arena_, seed, false, counters}, plan,
-                      plan_buckets(state_.counts(), size_t(1) << 18), [&](Program& program) {
+                      plan_buckets(state_.counts(), bucket), [&](Program& program) {
                           backend.gather({{images_.get(), {batch, input.h, input.w, input.c}, DType::u8},
                                           {labels_.get(), {batch, 1, 1, 1}, DType::i32},
                                           nullptr,
@@ -53,6 +53,8 @@ StepRunner::StepRunner(Backend& backend, const Graph& graph, int batch, Optimize
                    p.tape);
     ways_ = plan.ways;
     for (const OpMemory& memory : plan.ways->memory) unwritten_ += !memory.writes_value;
+    for (const Step& step : p.tape) tape_.push_back(step.id);
+    probes_ = p.probes;
     run_ = backend.finish(std::move(p.tape));
     state_.initialise(graph, backend, seed);
     for (size_t id = 0; id < graph.params.size(); ++id) {  // frozen weights: the trainer sets these

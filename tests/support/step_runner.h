@@ -10,9 +10,10 @@ namespace convoy::test {
 
 class StepRunner {
 public:
-    /// `graph` must be fused and in the backend's precision.
+    /// `graph` must be fused and in the backend's precision. `bucket`: least elements of a gradient
+    /// bucket.
     StepRunner(Backend&, const Graph& graph, int batch, OptimizerSpec = {}, float learning_rate = 0.05f,
-               uint64_t seed = 5);
+               uint64_t seed = 5, size_t bucket = size_t(1) << 18);
 
     /// Runs one step. Compare gradients after the first step only, because later steps start from
     /// different weights.
@@ -27,6 +28,9 @@ public:
     const State& state() const { return state_; }
     /// Returns how the operations of a step run.
     const Ways& ways() const { return *ways_; }
+    /// Returns the identity of each step of the tape, in order.
+    const std::vector<StepId>& tape() const { return tape_; }
+    const std::vector<Probe>& probes() const { return probes_; }
 
 private:
     Floats get(const Tensor& t) const { return download<float>(backend_, t.data, t.count()); }
@@ -36,6 +40,8 @@ private:
     State state_;
     Buffer images_, labels_, arena_, counters_, rates_, ring_;
     Tensor logits_;
+    std::vector<StepId> tape_;
+    std::vector<Probe> probes_;
     std::function<void()> run_;
     int64_t done_ = 0;
     int unwritten_ = 0;

@@ -92,17 +92,15 @@ void CudaBackend::weight_gradient(Tape& tape, const StepId& id, const ProductWay
         operands.push_back({Slot::dweight, gradient.data});
         return step(tape, id, chosen, operands, branch);
     }
-    const size_t used = dy.part && dy.of == branch ? dy.part->end() : 0;
-    const Workspace::Part part = workspace_of(branch)->part(used, shape.bytes());
-    operands.push_back({Slot::dweight, nullptr, part, branch});
+    LowGradients& low = low_gradients_;
+    low.parts.push_back(gradient_workspace_->part(low.parts.empty() ? 0 : low.parts.back().end(), shape.bytes()));
+    const Shape stored{int(shape.stored_rows), 1, 1, shape.stored};
+    low.copies.push_back({{nullptr, stored, shape.type, shape.stored - shape.channels},
+                          shape.rows,
+                          shape.channels,
+                          gradient.as<float>()});
+    operands.push_back({Slot::dweight, nullptr, low.parts.back(), gradient_workspace_.get()});
     step(tape, id, chosen, operands, branch);
-    Tensor from{nullptr, {int(shape.stored_rows), 1, 1, shape.stored}, shape.type, shape.stored - shape.channels};
-    const auto crop = [=, workspace = workspace_of(branch), rows = shape.rows, channels = shape.channels,
-                       to = gradient.as<float>()](cudaStream_t s) mutable {
-        from.data = workspace->at(part);
-        kernels::crop(from, rows, channels, to, s);
-    };
-    step(tape, followed(id, "to f32"), crop, branch);
 }
 
 void CudaBackend::data_gradient(Tape& tape, const StepId& id, const PlanSpec& spec, const Operand& dy, void* w,

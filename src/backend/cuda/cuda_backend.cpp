@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/transport.h"
@@ -27,6 +28,7 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
       side_workspace_(std::make_shared<Workspace>()),
+      gradient_workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
       plans_(cudnn_, compute_.get(), plan_options(threads)) {
     plans_.let_save(comm.root());
@@ -133,6 +135,17 @@ void CudaBackend::backward(const Op& op, const Bound& b, Tape& tape) {
     std::visit([&](const auto& o) { backward(o, b, tape); }, op);
 }
 
+// One launch for all gradients of a bucket, on the main branch, which was joined after each op. It
+// does not overlap with data gradients, even if the weight gradients did.
+void CudaBackend::finish_gradients(Tape& tape) {
+    if (low_gradients_.parts.empty()) return;
+    step(tape, named_step(StepPhase::conversion, "weight gradients to f32"),
+         [workspace = gradient_workspace_, low = std::exchange(low_gradients_, {})](cudaStream_t s) mutable {
+             for (size_t i = 0; i < low.parts.size(); ++i) low.copies[i].from.data = workspace->at(low.parts[i]);
+             kernels::crop(low.copies, s);
+         });
+}
+
 StepId CudaBackend::followed(StepId id, const std::string& what) {
     id.name += " " + what;
     return id;
@@ -150,14 +163,14 @@ void CudaBackend::step(Tape& tape, StepId id, std::function<void(cudaStream_t)> 
 }
 
 void CudaBackend::step(Tape& tape, StepId id, const Plan& plan, const std::vector<Operand>& operands, Branch branch) {
+    const auto holder = [this](const Operand& o) { return o.of ? o.of : workspace_.get(); };
     size_t used = 0;
     for (const Operand& o : operands)
-        if (o.part && o.of == branch) used = std::max(used, o.part->end());
+        if (o.part && holder(o) == workspace_of(branch).get()) used = std::max(used, o.part->end());
     const Workspace::Part own = workspace_of(branch)->part(used, plan.workspace());
     const auto run = [=, this](cudaStream_t s) {
         std::vector<std::pair<Slot, void*>> places;
-        for (const Operand& o : operands)
-            places.emplace_back(o.slot, o.part ? workspace_of(o.of)->at(*o.part) : o.data);
+        for (const Operand& o : operands) places.emplace_back(o.slot, o.part ? holder(o)->at(*o.part) : o.data);
         plan.run(places, workspace_of(branch)->at(own), s);
     };
     step(tape, std::move(id), run, branch);
@@ -221,13 +234,14 @@ std::function<void()> CudaBackend::finish(Tape tape) {
     auto captured = std::make_shared<CapturedTape>(std::move(tape), compute_.get(), capture);
     return [this, captured] {
         prepare();
-        captured->run(workspace_->generation() + side_workspace_->generation());
+        captured->run(workspace_->generation() + side_workspace_->generation() + gradient_workspace_->generation());
     };
 }
 
 void CudaBackend::prepare() {
     workspace_->settle();
     side_workspace_->settle();
+    gradient_workspace_->settle();
     copies_.refresh(compute_.get());
     for (const Mirror& m : mirrors_) {
         auto* flags = static_cast<volatile int*>(m.flags->get());

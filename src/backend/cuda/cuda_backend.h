@@ -57,6 +57,7 @@ public:
 
     void forward(const Op&, const Bound&, Tape&) override;
     void backward(const Op&, const Bound&, Tape&) override;
+    void finish_gradients(Tape&) override;
     std::unique_ptr<Feed> feed(int rows, size_t image_bytes, int ahead) override;
     void gather(const Gather&, Tape&) override;
     void zero(Tensor, Tape&) override;
@@ -87,13 +88,13 @@ private:
     /// Branches compute at the same time. Each has a stream and a workspace. `side` has work only
     /// between fork() and join().
     enum class Branch { main, side };
-    /// An operand of a plan: at a fixed address, or a part of a branch's workspace, whose address
-    /// is looked up when the step runs.
+    /// An operand of a plan: at a fixed address, or a part of a workspace, whose address is looked
+    /// up when the step runs.
     struct Operand {
         Slot slot;
         void* data = nullptr;
         std::optional<Workspace::Part> part{};
-        Branch of = Branch::main;  ///< the branch whose workspace holds `part`
+        Workspace* of = nullptr;  ///< the workspace that holds `part`; null: the main branch's
     };
     cudaStream_t stream_of(Branch b) const { return b == Branch::main ? compute_.get() : side_.get(); }
     const std::shared_ptr<Workspace>& workspace_of(Branch b) const {
@@ -130,8 +131,9 @@ private:
     /// Returns further operands of a data gradient that also sums for the gradient of the batch
     /// norm that writes x; empty if it does not.
     std::vector<Operand> norm_sums(const Bound&);
-    /// Appends a weight gradient, which is written to its place in the f32 arena. If the way says
-    /// so, it runs on the side branch, and the caller joins it after the data gradient.
+    /// Appends a weight gradient. It is written to its place in the f32 arena: by its plan in f32,
+    /// else by finish_gradients(). If the way says so, it runs on the side branch, and the caller
+    /// joins it after the data gradient.
     void weight_gradient(Tape&, const StepId&, const ProductWay&, const Operand& dy, std::vector<Operand> x,
                          const Tensor& gradient, const CopyShape&);
     /// Appends a data gradient, which writes dx or adds to it. `more`: further operands of the
@@ -179,6 +181,12 @@ private:
     Stream compute_, communication_, side_;
     Event forked_, joined_;
     std::shared_ptr<Workspace> workspace_, side_workspace_;
+    /// Holds weight gradients in low precision until finish_gradients().
+    std::shared_ptr<Workspace> gradient_workspace_;
+    struct LowGradients {
+        std::vector<Workspace::Part> parts;
+        std::vector<kernels::Cropped> copies;  // without addresses of sources, which lie in `parts`
+    } low_gradients_;                          // since the last finish_gradients()
     Cudnn cudnn_;
     Plans plans_;
     DeviceChoices agreed_;          // choices of earlier runs and of all ranks

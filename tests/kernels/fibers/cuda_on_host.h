@@ -95,6 +95,7 @@ template <class P> P read_from(const P* from) {
 }
 template <class P> void write_to(P* to, const P& value) {
     test::traffic().written += sizeof(P);
+    ++test::traffic().stores;
     *to = value;
 }
 

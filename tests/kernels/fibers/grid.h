@@ -28,10 +28,10 @@ int lane();
 /// Returns the block's shared memory: on the heap, with the size of the launch, filled with 0xff (a
 /// NaN) when the block begins.
 void* shared_memory();
-/// Bytes that this thread's grids read from tensors and wrote to them, in whole vectors. Parameters
-/// and partial sums are not counted.
+/// Bytes that this thread's grids read from tensors and wrote to them, and the number of vectors in
+/// which they wrote. Parameters and partial sums are not counted.
 struct Traffic {
-    uint64_t read = 0, written = 0;
+    uint64_t read = 0, written = 0, stores = 0;
 };
 Traffic& traffic();
 /// Returns a time in nanoseconds that is a microsecond later at every call.
