@@ -103,6 +103,27 @@ TEST(CudaProgram, WeightCopiesCutTheUpdateWithoutGapsOrOverlaps) {
     }
 }
 
+TEST(CudaProgram, WeightCopiesEndWithTheirMaster) {
+    const std::unique_ptr<Backend> cpu = make_test_backend("cpu");
+    WeightCopies copies;
+    const CopyShape shape{16, 16, 4, 8, DType::bf16};
+    const Buffer memory = cpu->allocate(3 * 64 * sizeof(float));
+    auto* masters = static_cast<float*>(memory.get());
+    const auto copied = [&] {
+        std::string text;
+        for (const kernels::Segment& s : copies.segments(masters, {{0, 192, 0}})) text += s.copy ? "copy " : "none ";
+        return text;
+    };
+    for (int i = 0; i < 3; ++i) copies.of(*cpu, {masters + 64 * i, {16, 1, 1, 4}, DType::f32}, shape);
+    EXPECT_EQ(copied(), "copy copy copy ");
+    copies.forget(masters + 64, 64 * sizeof(float));
+    EXPECT_EQ(copied(), "copy none copy ");
+    copies.forget(masters + 1, sizeof(float));
+    EXPECT_EQ(copied(), "copy none copy ") << "no master begins there";
+    copies.forget(masters, 192 * sizeof(float));
+    EXPECT_EQ(copied(), "none ");
+}
+
 TEST(CudaProgram, PartsOfAWorkspaceDoNotOverlap) {
     Workspace w;  // never allocated
     const Workspace::Part a = w.part(0, 100), b = w.part(a.end(), 10), c = w.part(0, 50);

@@ -32,7 +32,11 @@ Buffer CudaBackend::allocate(size_t bytes) {
     } else {
         check(e, "allocating memory");
     }
-    return cleared(Buffer(p, [](void* q) { cudaFree(q); }), bytes);
+    const auto release = [copies = std::weak_ptr(copies_), bytes](void* q) {
+        if (const auto living = copies.lock()) living->forget(q, bytes);
+        cudaFree(q);
+    };
+    return cleared(Buffer(p, release), bytes);
 }
 
 Buffer CudaBackend::allocate_summed(size_t bytes) {
@@ -78,7 +82,7 @@ void CudaBackend::upload(void* to, const void* from, size_t bytes) {
     if (bytes == 0) return;
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, compute_.get()), "copying to the device");
     synchronize();
-    copies_.touched(to, bytes);
+    copies_->touched(to, bytes);
 }
 
 void CudaBackend::download(void* to, const void* from, size_t bytes) {

@@ -79,7 +79,7 @@ void CudaBackend::backward(const Conv& op, const Bound& b, Tape& tape) {
 }
 
 void* CudaBackend::weight(const Tensor& master, const CopyShape& shape) {
-    return shape.is_master() ? master.data : copies_.of(*this, master, shape);
+    return shape.is_master() ? master.data : copies_->of(*this, master, shape);
 }
 
 void CudaBackend::weight_gradient(Tape& tape, const StepId& id, const ProductWay& way, const Operand& dy,

@@ -242,7 +242,7 @@ void CudaBackend::prepare() {
     workspace_->settle();
     side_workspace_->settle();
     gradient_workspace_->settle();
-    copies_.refresh(compute_.get());
+    copies_->refresh(compute_.get());
     for (const Mirror& m : mirrors_) {
         auto* flags = static_cast<volatile int*>(m.flags->get());
         flags[0] = m.requests->stop.load();
@@ -255,8 +255,8 @@ namespace {
 
 /// Warns on rank 0 about GPUs that other processes use. Collective; call it before any rank has
 /// work on its GPU.
-void warn_of_others(Comm& comm, const std::string& bus) {
-    const std::vector<std::string> found = comm.gather_all(Nvml(bus).processes());
+void warn_of_others(Comm& comm, const Nvml& nvml) {
+    const std::vector<std::string> found = comm.gather_all(nvml.processes());
     for (size_t rank = 0; comm.root() && rank < found.size(); ++rank)
         if (!found[rank].empty())
             std::fprintf(stderr, "warning: the GPU of rank %zu is in use by %s: both will be slower\n", rank,
@@ -280,7 +280,8 @@ std::unique_ptr<Backend> make_backend(const BackendOptions& options, Comm& comm)
     comm.together([&] {
         if (!shared.empty() && !options.share_device) fail(Exit::usage, shared);
     });
-    if (!options.share_device) warn_of_others(comm, info.bus);
+    const Nvml nvml(info.bus);  // kept until the backend has its own, because only the first one costs time
+    if (!options.share_device) warn_of_others(comm, nvml);
     const std::string placement = bind_rank(comm, info.bus, options.bind);
     // One core is left for the thread that times plans, because the host's delays would be
     // measured.

@@ -191,7 +191,7 @@ private:
     Plans plans_;
     DeviceChoices agreed_;          // choices of earlier runs and of all ranks
     Meetings* meetings_ = nullptr;  // not null while other ranks wait for this one
-    WeightCopies copies_;
+    std::shared_ptr<WeightCopies> copies_ = std::make_shared<WeightCopies>();
     std::unique_ptr<GradientSums> sums_;  // null if there is one rank
     std::string transport_;               // of all ranks
     size_t bucket_bytes_ = size_t(4) << 20;

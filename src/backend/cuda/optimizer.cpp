@@ -57,7 +57,7 @@ void direct(std::vector<kernels::Segment>& segments, const std::vector<kernels::
 }  // namespace
 
 void CudaBackend::update(const Update& u, Tape& tape) {
-    std::vector<kernels::Segment> host = copies_.segments(u.weights, u.segments);
+    std::vector<kernels::Segment> host = copies_->segments(u.weights, u.segments);
     size_t floats = 0;
     for (const UpdateSegment& s : u.segments) floats += muon_floats(s);
     if (floats > muon_floats_) {  // all programs share this memory, because one runs at a time
@@ -83,7 +83,7 @@ void CudaBackend::update(const Update& u, Tape& tape) {
 }
 
 void CudaBackend::look_ahead(const LookAhead& l, Tape& tape) {
-    const std::vector<kernels::Segment> host = copies_.segments(l.weights, l.segments);
+    const std::vector<kernels::Segment> host = copies_->segments(l.weights, l.segments);
     kernels::Segment all{0, int64_t(l.running_count), 0};
     all.count = all.end;
     const Buffer segments = allocate(host.size() * sizeof(kernels::Segment)), running = allocate(sizeof all);

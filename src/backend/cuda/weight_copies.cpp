@@ -1,6 +1,7 @@
 #include "backend/cuda/weight_copies.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace convoy::cuda {
@@ -10,8 +11,7 @@ void* WeightCopies::of(Backend& backend, const Tensor& master, const CopyShape& 
     const auto at = std::lower_bound(copies_.begin(), copies_.end(), data,
                                      [](const Copy& c, const float* p) { return c.master < p; });
     if (at != copies_.end() && at->master == data) {
-        // another shape: an earlier master at this address no longer exists
-        if (at->shape != shape) *at = {data, shape, backend.allocate(shape.bytes())};
+        require(at->shape == shape, "a weight has one shape");
         return at->buffer.get();
     }
     return copies_.insert(at, {data, shape, backend.allocate(shape.bytes())})->buffer.get();
@@ -25,9 +25,20 @@ void WeightCopies::touched(const void* to, size_t bytes) {
     }
 }
 
+void WeightCopies::forget(const void* memory, size_t bytes) {
+    const auto *begin = static_cast<const char*>(memory), *end = begin + bytes;
+    const auto gone = std::stable_partition(copies_.begin(), copies_.end(), [&](const Copy& c) {
+        const auto* master = reinterpret_cast<const char*>(c.master);
+        return master < begin || master >= end;
+    });
+    // Freeing a copy's buffer calls this function again.
+    const std::vector<Copy> freed(std::make_move_iterator(gone), std::make_move_iterator(copies_.end()));
+    copies_.erase(gone, copies_.end());
+}
+
 void WeightCopies::refresh(cudaStream_t stream) {
     for (Copy& c : copies_)
-        if (std::exchange(c.stale, false))  // masters of other copies may no longer exist
+        if (std::exchange(c.stale, false))
             kernels::pad(c.master, c.shape.rows, c.shape.channels,
                          {c.buffer.get(),
                           {int(c.shape.stored_rows), 1, 1, c.shape.stored},

@@ -16,6 +16,8 @@ public:
     void* of(Backend&, const Tensor& master, const CopyShape&);
     /// Marks the copies of these bytes as stale, after the host wrote to them.
     void touched(const void* to, size_t bytes);
+    /// Removes the copies of masters in this memory, which is about to be freed.
+    void forget(const void* memory, size_t bytes);
     /// Updates all stale copies.
     void refresh(cudaStream_t);
     /// Returns an update's segments, cut where copies begin and end.
