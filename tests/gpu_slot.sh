@@ -256,8 +256,9 @@ call_A() {
   run_body placements 25 placements
   bench bench_resnet50_bf16 60 100 "$(line resnet50 bf16 256 --norm-by kernels --tune 15)" --peer none
   bench bench_airbench94 40 200 "$(line airbench94 bf16 1024 --norm-by kernels)" --peer none
-  shard_tests ops 50 'All/Ops.*/cuda_*:All/OpsOf.*/cuda'
-  shard_tests op_gradients 50 'All/OpGradients*/cuda_*'
+  local all='All/Ops.*/cuda_' gradients='All/OpGradients*/cuda_' # one op each, in f32 and:
+  shard_tests ops 50 "$all*:All/OpsOf.*/cuda:$all*_bf16:$all*_f16"
+  shard_tests op_gradients 50 "$gradients*:$gradients*_bf16:$gradients*_f16"
   run_tests steps 40 "$(on_cuda Step Muon Models)"
   run_tests golden_low_by_kernels 50 "$(golden '_*_norms_by_kernels')"
   run_tests golden_low_measured 50 "$(golden '_*f16'):$(golden '_*f32')"

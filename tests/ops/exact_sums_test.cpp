@@ -89,7 +89,7 @@ protected:
         return std::ilogb(largest) + 1;
     }
 
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+    Backend* const backend_ = &shared_backend(GetParam());
     const Buffer integers_ = upload(*backend_, std::vector<int64_t>(all)),
                  exponents_ = upload(*backend_, std::vector<int32_t>(5, exponent::of_zero));
     ExactSums sums_{};

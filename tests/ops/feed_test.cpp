@@ -118,7 +118,7 @@ std::vector<int64_t> numbers(int64_t count) {
 
 class FeedOn : public testing::TestWithParam<std::string> {
 protected:
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+    Backend* const backend_ = &shared_backend(GetParam());
 
     /// Runs steps like a training, `ahead` batches ahead. Only claim() waits for the device.
     void train(int ahead, bool ask, const std::function<size_t(int64_t)>& bytes) {

@@ -85,7 +85,7 @@ Batch read(Backend& backend, const Reading& r) {
 
 class GatherOn : public testing::TestWithParam<std::string> {
 protected:
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+    Backend* const backend_ = &shared_backend(GetParam());
 
     /// Compares with a scalar loop; `draw` of a sample gives the crop and the flip.
     template <class Draw> void check(const Reading& r, Draw draw) {

@@ -51,7 +51,7 @@ struct Batch {
 
 class MixedOn : public testing::TestWithParam<std::string> {
 protected:
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+    Backend* const backend_ = &shared_backend(GetParam());
 
     /// Runs `g`, in which only the source of images is set.
     Batch run(const Reading& r, Gather g) {

@@ -45,7 +45,7 @@ Doubles orthogonalised(Doubles x, size_t n, size_t m) {
 class MuonOn : public testing::TestWithParam<std::string> {};
 
 TEST_P(MuonOn, StepsAlongOrthogonalMatrices) {
-    const std::unique_ptr<Backend> backend = make_test_backend(GetParam());
+    Backend* const backend = &shared_backend(GetParam());
     for (const auto& [rows, columns] : {std::pair<size_t, size_t>{6, 18}, {16, 5}, {1, 7}, {8, 8}}) {
         const size_t n = rows * columns, begin = 32, count = begin + (n + 15) / 16 * 16;
         Floats start = normals(count, 1), slopes = normals(count, 2);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/precision.h"
+
 namespace convoy::test {
 namespace {
 
@@ -209,19 +211,22 @@ OpCase loss(int batch, int classes, float smoothing, bool sum = false) {
     return c;
 }
 
-/// Adds each case in bf16. The op's inputs are rounded on both sides; its output is rounded once,
-/// by at most 2^-8 of an element, half of its last place. A gradient that is added to a rounded one
-/// has two such roundings.
-std::vector<OpCase> in_both_types(std::vector<OpCase> cases) {
-    for (size_t i = 0, n = cases.size(); i < n; ++i) {
-        if (output_of(cases[i].op()) == none) continue;
-        OpCase low = cases[i];
-        low.name += "_bf16";
-        for (Value& v : low.graph.values) v.dtype = DType::bf16;
-        low.value_tolerance += 0x1p-8 * 1.01;
-        low.gradient_tolerance += 0x1p-7;
-        cases.push_back(low);
-    }
+/// Adds each case in bf16 and f16, whose numbers have 8 and 11 digits. The op's inputs are rounded
+/// on both sides. Its output is rounded once, by at most half of its last place: 2^-8 or 2^-11 of
+/// an element. A gradient that is added to a rounded one has two such roundings.
+std::vector<OpCase> in_all_types(std::vector<OpCase> cases) {
+    const size_t n = cases.size();
+    for (const auto& [precision, half_place] : {std::pair{Precision::bf16, 0x1p-8}, {Precision::f16, 0x1p-11}})
+        for (size_t i = 0; i < n; ++i) {
+            if (output_of(cases[i].op()) == none) continue;
+            OpCase low = cases[i];
+            low.name += std::string("_") + name_of(precision);
+            low.padded = with_precision(low.graph, precision);
+            low.graph = with_precision(low.graph, precision, 1);
+            low.value_tolerance += half_place * 1.01;
+            low.gradient_tolerance += 2 * half_place;
+            cases.push_back(low);
+        }
     return cases;
 }
 
@@ -229,7 +234,7 @@ std::vector<OpCase> in_both_types(std::vector<OpCase> cases) {
 
 const std::vector<OpCase>& op_cases() {
     constexpr auto max = Pool::max, average = Pool::average;
-    static const std::vector<OpCase> cases = in_both_types(
+    static const std::vector<OpCase> cases = in_all_types(
         {conv({2, 5, 7, 3, 16, 1, 1, 0, false}), conv({1, 7, 5, 16, 21, 1, 2, 0, false}),
          conv({5, 1, 1, 26, 31, 1, 1, 0, true}), conv({2, 7, 9, 21, 26, 3, 1, 1, false}),
          conv({5, 5, 3, 3, 16, 3, 1, 1, false}), conv({1, 9, 9, 1, 31, 3, 1, 1, true}),

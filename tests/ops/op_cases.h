@@ -20,6 +20,7 @@ struct OpCase {
     double h = 1;
     float offset = 0;  ///< mean of the inputs
     OpSetting setting{};
+    Graph padded{};  ///< in low precision: the same graph with channels padded as GPUs need them
 
     DType type() const { return graph.values[0].dtype; }
     const Op& op() const { return graph.ops[0]; }
@@ -27,7 +28,7 @@ struct OpCase {
     std::vector<ParamId> trained() const;
 };
 
-/// Returns all cases in f32, and those that are not losses also in bf16.
+/// Returns all cases in f32, and those that are not losses also in bf16 and f16.
 const std::vector<OpCase>& op_cases();
 
 /// Returns n normal draws, the same on every machine.
@@ -42,12 +43,13 @@ struct Pair {
 };
 
 /// A device and a case for TEST_P: "cpu" and the index of the case. Convolutions on CPUs occur once
-/// per algorithm that can run them. In bf16 only CPUs support any number of channels.
+/// per algorithm that can run them. In low precision, channels are padded on GPUs.
 struct OnDevice {
     std::string device;
     size_t index;
     ConvBy by = ConvBy::measured;
     const OpCase& op_case() const { return op_cases()[index]; }
+    Backend& backend() const;  ///< shared by all tests
 };
 std::vector<OnDevice> all_cases();
 std::vector<OnDevice> all_cases_but_losses();  ///< only a loss reads logits

@@ -1,8 +1,12 @@
 // Implements the harness that runs single ops.
 #include "tests/ops/op_harness.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <tuple>
 
 #include "backend/cpu/rows.h"
 #include "backend/cuda_queries.h"
@@ -25,8 +29,43 @@ std::unique_ptr<Backend> make_test_backend(const std::string& device, ConvBy by)
     return make_backend(device, options, test_comm());
 }
 
+namespace {
+
+/// Ends before main() does, because backends use MPI.
+class SharedBackends : public testing::Environment {
+public:
+    Backend& of(const std::string& device, ConvBy by, Precision precision) {
+        std::unique_ptr<Backend>& backend = backends_[{device, by, precision}];
+        if (!backend && precision == Precision::f32) backend = make_test_backend(device, by);
+        if (!backend) {
+            BackendOptions options;
+            options.precision = precision;
+            options.norm_by = NormBy::kernels;
+            options.tune_seconds = 0;
+            backend = make_backend(device, options, test_comm());
+        }
+        return *backend;
+    }
+    void TearDown() override { backends_.clear(); }
+
+private:
+    std::map<std::tuple<std::string, ConvBy, Precision>, std::unique_ptr<Backend>> backends_;
+};
+SharedBackends* const shared_backends = [] {
+    auto* all = new SharedBackends;
+    testing::AddGlobalTestEnvironment(all);  // takes ownership
+    return all;
+}();
+
+}  // namespace
+
+Backend& shared_backend(const std::string& device, ConvBy by, Precision precision) {
+    return shared_backends->of(device, by, precision);
+}
+
 Floats rounded(DType type, Floats values) {
-    require(type == DType::f32 || type == DType::bf16, "tests use values in f32 and bf16");
+    if (type == DType::f16)
+        for (float& v : values) v = float(_Float16(v));
     if (type == DType::bf16)
         for (float& v : values) {
             bf16 low;
@@ -82,8 +121,8 @@ OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting 
     gradients_.wanted.assign(graph.values.size(), true);  // including the input's gradient
     if (setting_.global_batch == 0) setting_.global_batch = batch;
     for (const Value& v : graph.values) {
-        values_.push_back(allocate(v.batched(batch), v.dtype));
-        value_gradients_.push_back(allocate(v.batched(batch), v.dtype));
+        values_.push_back(allocate(v.batched(batch), v.dtype, v.padding));
+        value_gradients_.push_back(allocate(v.batched(batch), v.dtype, v.padding));
     }
     for (const Param& p : graph.params) {
         params_.push_back(allocate(p.shape));
@@ -97,11 +136,10 @@ OpHarness::OpHarness(Backend& backend, const Graph& graph, int batch, OpSetting 
     counters_ = upload<Counters>(backend, {counters});
 }
 
-Tensor OpHarness::allocate(Shape shape, DType type) {
+Tensor OpHarness::allocate(Shape shape, DType type, int padding) {
     buffers_.push_back(backend_.allocate(shape.count() * size_of(type)));
-    const Tensor t{buffers_.back().get(), shape, type};
-    put(backend_, t, Floats(shape.count(), std::numeric_limits<float>::quiet_NaN()));
-    return t;
+    put(backend_, {buffers_.back().get(), shape, type}, Floats(shape.count(), std::numeric_limits<float>::quiet_NaN()));
+    return {buffers_.back().get(), shape, type, padding};
 }
 
 void OpHarness::set_labels(const std::vector<int32_t>& labels) {

@@ -20,6 +20,9 @@ bool has_bf16();
 /// Returns a backend of two threads on the process's one-rank Comm. Convolutions on CPUs run the
 /// algorithm `by` if they can.
 std::unique_ptr<Backend> make_test_backend(const std::string& device, ConvBy by = ConvBy::measured);
+/// Returns a backend that all tests of this process share, because making one takes longer than
+/// most tests of ops. Outside f32, a GPU runs batch norms by our kernels, and times nothing.
+Backend& shared_backend(const std::string& device, ConvBy by = ConvBy::measured, Precision = Precision::f32);
 
 /// Returns memory on the backend that holds a copy of `values`.
 template <class T> Buffer upload(Backend& backend, const std::vector<T>& values) {
@@ -81,7 +84,7 @@ public:
     BatchStats stats() const;
 
 private:
-    Tensor allocate(Shape, DType = DType::f32);
+    Tensor allocate(Shape, DType = DType::f32, int padding = 0);
     /// Allocates what the backend keeps from forward to backward; called before the first run.
     void decide();
     Bound bound(size_t op) const;

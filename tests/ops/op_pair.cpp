@@ -35,8 +35,8 @@ Floats normals(size_t n, uint64_t seed, float mean, float deviation) {
 
 Doubles widened(const Floats& v) { return {v.begin(), v.end()}; }
 
-/// Returns values that bf16 represents exactly. No two neighbours are equal, because a maximum of
-/// equal values has no derivative.
+/// Returns values that bf16 and f16 represent exactly. No two neighbours are equal, because a
+/// maximum of equal values has no derivative.
 static Floats distinct(const Tensor& shape) {
     Floats v(shape.count());
     const size_t c = size_t(shape.shape.c);
@@ -44,11 +44,17 @@ static Floats distinct(const Tensor& shape) {
     return v;
 }
 
+/// Returns true if the device multiplies weights that are rounded to the type of the values.
+static bool rounds_weights(const Backend& device, const OpCase& c) {
+    return device.channel_multiple() > 1 && c.type() != DType::f32;
+}
+
 Pair::Pair(Backend& device, const OpCase& c, OpSetting setting)
-    : backend(device, c.graph, c.batch, setting), reference(c.graph, c.batch, setting) {
+    : backend(device, rounds_weights(device, c) ? c.padded : c.graph, c.batch, setting),
+      reference(c.graph, c.batch, setting) {
     for (const ValueId id : c.inputs()) {
         const auto* pool = std::get_if<Pool>(&c.op());
-        const Floats v = pool && pool->kind == Pool::max && c.type() == DType::bf16
+        const Floats v = pool && pool->kind == Pool::max && c.type() != DType::f32
                              ? distinct({nullptr, c.graph.values[id].batched(c.batch)})
                              : rounded(c.type(), normals(reference.values[id].size(), 100 + uint64_t(id),
                                                          id == c.inputs()[0] ? c.offset : 0));
@@ -68,6 +74,7 @@ Pair::Pair(Backend& device, const OpCase& c, OpSetting setting)
             else
                 e = p.init.a + 0.1f * e;  // running mean
         }
+        if (rounds_weights(device, c) && p.shape.n > 1) v = rounded(c.type(), v);  // vectors stay f32
         backend.set_param(id, v);
         reference.params[id] = widened(v);
     }
@@ -89,7 +96,8 @@ std::vector<OnDevice> all_cases() {
     std::vector<OnDevice> all;
     for (const std::string& device : test_devices())
         for (size_t i = 0; i < op_cases().size(); ++i) {
-            if (op_cases()[i].type() != DType::f32 && (device != "cpu" || !has_bf16())) continue;
+            if (const DType type = op_cases()[i].type(); device == "cpu" && type != DType::f32)
+                if (type == DType::f16 || !has_bf16()) continue;
             const std::set<ConvBy> ways = device == "cpu" ? ways_of(op_cases()[i]) : std::set<ConvBy>{};
             for (const ConvBy by : ways) all.push_back({device, i, by});
             if (ways.empty()) all.push_back({device, i});
@@ -101,6 +109,12 @@ std::vector<OnDevice> all_cases_but_losses() {
     std::vector<OnDevice> all = all_cases();
     std::erase_if(all, [](const OnDevice& o) { return output_of(o.op_case().op()) == none; });
     return all;
+}
+
+Backend& OnDevice::backend() const {
+    const DType type = op_case().type();
+    const bool low = device != "cpu" && type != DType::f32;
+    return shared_backend(device, by, !low ? Precision::f32 : type == DType::f16 ? Precision::f16 : Precision::bf16);
 }
 
 std::string name_of(const OnDevice& o) {

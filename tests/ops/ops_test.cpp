@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "tests/ops/op_cases.h"
 
@@ -28,10 +29,46 @@ double deviation(const Floats& got, const Doubles& expected) {
     return most;
 }
 
+/// Returns the bias of a convolution or linear layer; none for another op.
+ParamId bias_of(const Op& op) {
+    if (const auto* conv = std::get_if<Conv>(&op)) return conv->bias;
+    if (const auto* linear = std::get_if<Linear>(&op)) return linear->bias;
+    return none;
+}
+
 class Ops : public testing::TestWithParam<OnDevice> {
 protected:
     const OpCase& c_ = GetParam().op_case();
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam().device, GetParam().by);
+    Backend* const backend_ = &GetParam().backend();
+
+    /// The bias of an op that stores its product in low precision before it adds the bias: a second
+    /// rounding, so that the two are checked one after the other.
+    const ParamId bias_added_later_ =
+        GetParam().device == "cpu" || c_.type() == DType::f32 ? ParamId(none) : bias_of(c_.op());
+
+    /// Returns a pair on which forward ran, after checking its outputs.
+    Pair checked(const OpSetting& setting) {
+        Pair pair(*backend_, c_, setting);
+        Doubles bias;
+        if (bias_added_later_ != none) {
+            Doubles& reference = pair.reference.params[bias_added_later_];
+            bias = std::exchange(reference, Doubles(reference.size()));
+            pair.backend.set_param(bias_added_later_, Floats(bias.size()));
+        }
+        pair.backend.forward();
+        pair.reference.run();
+        check_outputs(pair);
+        if (bias_added_later_ != none) {
+            const ValueId y = output_of(c_.op());
+            Floats expected = pair.backend.value(y);
+            for (size_t i = 0; i < expected.size(); ++i) expected[i] += float(bias[i % bias.size()]);
+            pair.backend.set_param(bias_added_later_, Floats(bias.begin(), bias.end()));
+            pair.reference.params[bias_added_later_] = bias;
+            pair.backend.forward();
+            EXPECT_EQ(pair.backend.value(y), rounded(c_.type(), expected)) << "the product and its bias";
+        }
+        return pair;
+    }
 
     void check_outputs(const Pair& pair) {
         if (const ValueId y = output_of(c_.op()); y != none) {
@@ -47,10 +84,7 @@ protected:
 };
 
 TEST_P(Ops, ForwardIsTheReference) {
-    Pair pair(*backend_, c_, c_.setting);
-    pair.backend.forward();
-    pair.reference.run();
-    check_outputs(pair);
+    const Pair pair = checked(c_.setting);
     for (const ParamId id : params_of(c_.op())) {  // running statistics: one rounding of the update
         const Doubles& expected = pair.reference.params[id];
         EXPECT_LE(deviation(pair.backend.param(id), expected), 3e-7 * largest(expected)) << "parameter " << id;
@@ -60,11 +94,8 @@ TEST_P(Ops, ForwardIsTheReference) {
 TEST_P(Ops, InferenceIsTheReference) {
     OpSetting setting = c_.setting;
     setting.training = false;
-    Pair pair(*backend_, c_, setting);
-    pair.backend.forward();
-    const std::vector<Doubles> before = pair.reference.params;
-    pair.reference.run();
-    check_outputs(pair);
+    const std::vector<Doubles> before = Pair(*backend_, c_, setting).reference.params;
+    const Pair pair = checked(setting);
     for (const ParamId id : params_of(c_.op()))
         EXPECT_EQ(widened(pair.backend.param(id)), before[id]) << "parameter " << id;
 }
@@ -83,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(All, Ops, testing::ValuesIn(all_cases()),
 
 class OpsOf : public testing::TestWithParam<std::string> {
 protected:
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+    Backend* const backend_ = &shared_backend(GetParam());
 
     /// Returns the output of dropout for an input of ones.
     Floats dropped(int batch, int64_t first, uint64_t seed, int64_t step, bool whole_channels, int stream,
@@ -198,6 +229,33 @@ TEST_P(OpsOf, NormKeepsAConstantChannelFinite) {
     for (const float y : ops.value(1)) EXPECT_NEAR(y, 0.5f, 12345.678 * 316 * 1.2e-7);  // a x + b cancels
     for (const float var : ops.param(3)) EXPECT_FLOAT_EQ(var, 0.9f);
     for (const float dx : ops.gradient(0)) EXPECT_LT(std::abs(dx), 2e3);
+}
+
+TEST_P(OpsOf, BackendsAreSharedAndKeepNothingOfOtherTests) {
+    EXPECT_EQ(&shared_backend(GetParam()), backend_);
+    EXPECT_NE(&shared_backend(GetParam(), ConvBy::direct), backend_);
+    const std::unique_ptr<Backend> fresh = make_test_backend(GetParam(), ConvBy::direct);
+    Backend& shared = shared_backend(GetParam(), ConvBy::direct);
+    const auto gradients = [](Backend& backend, const OpCase& c) {
+        Pair pair(backend, c, c.setting);
+        const ValueId y = output_of(c.op());
+        pair.backend.set_gradient(y, normals(c.graph.values[y].batched(c.batch).count(), 300));
+        pair.backend.forward();
+        pair.backend.backward();
+        std::vector<Floats> all = {pair.backend.value(y)};
+        for (const ParamId id : c.trained()) all.push_back(pair.backend.param_gradient(id));
+        for (const ValueId id : c.inputs()) all.push_back(pair.backend.gradient(id));
+        return all;
+    };
+    for (const OpCase& c : op_cases())
+        if (c.name == "conv3_stride1_pad1_21to26_batch2" || c.name == "norm_21_relu" ||
+            c.name == "linear_735to3_batch5") {
+            const std::vector<Floats> first = gradients(shared, c);
+            EXPECT_EQ(gradients(*fresh, c), first) << c.name;
+            for (const OpCase& other : op_cases())
+                if (other.type() == DType::f32 && other.name.starts_with("linear")) gradients(shared, other);
+            EXPECT_EQ(gradients(shared, c), first) << c.name;
+        }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OpsOf, testing::ValuesIn(test_devices()), [](const auto& test) { return test.param; });

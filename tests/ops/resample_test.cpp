@@ -123,7 +123,7 @@ Batch read(Backend& backend, const Images& images, const Reading& r, int stored 
 
 class ResampleOn : public testing::TestWithParam<std::string> {
 protected:
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+    Backend* const backend_ = &shared_backend(GetParam());
 
     void check(const Reading& r) {
         const Images images(r.of_many_sizes);

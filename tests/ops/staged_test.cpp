@@ -78,7 +78,7 @@ struct Reading {
 
 class StagedOn : public testing::TestWithParam<std::string> {
 protected:
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+    Backend* const backend_ = &shared_backend(GetParam());
 
     struct Batch {
         std::vector<uint8_t> x;

@@ -39,7 +39,7 @@ Doubles expected_weights(const OptimizerSpec& o, const Floats& rates, const doub
 
 class StepOn : public testing::TestWithParam<std::string> {
 protected:
-    std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
+    Backend* const backend_ = &shared_backend(GetParam());
 
     /// Returns weights after `steps` updates on the device, from the same start and gradients.
     Floats updated(const OptimizerSpec& o, const Floats& rates, const double (&decay)[2]) {
