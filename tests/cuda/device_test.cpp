@@ -244,6 +244,10 @@ TEST_F(CudaDevice, TwoRanksOnTwoGpusEqualOne) {
     EXPECT_LE(deviation(losses(2, "grey", "mnist-conv --epochs 2 --no-graph --bucket-mib 4096"), one), 1e-4);
     EXPECT_LE(deviation(losses(2, "grey", "mnist-conv --epochs 2 --bf16-gradients"), one), 1e-2)
         << "a sum in bf16 is rounded by 2^-9";
+    EXPECT_LE(deviation(losses(2, "grey", "mnist-conv --epochs 2 --precision bf16 --bucket-mib 1"),
+                        losses(1, "grey", "mnist-conv --epochs 2 --precision bf16")),
+              1e-2)
+        << "gradients in bf16 are rounded before they are summed";
     EXPECT_LE(
         deviation(losses(2, "colour", "airbench94 --epochs 1 --sync-bn"), losses(1, "colour", "airbench94 --epochs 1")),
         1e-4);

@@ -7,6 +7,7 @@
 #include "backend/cuda/captured_tape.h"
 #include "backend/cuda/weight_copies.h"
 #include "backend/cuda/workspace.h"
+#include "backend/gpu/planning_backend.h"
 #include "tests/cuda/graphs.h"
 #include "tests/ops/op_harness.h"
 #include "train/program.h"
@@ -174,6 +175,50 @@ TEST(CudaProgram, BucketsAreReducedInOrderBeforeTheWait) {
             EXPECT_EQ(p.tape[p.tape.size() - 2].lane, Lane::communication) << "one all-reduce after backward";
         }
     }
+}
+
+/// Notes which gradients a program computes, finishes and passes on.
+class OrderOfGradients : public PlanningBackend {
+public:
+    OrderOfGradients() : PlanningBackend("", size_t(1) << 40, "", {.precision = Precision::bf16}, 1) {}
+    void backward(const Op& op, const Bound&, Tape&) override {
+        unfinished_ = unfinished_ || !params_of(op).empty();
+        computed_ += !params_of(op).empty();
+    }
+    void finish_gradients(Tape&) override { unfinished_ = false; }
+    void allreduce(Tensor, size_t, Tape&) override { pass_on(); }
+    void deposit(const ExactSums&, const float*, size_t, size_t, Tape&) override { pass_on(); }
+    void wait_allreduce(Tape&) override { pass_on(); }
+    int computed() const { return computed_; }
+    int passed_on() const { return passed_on_; }
+
+private:
+    void pass_on() {
+        EXPECT_FALSE(unfinished_) << "after " << computed_ << " ops";
+        ++passed_on_;
+    }
+    bool unfinished_ = false;
+    int computed_ = 0, passed_on_ = 0;
+};
+
+TEST(CudaProgram, GradientsAreFinishedBeforeTheyArePassedOn) {
+    const Graph g = cuda_graph("airbench94", 32, 3, 10, Precision::bf16);
+    const OptimizerSpec spec;
+    for (const bool logical : {false, true})
+        for (const size_t target : {size_t(1), size_t(1) << 16, size_t(1) << 30}) {
+            OrderOfGradients backend;
+            const State state(g, backend, &spec);
+            const ProgramPlan plan = plan_program(g, backend, {2, 2, 0, true});
+            const Buffer arena = backend.allocate(plan.memory.bytes), counters = backend.allocate(sizeof(Counters));
+            const std::vector<Bucket> buckets = plan_buckets(state.counts(), target);
+            const ExactSums sums{};
+            const LogicalRank rank{state.operands(), sums, true};
+            ProgramContext context{g, backend, state, arena, 1, false, static_cast<Counters*>(counters.get())};
+            if (logical) context.logical = &rank;
+            lower(context, plan, buckets, nullptr);
+            EXPECT_EQ(backend.passed_on(), int(buckets.size()) + !logical) << "buckets, and the wait for all of them";
+            EXPECT_GT(backend.computed(), 10);
+        }
 }
 
 }  // namespace
