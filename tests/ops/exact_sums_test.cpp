@@ -89,7 +89,8 @@ protected:
         return std::ilogb(largest) + 1;
     }
 
-    Backend* const backend_ = &shared_backend(GetParam());
+    // Not a shared one: a CPU's remembers, by address, sums that it holds for all of its programs.
+    const std::unique_ptr<Backend> backend_ = make_test_backend(GetParam());
     const Buffer integers_ = upload(*backend_, std::vector<int64_t>(all)),
                  exponents_ = upload(*backend_, std::vector<int32_t>(5, exponent::of_zero));
     ExactSums sums_{};
