@@ -91,8 +91,8 @@ TEST_F(CudaBranches, AreTheSameBitsWithNormsInConvolutions) {
     EXPECT_EQ(same_as_in_turn(g, 4, Precision::f16, NormBy::convolutions).with_norms, 2);
 }
 
-/// Builds two convolutions and a linear layer. The weight gradients of the last two, in f16, use
-/// the side branch's workspace and grow with `channels`; nothing in the main workspace does.
+/// Builds two convolutions and a linear layer. The weight gradients of the last two, in f16, lie in
+/// the gradients' workspace and grow with `channels`; nothing in the main workspace does.
 Graph two_convolutions(int channels) {
     GraphBuilder builder("two", 4, 4, 3, 10);
     const ValueId a = builder.conv("a", builder.input(), 8, 3, 1, 1, kaiming_fan_out(3, 8)),

@@ -66,22 +66,6 @@ TEST_F(CudaConversion, GivesTheSameBitsForBucketsOfAnySize) {
     }
 }
 
-// The second program needs more memory for its gradients than the first, which was captured before.
-TEST_F(CudaConversion, AStepIsCapturedAgainAfterItsMemoryMoved) {
-    const auto gpu = backend_in(Precision::bf16);
-    const Graph small = cuda_graph("mnist-conv", 28, 1, 10, Precision::bf16),
-                large = cuda_graph("airbench94", 32, 3, 10, Precision::bf16);
-    StepRunner alone(*gpu, small, 2, {}, 0.05f, 5, one_gradient);
-    for (int step = 0; step < 6; ++step) alone.step();
-    const auto other = backend_in(Precision::bf16);
-    StepRunner first(*other, small, 2, {}, 0.05f, 5, one_gradient);
-    for (int step = 0; step < 3; ++step) first.step();
-    StepRunner second(*other, large, 2, {}, 0.05f, 5, all_gradients);
-    for (int step = 0; step < 2; ++step) second.step();
-    for (int step = 0; step < 3; ++step) first.step();
-    EXPECT_EQ(first.weights(), alone.weights());
-}
-
 // The search for the first NaN reads a gradient after the step that writes it. Otherwise it would
 // find the NaN of the step before, and name the wrong layer.
 TEST_F(CudaConversion, AGradientIsProbedAfterIt) {
