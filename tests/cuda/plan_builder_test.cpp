@@ -2,6 +2,7 @@
 // these tests wait for one another, not for a time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <thread>
@@ -32,7 +33,7 @@ TEST(CudaPlanBuilder, AsManyWorksOverlapAsThereAreThreads) {
     std::atomic<int> begun = 0;
     std::atomic<bool> all = true;
     for (const char* key : {"a", "b", "c", "d"})
-        builder.add(key, [&](const std::stop_token&) {
+        builder.add(key, "family", [&](const std::stop_token&) {
             ++begun;
             if (!wait_until([&] { return begun == 4; })) all = false;
             return BuiltGraph{};
@@ -44,14 +45,14 @@ TEST(CudaPlanBuilder, AsManyWorksOverlapAsThereAreThreads) {
 
 TEST(CudaPlanBuilder, WithoutThreadsNothingIsTaken) {
     PlanBuilder builder(0);
-    builder.add("a", [](const std::stop_token&) { return BuiltGraph{}; });
+    builder.add("a", "family", [](const std::stop_token&) { return BuiltGraph{}; });
     EXPECT_FALSE(builder.take("a", nothing));
 }
 
 TEST(CudaPlanBuilder, WhatAWorkThrowsIsThrownWhereItIsTaken) {
     PlanBuilder builder(1);
-    builder.add("a", [](const std::stop_token&) -> BuiltGraph { fail(Exit::usage, "one line"); });
-    builder.add("b", [](const std::stop_token&) { return BuiltGraph{}; });
+    builder.add("a", "family", [](const std::stop_token&) -> BuiltGraph { fail(Exit::usage, "one line"); });
+    builder.add("b", "family", [](const std::stop_token&) { return BuiltGraph{}; });
     try {
         builder.take("a", nothing);
         FAIL() << "nothing was thrown";
@@ -66,7 +67,7 @@ TEST(CudaPlanBuilder, WhoWaitsIsCalledMeanwhile) {
     PlanBuilder builder(1);
     std::atomic<int> calls = 0;
     std::atomic<bool> called = false;
-    builder.add("a", [&](const std::stop_token&) {
+    builder.add("a", "family", [&](const std::stop_token&) {
         called = wait_until([&] { return calls >= 3; });
         return BuiltGraph{};
     });
@@ -78,13 +79,13 @@ TEST(CudaPlanBuilder, WhatIsAskedForComesBeforeWhatIsNot) {
     PlanBuilder builder(1);
     std::atomic<bool> begun = false, released = false;
     std::string order;  // filled by one thread, read after it ends
-    builder.add("first", [&](const std::stop_token&) {
+    builder.add("first", "family", [&](const std::stop_token&) {
         begun = true;
         wait_until([&] { return released.load(); });
         return BuiltGraph{};
     });
     for (const char* key : {"a", "b", "c"})
-        builder.add(key, [&order, key](const std::stop_token&) { return order += key, BuiltGraph{}; });
+        builder.add(key, "family", [&order, key](const std::stop_token&) { return order += key, BuiltGraph{}; });
     ASSERT_TRUE(wait_until([&] { return begun.load(); }));
     builder.take("c", [&] { released = true; });
     builder.take("a", nothing);
@@ -95,21 +96,50 @@ TEST(CudaPlanBuilder, WhatIsAskedForComesBeforeWhatIsNot) {
 TEST(CudaPlanBuilder, WhatIsDroppedEndsEarlyAndTheKeyIsFree) {
     PlanBuilder builder(1);
     std::atomic<bool> begun = false, stopped = false, later = false;
-    builder.add("a", [&](const std::stop_token& stop) {
+    builder.add("a", "family", [&](const std::stop_token& stop) {
         begun = true;
         stopped = wait_until([&] { return stop.stop_requested(); });
         return BuiltGraph{};
     });
-    builder.add("b", [&](const std::stop_token&) { return later = true, BuiltGraph{}; });
+    builder.add("b", "family", [&](const std::stop_token&) { return later = true, BuiltGraph{}; });
     ASSERT_TRUE(wait_until([&] { return begun.load(); }));
     builder.drop();
     EXPECT_FALSE(builder.take("a", nothing));
-    builder.add("a", [](const std::stop_token& stop) {
+    builder.add("a", "family", [](const std::stop_token& stop) {
         return stop.stop_requested() ? throw std::logic_error("it was dropped too") : BuiltGraph{};
     });
     EXPECT_TRUE(builder.take("a", nothing));
     EXPECT_TRUE(stopped);
     EXPECT_FALSE(later);
+}
+
+// In one family "b" is done and "a" under way. "c" was not begun, and "other" is of another family.
+TEST(CudaPlanBuilder, AFamilyIsRepeatedOnceAndNoOther) {
+    PlanBuilder builder(1);
+    std::atomic<bool> done = false, begun = false, again = false, stopped = false;
+    std::string order;  // filled by one thread, read after it ends
+    builder.add("other", "another", [&](const std::stop_token&) { return order += "o", BuiltGraph{}; });
+    builder.add("b", "family", [&](const std::stop_token&) {
+        order += again ? "B" : "b";
+        done = true;
+        return BuiltGraph{};
+    });
+    builder.add("a", "family", [&](const std::stop_token& stop) {
+        order += again ? "A" : "a";
+        begun = true;
+        if (!again) stopped = wait_until([&] { return stop.stop_requested(); });
+        return BuiltGraph{.graph = nullptr, .attempts = {{again ? 1 : 0, {true, 0}}}};
+    });
+    builder.add("c", "family", [&](const std::stop_token&) { return order += again ? "C" : "c", BuiltGraph{}; });
+    ASSERT_TRUE(wait_until([&] { return done && begun; }));
+    again = true;
+    builder.repeat("family");
+    EXPECT_EQ(builder.take("a", nothing).value().attempts.begin()->first, 1) << "the result of before";
+    for (const char* key : {"b", "c", "other"}) EXPECT_TRUE(builder.take(key, nothing)) << key;
+    EXPECT_TRUE(stopped);
+    std::string sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_EQ(sorted, "ABCabo") << order;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "backend/cuda/plan_builder.h"
 #include "backend/cuda/plan_table.h"
 #include "backend/cuda/plans.h"
+#include "backend/cuda/timing.h"
 #include "backend/cuda_queries.h"
 #include "tests/cuda/graphs.h"
 #include "tests/ops/op_harness.h"
@@ -212,7 +213,7 @@ TEST_P(CudaPlansOf, ThreadsBuildWhatOneThreadBuilds) {
     const Cudnn cudnn = Cudnn::of_chip(chip_description(GetParam()));
     PlanBuilder builder(4);
     for (const NamedPlan& plan : plans)
-        builder.add(plan.spec.key(), [&cudnn, &plan](const std::stop_token& stop) {
+        builder.add(plan.spec.key(), plan.spec.family(), [&cudnn, &plan](const std::stop_token& stop) {
             return build_candidates(cudnn, plan.spec, "", true, stop);
         });
     for (const PlanRow& row : rows) {

@@ -3,6 +3,7 @@
 // operands of its kind.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -22,7 +23,9 @@ size_t cudnnGetVersion() { return 0; }  // callers use this address to find the 
 
 namespace convoy::cuda {
 
-struct Cudnn::Native {};
+struct Cudnn::Native {
+    mutable std::atomic<int> users = 0;  // threads that build with this handle
+};
 Cudnn::Cudnn() : native_(std::make_unique<Native>()) {}
 Cudnn::Cudnn(cudaStream_t) : Cudnn() {}
 Cudnn::~Cudnn() = default;
@@ -38,7 +41,7 @@ std::string Cudnn::version() { return "emulated"; }
 
 struct CudnnGraph::Native {
     PlanSpec spec;
-    BuildWith with;
+    const Cudnn* builds;  // null: built with the device's properties
     int device;
     std::string reason;
 };
@@ -57,9 +60,9 @@ bool cudnn_is(const char* what) {
 
 }  // namespace
 
-CudnnGraph::CudnnGraph(const Cudnn&, const PlanSpec& spec, BuildWith with)
-    : native_(new Native{spec, with, current_device(), ""}) {
-    if (with == BuildWith::properties && cudnn_is("out-of-memory")) throw std::bad_alloc();
+CudnnGraph::CudnnGraph(const Cudnn&, const PlanSpec& spec, const Cudnn* builds)
+    : native_(new Native{spec, builds, current_device(), ""}) {
+    if (!builds && cudnn_is("out-of-memory")) throw std::bad_alloc();
 }
 CudnnGraph::~CudnnGraph() = default;
 int CudnnGraph::candidates() const { return 3; }
@@ -69,6 +72,9 @@ std::string CudnnGraph::name(int candidate) const {
 }
 bool CudnnGraph::compiles(int) const { return false; }
 bool CudnnGraph::build(int candidate, std::string& why) {
+    std::atomic<int> nobody = 0, &users = native_->builds ? native_->builds->native().users : nobody;
+    if (users++ > 0) throw std::logic_error("two threads use one handle of cuDNN");
+    const std::shared_ptr<void> leave(nullptr, [&](void*) { --users; });
     if (const char* seconds = std::getenv("EMULATED_BUILD_SECONDS"))  // simulates compilation for the device
         std::this_thread::sleep_for(std::chrono::duration<double>(std::atof(seconds)));
     if (candidate == 0) why = "it is not to be built";
@@ -81,8 +87,7 @@ void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& g
     if (candidate == 1 && fatal && native_->spec.key().find(fatal) != std::string::npos) std::raise(SIGKILL);
     if (candidate != 2) throw std::runtime_error("this plan cannot run");
     if (native_->device != current_device()) throw std::runtime_error("this plan is of another device");
-    if (native_->with == BuildWith::properties && cudnn_is("bound-to-handles"))
-        throw std::runtime_error("this plan is of another handle");
+    if (!native_->builds && cudnn_is("bound-to-handles")) throw std::runtime_error("this plan is of another handle");
     std::vector<Slot> wanted = operands_of(native_->spec), got;
     std::map<Slot, void*> operands;
     for (const auto& [slot, data] : given) {
@@ -95,9 +100,15 @@ void CudnnGraph::run(int candidate, const std::vector<std::pair<Slot, void*>>& g
     constexpr double products_of_a_thread = 1024;
     const PlanSpec& s = native_->spec;
     if (test::is_left_out(double(s.x.count()) * s.y.c * s.kernel * s.kernel / products_of_a_thread)) return;
-    test::put_on_stream(stream, [spec = native_->spec, operands, workspace] {
+    const char* wrong = std::getenv("EMULATED_WRONG_PLAN");
+    const bool is_wrong = wrong && s.key().find(wrong) != std::string::npos;
+    test::put_on_stream(stream, [spec = native_->spec, operands, workspace, is_wrong] {
         std::memset(workspace, 0xff, 64);
         test::run_by_loops(spec, operands);
+        constexpr unsigned char sign = 0x80;
+        for (const Slot slot : {Slot::y, Slot::dx, Slot::dweight})
+            if (is_wrong && operands.contains(slot))
+                static_cast<unsigned char*>(operands.at(slot))[size_of(spec.type) - 1] ^= sign;
     });
 }
 

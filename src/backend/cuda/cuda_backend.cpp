@@ -119,7 +119,7 @@ std::shared_ptr<const Ways> CudaBackend::decide(const Outline& outline) {
     } while (!plans_.build(ways->plans()));
     plans_.save();
     for (const std::string& text : ways->notes) note(text);
-    for (const std::string& text : plans_.left_out()) note(text);
+    for (const std::string& text : plans_.notes()) note(text);
     if (plans_.unmet() > 0)
         note(
             "cuDNN cannot build some plans of the checkpoint here: they are chosen anew, so that results agree with "

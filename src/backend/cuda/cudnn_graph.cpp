@@ -3,7 +3,6 @@
 #include <cudnn_frontend.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "backend/cuda/cudnn_text.h"
 
@@ -70,15 +69,6 @@ fe::DataType_t fe_type(DType type) {
         case DType::bf16: return fe::DataType_t::BFLOAT16;
         default: return fe::DataType_t::FLOAT;
     }
-}
-
-const char* name_of(Slot slot) {
-    constexpr const char* names[] = {"x",           "weight",    "y",        "dy",     "dx",     "dweight",
-                                     "residual",    "scale",     "bias",     "mean",   "invstd", "running_mean",
-                                     "running_var", "next_mean", "next_var", "dscale", "dbias",  "sum",
-                                     "squares",     "dy_factor", "x_factor", "offset"};
-    static_assert(std::size(names) == size_t(Slot::offset));
-    return names[size_t(slot) - 1];
 }
 
 /// Builds the graph of a spec. cuDNN orders dimensions n, c, h, w; by its stride, c varies fastest.
@@ -246,16 +236,16 @@ struct CudnnGraph::Native {
 
     int64_t plan(int candidate) const { return candidates.at(size_t(candidate)); }
 
-    fe::error_t make(const PlanSpec& spec, BuildWith with) {
-        const bool by_handle = cudnn.handle && with == BuildWith::handle;
-        if (!by_handle) graph.set_device_properties(cudnn.properties);
+    /// `handle`: null to build with the device's properties.
+    fe::error_t make(const PlanSpec& spec, cudnnHandle_t handle) {
+        if (!handle) graph.set_device_properties(cudnn.properties);
         graph.set_io_data_type(fe_type(spec.type))
             .set_intermediate_data_type(fe::DataType_t::FLOAT)
             .set_compute_data_type(fe::DataType_t::FLOAT);
         if (spec.multiprocessors > 0) graph.set_sm_count(spec.multiprocessors);
         Builder(graph, spec).build();
         fe::error_t e = graph.validate();
-        if (e.is_good()) e = by_handle ? graph.build_operation_graph(cudnn.handle) : graph.build_operation_graph();
+        if (e.is_good()) e = handle ? graph.build_operation_graph(handle) : graph.build_operation_graph();
         if (e.is_good()) e = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
         if (e.is_bad()) return e;
         // Repeating a run must give the same bits, and exact specs must be computed in full f32.
@@ -269,9 +259,10 @@ struct CudnnGraph::Native {
     }
 };
 
-CudnnGraph::CudnnGraph(const Cudnn& cudnn, const PlanSpec& spec, BuildWith with)
-    : native_(new Native{cudnn.native(), {}, {}, ""}) {
-    if (fe::error_t e = native_->make(spec, with); e.is_bad()) native_->reason = e.get_message();
+CudnnGraph::CudnnGraph(const Cudnn& runs, const PlanSpec& spec, const Cudnn* builds)
+    : native_(new Native{runs.native(), {}, {}, ""}) {
+    fe::error_t e = native_->make(spec, builds ? builds->native().handle : nullptr);
+    if (e.is_bad()) native_->reason = e.get_message();
 }
 CudnnGraph::~CudnnGraph() = default;
 int CudnnGraph::candidates() const { return int(native_->candidates.size()); }

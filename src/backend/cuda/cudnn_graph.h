@@ -33,16 +33,15 @@ private:
     std::unique_ptr<Native> native_;
 };
 
-/// How cuDNN identifies the device while it builds plans. Only one thread at a time may use the
-/// handle; any number of threads may use the device's properties. An absent chip has properties
-/// only.
-enum class BuildWith { handle, properties };
-
 class CudnnGraph {
 public:
     /// Builds the graph and lists its candidates: those of heuristics A, then the fallback list.
     /// Leaves out engines that are not deterministic, or less exact than the spec demands.
-    CudnnGraph(const Cudnn&, const PlanSpec&, BuildWith = BuildWith::handle);
+    CudnnGraph(const Cudnn& cudnn, const PlanSpec& spec) : CudnnGraph(cudnn, spec, &cudnn) {}
+    /// Runs with the handle of `runs`. Builds with that of `builds`, which must outlive the graph,
+    /// or with the device's properties if `builds` is null or an absent chip. Only one thread at a
+    /// time may use a handle; any number of threads may use the device's properties.
+    CudnnGraph(const Cudnn& runs, const PlanSpec&, const Cudnn* builds);
     ~CudnnGraph();
 
     int candidates() const;

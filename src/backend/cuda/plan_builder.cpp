@@ -26,8 +26,8 @@ bool Search::enough() const {
 }
 
 BuiltGraph build_candidates(const Cudnn& cudnn, const PlanSpec& spec, const std::string& engine, bool hurried,
-                            std::stop_token stop) {
-    BuiltGraph built{std::make_shared<CudnnGraph>(cudnn, spec, BuildWith::properties)};
+                            std::stop_token stop, const Cudnn* handle) {
+    BuiltGraph built{std::make_shared<CudnnGraph>(cudnn, spec, handle)};
     Search search(spec, hurried || !engine.empty());
     for (int i = 0; i < built.graph->candidates() && !search.enough() && !stop.stop_requested(); ++i) {
         if (!engine.empty() && built.graph->name(i) != engine) continue;
@@ -41,17 +41,36 @@ BuiltGraph build_candidates(const Cudnn& cudnn, const PlanSpec& spec, const std:
     return built;
 }
 
-void PlanBuilder::add(const std::string& key, Work work) {
-    if (most_threads_ == 0 || results_.contains(key)) return;
-    std::packaged_task<BuiltGraph()> task([work = std::move(work), stop = stop_.get_token()] { return work(stop); });
-    results_[key] = task.get_future();
+PlanBuilder::Task PlanBuilder::task_of(const std::string& key, Order& order) {
+    order.stop = std::stop_source();
+    std::packaged_task<BuiltGraph()> task([work = order.work, stop = order.stop.get_token()] { return work(stop); });
+    order.result = task.get_future();
+    return {key, std::move(task)};
+}
+
+void PlanBuilder::add(const std::string& key, const std::string& family, Work work) {
+    if (most_threads_ == 0 || orders_.contains(key)) return;
+    Order& order = orders_[key];
+    order.family = family;
+    order.work = std::move(work);
     {
         const std::lock_guard lock(mutex_);
-        queue_.push_back({key, std::move(task)});
+        queue_.push_back(task_of(key, order));
     }
     wake_.notify_one();
     if (int(threads_.size()) < most_threads_)
         threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
+}
+
+void PlanBuilder::repeat(const std::string& family) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, order] : orders_) {
+        const auto is_this = [&, &k = key](const Task& t) { return t.key == k; };
+        if (order.family != family || std::any_of(queue_.begin(), queue_.end(), is_this)) continue;
+        order.stop.request_stop();
+        queue_.push_front(task_of(key, order));  // it was taken from the front
+    }
+    wake_.notify_all();
 }
 
 void PlanBuilder::serve(const std::stop_token& stop) {
@@ -66,26 +85,25 @@ void PlanBuilder::serve(const std::stop_token& stop) {
 }
 
 std::optional<BuiltGraph> PlanBuilder::take(const std::string& key, const std::function<void()>& meanwhile) {
-    const auto at = results_.find(key);
-    if (at == results_.end()) return std::nullopt;
+    const auto at = orders_.find(key);
+    if (at == orders_.end()) return std::nullopt;
     {
         // Move this work to the front of the queue; earlier work was not asked for yet.
         const std::lock_guard lock(mutex_);
         const auto queued = std::find_if(queue_.begin(), queue_.end(), [&](const Task& t) { return t.key == key; });
         if (queued != queue_.end()) std::rotate(queue_.begin(), queued, queued + 1);
     }
-    while (at->second.wait_for(poll_every) != std::future_status::ready) meanwhile();
-    std::future<BuiltGraph> result = std::move(at->second);
-    results_.erase(at);
+    while (at->second.result.wait_for(poll_every) != std::future_status::ready) meanwhile();
+    std::future<BuiltGraph> result = std::move(at->second.result);
+    orders_.erase(at);
     return result.get();
 }
 
 void PlanBuilder::drop() {
     const std::lock_guard lock(mutex_);
     queue_.clear();
-    results_.clear();
-    stop_.request_stop();
-    stop_ = std::stop_source();
+    for (auto& [key, order] : orders_) order.stop.request_stop();
+    orders_.clear();
 }
 
 }  // namespace convoy::cuda

@@ -1,6 +1,7 @@
 // Builds cuDNN's plans on several threads while one thread times them, because a fused plan
 // compiles for seconds. The threads build with the device's properties, because only one thread at
-// a time may use a cuDNN handle. From cuDNN 9.8 on, such a plan runs with any handle.
+// a time may use a cuDNN handle. From cuDNN 9.8 on, such a plan should run with any handle. If
+// those of a family do not, each thread builds that family with a separate handle.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -44,8 +45,10 @@ struct BuiltGraph {
 
 /// Builds the candidates that a search will time, as far as that is known in advance. If `engine`
 /// is not empty, builds only the candidate of that name. Builds for the current device of the
-/// calling thread, and ends early once a stop is requested.
-BuiltGraph build_candidates(const Cudnn&, const PlanSpec&, const std::string& engine, bool hurried, std::stop_token);
+/// calling thread, and ends early once a stop is requested. Builds with `handle`, or with the
+/// device's properties if that is null.
+BuiltGraph build_candidates(const Cudnn&, const PlanSpec&, const std::string& engine, bool hurried, std::stop_token,
+                            const Cudnn* handle = nullptr);
 
 class PlanBuilder {
 public:
@@ -58,7 +61,9 @@ public:
 
     /// Queues work; threads take it in this order. Does nothing without threads, or if the key is
     /// queued already.
-    void add(const std::string& key, Work);
+    void add(const std::string& key, const std::string& family, Work);
+    /// Discards the results of this family that were not taken, and queues their work again.
+    void repeat(const std::string& family);
     /// Returns the result of work that was added; nullopt if none was. Blocks until it is done and
     /// calls `meanwhile` every few milliseconds. Throws what the work threw.
     std::optional<BuiltGraph> take(const std::string& key, const std::function<void()>& meanwhile);
@@ -70,15 +75,22 @@ private:
         std::string key;
         std::packaged_task<BuiltGraph()> work;
     };
+    struct Order {
+        std::string family;
+        Work work;
+        std::stop_source stop;
+        std::future<BuiltGraph> result;
+    };
+    /// Returns an order's task, whose result replaces the one that the order had.
+    static Task task_of(const std::string& key, Order&);
     void serve(const std::stop_token&);
 
     const int most_threads_;
     std::mutex mutex_;
     std::condition_variable_any wake_;
-    std::deque<Task> queue_;                                  // guarded by mutex_
-    std::map<std::string, std::future<BuiltGraph>> results_;  // used by the calling thread only
-    std::stop_source stop_;                                   // stops all work that is not yet dropped
-    std::vector<std::jthread> threads_;                       // last, because threads use the other members
+    std::deque<Task> queue_;               // guarded by mutex_
+    std::map<std::string, Order> orders_;  // not yet taken, by key; used by the calling thread only
+    std::vector<std::jthread> threads_;    // last, because threads use the other members
 };
 
 }  // namespace convoy::cuda

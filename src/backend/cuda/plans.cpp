@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "backend/cuda/captured_tape.h"
 #include "backend/cuda/kernel_trial.h"
 #include "backend/cuda/random_memory.h"
+#include "backend/cuda/timing.h"
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/durable.h"
@@ -13,8 +13,6 @@
 namespace convoy::cuda {
 namespace {
 
-constexpr int timed_runs = 5;
-constexpr size_t timed_together = 4, most_turns = 16;
 constexpr double save_every = 5;   // seconds, so that a run stopped while choosing resumes there
 constexpr double most_wait = 120;  // seconds for the plans of one spec; after it the watchdog sees no progress
 
@@ -53,12 +51,21 @@ void Plans::build_ahead(const PlanSpec& spec) {
     const PlanChoice* choice = known(key);
     if (plans_.contains(key) || (choice && choice->time() == missing)) return;
     const std::string engine = choice && choice->has_engine() ? choice->engine : "";
-    builder_.add(key, [this, spec, engine, hurried = !in_time(), device = device_](const std::stop_token& stop) {
-        check(cudaSetDevice(device), "choosing the device");
-        BuiltGraph built = build_candidates(cudnn_, spec, engine, hurried, stop);
+    const Family& family = families_[spec.family()];
+    const auto work = [this, spec, engine, hurried = !in_time(), &family](const std::stop_token& stop) {
+        check(cudaSetDevice(device_), "choosing the device");
+        const Cudnn* handle = family.by_handle ? &handle_of_thread() : nullptr;
+        BuiltGraph built = build_candidates(cudnn_, spec, engine, hurried, stop, handle);
         for (const auto& [candidate, attempt] : built.attempts) built_ += attempt.built;
         return built;
-    });
+    };
+    builder_.add(key, spec.family(), work);
+}
+
+const Cudnn& Plans::handle_of_thread() {
+    const std::lock_guard lock(handles_mutex_);
+    const auto at = handles_.find(std::this_thread::get_id());
+    return at != handles_.end() ? at->second : handles_.emplace(std::this_thread::get_id(), stream_).first->second;
 }
 
 std::optional<BuiltGraph> Plans::built_ahead(const std::string& key) {
@@ -102,17 +109,30 @@ std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from
     return as_known(spec, from);
 }
 
-/// Returns true if the plans that were built ahead, without the handle, run with the handle. This
-/// is tried once per family of plans.
+/// Returns true if the plans that a thread built ahead run with the handle of this one. This is
+/// tried until a plan of the family has run. If they do not, the threads change to handles.
 bool Plans::serves(const BuiltGraph& ahead, const PlanSpec& spec) {
     if (ahead.graph->candidates() == 0) return false;  // with the handle there may be some
-    bool& runs = runs_apart_[spec.family()];
+    Family& family = families_[spec.family()];
     bool any = false;
     for (const auto& [candidate, attempt] : ahead.attempts) {
         any = any || attempt.built;
-        runs = runs || (attempt.built && time_candidate(*ahead.graph, candidate, spec, false));
+        family.runs = family.runs || (attempt.built && time_candidate(*ahead.graph, candidate, spec, false));
     }
-    return runs || !any;
+    if (family.runs || !any) return true;
+    if (!family.by_handle.exchange(true)) builder_.repeat(spec.family());
+    return false;
+}
+
+std::set<std::string> Plans::notes() const {
+    std::set<std::string> all = trials_.notes();
+    std::string families;
+    for (const auto& [name, family] : families_)
+        if (family.by_handle) families += (families.empty() ? "" : ", ") + name;
+    if (!families.empty())
+        all.insert("cuDNN's plans did not run if built from the GPU's properties; threads build these with handles: " +
+                   families);
+    return all;
 }
 
 Plan Plans::choose(const PlanSpec& spec) {
@@ -251,28 +271,9 @@ float Plans::run_candidate(const CudnnGraph& graph, int candidate, const PlanSpe
     return untimed;
 }
 
-size_t turns(size_t bytes, size_t cache) { return std::min(2 * cache / std::max<size_t>(bytes, 1) + 1, most_turns); }
-
 float Plans::measure(const std::vector<std::function<void()>>& works) {
     waited_ += options_.alive();
-    works[0]();  // loads the kernels
-    // Like the steps of a program, several run from one graph, so that the host does not matter.
-    const size_t runs = std::max(timed_together, works.size());
-    const ExecutableGraph together = capture(stream_, [&] {
-        for (size_t i = 0; i < runs; ++i) works[i % works.size()]();
-    });
-    const Event start(true), stop(true);
-    float least = untimed;
-    for (int run = -1; run < timed_runs; ++run) {
-        check(cudaEventRecord(start.get(), stream_), "timing a plan");
-        check(cudaGraphLaunch(together.get(), stream_), "timing a plan");
-        check(cudaEventRecord(stop.get(), stream_), "timing a plan");
-        check(cudaEventSynchronize(stop.get()), "timing a plan");
-        float milliseconds = 0;
-        check(cudaEventElapsedTime(&milliseconds, start.get(), stop.get()), "timing a plan");
-        if (run >= 0) least = std::min(least, 1000 * milliseconds / float(runs));
-    }
-    return least;
+    return microseconds_of(works, stream_);
 }
 
 void Plans::save() {

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/handles.h"
@@ -28,10 +30,6 @@ struct Plan {
         graph->run(candidate, operands, workspace_at, stream);
     }
 };
-
-/// Returns the number of operand sets of `bytes` each over which timed runs rotate. With enough
-/// sets a cache of `cache` bytes cannot hold data that training would read from memory. At most 16.
-size_t turns(size_t bytes, size_t cache);
 
 class Plans {
 public:
@@ -68,8 +66,9 @@ public:
     /// counted in unmet().
     void take(const PlanChoices&, bool binding);
     int unmet() const { return unmet_; }
-    /// Returns a line for each engine that is left out because it ended an earlier process.
-    const std::set<std::string>& left_out() const { return trials_.notes(); }
+    /// Returns lines for people: each engine that is left out because it ended an earlier process,
+    /// and families that had to be built with handles.
+    std::set<std::string> notes() const;
     /// Writes the cache file if something was measured; failure is not an error.
     void save();
     /// Sets whether save() writes; one of the ranks that share the file does.
@@ -89,7 +88,16 @@ private:
     /// them in turn.
     float measure(const std::vector<std::function<void()>>& works);
 
+    /// A family of plans, as the builder's threads build them.
+    struct Family {
+        bool runs = false;  ///< plans that threads have built run here
+        /// Set once plans that were built with the device's properties did not run: threads then
+        /// build with separate handles.
+        std::atomic<bool> by_handle = false;
+    };
     bool serves(const BuiltGraph& ahead, const PlanSpec&);
+    /// Returns the handle of the calling thread, which builds with it.
+    const Cudnn& handle_of_thread();
     /// Builds a candidate here, unless a thread did so. `seconds` are those of the thread, else 0.
     BuiltGraph::Attempt build(const BuiltGraph&, int candidate);
     void build_ahead(const PlanSpec&);
@@ -116,9 +124,11 @@ private:
     double spent_ = 0, waited_ = 0;  // seconds
     int device_ = 0;                 // the current device of the constructing thread
     std::atomic<int> built_ = 0;
-    std::map<std::string, Plan> plans_;       // by key; a null graph: there is no engine
-    std::map<std::string, bool> runs_apart_;  // by family: a plan built without the handle runs
-    PlanBuilder builder_;                     // last, because its threads use the other members
+    std::mutex handles_mutex_;
+    std::map<std::thread::id, Cudnn> handles_;  // guarded by handles_mutex_; graphs need them
+    std::map<std::string, Plan> plans_;         // by key; a null graph: there is no engine
+    std::map<std::string, Family> families_;    // by name
+    PlanBuilder builder_;                       // last, because its threads use the other members
 };
 
 }  // namespace convoy::cuda

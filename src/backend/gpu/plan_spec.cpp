@@ -1,9 +1,19 @@
 #include "backend/gpu/plan_spec.h"
 
 #include <cmath>
+#include <iterator>
 #include <sstream>
 
 namespace convoy::cuda {
+
+const char* name_of(Slot slot) {
+    constexpr const char* names[] = {"x",           "weight",    "y",        "dy",     "dx",     "dweight",
+                                     "residual",    "scale",     "bias",     "mean",   "invstd", "running_mean",
+                                     "running_var", "next_mean", "next_var", "dscale", "dbias",  "sum",
+                                     "squares",     "dy_factor", "x_factor", "offset"};
+    static_assert(std::size(names) == size_t(Slot::offset));
+    return names[size_t(slot) - 1];
+}
 
 std::string PlanSpec::family() const {
     constexpr const char* names[] = {"conv", "conv-data-gradient", "conv-weight-gradient", "norm", "norm-gradient"};

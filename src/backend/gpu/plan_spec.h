@@ -37,6 +37,9 @@ enum class Slot : int64_t {
     offset
 };
 
+/// Returns "running_mean" for Slot::running_mean.
+const char* name_of(Slot);
+
 struct PlanSpec {
     enum Kind {
         /// y = x * weight. `statistics`: also writes sum(y) and sum(y^2) per channel, for a batch
