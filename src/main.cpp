@@ -32,9 +32,10 @@ using Arguments = std::vector<std::string>;
 struct Command {
     const char *name, *does;
     std::function<int(Comm&, const Arguments&)> run;
-    OptionGroups (*options)();                       ///< for help
-    int (*without_mpi)(const Arguments&) = nullptr;  ///< what runs instead, on rank 0
-    bool computes = false;                           ///< its threads wait for each other many times a second
+    OptionGroups (*options)();                         ///< for help
+    int (*without_mpi)(const Arguments&) = nullptr;    ///< what runs instead, on rank 0
+    bool computes = false;                             ///< its threads wait for each other many times a second
+    bool (*needs_no_mpi)(const Arguments&) = nullptr;  ///< whether `without_mpi` runs; null: always
 };
 
 /// A command that runs on one rank and needs no others.
@@ -80,7 +81,7 @@ const Command commands[] = {
                 options_of_predict),
     computing("demo", "show how ranks split a batch: forward only, as DataParallel", demo, options_of_demo),
     {"comm-test", "check sums over ranks, and measure them", comm_test, options_of_comm_test},
-    {"info", "print versions and the ranks with their devices", info, options_of_info}};
+    {"info", "print versions and the ranks with their devices", info, options_of_info, run_plans, false, runs_plans}};
 
 /// Returns null if there is no such command.
 const Command* find_command(const std::string& name) {
@@ -151,7 +152,9 @@ std::optional<int> answer(const Arguments& args) {
 std::optional<int> run_without_mpi(const Arguments& args) {
     const Command* found = args.empty() ? nullptr : find_command(args[0]);
     if (!found || !found->without_mpi) return std::nullopt;
-    return launched_rank() == 0 ? found->without_mpi({args.begin() + 1, args.end()}) : 0;
+    const Arguments own(args.begin() + 1, args.end());
+    if (found->needs_no_mpi && !found->needs_no_mpi(own)) return std::nullopt;
+    return launched_rank() == 0 ? found->without_mpi(own) : 0;
 }
 
 [[noreturn]] void fail_as_unknown(const std::string& command) {

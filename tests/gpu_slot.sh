@@ -127,6 +127,14 @@ properties() {
   grep -q '^gpu *available' "$work/info" && "$BUILD/convoy_tests" --gtest_color=no --gtest_filter='CudaChips.*'
 }
 
+# Each kind of cuDNN's plans alone: whether it runs, is right, and how fast. Batches of 64 keep the
+# checks on the host short.
+plan_probe() { # PRECISION
+  local model=(resnet50 --batch-per-rank 64)
+  [[ -z $rehearsal ]] || model=(resnet18 --image-size 16x16x3 --batch-per-rank 2)
+  "$BUILD/convoy" info --run --precision "$1" --plans "${model[@]}"
+}
+
 # In a rehearsal: the same precision and options, of the fastest model.
 line() { # MODEL PRECISION BATCH [OPTION...]
   [[ -z $rehearsal ]] && echo "$*" || echo "airbench94 $2 2 ${*:4}"
@@ -245,6 +253,7 @@ on_cuda() { local filter; printf -v filter ':All/%sOn.*/cuda' "$@"; echo "${filt
 
 call_A() {
   run_body properties 40 properties
+  run_body plan_probe 70 plan_probe f16
   bench bench_resnet50_f16 60 100 "$(line resnet50 f16 256 --norm-by kernels --tune 15)" --peer none
   run_tests new_kernels 40 "$(on_cuda Resample Jittered Mixed Staged ExactSums Feed Gather Mixing Resampling)"
   local replays='All/CudaDeviceSteps.Captured*' branches='CudaBranches.AreTheSameBitsAs*:CudaBranches.AStep*'
@@ -252,6 +261,7 @@ call_A() {
   run_tests captured 50 "$replays/mnist_conv_*:$replays/resnet18_f16:CudaBackends.*:$branches:CudaOrder.*:$device"
   run_tests fused 70 "$(golden '_f16_norms_by_convolutions' resnet18_imagenet):$(
     golden '_*f16_norms_by_plans' resnet18_imagenet):CudaDevice.ConvolutionsInF16*"
+  run_body plan_probe_bf16 60 plan_probe bf16
   run_tests golden_f32 50 "$(golden '' resnet18_cifar resnet18_imagenet)"
   run_body placements 25 placements
   bench bench_resnet50_bf16 60 100 "$(line resnet50 bf16 256 --norm-by kernels --tune 15)" --peer none

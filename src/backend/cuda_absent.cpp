@@ -15,6 +15,12 @@ std::string plan_table(const Graph&, const PlannedStep&, const std::string&) {
     fail(Exit::usage, "--plans: " + cuda_unavailable());
 }
 
+int first_capability() { fail(Exit::usage, "--run: " + cuda_unavailable()); }
+
+bool probe_plans(const std::vector<cuda::PlanSpec>&, const std::function<void(const std::string&)>&) {
+    return first_capability() > 0;
+}
+
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions&, Comm&) {
     fail_everywhere(Exit::usage, "--device cuda: " + cuda_unavailable() + "; use --device cpu");
 }

@@ -13,6 +13,8 @@ std::unique_ptr<Backend> make_backend(const BackendOptions&, Comm&);
 std::string unavailable();
 Versions versions();
 std::string plan_table(const Graph&, const PlannedStep&, const std::string& chip);
+int first_capability();
+bool probe_plans(const std::vector<PlanSpec>&, const std::function<void(const std::string&)>& say);
 }  // namespace cuda
 
 /// The functions of cuda_queries.h that the shared object answers, under their names there.
@@ -23,6 +25,8 @@ struct CudaEntry {
     std::string (*unavailable)();
     Versions (*versions)();
     std::string (*plan_table)(const Graph&, const PlannedStep&, const std::string& chip);
+    int (*first_capability)();
+    bool (*probe_plans)(const std::vector<cuda::PlanSpec>&, const std::function<void(const std::string&)>& say);
 };
 
 /// The table's symbol in the shared object.

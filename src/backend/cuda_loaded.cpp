@@ -103,6 +103,16 @@ std::string plan_table(const Graph& graph, const PlannedStep& step, const std::s
     return opened.backend->plan_table(graph, step, chip);
 }
 
+int first_capability() {
+    const Opened opened = open_backend();
+    if (!opened.backend) fail(Exit::usage, "--run: " + opened.problem);
+    return opened.backend->first_capability();
+}
+
+bool probe_plans(const std::vector<cuda::PlanSpec>& specs, const std::function<void(const std::string&)>& say) {
+    return open_backend().backend->probe_plans(specs, say);
+}
+
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& comm) {
     Opened opened;
     comm.together([&] {

@@ -2,6 +2,7 @@
 // libraries and plans. An executable without that backend has these functions too
 // (cuda_absent.cpp).
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "backend/backend.h"
 
 namespace convoy {
+
+namespace cuda {
+struct PlanSpec;
+}
 
 /// The batch norm algorithm on GPUs: the fastest one, or a named one wherever it exists. The named
 /// ones are: fused into convolutions, cuDNN's plans, our kernels.
@@ -42,5 +47,13 @@ struct PlannedStep {
 /// Returns a table of what cuDNN offers for a step on a chip ("h100", "a100"), which may be absent.
 /// Throws Exit::usage.
 std::string plan_table(const Graph&, const PlannedStep&, const std::string& chip);
+/// Returns the compute capability of the first visible GPU, as 90. Throws Exit::usage without one.
+int first_capability();
+/// How long one of cuDNN's engines may take in probe_plans().
+constexpr unsigned probe_seconds = 30;
+/// Runs these plans on the first visible GPU. Calls `say` with a line for each, after lines "trying
+/// KEY = ENGINE" for each engine that it is about to build and run. Returns true if all were right.
+/// Ends the process if an engine takes longer than `probe_seconds`.
+bool probe_plans(const std::vector<cuda::PlanSpec>&, const std::function<void(const std::string&)>& say);
 
 }  // namespace convoy

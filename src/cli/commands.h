@@ -44,6 +44,10 @@ int plot_cells(const std::string& json, const std::string& out);
 int predict(const std::vector<std::string>& args);
 /// Prints versions and who runs where; collective.
 int info(Comm& comm, const std::vector<std::string>& args);
+/// Returns true for arguments of `info` that run plans, which needs no MPI.
+bool runs_plans(const std::vector<std::string>& args);
+/// Runs cuDNN's plans of a model on the GPU that is here: `info --plans MODEL --run`.
+int run_plans(const std::vector<std::string>& args);
 
 // The options of each, for help. They need no MPI.
 OptionGroups options_of_bench();

@@ -9,76 +9,22 @@
 #include "backend/gpu/precisions.h"
 #include "base/version.h"
 #include "cli/choices.h"
-#include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/info_options.h"
 #include "cli/versions.h"
 #include "comm/comm.h"
 #include "comm/network.h"
-#include "model/models.h"
 
 namespace convoy {
 
 namespace {
 
-namespace po = boost::program_options;
-
-constexpr const char* on_cpu = "cpu";  // --chip
-
-struct InfoOptions {
-    std::string plans, chip, precision, size, stem;
-    int64_t batch = 0, classes = 0;
-};
-
-po::options_description description(InfoOptions& o) {
-    po::options_description options;
-    options.add_options()  //
-        ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"),
-         "how a training step of this model runs: what cuDNN has for a GPU, which need not be here, or which way each "
-         "convolution takes on this CPU")  //
-        ("chip", po::value<std::string>(&o.chip)->default_value("h100")->value_name("NAME"),
-         chip_names(on_cpu).c_str())  //
-        ("precision", po::value<std::string>(&o.precision)->default_value("")->value_name("TYPE"),
-         (help_of(precision_choices()) + "; by default bf16, or f16 or f32 on GPUs that have no better").c_str())   //
-        ("batch-per-rank", po::value<int64_t>()->default_value(128)->value_name("N"), "samples per rank and step")  //
-        ("image-size", po::value<std::string>(&o.size)->default_value("")->value_name("HxWxC"),
-         "of the images; by default what the model takes, else 224x224x3")  //
-        ("classes", po::value<int64_t>()->default_value(0)->value_name("N"),
-         "of the labels; 0: 10 for a model of small images, else 1000")  //
-        ("stem", po::value<std::string>(&o.stem)->default_value("auto")->value_name("KIND"),
-         "of the resnets: imagenet, cifar or auto");
-    return options;
-}
-
-InfoOptions parse_info(const std::vector<std::string>& args) {
-    InfoOptions o;
-    po::variables_map values = parse(description(o), args);
-    po::notify(values);
-    o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
-    o.classes = value_in_range(values, "classes", 0, 1 << 24);
-    return o;
-}
-
-Graph graph_of(const InfoOptions& o, Precision precision) {
-    ModelOptions model = usual_images(o.plans, {1, 224, 224, 3});
-    if (model.h == 224) model.classes = 1000;
-    if (!o.size.empty()) {
-        const Shape size = parse_image_size("image-size", o.size);
-        model.h = size.h;
-        model.w = size.w;
-        model.c = size.c;
-    }
-    if (o.classes > 0) model.classes = int(o.classes);
-    model.stem = o.stem;
-    const int multiple = o.chip == on_cpu ? 1 : tensor_core_multiple;
-    return with_precision(fuse(build_model(model)), precision, multiple);
-}
-
 /// Throws Exit::usage for a chip that is not known, or does not compute in the precision.
 Precision precision_of(const InfoOptions& o) {
-    const int capability = o.chip == on_cpu ? 0 : find_chip(o.chip, on_cpu).capability;
-    if (o.precision.empty()) return o.chip == on_cpu ? Precision::bf16 : cuda::usual_precision(capability);
+    const int capability = o.chip == chip_of_cpu ? 0 : find_chip(o.chip, chip_of_cpu).capability;
+    if (o.precision.empty()) return o.chip == chip_of_cpu ? Precision::bf16 : cuda::usual_precision(capability);
     const Precision precision = choose("precision", o.precision, precision_choices());
-    if (o.chip != on_cpu) cuda::check_precision(precision, capability, "--chip " + o.chip);
+    if (o.chip != chip_of_cpu) cuda::check_precision(precision, capability, "--chip " + o.chip);
     return precision;
 }
 
@@ -89,7 +35,7 @@ std::string plans_of(Comm& comm, const InfoOptions& o) {
         precision = precision_of(o);
         graph = graph_of(o, precision);
     });
-    if (o.chip == on_cpu) return conv_table(graph, {.precision = precision}, comm);
+    if (o.chip == chip_of_cpu) return conv_table(graph, {.precision = precision}, comm);
     std::string table;
     comm.together([&] {
         if (comm.root()) table = plan_table(graph, {.batch = int(o.batch), .precision = precision}, o.chip);
@@ -108,11 +54,6 @@ void print_libraries() {
 }
 
 }  // namespace
-
-OptionGroups options_of_info() {
-    InfoOptions unused;
-    return one_group(description(unused));
-}
 
 int info(Comm& comm, const std::vector<std::string>& args) {
     InfoOptions options;

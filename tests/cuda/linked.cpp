@@ -16,6 +16,12 @@ std::string plan_table(const Graph& graph, const PlannedStep& step, const std::s
     return cuda::plan_table(graph, step, chip);
 }
 
+int first_capability() { return cuda::first_capability(); }
+
+bool probe_plans(const std::vector<cuda::PlanSpec>& specs, const std::function<void(const std::string&)>& say) {
+    return cuda::probe_plans(specs, say);
+}
+
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options, Comm& comm) {
     return cuda::make_backend(options, comm);
 }

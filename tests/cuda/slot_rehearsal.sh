@@ -76,13 +76,15 @@ nothing_sleeps() {
 
 run_A() {
   call 'OUT=../a ./run gpu-slot A'
-  stages a 'properties 0' 'bench_resnet50_f16 0' 'new_kernels 0' 'captured 0' 'fused 0' 'golden_f32 0' 'placements 0' \
-    'bench_resnet50_bf16 0' 'bench_airbench94 0' 'ops 0' 'op_gradients 0' 'steps 0' 'golden_low_by_kernels 0' \
+  stages a 'properties 0' 'plan_probe 0' 'bench_resnet50_f16 0' 'new_kernels 0' 'captured 0' 'fused 0' \
+    'plan_probe_bf16 0' 'golden_f32 0' 'placements 0' 'bench_resnet50_bf16 0' 'bench_airbench94 0' 'ops 0' 'op_gradients 0' 'steps 0' 'golden_low_by_kernels 0' \
     'golden_low_measured 0' 'two_ranks 0' 'resume 0' 'memcheck_images absent'
   results a 3
   files a
   check "device properties are in the log" grep -q '"totalGlobalMem":' "$place/a/log.txt"
   check "no test was skipped, and no filter without a test" [ "$(grep -cE '^\[  (SKIPPED \] |PASSED  \] 0 tests)' "$place/a/log.txt")" = 0 ]
+  check "no plan of the probe is wrong, and each precision has several" \
+    [ "$(grep -cE ', error [0-9.e-]+ of [a-z_]+, replays alike, built without a handle$' "$place/a/log.txt")" -ge 30 ]
   check "a profile by operation is in the log" grep -q '^conv weight gradient ' "$place/a/log.txt"
 }
 

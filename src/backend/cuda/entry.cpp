@@ -9,6 +9,8 @@ extern "C" const CudaEntry convoy_cuda = {.commit = CONVOY_COMMIT,
                                           .make_backend = cuda::make_backend,
                                           .unavailable = cuda::unavailable,
                                           .versions = cuda::versions,
-                                          .plan_table = cuda::plan_table};
+                                          .plan_table = cuda::plan_table,
+                                          .first_capability = cuda::first_capability,
+                                          .probe_plans = cuda::probe_plans};
 
 }  // namespace convoy

@@ -58,6 +58,22 @@ std::vector<NamedPlan> plans_of(const Graph& graph, int batch, const WayOptions&
     return plans;
 }
 
+std::vector<PlanSpec> first_of_families(const std::vector<NamedPlan>& plans, size_t most) {
+    std::vector<std::vector<PlanSpec>> families;
+    for (const NamedPlan& plan : plans) {
+        const auto same = std::find_if(families.begin(), families.end(), [&](const std::vector<PlanSpec>& family) {
+            return family[0].family() == plan.spec.family();
+        });
+        if (same == families.end())
+            families.push_back({plan.spec});
+        else if (same->size() < most)
+            same->push_back(plan.spec);
+    }
+    std::vector<PlanSpec> all;
+    for (const std::vector<PlanSpec>& family : families) all.insert(all.end(), family.begin(), family.end());
+    return all;
+}
+
 GradientPairs gradient_pairs(const Graph& graph, int batch, const WayOptions& options) {
     const GradientFlow flow = gradient_flow(graph);
     const GpuWays ways = decide_unmeasured({graph, batch, true, flow}, options);

@@ -23,6 +23,9 @@ struct NamedPlan {
 };
 std::vector<NamedPlan> plans_of(const Graph&, int batch, const WayOptions&);
 
+/// Returns the first `most` plans of each family, family after family.
+std::vector<PlanSpec> first_of_families(const std::vector<NamedPlan>&, size_t most);
+
 /// The layers that have both gradients.
 struct GradientPairs {
     std::vector<std::string> side_by_side;
