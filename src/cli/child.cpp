@@ -31,9 +31,10 @@ sigset_t passed_on_set() {
 }
 
 /// Replaces a forked child by the program; only calls that are safe after fork().
-[[noreturn]] void become(char* const* words, const sigset_t& mask, pid_t parent) {
+[[noreturn]] void become(char* const* words, const sigset_t& mask, pid_t parent, int output) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(127);
+    for (int descriptor = 1; output >= 0 && descriptor <= 2; ++descriptor) ::dup2(output, descriptor);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);  // exec resets the handlers
     ::execvp(words[0], words);
     ::_exit(127);
@@ -58,7 +59,7 @@ ChildSignals::~ChildSignals() {
 
 int ChildSignals::received() const { return first; }
 
-int ChildSignals::run(const std::vector<std::string>& words) {
+int ChildSignals::run(const std::vector<std::string>& words, int output) {
     std::vector<char*> pointers;
     for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
     pointers.push_back(nullptr);
@@ -66,7 +67,7 @@ int ChildSignals::run(const std::vector<std::string>& words) {
     sigset_t mask;
     ::sigprocmask(SIG_BLOCK, &set, &mask);  // until the child's number is known
     const pid_t parent = ::getpid(), started = first == 0 ? ::fork() : -1;
-    if (started == 0) become(pointers.data(), mask, parent);
+    if (started == 0) become(pointers.data(), mask, parent, output);
     child = started;
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     if (started < 0) return first == 0 ? 127 : 128 + first;

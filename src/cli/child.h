@@ -19,7 +19,8 @@ public:
 
     /// Runs a program, found as a shell finds it, to its end. Returns its exit code, 128 + the
     /// signal that ended it, or 127 if it cannot be started. The program ends if this process does.
-    int run(const std::vector<std::string>& words);
+    /// What it writes to stdout and stderr goes to the file `output`, unless that is -1.
+    int run(const std::vector<std::string>& words, int output = -1);
 };
 
 }  // namespace convoy

@@ -1,19 +1,20 @@
 // convoy info --plans MODEL --run: runs two plans of each family on the GPU that is here. Each
 // family runs in a separate process, because an engine that faults or hangs ends its process.
-#include <sys/wait.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
+#include <sstream>
 
 #include "backend/cuda_queries.h"
 #include "backend/gpu/plan_list.h"
 #include "backend/gpu/precisions.h"
-#include "base/shell_word.h"
 #include "base/text.h"
+#include "cli/child.h"
 #include "cli/choices.h"
 #include "cli/commands.h"
 #include "cli/info_options.h"
@@ -31,45 +32,41 @@ size_t end_of_family(const std::vector<cuda::PlanSpec>& specs, size_t first) {
 }
 
 /// Returns the command that runs lines from `line` on, counted from 1.
-std::string command_of(const InfoOptions& o, Precision precision, size_t line) {
-    std::string text = "exec " + shell_word(std::filesystem::read_symlink("/proc/self/exe").string()) + " info";
-    const std::vector<std::string> words = {"--plans",
-                                            o.plans,
-                                            "--precision",
-                                            name_of(precision),
-                                            "--batch-per-rank",
-                                            std::to_string(o.batch),
-                                            "--image-size",
-                                            o.size,
-                                            "--classes",
-                                            std::to_string(o.classes),
-                                            "--stem",
-                                            o.stem,
-                                            "--run=" + std::to_string(line)};
-    for (size_t i = 0; i < words.size(); ++i)
-        if (!words[i].empty() && (i + 1 == words.size() || !words[i | 1].empty())) text += " " + shell_word(words[i]);
-    return text + " 2>&1";
+std::vector<std::string> command_of(const InfoOptions& o, Precision precision, size_t line) {
+    std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe").string(), "info"};
+    const std::vector<std::pair<const char*, std::string>> options = {{"--plans", o.plans},
+                                                                      {"--precision", name_of(precision)},
+                                                                      {"--batch-per-rank", std::to_string(o.batch)},
+                                                                      {"--image-size", o.size},
+                                                                      {"--classes", std::to_string(o.classes)},
+                                                                      {"--stem", o.stem}};
+    for (const auto& [name, value] : options)
+        if (!value.empty()) words.insert(words.end(), {name, value});
+    words.push_back("--run=" + std::to_string(line));
+    return words;
 }
 
-std::string words_of(int status, const std::string& said) {
-    if (WIFEXITED(status)) return said.empty() ? "ended with code " + std::to_string(WEXITSTATUS(status)) : said;
-    if (WTERMSIG(status) == SIGALRM) return "took longer than " + std::to_string(probe_seconds) + " s";
-    return std::string("ended its process: ") + strsignal(WTERMSIG(status));
+/// Returns why a process ended early; `said` is its error message.
+std::string words_of(int code, const std::string& said) {
+    if (code == 128 + SIGALRM) return "took longer than " + std::to_string(probe_seconds) + " s";
+    if (code > 128) return std::string("ended its process: ") + strsignal(code - 128);
+    return said.empty() ? "ended with code " + std::to_string(code) : said;
 }
 
-/// Runs lines from `line` to the end of its family in another process. Prints a line for each one
-/// that it finishes, and one for that in which it ended. Returns the next line to run; `right` is
-/// cleared if a plan was not right.
-size_t run_family(const std::string& command, const std::vector<cuda::PlanSpec>& specs, size_t line, bool& right) {
+std::string text_of(int file) {
+    std::string text(size_t(::lseek(file, 0, SEEK_END)), ' ');
+    text.resize(size_t(std::max<ssize_t>(0, ::pread(file, text.data(), text.size(), 0))));
+    return text;
+}
+
+/// Prints the lines that a process has written about lines from `line` on, and how it ended in the
+/// line that it did not finish. Returns the next line to run.
+size_t print_family(const std::vector<cuda::PlanSpec>& specs, size_t line, int code, const std::string& text) {
     const size_t end = end_of_family(specs, line);
     const std::string trying = "trying ", problem = "convoy: ";
     std::string engine, said;
-    FILE* from = ::popen(command.c_str(), "re");
-    if (!from) fail(Exit::usage, "--run: no process can be started; see ulimit -u");
-    char* text = nullptr;
-    size_t room = 0;
-    for (ssize_t length; (length = ::getline(&text, &room, from)) > 0;) {
-        const std::string one(text, size_t(length) - (text[length - 1] == '\n'));
+    std::istringstream lines(text);
+    for (std::string one; std::getline(lines, one);) {
         if (one.starts_with(trying)) {
             engine = one.substr(trying.size());
         } else if (one.starts_with(problem)) {
@@ -77,18 +74,30 @@ size_t run_family(const std::string& command, const std::vector<cuda::PlanSpec>&
         } else {
             line += line < end && one.starts_with(specs[line].key() + " ");
             std::printf("%s\n", printable(one).c_str());
-            std::fflush(stdout);
         }
     }
-    std::free(text);
-    const int status = ::pclose(from);
-    right = right && status == 0;
     if (line == end) return end;
     const std::string key = specs[line].key();
     engine = engine.starts_with(key + " = ") ? engine.substr(key.size() + 3) + " " : "";
-    std::printf("%-76s %s\n", key.c_str(), printable(engine + words_of(status, said)).c_str());
-    std::fflush(stdout);
+    std::printf("%-76s %s\n", key.c_str(), printable(engine + words_of(code, said)).c_str());
     return line + 1;
+}
+
+int run_families(const InfoOptions& o, Precision precision, const std::vector<cuda::PlanSpec>& specs) {
+    ChildSignals signals;
+    bool right = true;
+    for (size_t line = 0; line < specs.size();) {
+        const int file = ::memfd_create("plans", MFD_CLOEXEC);
+        if (file < 0) fail(Exit::usage, "--run: no file can be opened; see ulimit -n");
+        const int code = signals.run(command_of(o, precision, line + 1), file);
+        const std::string text = text_of(file);
+        ::close(file);
+        if (signals.received() != 0) return 128 + signals.received();
+        right = right && code == 0;
+        line = print_family(specs, line, code, text);
+        std::fflush(stdout);
+    }
+    return right ? int(Exit::done) : 1;
 }
 
 }  // namespace
@@ -107,21 +116,16 @@ int run_plans(const std::vector<std::string>& args) {
     const Graph graph = graph_of(o, precision);
     const auto specs =
         cuda::first_of_families(cuda::plans_of(graph, int(o.batch), {.precision = precision}), plans_of_family);
-    bool right = true;
-    if (o.line > 0) {
-        if (o.line > int64_t(specs.size()))
-            fail(Exit::usage, formatted("--run=%d: there are %zu lines", int(o.line), specs.size()));
-        const size_t first = size_t(o.line) - 1;
-        const std::vector<cuda::PlanSpec> some(specs.begin() + std::ptrdiff_t(first),
-                                               specs.begin() + std::ptrdiff_t(end_of_family(specs, first)));
-        right = probe_plans(some, [](const std::string& line) {
-            std::printf("%s\n", line.c_str());
-            std::fflush(stdout);
-        });
-    } else {
-        for (size_t line = 0; line < specs.size();)
-            line = run_family(command_of(o, precision, line + 1), specs, line, right);
-    }
+    if (o.line == 0) return run_families(o, precision, specs);
+    if (o.line > int64_t(specs.size()))
+        fail(Exit::usage, formatted("--run=%d: there are %zu lines", int(o.line), specs.size()));
+    const size_t first = size_t(o.line) - 1;
+    const std::vector<cuda::PlanSpec> some(specs.begin() + std::ptrdiff_t(first),
+                                           specs.begin() + std::ptrdiff_t(end_of_family(specs, first)));
+    const bool right = probe_plans(some, [](const std::string& line) {
+        std::printf("%s\n", line.c_str());
+        std::fflush(stdout);
+    });
     return right ? int(Exit::done) : 1;
 }
 

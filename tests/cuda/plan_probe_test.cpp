@@ -8,7 +8,6 @@
 #include <regex>
 #include <sstream>
 
-#include "backend/cuda/plan_reference.h"
 #include "backend/cuda_queries.h"
 #include "backend/gpu/plan_list.h"
 #include "tests/support/cluster.h"
@@ -83,10 +82,12 @@ TEST_F(CudaPlanProbe, AnEngineThatFaultsCostsOneLine) {
         EXPECT_NE(lines[i].find(" broken ended its process: Killed"), std::string::npos) << lines[i];
     }
     EXPECT_EQ(lost, 1) << f.out;
-    // A training leaves that engine out; so does the next probe.
+    // A training leaves that engine out and says so; so does the next probe.
     const Finished next =
         probe(resnet + " --precision f16", "EMULATED_FATAL_PLAN='" + family + " n2 16x16x64->16x16x64'");
     EXPECT_EQ("", failure(next)) << next.out;
+    EXPECT_EQ(count(next.out, "cuDNN's engine broken is not tried for '" + family), 1) << next.out;
+    EXPECT_EQ(lines_of(next.out).size(), whole.size() + 1) << next.out;
 }
 
 TEST_F(CudaPlanProbe, AWrongElementIsFoundInEveryFamily) {

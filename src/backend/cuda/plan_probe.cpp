@@ -205,6 +205,9 @@ bool probe_plans(const std::vector<PlanSpec>& specs, const std::function<void(co
     const Cudnn cudnn(stream.get());
     TrialLog trials(cache_path(device.name, Cudnn::version()));
     bool right = true;
+    for (const PlanSpec& spec : specs)
+        for (const std::string& note : trials.notes())
+            if (note.find("'" + spec.key() + "'") != std::string::npos) say(note);
     for (const PlanSpec& spec : specs) try {
             right = Probe(spec, cudnn, trials, say).run(device.l2) && right;
         } catch (const std::bad_alloc&) {

@@ -28,7 +28,7 @@ public:
     using Output = std::function<float(Slot, size_t)>;
     struct Error {
         double relative = 0;  ///< the largest difference by the output's largest expected magnitude
-        Slot slot{};          ///< the output that has it
+        Slot slot = Slot::y;  ///< the output that has it
     };
     /// Compares samples of all outputs. Expects sums that a convolution's plan also writes to be
     /// sums of the output that it wrote.
