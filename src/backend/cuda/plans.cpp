@@ -110,7 +110,7 @@ std::optional<Plan> Plans::as_known(const PlanSpec& spec, const BuiltGraph& from
 }
 
 /// Returns true if the plans that a thread built ahead run with the handle of this one. This is
-/// tried until a plan of the family has run. If they do not, the threads change to handles.
+/// tried until a plan of the family has run.
 bool Plans::serves(const BuiltGraph& ahead, const PlanSpec& spec) {
     if (ahead.graph->candidates() == 0) return false;  // with the handle there may be some
     Family& family = families_[spec.family()];
@@ -119,9 +119,24 @@ bool Plans::serves(const BuiltGraph& ahead, const PlanSpec& spec) {
         any = any || attempt.built;
         family.runs = family.runs || (attempt.built && time_candidate(*ahead.graph, candidate, spec, false));
     }
-    if (family.runs || !any) return true;
-    if (!family.by_handle.exchange(true)) builder_.repeat(spec.family());
-    return false;
+    return family.runs || !any;
+}
+
+/// Builds a plan here that a thread built and that did not run. If that one runs, the threads
+/// change to handles for its family.
+BuiltGraph Plans::build_with_handle(const BuiltGraph& ahead, const PlanSpec& spec) {
+    BuiltGraph here{std::make_shared<CudnnGraph>(cudnn_, spec)};
+    bool runs = false;
+    for (const auto& [candidate, attempt] : ahead.attempts)
+        for (int i = 0; attempt.built && !runs && i < here.graph->candidates(); ++i) {
+            if (here.graph->name(i) != ahead.graph->name(candidate)) continue;
+            const auto start = Clock::now();
+            const bool built = build(here, i).built;
+            here.attempts[i] = {built, seconds_since(start)};
+            runs = built && time_candidate(*here.graph, i, spec, false);
+        }
+    if (runs && !families_[spec.family()].by_handle.exchange(true)) builder_.repeat(spec.family());
+    return here;
 }
 
 std::set<std::string> Plans::notes() const {
@@ -130,8 +145,7 @@ std::set<std::string> Plans::notes() const {
     for (const auto& [name, family] : families_)
         if (family.by_handle) families += (families.empty() ? "" : ", ") + name;
     if (!families.empty())
-        all.insert("cuDNN's plans did not run if built from the GPU's properties; threads build these with handles: " +
-                   families);
+        all.insert("cuDNN's plans run here only if built with a handle; threads build these with handles: " + families);
     return all;
 }
 
@@ -139,7 +153,10 @@ Plan Plans::choose(const PlanSpec& spec) {
     const std::string key = spec.key();
     const double start = worked();
     std::optional<BuiltGraph> graph = built_ahead(key);
-    if (!graph || !serves(*graph, spec)) graph = BuiltGraph{std::make_shared<CudnnGraph>(cudnn_, spec)};
+    if (!graph)
+        graph = BuiltGraph{std::make_shared<CudnnGraph>(cudnn_, spec)};
+    else if (!serves(*graph, spec))
+        graph = build_with_handle(*graph, spec);
     if (std::optional<Plan> known = as_known(spec, *graph)) return *known;
     Search search(spec, !in_time());
     const Plan best = fastest(spec, *graph, search);

@@ -91,11 +91,12 @@ private:
     /// A family of plans, as the builder's threads build them.
     struct Family {
         bool runs = false;  ///< plans that threads have built run here
-        /// Set once plans that were built with the device's properties did not run: threads then
-        /// build with separate handles.
+        /// Set once a plan did not run that was built with the device's properties, but ran when it
+        /// was built with a handle. Threads then build with separate handles.
         std::atomic<bool> by_handle = false;
     };
     bool serves(const BuiltGraph& ahead, const PlanSpec&);
+    BuiltGraph build_with_handle(const BuiltGraph& ahead, const PlanSpec&);
     /// Returns the handle of the calling thread, which builds with it.
     const Cudnn& handle_of_thread();
     /// Builds a candidate here, unless a thread did so. `seconds` are those of the thread, else 0.
