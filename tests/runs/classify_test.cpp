@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 class Classify : public testing::Test {
 protected:
-    /// A linear model of pictures that are cut to 16x16 pixels, and one of pictures that are resized
-    /// to a short side of 20 first, both trained for an epoch.
+    /// A model of pictures that are cut to 16x16 pixels, one of pictures that are resized to a short
+    /// side of 20 first, and a linear one of grey images of 28x28, each trained for an epoch.
     static void SetUpTestSuite() {
         folder_ = new TempDir;
         make_image_folder(at("photos"), 3, 20);
@@ -25,9 +25,12 @@ protected:
               std::tuple("resized", "--short-side 20", "--resize 20 --image-size 16")}) {
             ASSERT_EQ("", failure(convoy_alone(std::string("convert imagefolder --from ") + at("photos") +
                                                " --val-share 0.3 " + convert + " --to " + at(name))));
-            ASSERT_EQ("", failure(convoy_alone(std::string("train --device cpu --threads 1 --model linear --lr 0.02 ") +
-                                               train + " --data " + at(name) + " --output " + at(name) + "-run")));
+            ASSERT_EQ("", failure(convoy_alone(std::string("train --device cpu --threads 2 --model resnet18 ") + train +
+                                               " --data " + at(name) + " --output " + at(name) + "-run")));
         }
+        make_data(at("grey"), 64, 16, "28x28x1");
+        ASSERT_EQ("", failure(convoy_alone("train --device cpu --model mnist-linear --data " + at("grey") +
+                                           " --output " + at("grey-run"))));
     }
     static void TearDownTestSuite() { delete folder_; }
     static std::string at(const std::string& name) { return folder_->path(name); }
@@ -78,32 +81,29 @@ TEST_F(Classify, LogitsAreThoseOfTheWeightsInTheFile) {
     if (python.empty()) GTEST_SKIP() << "no python3 with h5py and Pillow";
     write_file(out_.path("check.py"), R"(import h5py, numpy, sys
 from PIL import Image
-model, file, picture = h5py.File(sys.argv[1]), h5py.File(sys.argv[2]), numpy.asarray(Image.open(sys.argv[3]))
+model, file, picture = h5py.File(sys.argv[1]), h5py.File(sys.argv[2]), Image.open(sys.argv[3]).convert("L")
 tensors = model["tensors"]
-weight = [t[...] for t in tensors.values() if t.ndim == 4 and t.shape[0] == 3 and t.shape[3] > 3]
-weight = (weight or [t[...] for n, t in tensors.items() if n.endswith("weight")])[0]
-bias = [t[...] for n, t in tensors.items() if n.endswith("bias")][0].reshape(-1)
-x = (picture / 255 - model.attrs["mean"]) / model.attrs["stddev"]
-wanted = weight.reshape(3, -1).astype("f8") @ x.reshape(-1) + bias
-error = abs(wanted - file["logits"][0]).max()
-assert error < 1e-4, (wanted, file["logits"][0])
+weight, bias = ([t[...] for n, t in tensors.items() if n.endswith(end)][0] for end in (".weight", ".bias"))
+x = (numpy.asarray(picture) / 255 - model.attrs["mean"]) / model.attrs["stddev"]
+wanted = weight.reshape(10, -1).astype("f8") @ x.reshape(-1) + bias.reshape(-1)
+assert numpy.allclose(wanted, file["logits"][0], rtol=1e-5, atol=1e-5), (wanted, file["logits"][0])
 assert file["prediction"][0] == wanted.argmax() and file["label"][0] == -1
 assert file["image"][0].decode() == sys.argv[3], file["image"][0]
-assert list(file.attrs["class_names"]) == ["n00000000", "n00000001", "n00000002"]
+assert list(file.attrs["class_names"]) == [n.decode() for n in model.attrs["class_names"]]
 print("ok")
 )");
     const std::string picture = out_.path("exact.png");
     ASSERT_EQ(run(python +
-                  " -c \"from PIL import Image; import random; im = Image.new('RGB', (16, 16)); "
-                  "im.putdata([tuple(random.randrange(256) for c in range(3)) for i in range(256)]); im.save('" +
+                  " -c \"from PIL import Image; import random; im = Image.new('RGB', (28, 28)); "
+                  "im.putdata([tuple(random.randrange(256) for c in range(3)) for i in range(784)]); im.save('" +
                   picture + "')\"")
                   .code,
               0);
-    ASSERT_EQ("", failure(classify("cut", picture + " --to " + out_.path("p.h5"))));
-    const Finished f = run(python + " " + out_.path("check.py") + " " + at("cut-run/model-best.h5") + " " +
+    ASSERT_EQ("", failure(classify("grey", picture + " --to " + out_.path("p.h5"))));
+    const Finished f = run(python + " " + out_.path("check.py") + " " + at("grey-run/model-best.h5") + " " +
                            out_.path("p.h5") + " " + picture);
     EXPECT_EQ(f.out, "ok\n") << f.err;
-    EXPECT_EQ("", refusal(classify("cut", picture + " --to " + out_.path("p.h5")), Exit::usage, {"--overwrite"}));
+    EXPECT_EQ("", refusal(classify("grey", picture + " --to " + out_.path("p.h5")), Exit::usage, {"--overwrite"}));
 }
 
 TEST_F(Classify, FoldersArchivesAndListsAreTheSameOnAnyRanks) {
