@@ -39,9 +39,10 @@ HARDEN := $(if $(DEBUG)$(SANITIZE),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) -fsta
 CXXFLAGS += -std=c++20 $(OPT) $(HARDEN) -march=$(MARCH) -fopenmp -Wall -Wextra -Wshadow -Werror $(WNO)
 LDFLAGS  += $(OPT) -fopenmp -Wl,-z,relro,-z,now -L$(ONEDNN)/lib
 LDLIBS   += $(shell $(MPICXX) --showme:link 2>/dev/null | sed 's/-lmpi_cxx//') $(HDF5_LIBS) -lhdf5_hl -ldnnl -lboost_program_options -lhwloc -larchive -ljpeg -lpng -ltiff -lwebpdemux -lwebp -lgif -lcrypto -lz -ldl
-# Folders where programs look for oneDNN: their own, one in a checkout that was moved as a whole,
-# and the one at build time. Not in LDFLAGS, because a copied checkout must not be rebuilt.
-RPATHS = -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../$(ONEDNN)/lib:$(call in_quotes,$(abspath $(ONEDNN)))/lib$(if $(CUDA_ON),:$(call in_quotes,$(abspath $(CUDA)))/lib64)'
+# The folder where programs look for oneDNN. It does not depend on where the program lies: in /tmp,
+# anybody could put a library beside it. Not in LDFLAGS: a checkout that was moved is only linked
+# again, not compiled.
+RPATHS = -Wl,-rpath,'$(call in_quotes,$(abspath $(ONEDNN)))/lib$(if $(CUDA_ON),:$(call in_quotes,$(abspath $(CUDA)))/lib64)'
 # Escapes text for use within single quotes of a shell.
 in_quotes = $(subst ','\'',$1)
 
@@ -94,13 +95,13 @@ endif
 all: $(BUILD)/convoy ## build/convoy; with CUDA also build/libconvoy_cuda.so, its backend for GPUs
 
 # -rdynamic: the CUDA backend uses the executable's functions.
-$(BUILD)/convoy: $(OBJECTS) | $(CUDA_BACKEND)
+$(BUILD)/convoy: $(OBJECTS) $(BUILD)/rpaths | $(CUDA_BACKEND)
 	@echo link $@
-	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) $(if $(CUDA_ON),-rdynamic) -o $@ $^ $(LDLIBS)
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) $(if $(CUDA_ON),-rdynamic) -o $@ $(OBJECTS) $(LDLIBS)
 
-$(BUILD)/libconvoy_cuda.so: $(CUDA_OBJECTS)
+$(BUILD)/libconvoy_cuda.so: $(CUDA_OBJECTS) $(BUILD)/rpaths
 	@echo link $@
-	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -shared -Wl,--exclude-libs,ALL -o $@ $^ $(CUDA_LIBS)
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -shared -Wl,--exclude-libs,ALL -o $@ $(CUDA_OBJECTS) $(CUDA_LIBS)
 
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -127,6 +128,10 @@ $(BUILD)/src/backend/cpu/winograd.o: CXXFLAGS += -Wno-uninitialized -Wno-maybe-u
 
 # The stamp changes with the flags, and then everything is rebuilt.
 FLAGS := $(subst ',,$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA_LIBS) $(CUDA_FLAGS) $(NVCCFLAGS) $(PIC))
+# Programs are linked again when this changes.
+$(BUILD)/rpaths: FORCE
+	@mkdir -p $(@D); echo '$(call in_quotes,$(RPATHS))' | cmp -s - $@ || echo '$(call in_quotes,$(RPATHS))' > $@
+
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 

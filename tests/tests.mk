@@ -45,10 +45,10 @@ $(BUILD)/emulated:
 $(BUILD)/emulated/libconvoy_cuda.so: $(EMULATED_OBJECTS)
 	@echo link $@
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lboost_context
-$(BUILD)/emulated/convoy_tests: $(TESTED) $(EMULATED_OBJECTS) $(filter-out $(KERNEL_TESTS) %/cuda/plans_test.o %/cuda/chip_plans_test.o %/cuda/graphs_test.o,$(TEST_OBJECTS))
+$(BUILD)/emulated/convoy_tests: $(TESTED) $(EMULATED_OBJECTS) $(filter-out $(KERNEL_TESTS) %/cuda/plans_test.o %/cuda/chip_plans_test.o %/cuda/graphs_test.o,$(TEST_OBJECTS)) $(BUILD)/rpaths
 	@echo link $@
-	@$(file >$@.objects,$^)
-	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) -lgtest -lboost_context
+	@$(file >$@.objects,$(filter %.o,$^))
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $(filter %.o,$^) $(LDLIBS) -lgtest -lboost_context
 # The emulated driver's library, for tests that need it.
 $(BUILD)/emulated/driver/libnvidia-ml.so.1: tests/emulated/driver/nvml.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -58,10 +58,10 @@ emulated: $(BUILD)/emulated/convoy $(BUILD)/emulated/convoy_tests $(BUILD)/emula
 endif
 
 # tests/structure reads the names of the objects.
-$(BUILD)/convoy_tests: $(TESTED) $(CUDA_OBJECTS) $(TEST_OBJECTS)
+$(BUILD)/convoy_tests: $(TESTED) $(CUDA_OBJECTS) $(TEST_OBJECTS) $(BUILD)/rpaths
 	@echo link $@
-	@$(file >$@.objects,$^)
-	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS) $(CUDA_LIBS) -lgtest
+	@$(file >$@.objects,$(filter %.o,$^))
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $(filter %.o,$^) $(LDLIBS) $(CUDA_LIBS) -lgtest
 
 $(BUILD)/tests/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 
@@ -220,9 +220,9 @@ bench-peers: deps ## images/s of Convoy and PyTorch alternately; ROUNDS= LINES= 
 # Rates of reading data from files in the page cache, compared with pread and HDF5, and how long a
 # training waits for data.
 GIB ?=
-$(BUILD)/convoy_reading: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/tests/peers/reading.o
+$(BUILD)/convoy_reading: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/tests/peers/reading.o $(BUILD)/rpaths
 	@echo link $@
-	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(BUILD)/tests/peers/reading.d
 bench-data: deps ## how fast a data set is read, and what of it a training waits for; GIB= ROUNDS= ONLY=
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_reading
@@ -230,9 +230,9 @@ bench-data: deps ## how fast a data set is read, and what of it a training waits
 	  --only '$(ONLY)' --rounds '$(if $(findstring command line,$(origin ROUNDS)),$(ROUNDS),5)'
 
 # Compares `convoy predict` with published measurements that it was not given.
-$(BUILD)/convoy_sum_times: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/tests/peers/sum_times.o
+$(BUILD)/convoy_sum_times: $(filter-out $(BUILD)/src/main.o,$(OBJECTS)) $(BUILD)/tests/peers/sum_times.o $(BUILD)/rpaths
 	@echo link $@
-	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CXX) $(LDFLAGS) $(RPATHS) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(BUILD)/tests/peers/sum_times.d
 validate-predict: deps ## how far predictions are from published measurements; 1 if a bound is missed
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/convoy $(BUILD)/convoy_sum_times

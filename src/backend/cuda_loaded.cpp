@@ -2,6 +2,8 @@
 // are loaded with it, not before.
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -60,8 +62,19 @@ std::string problem_with(const fs::path& backend, const std::string& why) {
            "LD_LIBRARY_PATH";
 }
 
+/// Returns a problem if another user owns the library, who could have put it beside an executable
+/// in /tmp; else "". The owner of the executable and root are no strangers.
+std::string stranger_at(const fs::path& path) {
+    struct stat library{}, executable{};
+    if (::stat(path.c_str(), &library) != 0 || ::stat("/proc/self/exe", &executable) != 0) return "";
+    if (library.st_uid == ::geteuid() || library.st_uid == 0 || library.st_uid == executable.st_uid) return "";
+    return path.string() + " belongs to another user (uid " + std::to_string(library.st_uid) +
+           ") and is not loaded; copy it and the executable to a folder of yours";
+}
+
 Opened open_backend() {
     const fs::path path = path_of_backend();
+    if (const std::string problem = stranger_at(path); !problem.empty()) return {.problem = problem};
     // never closed, because objects that it created live as long as the process
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) return {.problem = problem_with(path, dlerror())};

@@ -6,7 +6,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <iterator>
+#include <sstream>
 
 namespace convoy {
 namespace {
@@ -41,6 +44,25 @@ sigset_t passed_on_set() {
 }
 
 }  // namespace
+
+std::vector<std::string> absolute_entries(const std::string& list) {
+    std::vector<std::string> entries;
+    std::istringstream stream(list);
+    for (std::string entry; std::getline(stream, entry, ':');)
+        if (entry.starts_with('/')) entries.push_back(entry);
+    return entries;
+}
+
+std::string program(const std::string& name) {
+    if (name.find('/') != std::string::npos) return name;
+    const char* path = std::getenv("PATH");
+    std::error_code unseen;
+    for (const std::string& folder : absolute_entries(path ? path : "/usr/bin:/bin")) {
+        const std::string file = folder + "/" + name;
+        if (std::filesystem::is_regular_file(file, unseen) && ::access(file.c_str(), X_OK) == 0) return file;
+    }
+    return "";
+}
 
 ChildSignals::ChildSignals() {
     struct sigaction action{};

@@ -6,6 +6,13 @@
 
 namespace convoy {
 
+/// Returns the absolute entries of a list of folders, such as PATH. All others mean the current
+/// folder, or one in it.
+std::vector<std::string> absolute_entries(const std::string& list);
+/// Returns the path of a program in an absolute folder of PATH; a name with a slash is returned as
+/// it is. Empty if there is none.
+std::string program(const std::string& name);
+
 /// While this lives, signals that ask for an end (SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,
 /// SIGXCPU) do not end this process but the program that it runs. A Ctrl-C reaches that from the
 /// terminal; other signals are passed on. Of these there is one at a time.

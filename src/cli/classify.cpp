@@ -1,6 +1,7 @@
 // convoy classify: says what a trained model sees in pictures, or in each image of a data set.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -100,7 +101,9 @@ public:
         const Resize how = short_side_ > 0 ? Resize{.kind = Resize::Kind::short_side, .short_side = short_side_}
                                            : Resize{.kind = Resize::Kind::exact, .height = height_, .width = width_};
         if (resize(image, how, resized)) std::swap(image, resized);
-        const int top = (image.height - height_) / 2, left = (image.width - width_) / 2;
+        // as draw_resampling() in ops/augment.h
+        const int top = int(std::rint((image.height - height_) / 2.0)),
+                  left = int(std::rint((image.width - width_) / 2.0));
         for (int y = 0; y < height_; ++y)
             for (int x = 0; x < width_; ++x, to += channels_)
                 put(&image.pixels[(size_t(top + y) * size_t(image.width) + size_t(left + x)) * 3], to);
@@ -140,7 +143,7 @@ std::vector<std::string> read_all(std::span<const Picture> pictures, const Pictu
     return faults;
 }
 
-/// What becomes of predictions on rank 0.
+/// Prints predictions on rank 0, and keeps them for --to.
 class Results {
 public:
     Results(Comm& comm, const ClassifyOptions& o, const std::string& model, const ModelFile& file)

@@ -96,10 +96,6 @@ std::string trimmed(const std::string& text) {
     return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
-std::string recipe_text(const std::string& path) {
-    return config_of_input(path, "recipe", "a recipe is lines of key = value, at most 1 MiB of text; check --config");
-}
-
 /// Whether the command line has already given what excludes `key`.
 bool replaced(const std::string& key, const std::vector<std::set<std::string>>& alternatives,
               const po::variables_map& command_line) {
@@ -111,11 +107,14 @@ bool replaced(const std::string& key, const std::vector<std::set<std::string>>& 
     });
 }
 
-/// Throws for an option that only the command line may have, unless it switches a flag off.
+/// Throws for an option that only the command line may have, unless the value is its default, or
+/// switches a flag off.
 void check_not_only_flag(const Options& options, const std::string& where, const std::string& key,
                          const std::string& value, const std::set<std::string>& only_flags) {
-    const bool is_switch = options.find(key, false).semantic()->min_tokens() == 0;
-    if (!only_flags.contains(key) || (is_switch && value == "false")) return;
+    const auto semantic = options.find(key, false).semantic();
+    const bool is_switch = semantic->min_tokens() == 0;
+    const bool is_default = is_switch ? value == "false" : semantic->name().ends_with("(=" + value + ")");
+    if (!only_flags.contains(key) || is_default) return;
     fail(Exit::usage, where + key + ": a recipe may not say what Convoy writes or replaces; take the line out, and " +
                           "type --" + key + (is_switch ? "" : " " + shell_word(value)));
 }
@@ -125,7 +124,8 @@ void store_config(const Options& options, const std::string& path,
                   const std::vector<std::set<std::string>>& alternatives, const std::set<std::string>& only_flags,
                   ConfiguredValues& result) {
     const po::variables_map command_line = result.values;
-    std::istringstream in(recipe_text(path));
+    std::istringstream in(
+        config_of_input(path, "recipe", "a recipe is lines of key = value, at most 1 MiB of text; check --config"));
     std::set<std::string> seen;
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {

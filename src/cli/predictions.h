@@ -1,4 +1,4 @@
-// What 'convoy classify' says of each image: as lines on stdout, and in an HDF5 file.
+// The output of 'convoy classify': a line per image on stdout, and an HDF5 file.
 #pragma once
 #include <string>
 #include <vector>

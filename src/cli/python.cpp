@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/shell_word.h"
+#include "cli/child.h"
 
 namespace convoy {
 namespace {
@@ -23,28 +24,6 @@ namespace {
 constexpr const char* has_all =
     "import sys; sys.path[:] = [p for p in sys.path if p[:1] == '/']; import importlib.util as u; "
     "sys.exit(not all(u.find_spec(m) for m in ('h5py', 'matplotlib', 'numpy')))";
-
-/// The absolute entries of a list of folders. All others mean the current folder, or one in it.
-std::vector<std::string> absolute_entries(const std::string& list) {
-    std::vector<std::string> entries;
-    std::istringstream stream(list);
-    for (std::string entry; std::getline(stream, entry, ':');)
-        if (entry.starts_with('/')) entries.push_back(entry);
-    return entries;
-}
-
-/// Returns the path of a program in PATH; a name with a slash is returned as it is. Empty if there
-/// is none.
-std::string program(const std::string& name) {
-    if (name.find('/') != std::string::npos) return name;
-    const char* path = std::getenv("PATH");
-    std::error_code unseen;
-    for (const std::string& folder : absolute_entries(path ? path : "/usr/bin:/bin")) {
-        const std::string file = folder + "/" + name;
-        if (std::filesystem::is_regular_file(file, unseen) && ::access(file.c_str(), X_OK) == 0) return file;
-    }
-    return "";
-}
 
 /// This process's environment, with no relative entry in PATH and PYTHONPATH.
 std::vector<std::string> environment() {

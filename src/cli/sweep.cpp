@@ -39,12 +39,11 @@ void check_no_ranks() {
                  "trainings on N ranks");
 }
 
-std::vector<std::string> command_of(const SweepPlan& plan, const SweepRun& run) {
+std::vector<std::string> command_of(const SweepPlan& plan, const SweepRun& run, const std::string& executable,
+                                    const std::string& mpirun) {
     std::vector<std::string> words;
-    if (plan.ranks > 0) words = {"mpirun", "-np", std::to_string(plan.ranks)};
-    char path[4096];
-    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
-    words.emplace_back(length > 0 ? std::string(path, size_t(length)) : own_command());
+    if (plan.ranks > 0) words = {mpirun, "-np", std::to_string(plan.ranks)};
+    words.push_back(executable);
     words.emplace_back("train");
     words.insert(words.end(), run.args.begin(), run.args.end());
     return words;
@@ -106,11 +105,16 @@ int stopped_with(int code, int signal) {
 
 Outcome train_all(const SweepPlan& plan, ChildSignals& signals) {
     Outcome outcome;
+    // Looked up once: a later build may replace the executable, whose link then ends in " (deleted)".
+    char path[4096];
+    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
+    const std::string executable = length > 0 ? std::string(path, size_t(length)) : own_command(),
+                      found = program("mpirun"), mpirun = found.empty() ? "mpirun" : found;
     for (size_t i = 0; i < plan.runs.size(); ++i) {
         const SweepRun& run = plan.runs[i];
         std::printf("sweep     %zu of %zu: %s\n", i + 1, plan.runs.size(), printable(run.name).c_str());
         std::fflush(stdout);
-        const int code = signals.run(command_of(plan, run));
+        const int code = signals.run(command_of(plan, run, executable, mpirun));
         const std::string folder = plan.output + "/" + run.name;
         if (code == 0) outcome.done.push_back(folder);
         outcome.stopped = stopped_with(code, signals.received());

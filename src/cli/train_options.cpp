@@ -277,7 +277,7 @@ ParsedOptions parse_train_options(const std::vector<std::string>& args, const Op
             fail(Exit::usage, name + ": has no meaning for " + command.command + "; leave it out, or see --help");
     const po::options_description own = table.description(command.without);
     const std::vector<std::set<std::string>> alternatives = {{"batch-size", "batch-per-rank"}};
-    ConfiguredValues configured = parse_with_config(all, own, args, alternatives, writing_options());
+    ConfiguredValues configured = parse_with_config(all, own, args, alternatives, command_line_options());
     const po::variables_map& values = configured.values;
     if (o.data.empty() || (o.batch_per_rank == 0 && o.batch_size == 0))
         parsed.note = take_recorded(command.recorded, all, o, alternatives, configured);

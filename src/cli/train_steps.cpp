@@ -107,7 +107,7 @@ std::vector<std::string> paths_of(const ParsedOptions& parsed) {
 
 void print_paths_of_recipe(Terminal& terminal, const ParsedOptions& parsed) {
     if (!parsed.note.empty()) terminal.line("options   " + parsed.note);
-    for (const char* option : {"data", "resume", "cluster"}) {
+    for (const char* option : {"data", "cluster"}) {
         const auto given = parsed.given.find(option);
         if (given == parsed.given.end() || given->second.file.empty()) continue;
         const auto& [file, value, standard] = given->second;

@@ -9,10 +9,19 @@ const std::set<std::string>& writing_options() {
     return options;
 }
 
+const std::set<std::string>& command_line_options() {
+    static const std::set<std::string> options = [] {
+        std::set<std::string> all = writing_options();
+        all.insert({"keep", "resume"});
+        return all;
+    }();
+    return options;
+}
+
 std::string config_text(const ConfigPairs& pairs) {
     std::string text;
     for (const auto& [key, value] : pairs)
-        text += (value.empty() || writing_options().contains(key) ? "# " : "") + key + " = " + value + "\n";
+        text += (value.empty() || command_line_options().contains(key) ? "# " : "") + key + " = " + value + "\n";
     return text;
 }
 

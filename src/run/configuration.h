@@ -8,11 +8,14 @@
 namespace convoy {
 
 using ConfigPairs = std::vector<std::pair<std::string, std::string>>;
-/// Returns the options that make Convoy write or delete files. A recipe may not hold them, because
-/// it may come from another person.
+/// Returns the options that say where Convoy writes. A run that continues does not take them from
+/// its record.
 const std::set<std::string>& writing_options();
-/// Returns "key = value" lines for --config. Options without a value, and writing_options(), become
-/// comments.
+/// Returns writing_options(), and those that say what Convoy replaces or deletes. A recipe may not
+/// hold them, because it may come from another person.
+const std::set<std::string>& command_line_options();
+/// Returns "key = value" lines for --config. Options without a value, and command_line_options(),
+/// become comments.
 std::string config_text(const ConfigPairs&);
 /// Parses a text from config_text(), the commented options too. Skips lines of another form.
 ConfigPairs config_pairs(const std::string& text);

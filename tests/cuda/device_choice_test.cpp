@@ -79,6 +79,15 @@ TEST(CudaDeviceChoice, CudnnHasCodeForSomeGpusOnly) {
     }
 }
 
+// Seen with make test-cuda12 and cuDNN 9.10.2, 9.11.0, 9.12.0, 9.13.1 and 9.19.0.
+TEST(CudaDeviceChoice, AnA100NeedsANewerCudnnForF16) {
+    EXPECT_THROW(check_f16(Precision::f16, 91002, 80, "--chip a100"), Error);
+    for (const Precision p : {Precision::f32, Precision::bf16}) EXPECT_NO_THROW(check_f16(p, 91002, 80, "an A100"));
+    EXPECT_NO_THROW(check_f16(Precision::f16, 91100, 80, "an A100"));
+    for (const int capability : {60, 70, 75, 89, 90})
+        EXPECT_NO_THROW(check_f16(Precision::f16, 91002, capability, "another GPU"));
+}
+
 TEST(CudaDeviceChoice, TwoRanksOnOneAreFoundByUuid) {
     EXPECT_EQ(shared_device({"a 1", "a 2", "b 1"}), "") << "another host's device is another";
     const std::string text = shared_device({"a 1", "a 2", "a 1"});

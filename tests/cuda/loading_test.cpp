@@ -152,6 +152,13 @@ TEST_F(CudaLoading, ABackendOfAnotherBuildIsRefused) {
     refuses_device({"--device cuda", path_of_backend(), another, commit, "copy both"});
 }
 
+TEST_F(CudaLoading, ABackendOfAnotherUserIsRefused) {
+    if (run("test $(id -u) = 0").code != 0) GTEST_SKIP() << "only root can give it to another user";
+    fs::copy(sibling(backend), path_of_backend());
+    ASSERT_EQ(run("chown 12345 " + path_of_backend()).code, 0);
+    refuses_device({path_of_backend(), "belongs to another user (uid 12345)"});
+}
+
 // Compares with the output of readelf.
 TEST_F(CudaLoading, NeededLibrariesAreThoseOfReadelf) {
     if (run("command -v readelf").code != 0) GTEST_SKIP() << "needs binutils";

@@ -52,6 +52,18 @@ TEST_F(Hardening, AddressesAreBoundAtTheStartAndTheProgramMayLieAnywhere) {
     EXPECT_NE(dynamic.find("PIE"), std::string::npos) << dynamic;
 }
 
+// A path that begins at the executable's folder leads to files of others, if that is in /tmp.
+TEST_F(Hardening, LibrariesAreSoughtInAbsoluteFoldersOnly) {
+    const std::string dynamic = told_by_readelf("-d");
+    const size_t at = dynamic.find("Library runpath: [");
+    ASSERT_NE(at, std::string::npos) << dynamic;
+    std::istringstream folders(dynamic.substr(at + 18, dynamic.find(']', at) - at - 18));
+    int count = 0;
+    for (std::string folder; std::getline(folders, folder, ':'); ++count)
+        EXPECT_TRUE(folder.starts_with("/")) << folder;
+    EXPECT_GT(count, 0);
+}
+
 TEST_F(Hardening, BuffersAreGuarded) {
     const std::string symbols = told_by_readelf("--dyn-syms");
     EXPECT_NE(symbols.find("__stack_chk_fail"), std::string::npos);

@@ -63,7 +63,7 @@ TEST(OwnImages, TheLinesOfTheReadmeEndInAGoodModel) {
     const Finished f = run("${PYTHON:-/usr/bin/python3} -B tests/runs/readme_commands.py " + build +
                            " 'Your own images' " + dir.path(""));
     ASSERT_EQ(f.code, 0) << f.out << f.err;
-    EXPECT_NE(f.out.find("5 commands"), std::string::npos) << f.out;
+    EXPECT_NE(f.out.find("6 commands"), std::string::npos) << f.out;
     const std::vector<double> accuracy = column(dir.path("output/photos"), "eval/accuracy");
     EXPECT_GT(*std::max_element(accuracy.begin(), accuracy.end()), 0.85);
     for (const double loss : column(dir.path("output/photos"), "eval/loss")) EXPECT_LT(loss, 2 * std::log(4.0));

@@ -113,6 +113,8 @@ TEST(Recipes, CannotSayWhatConvoyWritesOrReplaces) {
                                         {"overwrite = true", "type --overwrite"},
                                         {"overwrite=yes", "type --overwrite"},
                                         {"output = false", "type --output false"},
+                                        {"resume = auto", "type --resume auto"},
+                                        {"keep = 0", "type --keep 0"},
                                         {"log-dir = logs", "type --log-dir logs"}}) {
         write_file(recipe, std::string("batch-size = 8\n\n") + line + "\n");
         const std::string key = std::string(line).substr(0, std::string(line).find_first_of(" ="));
@@ -126,7 +128,8 @@ TEST(Recipes, CannotSayWhatConvoyWritesOrReplaces) {
     write_file(recipe, "timeline = t.json\n");
     EXPECT_EQ("", refusal(convoy_alone("bench --model linear --batch-size 4 --config " + recipe), Exit::usage,
                           {recipe + ":1: timeline: a recipe may not", "type --timeline t.json"}));
-    write_file(recipe, "overwrite = false\nbatch-size = 8\n");  // printed by --print-config of version 0.2
+    // printed by --print-config of version 0.2
+    write_file(recipe, "overwrite = false\nresume = none\nkeep = 2\nbatch-size = 8\n");
     EXPECT_NO_THROW(parse_train_options({"--data", "x", "--output", "y", "--overwrite", "--config", recipe}));
 }
 
@@ -165,7 +168,7 @@ TEST(Recipes, SayWhichFilesTheyName) {
     const TempDir dir;
     make_data(dir.path("data"), 20, 10, "28x28x1", 1);
     const std::string recipe = dir.path("theirs.cfg"), line = "recipe    " + recipe + ": data = " + dir.path("data");
-    write_file(recipe, "model = mnist-linear\nbatch-size = 8\nresume = none\ndata = " + dir.path("data") + "\n");
+    write_file(recipe, "model = mnist-linear\nbatch-size = 8\ndata = " + dir.path("data") + "\n");
     const Finished f = convoy_alone("train --dry-run --config " + recipe);
     ASSERT_EQ("", failure(f));
     EXPECT_EQ(count(f.out, line + "\n"), 1) << f.out;

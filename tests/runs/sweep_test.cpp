@@ -60,7 +60,7 @@ TEST_F(Sweep, TrainsEachValueAndComparesThem) {
     EXPECT_NE(again.out.rfind("\nrun "), std::string::npos) << "the table comes again";
 }
 
-// mpirun deletes what lies below its folder, whoever made that.
+// mpirun deletes what lies below its folder, even if another user made that folder.
 TEST_F(Sweep, LetsMpirunUseNoFolderThatAnotherUserMade) {
     if (run("test $(id -u) = 0 && setpriv --version").code != 0) GTEST_SKIP() << "needs root and setpriv";
     const std::string folder = "/tmp/ompi." + run("hostname").out.substr(0, run("hostname").out.find('\n')) + ".23457";

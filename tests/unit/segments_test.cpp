@@ -35,8 +35,10 @@ Finished job_and_then(const std::string& then, int steps) {
         wait $shell
         for i in {1..100}; do kill -0 $ranks 2>/dev/null || break; sleep 0.1; done
         folders=$(for name in $names; do dirname $name; done | sort -u | grep /dev/shm/convoy-)
-        left=$(ls $names 2>/dev/null | wc -l) && [ -z "$folders" ] || left=$((left + $(find $folders -type f 2>/dev/null | wc -l)))
-        echo $(wc -w <<<"$names") $left $(wc -w <<<"$ranks") $(wc -w <<<"$folders") $(ls -d $folders 2>/dev/null | sed 's/.*/-/' | uniq)
+        left=$(ls $names 2>/dev/null | wc -l)
+        [ -z "$folders" ] || left=$((left + $(find $folders -type f 2>/dev/null | wc -l)))
+        echo $(wc -w <<<"$names") $left $(wc -w <<<"$ranks") $(wc -w <<<"$folders") \
+            $(ls -d $folders 2>/dev/null | sed 's/.*/-/' | uniq)
         cat )" +
                dir.path("err") + " >&2");
 }

@@ -1,6 +1,7 @@
 #include "backend/cuda/device.h"
 
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 #include <nccl.h>
 
 #include <algorithm>
@@ -37,6 +38,7 @@ Found find_devices() {
     for (int a; archs >> a;) f.architectures.push_back(a);
     std::sort(f.architectures.begin(), f.architectures.end());
     f.runtime = CUDART_VERSION;
+    f.cudnn = cudnnGetVersion();
     cudaDriverGetVersion(&f.driver);  // 0 without a driver
     int count = 0;
     if (const cudaError_t e = cudaGetDeviceCount(&count); e != cudaSuccess) {
@@ -82,6 +84,12 @@ std::string reason_without_device(const Found& f) {
            capability_text(f.architectures.front()) + " and newer; " + how_to_have(f.capabilities[0], f.runtime);
 }
 
+void check_f16(Precision precision, size_t cudnn, int capability, const std::string& gpu) {
+    if (precision == Precision::f16 && !plans_f16(cudnn, capability))
+        fail(Exit::usage, "--precision f16: cuDNN before 9.11 crashes when it plans this for " + gpu +
+                              "; take bf16, or a newer cuDNN");
+}
+
 void check_device(const DeviceInfo& d, const Found& f, Precision precision, int rank) {
     const std::string gpu = "the " + d.name + " of rank " + std::to_string(rank);
     if (!runs_on(d.capability, f.architectures))
@@ -93,6 +101,7 @@ void check_device(const DeviceInfo& d, const Found& f, Precision precision, int 
                               ", for which cuDNN for CUDA " + version_text(f.runtime) + " has no code; " +
                               versions_for(d.capability));
     check_precision(precision, d.capability, gpu);
+    check_f16(precision, f.cudnn, d.capability, gpu);
 }
 
 int device_of_rank(int local_rank, int local_size, int visible, const std::vector<int>& chosen, bool share) {

@@ -13,6 +13,7 @@ struct Found {
     /// newest CUDA version the driver can run, 1000 * major + 10 * minor; 0: no driver
     int driver = 0;
     int runtime = 0;                 ///< CUDA version this was built with; numbered like `driver`
+    size_t cudnn = 0;                ///< cudnnGetVersion()
     std::string error;               ///< why devices could not be counted; empty if they could
     std::string visible;             ///< CUDA_VISIBLE_DEVICES; "(unset)" if it is not set
     std::vector<int> capabilities;   ///< of each visible device, 10 * major + minor
@@ -28,6 +29,11 @@ constexpr bool is_run_by(size_t cudnn, int runtime, int capability) {
     if (capability < 75) return runtime < 13000 && cudnn < 91100;
     return capability < 100 || runtime >= 12080;
 }
+/// Returns false if this cuDNN crashes when it plans resnet50 in f16 for that capability: 9.10.2
+/// divides by zero for an A100, 9.11 does not. `cudnn`: 0 if unknown.
+constexpr bool plans_f16(size_t cudnn, int capability) { return capability != 80 || cudnn >= 91100 || cudnn == 0; }
+/// Throws Exit::usage where plans_f16() is false for the precision f16. `gpu`: as in check_precision().
+void check_f16(Precision, size_t cudnn, int capability, const std::string& gpu);
 /// Returns how to build for a capability that other versions have dropped, or do not know yet.
 std::string versions_for(int capability);
 /// Returns why Convoy cannot run on any device; empty if it can.

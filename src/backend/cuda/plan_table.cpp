@@ -62,6 +62,9 @@ std::vector<PlanRow> plan_rows(const std::vector<NamedPlan>& plans, const std::s
                               ", for which cuDNN " + Cudnn::version() + " for CUDA " +
                               std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10) +
                               " has no code; " + versions_for(capability));
+    for (const NamedPlan& plan : plans)
+        if (plan.spec.type == DType::f16)
+            check_f16(Precision::f16, cudnnGetVersion(), find_chip(chip).capability, "--chip " + chip);
     const Driver driver = load_driver_or_stub();
     const Cudnn cudnn = Cudnn::of_chip(chip_description(chip));
     std::vector<PlanRow> rows;
