@@ -63,12 +63,15 @@ ClassifyOptions parse_classify(const std::vector<std::string>& args) {
     const po::variables_map values = parse(description(o), args, po::positional_options_description().add("image", -1));
     required_value(values, "model-file");
     if (o.images.empty() == o.data.empty())
-        fail(Exit::usage, o.data.empty() ? "which pictures? convoy classify --model-file FILE PICTURE..., or --data DIR"
+        fail(Exit::usage, o.data.empty() ? "which pictures? convoy classify --model-file FILE IMAGE..., or --data DIR"
                                          : "--data is instead of pictures; leave one of them out");
     printed_as(o.format);
     o.top = int(value_in_range(values, "top", 1, 1 << 20));
     o.batch = int(value_in_range(values, "batch-per-rank", 1, 1 << 16));
+    choose("split", o.split, Choices<int>{{"test", 0}, {"train", 0}});
     o.threads = int(value_in_range(values, "threads", 0, 4096));
+    if (!o.to.empty() && !o.to.ends_with(".h5"))
+        fail(Exit::usage, "--to " + o.to + ": this writes HDF5; name a file NAME.h5, or take --format csv or json");
     if (!o.to.empty()) check_may_write(o.to, o.overwrite);
     return o;
 }
@@ -82,8 +85,8 @@ void check_takes_pictures(const std::string& path, const ModelFile& file) {
                                   " channels; pictures have 3, or 1 if they are grey; give --data DIR");
 }
 
-/// Makes pictures the model's input: resizes them as an evaluation does, or if images are not
-/// resized there, as 'convoy convert imagefolder --size' does; cuts out the centre.
+/// Makes pictures the model's input. Resizes them as an evaluation does. If images are not resized
+/// there, resizes as 'convoy convert imagefolder --size' does. Cuts out the centre.
 class PictureReader {
 public:
     explicit PictureReader(const ModelFile& file)
@@ -110,7 +113,7 @@ public:
     }
 
 private:
-    /// A grey model gets the luma of ITU-R 601, as Pillow computes it: grey pixels keep their value.
+    /// Of pixels, a grey model gets the luma of ITU-R 601, as Pillow computes it.
     void put(const uint8_t* rgb, uint8_t* to) const {
         if (channels_ == 3)
             std::copy_n(rgb, 3, to);

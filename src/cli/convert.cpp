@@ -159,8 +159,10 @@ int convert(const std::vector<std::string>& args) {
     if (args.empty()) fail(Exit::usage, "convert: say what: " + list_of(kinds) + "; see convoy convert -h");
     const std::string& kind = args[0];
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-        fail(Exit::usage,
-             "convert " + kind + ": there is no such source" + did_you_mean(kind, kinds, "it takes " + list_of(kinds)));
+        fail(Exit::usage, "convert " + kind + ": there is no such source" +
+                              (kind.starts_with("-") || std::filesystem::is_directory(kind)
+                                   ? "; for a folder of pictures: convoy convert imagefolder --from FOLDER --to DIR"
+                                   : did_you_mean(kind, kinds, "it takes " + list_of(kinds))));
     const po::variables_map values = parse(options_of(kind), {args.begin() + 1, args.end()});
     const std::string to = required_value(values, "to");
     const int shards = int(value_in_range(values, "shards", 1, 99'999));

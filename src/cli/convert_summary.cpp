@@ -199,6 +199,9 @@ void print_summary(Terminal& out, const ImageOptions& o, const ListSummary& foun
         out.line(formatted("  the test split is %.4g %% of each class, drawn by --seed", 100 * o.plan.test_share));
     print_notes(out, all);
     out.line("  " + images_by_class(class_names, train.classes, test.classes));
+    if (class_names.size() == 1)
+        out.warning("all images are of one class, '" + class_names[0] +
+                    "': a model learns nothing from them; give a folder that has a folder for each class");
     for (const auto& [split, tally] : {std::pair("train", &train), {"test", &test}})
         if (const std::string line = classes_without_images(split, class_names, tally->classes); !line.empty())
             out.line("  " + line);

@@ -51,6 +51,7 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     o.batch = value_in_range(values, "batch-per-rank", 1, 1 << 24);
     o.views = choose("tta", values["tta"].as<std::string>(), tta_choices());
     o.placement = choose("data-placement", values["data-placement"].as<std::string>(), placement_choices());
+    choose("split", o.split, Choices<int>{{"test", 0}, {"train", 0}});
     o.threads = value_in_range(values, "threads", 0, 4096);
     return o;
 }

@@ -45,7 +45,7 @@ const std::map<std::string, HelpScreen> screens = {
                    "convoy sweep seed=1,2,3 --config input/recipes/mnist-conv.cfg --data DIR"},
       .required = {{"data"}}}},
     {"classify",
-     {.usage = "--model-file FILE PICTURE... [options]",
+     {.usage = "--model-file FILE IMAGE... [options]",
       .does = "Says what a trained model sees in pictures: the most probable classes.",
       .often = {{"model-file", "model.h5, a checkpoint, or a run folder"},
                 {"IMAGE", "a picture, a folder, a tar archive, or a list of paths (.txt)"},

@@ -69,7 +69,7 @@ std::string again(const SweepPlan& plan) {
     return text + " --output " + shell_word(plan.output);
 }
 
-/// A folder for mpirun's own files, while trainings run. Without it mpirun would use a folder in /tmp
+/// A folder for mpirun's own files, while trainings run. Without it, mpirun uses a folder in /tmp
 /// whose name is known before, and that another user could have made.
 class MpirunFolder {
 public:
@@ -105,7 +105,7 @@ int stopped_with(int code, int signal) {
 
 Outcome train_all(const SweepPlan& plan, ChildSignals& signals) {
     Outcome outcome;
-    // Looked up once: a later build may replace the executable, whose link then ends in " (deleted)".
+    // Looked up once. If a build replaces the executable later, its link ends in " (deleted)".
     char path[4096];
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
     const std::string executable = length > 0 ? std::string(path, size_t(length)) : own_command(),

@@ -226,7 +226,9 @@ std::vector<std::string> add_folder(const std::string& root, ImageList& to) {
     }
     if (archives.empty() && !walk.has_folders())
         fail(Exit::bad_input,
-             root + ": holds neither a folder a class nor tar archives; name the images' classes in a list");
+             root +
+                 ": holds neither a folder for each class nor tar archives; give the folder above those of the "
+                 "classes, or a list of images with labels");
     if (archives.empty()) return {};
     to.sources.pop_back();  // its archives are the sources
     to.origins.pop_back();

@@ -164,6 +164,15 @@ TEST_F(Classify, WrongUseIsOneLine) {
     EXPECT_EQ("", refusal(classify("cut", out_.path("missing.png")), Exit::bad_input, {"missing.png", "No such file"}));
     EXPECT_EQ("", refusal(classify("cut", out_.path()), Exit::bad_input, {"no file with the name of a picture"}));
     EXPECT_EQ("", refusal(classify("cut", "x.png --format xml"), Exit::usage, {"text, csv or json"}));
+    EXPECT_EQ("", refusal(classify("cut", "x.png --to p.csv"), Exit::usage, {"p.csv", "NAME.h5"}));
+    EXPECT_EQ("",
+              refusal(classify("cut", "--split val --data " + at("cut")), Exit::usage, {"--split", "test or train"}));
+    EXPECT_EQ("", refusal(convoy_alone("predict a/picture.JPG"), Exit::usage, {"convoy classify --model-file FILE"}));
+    EXPECT_EQ("", refusal(convoy_alone("convert " + at("photos")), Exit::usage, {"convert imagefolder --from"}));
+    fs::create_directory(out_.path("above"));
+    fs::create_directory_symlink(at("photos"), out_.path("above/photos"));
+    const Finished one = convoy_alone("convert imagefolder --from " + out_.path("above") + " --to " + out_.path("one"));
+    EXPECT_NE(one.err.find("warning: all images are of one class, 'photos'"), std::string::npos) << one.err;
     fs::create_directory(out_.path("empty"));
     EXPECT_EQ("", refusal(convoy_alone("classify --model-file " + out_.path("empty") + " x.png"), Exit::bad_input,
                           {"empty"}));

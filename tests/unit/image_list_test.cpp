@@ -30,7 +30,8 @@ TEST_F(ImageLists, AFolderAClassIsSorted) {
 
 TEST_F(ImageLists, WithNothingInThemAreRefused) {
     fs::create_directories(dir_.path("empty"));
-    EXPECT_EQ("", problem({dir_.path("empty")}, {"empty", "neither a folder a class nor tar archives"}));
+    EXPECT_EQ("", problem({dir_.path("empty")},
+                          {"empty", "neither a folder for each class nor tar archives", "the folder above"}));
     EXPECT_EQ("", problem({dir_.path("nowhere")}, {"nowhere", "No such file"}));
     EXPECT_EQ("", problem({"/dev/null"}, {"/dev/null", "not a regular file"}));
     EXPECT_EQ("", problem({tar("n02/notes.txt")}, {"all.tar", "holds no .jpg"}));

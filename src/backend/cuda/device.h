@@ -32,7 +32,7 @@ constexpr bool is_run_by(size_t cudnn, int runtime, int capability) {
 /// Returns false if this cuDNN crashes when it plans resnet50 in f16 for that capability: 9.10.2
 /// divides by zero for an A100, 9.11 does not. `cudnn`: 0 if unknown.
 constexpr bool plans_f16(size_t cudnn, int capability) { return capability != 80 || cudnn >= 91100 || cudnn == 0; }
-/// Throws Exit::usage where plans_f16() is false for the precision f16. `gpu`: as in check_precision().
+/// Throws Exit::usage for f16 where plans_f16() is false. `gpu`: as in check_precision().
 void check_f16(Precision, size_t cudnn, int capability, const std::string& gpu);
 /// Returns how to build for a capability that other versions have dropped, or do not know yet.
 std::string versions_for(int capability);
