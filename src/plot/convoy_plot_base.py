@@ -3,7 +3,7 @@ import os
 import sys
 import warnings
 
-from convoy_plot_files import IO, fail, fail_for_packages, printable, replace_file
+from convoy_plot_files import IO, fail, fail_for_packages, printable
 
 # A matplotlibrc of the current folder would come before the user's own.
 here = os.open(".", os.O_PATH | os.O_CLOEXEC)
@@ -37,8 +37,8 @@ def plain(text):
 
 
 def save(figure, out, dpi=110, kind="png"):
-    """Writes the picture beside its place, then puts it there."""
+    """Writes the picture beside its place, then puts it there; `out` is an Output."""
     try:
-        replace_file(out, lambda file: figure.savefig(file, dpi=dpi, format=kind))
+        out.replace(lambda file: figure.savefig(file, dpi=dpi, format=kind))
     except OSError as error:
-        fail(IO, f"{out}: cannot be written: {error.strerror}")
+        fail(IO, f"{out.path}: cannot be written: {error.strerror}")

@@ -1,4 +1,5 @@
 """What the scripts of this folder share that needs no package: refusals, and files that are replaced as a whole."""
+import contextlib
 import importlib.util
 import os
 import shlex
@@ -54,38 +55,84 @@ def fail_for_packages(error):
     fail(USAGE, f"{line} {shlex.quote(sys.executable)} -m pip install -r {shlex.quote(requirements)}")
 
 
-def is_stream(path):
-    """Whether the user named a device or an open file, as /dev/stdout, which cannot be replaced."""
-    folder = os.path.realpath(os.path.dirname(path) or ".")
-    return folder == "/dev" or (folder + "/").startswith("/proc/")
+def opened_by_convoy():
+    """{argument: (folder, metric file)}: descriptors of what convoy plot opened and checked. None: it did not start this.
 
-
-def replace_file(path, write):
-    """Calls `write` with an open file, and puts what it wrote at `path`. A link there is replaced, not followed.
-
-    On failure `path` stays as it was. Raises OSError.
+    Other users may exchange files and folders meanwhile, so these are opened by no path again.
     """
-    if is_stream(path):
-        with open(path, "wb") as file:
-            write(file)
-        return
-    if os.path.isdir(path) and not os.path.islink(path):
-        raise IsADirectoryError(0, "is a folder", path)
-    part = os.path.join(os.path.dirname(path), f".plot-{os.urandom(6).hex()}.partial")
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
-            write(file)
-        os.replace(part, path)
-    except BaseException:
-        if os.path.lexists(part):
-            os.remove(part)
-        raise
+    told = os.environ.pop("CONVOY_PLOT_OPENED", None)
+    if told is None:
+        return None
+    entries = [map(int, entry.split(":")) for entry in told.split()]
+    return {sys.argv[word]: (folder, file) for word, folder, file in entries}
 
 
-def refuse_special(path, advice):
-    """Ends the script if `path` is no regular file: a pipe may never begin, and a device never end."""
+OPENED = opened_by_convoy()
+
+
+def folder_of(argument):
+    """The descriptor of the folder of a run's metrics, if convoy plot opened it; else None."""
+    return OPENED[argument][0] if OPENED and argument in OPENED else None
+
+
+class Output:
+    """A file that will be written. Its folder is opened at once: if it is exchanged later, that changes nothing."""
+
+    def __init__(self, path, folder=None):
+        """`folder`: a descriptor of the file's folder, if it is open already."""
+        self.path, self.name = path, os.path.basename(path)
+        self.folder, self.problem = folder, None
+        if folder is None:
+            try:
+                self.folder = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError as error:
+                self.problem = error  # raised by replace(), because what is read is looked at first
+
+    def is_stream(self):
+        """Whether the user named a device or an open file, as /dev/stdout, which cannot be replaced."""
+        folder = os.readlink(f"/proc/self/fd/{self.folder}")
+        return folder == "/dev" or (folder + "/").startswith("/proc/")
+
+    def open(self, name, flags):
+        return os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | flags, 0o666, dir_fd=self.folder), "wb")
+
+    def is_folder(self):
+        try:
+            return not self.name or stat.S_ISDIR(os.lstat(self.name, dir_fd=self.folder).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def replace(self, write):
+        """Calls `write` with an open file, and puts what it wrote in place. A link there is replaced, not followed.
+
+        On failure what was there stays. Raises OSError.
+        """
+        if self.problem:
+            raise self.problem
+        if self.is_folder():
+            raise IsADirectoryError(0, "is a folder", self.path)
+        if self.is_stream():
+            with self.open(self.name, os.O_TRUNC) as file:
+                write(file)
+            return
+        part = f".plot-{os.urandom(6).hex()}.partial"
+        try:
+            with self.open(part, os.O_EXCL | os.O_NOFOLLOW) as file:
+                write(file)
+            os.replace(part, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.remove(part, dir_fd=self.folder)
+            raise
+
+
+def refuse_special(path, advice, place=None):
+    """Ends the script if `path` is no regular file: a pipe may never begin, and a device never end.
+
+    `place`: where the file is opened, if that is not `path`.
+    """
     try:
-        kind = os.stat(path).st_mode
+        kind = os.stat(place or path).st_mode
     except FileNotFoundError:
         fail(BAD_INPUT, f"{path}: no such file; {advice}")
     except (OSError, ValueError) as error:

@@ -6,10 +6,10 @@ it is stored as Convoy stores it. All columns together take no more memory than 
 """
 import os
 
-from convoy_plot_files import BAD_INPUT, fail, fail_for_packages, refuse_special
+from convoy_plot_files import BAD_INPUT, OPENED, fail, fail_for_packages, refuse_special
 
 try:
-    from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t, h5z, version
+    from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t, h5z, version
     import numpy as np
 
     if not hasattr(h5d.DatasetID, "get_chunk_info_by_coord"):
@@ -29,23 +29,40 @@ class Unsound(ValueError):
     """The file is not stored as Convoy stores it."""
 
 
+ADVICE = "give the folder of a run, or its metrics.h5"
+
+
+def place_of(argument, path):
+    """Where the metrics at `path` are opened: if convoy plot started this, its descriptor of what the argument named."""
+    if OPENED is None:
+        return path
+    if argument in OPENED:
+        return f"/proc/self/fd/{OPENED[argument][1]}"
+    refuse_special(path, ADVICE)
+    fail(BAD_INPUT, f"{path}: was exchanged while the command began; draw it again")
+
+
 class MetricsFile:
     """A metrics.h5, open for reading; a context manager. What cannot be used ends the script with one line."""
 
-    def __init__(self, path):
-        refuse_special(path, "give the folder of a run, or its metrics.h5")
-        self.path = path
+    def __init__(self, path, place=None):
+        """`place`: where it is opened, if that is not `path`, which messages name."""
+        self.path, self.place = path, place or path
+        refuse_special(path, ADVICE, self.place)
         self.bytes = self.left = 0  # bytes of the file, and what may still be read of it
-        self.file = None
+        self.source = self.file = None
 
     def __enter__(self):
         try:
-            with open(self.path, "rb") as file:
-                begin = file.read(len(SUPERBLOCK))
-                self.bytes = self.left = os.fstat(file.fileno()).st_size
+            self.source = open(self.place, "rb")
+            begin = self.source.read(len(SUPERBLOCK))
+            self.bytes = self.left = os.fstat(self.source.fileno()).st_size
             if begin != SUPERBLOCK:
                 raise Unsound("its HDF5 format is not the one that Convoy writes")
-            self.file = h5f.open(os.fsencode(self.path), h5f.ACC_RDONLY)
+            # HDF5 reads by this object: it looks at a path more than once, which fails for one that is gone.
+            access = h5p.create(h5p.FILE_ACCESS)
+            access.set_fileobj_driver(h5fd.fileobj_driver, self.source)
+            self.file = h5f.open(os.fsencode(self.path), h5f.ACC_RDONLY, fapl=access)
             kind = self.attribute("", "format", "")  # Convoy's own has a variable length
         except PROBLEMS as error:
             self.refuse(error)
@@ -58,7 +75,8 @@ class MetricsFile:
             self.refuse(error)
 
     def refuse(self, error):
-        fail(BAD_INPUT, f"{self.path}: cannot be read as a metric file: {error}")
+        reason = str(error).replace(self.place, self.path)
+        fail(BAD_INPUT, f"{self.path}: cannot be read as a metric file: {reason}")
 
     def opened(self, name, kind):
         """The object at /name, if it is of this kind and in this file; the empty name is that of the root."""

@@ -24,8 +24,8 @@ sys.dont_write_bytecode = True  # no __pycache__ in a checkout
 import argparse
 import signal
 
-from convoy_plot_files import BAD_INPUT, USAGE, fail, say
-from convoy_plot_metrics import MetricsFile
+from convoy_plot_files import BAD_INPUT, USAGE, Output, fail, folder_of, say
+from convoy_plot_metrics import MetricsFile, place_of
 from convoy_plot_base import RUN_COLORS, colors, np, plain, plt, save
 from convoy_plot_difference import draw_difference
 from convoy_plot_scaling import draw_scaling, read_cells
@@ -43,6 +43,10 @@ class Parser(argparse.ArgumentParser):
         fail(USAGE, f"{message}; usage: plot.py RUN... [--out FILE.png] [--title TEXT]")
 
 
+def path_of(argument):
+    return os.path.join(argument, "metrics.h5") if os.path.isdir(argument) else argument
+
+
 class Run:
     """The columns of one metrics.h5: run.train["loss"], run.eval["step"], ... as arrays; a table may be empty."""
 
@@ -51,13 +55,12 @@ class Run:
               "rank_epochs": ("rank", "data_seconds", "compute_seconds", "collective_wait_seconds")}
 
     def __init__(self, argument):
-        path = os.path.join(argument, "metrics.h5") if os.path.isdir(argument) else argument
-        with MetricsFile(path) as file:
+        path = path_of(argument)
+        with MetricsFile(path, place_of(argument, path)) as file:
             for table, columns in self.TABLES.items():
                 setattr(self, table, file.table(table, columns))
             events = file.table("events", ("kind", "step"))
-        self.folder = os.path.dirname(os.path.abspath(path))
-        self.name = os.path.basename(self.folder)
+        self.name = os.path.basename(os.path.dirname(os.path.abspath(path)))
         self.restarts = [step for kind, step in zip(events["kind"], events["step"]) if kind == b"restart"]
         if not (len(self.train["step"]) or len(self.eval["step"]) or len(self.epochs["epoch"])):
             fail(BAD_INPUT, f"{path}: the run has no rows yet")
@@ -250,19 +253,27 @@ def draw(runs, title, out):
     save(figure, out)
 
 
+def output_of(arguments):
+    """The picture, whose folder is opened before any file is read."""
+    if arguments.out or arguments.scaling:
+        return Output(arguments.out or "scaling.png")
+    first = arguments.runs[0]
+    folder = os.path.dirname(os.path.abspath(path_of(first)))
+    return Output(os.path.join(folder, "metrics.png"), folder_of(first))
+
+
 def draw_as_asked(arguments):
     """Returns the picture's name."""
+    out = output_of(arguments)
     if arguments.scaling:
-        out = arguments.out or "scaling.png"
         draw_scaling(read_cells(arguments.runs[0]), arguments.title, out)
-        return out
+        return out.path
     runs = load_runs(arguments.runs)
-    out = arguments.out or os.path.join(runs[0].folder, "metrics.png")
     if arguments.difference:
         print(draw_difference(*runs, arguments.title, out))
     else:
         draw(runs, arguments.title, out)
-    return out
+    return out.path
 
 
 def main():

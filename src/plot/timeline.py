@@ -27,7 +27,7 @@ import collections
 import json
 import signal
 
-from convoy_plot_files import BAD_INPUT, USAGE, fail, refuse_special, say
+from convoy_plot_files import BAD_INPUT, USAGE, Output, fail, refuse_special, say
 from convoy_plot_base import plain, plt, save
 from matplotlib.patches import Patch
 
@@ -112,8 +112,8 @@ def draw(ranks, about, out):
     patches = [Patch(color=color, label=kind) for kind, color in COLORS.items()]
     below = -0.25 / len(ranks) - 0.12
     axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, below), ncol=5, frameon=False)
-    save(figure, out, dpi=150, kind=kind_of_picture(out))
-    say(f"{out}: {said}")
+    save(figure, out, dpi=150, kind=kind_of_picture(out.path))
+    say(f"{out.path}: {said}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -128,7 +128,8 @@ def main():
     p.add_argument("--out", default="")
     a = p.parse_args()
     try:
-        draw(*read(a.trace), a.out or os.path.splitext(a.trace)[0] + ".png")
+        out = Output(a.out or os.path.splitext(a.trace)[0] + ".png")  # before the trace is read
+        draw(*read(a.trace), out)
     except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError,
             ValueError) as error:
         fail(BAD_INPUT, f"{a.trace}: is no trace that can be drawn: {error!r}")

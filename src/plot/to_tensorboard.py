@@ -22,8 +22,10 @@ import os
 sys.path.append(os.path.dirname(os.path.realpath(__file__)))
 sys.dont_write_bytecode = True  # no __pycache__ in a checkout
 import argparse
+import contextlib
 import shlex
 import signal
+import stat
 import tempfile
 
 from convoy_plot_files import BAD_INPUT, IO, USAGE, fail, say
@@ -85,24 +87,48 @@ def write_events(rows, folder):
     return count
 
 
+def open_folder(name, folder=None, flags=0):
+    """Opens a folder, in which names are looked up from then on: other users may exchange what has its path."""
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags, dir_fd=folder)
+
+
+def replace_events(new, name, above):
+    """Puts the files of the folder `new` into `name`, in place of events that were written there before."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=above)
+    there = open_folder(name, above, os.O_NOFOLLOW)
+    for old in os.listdir(there):
+        if old.startswith("events.out.tfevents.") and old.endswith(SUFFIX):
+            os.remove(old, dir_fd=there)
+    for file in os.listdir(new):
+        os.replace(file, file, src_dir_fd=new, dst_dir_fd=there)
+    os.close(there)
+
+
+def is_link(name, folder):
+    try:
+        return stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def write(run, folder):
     """Replaces the events of one run; returns how many scalars they have. Follows no link: a run may be a stranger's."""
-    columns = read(run)
+    place, name = os.path.split(os.path.abspath(folder))
     try:
-        above = os.path.dirname(os.path.abspath(folder))
-        os.makedirs(above, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".tensorboard-", dir=above) as new:
-            count = write_events(scalars(*columns), new)
-            if os.path.islink(folder):
+        above = open_folder(place) if os.path.isdir(place) else None  # before the run is read
+        columns = read(run)
+        if above is None:
+            os.makedirs(place, exist_ok=True)
+            above = open_folder(place)
+        with tempfile.TemporaryDirectory(prefix=".tensorboard-", dir=f"/proc/self/fd/{above}") as path:
+            new = open_folder(path, flags=os.O_NOFOLLOW)
+            count = write_events(scalars(*columns), f"/proc/self/fd/{new}")
+            if is_link(name, above):
                 fail(BAD_INPUT, f"{folder}: is a link, and events are not written through it; name another folder: --out DIR")
-            os.makedirs(folder, exist_ok=True)
-            there = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            for old in os.listdir(there):
-                if old.startswith("events.out.tfevents.") and old.endswith(SUFFIX):
-                    os.remove(old, dir_fd=there)
-            for name in os.listdir(new):
-                os.replace(os.path.join(new, name), name, dst_dir_fd=there)
-            os.close(there)
+            replace_events(new, name, above)
+            os.close(new)
+        os.close(above)
     except OSError as error:
         fail(IO, f"{folder}: cannot be written: {error.strerror}")
     except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:

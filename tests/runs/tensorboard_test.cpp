@@ -133,6 +133,31 @@ TEST_F(Tensorboard, NoLinkIsFollowed) {
     EXPECT_FALSE(fs::exists(dir_.path("second")));
 }
 
+TEST_F(Tensorboard, EventsGoIntoTheFolderThatWasRead) {
+    namespace fs = std::filesystem;
+    const std::string run_folder = dir_.path("one"), other = dir_.path("other");
+    fs::create_directories(other);
+    write_file(dir_.path("driver.py"), R"(import os, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, "")
+sys.path.append("src/plot")
+import to_tensorboard
+read, (folder, other) = to_tensorboard.read, sys.argv[1:3]
+def read_and_exchange(run):
+    found = read(run)
+    os.rename(folder, folder + ".was")
+    os.symlink(other, folder)
+    return found
+to_tensorboard.read = read_and_exchange
+del sys.argv[2]
+to_tensorboard.main()
+)");
+    EXPECT_EQ("", failure(run(python_ + " " + dir_.path("driver.py") + " " + run_folder + " " + other)));
+    EXPECT_TRUE(fs::is_empty(other));
+    EXPECT_EQ(points_of(read(run_folder + ".was/tensorboard").at("train/loss")), (Points{{1, 2.5}, {3, 1.5}}));
+    EXPECT_EQ(std::distance(fs::directory_iterator(run_folder + ".was"), {}), 3) << "metrics and the events";
+}
+
 TEST(TensorboardMissing, IsSaidInOneLine) {
     const TempDir dir;  // a package of that name that cannot be imported
     write_file(dir.path("tensorboard/__init__.py"), "raise ModuleNotFoundError('none', name='tensorboard')\n");
