@@ -166,12 +166,12 @@ def draw_time(axes, runs):
 
 def draw_ranks(axes, run):
     """The time of each rank, mean over the epochs: a straggler computes longer and waits less in collectives."""
-    table, ranks = run.rank_epochs, np.unique(run.rank_epochs["rank"])
+    table = run.rank_epochs
+    ranks, of_row, rows = np.unique(table["rank"], return_inverse=True, return_counts=True)
     if len(ranks) > MOST_RANKS:
         return note(axes, f"{len(ranks):,} ranks are too many to draw")
     columns = {"data wait": "data_seconds", "compute": "compute_seconds", "collective wait": "collective_wait_seconds"}
-    means = {part: [np.nan_to_num(table[c][table["rank"] == rank]).mean() for rank in ranks]
-             for part, c in columns.items()}
+    means = {part: np.bincount(of_row, np.nan_to_num(table[c])) / rows for part, c in columns.items()}
     axes.set_title("Time of each rank: a straggler computes longer, and the others wait for it")
     hosts = {rank: plain(host.decode("utf-8", "replace")) for rank, host in zip(run.ranks["rank"], run.ranks["host"])}
     names = [f"{rank}\n{hosts[rank]}" if rank in hosts and len(ranks) <= 8 else str(rank) for rank in ranks]

@@ -7,6 +7,7 @@ A rank has two lanes: what its threads did, by class of operation, and the all-r
 until it was seen to be complete. Red is what the all-reduces cost the step: waiting for them and, paler, starting them
 and moving them on between operations, which in MPI the computing thread has to do. The sums of --sync-bn are part of
 batch norm. The title has the shares of the rank where they are largest.
+Of more than 64 ranks, the first 64 are drawn.
 Exit codes as Convoy's own: 0 drawn, 2 usage, 3 a file that cannot be used, 5 the picture cannot be written.
 """
 import sys
@@ -35,6 +36,7 @@ from matplotlib.patches import Patch
 COLORS = {"forward convolution": "#0072B2", "data gradient": "#56B4E9", "weight gradient": "#009E73",
           "batch norm": "#E69F00", "optimizer": "#CC79A7", "other": "#999999", "all-reduce in flight": "#F0C9A8",
           "starting and moving all-reduces": "#FF9896", "waiting for all-reduces": "#D62728"}
+MOST_RANKS = 64  # that are drawn, as each takes two megabytes of memory
 WAIT, MOVE = "waiting for all-reduces", "starting and moving all-reduces"
 # spans: (kind, begin, milliseconds); sums: (begin, milliseconds)
 Rank = collections.namedtuple("Rank", "name spans sums")
@@ -86,7 +88,8 @@ def kind_of_picture(out):
     return kind
 
 
-def draw(ranks, about, out):
+def draw(all_ranks, about, out):
+    ranks = all_ranks[:MOST_RANKS]
     figure, axes = plt.subplots(figsize=(14, 1.6 + 1.5 * len(ranks)), layout="constrained")
     labels = []
     for r, rank in enumerate(ranks):
@@ -102,13 +105,14 @@ def draw(ranks, about, out):
     axes.set_yticks([at for at, _ in labels], [text for _, text in labels])
     axes.set_xlabel("ms since the step began")
     axes.set_xlim(0, max(at + long for rank in ranks for _, at, long in rank.spans))
-    exposed, wait = max(map(cost, ranks))
-    step = max(at + long for rank in ranks for _, at, long in rank.spans)
+    exposed, wait = max(map(cost, all_ranks))
+    step = max(at + long for rank in all_ranks for _, at, long in rank.spans)
     said = (f"all-reduces take {100 * exposed:.1f} % of a step of {step:,.0f} ms: {100 * wait:.1f} % waiting, "
             "the rest starting and moving them")
     threads = f"{about['threads']} thread{'s' if about['threads'] > 1 else ''}"
     what = f"{about['bench']} {about['precision']}, {about['image_size']}, batch {about['batch_per_rank']} a rank"
-    axes.set_title(f"{plain(what)}, {len(ranks)} ranks × {threads}\n{said}")
+    drawn = f", of which the first {len(ranks)} are drawn" if len(ranks) < len(all_ranks) else ""
+    axes.set_title(f"{plain(what)}, {len(all_ranks)} ranks × {threads}{drawn}\n{said}")
     patches = [Patch(color=color, label=kind) for kind, color in COLORS.items()]
     below = -0.25 / len(ranks) - 0.12
     axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, below), ncol=5, frameon=False)

@@ -250,6 +250,23 @@ TEST_F(PlotStrangers, NamesAreDrawnAsTheyAre) {
     expect_picture(dir_.path("a$\\frac{$b/metrics.png"));
 }
 
+// A picture of all of them would take 5 GB of memory.
+TEST_F(PlotStrangers, ATraceOfManyRanksIsDrawnInPart) {
+    std::string events;
+    for (int rank = 0; rank < 2000; ++rank)
+        events += formatted(R"(%s{"ph": "M", "name": "process_name", "pid": %d, "args": {"name": "rank %d"}},
+                               {"ph": "X", "name": "conv", "cat": "conv forward", "pid": %d, "ts": 0, "dur": 9})",
+                            rank ? "," : "", rank, rank, rank);
+    write_file(dir_.path("many.json"), R"({"otherData": {"bench": "m", "precision": "f32", "image_size": "8x8",
+                                           "batch_per_rank": 1, "threads": 1}, "traceEvents": [)" +
+                                           events + "]}");
+    const Finished f = there("bash -c 'ulimit -v 2000000; " + python_ + " " + scripts_ + "/timeline.py " +
+                             dir_.path("many.json") + "'");
+    EXPECT_EQ("", failure(f));
+    expect_picture(dir_.path("many.png"));
+    record_fault("a trace of 2,000 ranks", "`timeline.py`: the first 64 are drawn", "as promised", 1);
+}
+
 // Python waits for a pipe that no process opens.
 TEST_F(PlotStrangers, PythonEndsWithConvoy) {
     const std::string pipe = dir_.path("pipe");
