@@ -147,8 +147,8 @@ SumTime modelled(const Cluster& c, double bytes, int nodes, int ranks_per_node) 
 /// Interpolates the seconds for `bytes` between `sums`: not empty, by rising size, all on the same
 /// numbers of nodes and ranks.
 double interpolated(const std::vector<MeasuredSum>& sums, double bytes) {
-    const auto above =
-        std::find_if(sums.begin(), sums.end(), [bytes](const MeasuredSum& s) { return s.bytes >= bytes; });
+    const auto above = std::lower_bound(sums.begin(), sums.end(), bytes,
+                                        [](const MeasuredSum& s, double wanted) { return s.bytes < wanted; });
     if (above == sums.begin()) return above->seconds;  // latency
     if (above == sums.end()) return sums.back().seconds * bytes / sums.back().bytes;
     const MeasuredSum& below = *std::prev(above);
@@ -177,15 +177,21 @@ std::vector<MeasuredSum> nearest(const Cluster& c, int nodes, int ranks_per_node
 
 }  // namespace
 
-SumTime all_reduce_time(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
-    if (nodes * ranks_per_node < 2) return {};
-    SumTime time = modelled(c, bytes, nodes, ranks_per_node);
-    const std::vector<MeasuredSum> near = nearest(c, nodes, ranks_per_node);
-    if (near.empty()) return time;
-    const double there = modelled(c, bytes, near[0].nodes, near[0].ranks_per_node).seconds;
-    time.seconds *= interpolated(near, bytes) / there;
+AllReduceTimes::AllReduceTimes(const Cluster& c, int nodes, int ranks_per_node)
+    : cluster_(c), nodes_(nodes), per_node_(ranks_per_node), measured_(nearest(c, nodes, ranks_per_node)) {}
+
+SumTime AllReduceTimes::of(double bytes) const {
+    if (nodes_ * per_node_ < 2) return {};
+    SumTime time = modelled(cluster_, bytes, nodes_, per_node_);
+    if (measured_.empty()) return time;
+    const double there = modelled(cluster_, bytes, measured_[0].nodes, measured_[0].ranks_per_node).seconds;
+    time.seconds *= interpolated(measured_, bytes) / there;
     time.measured = true;
     return time;
+}
+
+SumTime all_reduce_time(const Cluster& c, double bytes, int nodes, int ranks_per_node) {
+    return AllReduceTimes(c, nodes, ranks_per_node).of(bytes);
 }
 
 }  // namespace convoy

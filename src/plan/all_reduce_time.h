@@ -1,6 +1,8 @@
 // Predicts how long an all-reduce takes: NCCL's own cost model, corrected by measured all-reduces
 // where the cluster file has any.
 #pragma once
+#include <vector>
+
 #include "plan/cluster.h"
 
 namespace convoy {
@@ -25,5 +27,18 @@ struct SumTime {
 /// to other numbers of ranks. Times from one node correct only predictions for one node, and times
 /// from several nodes only those for several.
 SumTime all_reduce_time(const Cluster&, double bytes, int nodes, int ranks_per_node);
+
+/// Like all_reduce_time() for many sizes: the measurements are looked up once. The cluster must
+/// outlive it.
+class AllReduceTimes {
+public:
+    AllReduceTimes(const Cluster&, int nodes, int ranks_per_node);
+    SumTime of(double bytes) const;
+
+private:
+    const Cluster& cluster_;
+    const int nodes_, per_node_;
+    std::vector<MeasuredSum> measured_;  ///< that are nearest; sorted by size
+};
 
 }  // namespace convoy

@@ -18,6 +18,7 @@ std::vector<PredictedSum> run_sums(const StepWork& work, const Cluster& cluster,
     std::vector<size_t> counts;
     for (const ReadyGradient& g : work.gradients) counts.push_back(g.count);
     const size_t target = work.bucket_bytes > 0 ? work.bucket_bytes : usual_bucket_bytes(cluster, nodes);
+    const AllReduceTimes times(cluster, nodes, ranks_per_node);
     std::vector<PredictedSum> sums;
     size_t gradient = 0, complete = 0;
     for (const Bucket& bucket : plan_buckets(counts, std::max<size_t>(1, target / sizeof(float)))) {
@@ -29,7 +30,7 @@ std::vector<PredictedSum> run_sums(const StepWork& work, const Cluster& cluster,
         const double bytes = double(bucket.end - bucket.begin) * work.gradient_bytes,
                      ready = compute * (1 - backward_share + backward_share * moment),
                      free = sums.empty() ? 0 : sums.back().end;
-        const SumTime time = all_reduce_time(cluster, bytes, nodes, ranks_per_node);
+        const SumTime time = times.of(bytes);
         sums.push_back({.bytes = bytes, .ready = ready, .end = std::max(ready, free) + time.seconds, .time = time});
     }
     return sums;

@@ -98,6 +98,11 @@ void add_table(Cluster& c, const Value& v) {
         if (s.nodes == sums[0].nodes && s.ranks_per_node == sums[0].ranks_per_node)
             fail(Exit::bad_input, v.where + formatted("another table is of %d ranks on %d hosts, too; leave one out",
                                                       s.nodes * s.ranks_per_node, s.nodes));
+    constexpr size_t most_sizes = 1000;  // every step that is fitted looks at all of them
+    if (c.sums.size() + sums.size() > most_sizes)
+        fail(Exit::bad_input, v.where + formatted("the tables have more than %zu sizes together; measure fewer, or "
+                                                  "leave a table out",
+                                                  most_sizes));
     c.sums.insert(c.sums.end(), sums.begin(), sums.end());
 }
 

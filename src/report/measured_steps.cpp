@@ -16,6 +16,13 @@ namespace convoy {
 namespace {
 
 constexpr size_t most_bytes = 4 << 20;
+constexpr size_t most_rows = 1000;  // of a table: each is fitted
+
+/// Refuses a pipe, which may never deliver.
+std::string text_of(const std::string& path, const std::string& advice) {
+    size_of_input(path, advice);
+    return text_of_input(path, most_bytes, advice);
+}
 
 void refuse_other_model(const std::string& path, const std::string& found, const std::string& wanted) {
     if (found != wanted)
@@ -67,7 +74,7 @@ bool could_be(const std::string& image_size, int64_t classes) {
 
 MeasuredFile of_benchmark(const std::string& path, const std::string& model) {
     const std::string advice = "give what 'convoy bench' prints as its last line";
-    const auto j = nlohmann::json::parse(last_line_of(text_of_input(path, most_bytes, advice)), nullptr, false);
+    const auto j = nlohmann::json::parse(last_line_of(text_of(path, advice)), nullptr, false);
     MeasuredStep s{.nodes = 0, .ranks = 0, .batch = 0, .source = path};
     MeasuredFile file;
     std::string found;
@@ -169,6 +176,9 @@ public:
 
     void add(int number, const std::string& line) {
         const std::string place = path_ + ":" + std::to_string(number);
+        if (file_.steps.size() == most_rows)
+            fail(Exit::bad_input,
+                 formatted("%s: is the row %zu; leave out rows that say the same", place.c_str(), most_rows + 1));
         const std::vector<std::string> cells = cells_of(line);
         if (cells.size() < names_.count()) fail(Exit::bad_input, place + ": has fewer columns than the first line");
         for (const auto& [name, known] : {std::pair{"model", &model_}, {"precision", &file_.precision}}) {
@@ -206,7 +216,7 @@ private:
 };
 
 MeasuredFile of_table(const std::string& path, const std::string& model) {
-    std::istringstream in(text_of_input(path, most_bytes, "check --from"));
+    std::istringstream in(text_of(path, "check --from"));
     std::optional<Table> table;
     MeasuredFile file;
     int number = 0;

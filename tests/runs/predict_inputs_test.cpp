@@ -1,5 +1,6 @@
 // convoy predict: runs, benchmarks and tables that it is fitted to.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 
@@ -103,6 +104,14 @@ TEST_F(PredictInputs, RefusesTablesThatAreNone) {
     refuses(kinds + "1,1,64,100,f16,mine\n", {"t.csv:3", "f16", "f32"});
     refuses(kinds + "1,1,64,100,f32,predicted\n", {"t.csv:3", "prediction"});
     refuses(head + "1,1,64.5,100\n", {"t.csv:2", "whole"});
+    std::string rows;
+    for (int i = 0; i < 1001; ++i) rows += "1,1,64,100\n";
+    refuses(head + rows, {"t.csv:1002", "row 1001"});
+    for (const char* name : {"pipe.csv", "pipe.json"}) {
+        ASSERT_EQ(::mkfifo(path(name).c_str(), 0600), 0);
+        const Finished f = run(with_limit(command("--model resnet50 --batch-per-rank 64 " + path(name)), 10));
+        EXPECT_EQ("", refusal(f, Exit::bad_input, {name, "not a regular file"}));
+    }
     write_file(path("t.json"), "{}\n");
     EXPECT_EQ("", refusal(predict("--model resnet50 --batch-per-rank 64 " + path("t.json")), Exit::bad_input,
                           {"t.json", "convoy bench"}));

@@ -189,6 +189,25 @@ TEST_F(ClusterFile, TablesThatCannotBeAreRefused) {
     EXPECT_EQ("", problem(least + "all-reduce-table = t.json\nall-reduce-table = t.json\n", 5, {"8 ranks on 2 hosts"}));
 }
 
+// Each step that is predicted looks at all of them.
+TEST_F(ClusterFile, MoreThanAThousandSizesAreRefused) {
+    const auto sizes = [&](int count, int hosts, const std::string& name) {
+        std::string rows;
+        for (int i = 1; i <= count; ++i) rows += (i > 1 ? ", [" : "[") + std::to_string(i) + "; 1]";
+        file(table(rows, 4 * hosts, hosts, 4), name);
+    };
+    const std::string text =
+        "nodes = 2\ngpus-per-node = 4\nnode-bandwidth = 20\nadapters = 1\nadapter-bandwidth = 3\n"
+        "all-reduce-table = a.json\nall-reduce-table = b.json\n";
+    sizes(600, 1, "a.json");
+    sizes(400, 2, "b.json");
+    EXPECT_EQ(read_cluster(file(text)).sums.size(), 1000u);
+    sizes(401, 2, "b.json");
+    EXPECT_EQ("", problem(text, 7, {"more than 1000 sizes", "leave a table out"}));
+    sizes(1001, 1, "a.json");
+    EXPECT_EQ("", problem(text, 6, {"more than 1000 sizes"}));
+}
+
 /// Returns the images/s of one GPU at a batch, from a shipped file's line 'step'.
 double rate(const Cluster& c, const std::string& precision, double batch) {
     for (const KnownStep& s : c.steps)
