@@ -49,19 +49,24 @@ private:
         return text.substr(0, text.find(": ", dir_.size()));
     }
     void add(const Error& problem) {
-        const auto of_this_file = [&](const Error& other) { return file_of(other) == file_of(problem); };
-        if (std::none_of(found_.begin(), found_.end(), of_this_file)) found_.push_back(problem);
+        if (files_.insert(file_of(problem)).second) found_.push_back(problem);
     }
 
     const std::string dir_;
     std::vector<Error> found_;
+    std::set<std::string> files_;  ///< that have a problem
 };
 
 void verify_file(const std::string& path, const ManifestEntry& entry) {
     std::error_code error;
     if (fs::status(path, error).type() == fs::file_type::not_found)
         fail(Exit::bad_input, path + ": is in manifest.json, but missing; convert the data set again");
-    size_of_input(path, "convert the data set again");
+    // before all of its bytes are read: an empty file of any size takes no room on a disk
+    const uint64_t bytes = size_of_input(path, "convert the data set again");
+    if (bytes != uint64_t(entry.bytes))
+        fail(Exit::bad_input, path + ": has " + std::to_string(bytes) + " bytes, manifest.json says " +
+                                  std::to_string(entry.bytes) +
+                                  ": it is truncated or of another data set; convert the data set again");
     if (digest_of_file(Digest::Kind::sha256, path) != entry.sha256)
         fail(Exit::bad_input, path +
                                   ": its SHA-256 is not the one in manifest.json: it is damaged or was replaced; "

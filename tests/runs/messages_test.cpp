@@ -165,6 +165,26 @@ TEST_F(Messages, VerifyListsEveryFileThatIsDamaged) {
     EXPECT_NE(f.err.find("has the 4 problems above\n"), std::string::npos) << f.err;
 }
 
+// A file of 4 TiB that takes no room on the disk would be read for an hour.
+TEST_F(Messages, VerifyComparesSizesBeforeItReads) {
+    data();
+    const std::string shard = data_ + "/train-00001-of-00002.h5";
+    std::filesystem::resize_file(shard, uintmax_t(4) << 40);
+    const Finished f = run(with_limit(sibling("convoy") + " verify " + data_, 10));
+    EXPECT_EQ("", refusal(f, Exit::bad_input, {shard, "has 4398046511104 bytes, manifest.json says"}));
+    record_fault("a shard of 4 TiB without content", "verify: one line, exit 3, before it is read", "as promised", 1);
+}
+
+// They are not compared with one another, which would take ten times as long as is allowed here.
+TEST_F(Messages, VerifyNamesThousandsOfFiles) {
+    data();
+    ASSERT_EQ("", failure(run("cd " + data_ + " && seq -f extra%g 20000 | xargs touch")));
+    const Finished f = run(with_limit(sibling("convoy") + " verify " + data_, 5));
+    EXPECT_EQ(f.code, int(Exit::bad_input));
+    EXPECT_EQ(count(f.err, "\n"), 20001);
+    EXPECT_NE(f.err.find("has the 20000 problems above\n"), std::string::npos);
+}
+
 // Each advice is followed until the training would start.
 TEST_F(Messages, ARecipesWayToCropCanBeSwitchedOff) {
     data("32x32x3");
