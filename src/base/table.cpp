@@ -1,6 +1,8 @@
 #include "base/table.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 
 namespace convoy {
 namespace {
@@ -35,6 +37,23 @@ std::string with_escaped_bars(const std::string& cell) {
         text += c;
     }
     return text;
+}
+
+/// True for a number such as -1.5 or +2e-3.
+bool is_number(std::string_view text) {
+    if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+    double value = 0;
+    const bool digit = !text.empty() && (text[0] == '.' || (text[0] >= '0' && text[0] <= '9'));
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return digit && error != std::errc::invalid_argument && rest == text.data() + text.size();
+}
+
+/// Returns a cell that no spreadsheet takes for a formula. Names of runs and of hosts come from
+/// files of other people, and a formula may start programs or send cells away.
+std::string without_formula(const std::string& cell) {
+    const bool formula =
+        cell.size() > 1 && std::string_view("=+-@").find(cell[0]) != std::string_view::npos && !is_number(cell);
+    return (formula ? "'" : "") + cell;
 }
 
 template <class Line> std::string lines(const TextTable& t, const Line& line) {
@@ -75,7 +94,7 @@ std::string as_csv(const TextTable& t) {
     return lines(t, [](const std::vector<std::string>& row) {
         std::string line;
         for (size_t c = 0; c < row.size(); ++c) {
-            std::string cell = row[c];
+            std::string cell = without_formula(row[c]);
             if (cell.find_first_of(",\"\n") != std::string::npos) {
                 for (size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2) cell.insert(at, 1, '"');
                 cell = '"' + cell + '"';

@@ -15,7 +15,8 @@ struct TextTable {
 /// Pads columns with spaces, with two between them; no line ends with spaces.
 std::string as_text(const TextTable&);
 std::string as_markdown(const TextTable&);
-/// Writes CSV as in RFC 4180: cells that contain a comma, a quote or a line break are quoted.
+/// Writes CSV as in RFC 4180: cells that contain a comma, a quote or a line break are quoted. An
+/// apostrophe precedes a cell that a spreadsheet would take for a formula.
 std::string as_csv(const TextTable&);
 
 }  // namespace convoy

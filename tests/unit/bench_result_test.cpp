@@ -38,6 +38,15 @@ TEST(BenchResult, TablesAreAligned) {
     EXPECT_EQ(as_csv({{"a"}, {{"two\nlines"}, {"plain"}}}), "a\n\"two\nlines\"\nplain\n");
 }
 
+TEST(BenchResult, OnlyNumbersOfCsvBeginAsFormulasDo) {
+    for (const std::string same : {"-1.5", "+2e-3", "-.5", "-1e400", "+7", "-", "=", "@", "a=1", " =1", "1-2", ""})
+        EXPECT_EQ(as_csv({{same}, {}}), same + "\n");
+    for (const std::string formula :
+         {"=1", "=cmd|' /C calc'!A0", "+A1", "-1+1", "@A1", "-nan", "-inf", "--1", "+-1", "-0x1", "-1 ", "-1e"})
+        EXPECT_EQ(as_csv({{formula}, {}}), "'" + formula + "\n");
+    EXPECT_EQ(as_csv({{"=A1,\"x\""}, {}}), "\"'=A1,\"\"x\"\"\"\n") << "the quotes are not part of the cell";
+}
+
 // One 3x3 convolution of 2 to 4 channels on 6x6, a ReLU, and a linear layer of 144 to 3, on 5
 // samples.
 TEST(BenchResult, WorkIsCountedFromShapes) {
