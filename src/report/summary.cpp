@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -23,6 +24,13 @@ std::string text_of(const MetricsFile& file, const std::string& name) {
     return found == file.run.end() ? "" : found->second;
 }
 
+/// Returns an attribute that is a whole number from 0 to 2^40, whose sums and products fit; 0 for
+/// all else.
+int64_t number_of(const MetricsFile& file, const std::string& name) {
+    const long long value = std::atoll(text_of(file, name).c_str());
+    return value >= 0 && value <= 1LL << 40 ? value : 0;
+}
+
 /// Returns the steps whose times are meaningful. Leaves out the first step of a training, which
 /// includes one-time work. Benchmarks have left out their warm-up already.
 std::vector<TrainRow> timed(const std::vector<TrainRow>& rows, bool bench) {
@@ -39,43 +47,57 @@ double median_of(const std::vector<TrainRow>& rows, double TrainRow::* field) {
     return median(values);
 }
 
-/// Adds a rank's samples of its system. A row is weighted by the seconds that it averages over: 1
-/// in the first minute of a run, then 10.
-void add_system(RankTotals& rank, const std::vector<SystemRow>& rows) {
-    double busy = 0, seconds = 0, before = NAN;
-    for (const SystemRow& r : rows) {
-        if (r.rank != rank.rank) continue;
-        const double since = r.time - before, weight = since > 0 ? std::min(since, 10.0) : 1;
-        before = r.time;
+/// The sums of a rank over its rows.
+struct RankSums {
+    double data = 0, compute = 0, wait = 0;
+    double busy = 0, sampled = 0, last_sample = NAN;  ///< seconds
+    double celsius = NAN;
+
+    void add(const RankEpochRow& r) {
+        const auto known = [](double v) { return std::isfinite(v) ? v : 0; };
+        data += known(r.data_seconds);
+        compute += known(r.compute_seconds);
+        wait += known(r.collective_wait_seconds);
+    }
+    /// A row is weighted by the seconds that it averages over: 1 in the first minute of a run, then
+    /// 10.
+    void add(const SystemRow& r) {
+        const double since = r.time - last_sample, weight = since > 0 ? std::min(since, 10.0) : 1;
+        last_sample = r.time;
         if (std::isfinite(r.utilisation)) {
             busy += weight * r.utilisation;
-            seconds += weight;
+            sampled += weight;
         }
-        rank.celsius = std::fmax(rank.celsius, r.temperature_celsius);  // fmax ignores a NaN
+        celsius = std::fmax(celsius, r.temperature_celsius);  // fmax ignores a NaN
     }
-    if (seconds > 0) rank.utilisation = busy / seconds;
+};
+
+/// Returns the sums by rank. Each row is read once: a stranger's file may have any number of ranks.
+std::map<int64_t, RankSums> sums_of_ranks(const MetricsFile& file) {
+    std::map<int64_t, RankSums> sums;
+    for (const RankEpochRow& r : file.rows<RankEpochRow>()) sums[r.rank].add(r);
+    for (const SystemRow& r : file.rows<SystemRow>()) sums[r.rank].add(r);
+    return sums;
 }
 
 void add_ranks(RunSummary& s, const MetricsFile& file) {
     std::set<std::string> hosts;
+    std::map<int64_t, RankSums> sums = sums_of_ranks(file);
     for (const RankRow& r : file.rows<RankRow>()) {
+        const RankSums& of_rank = sums[r.rank];
         s.of_ranks.push_back({.rank = r.rank,
                               .threads = r.threads,
                               .first_logical_rank = r.first_logical_rank,
                               .logical_ranks = r.logical_ranks,
                               .host = r.host,
-                              .device = r.device});
+                              .device = r.device,
+                              .data = of_rank.data,
+                              .compute = of_rank.compute,
+                              .wait = of_rank.wait,
+                              .utilisation = of_rank.sampled > 0 ? of_rank.busy / of_rank.sampled : NAN,
+                              .celsius = of_rank.celsius});
         hosts.insert(r.host);
     }
-    for (const RankEpochRow& r : file.rows<RankEpochRow>())
-        for (RankTotals& t : s.of_ranks)
-            if (t.rank == r.rank) {
-                const auto known = [](double v) { return std::isfinite(v) ? v : 0; };
-                t.data += known(r.data_seconds);
-                t.compute += known(r.compute_seconds);
-                t.wait += known(r.collective_wait_seconds);
-            }
-    for (RankTotals& t : s.of_ranks) add_system(t, file.rows<SystemRow>());
     s.ranks = int64_t(s.of_ranks.size());
     s.hosts = int64_t(hosts.size());
 }
@@ -85,7 +107,8 @@ void add_epochs(RunSummary& s, const MetricsFile& file) {
     for (const EpochRow& e : file.rows<EpochRow>()) {
         epochs.push_back(e.seconds);
         s.training_seconds += e.seconds;
-        s.images += e.images;
+        if (__builtin_add_overflow(s.images, e.images, &s.images))
+            fail(Exit::bad_input, s.run + ": its /epochs has more images than can be; it is damaged");
         s.epochs = std::max(s.epochs, e.epoch);
     }
     s.epoch_seconds = median(epochs);
@@ -110,21 +133,30 @@ std::string stem_of_run(const std::string& model, const std::string& image_size,
 
 /// Copies the fields from the JSON of a file `oom`; returns false if it is damaged.
 bool add_oom(RunSummary& s, const nlohmann::json& j) {
+    bool sound = true;
+    const auto count = [&](const char* name) {
+        constexpr double most = 1 << 20;  // above any machine's; products of two still fit
+        const auto found = j.find(name);
+        if (found == j.end()) return int64_t(0);
+        const bool fits = found->is_number_integer() && found->get<double>() >= 0 && found->get<double>() <= most;
+        if (!fits) sound = false;
+        return fits ? found->get<int64_t>() : 0;
+    };
     try {
         s.model = j.value("model", "");
         s.precision = j.value("precision", "");
         s.image_size = j.value("image_size", "");
         s.stem = j.value("stem", "");
-        s.classes = j.value("classes", int64_t(0));
+        s.classes = count("classes");
         s.device = j.value("device_kind", "");
-        s.ranks = j.value("ranks", int64_t(0));
-        s.hosts = j.value("hosts", int64_t(0));
-        s.batch_per_rank = j.value("batch_per_rank", int64_t(0));
+        s.ranks = count("ranks");
+        s.hosts = count("hosts");
+        s.batch_per_rank = count("batch_per_rank");
         s.out_of_memory = j.value("message", "");
     } catch (const nlohmann::json::exception&) {
         return false;
     }
-    return true;
+    return sound;
 }
 
 /// Makes all texts from files safe to print, for all formats. Line ends are escaped too, because
@@ -193,11 +225,10 @@ RunSummary summarise(const std::string& given) {
     s.image_size = seen_size(text_of(file, "image size"), config_value(configuration, "image-size"));
     s.precision = config_value(configuration, "precision");
     s.stem = stem_of_run(s.model, s.image_size, config_value(configuration, "stem"));
-    s.classes = std::atoll(text_of(file, "number of classes").c_str());
+    s.classes = number_of(file, "number of classes");
     if (config_value(configuration, "share-device") != "true") s.device = text_of(file, "device kind");
     add_ranks(s, file);
-    if (const std::string batch = text_of(file, "global batch (--batch-size)"); !batch.empty())
-        s.global_batch = std::atoll(batch.c_str());
+    s.global_batch = number_of(file, "global batch (--batch-size)");
     if (s.ranks > 0) s.batch_per_rank = (s.global_batch + s.ranks - 1) / s.ranks;
 
     const std::vector<TrainRow>& train = file.rows<TrainRow>();

@@ -2,6 +2,7 @@
 // scaling table, and refusals. CONVOY_WRITE_GOLDEN=1 rewrites the golden files; review them before
 // you commit.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <regex>
+#include <sstream>
 
 #include "report/summary.h"
 #include "run/metrics.h"
@@ -159,9 +161,78 @@ TEST_F(Report, WithoutACompletedEpochThereIsNoRate) {
     EXPECT_EQ("", refusal(report("--scaling short"), Exit::bad_input, {"short", "completed no epoch"}));
 }
 
+// A pass over a stranger's file of these rows for each rank would take a minute.
+TEST_F(Report, ReadsEachRowOfManyRanksOnce) {
+    constexpr int ranks = 60'000;
+    fs::create_directories(dir_.path("many"));
+    Metrics m(dir_.path("many"));
+    for (int r = 0; r < ranks; ++r) {
+        m.add(RankRow{r, "node", "CPU", 1});
+        for (int i = 1; i <= 4; ++i) {
+            m.add(RankEpochRow{i, r, 0.25, 1.0, double(r)});
+            m.add(SystemRow{.time = double(i), .rank = r, .utilisation = 0.5, .temperature_celsius = double(r)});
+        }
+    }
+    m.publish();
+    const Finished f = run("cd " + dir_.path() + " && " + with_limit(sibling("convoy") + " report many", 10));
+    ASSERT_EQ("", failure(f));
+    const std::string last = f.out.substr(f.out.rfind("\n", f.out.size() - 2) + 1);
+    std::istringstream words(last);
+    std::vector<std::string> cells;
+    for (std::string word; words >> word;) cells.push_back(word);
+    EXPECT_EQ(cells,
+              (std::vector<std::string>{"59999", "node", "CPU", "1", "1.00", "4.00", "239996.00", "50.0", "59999"}))
+        << last;
+    record_fault("metrics of 60,000 ranks", "`report`: each row is read once", "as promised", 1);
+}
+
+TEST_F(Report, NumbersOfAnotherKindOfMachineAreRefused) {
+    fs::create_directories(dir_.path("run"));
+    int refused = 0;
+    for (const char* name : {"ranks", "hosts", "batch_per_rank", "classes"})
+        for (const char* value : {"9223372036854775807", "18446744073709551615", "-1", "1e300", "2.5", "1048577"}) {
+            write_file(dir_.path("run/oom"),
+                       std::string("{\"ranks\": 4, \"batch_per_rank\": 4, \"") + name + "\": " + value + "}");
+            refused +=
+                problem_of_error(Exit::bad_input, {"run/oom", "damaged"}, [&] { summarise(dir_.path("run")); }) == "";
+        }
+    EXPECT_EQ(refused, 24);
+    write_file(dir_.path("run/oom"), R"({"ranks": 1048576, "batch_per_rank": 1048576})");
+    EXPECT_EQ(summarise(dir_.path("run")).global_batch, int64_t(1) << 40);
+    record_fault("a file `oom` whose numbers no machine has", "`report`: one line, exit 3", "as promised", refused);
+}
+
+TEST_F(Report, AttributesThatNoMachineHasAreNotKnown) {
+    fs::create_directories(dir_.path("run"));
+    Metrics m(dir_.path("run"));
+    m.run_attribute("global batch (--batch-size)", std::string("9223372036854775807"));
+    m.run_attribute("number of classes", std::string("-5"));
+    m.add(RankRow{0, "node", "CPU", 1});
+    m.add(RankRow{1, "node", "CPU", 1});
+    m.publish();
+    const RunSummary s = summarise(dir_.path("run"));
+    EXPECT_EQ(s.global_batch, 0);
+    EXPECT_EQ(s.batch_per_rank, 0);
+    EXPECT_EQ(s.classes, 0);
+    for (int epoch = 1; epoch <= 2; ++epoch) m.add(EpochRow{epoch, INT64_MAX, 1, 1});
+    m.publish();
+    EXPECT_EQ("", problem_of_error(Exit::bad_input, {"/epochs", "damaged"}, [&] { summarise(dir_.path("run")); }));
+}
+
+// LibreOffice and Excel compute such cells, also quoted ones.
+TEST_F(Report, CellsOfCsvAreNoFormulas) {
+    write_file(dir_.path("=HYPERLINK(1)/oom"), R"j({"model": "@SUM(1,2)", "precision": "-1+1", "image_size": "+A1"})j");
+    const Finished f = report("--format csv '=HYPERLINK(1)'");
+    ASSERT_EQ("", failure(f));
+    EXPECT_NE(f.out.find("\n'=HYPERLINK(1),"), std::string::npos) << f.out;
+    EXPECT_NE(f.out.find("\"'@SUM(1,2)\""), std::string::npos) << f.out;
+    EXPECT_NE(f.out.find("'-1+1"), std::string::npos) << f.out;
+}
+
 TEST_F(Report, MistakesAreRefused) {
     write_training(dir_.path("run"));
     write_file(dir_.path("text"), "no HDF5");
+    ASSERT_EQ(::mkfifo(dir_.path("pipe").c_str(), 0600), 0);
     for (const char* folder : {"empty", "broken"}) fs::create_directories(dir_.path(folder));
     write_file(dir_.path("broken/oom"), R"({"ranks": "many"})");
     Metrics(dir_.path("empty"));
@@ -180,7 +251,8 @@ TEST_F(Report, MistakesAreRefused) {
         {"broken", Exit::bad_input, {"broken/oom"}},
         {"--scaling empty", Exit::bad_input, {"empty", "batch is not known"}},
         {"--scaling run --published none.csv", Exit::bad_input, {"none.csv", "--published"}},
-        {"--scaling run --published bad.csv", Exit::bad_input, {"bad.csv:2"}}};
+        {"--scaling run --published bad.csv", Exit::bad_input, {"bad.csv:2"}},
+        {"--scaling run --published pipe", Exit::bad_input, {"pipe", "not a regular file"}}};
     for (const auto& [arguments, code, words] : mistakes)
         EXPECT_EQ("", refusal(report(arguments), code, words)) << arguments;
     EXPECT_EQ("", refusal(launch(2, "report " + dir_.path("none")), Exit::bad_input, {"none"})) << "on all ranks alike";
