@@ -167,8 +167,10 @@ std::vector<MeasuredSum> nearest(const Cluster& c, int nodes, int ranks_per_node
     std::vector<MeasuredSum> near;
     for (const MeasuredSum& s : c.sums) {
         if ((s.nodes == 1) != (nodes == 1) || s.nodes * s.ranks_per_node < 2) continue;
-        if (!near.empty() && distance(s) > distance(near[0])) continue;
-        if (!near.empty() && distance(s) < distance(near[0])) near.clear();
+        // most lie in one table, and their distance is the same
+        const bool same = !near.empty() && s.nodes == near[0].nodes && s.ranks_per_node == near[0].ranks_per_node;
+        if (!same && !near.empty() && distance(s) > distance(near[0])) continue;
+        if (!same && !near.empty() && distance(s) < distance(near[0])) near.clear();
         near.push_back(s);
     }
     std::sort(near.begin(), near.end(), [](const MeasuredSum& a, const MeasuredSum& b) { return a.bytes < b.bytes; });
