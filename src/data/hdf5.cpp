@@ -9,11 +9,12 @@
 #include <cstdlib>
 
 #include "base/durable.h"
-#include "base/input_file.h"
+#include "data/hdf5_descriptor.h"
 #include "data/hdf5_failure.h"
 #include "data/hdf5_structure.h"
 #include "data/hdf5_superblock.h"
 #include "data/hdf5_untrusted.h"
+#include "data/input_bytes.h"
 
 #define CONVOY_HDF5_LOCKS_BY_FILE (H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0)))
 
@@ -105,14 +106,9 @@ Handle access_without_lock() {
 
 Handle open(const std::string& path) {
     silence();
-    size_of_input(path, "check the path: was the file moved or removed?");
-    if (H5Fis_hdf5(path.c_str()) == 0)
-        fail(Exit::bad_input, path + ": is not an HDF5 file (or its first bytes are damaged); make it again");
-    check_structure(path);
-    const Handle access = access_without_lock();
-    Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
-    if (!file.valid()) fail_to_open(path);
-    return file;
+    const InputBytes bytes(path, "check the path: was the file moved or removed?");
+    check_structure(bytes);
+    return open_descriptor(bytes.descriptor(), path);
 }
 
 Handle create(const FilePlace& place, Chunks chunks) {

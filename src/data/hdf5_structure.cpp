@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "data/hdf5_object.h"
 #include "data/hdf5_superblock.h"
-#include "data/input_bytes.h"
 
 namespace convoy::h5 {
 namespace {
@@ -18,11 +17,11 @@ namespace {
 
 }  // namespace
 
-void check_structure(const std::string& path, Objects objects) {
+void check_structure(const InputBytes& file, Objects objects) {
     constexpr size_t most_objects = 1 << 16;
-    const std::optional<uint64_t> root = check_superblock(path);
+    const std::optional<uint64_t> root = check_superblock(file);
     if (!root) return;
-    const InputBytes file(path);
+    const std::string& path = file.path();
     Blocks blocks(file.descriptor(), path);
     std::set<uint64_t> met{*root};
     std::vector<uint64_t> left{*root};
@@ -39,6 +38,8 @@ void check_structure(const std::string& path, Objects objects) {
         }
     }
 }
+
+void check_structure(const std::string& path, Objects objects) { check_structure(InputBytes(path), objects); }
 
 void check_object_at(int fd, uint64_t address, const std::string& name, const std::string& path) {
     try {

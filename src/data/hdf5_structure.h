@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "data/input_bytes.h"
+
 namespace convoy::h5 {
 
 enum class Objects { opened, all };
@@ -13,6 +15,7 @@ enum class Objects { opened, all };
 /// writes it, and for two objects that share bytes; Inaccessible if the file cannot be read. Other
 /// objects may be anything as long as HDF5 is not asked for them: check_object_at() comes before.
 /// Objects::all: they must be as Convoy writes them, too. Data are not read.
+void check_structure(const InputBytes& file, Objects = Objects::opened);
 void check_structure(const std::string& path, Objects = Objects::opened);
 
 /// Checks one object, `name`, at `address` of a file that is open as `fd`. Throws Exit::bad_input.

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/shell_word.h"
-#include "data/input_bytes.h"
 
 namespace convoy::h5 {
 namespace {
@@ -66,6 +65,21 @@ uint32_t checksum_of(const unsigned char* bytes) {
     return c;
 }
 
+bool has_signature(const InputBytes& file, int64_t at) {
+    constexpr int64_t bytes = sizeof signature - 1;
+    char begin[bytes];
+    if (file.size() < at + bytes) return false;
+    file.read(at, bytes, begin);
+    return std::memcmp(begin, signature, bytes) == 0;
+}
+
+/// HDF5 looks for its part at byte 512, 1024 and so on.
+bool is_behind_a_user_block(const InputBytes& file) {
+    for (int64_t at = 512; at < file.size(); at *= 2)
+        if (has_signature(file, at)) return true;
+    return false;
+}
+
 bool is_sealed(const unsigned char* bytes) {
     uint32_t sum = 0;
     std::memcpy(&sum, bytes + covered, sizeof sum);
@@ -74,8 +88,12 @@ bool is_sealed(const unsigned char* bytes) {
 
 }  // namespace
 
-std::optional<uint64_t> check_superblock(const std::string& path) {
-    const InputBytes file(path);
+std::optional<uint64_t> check_superblock(const InputBytes& file) {
+    const std::string& path = file.path();
+    if (!has_signature(file, 0))
+        fail(Exit::bad_input, path + (is_behind_a_user_block(file)
+                                          ? std::string(": does not begin with its HDF5 part; ") + write_as_v110
+                                          : ": is not an HDF5 file (or its first bytes are damaged); make it again"));
     const auto truncated = [&] {
         fail(Exit::bad_input,
              path + ": is truncated (" + std::to_string(file.size()) + " bytes are left); make it again");
@@ -83,8 +101,6 @@ std::optional<uint64_t> check_superblock(const std::string& path) {
     if (file.size() < int64_t(length)) truncated();
     unsigned char bytes[length];
     file.read(0, length, bytes);
-    if (std::memcmp(bytes, signature, sizeof signature - 1) != 0)
-        fail(Exit::bad_input, path + ": does not begin with its HDF5 part; " + write_as_v110);
     if (!is_version_3(bytes) || bytes[length_at] != 8)
         fail(Exit::bad_input,
              path + ": is in an old format of HDF5, whose structure has no checksums; " + write_as_v110);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "data/input_bytes.h"
+
 namespace convoy::h5 {
 
 /// Advice for a file of an older format.
@@ -16,7 +18,7 @@ constexpr const char* write_as_v110 = "write it again, as h5py does with libver=
 /// the superblock does not match its checksum, so that HDF5 refuses it. Throws Exit::bad_input;
 /// Inaccessible (base/file_error.h) if the file cannot be read, or if a program that opened it for
 /// writing has left its mark there: it has the file open, or it was killed.
-std::optional<uint64_t> check_superblock(const std::string& path);
+std::optional<uint64_t> check_superblock(const InputBytes& file);
 
 /// Writes the checksum of an image's superblock again. H5Fget_file_image clears the flag "open for
 /// writing" but leaves the checksum as it was, so that the file could not be opened.

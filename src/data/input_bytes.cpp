@@ -10,15 +10,15 @@
 
 namespace convoy {
 
-InputBytes::InputBytes(const FilePlace& place)
+InputBytes::InputBytes(const FilePlace& place, const std::string& advice)
     : path_(place.shown), fd_(::open(place.opened.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat status{};
     if (fd_ < 0 || ::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
         const int code = errno;
         const bool opened = fd_ >= 0, looked_at = opened && status.st_mode != 0;
         if (opened) ::close(fd_);
-        if (!looked_at) cannot_read(path_, code, "check the path");
-        fail(Exit::bad_input, path_ + ": is not a regular file; check the path");
+        if (!looked_at) cannot_read(path_, code, advice);
+        fail(Exit::bad_input, path_ + ": is not a regular file; " + advice);
     }
     size_ = status.st_size;
 }

@@ -9,8 +9,8 @@ namespace convoy {
 
 class InputBytes {
 public:
-    /// Throws Exit::bad_input if there is no such regular file.
-    explicit InputBytes(const FilePlace&);
+    /// Throws Exit::bad_input, with `advice` at the end, if there is no such regular file.
+    explicit InputBytes(const FilePlace&, const std::string& advice = "check the path");
     ~InputBytes();
     InputBytes(const InputBytes&) = delete;
     InputBytes& operator=(const InputBytes&) = delete;

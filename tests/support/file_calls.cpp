@@ -78,6 +78,11 @@ int rename_noted(int above, const char* from, int above_to, const char* to, unsi
     return result;
 }
 
+AfterRead*& after_read() {
+    static AfterRead* read = nullptr;
+    return read;
+}
+
 AfterLook*& after_look() {
     static AfterLook* look = nullptr;
     return look;
@@ -122,6 +127,13 @@ void AfterRename::note(const std::string& from, const std::string& to) {
     if (then) then();
 }
 
+AfterRead::AfterRead(std::function<void()> then) : then_(std::move(then)) { after_read() = this; }
+AfterRead::~AfterRead() { after_read() = nullptr; }
+void AfterRead::note() {
+    const std::function<void()> then = std::exchange(then_, nullptr);
+    if (then) then();
+}
+
 SlowDisk::SlowDisk() {
     const std::lock_guard lock(gate().mutex);
     gate().closed = true;
@@ -160,6 +172,7 @@ ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
     }
     const ssize_t read = ::syscall(SYS_pread64, fd, to, bytes, offset);
     if (read > 0) convoy::test::all_bytes_read() += size_t(read);
+    if (convoy::test::after_read()) convoy::test::after_read()->note();
     return read;
 }
 int rename(const char* from, const char* to) noexcept { return ::renameat(AT_FDCWD, from, AT_FDCWD, to); }

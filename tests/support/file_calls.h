@@ -55,6 +55,18 @@ private:
     std::function<void()> then_;
 };
 
+/// Calls `then` once, right after the next pread of this process.
+class AfterRead {
+public:
+    explicit AfterRead(std::function<void()> then);
+    ~AfterRead();
+    AfterRead(const AfterRead&) = delete;
+    void note();
+
+private:
+    std::function<void()> then_;
+};
+
 /// Blocks every sync of every thread while the object exists.
 class SlowDisk {
 public:
