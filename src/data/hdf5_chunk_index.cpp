@@ -1,5 +1,6 @@
 #include "data/hdf5_chunk_index.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "data/hdf5_dense.h"
@@ -15,6 +16,18 @@ size_t entry_bytes(const ChunkIndex& index) {
     return 8 + std::min<size_t>(8, 1 + (log2 + 8) / 8) + 4;
 }
 
+/// Takes the bytes of the chunk that an entry names: many entries may name the same.
+void take_chunk(Blocks& blocks, Fields entry, size_t width) {
+    const uint64_t address = entry.number(8), bytes = entry.number(width - 12);
+    if (address == no_address) return;
+    expect(bytes > 0, "a chunk of no bytes");
+    blocks.take(address, bytes, "", 0);
+}
+
+void take_chunks(Blocks& blocks, std::string_view entries, size_t width) {
+    for (Fields fields(entries); fields.left() >= width;) take_chunk(blocks, Fields(fields.take(width)), width);
+}
+
 void check_begin(Fields& fields, uint64_t array) {
     fields.take(4);
     fields.expect_number(0, 1, "a chunk index's version");
@@ -28,6 +41,17 @@ uint64_t block_bytes(uint64_t before, uint64_t entries, size_t entry) {
     return before + entries * entry + 4 + pages * 4;
 }
 
+/// Takes the chunks of a block's pages; HDF5 uses those that have a bit in `marks`, from `mark` on.
+void take_pages(Blocks& blocks, uint64_t address, uint64_t entries, std::string_view marks, uint64_t mark,
+                size_t width) {
+    for (uint64_t first = 0; first < entries; first += page, ++mark) {
+        const bool used = (uint8_t(marks[mark / 8]) << mark % 8 & 128) != 0;
+        const uint64_t bytes = std::min(page, entries - first) * width;
+        if (used) take_chunks(blocks, blocks.look_at(address, bytes), width);
+        address += bytes + 4;
+    }
+}
+
 void check_fixed(Blocks& blocks, const ChunkIndex& index) {
     const std::string header = blocks.take(index.address, 28, "FAHD");
     Fields fields(header);
@@ -38,10 +62,15 @@ void check_fixed(Blocks& blocks, const ChunkIndex& index) {
     const uint64_t block = fields.number(8);
     if (block == no_address) return expect(index.chunks <= page, "a chunk index's number of chunks");
     const uint64_t pages = index.chunks > page ? (index.chunks + page - 1) / page : 0;
+    const uint64_t marks = (pages + 7) / 8, own = pages == 0 ? index.chunks : 0;
+    const size_t width = entry_bytes(index);
     const std::string begin =
-        blocks.take(block, block_bytes(14 + (pages + 7) / 8, index.chunks, entry_bytes(index)), "FADB", 14);
+        blocks.take(block, block_bytes(14 + marks, index.chunks, width), "FADB", 14 + marks + own * width);
     Fields of_block(begin);
     check_begin(of_block, index.address);
+    const std::string_view used = of_block.take(marks);
+    take_chunks(blocks, of_block.take(own * width), width);
+    if (pages > 0) take_pages(blocks, block + 14 + marks + 4, index.chunks, used, 0, width);
 }
 
 /// An extensible array: an index block, whose first four entries are its own. Then groups of data
@@ -82,12 +111,12 @@ private:
         const std::string block = blocks_.take(address, bytes, "EAIB");
         Fields fields(block);
         check_begin(fields, index_.address);
-        fields.take(own_entries * entry_);
+        take_chunks(blocks_, fields.take(own_entries * entry_), entry_);
         entries_ += own_entries;
         uint64_t first = 0;
         for (uint64_t group = 0; group < groups; ++group) {
             if (group < early_groups)
-                check_data_blocks(fields, group);
+                check_data_blocks(fields, group, "");
             else if (const uint64_t named = fields.number(8); named != no_address)
                 check_group_block(named, group, first);
             first += blocks_of(group) * entries_of(group);
@@ -100,18 +129,23 @@ private:
         Fields fields(block);
         check_begin(fields, index_.address);
         fields.expect_number(first, 4, "a chunk index's block");
-        fields.take(marks);
-        check_data_blocks(fields, group);
+        const std::string_view used = fields.take(marks);
+        check_data_blocks(fields, group, used);
     }
     /// HDF5 does not use the place in the array that a data block notes.
-    void check_data_blocks(Fields& addresses, uint64_t group) {
+    void check_data_blocks(Fields& addresses, uint64_t group, std::string_view used) {
+        const uint64_t entries = entries_of(group), pages = entries > page ? entries / page : 0;
+        const uint64_t own = pages == 0 ? entries * entry_ : 0;
         for (uint64_t i = 0; i < blocks_of(group); ++i) {
             const uint64_t address = addresses.number(8);
             if (address == no_address) continue;
-            const std::string begin = blocks_.take(address, block_bytes(18, entries_of(group), entry_), "EADB", 14);
+            const std::string begin = blocks_.take(address, block_bytes(18, entries, entry_), "EADB", 18 + own);
             Fields fields(begin);
             check_begin(fields, index_.address);
-            entries_ += entries_of(group);
+            fields.take(4);
+            take_chunks(blocks_, fields.take(own), entry_);
+            if (pages > 0) take_pages(blocks_, address + 18 + 4, entries, used, i * pages, entry_);
+            entries_ += entries;
         }
     }
 
@@ -127,11 +161,14 @@ void check_chunk_index(Blocks& blocks, const ChunkIndex& index) {
     constexpr size_t node_bytes = 2048;
     expect(index.chunk_bytes > 0 && index.kind >= 1 && index.kind <= 5 && index.kind != 2, "a chunk index");
     expect(index.kind != 1 || index.chunks == 1, "an index of one chunk");
-    if (index.kind == 1) return;
+    if (index.kind == 1) {
+        blocks.take(index.address, index.stored_bytes, "", 0);
+        return;
+    }
     if (index.kind == 3) return check_fixed(blocks, index);
     if (index.kind == 4) return ExtensibleArray(blocks, index).check();
     each_record(blocks, index.address, Record::filtered_chunk, node_bytes, entry_bytes(index) + 8 * index.rank,
-                [](Fields) {});
+                [&](Fields record) { take_chunk(blocks, record, entry_bytes(index)); });
 }
 
 }  // namespace convoy::h5

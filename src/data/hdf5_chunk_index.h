@@ -13,10 +13,11 @@ struct ChunkIndex {
     size_t rank = 0;                ///< of the data set
     uint64_t chunk_bytes = 0;       ///< of a chunk, unfiltered
     uint64_t chunks = 0;            ///< at most, where that is limited
+    uint64_t stored_bytes = 0;      ///< of kind 1: of the chunk in the file
 };
 
-/// Checks the blocks of an index that there is. The places of chunks are checked where chunks are
-/// read. Throws Unfit.
+/// Checks the blocks of an index that there is, and takes the bytes of each chunk: no two chunks
+/// may lie in the same ones. Chunks are not read, and may have a wrong length. Throws Unfit.
 void check_chunk_index(Blocks&, const ChunkIndex&);
 
 }  // namespace convoy::h5

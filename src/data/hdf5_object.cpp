@@ -193,7 +193,10 @@ private:
         expect(flags == (index_.kind == 1 ? one_filtered : 0), other_storage);
         // The rest of the message, which depends on the kind of index.
         switch (index_.kind) {
-            case 1: fields.take(12); break;  // stored bytes and filters that it skipped
+            case 1:
+                index_.stored_bytes = fields.number(8);
+                fields.take(4);  // filters that it skipped
+                break;
             case 3: fields.expect_number(10, 1, "a chunk index"); break;
             case 4: fields.expect_number(0x0a'10'04'04'20, 5, "a chunk index"); break;
             case 5: fields.expect_number(0x28'64'00'00'08'00, 6, "a chunk index"); break;
