@@ -96,7 +96,8 @@ H5FD_class_t driver_class() {
     made.open = open_file;
     made.close = close_file;
     made.query = [](const H5FD_t*, unsigned long* features) -> herr_t {
-        if (features != nullptr) *features = H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE;
+        if (features != nullptr)
+            *features = H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_SUPPORTS_SWMR_IO;
         return 0;
     };
     made.get_eoa = [](const H5FD_t* known, H5FD_mem_t) { return file_of(known).used; };

@@ -3,6 +3,7 @@
 // checksums.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -50,13 +51,16 @@ public:
         all.resize(done);
         return all;
     }
-    /// Calls visit(bytes) for blocks that overlap by less than the longest message.
-    void each_block(const std::function<void(std::string_view)>& visit) const {
+    /// Calls visit(bytes) for blocks that overlap by less than the longest message, up to `end`.
+    /// Holes of the file are left out: a file of any length may consist of them.
+    void each_block(uint64_t end, const std::function<void(std::string_view)>& visit) const {
         constexpr size_t block = 1 << 20, with_overlap = block + longest_message - 1;
-        for (uint64_t at = 0;; at += block) {
-            const std::string bytes = read(at, with_overlap);
-            visit(bytes);
-            if (bytes.size() < with_overlap) return;
+        for (uint64_t at = 0; at < end; at += block) {
+            const off_t data = ::lseek(fd_, off_t(at), SEEK_DATA);
+            if (data < 0 && errno == ENXIO) return;  // a hole up to the end
+            if (data > off_t(at)) at = uint64_t(data) / block * block;
+            if (at >= end) return;
+            visit(read(at, std::min<uint64_t>(with_overlap, end - at)));
         }
     }
 
@@ -115,12 +119,14 @@ void note_attribute(std::string_view bytes, References& found) {
 
 /// Returns the references to texts in the whole file. Remembers those of the file that was read
 /// last.
-References& references_in(const OpenBytes& file, unsigned long file_number) {
+References& references_in(hid_t id, const OpenBytes& file, unsigned long file_number) {
     static unsigned long known = 0;
     static References found;
     if (file_number == known) return found;
     found = References();
-    file.each_block([&](std::string_view bytes) {
+    haddr_t end = 0;
+    if (H5Fget_eoa(id, &end) < 0) fail_to_read(file.path(), "its length", "make it again");
+    file.each_block(end, [&](std::string_view bytes) {
         for (; !bytes.empty(); bytes.remove_prefix(1))
             if (bytes[0] == 3) note_attribute(bytes, found);
     });
@@ -133,7 +139,7 @@ References& references_in(const OpenBytes& file, unsigned long file_number) {
 std::optional<std::string> variable_text(hid_t attribute, const std::string& name, const std::string& path) {
     const Handle file(H5Iget_file_id(attribute));
     const OpenBytes bytes(file, path);
-    References& all = references_in(bytes, number_of(file, path));
+    References& all = references_in(file, bytes, number_of(file, path));
     const auto found = all.by_name.find(name);
     if (found == all.by_name.end()) return std::nullopt;
     for (auto reference = found->second.rbegin(); reference != found->second.rend(); ++reference)

@@ -1,7 +1,11 @@
 // Texts in files as read by other programs.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "data/hdf5.h"
+#include "tests/fuzz/hdf5.h"
+#include "tests/support/file_calls.h"
 #include "tests/support/support.h"
 
 namespace convoy::test {
@@ -36,6 +40,37 @@ TEST(Hdf5Attributes, TextsAreWholeInOtherPrograms) {
     EXPECT_EQ(h5::string_attribute(file, "one", "x"), "whole");
     h5::set_checked_attribute(file, "one", std::string("another"));
     EXPECT_EQ(h5::string_attribute(file, "one", "x"), "another") << "in its place";
+}
+
+class Hdf5AttributesOfLongFiles : public testing::Test {
+protected:
+    Hdf5AttributesOfLongFiles() {
+        h5::Handle file = h5::create(path_);
+        h5::set_attribute(file, "text", "of variable length");
+        h5::close(std::move(file), path_);
+    }
+    /// Returns how many bytes are read for the text.
+    size_t read() const {
+        const size_t before = bytes_read();
+        EXPECT_EQ(h5::string_attribute(h5::open(path_), "text", path_), "of variable length");
+        return bytes_read() - before;
+    }
+
+    static constexpr size_t few = 4 << 20;
+    TempDir dir_;
+    const std::string path_ = dir_.path("file.h5");
+};
+
+TEST_F(Hdf5AttributesOfLongFiles, TextsAreNotLookedForBehindTheEnd) {
+    write_file(path_, read_file(path_) + std::string(16 << 20, 'x'));
+    EXPECT_LT(read(), few);
+}
+
+TEST_F(Hdf5AttributesOfLongFiles, TextsAreNotLookedForInHoles) {
+    constexpr uint64_t bytes = uint64_t(2) << 30, end_at = 28;
+    change_structure(path_, {"\x89HDF", 0, end_at, 8, bytes});
+    std::filesystem::resize_file(path_, bytes);
+    EXPECT_LT(read(), few);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "data/hdf5.h"
+#include "tests/fuzz/hdf5.h"
 #include "tests/support/support.h"
 #include "tests/unit/metrics_folder.h"
 
@@ -238,6 +239,7 @@ TEST_F(Hdf5Untrusted, ManyReferencesToALargeHeapAreRefused) {
     message[message.size() - 4] = 9;  // another object, which the heap does not have
     for (int i = 0; i < 100; ++i) whole += message;
     write_file(path_, whole);
+    change_structure(path_, {"\x89HDF", 0, 28, 8, whole.size()});  // the end of the file
     EXPECT_EQ("", refusal({path_, "heaps of more than 256 MiB"},
                           [&] { h5::string_attribute(h5::open(path_), "text", path_); }));
 }
