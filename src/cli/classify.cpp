@@ -113,7 +113,7 @@ public:
     }
 
 private:
-    /// Of pixels, a grey model gets the luma of ITU-R 601, as Pillow computes it.
+    /// Writes a pixel; for a grey model its luma (ITU-R 601), as Pillow computes it.
     void put(const uint8_t* rgb, uint8_t* to) const {
         if (channels_ == 3)
             std::copy_n(rgb, 3, to);

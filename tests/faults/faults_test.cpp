@@ -155,7 +155,7 @@ TEST_F(Faults, ModelFilesThatCannotBeUsedAreRefused) {
     refused(Exit::bad_input, {file, "images of 28x28 pixels", dir_.path("other")},
             "evaluate --data " + dir_.path("other") + " --model-file " + file);
     refused(Exit::usage, {"--model-file", "required"}, "evaluate --data " + data_);
-    refused(Exit::bad_input, {data_, "valid"}, evaluate + file + " --split valid");
+    refused(Exit::usage, {"--split valid", "test or train"}, evaluate + file + " --split valid");
 }
 
 TEST_F(Faults, OutputThatHoldsARunIsRefused) {

@@ -120,7 +120,7 @@ TEST_F(Continue, ADryRunTakesTheSameOptions) {
     EXPECT_NE(dry.out.find("seed=5"), std::string::npos) << dry.out;
     const Finished config = convoy_alone(alone("run", "--print-config"));
     EXPECT_EQ(value_in(config.out, "seed"), "5") << config.out;
-    EXPECT_EQ(value_in(config.out, "resume"), "auto");
+    EXPECT_NE(config.out.find("\n# resume = auto\n"), std::string::npos) << "a recipe may not hold it: " << config.out;
 }
 
 }  // namespace
