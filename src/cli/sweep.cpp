@@ -80,7 +80,10 @@ public:
             setenv(setting, folder_->path().c_str(), 0);
     }
     ~MpirunFolder() {
-        if (folder_) (void)folder_->remove();
+        const std::error_code error = folder_ ? folder_->remove() : std::error_code();
+        if (error)
+            std::fprintf(stderr, "warning: %s cannot be removed: %s\n", folder_->path().c_str(),
+                         error.message().c_str());
     }
     MpirunFolder(const MpirunFolder&) = delete;
     MpirunFolder& operator=(const MpirunFolder&) = delete;
