@@ -80,7 +80,7 @@ const Command commands[] = {
     without_mpi("predict", "say what a step will take on a cluster, before a job is queued", predict,
                 options_of_predict),
     computing("demo", "show how ranks split a batch: forward only, as DataParallel", demo, options_of_demo),
-    {"comm-test", "check sums over ranks, and measure them", comm_test, options_of_comm_test},
+    {"comm-test", "check all-reduces over ranks, and measure them", comm_test, options_of_comm_test},
     {"info", "print versions and the ranks with their devices", info, options_of_info, run_plans, false, runs_plans}};
 
 /// Returns null if there is no such command.

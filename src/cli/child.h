@@ -26,7 +26,7 @@ public:
 
     /// Runs a program, found as a shell finds it, to its end. Returns its exit code, 128 + the
     /// signal that ended it, or 127 if it cannot be started. The program ends if this process does.
-    /// What it writes to stdout and stderr goes to the file `output`, unless that is -1.
+    /// `output`: a descriptor that gets its stdout and stderr; -1: these are this process's.
     int run(const std::vector<std::string>& words, int output = -1);
 };
 

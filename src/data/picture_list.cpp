@@ -48,8 +48,10 @@ void add_list(const std::string& list, std::vector<Picture>& to) {
     const std::string advice = "a list has a path in each line";
     size_of_input(list, advice);
     const fs::path folder = fs::path(list).parent_path();
+    const size_t before = to.size();
     for (const std::string& line : lines_of_input(list, most_list_bytes, advice))
         if (!line.empty()) to.push_back({.name = line, .path = folder / line});
+    if (to.size() == before) fail(Exit::bad_input, list + ": is empty; " + advice);
 }
 
 void add_path(const std::string& path, std::vector<Picture>& to) {

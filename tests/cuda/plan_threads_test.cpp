@@ -190,7 +190,7 @@ TEST_F(CudaPlanThreads, ThreadsChangeToHandlesOnceAPlanDoesNotRunWithoutOne) {
     const Outcome bound = chosen(specs(12), 2);
     EXPECT_EQ(bound.engines, apart.engines);
     EXPECT_EQ(apart.built, 2 * 12);
-    EXPECT_LE(bound.built, 2 * 12 + 10) << "threads built what nobody runs";
+    EXPECT_LE(bound.built, 2 * 12 + 10) << "threads went on to build plans that are not used";
     EXPECT_GT(bound.calls, apart.calls / 2) << "the thread that times plans did not wait: it builds them";
     ASSERT_EQ(bound.notes.size(), 1u);
     EXPECT_TRUE(bound.notes.begin()->ends_with("with handles: conv f16")) << *bound.notes.begin();

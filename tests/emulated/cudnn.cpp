@@ -72,7 +72,7 @@ std::string CudnnGraph::name(int candidate) const {
 }
 bool CudnnGraph::compiles(int) const { return false; }
 bool CudnnGraph::build(int candidate, std::string& why) {
-    std::atomic<int> nobody = 0, &users = native_->builds ? native_->builds->native().users : nobody;
+    std::atomic<int> unused = 0, &users = native_->builds ? native_->builds->native().users : unused;
     if (users++ > 0) throw std::logic_error("two threads use one handle of cuDNN");
     const std::shared_ptr<void> leave(nullptr, [&](void*) { --users; });
     if (const char* seconds = std::getenv("EMULATED_BUILD_SECONDS"))  // simulates compilation for the device

@@ -163,6 +163,8 @@ TEST_F(Classify, WrongUseIsOneLine) {
     EXPECT_EQ("", refusal(classify("cut", "x.png --data " + at("cut")), Exit::usage, {"leave one of them out"}));
     EXPECT_EQ("", refusal(classify("cut", out_.path("missing.png")), Exit::bad_input, {"missing.png", "No such file"}));
     EXPECT_EQ("", refusal(classify("cut", out_.path()), Exit::bad_input, {"no file with the name of a picture"}));
+    write_file(out_.path("empty.txt"), "\n");
+    EXPECT_EQ("", refusal(classify("cut", out_.path("empty.txt")), Exit::bad_input, {"empty.txt: is empty"}));
     EXPECT_EQ("", refusal(classify("cut", "x.png --format xml"), Exit::usage, {"text, csv or json"}));
     EXPECT_EQ("", refusal(classify("cut", "x.png --to p.csv"), Exit::usage, {"p.csv", "NAME.h5"}));
     EXPECT_EQ("",
