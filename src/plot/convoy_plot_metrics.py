@@ -59,7 +59,8 @@ class MetricsFile:
             self.bytes = self.left = os.fstat(self.source.fileno()).st_size
             if begin != SUPERBLOCK:
                 raise Unsound("its HDF5 format is not the one that Convoy writes")
-            # HDF5 reads by this object: it looks at a path more than once, which fails for one that is gone.
+            # HDF5 looks at a path more than once. It reads by this object instead, because the
+            # file at the path may be gone by then.
             access = h5p.create(h5p.FILE_ACCESS)
             access.set_fileobj_driver(h5fd.fileobj_driver, self.source)
             self.file = h5f.open(os.fsencode(self.path), h5f.ACC_RDONLY, fapl=access)
