@@ -55,15 +55,47 @@ std::vector<std::string> telling(const std::string& folder) {
     return words;
 }
 
+/// Returns a file's texts: of an HDF5 file what h5dump prints, or else its bytes.
+std::string texts_of(const std::filesystem::path& path) {
+    return path.extension() == ".h5" ? run("h5dump " + path.string()).out : read_file(path);
+}
+
+/// Whether texts hold a word that stands alone.
+bool holds_apart(const std::string& texts, const std::string& word) {
+    const auto apart = [&](size_t at) {
+        return at >= texts.size() || (!std::isalnum(static_cast<unsigned char>(texts[at])) && texts[at] != '_');
+    };
+    for (size_t at = texts.find(word); at != std::string::npos; at = texts.find(word, at + 1))
+        if ((at == 0 || apart(at - 1)) && apart(at + word.size())) return true;
+    return false;
+}
+
+/// Whether a file holds a word. The bytes of weights and times are random: two letters, such as a
+/// short host name, are found among them sooner or later, so a short word is looked for in texts.
+bool holds(const std::filesystem::path& path, const std::string& word) {
+    if (word.size() < 6) return holds_apart(texts_of(path), word);
+    return read_file(path).find(word) != std::string::npos;
+}
+
 /// Returns the words that files of `run` hold, with the file's name.
 std::set<std::string> told_by(const std::string& run, const std::vector<std::string>& words) {
     std::set<std::string> told;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(run))
         if (entry.is_regular_file())
             for (const std::string& word : words)
-                if (read_file(entry.path()).find(word) != std::string::npos)
-                    told.insert(entry.path().filename().string() + ": " + word);
+                if (holds(entry.path(), word)) told.insert(entry.path().filename().string() + ": " + word);
     return told;
+}
+
+TEST_F(Environment, IsFoundInTheFilesOfARunWithoutTheOption) {
+    ASSERT_EQ("", failure(launch(1, train("--max-steps 1"))));
+    const std::set<std::string> told = told_by(dir_.path("run"), telling(dir_.path()));
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    for (const std::string& word : {dir_.path(), std::string("environment_"), std::string(host)})
+        EXPECT_TRUE(told.contains("metrics.h5: " + word)) << word;
+    EXPECT_TRUE(holds_apart("host \"vm\"", "vm") && holds_apart("vm", "vm") && holds_apart("a vmap of vm.", "vm"));
+    EXPECT_FALSE(holds_apart("a vmap", "vm") || holds_apart("qvm", "vm"));
 }
 
 TEST_F(Environment, IsLeftOutOfARunAndItsContinuations) {
