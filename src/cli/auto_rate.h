@@ -1,4 +1,4 @@
-// The rules of --lr auto and --warmup-epochs auto. input/README.md gives the sources of the
+// The rules of --lr auto and --warmup-epochs auto. input/TRAINING.md gives the sources of the
 // numbers. A resumed run takes the numbers that it recorded, also if these rules change.
 #pragma once
 #include <string>

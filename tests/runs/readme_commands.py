@@ -44,7 +44,7 @@ ENDLESS = r"^tail -f"
 
 def readmes():
     listed = subprocess.run(
-        ["git", "ls-files", "README.md", "*/README.md", "CONTRIBUTING.md", "jobs/*.md", "output/*.md"],
+        ["git", "ls-files", "README.md", "*/README.md", "CONTRIBUTING.md", "jobs/*.md", "output/*.md", "input/*.md"],
         capture_output=True,
         text=True,
         check=True,

@@ -1,5 +1,5 @@
 // The rates, schedules and warm-ups of --lr auto, compared with numbers by the rules in
-// input/README.md.
+// input/TRAINING.md.
 #include "cli/auto_rate.h"
 
 #include <gtest/gtest.h>
