@@ -1,14 +1,18 @@
 // convoy evaluate: reads a model file, builds its model, and measures it on a split.
+#include <chrono>
 #include <cstdio>
 
 #include "cli/choices.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/error_files.h"
 #include "cli/model_data.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "comm/preflight.h"
+#include "model/precision.h"
 #include "train/evaluator.h"
+#include "train/forward_pass.h"
 #include "train/model_file.h"
 
 namespace convoy {
@@ -18,10 +22,12 @@ namespace {
 
 struct EvaluateOptions {
     std::string given;  ///< as the user wrote it: `path`, or a folder that has it
-    std::string path, data, split, device;
+    std::string path, data, split, device, report;
     int64_t batch = 0, threads = 0;
+    bool json = false, overwrite = false;
     Tta views = Tta::plain;
     Placement placement = Placement::automatic;
+    Precision precision = Precision::f32;
 };
 
 po::options_description description(EvaluateOptions& o) {
@@ -39,7 +45,13 @@ po::options_description description(EvaluateOptions& o) {
         ("threads", po::value<int64_t>()->default_value(0)->value_name("N"),
          "CPU threads per rank; 0: this rank's share of the cores")  //
         ("tta", po::value<std::string>()->default_value("none")->value_name("VIEWS"),
-         ("mean of several views of an image: " + help_of(tta_choices())).c_str());
+         ("mean of several views of an image: " + help_of(tta_choices())).c_str())  //
+        ("precision", po::value<std::string>()->default_value("f32")->value_name("TYPE"),
+         ("of activations: " + help_of(precision_choices())).c_str())                                    //
+        ("format", po::value<std::string>()->default_value("text")->value_name("KIND"), "text or json")  //
+        ("report", po::value<std::string>(&o.report)->default_value("")->value_name("DIR"),
+         "write a report of what the model gets wrong: report.html, JSON, CSV and pictures")  //
+        ("overwrite", po::bool_switch(&o.overwrite), "replace the report that is in the folder");
     return options;
 }
 
@@ -53,7 +65,81 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
     o.placement = choose("data-placement", values["data-placement"].as<std::string>(), placement_choices());
     choose("split", o.split, Choices<int>{{"test", 0}, {"train", 0}});
     o.threads = value_in_range(values, "threads", 0, 4096);
+    o.precision = choose("precision", values["precision"].as<std::string>(), precision_choices());
+    o.json = choose("format", values["format"].as<std::string>(), Choices<bool>{{"text", false}, {"json", true}});
+    if (!o.report.empty() && o.views != Tta::plain)
+        fail(Exit::usage, "--report shows one view of each image; leave --tta out");
+    if (!o.report.empty()) check_report_folder(o.report, o.overwrite);
     return o;
+}
+
+void print_json(const nlohmann::ordered_json& result) {
+    std::printf("%s\n", result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+void print(const EvaluateOptions& o, const EvalResult& r) {
+    const double rate = double(r.images) / r.seconds;
+    if (o.json)
+        print_json({{"model", o.path},
+                    {"data", o.data},
+                    {"split", o.split},
+                    {"images", r.images},
+                    {"correct", r.correct},
+                    {"loss", r.loss},
+                    {"accuracy", r.accuracy},
+                    {"top5_accuracy", r.top5_accuracy},
+                    {"images_per_second", rate}});
+    else
+        Terminal(stdout, true)
+            .line(formatted("%s on %s (%s): loss %.4f, accuracy %.2f %% (%lld of %lld), top-5 %.2f %%, %.0f images/s",
+                            o.path.c_str(), o.data.c_str(), o.split.c_str(), r.loss, 100 * r.accuracy,
+                            (long long)r.correct, (long long)r.images, 100 * r.top5_accuracy, rate));
+}
+
+/// Collective. Analyses the whole split on rank 0, from the logits of all ranks.
+ErrorAnalysis analyse(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data,
+                      const Preprocessing& preprocessing, int64_t global_batch) {
+    ForwardPass pass(comm, backend, graph, state, data, preprocessing, global_batch);
+    std::vector<int32_t> labels(size_t(data.info().images));
+    backend.download(labels.data(), data.labels().data, labels.size() * sizeof(int32_t));
+    ErrorAnalysis analysis(graph.classes);
+    const Phase phase(comm.activity(), "evaluation", "batch", 0, pass.batches());
+    const auto classes = size_t(graph.classes);
+    for (int64_t batch = 0, image = 0; batch < pass.batches(); ++batch) {
+        comm.activity().advance(batch);
+        const ForwardPass::Result result = pass.run(batch);
+        comm.together([&] {
+            for (size_t i = 0; comm.root() && i < size_t(result.samples); ++i, ++image)
+                analysis.add(image, std::span(result.outputs).subspan(i * classes, classes), labels[size_t(image)]);
+        });
+    }
+    return analysis;
+}
+
+/// Collective. Measures the model as evaluations of a training do.
+EvalResult measure(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data,
+                   const ModelFile& file, const EvaluateOptions& o) {
+    Evaluator evaluator(comm, backend, graph, state, data, file.preprocessing, o.batch * comm.size(), o.views);
+    evaluator.build({backend.allocate(evaluator.arena_bytes())});
+    return *evaluator.run();
+}
+
+/// Collective. Measures the model, and writes the report.
+EvalResult measure_and_report(Comm& comm, Backend& backend, const Graph& graph, const State& state, const DataSet& data,
+                              const SplitReader& reader, const ModelFile& file, const EvaluateOptions& o) {
+    const auto start = std::chrono::steady_clock::now();
+    const ErrorAnalysis a = analyse(comm, backend, graph, state, data, file.preprocessing, o.batch * comm.size());
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    comm.together([&] {
+        if (comm.root()) write_report(o.report, a, {o.path, o.data, o.split, file.class_names}, reader);
+    });
+    const double images = double(data.info().images);
+    return {.loss = a.loss(),
+            .accuracy = double(a.correct()) / images,
+            .top5_accuracy = double(a.correct_in_five()) / images,
+            .seconds = seconds,
+            .correct = a.correct(),
+            .images = data.info().images};
 }
 
 }  // namespace
@@ -73,6 +159,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
     const Heartbeat heartbeat(comm.activity(), terminal);
     BackendOptions how;
     how.threads = int(o.threads);
+    how.precision = o.precision;
     const std::unique_ptr<Backend> backend = make_backend(o.device, how, comm);
     std::unique_ptr<SplitReader> reader;
     ModelFile file;
@@ -83,7 +170,7 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
         reader = std::make_unique<SplitReader>(o.data, o.split);
         check_data(o.path, file, o.data, reader->info());
         check_views(o.views, reader->info(), file.preprocessing);
-        graph = fuse(build_model(file.model));
+        graph = with_precision(fuse(build_model(file.model)), o.precision, backend->channel_multiple());
     });
     if (o.path != o.given) terminal.line("model     " + o.path + ", of the run in " + o.given);
     check_alike(comm, {{"the data set (SHA-256 of its manifest)", reader->info().manifest_sha256}});
@@ -91,16 +178,13 @@ int evaluate(Comm& comm, const std::vector<std::string>& args) {
                        place(comm, *backend, {.placement = o.placement}, {reader->info().image_bytes()}));
     const State state(graph, *backend, nullptr);
     comm.together([&] { load_model(o.path, state, *backend); });
-    Evaluator evaluator(comm, *backend, graph, state, data, file.preprocessing, o.batch * comm.size(), o.views);
-    evaluator.build({backend->allocate(evaluator.arena_bytes())});
-    const EvalResult result = *evaluator.run();
+    const EvalResult result = o.report.empty()
+                                  ? measure(comm, *backend, graph, state, data, file, o)
+                                  : measure_and_report(comm, *backend, graph, state, data, *reader, file, o);
     terminal.close();
-    if (comm.root())
-        Terminal(stdout, true)
-            .line(formatted("%s on %s (%s): loss %.4f, accuracy %.2f %% (%lld of %lld), top-5 %.2f %%, %.0f images/s",
-                            o.path.c_str(), o.data.c_str(), o.split.c_str(), result.loss, 100 * result.accuracy,
-                            (long long)result.correct, (long long)result.images, 100 * result.top5_accuracy,
-                            double(result.images) / result.seconds));
+    if (!comm.root()) return 0;
+    print(o, result);
+    if (!o.report.empty()) Terminal(stderr, true).line("report    " + o.report + "/report.html");
     return 0;
 }
 

@@ -173,7 +173,8 @@ TEST(Limits, HoldForDryRunsToo) {
 // four.
 TEST(Limits, ReadmesStartNoMoreRanksThanMpirunDoes) {
     int lines = 0;
-    for (const char* name : {"README.md", "input/README.md", "input/TRAINING.md", "output/README.md", "jobs/README.md", "src/README.md"}) {
+    for (const char* name :
+         {"README.md", "input/README.md", "input/TRAINING.md", "output/README.md", "jobs/README.md", "src/README.md"}) {
         std::ifstream in(name);
         EXPECT_TRUE(in) << name;
         for (std::string line; std::getline(in, line);) {

@@ -1,0 +1,149 @@
+#include "cli/error_files.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/durable.h"
+#include "base/table.h"
+#include "data/image_resize.h"
+#include "data/png_file.h"
+
+namespace convoy {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int short_side = 256;
+
+std::vector<unsigned char> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::string picture_name(size_t mistake) { return formatted("mistake-%02zu.png", mistake + 1); }
+
+/// Returns an image of a split; grey ones with three equal channels.
+RgbImage read_image(const SplitReader& reader, const ImagePlace& place, int64_t index) {
+    const int channels = reader.info().channels;
+    std::vector<uint8_t> values(size_t(place.height) * size_t(place.width) * size_t(channels));
+    int32_t label = 0;
+    reader.read(index, 1, values.data(), &label);
+    RgbImage image{.height = place.height, .width = place.width};
+    for (size_t pixel = 0; pixel < values.size(); pixel += size_t(channels))
+        for (int c = 0; c < 3; ++c) image.pixels.push_back(values[pixel + size_t(channels == 3 ? c : 0)]);
+    RgbImage smaller;
+    const bool large = std::min(image.height, image.width) > short_side;
+    if (large && resize(image, {.kind = Resize::Kind::short_side, .short_side = short_side}, smaller)) return smaller;
+    return image;
+}
+
+std::vector<std::vector<uint8_t>> pictures_of(const ErrorAnalysis& a, const SplitReader& reader) {
+    const SplitInfo& info = reader.info();
+    if (info.type != DType::u8) return {};
+    const std::vector<ImagePlace> places = info.ragged ? reader.places() : std::vector<ImagePlace>();
+    std::vector<std::vector<uint8_t>> pictures;
+    for (const Mistake& m : a.mistakes())
+        pictures.push_back(png_of(read_image(
+            reader, info.ragged ? places[size_t(m.image)] : ImagePlace{0, info.height, info.width}, m.image)));
+    return pictures;
+}
+
+std::string share(int64_t part, int64_t whole) {
+    return whole == 0 ? "" : formatted("%.6f", double(part) / double(whole));
+}
+
+std::string classes_csv(const ErrorAnalysis& a, const std::vector<std::string>& names) {
+    TextTable t;
+    t.header = {"class", "images", "correct", "accuracy", "accuracy_low", "accuracy_high", "predicted"};
+    for (int c = 0; c < a.classes(); ++c) {
+        const int64_t images = a.images_of(c), correct = a.count(c, c);
+        const ShareInterval interval = wilson_interval(correct, images);
+        t.rows.push_back({names[size_t(c)], std::to_string(images), std::to_string(correct), share(correct, images),
+                          formatted("%.6f", interval.low), formatted("%.6f", interval.high),
+                          std::to_string(a.predicted_as(c))});
+    }
+    return as_csv(t);
+}
+
+std::string confusion_csv(const ErrorAnalysis& a, const std::vector<std::string>& names) {
+    TextTable t;
+    t.header = {"label"};
+    t.header.insert(t.header.end(), names.begin(), names.end());
+    for (int label = 0; label < a.classes(); ++label) {
+        t.rows.push_back({names[size_t(label)]});
+        for (int c = 0; c < a.classes(); ++c) t.rows.back().push_back(std::to_string(a.count(label, c)));
+    }
+    return as_csv(t);
+}
+
+std::string mistakes_csv(const ErrorAnalysis& a, const std::vector<std::string>& names) {
+    TextTable t;
+    t.header = {"image", "label", "predicted", "confidence", "label_probability"};
+    for (const Mistake& m : a.mistakes())
+        t.rows.push_back({std::to_string(m.image), names[size_t(m.label)], names[size_t(m.predicted)],
+                          formatted("%.6f", m.confidence), formatted("%.6f", m.of_the_label)});
+    return as_csv(t);
+}
+
+}  // namespace
+
+void check_report_folder(const std::string& dir, bool overwrite) {
+    std::error_code error;
+    const fs::file_status there = fs::status(dir, error);
+    if (!fs::exists(there)) return;
+    if (!fs::is_directory(there)) fail(Exit::usage, "--report " + dir + " is not a folder; choose another");
+    if (!overwrite && !fs::is_empty(dir, error))
+        fail(Exit::usage, "--report " + dir + " is not empty; replace a report with --overwrite, or choose another");
+}
+
+nlohmann::ordered_json errors_as_json(const ErrorAnalysis& a, const MeasuredModel& m) {
+    const double images = double(a.images());
+    const ShareInterval interval = wilson_interval(a.correct(), a.images());
+    nlohmann::ordered_json j = {{"model", m.model},
+                                {"data", m.data},
+                                {"split", m.split},
+                                {"images", a.images()},
+                                {"correct", a.correct()},
+                                {"loss", a.loss()},
+                                {"accuracy", double(a.correct()) / images},
+                                {"accuracy_interval", {interval.low, interval.high}},
+                                {"top5_accuracy", double(a.correct_in_five()) / images},
+                                {"calibration_error", a.calibration_error()},
+                                {"classes", m.class_names}};
+    auto& confusion = j["confusion"] = nlohmann::ordered_json::array();
+    for (int label = 0; label < a.classes(); ++label) {
+        std::vector<int64_t> row;
+        for (int c = 0; c < a.classes(); ++c) row.push_back(a.count(label, c));
+        confusion.push_back(row);
+    }
+    auto& reliability = j["reliability"] = nlohmann::ordered_json::array();
+    for (const ReliabilityBin& bin : a.bins())
+        reliability.push_back({{"images", bin.images},
+                               {"correct", bin.correct},
+                               {"confidence", bin.images == 0 ? 0 : bin.confidence / double(bin.images)}});
+    auto& mistakes = j["mistakes"] = nlohmann::ordered_json::array();
+    for (const Mistake& wrong : a.mistakes())
+        mistakes.push_back({{"image", wrong.image},
+                            {"label", wrong.label},
+                            {"predicted", wrong.predicted},
+                            {"confidence", wrong.confidence},
+                            {"label_probability", wrong.of_the_label}});
+    return j;
+}
+
+void write_report(const std::string& dir, const ErrorAnalysis& a, const MeasuredModel& m, const SplitReader& reader) {
+    const std::vector<std::vector<uint8_t>> pictures = pictures_of(a, reader);
+    const auto write = [&](const std::string& name, const std::vector<uint8_t>& bytes) {
+        replace_file(dir + "/" + name, bytes);
+    };
+    for (size_t i = 0; i < pictures.size(); ++i) write(picture_name(i), pictures[i]);
+    for (size_t i = pictures.size(); i < ErrorAnalysis::usual_mistakes; ++i)
+        ::unlink((dir + "/" + picture_name(i)).c_str());
+    write("confusion.png", png_of(confusion_picture(a)));
+    write("classes.csv", bytes_of(classes_csv(a, m.class_names)));
+    write("confusion.csv", bytes_of(confusion_csv(a, m.class_names)));
+    write("mistakes.csv", bytes_of(mistakes_csv(a, m.class_names)));
+    const std::string json = errors_as_json(a, m).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    write("report.json", bytes_of(json));
+    write("report.html", bytes_of(error_page(a, m, pictures)));
+}
+
+}  // namespace convoy

@@ -1,0 +1,83 @@
+// Analyses the mistakes of a trained model on labelled images: counts by class, the calibration of
+// its probabilities, and the most confident mistakes.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace convoy {
+
+struct ShareInterval {
+    double low, high;  ///< fractions, 0 to 1
+};
+/// Returns Wilson's 95 % score interval for a share of which `hits` of `trials` were observed
+/// (E. B. Wilson, 1927). It is [0, 1] without trials.
+ShareInterval wilson_interval(int64_t hits, int64_t trials);
+
+/// Images whose confidence, the probability of the predicted class, lies in one interval.
+struct ReliabilityBin {
+    int64_t images = 0, correct = 0;
+    double confidence = 0;  ///< sum over the images
+};
+
+struct Mistake {
+    int64_t image;  ///< index in the split
+    int label, predicted;
+    double confidence;    ///< probability of the predicted class
+    double of_the_label;  ///< probability of the label
+};
+
+class ErrorAnalysis {
+public:
+    static constexpr int bin_count = 15;  ///< as in Guo et al., 2017
+    static constexpr size_t usual_mistakes = 25;
+
+    /// Keeps up to `most_mistakes` mistakes.
+    explicit ErrorAnalysis(int classes, size_t most_mistakes = usual_mistakes);
+
+    /// Adds an image. `logits` has one value per class. Of equal logits, that of the lower class
+    /// counts as the larger one. Throws Exit::bad_input for a logit that is not finite.
+    void add(int64_t image, std::span<const float> logits, int label);
+
+    int classes() const { return classes_; }
+    int64_t images() const { return images_; }
+    /// Images whose label has the largest logit, and one of the five largest.
+    int64_t correct() const { return correct_; }
+    int64_t correct_in_five() const { return correct_in_five_; }
+    /// Returns the mean cross-entropy; NaN without images.
+    double loss() const;
+    /// Returns the number of images of class `label` that were predicted as `predicted`.
+    int64_t count(int label, int predicted) const {
+        return confusion_[size_t(label) * size_t(classes_) + size_t(predicted)];
+    }
+    int64_t images_of(int label) const;
+    int64_t predicted_as(int predicted) const;
+    /// Bins of equal width; bin i has confidences in (i / 15, (i + 1) / 15].
+    const std::vector<ReliabilityBin>& bins() const { return bins_; }
+    /// Returns the expected calibration error: the mean difference between confidence and accuracy
+    /// of a bin, weighted by its images.
+    double calibration_error() const;
+    /// Most confident first; of equal confidences, the earlier image first.
+    const std::vector<Mistake>& mistakes() const { return mistakes_; }
+
+private:
+    void keep(const Mistake&);
+
+    const int classes_;
+    const size_t most_mistakes_;
+    int64_t images_ = 0, correct_ = 0, correct_in_five_ = 0;
+    double loss_sum_ = 0;
+    std::vector<int64_t> confusion_;  // [label, predicted class]
+    std::vector<ReliabilityBin> bins_;
+    std::vector<Mistake> mistakes_;
+};
+
+/// The images of one class that were predicted as another one.
+struct Confusion {
+    int label, predicted;
+    int64_t images;
+};
+/// Returns the confusions with the most images, largest first, at most `most` of them.
+std::vector<Confusion> largest_confusions(const ErrorAnalysis&, size_t most);
+
+}  // namespace convoy

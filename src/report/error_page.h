@@ -1,0 +1,32 @@
+// The HTML page of `convoy evaluate --report`: one file without references to others.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "data/image_file.h"
+#include "report/error_analysis.h"
+
+namespace convoy {
+
+/// The names in a page: of the model, the data set and its classes.
+struct MeasuredModel {
+    std::string model, data, split;
+    std::vector<std::string> class_names;
+};
+
+/// A colour of the confusion matrix: white for no image, blue for correct images and red for wrong
+/// ones; the darker, the larger the share of the label's images.
+struct CellColour {
+    uint8_t red, green, blue;
+};
+CellColour cell_colour(const ErrorAnalysis&, int label, int predicted);
+
+/// Draws the confusion matrix [label, predicted] with equal squares. A side has 480 pixels, or one
+/// pixel per class if there are more classes.
+RgbImage confusion_picture(const ErrorAnalysis&);
+
+/// Returns the page. `pictures[i]` is the picture of mistake i as the bytes of a PNG file; empty if
+/// there are no pictures. Names of classes and paths are escaped.
+std::string error_page(const ErrorAnalysis&, const MeasuredModel&, const std::vector<std::vector<uint8_t>>& pictures);
+
+}  // namespace convoy
