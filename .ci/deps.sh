@@ -89,8 +89,13 @@ TABLE
 # For `make test-fresh`.
 fresh_needs() { echo "debootstrap|debootstrap|a Debian of your own|PATH=\$PATH:/usr/sbin command -v debootstrap"; }
 
-# For .ci/run, which builds the same sources twice.
-ci_needs() { echo "ccache|ccache|module load ccache|command -v ccache"; }
+# For .ci/run, which builds the same sources twice, and opens the page of evaluate --report.
+ci_needs() {
+  cat <<'TABLE'
+ccache|ccache|module load ccache|command -v ccache
+Chromium|chromium|a browser|command -v chromium
+TABLE
+}
 
 # The CPU backend's library, as Intel publishes it for GNU OpenMP (Debian 12 has only 2.6).
 install_onednn() (
