@@ -1,5 +1,5 @@
-// convoy info: versions, and the table of ranks with their hosts and devices; or what cuDNN has for
-// a model on a chip.
+// convoy info: versions, and the table of ranks with their hosts and devices; or a summary of a
+// run, a model or a data set; or cuDNN's plans for a model on a chip.
 #include <algorithm>
 #include <cstdio>
 
@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "cli/choices.h"
 #include "cli/commands.h"
+#include "cli/describe_file.h"
 #include "cli/info_options.h"
 #include "cli/versions.h"
 #include "comm/comm.h"
@@ -58,6 +59,12 @@ void print_libraries() {
 int info(Comm& comm, const std::vector<std::string>& args) {
     InfoOptions options;
     comm.together([&] { options = parse_info(args); });
+    if (!options.path.empty()) {
+        comm.together([&] {
+            if (comm.root()) std::fputs(description_of(options.path).c_str(), stdout);
+        });
+        return 0;
+    }
     if (!options.plans.empty()) {
         const std::string plans = plans_of(comm, options);
         if (comm.root()) std::fputs(plans.c_str(), stdout);

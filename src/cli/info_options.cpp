@@ -13,6 +13,8 @@ namespace po = boost::program_options;
 po::options_description description(InfoOptions& o) {
     po::options_description options;
     options.add_options()  //
+        ("path", po::value<std::string>(&o.path)->default_value("")->value_name("PATH"),
+         "sum up a run folder, a model file, a checkpoint or a data set; also as a plain argument")  //
         ("plans", po::value<std::string>(&o.plans)->value_name("MODEL"),
          "how a training step of this model runs: what cuDNN has for a GPU, which need not be here, or which way each "
          "convolution takes on this CPU")  //
@@ -42,8 +44,10 @@ OptionGroups options_of_info() {
 
 InfoOptions parse_info(const std::vector<std::string>& args) {
     InfoOptions o;
-    po::variables_map values = parse(description(o), args);
+    po::variables_map values = parse(description(o), args, po::positional_options_description().add("path", 1));
     po::notify(values);
+    if (!o.path.empty() && !o.plans.empty())
+        fail(Exit::usage, "--plans and " + o.path + " are two questions; leave one of them out");
     if (values.contains("run")) {
         if (o.plans.empty()) fail(Exit::usage, "--run: is of the plans of a model; add --plans MODEL");
         if (!values["chip"].defaulted())

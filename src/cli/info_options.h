@@ -12,6 +12,7 @@ namespace convoy {
 constexpr const char* chip_of_cpu = "cpu";  ///< value of --chip
 
 struct InfoOptions {
+    std::string path;  ///< a run, model or data set to describe; empty: none
     std::string plans, chip, precision, size, stem;
     int64_t batch = 0, classes = 0;
     int64_t line = 0;  ///< of --run, from 1; 0: all lines, or no --run
