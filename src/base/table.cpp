@@ -4,6 +4,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace convoy {
 namespace {
 
@@ -48,11 +50,12 @@ bool is_number(std::string_view text) {
     return digit && error != std::errc::invalid_argument && rest == text.data() + text.size();
 }
 
-/// Returns a cell that no spreadsheet takes for a formula. Names of runs and of hosts come from
-/// files of other people, and a formula may start programs or send cells away.
+/// Returns a cell that no spreadsheet takes for a formula, also after blanks. Names of runs and of
+/// hosts come from files of other people, and a formula may start programs or send cells away.
 std::string without_formula(const std::string& cell) {
-    const bool formula =
-        cell.size() > 1 && std::string_view("=+-@").find(cell[0]) != std::string_view::npos && !is_number(cell);
+    const size_t first = cell.find_first_not_of(" \n");
+    const bool formula = first != std::string::npos && cell.size() > first + 1 &&
+                         std::string_view("=+-@").find(cell[first]) != std::string_view::npos && !is_number(cell);
     return (formula ? "'" : "") + cell;
 }
 
@@ -94,7 +97,7 @@ std::string as_csv(const TextTable& t) {
     return lines(t, [](const std::vector<std::string>& row) {
         std::string line;
         for (size_t c = 0; c < row.size(); ++c) {
-            std::string cell = without_formula(row[c]);
+            std::string cell = without_formula(printable(row[c], "\n"));
             if (cell.find_first_of(",\"\n") != std::string::npos) {
                 for (size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2) cell.insert(at, 1, '"');
                 cell = '"' + cell + '"';

@@ -16,7 +16,8 @@ struct TextTable {
 std::string as_text(const TextTable&);
 std::string as_markdown(const TextTable&);
 /// Writes CSV as in RFC 4180: cells that contain a comma, a quote or a line break are quoted. An
-/// apostrophe precedes a cell that a spreadsheet would take for a formula.
+/// apostrophe precedes a cell that a spreadsheet would take for a formula. Other control characters
+/// and bytes that are not UTF-8 are written as printable() does.
 std::string as_csv(const TextTable&);
 
 }  // namespace convoy

@@ -65,6 +65,12 @@ std::string classes_csv(const ErrorAnalysis& a, const std::vector<std::string>& 
 
 std::string confusion_csv(const ErrorAnalysis& a, const std::vector<std::string>& names) {
     TextTable t;
+    if (a.classes() > most_classes_of_matrix) {
+        t.header = {"label", "predicted", "images"};
+        for (const auto& [pair, images] : a.pairs())
+            t.rows.push_back({names[size_t(pair.first)], names[size_t(pair.second)], std::to_string(images)});
+        return as_csv(t);
+    }
     t.header = {"label"};
     t.header.insert(t.header.end(), names.begin(), names.end());
     for (int label = 0; label < a.classes(); ++label) {
@@ -109,7 +115,7 @@ nlohmann::ordered_json errors_as_json(const ErrorAnalysis& a, const MeasuredMode
                                 {"calibration_error", a.calibration_error()},
                                 {"classes", m.class_names}};
     auto& confusion = j["confusion"] = nlohmann::ordered_json::array();
-    for (int label = 0; label < a.classes(); ++label) {
+    for (int label = 0; label < a.classes() && a.classes() <= most_classes_of_matrix; ++label) {
         std::vector<int64_t> row;
         for (int c = 0; c < a.classes(); ++c) row.push_back(a.count(label, c));
         confusion.push_back(row);
@@ -137,11 +143,11 @@ void write_report(const std::string& dir, const ErrorAnalysis& a, const Measured
     for (size_t i = 0; i < pictures.size(); ++i) write(picture_name(i), pictures[i]);
     for (size_t i = pictures.size(); i < ErrorAnalysis::usual_mistakes; ++i)
         ::unlink((dir + "/" + picture_name(i)).c_str());
-    write("confusion.png", png_of(confusion_picture(a)));
+    if (a.classes() <= most_classes_of_matrix) write("confusion.png", png_of(confusion_picture(a)));
     write("classes.csv", bytes_of(classes_csv(a, m.class_names)));
     write("confusion.csv", bytes_of(confusion_csv(a, m.class_names)));
     write("mistakes.csv", bytes_of(mistakes_csv(a, m.class_names)));
-    const std::string json = errors_as_json(a, m).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const std::string json = errors_as_json(a, m).dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
     write("report.json", bytes_of(json));
     write("report.html", bytes_of(error_page(a, m, pictures)));
 }

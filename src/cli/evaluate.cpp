@@ -74,7 +74,7 @@ EvaluateOptions parse_evaluate(const std::vector<std::string>& args) {
 }
 
 void print_json(const nlohmann::ordered_json& result) {
-    std::printf("%s\n", result.dump(1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    std::printf("%s\n", result.dump(1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
 }
 
 void print(const EvaluateOptions& o, const EvalResult& r) {

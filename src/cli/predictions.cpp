@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/durable.h"
+#include "base/shorten.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -16,9 +17,10 @@
 namespace convoy {
 namespace {
 
-/// Bytes that are no UTF-8 become replacement characters.
+/// Bytes that are no UTF-8 become replacement characters. Others than ASCII are escaped, because
+/// some of them control a terminal.
 std::string dumped(const nlohmann::ordered_json& value) {
-    return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    return value.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string percent(double probability) { return formatted("%.1f %%", 100 * probability); }
@@ -30,8 +32,12 @@ void write_numbers(hid_t file, const std::string& name, const std::vector<int32_
     h5::write_rows(set, H5T_NATIVE_INT32, 0, values.size(), values.data(), path);
 }
 
-/// Writes strings of the longest one's length, because those of variable length have no checksum.
-void write_texts(hid_t file, const std::string& name, const std::vector<std::string>& values, const std::string& path) {
+constexpr size_t longest_text = 1024;
+
+/// Writes strings of the longest one's length, because those of variable length have no checksum. A
+/// limit keeps one long name from taking room in every row.
+void write_texts(hid_t file, const std::string& name, std::vector<std::string> values, const std::string& path) {
+    for (std::string& value : values) value = shortened(value, longest_text);
     size_t longest = 1;
     for (const std::string& value : values) longest = std::max(longest, value.size());
     std::string all(values.size() * longest, '\0');

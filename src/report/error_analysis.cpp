@@ -19,7 +19,8 @@ ShareInterval wilson_interval(int64_t hits, int64_t trials) {
 ErrorAnalysis::ErrorAnalysis(int classes, size_t most_mistakes)
     : classes_(classes),
       most_mistakes_(most_mistakes),
-      confusion_(size_t(classes) * size_t(classes)),
+      images_of_(size_t(classes)),
+      predicted_as_(size_t(classes)),
       bins_(bin_count) {}
 
 void ErrorAnalysis::add(int64_t image, std::span<const float> logits, int label) {
@@ -34,7 +35,9 @@ void ErrorAnalysis::add(int64_t image, std::span<const float> logits, int label)
     const double of_the_label = std::exp(double(logits[size_t(label)]) - *best) / sum, confidence = 1 / sum;
     loss_sum_ += std::log(sum) - (double(logits[size_t(label)]) - *best);
     ++images_;
-    ++confusion_[size_t(label) * size_t(classes_) + size_t(predicted)];
+    ++pairs_[{label, predicted}];
+    ++images_of_[size_t(label)];
+    ++predicted_as_[size_t(predicted)];
     correct_ += predicted == label;
     int better = 0;
     for (int c = 0; c < classes_; ++c)
@@ -56,16 +59,9 @@ void ErrorAnalysis::keep(const Mistake& mistake) {
 
 double ErrorAnalysis::loss() const { return loss_sum_ / double(images_); }
 
-int64_t ErrorAnalysis::images_of(int label) const {
-    int64_t images = 0;
-    for (int c = 0; c < classes_; ++c) images += count(label, c);
-    return images;
-}
-
-int64_t ErrorAnalysis::predicted_as(int predicted) const {
-    int64_t images = 0;
-    for (int c = 0; c < classes_; ++c) images += count(c, predicted);
-    return images;
+int64_t ErrorAnalysis::count(int label, int predicted) const {
+    const auto found = pairs_.find({label, predicted});
+    return found == pairs_.end() ? 0 : found->second;
 }
 
 double ErrorAnalysis::calibration_error() const {
@@ -76,10 +72,8 @@ double ErrorAnalysis::calibration_error() const {
 
 std::vector<Confusion> largest_confusions(const ErrorAnalysis& a, size_t most) {
     std::vector<Confusion> all;
-    for (int label = 0; label < a.classes(); ++label)
-        for (int predicted = 0; predicted < a.classes(); ++predicted)
-            if (label != predicted && a.count(label, predicted) > 0)
-                all.push_back({label, predicted, a.count(label, predicted)});
+    for (const auto& [pair, images] : a.pairs())
+        if (pair.first != pair.second) all.push_back({pair.first, pair.second, images});
     std::ranges::stable_sort(all, [](const Confusion& x, const Confusion& y) { return x.images > y.images; });
     if (all.size() > most) all.resize(most);
     return all;

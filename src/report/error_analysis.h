@@ -2,7 +2,9 @@
 // its probabilities, and the most confident mistakes.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace convoy {
@@ -47,11 +49,12 @@ public:
     /// Returns the mean cross-entropy; NaN without images.
     double loss() const;
     /// Returns the number of images of class `label` that were predicted as `predicted`.
-    int64_t count(int label, int predicted) const {
-        return confusion_[size_t(label) * size_t(classes_) + size_t(predicted)];
-    }
-    int64_t images_of(int label) const;
-    int64_t predicted_as(int predicted) const;
+    int64_t count(int label, int predicted) const;
+    int64_t images_of(int label) const { return images_of_[size_t(label)]; }
+    int64_t predicted_as(int predicted) const { return predicted_as_[size_t(predicted)]; }
+    /// Pairs of label and predicted class that occurred, with their images. Memory is in proportion
+    /// to the images, not to the square of the classes.
+    const std::map<std::pair<int, int>, int64_t>& pairs() const { return pairs_; }
     /// Bins of equal width; bin i has confidences in (i / 15, (i + 1) / 15].
     const std::vector<ReliabilityBin>& bins() const { return bins_; }
     /// Returns the expected calibration error: the mean difference between confidence and accuracy
@@ -67,7 +70,8 @@ private:
     const size_t most_mistakes_;
     int64_t images_ = 0, correct_ = 0, correct_in_five_ = 0;
     double loss_sum_ = 0;
-    std::vector<int64_t> confusion_;  // [label, predicted class]
+    std::map<std::pair<int, int>, int64_t> pairs_;
+    std::vector<int64_t> images_of_, predicted_as_;  // [classes]
     std::vector<ReliabilityBin> bins_;
     std::vector<Mistake> mistakes_;
 };

@@ -78,6 +78,12 @@ std::string matrix_picture(const ErrorAnalysis& a) {
     return "<img id=confusion alt=\"confusion matrix\" src=\"" + embedded(png_of(confusion_picture(a))) + "\">\n";
 }
 
+std::string matrix(const ErrorAnalysis& a, const std::vector<std::string>& names) {
+    if (a.classes() > most_classes_of_matrix)
+        return "<p class=note>confusion.csv has it; it is too large to be shown.</p>\n";
+    return a.classes() <= most_in_table ? matrix_table(a, names) : matrix_picture(a);
+}
+
 std::string confusions(const ErrorAnalysis& a, const std::vector<std::string>& names) {
     std::string html = "<table>\n<tr><th class=name>label</th><th class=name>predicted</th><th>images</th></tr>\n";
     for (const Confusion& c : largest_confusions(a, 20))
@@ -177,14 +183,17 @@ std::string error_page(const ErrorAnalysis& a, const MeasuredModel& m,
     return "<!DOCTYPE html>\n<html lang=en>\n<meta charset=utf-8>\n<title>" + title + "</title>\n<style>" + style +
            "</style>\n<h1>" + title + "</h1>\n" + figures(a) + "<h2>Confusion matrix</h2>\n" +
            "<p class=note>Rows are labels, columns are predictions. Blue is right, red is wrong.</p>\n" +
-           (a.classes() <= most_in_table ? matrix_table(a, m.class_names) : matrix_picture(a)) +
-           "<h2>Most frequent confusions</h2>\n" + confusions(a, m.class_names) + "<h2>Most confident mistakes</h2>\n" +
+           matrix(a, m.class_names) + "<h2>Most frequent confusions</h2>\n" + confusions(a, m.class_names) +
+           "<h2>Most confident mistakes</h2>\n" +
            "<p class=note>Each picture: its index and label, the predicted class with its probability, and the "
            "probability of the label.</p>\n" +
            gallery(a, m.class_names, pictures) + "<h2>Reliability</h2>\n" +
            "<p class=note>Images are grouped by the probability of the predicted class. Bars below the dashed line: "
            "the model is too confident.</p>\n" +
-           reliability(a) + "<h2>Classes</h2>\n" + by_class(a, m.class_names) + "</html>\n";
+           reliability(a) + "<h2>Classes</h2>\n" +
+           (a.classes() > most_classes_of_matrix ? "<p class=note>classes.csv has them.</p>\n"
+                                                 : by_class(a, m.class_names)) +
+           "</html>\n";
 }
 
 }  // namespace convoy

@@ -21,8 +21,11 @@ struct CellColour {
 };
 CellColour cell_colour(const ErrorAnalysis&, int label, int predicted);
 
+/// The most classes of a matrix that is shown or written whole, and of a table of classes in a page.
+constexpr int most_classes_of_matrix = 1000;
+
 /// Draws the confusion matrix [label, predicted] with equal squares. A side has 480 pixels, or one
-/// pixel per class if there are more classes.
+/// pixel per class if there are more classes; at most most_classes_of_matrix.
 RgbImage confusion_picture(const ErrorAnalysis&);
 
 /// Returns the page. `pictures[i]` is the picture of mistake i as the bytes of a PNG file; empty if

@@ -2,6 +2,7 @@
 // computes from the weights in the model file.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -156,6 +157,51 @@ TEST_F(Classify, DamagedPicturesHaveARowAndTheOthersGoOn) {
     for (size_t i = 1; i < 21; ++i) EXPECT_EQ(images[i].at("classes").size(), 3u) << images[i];
     EXPECT_NE(f.err.find("warning: 3 of 23 pictures could not be read"), std::string::npos) << f.err;
     EXPECT_EQ("", refusal(classify("cut", bad), Exit::bad_input, {"none of the pictures"}));
+}
+
+TEST_F(Classify, NamesOfFilesControlNoTerminalAndNoOtherRow) {
+    const std::string photo = at("photos") + "/n00000000", odd = out_.path("odd");
+    fs::create_directory(odd);
+    for (const auto& [entry, name] : {std::pair(0, std::string("\x1b[2J\xc2\x9b.jpg")), {1, " =1+1.jpg"}}) {
+        auto file = fs::directory_iterator(photo);
+        std::advance(file, entry);
+        fs::copy_file(file->path(), odd + "/" + name);
+    }
+    const std::string csv = classify("cut", odd + " --format csv").out,
+                      json = classify("cut", odd + " --format json").out;
+    for (const std::string& text : {csv, json})
+        for (const char* bytes : {"\x1b", "\xc2\x9b"}) EXPECT_EQ(text.find(bytes), std::string::npos) << text;
+    EXPECT_EQ(nlohmann::json::parse(json).at("images").at(0).at("image"), odd + "/\x1b[2J\xc2\x9b.jpg");
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+}
+
+// A model file of other people may hold anything.
+TEST_F(Classify, AModelWithoutANameForEachClassIsRefused) {
+    const std::string python = python_with("h5py, numpy"), model = out_.path("m.h5");
+    if (python.empty()) GTEST_SKIP() << "no python3 with h5py and numpy";
+    for (const char* names : {"['one']", "['x'] * 5000"}) {
+        fs::copy_file(at("grey-run/model.h5"), model, fs::copy_options::overwrite_existing);
+        ASSERT_EQ(run(python + " -c \"import h5py, numpy; f = h5py.File('" + model +
+                      "', 'r+', libver='v110'); f.attrs['class_names'] = numpy.array(" + names + ", dtype='S')\"")
+                      .code,
+                  0);
+        const std::string picture = at("photos") + "/n00000000";
+        for (const std::string& command :
+             {"classify --model-file " + model + " " + picture + " --to " + out_.path("p.h5"), "info " + model,
+              "export --model-file " + model + " --to " + out_.path("e.safetensors")})
+            EXPECT_EQ("", refusal(convoy_alone(command), Exit::bad_input, {model, "class names and 10 classes"}))
+                << command;
+    }
+}
+
+TEST_F(Classify, OneLongNameTakesNoRoomInEachRow) {
+    const std::string list = out_.path("list.txt");
+    std::string lines = std::string(3000, 'a') + "\n";
+    for (int i = 0; i < 2000; ++i) lines += std::to_string(i) + "\n";
+    write_file(list, lines);
+    fs::copy_file(fs::directory_iterator(at("photos") + "/n00000000")->path(), out_.path("0"));
+    ASSERT_EQ("", failure(classify("cut", list + " --to " + out_.path("p.h5"))));
+    EXPECT_LT(fs::file_size(out_.path("p.h5")), 2001u * 3000) << "2,001 rows of the longest name";
 }
 
 TEST_F(Classify, WrongUseIsOneLine) {

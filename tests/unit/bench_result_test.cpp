@@ -39,11 +39,12 @@ TEST(BenchResult, TablesAreAligned) {
 }
 
 TEST(BenchResult, OnlyNumbersOfCsvBeginAsFormulasDo) {
-    for (const std::string same : {"-1.5", "+2e-3", "-.5", "-1e400", "+7", "-", "=", "@", "a=1", " =1", "1-2", ""})
+    for (const std::string same : {"-1.5", "+2e-3", "-.5", "-1e400", "+7", "-", "=", "@", "a=1", " =", "1-2", ""})
         EXPECT_EQ(as_csv({{same}, {}}), same + "\n");
-    for (const std::string formula :
-         {"=1", "=cmd|' /C calc'!A0", "+A1", "-1+1", "@A1", "-nan", "-inf", "--1", "+-1", "-0x1", "-1 ", "-1e"})
-        EXPECT_EQ(as_csv({{formula}, {}}), "'" + formula + "\n");
+    for (const std::string formula : {"=1", "=cmd|' /C calc'!A0", "+A1", "-1+1", "@A1", "-nan", "-inf", "--1", "+-1",
+                                      "-0x1", "-1 ", "-1e", " =1", "\n  +A1"})
+        EXPECT_EQ(as_csv({{formula}, {}}), formula[0] == '\n' ? "\"'" + formula + "\"\n" : "'" + formula + "\n");
+    EXPECT_EQ(as_csv({{"\t=1\r\x1b[2J\xff"}, {}}), "\\x09=1\\x0d\\x1b[2J\\xff\n") << "no control character is left";
     EXPECT_EQ(as_csv({{"=A1,\"x\""}, {}}), "\"'=A1,\"\"x\"\"\"\n") << "the quotes are not part of the cell";
 }
 

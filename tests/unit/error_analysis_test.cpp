@@ -107,5 +107,16 @@ TEST(ErrorAnalysis, MatricesOfManyClassesAreDrawn) {
     EXPECT_NE(page.find("<img id=confusion"), std::string::npos);
 }
 
+// A matrix of 20,000 classes would have 400 million cells.
+TEST(ErrorAnalysis, ManyClassesTakeMemoryInProportion) {
+    constexpr int classes = 20'000;
+    ErrorAnalysis a(classes);
+    for (int i = 0; i < 20; ++i) a.add(i, logits_of(classes, i, 0.9), i == 3 ? 4 : i);
+    EXPECT_EQ(a.pairs().size(), 20u);
+    const std::string page = error_page(a, {"m", "d", "test", std::vector<std::string>(classes, "n")}, {});
+    EXPECT_LT(page.size(), 20'000u);
+    EXPECT_NE(page.find("confusion.csv has it"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace convoy::test
