@@ -25,7 +25,7 @@ enum class Exit : int {
 
 /// The message for std::bad_alloc.
 constexpr const char* out_of_host_memory =
-    "out of memory on the host; use a smaller batch or data set, or fewer ranks a node";
+    "out of memory on the host; use a smaller batch or data set, or fewer ranks per node";
 
 /// A failure the user can act on. The message says what, where, and what to do, in one line.
 struct Error : std::runtime_error {

@@ -58,7 +58,7 @@ double seconds_multiplying(const Work& work, const Ceilings& ceilings) {
 
 std::string class_table(const std::vector<OpClass>& classes, const Ceilings& ceilings) {
     const double all = sum_of(classes);
-    TextTable table{{"class of operations", "ms a step", "share", "GFLOP/s", "of peak", "MB", "GB/s", "of copy"}, {}};
+    TextTable table{{"class of operations", "ms per step", "share", "GFLOP/s", "of peak", "MB", "GB/s", "of copy"}, {}};
     for (const OpClass& c : classes) {
         const auto rate = [&](double amount) {
             return amount > 0 && c.seconds > 0 ? formatted("%.1f", amount / c.seconds / 1e9) : std::string("-");
@@ -92,12 +92,12 @@ std::string bench_text(const BenchResult& r) {
         return formatted("%lld %s%s", (long long)n, what, n == 1 ? "" : "s");
     };
     std::string text =
-        formatted("bench     %s, %s, %s images of %s, %lld classes: %s on %s, batch %lld a rank, %lld in all%s\n",
+        formatted("bench     %s, %s, %s images of %s, %lld classes: %s on %s, batch %lld per rank, %lld in all%s\n",
                   r.model.c_str(), r.precision.c_str(), r.data.c_str(), r.image_size.c_str(), (long long)r.classes,
                   count(r.ranks, "rank").c_str(), count(r.hosts, "host").c_str(), (long long)r.batch_per_rank,
                   (long long)r.global_batch,
                   r.logical_ranks > 0 ? (" of " + count(r.logical_ranks, "logical rank")).c_str() : "");
-    text += formatted("device    %s, %s a rank\n", r.device.c_str(), count(r.threads, "thread").c_str());
+    text += formatted("device    %s, %s per rank\n", r.device.c_str(), count(r.threads, "thread").c_str());
     text += formatted("steps     %zu, after %lld of warm-up\n", r.images_per_second.size(), (long long)r.warmup);
     const bool known = std::isfinite(r.images_per_second_wall);
     const std::string wall = known ? formatted("%.1f", r.images_per_second_wall) : "-";
@@ -111,9 +111,9 @@ std::string bench_text(const BenchResult& r) {
         text += formatted("expected  %.1f images/s by the cluster file, limited by %s: measured is %.0f %% of it\n",
                           r.expected_images_per_second, r.expected_limit.c_str(),
                           100 * median(r.images_per_second) / r.expected_images_per_second);
-    text += formatted("work      %.4f GFLOP an image forward and backward, %.1f GFLOP/s; peak memory %.1f MiB a rank\n",
-                      r.flops_per_image / 1e9, r.flops_per_image * median(r.images_per_second) / 1e9,
-                      r.peak_memory / (1 << 20));
+    text += formatted(
+        "work      %.4f GFLOP per image forward and backward, %.1f GFLOP/s; peak memory %.1f MiB per rank\n",
+        r.flops_per_image / 1e9, r.flops_per_image * median(r.images_per_second) / 1e9, r.peak_memory / (1 << 20));
     if (r.classes_of_operations.empty()) return text;
     const double least = roofline_seconds(r);
     if (least > 0)

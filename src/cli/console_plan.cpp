@@ -23,7 +23,7 @@ std::string batch_text(const TrainSetup& s, const Trainer& t, int ranks) {
     const int64_t small = s.global_batch / ranks, large = small + (s.global_batch % ranks ? 1 : 0);
     const std::string a_rank =
         small == large ? std::to_string(small) : formatted("%lld or %lld", (long long)small, (long long)large);
-    return formatted("%lld global, %s a rank; %lld steps an epoch%s; %lld steps in all", (long long)s.global_batch,
+    return formatted("%lld global, %s per rank; %lld steps per epoch%s; %lld steps in all", (long long)s.global_batch,
                      a_rank.c_str(), (long long)t.steps_per_epoch(),
                      t.tail() ? formatted(", the last of %lld samples", (long long)t.tail()).c_str() : "",
                      (long long)t.total_steps());
@@ -117,13 +117,14 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
     if (s.augment.crop != Crop::shifted || !trainer_.earlier().empty())
         note("view", view_text(s, graph, trainer_.earlier()));
     note("model",
-         formatted("%s: %s parameters, %.3f GFLOP an image forward (multiply-adds count two)%s", graph.model.c_str(),
+         formatted("%s: %s parameters, %.3f GFLOP per image forward (multiply-adds count two)%s", graph.model.c_str(),
                    grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9, notes.stem.c_str()));
     size_t bytes = 0;
     for (size_t count : trainer_.state().counts()) bytes += count * sizeof(float);
-    note("memory",
-         formatted("%.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations a rank",
-                   mib(bytes), mib(bytes) * s.optimizer.state_per_element(), mib(trainer_.arena_bytes())));
+    note(
+        "memory",
+        formatted("%.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations per rank",
+                  mib(bytes), mib(bytes) * s.optimizer.state_per_element(), mib(trainer_.arena_bytes())));
     note("buckets", buckets_text(trainer_.buckets()));
     note("batch", batch_text(s, trainer_, ranks));
     const int64_t steps = trainer_.total_steps();

@@ -258,7 +258,7 @@ std::string begin(Comm& comm, const ImageOptions& o, ConversionFolder& folder, W
     for (const PlannedShard& shard : work.plan.shards) work.finished += folder.finished(shard.name()) ? 'y' : 'n';
     const int64_t finished = std::count(work.finished.begin(), work.finished.end(), 'y');
     if (before == ConversionFolder::Before::same)
-        terminal.line(formatted("%s: goes on: %lld of %zu shards are there", o.to.c_str(), (long long)finished,
+        terminal.line(formatted("%s: continues: %lld of %zu shards are there", o.to.c_str(), (long long)finished,
                                 work.plan.shards.size()));
     if (before == ConversionFolder::Before::other)
         terminal.line(o.to +

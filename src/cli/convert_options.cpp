@@ -27,7 +27,7 @@ po::options_description image_options() {
     add("strict", po::bool_switch(), "end at the first damaged image, where it would be left out and counted");
     add("seed", po::value<int64_t>()->value_name("N")->default_value(0), "of the order of rows");
     add("shards", po::value<int64_t>()->value_name("N"), "number of training shards (default: of about 1 GiB each)");
-    add("to", path("DIR"), "where the data set goes; DIR.partial is what a conversion that was ended goes on with");
+    add("to", path("DIR"), "where the data set goes; DIR.partial is what an interrupted conversion continues with");
     add("force", po::bool_switch(), "replace a data set that is already in DIR");
     return options;
 }

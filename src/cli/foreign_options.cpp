@@ -106,7 +106,7 @@ constexpr std::pair<const char*, const char*> table[] = {
     {"print-freq", "is --log-interval here"},
     {"model-file", "belongs to 'convoy classify', 'convoy evaluate' and 'convoy export'"},
     {"evaluate", "is a command here: convoy evaluate -h"},
-    {"pretrained", "starts of trained models are not here; --resume goes on from a checkpoint"},
+    {"pretrained", "starts of trained models are not here; --resume continues from a checkpoint"},
 };
 
 /// Whether every option that `hint` names is one of the command's.

@@ -24,14 +24,15 @@ struct Varied {
 };
 
 OptionsOf command(int64_t& ranks) {
-    return {.command = "sweep",
-            .output = "folder of the runs' folders (default output/sweep-DATE-TIME); the same again goes on there",
-            .keep = 0,
-            .more =
-                [&ranks](OptionTable& t) {
-                    t.count("ranks", ranks, 4096, "N", "start each training by mpirun -np N; else it has one rank");
-                },
-            .without = {"resume", "overwrite", "print-config"}};
+    return {
+        .command = "sweep",
+        .output = "folder of the runs' folders (default output/sweep-DATE-TIME); the same folder again continues there",
+        .keep = 0,
+        .more =
+            [&ranks](OptionTable& t) {
+                t.count("ranks", ranks, 4096, "N", "start each training by mpirun -np N; else it has one rank");
+            },
+        .without = {"resume", "overwrite", "print-config"}};
 }
 
 /// A command line in parts: the words between options, and the options without --ranks and

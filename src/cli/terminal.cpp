@@ -53,7 +53,8 @@ void Terminal::log_to(const std::string& path) {
 
 void Terminal::log(const std::string& line) {
     if (!log_ || log_->add(line)) return;
-    std::fprintf(stderr, "warning: %s: cannot be written any more; the run goes on without\n", log_->path().c_str());
+    std::fprintf(stderr, "warning: %s: cannot be written any more; the run continues without it\n",
+                 log_->path().c_str());
     log_.reset();
 }
 

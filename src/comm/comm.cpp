@@ -191,7 +191,7 @@ std::string out_of_memory_message() try {
         std::min_element(limits.begin(), limits.end(), [](const auto& a, const auto& b) { return a.left < b.left; });
     if (least == limits.end()) return out_of_host_memory;
     return "out of memory on the host; the narrowest limit is " + least->name +
-           "; use a smaller batch or data set, or fewer ranks a node" +
+           "; use a smaller batch or data set, or fewer ranks per node" +
            (least->remedy.empty() ? "" : ", or " + least->remedy);
 } catch (const std::bad_alloc&) {
     return out_of_host_memory;

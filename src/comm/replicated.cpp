@@ -8,7 +8,7 @@ namespace convoy {
 namespace {
 
 constexpr const char *what = "the data set",
-                     *advice = "use --data-placement stream, a smaller data set or fewer ranks a node";
+                     *advice = "use --data-placement stream, a smaller data set or fewer ranks per node";
 
 }  // namespace
 

@@ -37,7 +37,7 @@ def draw_scaling(cells, title, out):
         source, model, precision, size, device, batch = key
         ranks = sorted(by_ranks)
         style = {"color": color, "marker": "o", "markersize": 4, "linestyle": "-" if source == "Convoy" else "--"}
-        label = f"{source}: {model}, {precision}, {size}, batch {batch} a {'GPU' if device == 'gpu' else 'rank'}"
+        label = f"{source}: {model}, {precision}, {size}, batch {batch} per {'GPU' if device == 'gpu' else 'rank'}"
         label += f" on {by_ranks[ranks[0]]['cluster']}" if "cluster" in by_ranks[ranks[0]] else ""
         rate.plot(ranks, [by_ranks[n]["samples_per_second"] for n in ranks], label=plain(label), **style)
         efficiency.plot(ranks, [100 * by_ranks[n]["efficiency"] for n in ranks], **style)

@@ -110,7 +110,7 @@ def draw(all_ranks, about, out):
     said = (f"all-reduces take {100 * exposed:.1f} % of a step of {step:,.0f} ms: {100 * wait:.1f} % waiting, "
             "the rest starting and moving them")
     threads = f"{about['threads']} thread{'s' if about['threads'] > 1 else ''}"
-    what = f"{about['bench']} {about['precision']}, {about['image_size']}, batch {about['batch_per_rank']} a rank"
+    what = f"{about['bench']} {about['precision']}, {about['image_size']}, batch {about['batch_per_rank']} per rank"
     drawn = f", of which the first {len(ranks)} are drawn" if len(ranks) < len(all_ranks) else ""
     axes.set_title(f"{plain(what)}, {len(all_ranks)} ranks × {threads}{drawn}\n{said}")
     patches = [Patch(color=color, label=kind) for kind, color in COLORS.items()]

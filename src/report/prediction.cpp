@@ -74,9 +74,9 @@ std::string head_of(const PredictedTable& t) {
     double count = 0;
     for (const ReadyGradient& g : t.work.gradients) count += double(g.count);
     std::string head =
-        formatted("%s, %s%s%s images, batch %lld a rank, predicted for %s\n", t.model.c_str(), t.precision.c_str(),
+        formatted("%s, %s%s%s images, batch %lld per rank, predicted for %s\n", t.model.c_str(), t.precision.c_str(),
                   t.precision.empty() ? "" : ", ", t.image_size.c_str(), (long long)t.batch, t.cluster.c_str());
-    return head + formatted("one rank alone: %s ms a step; %.1f MiB of gradients in buckets of %.3g MiB\n",
+    return head + formatted("one rank alone: %s ms per step; %.1f MiB of gradients in buckets of %.3g MiB\n",
                             milliseconds(t.alone).c_str(), count * t.work.gradient_bytes / mib,
                             double(t.bucket_bytes) / mib);
 }

@@ -60,7 +60,7 @@ std::string title_of(const ScalingRun& group, const TableCells& t) {
         return text.empty() ? std::string(otherwise) : text;
     };
     std::string title = known(group.model, "unknown model") + ", " + known(group.precision, "unknown precision") +
-                        ", " + work_text(group) + ", batch " + std::to_string(group.batch) + " a " + unit_of(group);
+                        ", " + work_text(group) + ", batch " + std::to_string(group.batch) + " per " + unit_of(group);
     if (t.most_runs > 1) title += "; medians of up to " + std::to_string(t.most_runs) + " runs";
     if (t.base > 1) title += "; speed-up over " + std::to_string(t.base) + " " + unit_of(group) + "s";
     if (!t.published.empty()) title += "; published, " + t.published_precision + ": samples/s (speed-up)";

@@ -117,11 +117,11 @@ void Recorder::note_written() {
         } else if (run_.strict_io) {
             fail(Exit::io, c.failure);
         } else {
-            warn(c.step, "no checkpoint: " + c.failure + "; training goes on");
+            warn(c.step, "no checkpoint: " + c.failure + "; training continues");
         }
         if (c.model_failure.empty()) continue;
         if (run_.strict_io) fail(Exit::io, c.model_failure);
-        warn(c.step, c.model_failure + "; training goes on");
+        warn(c.step, c.model_failure + "; training continues");
     }
 }
 
@@ -134,7 +134,7 @@ void Recorder::note_metrics(const std::string& failure) {
     } else if (run_.strict_io) {
         fail(Exit::io, failure);
     } else {
-        warn(step, failure + "; training goes on");
+        warn(step, failure + "; training continues");
     }
 }
 
@@ -157,7 +157,7 @@ void Recorder::guarded(const std::function<void()>& write) {
         write();
     } catch (const Error& error) {
         if (run_.strict_io || error.code != Exit::io) throw;
-        observer_.warning(std::string(error.what()) + "; training goes on");
+        observer_.warning(std::string(error.what()) + "; training continues");
     }
 }
 

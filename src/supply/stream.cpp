@@ -68,7 +68,7 @@ Stream::Stream(Comm& comm, const RowShapes& shapes, bool share, StreamBlocks blo
         half_bytes_.push_back(half_bytes(blocks_.order, members.size(), comm.size()));
     memory_ = std::make_unique<SharedBlock>(comm, share, 2 * half_bytes_[size_t(groups_.own())],
                                             "this node's part of two blocks of images",
-                                            "lower --stream-block-mib, or use fewer ranks a node");
+                                            "lower --stream-block-mib, or use fewer ranks per node");
 }
 
 const StreamOrder::Epoch& Stream::epoch(int64_t epoch) {

@@ -28,7 +28,7 @@ def percent(folder):
 
 def plan(said):
     """What the plan's line of the batch says: (global batch, steps an epoch)."""
-    found = re.search(r"batch +(\d+) global.*?; (\d+) steps an epoch", said)
+    found = re.search(r"batch +(\d+) global.*?; (\d+) steps per epoch", said)
     if not found:
         raise Failed("the plan names no batch")
     return int(found[1]), int(found[2])
@@ -148,7 +148,7 @@ def pyramidnet(context):
 def data_parallel(context):
     said = plan_of(context, 2, "pyramidnet")
     batch, steps = plan(said)
-    halves = "32 a rank" in said
+    halves = "32 per rank" in said
     return f"{steps} steps of {batch}{', 32 a rank' if halves else ''}", (batch, steps, halves) == (64, 782, True)
 
 

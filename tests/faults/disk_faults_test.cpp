@@ -81,7 +81,7 @@ TEST_F(DiskFaults, DiskThatFillsUpCostsNoTraining) {
     const Finished f = on_a_disk_that_fills(launch_command(2, train, 180));
     EXPECT_EQ(f.code, int(Exit::io)) << f.err;
     const std::string full = "cannot be written: No space left on device; check the folder, its permissions and free";
-    EXPECT_EQ(count(f.err, full + " space; training goes on"), 1) << f.err;
+    EXPECT_EQ(count(f.err, full + " space; training continues"), 1) << f.err;
     EXPECT_NE(f.out.find("epoch 600/600"), std::string::npos) << "the training must go on";
     EXPECT_FALSE(column(run, "train/step").empty()) << "the metrics of before must stay readable";
     record_fault("disk full at the metrics",

@@ -210,7 +210,7 @@ TEST(Bench, MeasuresLogicalRanks) {
     const std::string start = "bench --model mnist-linear --warmup 1 --steps 3 --threads 1 ";
     const Finished f = launch(2, start + "--batch-per-rank 4 --virtual-ranks 3");
     ASSERT_EQ("", failure(f));
-    EXPECT_NE(f.out.find("batch 8 a rank, 12 in all of 3 logical ranks"), std::string::npos) << f.out;
+    EXPECT_NE(f.out.find("batch 8 per rank, 12 in all of 3 logical ranks"), std::string::npos) << f.out;
     const auto j = nlohmann::json::parse(last_line(f.out));
     EXPECT_EQ(j["logical_ranks"], 3);
     EXPECT_EQ(j["batch_per_rank"], 8) << "two logical ranks of 4";

@@ -107,7 +107,7 @@ TEST_F(DryRun, RefusesWhatDoesNotFitIntoMemory) {
     for (int ranks = 1; ranks <= 2; ++ranks) {
         const Finished f = launch(ranks, enormous, 120);
         EXPECT_EQ("", refusal(f, Exit::out_of_memory, {"out of memory", "MiB", "smaller batch"}));
-        EXPECT_NE(f.out.find("MiB activations a rank"), std::string::npos)
+        EXPECT_NE(f.out.find("MiB activations per rank"), std::string::npos)
             << "the plan is said all the same: " << f.out;
     }
 }

@@ -45,7 +45,8 @@ TEST_F(ImageFolderKills, GoesOnAfterAKillWithTheShardsThatAreThere) {
 
     const Finished f = launch(3, options + out_);  // another number of ranks
     ASSERT_EQ("", failure(f));
-    EXPECT_NE(f.err.find("goes on: " + std::to_string(finished.size()) + " of 26 shards are there"), std::string::npos)
+    EXPECT_NE(f.err.find("continues: " + std::to_string(finished.size()) + " of 26 shards are there"),
+              std::string::npos)
         << f.err;
     for (const std::string& name : finished)
         EXPECT_TRUE(fs::equivalent(dir_.path("links/" + name), out_ + "/" + name)) << name << " was made again";

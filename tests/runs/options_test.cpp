@@ -264,7 +264,7 @@ TEST(Options, DryRunSaysWhatItWouldDoAndDoesNothing) {
     ASSERT_EQ("", failure(f));
     EXPECT_NE(f.out.find("mnist-conv: 21,840 parameters"), std::string::npos) << f.out;
     EXPECT_NE(
-        f.out.find("batch     33 global, 16 or 17 a rank; 4 steps an epoch, the last of 1 samples; 12 steps in all"),
+        f.out.find("batch     33 global, 16 or 17 per rank; 4 steps per epoch, the last of 1 samples; 12 steps in all"),
         std::string::npos)
         << f.out;
     const size_t at = f.out.find("\nbuckets   ");

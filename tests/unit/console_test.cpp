@@ -68,11 +68,11 @@ TEST_F(ConsoleLines, TheBatchOfARankIsSaidWhereTheyDiffer) {
         const size_t at = text.find("10 global");
         return at == std::string::npos ? text : text.substr(at, text.find('\n', at) - at);
     };
-    const std::string steps = "; 3 steps an epoch, the last of 5 samples; 6 steps in all";
-    EXPECT_EQ(batch(1), "10 global, 10 a rank" + steps);
-    EXPECT_EQ(batch(3), "10 global, 3 or 4 a rank" + steps);
-    EXPECT_EQ(batch(4), "10 global, 2 or 3 a rank" + steps);
-    EXPECT_EQ(batch(5), "10 global, 2 a rank" + steps);
+    const std::string steps = "; 3 steps per epoch, the last of 5 samples; 6 steps in all";
+    EXPECT_EQ(batch(1), "10 global, 10 per rank" + steps);
+    EXPECT_EQ(batch(3), "10 global, 3 or 4 per rank" + steps);
+    EXPECT_EQ(batch(4), "10 global, 2 or 3 per rank" + steps);
+    EXPECT_EQ(batch(5), "10 global, 2 per rank" + steps);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST_F(Report, ReadsWhatBenchWrites) {
     const auto wall = nlohmann::json::parse(f.out.substr(f.out.find("\n{") + 1))["images_per_second"];
     EXPECT_NEAR(s.images_per_second, wall["wall"].get<double>(), 1e-9 * s.images_per_second);
     const std::string scaling = report("--scaling b").out;
-    EXPECT_NE(scaling.find("mnist-linear, f32, 28x28x1 images, 10 classes, batch 4 a rank"), std::string::npos)
+    EXPECT_NE(scaling.find("mnist-linear, f32, 28x28x1 images, 10 classes, batch 4 per rank"), std::string::npos)
         << scaling;
     EXPECT_EQ(count(scaling, "GPU"), 0) << scaling;
     EXPECT_NEAR(s.step_images_per_second, wall["median"].get<double>(), 1e-9 * s.step_images_per_second)

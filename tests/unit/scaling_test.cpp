@@ -184,7 +184,7 @@ TEST_F(Scaling, RanksAreCalledGpusOnlyWhereEachHasOne) {
     EXPECT_EQ(count(report("--scaling gpu").out, "\nnodes-GPUs "), 1);
     for (const char* run : {"cpu", "shared"}) {
         const std::string text = report(std::string("--scaling ") + run).out;
-        EXPECT_EQ(count(text, "batch 128 a rank; speed-up over 2 ranks; not comparable"), 1) << text;
+        EXPECT_EQ(count(text, "batch 128 per rank; speed-up over 2 ranks; not comparable"), 1) << text;
         EXPECT_EQ(count(text, "\nnodes-ranks "), 1) << text;
         EXPECT_EQ(count(text, "GPU"), 1) << "those of the published figures: " << text;
     }
@@ -219,7 +219,7 @@ TEST_F(Scaling, RunsThatRanOutOfMemoryAreAccepted) {
     const Finished none = report("--scaling 1n2g-b64-r1");
     EXPECT_EQ("", failure(none));
     EXPECT_EQ(none.out,
-              "unknown model, unknown precision, images of unknown size, batch 64 a rank\n"
+              "unknown model, unknown precision, images of unknown size, batch 64 per rank\n"
               "nodes-ranks  samples/s  speed-up  efficiency\n"
               "1-2                OOM         -           -\n");
     const Finished left_out = report("--scaling 1n2g-b64-r1 mine");
@@ -270,9 +270,9 @@ convoy_plot_scaling.draw_scaling(convoy_plot_scaling.read_cells(sys.argv[1]), No
     const auto words = [&](const std::string& file) {
         return run("/usr/bin/python3 " + dir_.path("words.py") + " " + dir_.path(file)).out;
     };
-    EXPECT_NE(words("gpus.json").find("resnet50, bf16, 224x224x3, batch 128 a GPU\n"), std::string::npos)
+    EXPECT_NE(words("gpus.json").find("resnet50, bf16, 224x224x3, batch 128 per GPU\n"), std::string::npos)
         << words("gpus.json");
-    EXPECT_NE(words("cpus.json").find("resnet50, bf16, 224x224x3, batch 128 a rank\n"), std::string::npos)
+    EXPECT_NE(words("cpus.json").find("resnet50, bf16, 224x224x3, batch 128 per rank\n"), std::string::npos)
         << words("cpus.json");
     EXPECT_EQ(count(words("cpus.json"), "GPU"), 0);
     write_file(dir_.path("none.json"), R"([{"out_of_memory": true, "samples_per_second": null}])");

@@ -95,7 +95,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
     // stacks of OpenMP's and Convoy's threads.
     constexpr size_t uncounted = size_t(32) << 20, stack = size_t(8) << 20, own_threads = 3;
     budget_->take_addresses((size_t(std::max(options.threads, 1)) + own_threads) * stack);
-    budget_->take_or_fail(uncounted, "what this program needs to begin", "use fewer ranks a node");
+    budget_->take_or_fail(uncounted, "what this program needs to begin", "use fewer ranks per node");
     omp_set_dynamic(0);
     omp_set_num_threads(options.threads);  // oneDNN uses the same OpenMP threads
 #pragma omp parallel
@@ -127,7 +127,7 @@ std::string CpuBackend::device() const { return cpu_model() + " (" + isa_name() 
 
 Buffer CpuBackend::allocate(size_t bytes) {
     const size_t rounded = whole_pages(std::max<size_t>(bytes, 1));
-    budget_->take_or_fail(rounded, "a block of tensors", "use a smaller batch or fewer ranks a node");
+    budget_->take_or_fail(rounded, "a block of tensors", "use a smaller batch or fewer ranks per node");
     void* block = allocate_pages(rounded);
     if (!block) throw std::bad_alloc();
     if (options_.plan_only) return Buffer(block, std::free);
@@ -138,7 +138,7 @@ Buffer CpuBackend::allocate(size_t bytes) {
 }
 
 void CpuBackend::set_aside(size_t bytes, const std::string& what_for, Taker taker) {
-    budget_->take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks a node", taker);
+    budget_->take_or_fail(bytes, what_for, "use a smaller batch or model, or fewer ranks per node", taker);
 }
 
 Buffer CpuBackend::resident(void* host, size_t bytes) {

@@ -41,7 +41,7 @@ private:
     void allocate(Slot& slot) {
         slot = {};
         const size_t bytes = whole_pages(layout_.bytes(image_bytes_));
-        budget_.take_or_fail(bytes, "a batch that is read ahead", "use a smaller batch or fewer ranks a node");
+        budget_.take_or_fail(bytes, "a batch that is read ahead", "use a smaller batch or fewer ranks per node");
         const auto release = [&budget = budget_, bytes](void* block) {
             std::free(block);
             budget.give(bytes);

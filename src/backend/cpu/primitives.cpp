@@ -69,7 +69,7 @@ size_t Calls::reserve(size_t bytes) {
         block_->block.reset();
         block_->budget.give(std::exchange(block_->bytes, 0));
         const size_t wanted = whole_pages(used_);
-        block_->budget.take_or_fail(wanted, "temporary space", "use a smaller batch or fewer ranks a node");
+        block_->budget.take_or_fail(wanted, "temporary space", "use a smaller batch or fewer ranks per node");
         block_->bytes = wanted;
         block_->block = Buffer(allocate_pages(wanted), std::free);
         if (!block_->block) throw std::bad_alloc();
