@@ -121,17 +121,17 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
     Requests nobody;
     std::unique_ptr<Trainer> trainer;
     comm.together([&] { trainer = std::make_unique<Trainer>(comm, backend, graph, data, nullptr, setup, nobody); });
-    trainer->plan();
-    comm.together([&] { trainer->build(); });
-    trainer->initialise();
+    trainer->programs().plan();
+    comm.together([&] { trainer->programs().build(); });
+    trainer->programs().initialise();
     Stopwatch watch(backend, steps);
     std::vector<Span> timeline;
     std::vector<StepTime> profile;
     comm.or_abort([&] {
         try {
             trainer->run(watch);
-            if (steps.traced > 0) timeline = trainer->timeline(steps.traced);
-            if (steps.profiled > 0) profile = trainer->profile(steps.profiled);
+            if (steps.traced > 0) timeline = convoy::timeline(comm, backend, trainer->programs(), steps.traced);
+            if (steps.profiled > 0) profile = convoy::profile(comm, backend, trainer->programs(), steps.profiled);
         } catch (const Error& error) {
             on_failure(error);
             throw;
@@ -141,7 +141,7 @@ Measured measure_steps(Comm& comm, Backend& backend, const Graph& graph, const D
     Measured all;
     BenchResult& r = all.result = std::move(known);
     const int mine = int(setup.dealing(comm.size()).samples_of(setup.global_batch, comm.rank()).count);
-    const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer, trainer->ways());
+    const WorkByClass work = work_of_step(graph, mine, comm.size(), setup.optimizer, trainer->programs().ways());
     if (steps.profiled > 0) {
         r.classes_of_operations = by_class(profile, graph, work);
         comm.barrier();

@@ -5,7 +5,7 @@
 
 #include "bench/ceilings.h"
 #include "plan/work.h"
-#include "train/trainer.h"
+#include "train/profile.h"
 
 namespace convoy {
 
@@ -14,7 +14,7 @@ struct StepParts {
     double step = 0, data = 0, compute = 0, exposed = 0;
 };
 
-/// The time of all operations of one class in a step, each run alone (Trainer::profile), and the
+/// The time of all operations of one class in a step, each run alone (profile()), and the
 /// work counted for them.
 struct OpClass {
     std::string name;

@@ -8,8 +8,7 @@
 #include "backend/cuda_queries.h"
 #include "base/nearest_name.h"
 #include "model/precision.h"
-#include "train/evaluator.h"
-#include "train/trainer.h"
+#include "train/setup.h"
 
 namespace convoy {
 

@@ -37,16 +37,17 @@ void Console::print_termination(const std::string& signal, int64_t checkpoint, c
 
 void Console::print_end(const std::string& folder, const std::string& stopped_by, const std::string& again) {
     const auto word = [&](const char* file) { return shell_word(folder + file); };
-    const auto step = (long long)trainer_.step();
+    const auto step = (long long)trainer_.progress().step;
     if (trainer_.stopped()) {
         terminal_.line(formatted("stopped by %s after step %lld; the checkpoint is in %s; continue with: %s",
                                  stopped_by.c_str(), step, word("/checkpoints").c_str(), again.c_str()));
         return;
     }
-    const std::string accuracy = trainer_.last_accuracy() >= 0
-                                     ? formatted("test accuracy %.2f %% (best %.2f %%)", 100 * trainer_.last_accuracy(),
-                                                 100 * trainer_.best_accuracy())
-                                     : "not evaluated";
+    const std::string accuracy =
+        trainer_.progress().last_accuracy >= 0
+            ? formatted("test accuracy %.2f %% (best %.2f %%)", 100 * trainer_.progress().last_accuracy,
+                        100 * trainer_.progress().best_accuracy)
+            : "not evaluated";
     terminal_.line(formatted("done: %s after %lld steps in %s; metrics in %s, model in %s; draw it: %s plot %s",
                              accuracy.c_str(), step, duration_text(seconds_since(started_)).c_str(),
                              word("/metrics.h5").c_str(), word("/model.h5").c_str(), shell_word(own_command()).c_str(),

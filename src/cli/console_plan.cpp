@@ -19,7 +19,7 @@ std::string buckets_text(const std::vector<Bucket>& buckets) {
     return formatted("%zu of gradients, in backward order: %s MiB", buckets.size(), sizes.c_str());
 }
 
-std::string batch_text(const TrainSetup& s, const Trainer& t, int ranks) {
+std::string batch_text(const TrainSetup& s, const TrainingPrograms& t, int ranks) {
     const int64_t small = s.global_batch / ranks, large = small + (s.global_batch % ranks ? 1 : 0);
     const std::string a_rank =
         small == large ? std::to_string(small) : formatted("%lld or %lld", (long long)small, (long long)large);
@@ -84,7 +84,7 @@ void Console::print_data(const std::string& folder, const DataSet& train, const 
 }
 
 void Console::warn_of_effects(const TrainSetup& s, int64_t images) {
-    const int64_t steps = trainer_.total_steps(), of_epoch = trainer_.steps_per_epoch();
+    const int64_t steps = trainer_.programs().total_steps(), of_epoch = trainer_.programs().steps_per_epoch();
     const double epochs = double(steps) / double(of_epoch);
     if (s.global_batch > images)
         warning(
@@ -111,24 +111,25 @@ void Console::warn_of_effects(const TrainSetup& s, int64_t images) {
 void Console::print_plan(const ConfigPairs& config, const std::string& data_dir, const DataSet& train,
                          const DataSet* test, const Graph& graph, const TrainSetup& s, int ranks,
                          const PlanNotes& notes) {
+    const TrainingPrograms& programs = trainer_.programs();
     terminal_.line(formatted("convoy %s (%s), %d rank%s", version, commit(), ranks, ranks == 1 ? "" : "s"));
     print_options(config);
     print_data(data_dir, train, test);
-    if (s.augment.crop != Crop::shifted || !trainer_.earlier().empty())
-        note("view", view_text(s, graph, trainer_.earlier()));
+    if (s.augment.crop != Crop::shifted || !programs.earlier().empty())
+        note("view", view_text(s, graph, programs.earlier()));
     note("model",
          formatted("%s: %s parameters, %.3f GFLOP per image forward (multiply-adds count two)%s", graph.model.c_str(),
                    grouped(graph.trained_count()).c_str(), graph.flops_per_image() / 1e9, notes.stem.c_str()));
     size_t bytes = 0;
-    for (size_t count : trainer_.state().counts()) bytes += count * sizeof(float);
+    for (size_t count : programs.state().counts()) bytes += count * sizeof(float);
     note(
         "memory",
         formatted("%.1f MiB each for parameters and gradients, %.1f MiB optimizer state, %.1f MiB activations per rank",
-                  mib(bytes), mib(bytes) * s.optimizer.state_per_element(), mib(trainer_.arena_bytes())));
-    note("buckets", buckets_text(trainer_.buckets()));
-    note("batch", batch_text(s, trainer_, ranks));
-    const int64_t steps = trainer_.total_steps();
-    const auto rate = [&](int64_t step) { return learning_rate(s.schedule, step, trainer_.steps_per_epoch(), steps); };
+                  mib(bytes), mib(bytes) * s.optimizer.state_per_element(), mib(programs.arena_bytes())));
+    note("buckets", buckets_text(programs.buckets()));
+    note("batch", batch_text(s, programs, ranks));
+    const int64_t steps = programs.total_steps();
+    const auto rate = [&](int64_t step) { return learning_rate(s.schedule, step, programs.steps_per_epoch(), steps); };
     note("rate", formatted("%g at first, %g at the end, base %g%s%s", rate(0), rate(steps - 1), s.schedule.base,
                            notes.rate.c_str(), schedule_text(s.schedule).c_str()));
     warn_of_effects(s, train.info().images);
@@ -142,7 +143,7 @@ void Console::print_plan(const ConfigPairs& config, const std::string& data_dir,
         note("virtual", formatted("trains as %lld ranks would, the same bits on any number of ranks; a rank computes "
                                   "up to %lld of them, %d at a time",
                                   (long long)s.logical_ranks,
-                                  (long long)Dealing{s.logical_ranks, ranks}.logical_of(0).count, trainer_.lanes()));
+                                  (long long)Dealing{s.logical_ranks, ranks}.logical_of(0).count, programs.lanes()));
     if (std::max<int64_t>(ranks, s.logical_ranks) > 1 && norms)
         note("batchnorm",
              s.sync_bn ? "statistics over the global batch (--sync-bn)"

@@ -100,10 +100,10 @@ int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal&
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, *train_data, test_data.get(), d.setup, nobody,
                                             d.earlier);
     });
-    const RunPlace place = plan_in_place(comm, *backend, o, *trainer);
+    const RunPlace place = plan_in_place(comm, *backend, o, trainer->programs());
     Console(*trainer, terminal)
         .print_plan(parsed.resolved, o.data, *train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);
-    build_programs(comm, *backend, o, *trainer);
+    build_programs(comm, *backend, o, trainer->programs());
     print_device(terminal, o, *backend, comm.size());
     if (!d.placed.why.empty()) terminal.line("images    " + d.placed.why);
     print_limit(terminal, limit);
@@ -114,10 +114,10 @@ int dry_run(Comm& comm, ParsedOptions& parsed, const TimeLimit& limit, Terminal&
             check_folder(place.folder, "--output");
         else
             check_run_folder(place.folder, place.goes_on, place.overwrite);
-        if (is_finished(place, trainer->total_steps()))
+        if (is_finished(place, trainer->programs().total_steps()))
             return terminal.line("dry run   the run is done already, and kept no checkpoint");
-        find_resume_point(place, place.folder, trainer->state(), identity_of(o, train_info, d.setup, d.placed),
-                          trainer->total_steps());
+        find_resume_point(place, place.folder, trainer->programs().state(),
+                          identity_of(o, train_info, d.setup, d.placed), trainer->programs().total_steps());
         check_metrics(place);
         if (!o.chip.empty()) print_plans(terminal, o, d, comm.size());
         terminal.line("dry run   a training would start");

@@ -25,8 +25,8 @@ namespace convoy {
 namespace {
 
 RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::string>& args, const Description& d,
-                            const SplitInfo& data, const Trainer& trainer, const Backend& backend, RunPlace place,
-                            int ranks) {
+                            const SplitInfo& data, const TrainingPrograms& programs, const Backend& backend,
+                            RunPlace place, int ranks) {
     const TrainOptions& o = parsed.options;
     RunDescription run;
     run.place = std::move(place);
@@ -38,7 +38,7 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
                       .identity = identity_of(o, data, d.setup, d.placed),
                       .versions = versions_of_run(backend),
                       .environment = environment_of_run(backend)};
-    run.metrics_every = steps_between_rows(trainer.total_steps(), o.metrics_every);
+    run.metrics_every = steps_between_rows(programs.total_steps(), o.metrics_every);
     run.keep = o.keep;
     run.publish_every = o.publish_every;
     run.strict_io = o.strict_io;
@@ -48,13 +48,13 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
     return run;
 }
 
-RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Trainer& trainer, const DataSet& data,
+RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const TrainingPrograms& programs, const DataSet& data,
                   const Comm& comm) {
     return {.rank = comm.rank(),
             .ranks = comm.size(),
             .batch_per_rank = o.batch_per_rank > 0,
-            .total_steps = trainer.total_steps(),
-            .steps_per_epoch = trainer.steps_per_epoch(),
+            .total_steps = programs.total_steps(),
+            .steps_per_epoch = programs.steps_per_epoch(),
             .log_interval = setup.log_interval,
             .global_batch = setup.global_batch,
             .images = data.info().images};
@@ -94,20 +94,21 @@ void open_log(Comm& comm, const ParsedOptions& parsed, Terminal& terminal) {
 void begin_run(Comm& comm, Trainer& trainer, Recorder& recorder, Terminal& terminal) {
     std::optional<Checkpoint> from;
     comm.together([&] {
-        if (comm.root()) from = recorder.open_folder(trainer.total_steps());
+        if (comm.root()) from = recorder.open_folder(trainer.programs().total_steps());
     });
     if (comm.root())
-        if (const std::string note = note_on_signals(recorder.files(), trainer.state(), trainer.logical_ranks());
+        if (const std::string note =
+                note_on_signals(recorder.files(), trainer.programs().state(), trainer.programs().dealing().logical);
             !note.empty())
             terminal.line(note);
     if (comm.max(int64_t(from.has_value())) > 0)
         trainer.restore(from ? std::move(*from) : Checkpoint());
     else
-        trainer.initialise();
+        trainer.programs().initialise();
     comm.together([&] {
         if (comm.root()) recorder.open_metrics(trainer);
     });
-    recorder.start(trainer.step());
+    recorder.start(trainer.progress().step);
 }
 
 /// Collective: trains to the end, or until a rank is asked to stop.
@@ -128,7 +129,7 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
             console.end_progress();
         } catch (const std::exception& error) {
             console.clear();
-            recorder.record_failure(trainer.step(), error.what());
+            recorder.record_failure(trainer.progress().step, error.what());
             throw;
         }
     });
@@ -141,12 +142,12 @@ void run_to_end(Comm& comm, Trainer& trainer, Backend& backend, Recorder& record
 }
 
 /// Collective: prints a line if the run is done and left nothing to resume from.
-bool ends_finished_run(Comm& comm, const RunPlace& place, const Trainer& trainer, Terminal& terminal) {
+bool ends_finished_run(Comm& comm, const RunPlace& place, const TrainingPrograms& programs, Terminal& terminal) {
     bool finished = false;
-    comm.together([&] { finished = comm.root() && is_finished(place, trainer.total_steps()); });
+    comm.together([&] { finished = comm.root() && is_finished(place, programs.total_steps()); });
     if (finished)
         terminal.line(formatted("done: already, after %lld steps, and no checkpoint was kept; model in %s",
-                                (long long)trainer.total_steps(), shell_word(place.folder + "/model.h5").c_str()));
+                                (long long)programs.total_steps(), shell_word(place.folder + "/model.h5").c_str()));
     return comm.max(int64_t(finished)) > 0;
 }
 
@@ -199,20 +200,21 @@ int train(Comm& comm, const std::vector<std::string>& args) {
         trainer = std::make_unique<Trainer>(comm, *backend, d.graph, train_data, test_data.get(), d.setup, requests,
                                             std::move(d.earlier));
     });
-    RunPlace place = plan_in_place(comm, *backend, o, *trainer);
-    if (ends_finished_run(comm, place, *trainer, terminal)) return 0;
+    TrainingPrograms& programs = trainer->programs();
+    RunPlace place = plan_in_place(comm, *backend, o, programs);
+    if (ends_finished_run(comm, place, programs, terminal)) return 0;
     Console console(*trainer, terminal,
-                    make_progress_lines(o.log_format, shape_of(o, d.setup, *trainer, train_data, comm), terminal));
+                    make_progress_lines(o.log_format, shape_of(o, d.setup, programs, train_data, comm), terminal));
     console.print_plan(parsed.resolved, o.data, train_data, test_data.get(), d.graph, d.setup, comm.size(), d.notes);
     print_ways(terminal, d.placed, *backend);
     print_limit(terminal, limit);
-    build_programs(comm, *backend, o, *trainer);
+    build_programs(comm, *backend, o, programs);
 
     // 5. Run folder, and where to resume
     make_default_folder(comm, o, place);
     watchdog.report_to(place.folder + "/stalled");
-    Recorder recorder(comm, *backend, trainer->state(), console,
-                      describe_run(parsed, args, d, train_data.info(), *trainer, *backend, place, comm.size()));
+    Recorder recorder(comm, *backend, programs.state(), console,
+                      describe_run(parsed, args, d, train_data.info(), programs, *backend, place, comm.size()));
     begin_run(comm, *trainer, recorder, terminal);
     watchdog.hold_reports();
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "cli/train_options.h"
 #include "model/models.h"
-#include "train/trainer.h"
+#include "train/training_programs.h"
 
 namespace convoy {
 

@@ -87,7 +87,7 @@ PlanNotes notes_on(const TrainOptions& o, const Description& d, int64_t images) 
 
 }  // namespace
 
-size_t planned_bytes(const TrainOptions& o, const Trainer& t, int64_t ranks) {
+size_t planned_bytes(const TrainOptions& o, const TrainingPrograms& t, int64_t ranks) {
     const State& state = t.state();
     const size_t model = state.weights().bytes() + state.running().bytes();
     const int64_t every = steps_between_rows(t.total_steps(), o.metrics_every);
@@ -152,17 +152,18 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
     return d;
 }
 
-RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
+RunPlace plan_in_place(Comm& comm, Backend& backend, const TrainOptions& o, TrainingPrograms& programs) {
     RunPlace place = place_of(comm, o);
     std::string choices;
     comm.together([&] {
         if (!comm.root()) return;
-        check_room(place.folder, planned_bytes(o, trainer, trainer.logical_ranks()), "checkpoints, model and metrics");
+        check_room(place.folder, planned_bytes(o, programs, programs.dealing().logical),
+                   "checkpoints, model and metrics");
         check_can_write(place.folder);
         choices = choices_to_go_on_with(place);
     });
     backend.take_choices(comm.broadcast(choices));
-    trainer.plan();
+    programs.plan();
     return place;
 }
 
@@ -179,10 +180,10 @@ void print_limit(Terminal& terminal, const TimeLimit& limit) {
     if (!limit.warning.empty()) terminal.warning(limit.warning);
 }
 
-void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, Trainer& trainer) {
-    const size_t copy = checkpoint_bytes(trainer.state(), trainer.logical_ranks());
+void build_programs(Comm& comm, Backend& backend, const TrainOptions& o, TrainingPrograms& programs) {
+    const size_t copy = checkpoint_bytes(programs.state(), programs.dealing().logical);
     comm.together([&] {
-        trainer.build();
+        programs.build();
         if (o.resume.newest || !o.resume.file.empty())
             backend.set_aside(copy, "the checkpoint to go on from", Taker::each_rank);
         // One may still be written while the next is taken.

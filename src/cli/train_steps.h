@@ -42,13 +42,13 @@ Description describe_training(Comm&, const Backend&, ParsedOptions&, std::option
 
 /// Returns the most that the run folder will hold [bytes]: the checkpoints that are kept and one
 /// that is being written, three files of the model, and the metrics.
-size_t planned_bytes(const TrainOptions&, const Trainer&, int64_t ranks);
+size_t planned_bytes(const TrainOptions&, const TrainingPrograms&, int64_t ranks);
 
 /// Returns where the run writes, and the checkpoint that it resumes from; programs are then planned
 /// with that checkpoint's tuning choices. Collective. Throws Exit::io if the folder cannot be
 /// written or has no room for what the training will leave there, Exit::bad_input if that
 /// checkpoint cannot be opened.
-RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, Trainer&);
+RunPlace plan_in_place(Comm&, Backend&, const TrainOptions&, TrainingPrograms&);
 
 /// Collective. Makes the folder of a run that has no --output, under a name that no other run has.
 void make_default_folder(Comm&, const TrainOptions&, RunPlace&);
@@ -58,7 +58,7 @@ void print_limit(Terminal&, const TimeLimit&);
 
 /// Collective. Builds the programs. Throws Exit::out_of_memory if they, or the copies for
 /// checkpoints, do not fit.
-void build_programs(Comm&, Backend&, const TrainOptions&, Trainer&);
+void build_programs(Comm&, Backend&, const TrainOptions&, TrainingPrograms&);
 
 /// Rank 0 only. A warning if this disk is too slow to save a checkpoint in the seconds that mpirun
 /// leaves its ranks after a TERM; empty if it is fast enough.

@@ -74,18 +74,19 @@ Recorder::Recorder(Comm& comm, Backend& backend, const State& state, RunObserver
     : comm_(comm), backend_(backend), state_(state), observer_(observer), run_(std::move(run)) {}
 
 void Recorder::open_metrics(const Trainer& trainer) {
-    total_steps_ = trainer.total_steps();
-    steps_per_epoch_ = trainer.steps_per_epoch();
-    const int64_t step = trainer.step();
+    total_steps_ = trainer.programs().total_steps();
+    steps_per_epoch_ = trainer.programs().steps_per_epoch();
+    const int64_t step = trainer.progress().step;
     std::optional<MetricsResume> resume;
-    if (run_.place.goes_on) resume = MetricsResume{step, step / steps_per_epoch_, trainer.evaluation_due()};
+    if (run_.place.goes_on) resume = MetricsResume{step, step / steps_per_epoch_, trainer.progress().evaluation_due};
     metrics_ = std::make_unique<Metrics>(files(), resume);
     leave_environment_out(configuration_before_.empty() ? metrics_->configuration_before() : configuration_before_);
     add_attributes(*metrics_, run_.attributes);
     metrics_->run_attribute("total_steps", total_steps_);
     metrics_->run_attribute("steps_per_epoch", steps_per_epoch_);
     metrics_->run_attribute("metrics_every", run_.metrics_every);
-    if (trainer.best_accuracy() >= 0) note_best(trainer.best_accuracy(), trainer.best_step());
+    if (trainer.progress().best_accuracy >= 0)
+        note_best(trainer.progress().best_accuracy, trainer.progress().best_step);
     if (!resumed_from_.empty()) {
         const std::string changed = changes(redaction_(configuration_before_), run_.attributes.configuration);
         const std::string message = "from " + resumed_from_ + (changed.empty() ? "" : "; changed: " + changed);

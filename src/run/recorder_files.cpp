@@ -177,10 +177,11 @@ void Recorder::record_failure(int64_t step, const std::string& message) {
 void Recorder::finish(const Trainer& t, const std::string& stopped_by) {
     if (!t.stopped()) save_model(files().place("model.h5"), run_.model, state_, backend_);
     finish_checkpoints();
-    note_moved(t.step());
-    if (t.stopped()) return finish_stopped(t.step(), stopped_by);
-    const double accuracy = t.last_accuracy();
-    metrics_->event(t.step(), "done", accuracy >= 0 ? formatted("test accuracy %.4f", accuracy) : "no evaluation");
+    note_moved(t.progress().step);
+    if (t.stopped()) return finish_stopped(t.progress().step, stopped_by);
+    const double accuracy = t.progress().last_accuracy;
+    metrics_->event(t.progress().step, "done",
+                    accuracy >= 0 ? formatted("test accuracy %.4f", accuracy) : "no evaluation");
     metrics_->publish();
     if (run_.keep == 0) remove_checkpoints(files());
 }

@@ -14,17 +14,21 @@ namespace convoy {
 /// optimizer, global batch, ….
 using Identity = std::vector<std::pair<std::string, std::string>>;
 
-struct Checkpoint {
-    ModelFile model;
-    Identity identity;
-    std::string configuration;    ///< options, as config_text() writes them
+/// The position of a training and its best evaluation.
+struct TrainingProgress {
     int64_t step = 0;             ///< optimizer steps done
-    int64_t epoch = 0;            ///< epoch of the next step, from 0
-    int64_t offset = 0;           ///< samples of that epoch already seen by all ranks together
-    bool evaluation_due = false;  ///< the epoch before is not evaluated yet
+    bool evaluation_due = false;  ///< the epoch that has ended is not evaluated yet
     double best_accuracy = -1, last_accuracy = -1;
     int64_t best_step = 0;
     double rate_factor = 1;  ///< factor of the learning rate, lowered by rollbacks
+};
+
+struct Checkpoint : TrainingProgress {
+    ModelFile model;
+    Identity identity;
+    std::string configuration;  ///< options, as config_text() writes them
+    int64_t epoch = 0;          ///< epoch of the next step, from 0
+    int64_t offset = 0;         ///< samples of that epoch already seen by all ranks together
     int64_t ranks = 1;
     // Host copies of State's arenas.
     std::vector<float> weights, optimizer;

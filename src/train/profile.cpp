@@ -1,6 +1,8 @@
-// Times the steps of a training tape one by one. The training loop itself does not time them.
+#include "train/profile.h"
+
+#include <algorithm>
+
 #include "base/quantile.h"
-#include "train/trainer.h"
 
 namespace convoy {
 
@@ -25,25 +27,53 @@ Tape without_overlap(Backend& backend, const Tape& tape) {
 
 }  // namespace
 
-std::vector<StepTime> Trainer::profile(int64_t steps) {
-    const Runnable& program = measured();
-    Tape whole = without_overlap(backend_, program.tape);
+std::vector<StepTime> profile(Comm& comm, Backend& backend, TrainingPrograms& programs, int64_t steps) {
+    const TrainingPrograms::Runnable& program = programs.measured();
+    Tape whole = without_overlap(backend, program.tape);
     whole.append(program.ending);
     std::vector<std::vector<double>> times(whole.size());
-    const Phase phase(comm_.activity(), "profile", "step", 0, steps);
+    const Phase phase(comm.activity(), "profile", "step", 0, steps);
     for (int64_t s = 0; s < steps; ++s) {
-        comm_.activity().advance(s);
-        step_ = 0;  // repeats step 0, because schedule and sample order have an end
-        upload_counters(0);
-        supply_batch();
-        comm_.barrier();  // so that the first all-reduce does not include waiting for a late rank
-        const std::vector<double> seconds = backend_.time_steps(whole);
+        comm.activity().advance(s);
+        programs.begin(0);
+        programs.supply_batch(0);
+        comm.barrier();  // so that the first all-reduce does not include waiting for a late rank
+        const std::vector<double> seconds = backend.time_steps(whole);
         for (size_t i = 0; i < whole.size(); ++i) times[i].push_back(seconds[i]);
     }
     std::vector<StepTime> medians;
     for (size_t i = 0; i < whole.size(); ++i) medians.push_back({whole[i].id, median(times[i])});
-    comm_.activity().enter("host code between operations");
+    comm.activity().enter("host code between operations");
     return medians;
+}
+
+std::vector<Span> timeline(Comm& comm, Backend& backend, TrainingPrograms& programs, int64_t steps) {
+    const TrainingPrograms::Runnable& program = programs.measured();
+    HeldState held(backend, programs.state());  // holds none
+    std::vector<std::vector<Span>> traced(static_cast<size_t>(steps));
+    comm.barrier();  // a common origin, because hosts have different clocks
+    const double origin = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+    for (std::vector<Span>& spans : traced) {
+        programs.begin(0);
+        spans.reserve(4 * program.tape.size());
+        backend.trace(&spans);
+        programs.run(program, 0, held);
+    }
+    backend.trace(nullptr);
+    comm.activity().enter("host code between operations");
+
+    std::vector<int64_t> order(traced.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = int64_t(i);
+    const auto seconds = [&](int64_t i) { return traced[size_t(i)].back().end - traced[size_t(i)].front().begin; };
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return seconds(a) < seconds(b); });
+    int64_t median = order[order.size() / 2];
+    comm.broadcast(&median, sizeof median);
+    std::vector<Span> spans = std::move(traced[size_t(median)]);
+    for (Span& s : spans) {
+        s.begin -= origin;
+        s.end -= origin;
+    }
+    return spans;
 }
 
 }  // namespace convoy

@@ -2,238 +2,268 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <sstream>
+#include <utility>
+
+#include "train/not_finite.h"
+#include "train/running_statistics.h"
 
 namespace convoy {
+namespace {
+
+constexpr int64_t most_skipped_in_a_row = 16;
+constexpr double rollback_factor = 0.5, least_rate_factor = 1.0 / 256;
+
+/// Collective. Restores Backend::kept_state(), unless another kind of backend wrote it.
+void restore_kept_state(Comm& comm, Backend& backend, Checkpoint& from) {
+    const Tensor kept = backend.kept_state();
+    int64_t fits = kept.count() > 0 && from.backend.size() == kept.count();
+    comm.broadcast(&fits, sizeof fits);
+    from.backend.resize(kept.count());
+    if (!fits) return;
+    comm.broadcast(from.backend.data(), kept.bytes());
+    backend.upload(kept.data, from.backend.data(), kept.bytes());
+}
+
+}  // namespace
 
 Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet& train, const DataSet* test,
                  const TrainSetup& setup, Requests& requests, std::vector<EarlierGraph> earlier)
     : comm_(comm),
       backend_(backend),
-      graph_(graph),
-      train_(train),
-      test_(test),
       setup_(setup),
-      dealing_(setup.dealing(comm.size())),
-      logical_(dealing_.logical_of(comm.rank())),
-      epoch_plan_(plan_epoch(train.info().images, setup.global_batch, setup.drop_last)),
-      state_(graph, backend, &setup.optimizer, setup.look_ahead > 0, int(logical_.count)),
-      earlier_(std::move(earlier)),
-      requests_(requests),
-      held_(backend, state_) {
-    const double steps = std::ceil(setup.epochs * double(epoch_plan_.steps()) - 1e-9);
-    constexpr int64_t most_steps = 100'000'000;  // the schedule on the device has four bytes per step
-    const int64_t all = int64_t(std::min(steps, 2.0 * most_steps));
-    total_steps_ = setup.max_steps > 0 ? std::min(all, setup.max_steps) : all;
-    if (total_steps_ > most_steps)
-        fail(Exit::usage, "--epochs means " + std::to_string(int64_t(std::min(steps, 1e18))) +
-                              " steps, more than Convoy can do; lower it");
-    if (test) check_views(setup.tta, test->info(), setup.preprocessing);
-    const size_t bucket = setup.bucket_bytes > 0 ? setup.bucket_bytes : backend.bucket_bytes();
-    buckets_ = plan_buckets(state_.counts(), bucket / sizeof(float));
-    if (setup.logical_ranks > 0) exact_ = std::make_unique<LogicalRanks>(dealing_, comm.rank(), backend, state_);
-}
+      programs_(comm, backend, graph, train, test, setup_, requests, std::move(earlier)),
+      clock_(setup_, requests, comm.root(), backend.synchronous()),
+      held_(backend, programs_.state()) {}
 
-/// Divides the training into stages. A stage ends when images get another size, or when a parameter
-/// is no longer trained.
-void Trainer::plan_stages() {
-    const ParamRules rules = param_rules(setup_, epoch_plan_.steps());
-    std::set<int64_t> ends = {INT64_MAX};
-    for (const EarlierGraph& e : earlier_) ends.insert(e.until * epoch_plan_.steps());
-    for (const Param& p : graph_.params) ends.insert(rules(p).steps);
-    int64_t from = 0;
-    for (const int64_t until : ends) {
-        const auto earlier = std::find_if(earlier_.begin(), earlier_.end(),
-                                          [&](const EarlierGraph& e) { return from < e.until * epoch_plan_.steps(); });
-        const bool resized = earlier != earlier_.end();
-        Graph graph = resized ? earlier->graph : graph_;
-        for (Param& p : graph.params) p.frozen = p.frozen || rules(p).steps <= from;
-        stages_.push_back({std::make_unique<const Graph>(std::move(graph)), resized, until, {}});
-        from = until;
-        if (from >= total_steps_) break;
+void Trainer::restore(Checkpoint from) {
+    held_.drop();
+    const auto writing = held_.begin_change();
+    const State& state = programs_.state();
+    const std::pair<std::vector<float>*, Tensor> blocks[] = {{&from.weights, state.weights()},
+                                                             {&from.optimizer, state.optimizer_block()}};
+    for (const auto& [values, block] : blocks) {
+        values->resize(block.count());
+        comm_.broadcast(values->data(), block.bytes());
+        backend_.upload(block.data, values->data(), block.bytes());
     }
-    stages_.back().until = INT64_MAX;  // includes steps that are measured after the last epoch
+    restore_running(comm_, backend_, state, programs_.dealing(), std::move(from.running), from.ranks);
+    restore_kept_state(comm_, backend_, from);
+    if (LogicalRanks* const exact = programs_.exact()) {
+        from.exponents.resize(state.counts().size(), exponent::of_zero);
+        comm_.broadcast(from.exponents.data(), from.exponents.size() * sizeof(int32_t));
+        exact->set_exponents(from.exponents);
+    }
+    now_ = from;
+    comm_.broadcast(&now_, sizeof now_);
+    averaged_step_ = -1;
+    clock_.set_saved(now_.step, now_.evaluation_due);
+    programs_.upload_rates(now_.rate_factor);
+    require(now_.step <= programs_.total_steps(), "a run ends after the checkpoint it goes on from");
 }
 
-void Trainer::plan() {
-    plan_stages();
-    for (Stage& stage : stages_)
-        for (int64_t samples : {epoch_plan_.full_steps > 0 ? setup_.global_batch : 0, epoch_plan_.tail}) {
-            if (samples == 0) continue;
-            Runnable& r = stage.programs.emplace_back();
-            r.samples = samples;
-            r.plans = plan_parts(dealing_, comm_.rank(), samples, [&](const Share& share) {
-                const ProgramSpec spec{.batch = int(share.count),
-                                       .global_batch = samples,
-                                       .first = share.first,
-                                       .training = true,
-                                       .mixes = setup_.augment.mixes()};
-                return plan_program(*stage.graph, exact_ ? backend_.lane(0) : backend_, spec);
-            });
-            for (const ProgramPlan& plan : r.plans) arena_bytes_ = std::max(arena_bytes_, plan.memory.bytes);
+void Trainer::run(TrainListener& listener) {
+    const Phase phase(comm_.activity(), "training", "step", now_.step, programs_.total_steps());
+    clock_.request_hold();
+    if (comm_.max(int64_t(clock_.stop_requested())) > 0) {  // requested before the first step
+        clock_.stop();
+        take_checkpoint(listener);
+        return;
+    }
+    if (setup_.on_nan == OnNan::rollback && !clock_.has_saved()) take_checkpoint(listener);  // to roll back to
+    if (now_.evaluation_due) end_epoch(listener);
+    while (now_.step < programs_.total_steps() && !stopped()) {
+        run_epoch(listener);
+        if (now_.evaluation_due && !stopped()) end_epoch(listener);
+    }
+    if (!stopped()) average_running_statistics();  // for the model file, unless an evaluation has done it
+}
+
+/// An epoch in progress.
+struct Trainer::EpochRun {
+    EpochSummary summary;
+    int64_t first, last;  ///< steps of the epoch; first is not 0 if the run was resumed within it
+    std::vector<StepRecord> unreported{};
+    Clock::time_point start = Clock::now(), reported = start;
+
+    void add(const std::vector<StepRecord>& records) {
+        for (const StepRecord& r : records) summary.add(r);
+        unreported.insert(unreported.end(), records.begin(), records.end());
+    }
+    /// True if the listener must get the records now; `step`: steps of the epoch that were read.
+    bool report_due(int64_t step, int64_t log_interval) const {
+        constexpr double longest_silence = 2;  // seconds
+        return int64_t(unreported.size()) >= log_interval || (step - first) % log_interval == 0 ||
+               seconds_since(reported) >= longest_silence;
+    }
+};
+
+void Trainer::run_epoch(TrainListener& listener) {
+    const int64_t steps = programs_.steps_per_epoch(), total = programs_.total_steps();
+    const int64_t epoch = now_.step / steps, first = now_.step % steps;
+    const auto range = backend_.range("epoch " + std::to_string(epoch + 1));
+    EpochRun e{.summary = {.epoch = epoch + 1}, .first = first, .last = std::min(steps, total - now_.step + first)};
+    RecordRing& ring = programs_.records();
+    ring.begin(now_.step);
+    programs_.begin(now_.step);
+    if (clock_.holding()) hold();
+    for (int64_t i = first; i < e.last && !stopped(); ++i) {
+        programs_.run(programs_.program_of(now_.step), now_.step, held_);
+        comm_.activity().set_step(++now_.step);
+        comm_.activity().advance(now_.step);
+        const bool last = i + 1 == e.last;
+        const bool all = last || clock_.checkpoint_step(now_.step) || listener.at_once(now_.step);
+        if (!ring.due(now_.step) && !all) continue;
+        const bool late = !programs_.exact() && !backend_.synchronous() && !clock_.holding();
+        const std::vector<StepRecord> records = ring.look(now_.step, late && !all);
+        if (records.empty()) continue;  // the first read, if records are read one interval late
+        e.add(records);
+        const RunClock::Asked asked = clock_.take_in(records, now_.step);
+        // Records must be reported before a checkpoint is taken or the state is held.
+        if (e.report_due(ring.read() % steps, setup_.log_interval) || last || asked.checkpoint || asked.skipped ||
+            asked.hold || stopped()) {
+            listener.on_steps(epoch + 1, std::exchange(e.unreported, {}));
+            e.reported = Clock::now();
         }
-    const BatchPlan batches{
-        epoch_plan_, setup_.global_batch, {true, setup_.seed}, setup_.augment.mixes(), dealing_.logical};
-    supply_ = train_.supply(comm_, backend_, batches, [this](auto... image) { return lines_shown(image...); });
-    if (!test_) return;
-    evaluator_ = std::make_unique<Evaluator>(comm_, backend_, graph_, state_, *test_, setup_.preprocessing,
-                                             setup_.global_batch, setup_.tta, setup_.logical_ranks);
-    arena_bytes_ = std::max(arena_bytes_, evaluator_->arena_bytes());
-}
-
-void Trainer::initialise() {
-    state_.initialise(graph_, backend_, setup_.seed);
-    for (size_t id = 0; id < graph_.params.size(); ++id)
-        if (graph_.params[id].init.kind == Init::whitening)
-            set_whitening_filters(graph_.params[id], state_.params()[id]);
-    std::vector<char> host;
-    for (const Tensor& block : {state_.weights(), state_.running()}) {
-        host.resize(block.bytes());
-        backend_.download(host.data(), block.data, block.bytes());
-        comm_.broadcast(host.data(), host.size());
-        backend_.upload(block.data, host.data(), block.bytes());
+        if (asked.skipped && handle_skipped(records, listener)) return;
+        if (!asked.skipped) skipped_in_a_row_ = 0;
+        const double seconds_a_step = records.back().step_seconds;
+        clock_.watch(double((late ? 3 : 2) * ring.interval() + 1) * seconds_a_step);
+        if (clock_.watch_length(double(ring.interval()) * seconds_a_step)) held_.drop();
+        clock_.set_holding(asked.hold);
+        if (last) break;  // the end of the epoch is handled first
+        if (asked.checkpoint || stopped()) take_checkpoint(listener);
+        if (asked.hold && !stopped()) hold();
     }
-    state_.start_look_ahead(backend_);
-}
-
-void Trainer::build() {
-    const Doing doing(comm_.activity(), "building the programs");
-    for (int lane = 0; lane < lanes(); ++lane) arenas_.push_back(backend_.allocate(arena_bytes_));
-    ring_size_ = std::max<int64_t>(2 * look_interval(), 16);
-    counters_ = backend_.allocate(sizeof(Counters));
-    ring_ = backend_.allocate_shared(sizeof(StepRecord) * size_t(ring_size_));
-    if (supply_)
-        supply_->build();
-    else
-        order_ = backend_.allocate(sizeof(int32_t) * train_.info().images);
-    learning_rates_ = backend_.allocate(sizeof(float) * total_steps_);
-    if (setup_.look_ahead > 0) decays_ = backend_.allocate(sizeof(float) * size_t(total_steps_ + 1));
-    upload_rates();
-
-    Update update = state_.update(setup_.optimizer, param_rules(setup_, epoch_plan_.steps()));
-    update.learning_rates = static_cast<float*>(learning_rates_.get());
-    update.counters = counters();
-    update.latch = setup_.on_nan != OnNan::skip;
-    for (Stage& stage : stages_)
-        for (Runnable& r : stage.programs) build(r, stage, update);
-    if (evaluator_) evaluator_->build(arenas_);
-}
-
-/// Returns the augmentation of a stage. Smaller images are resized in proportion, so that they show
-/// the same part of the picture.
-Augment Trainer::augment_for(const Stage& stage) const {
-    const Graph& graph = *stage.graph;
-    Augment augment = setup_.augment;
-    if (stage.resized && augment.crop == Crop::shifted) {
-        augment.crop = Crop::centre;
-        augment.short_side = std::min(train_.info().height, train_.info().width);
+    if (now_.step == total || now_.step % steps == 0) {
+        e.summary.seconds = seconds_since(e.start);
+        listener.on_epoch(e.summary);
+        now_.evaluation_due = true;
+        if (stopped()) take_checkpoint(listener);
     }
-    const int64_t side = graph.values[graph.input].h, last = graph_.values[graph_.input].h;
-    augment.short_side = int((augment.short_side * side + last - 1) / last);
-    return augment;
 }
 
-Program Trainer::part_of(const Runnable& r, const Stage& stage, size_t index) {
-    const ProgramPlan& plan = r.plans[index];
-    const size_t lane = index % size_t(lanes());
-    Backend& backend = exact_ ? backend_.lane(int(lane)) : backend_;
-    ProgramContext context{*stage.graph, backend,        state_,     arenas_[lane],
-                           setup_.seed,  setup_.sync_bn, counters(), index == 0 ? &requests_ : nullptr};
-    std::optional<LogicalRank> logical;
-    if (exact_) context.logical = &logical.emplace(exact_->part(int(index)));
-    return lower(context, plan, buckets_, [&](Program& p) {
-        Gather batch = train_.batches(setup_.preprocessing, counters(), plan.spec.first, supply_.get());
-        batch.staged_first = plan.spec.first - r.plans.front().spec.first;
-        batch.begins_step = index == 0;
-        batch.order = static_cast<int32_t*>(order_.get());
-        batch.x = p.input;
-        batch.y = p.labels;
-        batch.mixed = p.mixed;
-        batch.global_batch = plan.spec.global_batch;
-        batch.augment = augment_for(stage);
-        batch.seed = setup_.seed;
-        backend.gather(batch, p.tape);
+void Trainer::end_epoch(TrainListener& listener) {
+    const int64_t epoch = (now_.step - 1) / programs_.steps_per_epoch();
+    const bool last = now_.step >= programs_.total_steps();
+    const bool wanted = last || (setup_.eval_every > 0 && (epoch + 1) % setup_.eval_every == 0);
+    const double best = now_.best_accuracy;
+    if (wanted && programs_.evaluator()) evaluate(epoch, listener);
+    if (!stopped()) now_.evaluation_due = false;
+    const bool better = now_.best_accuracy > best, at_end = setup_.checkpoint_at_end && (last || better);
+    if (comm_.max(int64_t(clock_.checkpoint_due(now_.step, epoch))) > 0 || stopped() || at_end)
+        take_checkpoint(listener);
+    else if (better)
+        hand_over(true, listener);
+}
+
+void Trainer::evaluate(int64_t epoch, TrainListener& listener) {
+    const auto range = backend_.range("evaluation");
+    average_running_statistics();
+    hold();
+    const std::optional<EvalResult> result = programs_.evaluator()->run([this] {
+        clock_.watch(0);
+        return clock_.stop_requested();
     });
+    if (!result) {
+        clock_.stop();
+        return;
+    }
+    now_.last_accuracy = result->accuracy;
+    const bool best = now_.last_accuracy > now_.best_accuracy;
+    if (best) {
+        now_.best_accuracy = now_.last_accuracy;
+        now_.best_step = now_.step;
+    }
+    listener.on_eval(epoch + 1, now_.step, *result, best);
+    if (!std::isfinite(result->loss) && setup_.on_nan == OnNan::stop)
+        fail_everywhere(Exit::not_finite, "the test loss is not finite after step " + std::to_string(now_.step) +
+                                              "; lower --lr or add --warmup-epochs");
 }
 
-void Trainer::build(Runnable& r, const Stage& stage, const Update& update) {
-    for (size_t i = 0; i < r.plans.size(); ++i) r.parts.push_back(part_of(r, stage, i));
-    if (exact_) {
-        std::vector<Tape> tapes;
-        for (const Program& part : r.parts) tapes.push_back(part.tape);
-        exact_->append(tapes, r.tape);
+void Trainer::average_running_statistics() {
+    const Dealing& dealing = programs_.dealing();
+    if (setup_.sync_bn || dealing.logical == 1 || averaged_step_ == now_.step) return;
+    averaged_step_ = now_.step;
+    average_running(comm_, backend_, programs_.state(), dealing, programs_.exact() != nullptr);
+}
+
+Checkpoint Trainer::position() {
+    Checkpoint c;
+    static_cast<TrainingProgress&>(c) = now_;
+    c.epoch = now_.step / programs_.steps_per_epoch();
+    c.offset = now_.step % programs_.steps_per_epoch() * setup_.global_batch;
+    c.ranks = programs_.dealing().logical;
+    if (comm_.root()) c.choices = backend_.choices();
+    if (LogicalRanks* const exact = programs_.exact()) c.exponents = exact->exponents();
+    c.running = gather_running(comm_, backend_, programs_.state(), programs_.dealing());
+    return c;
+}
+
+void Trainer::hold() {
+    clock_.note_held();
+    Checkpoint here = position();
+    if (comm_.root()) held_.hold(std::move(here));
+}
+
+void Trainer::take_checkpoint(TrainListener& listener) {
+    if (clock_.begin_checkpoint(now_.step, now_.evaluation_due)) hand_over(false, listener);
+}
+
+void Trainer::hand_over(bool only_model, TrainListener& listener) {
+    listener.before_checkpoint();
+    Checkpoint c = position();
+    c.only_model = only_model;
+    if (comm_.root()) copy_out(backend_, programs_.state(), c);
+    listener.on_checkpoint(std::move(c));
+}
+
+// The backend has skipped the updates of these steps, on all ranks.
+bool Trainer::handle_skipped(const std::vector<StepRecord>& records, TrainListener& listener) {
+    const auto failed = std::find_if(records.begin(), records.end(), [](const StepRecord& r) { return r.skipped; });
+    if (setup_.on_nan == OnNan::stop) stop_not_finite(*failed);
+    if (setup_.on_nan == OnNan::rollback) {
+        if (!roll_back(failed->step, listener)) stop_not_finite(*failed);
+        return true;
+    }
+    for (const StepRecord& r : records) {
+        skipped_in_a_row_ = r.skipped ? skipped_in_a_row_ + 1 : 0;
+        if (skipped_in_a_row_ == most_skipped_in_a_row) stop_not_finite(r);
+    }
+    return false;
+}
+
+bool Trainer::roll_back(int64_t failed, TrainListener& listener) {
+    const double factor = now_.rate_factor * rollback_factor;
+    std::optional<Checkpoint> back;
+    if (factor >= least_rate_factor) back = listener.on_rollback(failed);
+    if (comm_.max(int64_t(back.has_value())) == 0) return false;
+    restore(back ? std::move(*back) : Checkpoint());
+    now_.rate_factor = factor;
+    programs_.upload_rates(factor);
+    const BatchStats unlatched;
+    backend_.upload(programs_.state().stats(), &unlatched, sizeof unlatched);
+    clock_.set_saved(-1, false);  // the checkpoint has the old rate, so another is needed
+    return true;
+}
+
+void Trainer::stop_not_finite(const StepRecord& r) {
+    std::ostringstream message;
+    message << "the loss ";
+    if (std::isfinite(r.loss))
+        message << "is finite at step " << r.step << ", but a gradient is not";
+    else
+        message << "is " << (std::isnan(r.loss) ? "nan" : "infinite") << " at step " << r.step;
+    message << " (learning rate " << r.learning_rate << "); ";
+    if (const std::string weight = weight_not_finite(backend_, programs_.state()); !weight.empty()) {
+        message << "not finite even before it: " << weight;
     } else {
-        r.tape = r.parts.front().tape;
+        now_.step = r.step - 1;
+        message << output_not_finite(comm_, backend_, programs_, now_.step);
     }
-    r.ending = {};
-    backend_.update(update, r.ending);
-    for (int replica = 0; setup_.look_ahead > 0 && replica < state_.replicas(); ++replica) {
-        LookAhead average = state_.look_ahead(update, replica);
-        if (replica > 0) average.count = 0, average.segments.clear();  // all replicas have the same weights
-        average.decays = static_cast<float*>(decays_.get());
-        average.counters = counters();
-        if (update.latch) average.stats = state_.stats();
-        backend_.look_ahead(average, r.ending);
-    }
-    backend_.record({.stats = state_.stats(),
-                     .own = state_.own_stats(),
-                     .learning_rates = update.learning_rates,
-                     .ring = static_cast<StepRecord*>(ring_.get()),
-                     .ring_size = ring_size_,
-                     .counters = counters(),
-                     .batch = dealing_.samples_of(r.samples, comm_.rank()).count,
-                     .global_batch = r.samples,
-                     .own_count = state_.replicas()},
-                    r.ending);
-    Tape whole = r.tape;
-    whole.append(r.ending);
-    r.run = exact_ || backend_.synchronous() ? apart(r) : backend_.finish(std::move(whole));
-}
-
-/// Returns a step that holds the lock of held_ while it writes weights. Until then another thread
-/// may read them.
-std::function<void()> Trainer::apart(const Runnable& r) {
-    std::function<void()> gradients = backend_.finish(r.tape);
-    if (exact_) gradients = until_it_fits(std::move(gradients));
-    return [this, gradients, update = backend_.finish(r.ending)] {
-        gradients();
-        const auto writing = held_.begin_change();
-        update();
-    };
-}
-
-/// Returns a function that computes the gradients, and repeats that if they overflowed. The second
-/// time it uses the exponents that the first one reported.
-std::function<void()> Trainer::until_it_fits(std::function<void()> gradients) {
-    return [this, gradients = std::move(gradients)] {
-        gradients();
-        if (!exact_->redo()) return;
-        supply_batch();
-        gradients();
-        require(!exact_->redo(), "a step that is done again has the same gradients");
-    };
-}
-
-const Trainer::Stage& Trainer::stage_of(int64_t step) const {
-    return *std::find_if(stages_.begin(), stages_.end(), [&](const Stage& s) { return step < s.until; });
-}
-
-const Trainer::Runnable& Trainer::program_of(int64_t step) const {
-    const Stage& stage = stage_of(step);
-    return step % epoch_plan_.steps() < epoch_plan_.full_steps ? stage.programs.front() : stage.programs.back();
-}
-
-Lines Trainer::lines_shown(int64_t epoch, int32_t sample, int height, int width) const {
-    const Stage& stage = stage_of(epoch * epoch_plan_.steps());
-    const Value& seen = stage.graph->values[stage.graph->input];
-    return convoy::lines_shown(augment_for(stage), height, width, seen.h, seen.w, setup_.seed, uint32_t(epoch),
-                               uint32_t(sample));
-}
-
-void Trainer::supply_batch() {
-    if (!supply_) return;
-    if (supply_->step() != step_) supply_->begin(step_, total_steps_);
-    supply_->next();
+    message << "; lower --lr, add --warmup-epochs, or choose --on-nan skip or rollback";
+    // Loss and gradients were all-reduced, so all ranks come here.
+    fail_everywhere(Exit::not_finite, message.str());
 }
 
 }  // namespace convoy

@@ -7,7 +7,7 @@
 #include "cli/train_setup.h"
 #include "model/models.h"
 #include "tests/ops/op_cases.h"
-#include "train/trainer.h"
+#include "train/setup.h"
 
 namespace convoy::test {
 namespace {

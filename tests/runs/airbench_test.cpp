@@ -14,7 +14,7 @@
 #include "tests/ops/op_cases.h"
 #include "tests/support/cluster.h"
 #include "tests/support/test_comm.h"
-#include "train/trainer.h"
+#include "train/setup.h"
 
 namespace convoy::test {
 namespace {

@@ -62,13 +62,13 @@ Training::Training(Backend& backend, const Graph& graph, const Samples& train, c
       train_(test_comm(), backend, info_of(train, "train"), reader_of(train)),
       test_(data_set_of(test, backend)),
       trainer(test_comm(), backend, graph_, train_, test_.get(), setup, requests) {
-    trainer.plan();
-    trainer.build();
-    trainer.initialise();
+    trainer.programs().plan();
+    trainer.programs().build();
+    trainer.programs().initialise();
 }
 
 std::vector<float> Training::tensor(const std::string& name) const {
-    for (const NamedTensor& t : trainer.state().model()) {
+    for (const NamedTensor& t : trainer.programs().state().model()) {
         if (t.name != name) continue;
         std::vector<float> values(t.tensor.count());
         backend_.download(values.data(), t.tensor.data, t.tensor.bytes());

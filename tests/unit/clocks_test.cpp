@@ -109,7 +109,7 @@ TEST(Clocks, CheckpointsByTime) {
             step_reported = c.when;
             continue;
         }
-        if (before_taken && c.step < training.trainer.total_steps()) {
+        if (before_taken && c.step < training.trainer.programs().total_steps()) {
             EXPECT_GE(seconds(*before_taken, c.when), every)
                 << "a checkpoint at step " << c.step << ", although none was due";
         }
@@ -136,7 +136,7 @@ TEST(Clocks, StopsFiveSecondsBeforeTheDeadline) {
         const double left = seconds(Clock::now(), *setup.deadline);
 
         EXPECT_TRUE(training.trainer.stopped());
-        EXPECT_EQ(seen.checkpoints(), Steps{training.trainer.step()}) << "it goes on from where it stopped";
+        EXPECT_EQ(seen.checkpoints(), Steps{training.trainer.progress().step}) << "it goes on from where it stopped";
         int late_reports = 0;
         double slowest_step = 0;
         for (const Call& c : seen.calls) {

@@ -60,7 +60,7 @@ TEST_F(ConsoleLines, TheBatchOfARankIsSaidWhereTheyDiffer) {
     setup.epochs = 2;
     Requests nobody;
     Trainer trainer(test_comm(), backend, graph, data, nullptr, setup, nobody);
-    trainer.plan();
+    trainer.programs().plan();
     const auto batch = [&](int ranks) {
         const std::string text = printed([&](Terminal& terminal) {
             Console(trainer, terminal).print_plan({}, "data", data, nullptr, graph, setup, ranks);

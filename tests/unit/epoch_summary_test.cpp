@@ -1,7 +1,7 @@
 // Sums that an epoch computes from its steps.
 #include <gtest/gtest.h>
 
-#include "train/trainer.h"
+#include "train/epoch_summary.h"
 
 namespace convoy::test {
 namespace {

@@ -175,9 +175,9 @@ protected:
         const Graph graph = cuda_graph("airbench94", 32, 3, 10, Precision::f32);
         Requests requests;
         Trainer trainer(test_comm(), backend, graph, data, nullptr, setup, requests);
-        trainer.plan();
-        trainer.build();
-        trainer.initialise();
+        trainer.programs().plan();
+        trainer.programs().build();
+        trainer.programs().initialise();
         KeptCheckpoints kept;
         trainer.run(kept);
         return kept;

@@ -13,12 +13,12 @@ TEST(PlannedBytes, AreThoseOfCheckpointsModelsAndMetrics) {
     cpu::CpuBackend backend({1, false}, test_comm());
     const Samples samples = draw_samples(30, 21);
     const Training training(backend, linear_graph(), samples, nullptr, plain_setup(10, 4));
-    const State& state = training.trainer.state();
+    const State& state = training.trainer.programs().state();
     const size_t model = state.weights().bytes(), checkpoint = model + state.optimizer_block().bytes();
     const auto planned = [&](const std::vector<std::string>& more) {
         std::vector<std::string> args = {"--data", "x", "--batch-size", "10"};
         args.insert(args.end(), more.begin(), more.end());
-        return planned_bytes(parse_train_options(args).options, training.trainer, 1);
+        return planned_bytes(parse_train_options(args).options, training.trainer.programs(), 1);
     };
     const size_t metrics = bytes_of_metrics(12, 5, 1);
     EXPECT_EQ(planned({"--checkpoint-every", "none"}), 3 * model + 2 * checkpoint + metrics);

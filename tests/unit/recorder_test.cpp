@@ -58,8 +58,8 @@ TEST(Recorder, TellsTheObserverAndFillsTheFolder) {
     const Samples samples = draw_samples(30, 21);
     Training training(backend, linear_graph(), samples, &samples, plain_setup(10, 2));  // 6 steps
     Notes notes;
-    Recorder recorder(test_comm(), backend, training.trainer.state(), notes, description(dir.path("run")));
-    EXPECT_FALSE(recorder.open_folder(training.trainer.total_steps()));
+    Recorder recorder(test_comm(), backend, training.trainer.programs().state(), notes, description(dir.path("run")));
+    EXPECT_FALSE(recorder.open_folder(training.trainer.programs().total_steps()));
     recorder.open_metrics(training.trainer);
     recorder.start(0);
     training.trainer.run(recorder);
@@ -109,8 +109,8 @@ TEST(Recorder, GoesOnInItsFoldersWhoeverExchangesTheirPaths) {
         RunDescription description_of_run = description(run);
         description_of_run.publish_every = 0.01;
         fs::create_directories(run + "/checkpoints");
-        Recorder recorder(test_comm(), backend, training.trainer.state(), notes, description_of_run);
-        recorder.open_folder(training.trainer.total_steps());
+        Recorder recorder(test_comm(), backend, training.trainer.programs().state(), notes, description_of_run);
+        recorder.open_folder(training.trainer.programs().total_steps());
         recorder.open_metrics(training.trainer);
         recorder.start(0);
         training.trainer.run(recorder);
@@ -140,8 +140,8 @@ TEST(Recorder, WhatCannotBeWrittenIsAWarning) {
         const std::string folder = dir.path(strict ? "strict" : "run");
         RunDescription run = description(folder);
         run.strict_io = strict;
-        Recorder recorder(test_comm(), backend, training.trainer.state(), notes, run);
-        recorder.open_folder(training.trainer.total_steps());
+        Recorder recorder(test_comm(), backend, training.trainer.programs().state(), notes, run);
+        recorder.open_folder(training.trainer.programs().total_steps());
         recorder.open_metrics(training.trainer);
         recorder.start(0);
         fs::remove_all(folder + "/checkpoints");
@@ -166,8 +166,8 @@ TEST(Recorder, SkippedStepsAndTheLastOneHaveRows) {
     Notes notes;
     RunDescription run = description(dir.path("run"));
     run.metrics_every = 4;
-    Recorder recorder(test_comm(), backend, training.trainer.state(), notes, run);
-    recorder.open_folder(training.trainer.total_steps());
+    Recorder recorder(test_comm(), backend, training.trainer.programs().state(), notes, run);
+    recorder.open_folder(training.trainer.programs().total_steps());
     recorder.open_metrics(training.trainer);
     recorder.start(0);
     std::vector<StepRecord> records(9);
@@ -200,8 +200,8 @@ TEST(Recorder, ACheckpointHasTheRowsOfTheSystem) {
     Notes notes;
     RunDescription run = description(dir.path("run"));
     run.pace.every = 0.001;
-    Recorder recorder(test_comm(), backend, training.trainer.state(), notes, run);
-    recorder.open_folder(training.trainer.total_steps());
+    Recorder recorder(test_comm(), backend, training.trainer.programs().state(), notes, run);
+    recorder.open_folder(training.trainer.programs().total_steps());
     recorder.open_metrics(training.trainer);
     recorder.start(0);
     while (backend.samples < 4) std::this_thread::yield();  // the first is dropped, and two are rows by now

@@ -59,14 +59,14 @@ TEST_F(Restore, TheBestAccuracyStaysTheBest) {
     c.best_accuracy = 0.995;  // random labels allow much less
     c.best_step = 4;
     Training training(backend_, graph_, samples_, &tests_, plain_setup(10, 4));
-    training.trainer.restore(through_a_file(std::move(c), training.trainer.state()));
-    EXPECT_EQ(training.trainer.best_accuracy(), 0.995);
-    EXPECT_EQ(training.trainer.best_step(), 4);
+    training.trainer.restore(through_a_file(std::move(c), training.trainer.programs().state()));
+    EXPECT_EQ(training.trainer.progress().best_accuracy, 0.995);
+    EXPECT_EQ(training.trainer.progress().best_step, 4);
     KeepingListener seen;
     training.trainer.run(seen);
 
     EXPECT_EQ(seen.bests, (std::vector<bool>{false, false})) << "no evaluation reached 99.5 %";
-    EXPECT_EQ(training.trainer.best_accuracy(), 0.995);
+    EXPECT_EQ(training.trainer.progress().best_accuracy, 0.995);
     ASSERT_EQ(seen.checkpoints.size(), 1u) << "only at the end, for nothing was better";
     EXPECT_EQ(seen.checkpoints[0].step, 12);
     EXPECT_EQ(seen.checkpoints[0].best_accuracy, 0.995);
@@ -79,7 +79,7 @@ TEST_F(Restore, ADueEvaluationIsFollowedByACheckpointOfTheSameStep) {
     Checkpoint c = trained(2);
     c.evaluation_due = true;
     Training training(backend_, graph_, samples_, &tests_, plain_setup(10, 2));
-    training.trainer.restore(through_a_file(std::move(c), training.trainer.state()));
+    training.trainer.restore(through_a_file(std::move(c), training.trainer.programs().state()));
     KeepingListener seen;
     training.trainer.run(seen);
     EXPECT_TRUE(seen.records.empty());
@@ -93,8 +93,8 @@ TEST_F(Restore, TheLastAccuracyIsKeptUntilTheNext) {
     Checkpoint c = trained(2);
     c.last_accuracy = 0.4375;
     Training training(backend_, graph_, samples_, &tests_, plain_setup(10, 4));
-    training.trainer.restore(through_a_file(std::move(c), training.trainer.state()));
-    EXPECT_EQ(training.trainer.last_accuracy(), 0.4375);
+    training.trainer.restore(through_a_file(std::move(c), training.trainer.programs().state()));
+    EXPECT_EQ(training.trainer.progress().last_accuracy, 0.4375);
 }
 
 TEST_F(Restore, TheRateStaysLoweredAfterARollback) {
@@ -105,7 +105,7 @@ TEST_F(Restore, TheRateStaysLoweredAfterARollback) {
     setup.schedule.kind = Schedule::multistep;  // falls to a tenth after epoch 3
     setup.schedule.milestones = {3};
     Training training(backend_, graph_, samples_, &tests_, setup);
-    training.trainer.restore(through_a_file(std::move(c), training.trainer.state()));
+    training.trainer.restore(through_a_file(std::move(c), training.trainer.programs().state()));
     KeepingListener seen;
     training.trainer.run(seen);
 
@@ -126,7 +126,7 @@ Graph graph_with_norm() {
 /// rank's, which are all equal.
 float restored_statistic(cpu::CpuBackend& backend, const Samples& samples, int ranks) {
     Training training(backend, graph_with_norm(), samples, nullptr, plain_setup(10, 4));
-    const State& state = training.trainer.state();
+    const State& state = training.trainer.programs().state();
     Checkpoint c;
     c.weights.assign(state.weights().count(), 0.0f);
     c.optimizer.assign(state.optimizer_block().count(), 0.0f);

@@ -221,12 +221,12 @@ void expect_left(const std::string& options, const Left& left) {
     const Graph graph = fuse(build_model(model_of(o, reader.info())));
     Requests nobody;
     Trainer trainer(test_comm(), *backend, graph, data, nullptr, setup_of(o, reader.info(), 1, std::nullopt), nobody);
-    trainer.plan();
-    trainer.build();
-    trainer.initialise();
+    trainer.programs().plan();
+    trainer.programs().build();
+    trainer.programs().initialise();
     std::vector<std::vector<float>> start;
     for (size_t id = 0; id < graph.params.size(); ++id) {
-        const Tensor& t = trainer.state().params()[id];
+        const Tensor& t = trainer.programs().state().params()[id];
         std::vector<float> values(t.as<float>(), t.as<float>() + t.count());
         if (graph.params[id].group == ParamGroup::linear) values.assign(values.size(), 0);
         if (graph.params[id].name.ends_with(".bias")) values.assign(values.size(), 0.5f);
@@ -238,7 +238,7 @@ void expect_left(const std::string& options, const Left& left) {
     for (size_t id = 0; id < graph.params.size(); ++id) {
         const Param& p = graph.params[id];
         if (!p.trained || p.frozen || p.group == ParamGroup::linear) continue;
-        const auto* end = trainer.state().params()[id].as<float>();
+        const auto* end = trainer.programs().state().params()[id].as<float>();
         for (size_t i = 0; i < start[id].size(); ++i)
             ASSERT_NEAR(end[i], double(start[id][i]) * left.at(p.group), 1e-6) << options << ": " << p.name << " " << i;
     }

@@ -33,9 +33,9 @@ protected:
         Requests requests;
         Trainer trainer(test_comm(), backend_, graph, train_data, &test_data, setup_, requests);
         if (look_) backend_.within = [&] { look_(trainer); };
-        trainer.plan();
-        trainer.build();
-        trainer.initialise();
+        trainer.programs().plan();
+        trainer.programs().build();
+        trainer.programs().initialise();
         trainer.run(recorder);
         backend_.within = {};
     }
@@ -134,7 +134,7 @@ TEST_F(TrainerLoop, AfterARollbackNothingLaterIsHeld) {
         bool looked = false;
         look_ = [&](const Trainer& trainer) {
             looked = true;
-            EXPECT_LE(trainer.held_step().value_or(0), trainer.step());
+            EXPECT_LE(trainer.held_step().value_or(0), trainer.progress().step);
         };
         Recorder recorder;
         train(recorder);

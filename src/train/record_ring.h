@@ -1,0 +1,42 @@
+// The records of the newest steps: the device writes them, and the host reads them in time.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace convoy {
+
+class RecordRing {
+public:
+    /// Allocates the ring. `interval`: number of steps between two reads.
+    RecordRing(Backend&, int64_t interval);
+
+    StepRecord* data() const { return static_cast<StepRecord*>(ring_.get()); }  ///< [size()], also on the device
+    int64_t size() const { return size_; }
+    int64_t interval() const { return interval_; }
+
+    /// Sets the number of steps whose records count as read.
+    void begin(int64_t steps);
+    /// Returns the number of steps whose records were read.
+    int64_t read() const { return read_; }
+    /// True if `launched` steps are an interval more than at the last call of look().
+    bool due(int64_t launched) const { return launched - marked_ >= interval_; }
+    /// Returns the new records of all `launched` steps. If `late`, returns those of the steps
+    /// launched before the last call, so that the device never waits for the host. If one of these
+    /// has a request, waits for all launched steps and adds their records, because requests are
+    /// handled between two steps.
+    std::vector<StepRecord> look(int64_t launched, bool late);
+
+private:
+    std::vector<StepRecord> look_once(int64_t launched, bool late);
+
+    Backend& backend_;
+    const int64_t interval_, size_;
+    const Buffer ring_;
+    int64_t read_ = 0;
+    int64_t marked_ = 0;  // number of steps that `reached_` waits for, or that were read
+    std::function<void()> reached_;
+};
+
+}  // namespace convoy

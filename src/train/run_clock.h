@@ -1,0 +1,69 @@
+// Decides when a training takes checkpoints, holds its state and stops: by step numbers, by rank
+// 0's clocks, and by the requests of all ranks that come with the records of steps.
+#pragma once
+#include <atomic>
+#include <vector>
+
+#include "backend/backend.h"
+#include "train/setup.h"
+
+namespace convoy {
+
+class RunClock {
+public:
+    /// Requests that come with some records of steps.
+    struct Asked {
+        bool checkpoint = false, hold = false, skipped = false;
+    };
+
+    /// `root`: this is rank 0. `synchronous`: Backend::synchronous(). Setup and requests must
+    /// outlive this.
+    RunClock(const TrainSetup&, Requests&, bool root, bool synchronous);
+
+    bool stopped() const { return stopped_; }  ///< also from any thread
+    void stop() { stopped_ = true; }
+    /// True if this rank was asked to stop.
+    bool stop_requested() const { return requests_.stop.load() > 0; }
+
+    /// True if the state is held before each step; equal on all ranks.
+    bool holding() const { return holding_; }
+    void set_holding(bool holding) { holding_ = holding; }
+    /// Requests that the state be held, until the duration of a step is known.
+    void request_hold() {
+        if (root_) requests_.hold = 1;
+    }
+    /// Notes that the state was held now.
+    void note_held() { held_at_ = Clock::now(); }
+
+    /// True if step numbers ask for a checkpoint after `step` steps.
+    bool checkpoint_step(int64_t step) const;
+    /// True if this rank asks for a checkpoint after `step` steps, the end of `epoch` (from 0).
+    bool checkpoint_due(int64_t step, int64_t epoch) const;
+    /// Returns the requests in these records; `step`: number of launched steps. Sets stopped() if
+    /// a rank asked for that.
+    Asked take_in(const std::vector<StepRecord>&, int64_t step);
+    /// Sets the requests for checkpoints and stops that are due by rank 0's clocks. `margin`:
+    /// seconds until all ranks know of a stop and have stopped.
+    void watch(double margin);
+    /// Requests that the state be held, if requests are read so rarely that a signal cannot wait.
+    /// `seconds`: time between two reads. Returns true if a state held now would become outdated.
+    bool watch_length(double seconds);
+
+    /// Begins a checkpoint of this state. Returns false if the newest checkpoint has it already.
+    bool begin_checkpoint(int64_t step, bool evaluation_due);
+    /// Sets the state that the newest checkpoint has; `step` < 0: there is no checkpoint.
+    void set_saved(int64_t step, bool evaluation_due);
+    bool has_saved() const { return saved_step_ >= 0; }
+
+private:
+    const TrainSetup& setup_;
+    Requests& requests_;
+    const bool root_, synchronous_;
+    Clock::time_point checkpointed_ = Clock::now(), held_at_ = checkpointed_;
+    std::atomic<bool> stopped_{false};
+    bool holding_ = true;
+    int64_t saved_step_ = -1;  // step of the newest checkpoint
+    bool saved_due_ = false;   // its evaluation was still due
+};
+
+}  // namespace convoy

@@ -1,0 +1,53 @@
+// The settings of a training: what the options of `convoy train` resolve to.
+#pragma once
+#include <optional>
+
+#include "base/clock.h"
+#include "plan/schedule.h"
+#include "plan/split.h"
+#include "train/evaluator.h"
+
+namespace convoy {
+
+/// The reaction to a step whose loss or gradients are not finite. Its update is always skipped.
+enum class OnNan { stop, skip, rollback };
+
+struct TrainSetup {
+    OptimizerSpec optimizer;
+    Schedule schedule;
+    double weight_decay = 0;
+    bool decay_weights_only = false;
+    /// weight_decay is the share that a step removes at the base rate, independent of the
+    /// parameter's rate
+    bool decoupled_decay = false;
+    double norm_shift_rate = 1;               ///< factor of the rate for batch norms' shifts
+    double filter_rate = 1, linear_rate = 1;  ///< factors of the rate for convolution and linear weights
+    /// Muon trains convolution weights, without decay; `optimizer` trains the rest
+    bool muon = false;
+    double whitening_bias_epochs = 0;  ///< epochs in which a whitening convolution's bias is trained; 0: all
+    int64_t look_ahead = 0;            ///< steps between two look-ahead averages; 0: none
+    double look_ahead_decay = 0.95;    ///< as in look_ahead_decays()
+    Tta tta = Tta::plain;
+    Augment augment;
+    Preprocessing preprocessing;
+    double epochs = 1;  ///< may end with a part of an epoch, in whole steps
+    int64_t global_batch = 0, max_steps = 0, eval_every = 1, log_interval = 10;
+    int64_t metrics_every = 0;  ///< steps between two rows of /train; 0: steps_between_rows() decides
+    bool drop_last = false, sync_bn = false;
+    int64_t logical_ranks = 0;  ///< train as this many ranks would, bit for bit; 0: the number of ranks
+    size_t bucket_bytes = 0;    ///< least size of a gradient bucket; 0: Backend::bucket_bytes()
+    uint64_t seed = 1;
+    OnNan on_nan = OnNan::stop;
+    // Intervals of checkpoints; 0: none. Checkpoints are also taken on request, and before a stop.
+    int64_t checkpoint_steps = 0, checkpoint_epochs = 0;
+    double checkpoint_seconds = 0;
+    bool checkpoint_at_end = true;              ///< also at the end, and after the best evaluation
+    std::optional<Clock::time_point> deadline;  ///< checkpoint and stop before this
+
+    Dealing dealing(int ranks) const { return {logical_ranks > 0 ? logical_ranks : ranks, ranks}; }
+};
+
+/// Returns the function that gives the rule of each parameter.
+ParamRules param_rules(const TrainSetup&, int64_t steps_per_epoch);
+
+}  // namespace convoy

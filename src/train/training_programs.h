@@ -1,0 +1,120 @@
+// The programs of a training and their memory. A program trains one batch size in one stage, or
+// evaluates. All are built before the first step, and share arenas, because one runs at a time.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "train/held_state.h"
+#include "train/logical_ranks.h"
+#include "train/record_ring.h"
+#include "train/setup.h"
+
+namespace convoy {
+
+/// A graph with the same parameters for images of another size, with which a training begins.
+struct EarlierGraph {
+    Graph graph;
+    int64_t until;  ///< epoch in which the next graph takes over, from 0
+};
+
+class TrainingPrograms {
+public:
+    /// An optimizer step of one batch size: a tape that runs as a whole, or op by op.
+    struct Runnable {
+        int64_t samples;                   ///< samples of all ranks
+        std::vector<ProgramPlan> plans{};  ///< one for this rank, or one for each of its logical ranks
+        Tape tape{};                       ///< without `ending`
+        std::vector<Program> parts{};      ///< [plans] the programs in `tape`
+        Tape ending{};                     ///< optimizer and record
+        // run() calls these:
+        std::function<void()> gradients{};
+        std::function<void()> update{};  ///< null: gradients() updates the weights too
+    };
+
+    /// Allocates parameters, gradients and optimizer state; see Trainer. The arguments must outlive
+    /// this.
+    TrainingPrograms(Comm&, Backend&, const Graph&, const DataSet& train, const DataSet* test, const TrainSetup&,
+                     const Requests&, std::vector<EarlierGraph> earlier);
+
+    int64_t steps_per_epoch() const { return epoch_plan_.steps(); }
+    int64_t total_steps() const { return total_steps_; }
+    int64_t tail() const { return epoch_plan_.tail; }
+    const std::vector<EarlierGraph>& earlier() const { return earlier_; }
+    const std::vector<Bucket>& buckets() const { return buckets_; }
+    const State& state() const { return state_; }
+    const Dealing& dealing() const { return dealing_; }
+
+    /// Collective. Selects how the programs run, and plans their memory. Call it first.
+    void plan();
+    /// Returns the number of lanes: logical ranks that this rank computes at the same time, each
+    /// with a separate arena.
+    int lanes() const { return exact_ ? exact_->lanes() : 1; }
+    /// Returns the bytes of all lanes' arenas; call after plan().
+    size_t arena_bytes() const { return arena_bytes_ * size_t(lanes()); }
+    /// Returns the program that plans and profiles describe: a full batch of the last stage.
+    const Runnable& measured() const { return stages_.back().programs.front(); }
+    /// Returns how the ops of a full batch run; call after plan().
+    const Ways& ways() const { return *measured().plans.front().ways; }
+    /// Allocates activations and builds the tapes. Throws Exit::out_of_memory.
+    void build();
+
+    // Call the rest after build().
+    /// Draws the initial weights on rank 0 and broadcasts them.
+    void initialise();
+    /// Uploads the schedules of all steps. Learning rates are multiplied by `factor`.
+    void upload_rates(double factor);
+    const Runnable& program_of(int64_t step) const;  ///< steps count from 0
+    /// Uploads the counters of `step`, and the order of samples in its epoch.
+    void begin(int64_t step);
+    /// Collective. Provides the batch of `step`, which run() does itself.
+    void supply_batch(int64_t step);
+    /// Collective. Runs a step with the batch of `step`. Locks `held` while it writes weights, but
+    /// not if the device runs the step as a whole.
+    void run(const Runnable&, int64_t step, HeldState& held);
+    RecordRing& records() { return *records_; }
+    LogicalRanks* exact() { return exact_.get(); }       ///< null: gradients are summed as floats
+    Evaluator* evaluator() { return evaluator_.get(); }  ///< null without a test set
+
+private:
+    /// The steps in which images have one size and the same parameters are trained.
+    struct Stage {
+        std::unique_ptr<const Graph> graph;  // parameters that are no longer trained are frozen in it
+        bool resized;                        // its images have another size than those of graph_
+        int64_t until;                       // first step of the next stage, from 0
+        std::vector<Runnable> programs;  // of a full batch, then of an epoch's smaller last one; each only if it occurs
+    };
+
+    Counters* counters() const { return static_cast<Counters*>(counters_.get()); }  ///< on the device
+    void plan_stages();
+    Runnable plan(const Stage&, int64_t samples);
+    void build(Runnable&, const Stage&, const Update&);
+    Program part_of(const Runnable&, const Stage&, size_t index);
+    Augment augment_for(const Stage&) const;
+    const Stage& stage_of(int64_t step) const;  ///< steps count from 0
+    Lines lines_shown(int64_t epoch, int32_t sample, int height, int width) const;
+
+    Comm& comm_;
+    Backend& backend_;
+    const Graph& graph_;
+    const DataSet& train_;
+    const DataSet* const test_;
+    const TrainSetup& setup_;
+    const Requests& requests_;
+    const Dealing dealing_;
+    const EpochPlan epoch_plan_;
+    const int64_t total_steps_;
+    State state_;
+    std::vector<Bucket> buckets_;
+    std::unique_ptr<LogicalRanks> exact_;
+    const std::vector<EarlierGraph> earlier_;
+    std::vector<Stage> stages_;
+    std::unique_ptr<Supply> supply_;  // null: devices read batches from the split
+    std::unique_ptr<Evaluator> evaluator_;
+    size_t arena_bytes_ = 0;      // bytes of one lane's arena
+    std::vector<Buffer> arenas_;  // [lanes]
+    Buffer counters_, order_, learning_rates_, decays_;
+    std::optional<RecordRing> records_;
+};
+
+}  // namespace convoy
