@@ -15,7 +15,7 @@ namespace {
 /// GPU, to hide the cost of launching.
 double seconds_of(Backend& backend, const std::function<void(Tape&)>& append) {
     constexpr int rounds = 5;
-    const int together = backend.synchronous() ? 2 : 20;
+    const int together = backend.facts().synchronous ? 2 : 20;
     Tape tape;
     for (int i = 0; i < together; ++i) append(tape);
     const auto run = backend.finish(std::move(tape));
@@ -104,7 +104,7 @@ Ceilings measure_ceilings(Backend& backend, DType values, bool f32_too) {
     const Shape shape{1024, 1, 1, 1024};
     const auto flops_in = [&](DType type, const Tensor& weight) {
         const Graph graph = product_graph(type, shape);
-        if (backend.synchronous()) backend.agree({graph, 1, false, gradient_flow(graph)});
+        if (backend.facts().synchronous) backend.agree({graph, 1, false, gradient_flow(graph)});
         const double flops = multiplied_flops(backend, graph, weight, 16);
         return flops > 1e13 ? multiplied_flops(backend, graph, weight, 512) : flops;  // a larger batch fills a GPU
     };

@@ -67,8 +67,9 @@ void gather_ranks(Comm& comm, const Backend& backend, const Stopwatch& watch, Me
     constexpr size_t columns = 9;
     const std::vector<double> of_ranks =
         comm.gather_all(std::vector<double>{median(step), median(data), median(compute), median(exposed), sum(data),
-                                            sum(compute), sum(exposed), watch.memory, double(backend.threads())});
-    const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend.device());
+                                            sum(compute), sum(exposed), watch.memory, double(backend.facts().threads)});
+    const std::vector<std::string> hosts = comm.gather_all(comm.host()),
+                                   devices = comm.gather_all(backend.facts().device);
     BenchResult& r = all.result;
     const double share = 1.0 / comm.size();
     for (size_t rank = 0; rank < size_t(comm.size()); ++rank) {
@@ -92,9 +93,9 @@ void gather_ranks(Comm& comm, const Backend& backend, const Stopwatch& watch, Me
 /// Fills in what follows from the graph, the setup and the ranks.
 void count(BenchResult& r, const Comm& comm, const Backend& backend, const Graph& graph, const SplitInfo& data,
            const TrainSetup& setup) {
-    r.device = backend.device();
-    r.device_kind = backend.synchronous() ? "cpu" : "gpu";
-    r.threads = backend.threads();
+    r.device = backend.facts().device;
+    r.device_kind = backend.facts().synchronous ? "cpu" : "gpu";
+    r.threads = backend.facts().threads;
     r.ranks = comm.size();
     r.classes = data.classes;
     r.parameters = int64_t(graph.trained_count());

@@ -12,7 +12,7 @@ namespace convoy {
 struct SumsResult {
     int ranks = 1, hosts = 1, ranks_per_host = 1;
     std::string device, device_kind;  ///< of rank 0; "cpu" or "gpu"
-    std::string transport;            ///< transport of all-reduces, as Backend::transport() names it
+    std::string transport;            ///< transport of all-reduces, as DeviceFacts::transport names it
     Versions versions;
     Facts environment;
     std::vector<SizeTime> sizes;

@@ -124,15 +124,15 @@ Measured measure(Comm& comm, ParsedOptions& parsed, const BenchOptions& b,
     Graph graph;
     comm.together([&] {
         check_effects_on_device(parsed, *backend);
-        if (!b.timeline.empty() && !backend->synchronous())
-            fail(Exit::usage, "--timeline is of CPUs, and this runs on " + backend->device() +
+        if (!b.timeline.empty() && !backend->facts().synchronous)
+            fail(Exit::usage, "--timeline is of CPUs, and this runs on " + backend->facts().device +
                                   "; use nsys profile there, or --device cpu");
         if (!o.data.empty()) reader = std::make_unique<SplitReader>(o.data, "train");
         info = reader ? reader->info() : made_up_split(o, b, asked_batch(o, comm.size()));
         setup = setup_of(o, info, comm.size(), std::nullopt);
         record_rates(setup.schedule, parsed.resolved);
         set_length(setup, info, b.steps);
-        graph = with_precision(fuse(build_model(model_of(o, info))), o.precision, backend->channel_multiple());
+        graph = with_precision(fuse(build_model(model_of(o, info))), o.precision, backend->facts().channel_multiple);
         check_effects_on_model(parsed, graph);
     });
     const Placed where = place(comm, *backend, placement_of(o), {info.image_bytes()});

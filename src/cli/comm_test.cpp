@@ -124,7 +124,7 @@ void check_writable(const std::string& path) {
 /// Measures sizes, and says what there is to say of them.
 void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layout& layout,
              const std::optional<Cluster>& cluster) {
-    const std::string way = backend.transport();
+    const std::string way = backend.facts().transport;
     const bool by_nccl = way.starts_with("NCCL");
     ExpectedSum expected;
     if (cluster)
@@ -147,8 +147,8 @@ void measure(Comm& comm, Backend& backend, const CommTestOptions& o, const Layou
     const std::string json = sums_json({.ranks = layout.ranks,
                                         .hosts = layout.hosts,
                                         .ranks_per_host = layout.ranks_per_host,
-                                        .device = backend.device(),
-                                        .device_kind = backend.synchronous() ? "cpu" : "gpu",
+                                        .device = backend.facts().device,
+                                        .device_kind = backend.facts().synchronous ? "cpu" : "gpu",
                                         .transport = way.empty() ? "MPI" : way,
                                         .versions = versions_of_run(backend),
                                         .environment = o.no_environment ? Facts() : environment_of_run(backend),
@@ -183,11 +183,11 @@ int comm_test(Comm& comm, const std::vector<std::string>& args) {
     how.share_device = o.share;
     how.capture = comm.size() > 1;  // of one rank there is nothing to capture
     const std::unique_ptr<Backend> backend = make_backend(o.device, how, comm);
-    const std::vector<std::string> places = comm.gather_all(comm.host() + ": " + backend->device());
+    const std::vector<std::string> places = comm.gather_all(comm.host() + ": " + backend->facts().device);
     if (comm.root() && o.lines == SumLines::plain)
         for (int rank = 0; rank < comm.size(); ++rank)
             std::printf("# rank %d on %s\n", rank, places[size_t(rank)].c_str());
-    if (const std::string way = backend->transport(); comm.root() && o.lines == SumLines::plain && !way.empty())
+    if (const std::string way = backend->facts().transport; comm.root() && o.lines == SumLines::plain && !way.empty())
         std::printf("# sums by %s\n", way.c_str());
     std::fflush(stdout);
     if (o.steps > 0)

@@ -143,7 +143,7 @@ int demo(Comm& comm, const std::vector<std::string>& args) {
     ForwardPass pass(comm, *backend, graph, state, data, preprocessing, batch);
     progress.close();
 
-    if (comm.root()) std::puts(backend->synchronous() ? "runs on cpu" : "runs on gpu");
+    if (comm.root()) std::puts(backend->facts().synchronous ? "runs on cpu" : "runs on gpu");
     const int64_t batches = o.max_steps > 0 ? std::min(o.max_steps, pass.batches()) : pass.batches();
     for (int64_t i = 0; i < batches; ++i) show_batch(comm, pass, i);
     return 0;

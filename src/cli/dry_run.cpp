@@ -33,8 +33,8 @@ std::unique_ptr<Backend> backend_to_plan_on(Comm& comm, const TrainOptions& o) {
     std::unique_ptr<Backend> real = make_backend(o.device, options, comm);
     const std::optional<size_t> free = real->device_memory_free();
     if (!free) return real;
-    return std::make_unique<PlanningBackend>(real->device(), *free, "the free memory of the GPU", ways,
-                                             real->bucket_bytes());
+    return std::make_unique<PlanningBackend>(real->facts().device, *free, "the free memory of the GPU", ways,
+                                             real->facts().bucket_bytes);
 }
 
 void print_device(Terminal& terminal, const TrainOptions& o, const Backend& backend, int ranks) {
@@ -43,7 +43,7 @@ void print_device(Terminal& terminal, const TrainOptions& o, const Backend& back
     if (!o.chip.empty() && ranks > 1)
         where += find_chip(o.chip).nvlink ? ", linked by NVLink or InfiniBand" : ", linked by PCI Express";
     terminal.line(
-        formatted("device    %s%s, precision %s", backend.device().c_str(), where.c_str(), name_of(o.precision)));
+        formatted("device    %s%s, precision %s", backend.facts().device.c_str(), where.c_str(), name_of(o.precision)));
     if (const auto left = backend.device_memory_free())
         terminal.line(
             formatted("gpu       %.1f of %.1f MiB for tensors and the data set; workspaces of cuDNN's plans, NCCL and "

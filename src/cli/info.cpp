@@ -71,10 +71,12 @@ int info(Comm& comm, const std::vector<std::string>& args) {
         return 0;
     }
     const std::unique_ptr<Backend> backend = make_backend("auto", {}, comm);
-    const std::vector<std::string> hosts = comm.gather_all(comm.host()), devices = comm.gather_all(backend->device());
-    const std::vector<std::string> places = comm.gather_all(backend->placement()),
-                                   links = comm.gather_all(backend->links()), cards = comm.gather_all(network_cards());
-    const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->threads())});
+    const std::vector<std::string> hosts = comm.gather_all(comm.host()),
+                                   devices = comm.gather_all(backend->facts().device);
+    const std::vector<std::string> places = comm.gather_all(backend->facts().placement),
+                                   links = comm.gather_all(backend->facts().links),
+                                   cards = comm.gather_all(network_cards());
+    const std::vector<double> counts = comm.gather_all(std::vector<double>{double(backend->facts().threads)});
     if (!comm.root()) return 0;
     std::printf("%-12s %s (%s)\n", "convoy", version, commit());
     print_libraries();

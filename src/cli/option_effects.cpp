@@ -157,9 +157,9 @@ void check_effects_on_model(const ParsedOptions& parsed, const Graph& graph) {
 }
 
 void check_effects_on_device(const ParsedOptions& parsed, const Backend& backend) {
-    const bool gpu = !backend.synchronous();
+    const bool gpu = !backend.facts().synchronous;
     const auto of_gpus = [&](const char* option) {
-        return Need{option, gpu, "on CPUs, and this runs on " + backend.device() + " (--device)", {"device"}};
+        return Need{option, gpu, "on CPUs, and this runs on " + backend.facts().device + " (--device)", {"device"}};
     };
     check_flags(parsed, {{"threads", !gpu, "on GPUs (--device)", {"device"}},
                          of_gpus("devices"),

@@ -34,7 +34,7 @@ RunDescription describe_run(const ParsedOptions& parsed, const std::vector<std::
     run.attributes = {.command_line = command_line_of("train", args),
                       .configuration = parsed.resolved,
                       .ranks = ranks,
-                      .device_kind = backend.synchronous() ? "cpu" : "gpu",
+                      .device_kind = backend.facts().synchronous ? "cpu" : "gpu",
                       .identity = identity_of(o, data, d.setup, d.placed),
                       .versions = versions_of_run(backend),
                       .environment = environment_of_run(backend)};
@@ -63,7 +63,8 @@ RunShape shape_of(const TrainOptions& o, const TrainSetup& setup, const Training
 /// Where the images are, and how sums travel; nothing on CPUs.
 void print_ways(Terminal& terminal, const Placed& placed, const Backend& backend) {
     if (!placed.why.empty()) terminal.line("images    " + placed.why);
-    if (const std::string way = backend.transport(); !way.empty()) terminal.line("sums      over ranks by " + way);
+    if (const std::string way = backend.facts().transport; !way.empty())
+        terminal.line("sums      over ranks by " + way);
 }
 
 /// Collective: also what the run recorded that they continue, and rank 0's time limit.

@@ -138,7 +138,7 @@ Description describe_training(Comm& comm, const Backend& backend, ParsedOptions&
         d.setup = setup_of(o, data, comm.size(), deadline);
         d.model = model_of(o, data);
         const auto build = [&](const ModelOptions& model) {
-            return with_precision(fuse(build_model(model)), o.precision, backend.channel_multiple());
+            return with_precision(fuse(build_model(model)), o.precision, backend.facts().channel_multiple);
         };
         d.graph = build(d.model);
         d.earlier = earlier_graphs(o, data, d.graph, build);

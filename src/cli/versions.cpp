@@ -31,14 +31,14 @@ Versions library_versions() {
 
 Versions versions_of_run(const Backend& backend) {
     Versions all = library_versions();
-    for (const auto& library : backend.versions()) all.push_back(library);
+    for (const auto& library : backend.facts().versions) all.push_back(library);
     return all;
 }
 
 Facts environment_of_run(const Backend& backend) {
     Facts all = facts_of_host();
-    for (const auto& fact : backend.identity()) all.push_back(fact);
-    if (const std::string way = backend.transport(); !way.empty()) all.emplace_back("sums_over_ranks", way);
+    for (const auto& fact : backend.facts().identity) all.push_back(fact);
+    if (const std::string way = backend.facts().transport; !way.empty()) all.emplace_back("sums_over_ranks", way);
     return all;
 }
 

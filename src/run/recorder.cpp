@@ -103,10 +103,10 @@ void Recorder::open_metrics(const Trainer& trainer) {
 void Recorder::start(int64_t step) {
     sampler_.emplace(comm_.rank(), [this] { return backend_.sample(); }, run_.pace);
     const std::vector<std::string> hosts = comm_.gather_all(comm_.host()),
-                                   devices = comm_.gather_all(backend_.device()),
-                                   kinds = comm_.gather_all(backend_.kind()),
-                                   places = comm_.gather_all(backend_.placement());
-    const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.threads())}),
+                                   devices = comm_.gather_all(backend_.facts().device),
+                                   kinds = comm_.gather_all(backend_.facts().kind),
+                                   places = comm_.gather_all(backend_.facts().placement);
+    const std::vector<double> threads = comm_.gather_all(std::vector<double>{double(backend_.facts().threads)}),
                               logical = comm_.gather_all(std::vector<double>{double(state_.replicas())});
     std::vector<RankRow> ranks;
     int64_t first = 0;

@@ -117,7 +117,7 @@ private:
     void note_metrics(const std::string& failure);
     void finish_checkpoints();
     void finish_stopped(int64_t step, const std::string& why);
-    /// Rank 0 only. Warns if equal bits can no longer be guaranteed. `kinds`: Backend::kind() of
+    /// Rank 0 only. Warns if equal bits can no longer be guaranteed. `kinds`: DeviceFacts::kind of
     /// all ranks.
     void note_kinds(int64_t step, std::vector<std::string> kinds);
     void record_steps(int64_t epoch, const std::vector<StepRecord>&);

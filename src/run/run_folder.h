@@ -74,7 +74,7 @@ Identity identity_to_go_on_with(const RunPlace&);
 /// Returns the options that this checkpoint recorded; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
 std::string configuration_to_go_on_with(const RunPlace&);
-/// Returns the Backend::choices() of that checkpoint; empty if there is none. Throws
+/// Returns the OpTuning::choices() of that checkpoint; empty if there is none. Throws
 /// Exit::bad_input if it cannot be opened.
 std::string choices_to_go_on_with(const RunPlace&);
 

@@ -20,7 +20,7 @@ std::vector<ImagePlace> places_of(const SplitReader& reader) {
 int reading_threads(Comm& comm, const Backend& backend) {
     constexpr int most = 8;
     const int cores = comm.fair_threads();
-    return backend.synchronous() ? 1 : std::clamp(cores, 1, most);
+    return backend.facts().synchronous ? 1 : std::clamp(cores, 1, most);
 }
 
 /// Returns the first row of each rank's share, and the number of rows; [ranks + 1].

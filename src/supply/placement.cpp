@@ -22,9 +22,9 @@ struct NodeRoom {
 bool fits(Comm& comm, const NodeRoom& room, size_t bytes) { return comm.max(int64_t(bytes > room.left / 4 * 3)) == 0; }
 
 /// Collective. Returns the first placement that leaves enough memory.
-Placement chosen(Comm& comm, const Backend& backend, const NodeRoom& room) {
+Placement chosen(Comm& comm, const TensorMemory& memory, const NodeRoom& room) {
     if (fits(comm, room, room.whole * room.copies)) {
-        const std::optional<size_t> free = backend.device_memory_free();
+        const std::optional<size_t> free = memory.device_memory_free();
         return comm.max(int64_t(free && room.whole > *free / 2)) > 0 ? Placement::node : Placement::replicate;
     }
     return room.nodes > 1 && fits(comm, room, room.part) ? Placement::partition : Placement::stream;
@@ -34,8 +34,8 @@ std::string free_of(const NodeRoom& room) {
     return room.left == SIZE_MAX ? "" : formatted("; %.2f GiB of memory were free", gib(room.left));
 }
 
-std::string reason(Placement placement, const Backend& backend, const NodeRoom& room) {
-    const std::optional<size_t> free = backend.device_memory_free();
+std::string reason(Placement placement, const TensorMemory& memory, const NodeRoom& room) {
+    const std::optional<size_t> free = memory.device_memory_free();
     switch (placement) {
         case Placement::replicate:
             return free ? formatted("each GPU holds all images, %.2f GiB; %.2f GiB were free", gib(room.whole),
@@ -67,7 +67,7 @@ size_t node_bytes(Placement placement, const NodeRoom& room) {
 
 }  // namespace
 
-Placed place(Comm& comm, const Backend& backend, const PlacementWish& wish, const std::vector<size_t>& splits) {
+Placed place(Comm& comm, const TensorMemory& memory, const PlacementWish& wish, const std::vector<size_t>& splits) {
     const auto part_of = [&](size_t all) {
         return (all + size_t(comm.size()) - 1) / size_t(comm.size()) * size_t(comm.local_size());
     };
@@ -82,8 +82,8 @@ Placed place(Comm& comm, const Backend& backend, const PlacementWish& wish, cons
                         part_of(blocks),
                         SharedBlock::may_share(comm, whole) ? 1 : size_t(comm.local_size()),
                         comm.sum(int64_t(comm.local_rank() == 0))};
-    const Placement placement = wish.placement == Placement::automatic ? chosen(comm, backend, room) : wish.placement;
-    return {placement, wish.stream_block, node_bytes(placement, room), reason(placement, backend, room)};
+    const Placement placement = wish.placement == Placement::automatic ? chosen(comm, memory, room) : wish.placement;
+    return {placement, wish.stream_block, node_bytes(placement, room), reason(placement, memory, room)};
 }
 
 void check_room(Comm& comm, const Placed& placed) {

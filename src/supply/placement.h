@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/tensor_memory.h"
 
 namespace convoy {
+
+class Comm;
 
 enum class Placement : uint8_t {
     automatic,  ///< the first of the others that leaves enough memory
@@ -36,7 +38,7 @@ struct Placed {
 };
 /// Collective. Decides where images go; never returns `automatic`. `splits`: bytes of the images of
 /// each split.
-Placed place(Comm&, const Backend&, const PlacementWish&, const std::vector<size_t>& splits);
+Placed place(Comm&, const TensorMemory&, const PlacementWish&, const std::vector<size_t>& splits);
 /// Collective. Throws Exit::out_of_memory on all ranks if a node has no room for its images.
 void check_room(Comm&, const Placed&);
 

@@ -33,10 +33,10 @@ struct Checkpoint : TrainingProgress {
     // Host copies of State's arenas.
     std::vector<float> weights, optimizer;
     std::vector<float> running;        ///< [ranks][running statistics]
-    std::vector<float> backend;        ///< Backend::kept_state(); another kind of backend ignores it
-    std::string choices;               ///< Backend::choices()
+    std::vector<float> backend;        ///< TensorMemory::kept_state(); another kind of backend ignores it
+    std::string choices;               ///< OpTuning::choices()
     std::vector<int32_t> exponents{};  ///< LogicalRanks::exponents(); empty without logical ranks
-    std::vector<std::string> kinds{};  ///< distinct Backend::kind() of all ranks, sorted; empty in older files
+    std::vector<std::string> kinds{};  ///< distinct DeviceFacts::kind of all ranks, sorted; empty in older files
 
     bool only_model = false;  ///< never in a file: write only model-best.h5 from this state
 

@@ -5,17 +5,19 @@
 #include <mutex>
 #include <optional>
 
+#include "backend/backend.h"
 #include "train/checkpoint.h"
 
 namespace convoy {
 
-/// Copies weights, optimizer state and Backend::kept_state() from the device to `to`.
-void copy_out(Backend&, const State&, Checkpoint& to);
+/// Copies weights, optimizer state and TensorMemory::kept_state() from the device to `to`.
+void copy_out(TensorMemory&, const State&, Checkpoint& to);
 
 class HeldState {
 public:
     /// Both must outlive this.
-    HeldState(Backend& backend, const State& state) : backend_(backend), state_(state) {}
+    HeldState(Backend& backend, const State& state)
+        : memory_(backend), in_place_(backend.facts().synchronous), state_(state) {}
 
     /// Makes `point` the state that copy() returns. It has the position of the run and the running
     /// statistics of all ranks.
@@ -32,7 +34,8 @@ public:
     std::optional<Checkpoint> copy(int64_t newer_than) const;
 
 private:
-    Backend& backend_;
+    TensorMemory& memory_;
+    const bool in_place_;  // tensors are read in place, without a copy
     const State& state_;
     mutable std::mutex mutex_;
     std::optional<Checkpoint> point_;

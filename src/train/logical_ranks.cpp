@@ -10,7 +10,7 @@ LogicalRanks::LogicalRanks(const Dealing& dealing, int rank, Backend& backend, c
     size_t end = 0;
     for (const size_t count : state.counts()) sums_.ends.push_back(end += count);
     sums_.bits = 62 - std::bit_width(uint64_t(dealing.logical - 1));
-    sums_.lanes = std::min(backend.lanes(), count_);
+    sums_.lanes = std::min(backend.facts().lanes, count_);
     integers_ = backend.allocate_summed(end * sizeof(int64_t));
     sums_.sums = static_cast<int64_t*>(integers_.get());
     const size_t tensors = sums_.ends.size();

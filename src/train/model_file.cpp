@@ -145,11 +145,11 @@ void save_model(const HeldPlace& place, const ModelFile& m, const State& state,
     });
 }
 
-void save_model(const HeldPlace& place, const ModelFile& m, const State& state, Backend& backend) {
+void save_model(const HeldPlace& place, const ModelFile& m, const State& state, TensorMemory& memory) {
     std::vector<float> values;
     save_model(place, m, state, [&](const Tensor& tensor) {
         values.resize(tensor.count());
-        backend.download(values.data(), tensor.data, tensor.bytes());
+        memory.download(values.data(), tensor.data, tensor.bytes());
         return values.data();
     });
 }
@@ -221,14 +221,14 @@ std::vector<std::vector<float>> read_model_values(const std::string& path, const
     return values;
 }
 
-void load_model(const std::string& path, const State& state, Backend& backend) {
+void load_model(const std::string& path, const State& state, TensorMemory& memory) {
     const auto lock = h5::exclusive();
     const h5::Handle file = h5::open(path);
     const Tensor running = state.running();
     const bool together = running.count() > 0 && h5::string_attribute(file, "format", path) == checkpoint_format;
     if (together) {
         const std::vector<float> means = mean_running_statistics(file, running.count(), path);
-        backend.upload(running.data, means.data(), running.bytes());
+        memory.upload(running.data, means.data(), running.bytes());
     }
     std::vector<float> values;
     for (const NamedTensor& t : state.model()) {
@@ -236,7 +236,7 @@ void load_model(const std::string& path, const State& state, Backend& backend) {
         check_tensor(file, t.name, t.tensor.shape, path);  // before memory is taken
         values.resize(t.tensor.count());
         read_tensor(file, t.name, t.tensor.shape, values.data(), path);
-        backend.upload(t.tensor.data, values.data(), t.tensor.bytes());
+        memory.upload(t.tensor.data, values.data(), t.tensor.bytes());
     }
 }
 

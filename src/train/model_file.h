@@ -42,7 +42,7 @@ void write_file(const HeldPlace&, const std::function<void(hid_t file, const std
 /// until its next call.
 void save_model(const HeldPlace&, const ModelFile&, const State&,
                 const std::function<const float*(const Tensor&)>& values_of);
-void save_model(const HeldPlace&, const ModelFile&, const State&, Backend&);
+void save_model(const HeldPlace&, const ModelFile&, const State&, TensorMemory&);
 /// Reads the attributes of a model file or checkpoint. Throws Exit::bad_input.
 ModelFile read_model_file(const std::string& path);
 /// Reads the parameters and running statistics of `graph` into host memory, by ParamId, each in the
@@ -54,6 +54,6 @@ std::string model_in(const std::string& path);
 /// Reads the tensors into `state`. Averages a checkpoint's running statistics over its ranks, as an
 /// evaluation does. Throws Exit::bad_input naming the first tensor that is missing or has another
 /// shape.
-void load_model(const std::string& path, const State&, Backend&);
+void load_model(const std::string& path, const State&, TensorMemory&);
 
 }  // namespace convoy

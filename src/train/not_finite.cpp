@@ -16,18 +16,18 @@ template <class Bits> bool all_finite(const std::vector<char>& bytes, Bits expon
     return true;
 }
 
-bool is_finite(Backend& backend, const Tensor& t) {
+bool is_finite(TensorMemory& memory, const Tensor& t) {
     std::vector<char> host(t.bytes());
-    backend.download(host.data(), t.data, t.bytes());
+    memory.download(host.data(), t.data, t.bytes());
     if (t.dtype == DType::f32) return all_finite(host, uint32_t(0x7f800000));
     return all_finite(host, uint16_t(t.dtype == DType::f16 ? 0x7c00 : 0x7f80));
 }
 
 }  // namespace
 
-std::string weight_not_finite(Backend& backend, const State& state) {
+std::string weight_not_finite(TensorMemory& memory, const State& state) {
     for (const NamedTensor& t : state.model())
-        if (!is_finite(backend, t.tensor)) return t.name;
+        if (!is_finite(memory, t.tensor)) return t.name;
     return "";
 }
 

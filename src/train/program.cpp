@@ -11,7 +11,7 @@ namespace {
 
 class Planner {
 public:
-    Planner(const Graph& graph, Backend& backend, const ProgramSpec& spec)
+    Planner(const Graph& graph, OpTuning& backend, const ProgramSpec& spec)
         : graph_(graph), writers_(writers_of(graph)), ops_(int(graph.ops.size())) {
         plan_.spec = spec;
         plan_.gradients = gradient_flow(graph);
@@ -279,7 +279,7 @@ private:
 
 }  // namespace
 
-ProgramPlan plan_program(const Graph& graph, Backend& backend, const ProgramSpec& spec) {
+ProgramPlan plan_program(const Graph& graph, OpTuning& backend, const ProgramSpec& spec) {
     return Planner(graph, backend, spec).take();
 }
 

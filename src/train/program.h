@@ -33,8 +33,8 @@ struct ProgramPlan {
     GradientFlow gradients;
     std::shared_ptr<const Ways> ways;  ///< how the backend runs the ops
 };
-/// Selects how the ops run, and plans their memory. Collective, because Backend::agree() is.
-ProgramPlan plan_program(const Graph&, Backend&, const ProgramSpec&);
+/// Selects how the ops run, and plans their memory. Collective, because OpTuning::agree() is.
+ProgramPlan plan_program(const Graph&, OpTuning&, const ProgramSpec&);
 
 /// Returns the plans of this rank's logical ranks for a batch of `samples`. Collective if `plan`
 /// is: all ranks call it for the larger share, then for the smaller one, if shares differ.

@@ -6,7 +6,7 @@
 namespace convoy {
 
 RecordRing::RecordRing(Backend& backend, int64_t interval)
-    : backend_(backend),
+    : runner_(backend),
       interval_(interval),
       size_(std::max<int64_t>(2 * interval, 16)),
       ring_(backend.allocate_shared(sizeof(StepRecord) * size_t(size_))) {}
@@ -18,10 +18,10 @@ void RecordRing::begin(int64_t steps) {
 
 std::vector<StepRecord> RecordRing::look_once(int64_t launched, bool late) {
     const int64_t until = late ? marked_ : launched;
-    const std::function<void()> reached = std::exchange(reached_, late ? backend_.mark() : nullptr);
+    const std::function<void()> reached = std::exchange(reached_, late ? runner_.mark() : nullptr);
     marked_ = launched;
     if (!late)
-        backend_.synchronize();
+        runner_.synchronize();
     else if (reached)
         reached();
     std::vector<StepRecord> records;

@@ -31,7 +31,7 @@ public:
 private:
     std::vector<StepRecord> look_once(int64_t launched, bool late);
 
-    Backend& backend_;
+    TapeRunner& runner_;
     const int64_t interval_, size_;
     const Buffer ring_;
     int64_t read_ = 0;

@@ -16,7 +16,7 @@ public:
         bool checkpoint = false, hold = false, skipped = false;
     };
 
-    /// `root`: this is rank 0. `synchronous`: Backend::synchronous(). Setup and requests must
+    /// `root`: this is rank 0. `synchronous`: DeviceFacts::synchronous. Setup and requests must
     /// outlive this.
     RunClock(const TrainSetup&, Requests&, bool root, bool synchronous);
 

@@ -17,11 +17,11 @@ std::vector<float> mean_of(const std::vector<float>& rows, size_t count) {
 
 }  // namespace
 
-std::vector<float> gather_running(Comm& comm, Backend& backend, const State& state, const Dealing& dealing) {
+std::vector<float> gather_running(Comm& comm, TensorMemory& memory, const State& state, const Dealing& dealing) {
     const size_t count = state.running().count();
     const auto most = size_t(dealing.logical_of(0).count);  // no rank has more than rank 0
     std::vector<float> mine(count * most);
-    backend.download(mine.data(), state.running().data, size_t(state.replicas()) * count * sizeof(float));
+    memory.download(mine.data(), state.running().data, size_t(state.replicas()) * count * sizeof(float));
     const std::vector<float> gathered = comm.gather(mine);
     std::vector<float> all;
     for (int rank = 0; comm.root() && rank < comm.size(); ++rank) {
@@ -31,8 +31,8 @@ std::vector<float> gather_running(Comm& comm, Backend& backend, const State& sta
     return all;
 }
 
-void restore_running(Comm& comm, Backend& backend, const State& state, const Dealing& dealing, std::vector<float> all,
-                     int64_t ranks) {
+void restore_running(Comm& comm, TensorMemory& memory, const State& state, const Dealing& dealing,
+                     std::vector<float> all, int64_t ranks) {
     comm.broadcast(&ranks, sizeof ranks);
     const size_t count = state.running().count();
     all.resize(count * size_t(ranks));
@@ -42,24 +42,24 @@ void restore_running(Comm& comm, Backend& backend, const State& state, const Dea
         const auto own = all.begin() + ptrdiff_t(size_t(dealing.logical_of(comm.rank()).first + i) * count);
         const std::vector<float> running =
             ranks == dealing.logical ? std::vector<float>(own, own + ptrdiff_t(count)) : mean_of(all, count);
-        backend.upload(state.running(i).data, running.data(), state.running().bytes());
+        memory.upload(state.running(i).data, running.data(), state.running().bytes());
     }
 }
 
-void average_running(Comm& comm, Backend& backend, const State& state, const Dealing& dealing, bool exact) {
+void average_running(Comm& comm, TensorMemory& memory, const State& state, const Dealing& dealing, bool exact) {
     const size_t count = state.running().count();
     if (count == 0) return;
     std::vector<float> values(count);
     if (exact) {
-        const std::vector<float> all = gather_running(comm, backend, state, dealing);
+        const std::vector<float> all = gather_running(comm, memory, state, dealing);
         if (comm.root()) values = mean_of(all, count);
         comm.broadcast(values.data(), count * sizeof(float));
     } else {
-        backend.download(values.data(), state.running().data, state.running().bytes());
+        memory.download(values.data(), state.running().data, state.running().bytes());
         comm.average(values);
     }
     for (int i = 0; i < state.replicas(); ++i)
-        backend.upload(state.running(i).data, values.data(), state.running().bytes());
+        memory.upload(state.running(i).data, values.data(), state.running().bytes());
 }
 
 }  // namespace convoy

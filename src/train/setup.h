@@ -35,7 +35,7 @@ struct TrainSetup {
     int64_t metrics_every = 0;  ///< steps between two rows of /train; 0: steps_between_rows() decides
     bool drop_last = false, sync_bn = false;
     int64_t logical_ranks = 0;  ///< train as this many ranks would, bit for bit; 0: the number of ranks
-    size_t bucket_bytes = 0;    ///< least size of a gradient bucket; 0: Backend::bucket_bytes()
+    size_t bucket_bytes = 0;    ///< least size of a gradient bucket; 0: DeviceFacts::bucket_bytes
     uint64_t seed = 1;
     OnNan on_nan = OnNan::stop;
     // Intervals of checkpoints; 0: none. Checkpoints are also taken on request, and before a stop.

@@ -40,18 +40,18 @@ void copy_channels(const Shape& s, std::vector<float>& weight) {
 
 }  // namespace
 
-State::State(const Graph& graph, Backend& backend, const OptimizerSpec* spec, bool look_ahead, int replicas)
+State::State(const Graph& graph, TensorMemory& memory, const OptimizerSpec* spec, bool look_ahead, int replicas)
     : replicas_(replicas) {
     const size_t count = graph.params.size();
     params_.resize(count);
     gradients_.resize(count);
     end_.assign(count, 0);
     lay_out_gradients(graph);
-    allocate_weights(graph, backend);
-    gradients_buffer_ = backend.allocate_summed((spec ? arena_ : stats_elements) * sizeof(float));
-    if (spec) own_stats_ = backend.allocate(sizeof(BatchStats) * size_t(replicas));
-    if (spec) allocate_optimizer(backend, *spec, look_ahead);
-    allocate_running(graph, backend);
+    allocate_weights(graph, memory);
+    gradients_buffer_ = memory.allocate_summed((spec ? arena_ : stats_elements) * sizeof(float));
+    if (spec) own_stats_ = memory.allocate(sizeof(BatchStats) * size_t(replicas));
+    if (spec) allocate_optimizer(memory, *spec, look_ahead);
+    allocate_running(graph, memory);
     for (size_t id = 0; id < count; ++id) model_.push_back({graph.params[id].name, params_[id]});
 }
 
@@ -69,11 +69,11 @@ void State::lay_out_gradients(const Graph& graph) {
 }
 
 /// Allocates trained parameters at the offsets of their gradients, then frozen ones.
-void State::allocate_weights(const Graph& graph, Backend& backend) {
+void State::allocate_weights(const Graph& graph, TensorMemory& memory) {
     const std::vector<ParamId> frozen = backward_order(graph, true);
     size_t all = arena_;
     for (ParamId id : frozen) all += padded(graph.params[id].shape.count());
-    weights_ = backend.allocate(all * sizeof(float));
+    weights_ = memory.allocate(all * sizeof(float));
     weights_tensor_ = view(weights_, 0, {1, 1, 1, int(all)});
     for (const Segment& s : segments_) params_[s.id] = view(weights_, s.begin, s.param.shape);
     size_t at = arena_;
@@ -85,10 +85,10 @@ void State::allocate_weights(const Graph& graph, Backend& backend) {
 
 /// Allocates planes of optimizer state, with the offsets of the gradients. The last plane is
 /// look-ahead's, if there is one.
-void State::allocate_optimizer(Backend& backend, const OptimizerSpec& spec, bool look_ahead) {
+void State::allocate_optimizer(TensorMemory& memory, const OptimizerSpec& spec, bool look_ahead) {
     if (look_ahead) look_ahead_ = spec.state_per_element();
     const int planes = spec.state_per_element() + int(look_ahead);
-    optimizer_buffer_ = backend.allocate(arena_ * size_t(planes) * sizeof(float));
+    optimizer_buffer_ = memory.allocate(arena_ * size_t(planes) * sizeof(float));
     optimizer_tensor_ = view(optimizer_buffer_, 0, {planes, 1, 1, int(arena_)});
     const auto suffix = [&](int plane) -> std::string {
         if (plane == look_ahead_) return ".slow";
@@ -113,11 +113,11 @@ std::vector<size_t> running_offsets(const Graph& graph) {
     return offsets;
 }
 
-void State::allocate_running(const Graph& graph, Backend& backend) {
+void State::allocate_running(const Graph& graph, TensorMemory& memory) {
     const std::vector<size_t> offsets = running_offsets(graph);
     const size_t running = offsets.back();
     const size_t all = look_ahead_ < 0 ? running : 2 * running;
-    running_ = backend.allocate(all * size_t(replicas_) * sizeof(float));
+    running_ = memory.allocate(all * size_t(replicas_) * sizeof(float));
     running_tensor_ = view(running_, 0, {1, 1, 1, int(all)});
     for (size_t id = 0; id < graph.params.size(); ++id)
         if (!graph.params[id].trained) params_[id] = view(running_, offsets[id], graph.params[id].shape);
@@ -192,20 +192,20 @@ LookAhead State::look_ahead(const Update& update, int replica) const {
             .stats = nullptr};
 }
 
-void State::start_look_ahead(Backend& backend) const {
+void State::start_look_ahead(TensorMemory& memory) const {
     if (look_ahead_ < 0) return;
     for (int replica = 0; replica < replicas_; ++replica) {
         const LookAhead l = look_ahead(update({}, 0, false), replica);
         std::vector<float> values(std::max(l.count, l.running_count));
         for (const auto& [from, to, count] :
              {std::tuple{l.weights, l.slow, l.count}, {l.running, l.slow_running, l.running_count}}) {
-            backend.download(values.data(), from, count * sizeof(float));
-            backend.upload(to, values.data(), count * sizeof(float));
+            memory.download(values.data(), from, count * sizeof(float));
+            memory.upload(to, values.data(), count * sizeof(float));
         }
     }
 }
 
-void State::initialise(const Graph& graph, Backend& backend, uint64_t seed) {
+void State::initialise(const Graph& graph, TensorMemory& memory, uint64_t seed) {
     std::vector<float> values;
     for (size_t id = 0; id < graph.params.size(); ++id) {
         const Param& p = graph.params[id];
@@ -224,7 +224,7 @@ void State::initialise(const Graph& graph, Backend& backend, uint64_t seed) {
         }
         if (p.init.kind == Init::identity) copy_channels(p.shape, values);
         for (int replica = 0; replica < (p.trained ? 1 : replicas_); ++replica)
-            backend.upload(operands(replica).params[id].data, values.data(), values.size() * sizeof(float));
+            memory.upload(operands(replica).params[id].data, values.data(), values.size() * sizeof(float));
     }
 }
 

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/tensor_memory.h"
 #include "model/graph.h"
+#include "ops/records.h"
 
 namespace convoy {
 
@@ -39,7 +40,7 @@ class State {
 public:
     /// Allocates everything, zeroed. `optimizer` null: no gradients and no optimizer state, for
     /// evaluation. `replicas`: number of logical ranks; each has separate running statistics.
-    State(const Graph&, Backend&, const OptimizerSpec* optimizer, bool look_ahead = false, int replicas = 1);
+    State(const Graph&, TensorMemory&, const OptimizerSpec* optimizer, bool look_ahead = false, int replicas = 1);
 
     const std::vector<Tensor>& params() const { return params_; }  ///< by ParamId
     /// by ParamId; without data for running statistics and frozen parameters
@@ -68,10 +69,10 @@ public:
     /// stats.
     LookAhead look_ahead(const Update& update, int replica = 0) const;
     /// Sets the look-ahead averages to the current weights and running statistics.
-    void start_look_ahead(Backend&) const;
+    void start_look_ahead(TensorMemory&) const;
 
     /// Draws initial values from (seed, parameter name, element); equal on every rank.
-    void initialise(const Graph&, Backend&, uint64_t seed);
+    void initialise(const Graph&, TensorMemory&, uint64_t seed);
 
     /// Returns the parameters and running statistics, which a model file holds.
     const std::vector<NamedTensor>& model() const { return model_; }
@@ -92,9 +93,9 @@ public:
 private:
     // Parts of the constructor, called in this order.
     void lay_out_gradients(const Graph&);
-    void allocate_weights(const Graph&, Backend&);
-    void allocate_optimizer(Backend&, const OptimizerSpec&, bool look_ahead);
-    void allocate_running(const Graph&, Backend&);
+    void allocate_weights(const Graph&, TensorMemory&);
+    void allocate_optimizer(TensorMemory&, const OptimizerSpec&, bool look_ahead);
+    void allocate_running(const Graph&, TensorMemory&);
 
     std::vector<Tensor> params_, gradients_;
     std::vector<size_t> counts_, end_;

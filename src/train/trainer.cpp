@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t most_skipped_in_a_row = 16;
 constexpr double rollback_factor = 0.5, least_rate_factor = 1.0 / 256;
 
-/// Collective. Restores Backend::kept_state(), unless another kind of backend wrote it.
+/// Collective. Restores TensorMemory::kept_state(), unless another kind of backend wrote it.
 void restore_kept_state(Comm& comm, Backend& backend, Checkpoint& from) {
     const Tensor kept = backend.kept_state();
     int64_t fits = kept.count() > 0 && from.backend.size() == kept.count();
@@ -33,7 +33,7 @@ Trainer::Trainer(Comm& comm, Backend& backend, const Graph& graph, const DataSet
       backend_(backend),
       setup_(setup),
       programs_(comm, backend, graph, train, test, setup_, requests, std::move(earlier)),
-      clock_(setup_, requests, comm.root(), backend.synchronous()),
+      clock_(setup_, requests, comm.root(), backend.facts().synchronous),
       held_(backend, programs_.state()) {}
 
 void Trainer::restore(Checkpoint from) {
@@ -114,7 +114,7 @@ void Trainer::run_epoch(TrainListener& listener) {
         const bool last = i + 1 == e.last;
         const bool all = last || clock_.checkpoint_step(now_.step) || listener.at_once(now_.step);
         if (!ring.due(now_.step) && !all) continue;
-        const bool late = !programs_.exact() && !backend_.synchronous() && !clock_.holding();
+        const bool late = !programs_.exact() && !backend_.facts().synchronous && !clock_.holding();
         const std::vector<StepRecord> records = ring.look(now_.step, late && !all);
         if (records.empty()) continue;  // the first read, if records are read one interval late
         e.add(records);

@@ -55,7 +55,7 @@ TrainingPrograms::TrainingPrograms(Comm& comm, Backend& backend, const Graph& gr
       state_(graph, backend, &setup.optimizer, setup.look_ahead > 0, int(dealing_.logical_of(comm.rank()).count)),
       earlier_(std::move(earlier)) {
     if (test) check_views(setup.tta, test->info(), setup.preprocessing);
-    const size_t bucket = setup.bucket_bytes > 0 ? setup.bucket_bytes : backend.bucket_bytes();
+    const size_t bucket = setup.bucket_bytes > 0 ? setup.bucket_bytes : backend.facts().bucket_bytes;
     buckets_ = plan_buckets(state_.counts(), bucket / sizeof(float));
     if (setup.logical_ranks > 0) exact_ = std::make_unique<LogicalRanks>(dealing_, comm.rank(), backend, state_);
 }
@@ -115,7 +115,8 @@ void TrainingPrograms::build() {
     counters_ = backend_.allocate(sizeof(Counters));
     // A host far ahead of the device would learn late of a request to stop, and would look stalled.
     constexpr int64_t most_ahead = 32, intervals = 2;
-    records_.emplace(backend_, backend_.synchronous() ? 1 : std::min(setup_.log_interval, most_ahead / intervals));
+    records_.emplace(backend_,
+                     backend_.facts().synchronous ? 1 : std::min(setup_.log_interval, most_ahead / intervals));
     if (supply_)
         supply_->build();
     else
@@ -199,7 +200,7 @@ void TrainingPrograms::build(Runnable& r, const Stage& stage, const Update& upda
                      .global_batch = r.samples,
                      .own_count = state_.replicas()},
                     r.ending);
-    if (exact_ || backend_.synchronous()) {
+    if (exact_ || backend_.facts().synchronous) {
         r.gradients = backend_.finish(r.tape);
         r.update = backend_.finish(r.ending);
     } else {

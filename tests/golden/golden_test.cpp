@@ -222,7 +222,7 @@ TEST_P(GoldenLowValues, AreNear) {
     if (!cpu) options.precision = precision;
     const std::unique_ptr<Backend> backend =
         cpu ? std::move(backend_) : make_backend(GetParam().device, options, test_comm());
-    const Graph g = with_precision(graph(), precision, cpu ? 1 : backend->channel_multiple());
+    const Graph g = with_precision(graph(), precision, cpu ? 1 : backend->facts().channel_multiple);
     ModelRunner run(*backend, g, file_.integer("batch"), sgd());
     set_batch(run, g);
     run.forward_backward();

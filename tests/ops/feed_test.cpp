@@ -213,7 +213,7 @@ TEST_P(FeedOn, RefusesWhatHasNoRoom) {
 TEST_P(FeedOn, TheTimeOfDataBeginsWithTheStep) {
     constexpr double waited = 0.03, look = 1e-6;  // seconds
     constexpr int looks = 7, gathers = 2;
-    const bool emulated = backend_->device().find("emulated GPU") != std::string::npos;
+    const bool emulated = backend_->facts().device.find("emulated GPU") != std::string::npos;
     const std::unique_ptr<Feed> feed = backend_->feed(rows, pixels, 1), other = backend_->feed(rows, pixels, 1);
     FeedSteps steps(*backend_, *feed), clock(*backend_, *other);
     const auto wait = [&] {

@@ -46,7 +46,7 @@ static Floats distinct(const Tensor& shape) {
 
 /// Returns true if the device multiplies weights that are rounded to the type of the values.
 static bool rounds_weights(const Backend& device, const OpCase& c) {
-    return device.channel_multiple() > 1 && c.type() != DType::f32;
+    return device.facts().channel_multiple > 1 && c.type() != DType::f32;
 }
 
 Pair::Pair(Backend& device, const OpCase& c, OpSetting setting)

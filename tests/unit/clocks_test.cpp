@@ -23,14 +23,14 @@ using Steps = std::vector<int64_t>;
 class SlowBackend final : public cpu::CpuBackend {
 public:
     explicit SlowBackend(int milliseconds) : cpu::CpuBackend({1, false}, test_comm()), milliseconds_(milliseconds) {}
-    bool synchronous() const override { return !asynchronous; }
     void update(const Update& u, Tape& tape) override {
         tape.push_back({{.name = "sleep"}, Lane::compute, [this] {
                             std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_));
                         }});
         cpu::CpuBackend::update(u, tape);
     }
-    bool asynchronous = false;  ///< true: the trainer looks at steps only once per log interval
+    /// True: the trainer looks at steps only once per log interval.
+    void set_asynchronous(bool asynchronous) { facts_.synchronous = !asynchronous; }
 
 private:
     int milliseconds_;
@@ -125,7 +125,7 @@ TEST(Clocks, StopsFiveSecondsBeforeTheDeadline) {
     constexpr double left_for_the_checkpoint = 5;
     for (const bool asynchronous : {false, true}) {
         SlowBackend backend(10);
-        backend.asynchronous = asynchronous;
+        backend.set_asynchronous(asynchronous);
         const Samples samples = draw_samples(30, 21);
         TrainSetup setup = plain_setup(1, 1000);  // 30,000 steps
         setup.log_interval = asynchronous ? 4 : 1;

@@ -220,7 +220,7 @@ TEST_F(ConvWays, LargeTilesAreThoseThatFit) {
 // A checkpoint has one section per kind of processor that the run used.
 TEST(ConvWaysOfACheckpoint, AreThoseOfThisProcessor) {
     CpuBackend backend({1, false}, test_comm());
-    const std::string mine = "[" + backend.kind() + "]\nours = direct 5\n",
+    const std::string mine = "[" + backend.facts().kind + "]\nours = direct 5\n",
                       other = "[Another processor]\ntheirs = direct 7\n";
     for (const std::string& text : {mine, mine + other, other + mine}) {
         backend.take_choices(text);

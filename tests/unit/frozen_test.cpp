@@ -40,7 +40,7 @@ public:
     explicit TwoPrograms(Backend& backend, Precision precision)
         : backend_(backend),
           graphs_{with_precision(cuda_graph("airbench94", 32, 3, 10, Precision::f32), precision,
-                                 backend.channel_multiple())},
+                                 backend.facts().channel_multiple)},
           state_(graphs_.front(), backend, &spec_) {
         graphs_.push_back(without_whitening_bias(graphs_.front()));
         for (const Graph& g : graphs_) plans_.push_back(plan_program(g, backend, {batch, batch, 0, true}));

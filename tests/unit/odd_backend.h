@@ -17,7 +17,7 @@ namespace convoy::test {
 class OddBackend final : public cpu::CpuBackend {
 public:
     OddBackend() : cpu::CpuBackend({2, false}, test_comm()) {}
-    bool synchronous() const override { return !asynchronous; }
+    void set_asynchronous(bool asynchronous) { facts_.synchronous = !asynchronous; }
     void update(const Update& u, Tape& tape) override {
         tape.push_back({{.name = "poison"}, Lane::compute, [this, u] {
                             const int64_t step = u.counters->step + 1;
@@ -51,7 +51,7 @@ public:
 
     bool holding = false;          ///< simulates long steps
     std::function<void()> within;  ///< called in the middle of every step and evaluation batch
-    bool asynchronous = false, poison_again = false;
+    bool poison_again = false;
     int64_t launched = 0;  ///< number of training steps so far
     int64_t stop_at = 0;   ///< the step in which some rank asks to stop
     struct Wait {

@@ -22,7 +22,7 @@ TEST(TrainerRequests, ACheckpointHasTheRowsOfAllItsSteps) {
     for (const bool asynchronous : {false, true})
         for (const int64_t at : {7, 8, 9}) {
             OddBackend backend;
-            backend.asynchronous = asynchronous;
+            backend.set_asynchronous(asynchronous);
             TrainSetup setup = plain_setup(10, 1);  // 40 steps
             setup.log_interval = 3;
             Training training(backend, linear_graph(), samples, nullptr, setup);

@@ -64,7 +64,7 @@ TEST_F(TrainerLoop, WithinAStepTheStateBeforeItIsHeld) {
     setup_.checkpoint_steps = 1;
     backend_.holding = true;
     for (const bool asynchronous : {false, true}) {
-        backend_.asynchronous = asynchronous;
+        backend_.set_asynchronous(asynchronous);
         std::vector<Checkpoint> held;
         Recorder recorder;
         look_ = [&](const Trainer& trainer) {
@@ -104,7 +104,7 @@ TEST_F(TrainerLoop, WithinAStepTheStateBeforeItIsHeld) {
 TEST_F(TrainerLoop, ShortStepsHoldNothing) {
     setup_.log_interval = 2;  // steps in flight if they are asynchronous
     for (const bool asynchronous : {false, true}) {
-        backend_.asynchronous = asynchronous;
+        backend_.set_asynchronous(asynchronous);
         std::vector<std::optional<int64_t>> held;
         look_ = [&](const Trainer& trainer) { held.push_back(trainer.held_step()); };
         Recorder recorder;
@@ -129,7 +129,7 @@ TEST_F(TrainerLoop, AfterARollbackNothingLaterIsHeld) {
     setup_.checkpoint_steps = 4;
     backend_.holding = true;
     for (const bool asynchronous : {false, true}) {
-        backend_.asynchronous = asynchronous;
+        backend_.set_asynchronous(asynchronous);
         backend_.poisoned_step = asynchronous ? 18 : 15;  // each is poisoned once
         bool looked = false;
         look_ = [&](const Trainer& trainer) {
@@ -148,7 +148,7 @@ TEST_F(TrainerLoop, StepsThatRunOnAreDrainedAndCheckpointedAtTheSamePlaces) {
     setup_.log_interval = 7;
     Recorder plain, odd;
     train(plain);
-    backend_.asynchronous = true;
+    backend_.set_asynchronous(true);
     train(odd);
     EXPECT_EQ(plain.losses().size(), 30u);
     EXPECT_EQ(plain.losses(), odd.losses());
@@ -167,7 +167,7 @@ TEST_F(TrainerLoop, StepsThatRunOnAreLookedAtLate) {
     setup_.log_interval = 2;
     Recorder plain, late;
     train(plain);
-    backend_.asynchronous = true;
+    backend_.set_asynchronous(true);
     backend_.launched = 0;
     backend_.waits.clear();
     train(late);
@@ -185,7 +185,7 @@ TEST_F(TrainerLoop, StepsThatRunOnAreLookedAtLate) {
 // Steps after the one that made the request are in the checkpoint and in the rows.
 TEST_F(TrainerLoop, ARequestThatIsSeenLateStopsBetweenTwoSteps) {
     setup_.log_interval = 3;
-    backend_.asynchronous = true;
+    backend_.set_asynchronous(true);
     Recorder recorder;
     train(recorder);
     const std::vector<double> whole = recorder.losses();
@@ -206,7 +206,7 @@ TEST_F(TrainerLoop, ARequestThatIsSeenLateStopsBetweenTwoSteps) {
 
 TEST_F(TrainerLoop, NotFiniteStops) {
     for (const bool asynchronous : {false, true}) {
-        backend_.asynchronous = asynchronous;
+        backend_.set_asynchronous(asynchronous);
         backend_.poison_again = true;
         backend_.poisoned_step = 10;  // the last of the steps that are drained together
         const std::string message = failure_of_training();
@@ -236,7 +236,7 @@ TEST_F(TrainerLoop, OnlySkippedStepsInARowStop) {
     setup_.on_nan = OnNan::skip;
     setup_.epochs = 4;
     for (const bool asynchronous : {false, true}) {
-        backend_.asynchronous = asynchronous;
+        backend_.set_asynchronous(asynchronous);
         setup_.log_interval = asynchronous ? 7 : 1;
         backend_.poisons = [](int64_t step) { return step % 2 == 0; };
         Recorder scattered;
@@ -259,7 +259,7 @@ TEST_F(TrainerLoop, NotFiniteGoesBack) {
     setup_.checkpoint_steps = 4;
     backend_.poisoned_step = 15;
     for (const bool asynchronous : {false, true}) {
-        backend_.asynchronous = asynchronous;
+        backend_.set_asynchronous(asynchronous);
         setup_.log_interval = asynchronous ? 7 : 1;
         backend_.poisoned_step = asynchronous ? 14 : 15;
         Recorder r;

@@ -36,7 +36,7 @@ std::string conv_table(const Graph& graph, const BackendOptions& options, Comm& 
     backend->agree(outline);
     const auto ways = std::dynamic_pointer_cast<const cpu::CpuWays>(backend->decide(outline));
     const cpu::ConvChoices choices = cpu::parse_conv_choices(backend->choices());
-    const std::vector<cpu::ConvUse> uses = cpu::uses_of(outline, backend->threads());
+    const std::vector<cpu::ConvUse> uses = cpu::uses_of(outline, backend->facts().threads);
     std::string text = format("first op", "uses", "convolution", "way: times of all that can");
     std::vector<std::string> told;
     for (const cpu::ConvUse& use : uses) {
@@ -48,7 +48,7 @@ std::string conv_table(const Graph& graph, const BackendOptions& options, Comm& 
         text += format(weight.substr(0, weight.rfind('.')), std::to_string(count), key,
                        ways_of(ways->of(use), choices.at(key)));
     }
-    return backend->device() + "\n" + text;
+    return backend->facts().device + "\n" + text;
 }
 
 }  // namespace convoy

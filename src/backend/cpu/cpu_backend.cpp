@@ -82,7 +82,6 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
                        std::optional<MemoryBudget> budget)
     : comm_(comm),
       options_(options),
-      placement_(placement),
       budget_(std::make_shared<MemoryBudget>(budget ? *std::move(budget) : memory_budget(comm))),
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
@@ -105,12 +104,15 @@ CpuBackend::CpuBackend(const BackendOptions& options, Comm& comm, const std::str
         threads_ = omp_get_num_threads();  // fewer than asked for under OMP_THREAD_LIMIT
     }
     omp_set_num_threads(threads_);
+    facts_.device = facts_.kind = cpu_model() + " (" + isa_name() + "), oneDNN " + onednn_version();
+    facts_.threads = facts_.lanes = threads_;
+    facts_.placement = placement;
+    facts_.synchronous = true;
 }
 
 CpuBackend::CpuBackend(CpuBackend& whole, int index)
     : comm_(whole.comm_),
       options_(whole.options_),
-      placement_(whole.placement_),
       budget_(whole.budget_),
       engine_(whole.engine_),
       stream_(engine_),
@@ -119,11 +121,12 @@ CpuBackend::CpuBackend(CpuBackend& whole, int index)
       adder_(whole.adder_),
       clock_(whole.clock_),
       index_(index),
-      has_(whole.has_) {}
+      has_(whole.has_) {
+    facts_ = whole.facts_;
+    facts_.threads = facts_.lanes = 1;
+}
 
 CpuBackend::~CpuBackend() = default;
-
-std::string CpuBackend::device() const { return cpu_model() + " (" + isa_name() + "), oneDNN " + onednn_version(); }
 
 Buffer CpuBackend::allocate(size_t bytes) {
     const size_t rounded = whole_pages(std::max<size_t>(bytes, 1));

@@ -44,20 +44,13 @@ public:
                std::optional<MemoryBudget> budget = {});
     ~CpuBackend() override;
 
-    std::string device() const override;
-    int threads() const override { return threads_; }
-    std::string placement() const override { return placement_; }
-    std::string links() const override { return ""; }
-    int channel_multiple() const override { return 1; }
     SystemSample sample() override;
-    std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
     size_t memory_taken() const override { return peak_memory(); }
     Buffer allocate(size_t bytes) override;
     void set_aside(size_t bytes, const std::string& what_for, Taker) override;
     Buffer resident(void* host, size_t bytes) override;
     void upload(void* to, const void* from, size_t bytes) override;
     void download(void* to, const void* from, size_t bytes) override;
-    Tensor kept_state() override { return {nullptr, {0, 1, 1, 0}, DType::f32}; }
     void agree(const Outline&) override;
     std::shared_ptr<const Ways> decide(const Outline&) override;
     std::string choices() const override;
@@ -71,7 +64,6 @@ public:
     void add_scaled(const Tensor& from, float factor, const Tensor& to, bool accumulate, Tape&) override;
     void request(const Requests*, BatchStats*, BatchStats* own, Tape&) override;
     void allreduce(Tensor bucket, size_t counts, Tape&) override;
-    int lanes() const override { return threads_; }
     Backend& lane(int) override;
     void side_by_side(const std::vector<Tape>&, Tape&) override;
     void deposit(const ExactSums&, const float* gradients, size_t begin, size_t end, Tape&) override;
@@ -87,7 +79,6 @@ public:
     void trace(std::vector<Span>*) override;
     void synchronize() override {}
     void pause(double seconds) override { paused_until_ = now() + seconds; }
-    bool synchronous() const override { return true; }
 
 private:
     /// Creates lane `index` of another backend. A lane has one thread, and its own temporary
@@ -119,7 +110,6 @@ private:
 
     Comm& comm_;
     BackendOptions options_;
-    std::string placement_;
     int threads_ = 1;
     std::shared_ptr<MemoryBudget> budget_;  // memory left when the first backend was created; shared by lanes
     dnnl::engine engine_;

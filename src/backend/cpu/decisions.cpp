@@ -59,10 +59,10 @@ void CpuBackend::agree(const Outline& outline) {
     if (options_.plan_only || options_.conv_by != ConvBy::measured || options_.tune_seconds <= 0) return;
     std::vector<ConvSpec> wanted = unknown(outline);
     if (comm_.max(int64_t(wanted.size())) == 0) return;
-    const std::vector<std::string> kinds = comm_.gather_all(kind());
-    const auto first = size_t(std::find(kinds.begin(), kinds.end(), kind()) - kinds.begin());
+    const std::vector<std::string> kinds = comm_.gather_all(facts_.kind);
+    const auto first = size_t(std::find(kinds.begin(), kinds.end(), facts_.kind) - kinds.begin());
     std::optional<ChoiceFile> file;
-    if (first == size_t(comm_.rank())) file.emplace(kind());
+    if (first == size_t(comm_.rank())) file.emplace(facts_.kind);
     const bool usable = file && file->usable();
     bool locked = false;
     do {
@@ -95,7 +95,9 @@ std::shared_ptr<const Ways> CpuBackend::decide(const Outline& o) {
     return ways;
 }
 
-std::string CpuBackend::choices() const { return choices_.empty() ? "" : "[" + kind() + "]\n" + text_of(choices_); }
+std::string CpuBackend::choices() const {
+    return choices_.empty() ? "" : "[" + facts_.kind + "]\n" + text_of(choices_);
+}
 
 void CpuBackend::take_choices(const std::string& text) {
     std::istringstream lines(text);
@@ -103,7 +105,7 @@ void CpuBackend::take_choices(const std::string& text) {
     bool of_mine = false;
     for (std::string line; std::getline(lines, line);)
         if (line.starts_with("["))
-            of_mine = line == "[" + kind() + "]";
+            of_mine = line == "[" + facts_.kind + "]";
         else if (of_mine)
             mine += line + "\n";
     choices_ = parse_conv_choices(mine);

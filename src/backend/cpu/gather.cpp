@@ -159,7 +159,7 @@ void CpuBackend::gather(const Gather& g, Tape& tape) {
     g.check();
     with_type(g.x.dtype, [&]<class E>(E) {
         tape.push_back({named_step(StepPhase::gather, "gather"), Lane::compute,
-                        [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads()))]() mutable {
+                        [this, g, by = Normalise(g), scratch = std::vector<Scratch>(size_t(threads_))]() mutable {
                             if (g.begins_step && !g.staged) clock_->started = now();  // else begin_step() did
                             const int64_t elements = int64_t(g.x.shape.h) * g.x.shape.w * g.x.shape.c;
 #pragma omp parallel for schedule(static)

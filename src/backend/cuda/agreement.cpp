@@ -47,20 +47,18 @@ void Meetings::conclude() {
     }
 }
 
-std::string CudaBackend::kind() const { return info_.name + ", cuDNN " + Cudnn::version(); }
-
 std::string CudaBackend::choices() const {
     DeviceChoices all = agreed_;
-    for (const auto& [key, choice] : plans_.choices()) all[kind()][key] = choice;
+    for (const auto& [key, choice] : plans_.choices()) all[facts_.kind][key] = choice;
     return text_of(all);
 }
 
 void CudaBackend::take_choices(const std::string& text) {
     agreed_ = parse_device_choices(text);
-    if (const auto mine = agreed_.find(kind()); mine != agreed_.end())
+    if (const auto mine = agreed_.find(facts_.kind); mine != agreed_.end())
         plans_.take(mine->second, false);
     else if (!agreed_.empty())
-        note("the plans of the checkpoint are of " + agreed_.begin()->first + "; for " + kind() +
+        note("the plans of the checkpoint are of " + agreed_.begin()->first + "; for " + facts_.kind +
              " they are chosen anew, so that results agree with those before within rounding");
 }
 
@@ -68,8 +66,8 @@ void CudaBackend::agree(const Outline& outline) {
     if (comm_.size() == 1) return;
     // The first rank with a kind of device and a batch measures for all such ranks. The first rank
     // with a kind of device writes the cache.
-    const std::vector<std::string> kinds = comm_.gather_all(kind()),
-                                   works = comm_.gather_all(kind() + ", batch " + std::to_string(outline.batch));
+    const std::vector<std::string> kinds = comm_.gather_all(facts_.kind),
+                                   works = comm_.gather_all(facts_.kind + ", batch " + std::to_string(outline.batch));
     const auto is_first = [&](const std::vector<std::string>& all) {
         return std::find(all.begin(), all.end(), all[size_t(comm_.rank())]) - all.begin() == comm_.rank();
     };
@@ -80,7 +78,7 @@ void CudaBackend::agree(const Outline& outline) {
     for (size_t rank = 0; rank < texts.size(); ++rank) {
         const PlanChoices chosen = parse_choices(texts[rank]);
         for (const auto& [key, choice] : chosen) agreed_[kinds[rank]][key] = choice;
-        if (kinds[rank] == kind()) plans_.take(chosen, true);
+        if (kinds[rank] == facts_.kind) plans_.take(chosen, true);
     }
     together_deciding(&outline);
     share_notes();

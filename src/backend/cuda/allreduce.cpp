@@ -34,14 +34,14 @@ void CudaBackend::look_at_links() {
     const bool sockets = mine.find("NET/Socket") != std::string::npos;
     const bool all_use_verbs = comm_.max(verbs.empty() || sockets) == 0,
                all_have_nvlink = comm_.max(nvml_.nvlinks() == 0) == 0;
-    bucket_bytes_ = bucket_bytes_of(several_hosts, all_have_nvlink, all_use_verbs);
+    facts_.bucket_bytes = bucket_bytes_of(several_hosts, all_have_nvlink, all_use_verbs);
     std::set<std::string> names;
     for (const std::string& ranks : comm_.gather_all(mine)) {
         std::istringstream lines(ranks);
         for (std::string name; std::getline(lines, name);) names.insert(name);
     }
-    transport_ = options_.share_device ? "MPI" : "NCCL";
-    for (const std::string& name : names) transport_ += (name == *names.begin() ? " over " : ", ") + name;
+    facts_.transport = options_.share_device ? "MPI" : "NCCL";
+    for (const std::string& name : names) facts_.transport += (name == *names.begin() ? " over " : ", ") + name;
     const auto first = std::find_if(warnings.begin(), warnings.end(), [](const auto& w) { return !w.empty(); });
     if (comm_.root() && first != warnings.end()) std::fprintf(stderr, "warning: %s\n", first->c_str());
 }

@@ -24,13 +24,23 @@ CudaBackend::CudaBackend(const BackendOptions& options, const DeviceInfo& info, 
       options_(options),
       info_(info),
       nvml_(info.bus),
-      placement_(placement),
       communication_(true),
       workspace_(std::make_shared<Workspace>()),
       side_workspace_(std::make_shared<Workspace>()),
       gradient_workspace_(std::make_shared<Workspace>()),
       cudnn_(compute_.get()),
       plans_(cudnn_, compute_.get(), plan_options(threads)) {
+    const std::string serial = nvml_.serial(), cudnn = "cuDNN " + Cudnn::version();
+    facts_ = {
+        .device = info.name + " (compute capability " + capability_text(info.capability) + ", " +
+                  std::to_string(info.memory >> 30) + " GiB, " + info.bus + "), " + cudnn + ", " +
+                  name_of(options.precision),
+        .kind = info.name + ", " + cudnn,  // plans are chosen per kind
+        .versions = cuda::versions(),
+        .identity = {{"gpu", info.name}, {"gpu_serial", serial.empty() ? "unknown" : serial}, {"gpu_uuid", info.uuid}},
+        .placement = placement,
+        .links = nvml_.links(),
+        .channel_multiple = tensor_core_multiple};
     plans_.let_save(comm.root());
     times_ = allocate(sizeof(kernels::StepTimes));
     loss_scale_ = allocate(sizeof(kernels::LossScale));
@@ -52,17 +62,6 @@ Plans::Options CudaBackend::plan_options(int threads) {
                     return waited;
                 },
             .threads = threads};
-}
-
-std::string CudaBackend::device() const {
-    return info_.name + " (compute capability " + capability_text(info_.capability) + ", " +
-           std::to_string(info_.memory >> 30) + " GiB, " + info_.bus + "), cuDNN " + Cudnn::version() + ", " +
-           name_of(options_.precision);
-}
-
-Facts CudaBackend::identity() const {
-    const std::string serial = nvml_.serial();
-    return {{"gpu", info_.name}, {"gpu_serial", serial.empty() ? "unknown" : serial}, {"gpu_uuid", info_.uuid}};
 }
 
 std::shared_ptr<void> CudaBackend::range(const std::string& name) const {

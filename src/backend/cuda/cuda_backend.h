@@ -28,16 +28,6 @@ public:
     /// Connects to the other ranks. Collective.
     void connect();
 
-    std::string device() const override;
-    std::string kind() const override;  ///< plans are chosen per kind
-    Versions versions() const override { return cuda::versions(); }
-    Facts identity() const override;
-    int threads() const override { return 1; }
-    std::string placement() const override { return placement_; }
-    std::string transport() const override { return transport_; }
-    size_t bucket_bytes() const override { return bucket_bytes_; }
-    int channel_multiple() const override { return tensor_core_multiple; }
-    std::string links() const override { return nvml_.links(); }
     SystemSample sample() override { return nvml_.sample(); }
     std::shared_ptr<void> range(const std::string& name) const override;
     size_t memory_taken() const override;
@@ -76,7 +66,6 @@ public:
     std::vector<double> time_steps(const Tape&) override;
     void synchronize() override;
     std::function<void()> mark() override;
-    bool synchronous() const override { return false; }
 
 private:
     // The functions of an op are in the file of that op.
@@ -177,7 +166,6 @@ private:
     const BackendOptions options_;
     const DeviceInfo info_;
     Nvml nvml_;
-    const std::string placement_;
     Stream compute_, communication_, side_;
     Event forked_, joined_;
     std::shared_ptr<Workspace> workspace_, side_workspace_;
@@ -193,10 +181,8 @@ private:
     Meetings* meetings_ = nullptr;  // not null while other ranks wait for this one
     std::shared_ptr<WeightCopies> copies_ = std::make_shared<WeightCopies>();
     std::unique_ptr<GradientSums> sums_;  // null if there is one rank
-    std::string transport_;               // of all ranks
-    size_t bucket_bytes_ = size_t(4) << 20;
-    Buffer times_, loss_scale_;  // kernels::StepTimes; kernels::LossScale, whose scale is 1 except in f16
-    Buffer muon_;                // scratch memory of Muon's matrices
+    Buffer times_, loss_scale_;           // kernels::StepTimes; kernels::LossScale, whose scale is 1 except in f16
+    Buffer muon_;                         // scratch memory of Muon's matrices
     size_t muon_floats_ = 0;
     struct Mirror {
         const Requests* requests;

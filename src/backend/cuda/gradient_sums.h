@@ -38,7 +38,7 @@ public:
 /// Connects the ranks by NCCL. Collective. With `communication` == `compute` nothing overlaps. That
 /// is required for sum_now(), because a communicator needs one order of calls on all ranks.
 std::unique_ptr<GradientSums> connect_by_nccl(Comm&, cudaStream_t compute, cudaStream_t communication, bool in_bf16,
-                                              Backend&);
+                                              TensorMemory&);
 /// Sends all-reduces through host memory and MPI, for ranks that share a GPU.
 std::unique_ptr<GradientSums> sums_through_host(Comm&, cudaStream_t compute);
 

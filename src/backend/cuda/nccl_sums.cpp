@@ -37,8 +37,8 @@ void abandon(ncclComm_t nccl) {
 
 class NcclSums final : public GradientSums {
 public:
-    NcclSums(Comm& comm, cudaStream_t compute, cudaStream_t communication, bool in_bf16, Backend& backend)
-        : comm_(comm), compute_(compute), communication_(communication), in_bf16_(in_bf16), backend_(backend) {
+    NcclSums(Comm& comm, cudaStream_t compute, cudaStream_t communication, bool in_bf16, TensorMemory& memory)
+        : comm_(comm), compute_(compute), communication_(communication), in_bf16_(in_bf16), memory_(memory) {
         ncclUniqueId id{};
         comm.together([&] {
             if (comm.root()) succeed(ncclGetUniqueId(&id), "making NCCL's id");
@@ -133,7 +133,7 @@ private:
     /// separately. So a broken link shows now, and NCCL logs the transports.
     void first_sums() {
         constexpr size_t longest = size_t(4) << 20;  // elements
-        const Buffer values = backend_.allocate(longest * sizeof(float));
+        const Buffer values = memory_.allocate(longest * sizeof(float));
         for (const size_t count : {size_t(1), longest}) start(static_cast<float*>(values.get()), count, count);
         const Clock::time_point end = Clock::now() + connect_deadline;
         while (cudaStreamQuery(communication_) == cudaErrorNotReady) {
@@ -147,7 +147,7 @@ private:
     Tensor& low_copy(float* values, size_t count) {
         for (auto& [at, buffer, tensor] : low_)
             if (at == values) return tensor;
-        const Buffer buffer = backend_.allocate_summed(count * 2);
+        const Buffer buffer = memory_.allocate_summed(count * 2);
         low_.push_back(
             {values, buffer, {buffer.get(), {int(count / stats_elements), 1, 1, int(stats_elements)}, DType::bf16}});
         return low_.back().tensor;
@@ -156,7 +156,7 @@ private:
     Comm& comm_;
     cudaStream_t compute_, communication_;
     const bool in_bf16_;
-    Backend& backend_;
+    TensorMemory& memory_;
     ncclComm_t nccl_ = nullptr;
     Event produced_, summed_;
     const int exceptions_ = std::uncaught_exceptions();
@@ -172,8 +172,8 @@ private:
 }  // namespace
 
 std::unique_ptr<GradientSums> connect_by_nccl(Comm& comm, cudaStream_t compute, cudaStream_t communication,
-                                              bool in_bf16, Backend& backend) {
-    return std::make_unique<NcclSums>(comm, compute, communication, in_bf16, backend);
+                                              bool in_bf16, TensorMemory& memory) {
+    return std::make_unique<NcclSums>(comm, compute, communication, in_bf16, memory);
 }
 
 }  // namespace convoy::cuda

@@ -23,7 +23,7 @@ MemoryBudget budget_of(size_t memory, const std::string& whose) {
 /// Two blocks on the device, and three StagedBatch: one for each block and one that the step reads.
 class PlannedFeed final : public Feed {
 public:
-    PlannedFeed(Backend& backend, size_t block_bytes)
+    PlannedFeed(TensorMemory& backend, size_t block_bytes)
         : blocks_{backend.allocate(block_bytes), backend.allocate(block_bytes)},
           batches_(backend.allocate(3 * sizeof(StagedBatch))) {}
     const StagedBatch* batch() const override { return static_cast<const StagedBatch*>(batches_.get()); }
@@ -39,9 +39,13 @@ private:
 
 }  // namespace
 
-PlanningBackend::PlanningBackend(std::string title, size_t memory, const std::string& whose,
+PlanningBackend::PlanningBackend(const std::string& title, size_t memory, const std::string& whose,
                                  const cuda::WayOptions& options, size_t bucket_bytes)
-    : title_(std::move(title)), options_(options), bucket_bytes_(bucket_bytes), budget_(budget_of(memory, whose)) {}
+    : options_(options), budget_(budget_of(memory, whose)) {
+    facts_.device = facts_.kind = title;
+    facts_.bucket_bytes = bucket_bytes;
+    facts_.channel_multiple = tensor_core_multiple;
+}
 
 Buffer PlanningBackend::take(size_t bytes, const std::string& what, const std::string& advice) {
     bytes = rounded(std::max<size_t>(bytes, 1), alignment);

@@ -15,17 +15,10 @@ class PlanningBackend : public Backend {
 public:
     /// `title` is for people. `memory` is how many bytes tensors may take, and `whose` names them:
     /// "the memory of an h100".
-    PlanningBackend(std::string title, size_t memory, const std::string& whose, const cuda::WayOptions&,
+    PlanningBackend(const std::string& title, size_t memory, const std::string& whose, const cuda::WayOptions&,
                     size_t bucket_bytes);
 
-    std::string device() const override { return title_; }
-    int threads() const override { return 1; }
-    std::string placement() const override { return ""; }
-    std::string links() const override { return ""; }
-    size_t bucket_bytes() const override { return bucket_bytes_; }
-    int channel_multiple() const override { return tensor_core_multiple; }
     SystemSample sample() override { return {}; }
-    std::shared_ptr<void> range(const std::string&) const override { return nullptr; }
     size_t memory_taken() const override { return taken_; }
     std::optional<size_t> device_memory_free() const override { return budget_.left(); }
     Buffer allocate(size_t bytes) override;
@@ -33,7 +26,6 @@ public:
     Buffer mapped(void*, size_t) override { return allocate(0); }
     void upload(void*, const void*, size_t) override {}
     void download(void*, const void*, size_t) override {}
-    Tensor kept_state() override { return {nullptr, {0, 1, 1, 0}, DType::f32}; }
     std::shared_ptr<const Ways> decide(const Outline&) override;
 
     void forward(const Op&, const Bound&, Tape&) override;
@@ -55,16 +47,13 @@ public:
     std::function<void()> finish(Tape) override;
     std::vector<double> time_steps(const Tape&) override { return {}; }
     void synchronize() override {}
-    bool synchronous() const override { return false; }
 
 private:
     Buffer take(size_t bytes, const std::string& what, const std::string& advice);
     /// Allocates the padded copy in low precision that GEMMs read instead of a weight.
     void copy_weight(const Tensor& weight, DType);
 
-    std::string title_;
     const cuda::WayOptions options_;
-    const size_t bucket_bytes_;
     MemoryBudget budget_;
     size_t taken_ = 0;              // bytes
     std::set<const void*> copied_;  // weights that already have a copy
